@@ -1,0 +1,67 @@
+# Compile options of the project's own code. Consumers of the installed package get none of them.
+
+# Bitwise reproducibility: with contraction the compiler may fuse a*b+c into one rounding, and
+# whether it does depends on the compiler, its version, the target and the surrounding code. Code
+# that wants a fused multiply-add says so (std::fma, or Highway's MulAdd). For the same reason no
+# option that licenses reassociation is used anywhere.
+add_compile_options(-ffp-contract=off)
+
+# Only warnings that GCC 12 and Clang 14 both know, so that clang-tidy can read a compilation
+# database written for either. Libraries' headers come in as system headers.
+# -Wsign-conversion is left out: Eigen's signed indices meet std::size_t on every other line.
+add_compile_options(
+  -Wall
+  -Wextra
+  -Wpedantic
+  -Wshadow
+  -Wconversion
+  -Wno-sign-conversion
+  -Wdouble-promotion
+  -Wold-style-cast
+  -Wcast-qual
+  -Wformat=2
+  -Wimplicit-fallthrough
+  -Wnon-virtual-dtor
+  -Woverloaded-virtual
+  -Wundef
+  -Wunused)
+
+if(BATCHLESS_WARNINGS_AS_ERRORS)
+  add_compile_options(-Werror)
+endif()
+
+# batchless_module(<module> SOURCES ... PUBLIC ... PRIVATE ...): the library target
+# batchless_<module>, alias batchless::<module>, with public headers in
+# <module>/include/batchless/<module>/ and the given libraries to link.
+function(batchless_module module)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "batchless_module(${module}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target batchless_${module})
+  if(arg_SOURCES)
+    add_library(${target} ${arg_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(batchless::${module} ALIAS ${target})
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_include_directories(
+    ${target} ${scope} $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} ${scope} ${arg_PUBLIC})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${module})
+  install(
+    TARGETS ${target}
+    EXPORT batchlessTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(
+    DIRECTORY include/batchless
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING
+    PATTERN "*.h")
+endfunction()

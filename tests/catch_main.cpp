@@ -1,0 +1,6 @@
+#define CATCH_CONFIG_MAIN
+#include "catch.h"
+
+#if __has_include(<catch2/catch_session.hpp>)
+int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+#endif
