@@ -1,0 +1,30 @@
+// Arguments are checked by name at the boundary: one line with the argument, the value and what is
+// accepted.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace batchless::analysis {
+
+/// An argument that is out of range. `what()` is one line: "NAME: got VALUE, accepted: ACCEPTED".
+class InvalidArgument : public std::invalid_argument {
+ public:
+  InvalidArgument(std::string_view name, std::string_view value, std::string_view accepted);
+  InvalidArgument(std::string_view name, double value, std::string_view accepted);
+
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+/// Shortest decimal text that reads back as the same double.
+std::string ToText(double value);
+
+/// The candidate with the least edit distance to `word`.
+std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace batchless::analysis

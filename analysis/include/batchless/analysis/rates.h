@@ -1,0 +1,41 @@
+// Convergence rates over a spectrum, and the hyperparameters that make them best.
+//
+//   worst rate   r(x, m) = max of rho over lambda in [lambda_max / K, lambda_max], x = eta lambda_max
+//   optimum      min of r over (x, m);   half-life = -ln 2 / ln r updates
+//
+//   K  condition number >= 1
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "batchless/analysis/spectral_radius.h"
+
+namespace batchless::analysis {
+
+/// Worst (largest) rho over normalised rates in [rate / condition, rate].
+SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
+                                   double condition);
+
+struct OptimumOptions {
+  RuleSpec rule;
+  Delay delay = 0;
+  double condition = 1000;
+  /// Momentum held fixed instead of searched for, where set.
+  std::optional<double> momentum;
+
+  bool IsValid(std::string* why) const;
+};
+
+struct Optimum {
+  double half_life_updates = 0;
+  double momentum = 0;
+  double rate = 0;  ///< eta * lambda_max
+  SpectralRadius worst;
+  std::size_t evaluations = 0;
+};
+
+/// The least worst rate over (x, m), within 0.1 % in half-life. Throws InvalidArgument.
+Optimum FindOptimum(const OptimumOptions& options);
+
+}  // namespace batchless::analysis

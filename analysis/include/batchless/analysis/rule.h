@@ -1,0 +1,145 @@
+// Linear mitigation rules of delayed SGD with momentum: one definition for analyzer and trainer.
+//
+// Update with spike compensation (SC), forward weights with linear weight prediction (LWP):
+//
+//   v_{i+1} = m v_i + g_i
+//   w_{i+1} = w_i - eta (a v_{i+1} + b g_i)
+//   velocity form (LWPv):  w_hat = w_k - eta T v_k             k = max(0, i - D)
+//   weight form   (LWPw):  w_hat = w_k + T (w_k - w_{k-1})     w_{-1} = w_0
+//
+//   m    momentum in [0, 1]               D    delay in updates, an integer >= 0
+//   a,b  compensation coefficients        T    prediction horizon in updates, real >= 0
+//   eta  learning rate                    g_i  gradient at w_hat
+//
+// Every named rule is a pair (compensation, prediction). The compensation has a delay d of its own
+// and  a = m^d,  b = (1 - m^d) / (1 - m)  (b = d at m = 1); d = 0 gives a = 1, b = 0, which is
+// SGDM, and d = 1 is Nesterov. SC_D takes d = D because that is the choice which restores the
+// undelayed impulse response exactly from the moment the late gradient arrives; T = D predicts the
+// weights that the gradient will be applied to. A scale of 2 on either is overcompensation.
+//
+// Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace batchless::analysis {
+
+/// Delay of a gradient in updates.
+using Delay = std::int64_t;
+
+/// Which delay d the compensation coefficients a = m^d, b = (1 - m^d)/(1 - m) are made for.
+enum class Compensation {
+  kNone,      ///< d = 0: a = 1, b = 0.
+  kNesterov,  ///< d = 1 whatever the gradient's delay.
+  kSpike,     ///< d = scale * D, or a value of its own.
+  kFree,      ///< a and b are given.
+};
+
+/// From which state the forward weights are extrapolated over the horizon T.
+enum class Prediction {
+  kNone,
+  kVelocity,  ///< w - eta T v
+  kWeight,    ///< w + T (w - w_previous)
+};
+
+/// One row of the table of rules.
+struct Rule {
+  std::string_view name;      ///< name on the command line
+  std::string_view title;     ///< name in figures and reports
+  std::string_view equation;  ///< update and forward weights
+  std::string_view source;
+  std::string_view extra_memory;  ///< beside weights and velocity, per parameter
+  std::string_view reduces_to;    ///< what it equals, and when
+  Compensation compensation = Compensation::kNone;
+  Prediction prediction = Prediction::kNone;
+};
+
+/// All rules, in the order in which they are listed to users.
+std::span<const Rule> Rules();
+
+/// The rule of that name. Throws InvalidArgument (argument.h) naming the nearest valid name.
+const Rule& FindRule(std::string_view name);
+
+/// A rule together with whatever departs from its defaults.
+struct RuleOptions {
+  /// d of the spike compensation, updates; default sc_delay_scale * D.
+  std::optional<double> sc_delay;
+  /// T, updates; default horizon_scale * D.
+  std::optional<double> horizon;
+  /// Free coefficients; either replaces the one that the rule would compute.
+  std::optional<double> sc_a;
+  std::optional<double> sc_b;
+  double sc_delay_scale = 1;
+  double horizon_scale = 1;
+};
+
+struct RuleSpec {
+  Rule rule;
+  RuleOptions options;
+};
+
+/// Throws InvalidArgument where an option is out of range or does not belong to the rule.
+void Validate(const RuleSpec& spec);
+
+/// Coefficients of a rule at one (m, D).
+template <class Real>
+struct Coefficients {
+  Real a;
+  Real b;
+  Real horizon;
+};
+
+/// a = m^d and b = (1 - m^d)/(1 - m), to full relative accuracy for every m in [0, 1] and d >= 0.
+template <class Real>
+void SpikeCoefficients(const Real& momentum, const Real& d, Real& a, Real& b) {
+  using std::exp;
+  using std::expm1;
+  using std::log;
+  using std::log1p;
+  const Real one_minus_m = 1 - momentum;
+  if (d == 0) {
+    a = 1;
+    b = 0;
+  } else if (one_minus_m == 0) {
+    a = 1;
+    b = d;
+  } else if (momentum == 0) {
+    a = 0;
+    b = 1;
+  } else {
+    // log m from 1 - m, which is exact where m is near 1 and log m is small.
+    const Real log_m = momentum > Real(0.5) ? Real(log1p(-one_minus_m)) : Real(log(momentum));
+    a = exp(d * log_m);
+    b = -expm1(d * log_m) / one_minus_m;
+  }
+}
+
+/// Coefficients of `spec` for momentum m and delay D; `spec` has to be valid.
+/// Real is double, long double or a Boost.Multiprecision number.
+template <class Real>
+Coefficients<Real> ComputeCoefficients(const RuleSpec& spec, const Real& momentum, Delay delay) {
+  const RuleOptions& options = spec.options;
+  Real compensation_delay = 0;
+  if (spec.rule.compensation == Compensation::kNesterov) {
+    compensation_delay = 1;
+  } else if (spec.rule.compensation == Compensation::kSpike) {
+    compensation_delay = options.sc_delay ? Real(*options.sc_delay)
+                                          : Real(Real(options.sc_delay_scale) * Real(delay));
+  }
+  Coefficients<Real> c{Real(1), Real(0), Real(0)};
+  SpikeCoefficients(momentum, compensation_delay, c.a, c.b);
+  if (options.sc_a) c.a = Real(*options.sc_a);
+  if (options.sc_b) c.b = Real(*options.sc_b);
+  if (spec.rule.prediction != Prediction::kNone) {
+    c.horizon = options.horizon ? Real(*options.horizon)
+                                : Real(Real(options.horizon_scale) * Real(delay));
+  }
+  return c;
+}
+
+}  // namespace batchless::analysis

@@ -1,0 +1,70 @@
+// Certified spectral radius of a rule at one point or along many rows, any delay at the same price.
+//
+//   rho = max |z| over the roots of p(z) of characteristic.h; stable iff rho < 1.
+//
+// The number of roots outside |z| = r is an exact count in O(1) operations (src/root_kernel.h); the
+// dominant root is found by Newton's method on log z, and certified by two counts: no root outside
+// log r = s + delta, at least one outside s - delta. Points where double precision does not give
+// the tolerances below are finished in long double and then in 50-digit arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "batchless/analysis/characteristic.h"
+
+namespace batchless::analysis {
+
+/// Which arithmetic gave a value.
+enum class Precision : unsigned char {
+  kDouble = 0,
+  kLongDouble = 1,
+  kFiftyDigits = 2,
+};
+
+struct SpectralRadius {
+  double log_radius = 0;        ///< ln rho; -infinity where every root is 0
+  double log_radius_error = 0;  ///< certified: |log_radius - ln rho| <= this
+  double radius = 0;            ///< rho
+  double error_bound = 0;       ///< certified: |radius - rho| <= this
+  Precision precision = Precision::kDouble;
+
+  /// rho < 1, by the certificate.
+  bool stable() const { return log_radius < 0; }
+  /// -ln 2 / ln rho in updates; NaN where not stable, 0 where rho = 0.
+  double half_life_updates() const;
+};
+
+/// Bounds that every value meets, in whichever precision that takes.
+inline constexpr double kRadiusTolerance = 1e-13;       ///< absolute, of rho
+inline constexpr double kLogRadiusTolerance = 1e-11;    ///< relative, of ln rho
+
+/// rho at one point. Throws InvalidArgument by name for bad m, D, x or options.
+SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Delay delay,
+                                     double rate);
+
+/// Number of roots with |z| > 1 (exact where no root is within rounding of the circle).
+int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate);
+
+/// Instruction sets for rows of points. kBest is the widest that this machine runs.
+enum class Simd { kBest, kAvx512, kAvx2, kSse2, kScalar };
+bool IsAvailable(Simd simd);
+const char* Name(Simd simd);
+
+/// A row of points: one polynomial, rates in any order (nearby neighbours are faster).
+struct Track {
+  Characteristic<double> polynomial;
+  RuleSpec const* spec = nullptr;  ///< to compute coefficients again in higher precision
+  double momentum = 0;
+  Delay delay = 0;
+  std::span<const double> rates;
+};
+
+/// Values along tracks of equal length n: log_radius, its error and the precision, each
+/// (tracks.size(), n) row-major; `precisions` may be empty. Single-threaded. A value depends on its
+/// own track only, so neither the grouping of tracks nor the thread count changes a bit.
+void EvaluateTracks(std::span<const Track> tracks, std::span<double> log_radius,
+                    std::span<double> log_radius_error, std::span<Precision> precisions,
+                    Simd simd = Simd::kBest);
+
+}  // namespace batchless::analysis

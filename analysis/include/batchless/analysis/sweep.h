@@ -1,0 +1,47 @@
+// Spectral radius over a grid of momenta and normalised rates, threads over rows.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/spectral_radius.h"
+
+namespace batchless::analysis {
+
+struct SweepOptions {
+  RuleSpec rule;
+  Delay delay = 0;
+  std::vector<double> momenta;  ///< each in [0, 1]
+  std::vector<double> rates;    ///< x = eta * lambda, each in [kMinRate, kMaxRate]
+  int threads = 0;              ///< 0: as many as the machine has
+  Simd simd = Simd::kBest;
+  /// Called from the calling thread with the number of rows done; returning false stops the sweep.
+  std::function<bool(std::size_t rows_done, std::size_t rows)> progress;
+
+  /// Whether the options can be run; if not, `why` names argument, value and what is accepted.
+  bool IsValid(std::string* why) const;
+};
+
+struct SweepSummary {
+  std::vector<double> log_radius;   ///< (momenta, rates) row-major
+  std::vector<double> error_bound;  ///< of rho, absolute
+  std::vector<double> spectral_radius;
+  std::size_t rows_done = 0;  ///< less than momenta.size() where progress stopped it
+  std::size_t refined_long_double = 0;
+  std::size_t refined_fifty_digits = 0;
+  double seconds = 0;
+  double pixels_per_second = 0;
+  int threads = 0;
+  Simd simd = Simd::kScalar;  ///< the set that ran
+
+  std::string BriefReport() const;
+};
+
+/// Throws InvalidArgument where the options are not valid.
+SweepSummary RunSweep(const SweepOptions& options);
+
+/// Bytes that a sweep of this size holds while it runs.
+double SweepBytes(std::size_t momenta, std::size_t rates);
+
+}  // namespace batchless::analysis
