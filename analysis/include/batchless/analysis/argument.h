@@ -10,6 +10,7 @@
 namespace batchless::analysis {
 
 /// An argument that is out of range. `what()` is one line: "NAME: got VALUE, accepted: ACCEPTED".
+/// Control characters in VALUE are shown as `?`, and a long VALUE is cut.
 class InvalidArgument : public std::invalid_argument {
  public:
   InvalidArgument(std::string_view name, std::string_view value, std::string_view accepted);
@@ -24,7 +25,9 @@ class InvalidArgument : public std::invalid_argument {
 /// Shortest decimal text that reads back as the same double.
 std::string ToText(double value);
 
-/// The candidate with the least edit distance to `word`.
+/// The candidate with the least edit distance to `word`, the first of equals: insertions,
+/// deletions, substitutions and swaps of neighbours count one each. Empty where there is no
+/// candidate.
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace batchless::analysis

@@ -27,6 +27,9 @@ inline constexpr Delay kMaxDelay = 10'000'000;
 inline constexpr double kMinRate = 1e-100;
 inline constexpr double kMaxRate = 1e6;
 
+/// Largest n for which DenseCoefficients answers.
+inline constexpr int kMaxDenseDelay = 20'000;
+
 /// p(z) without its rate: everything that is constant along a row of a sweep.
 template <class Real>
 struct Characteristic {
@@ -80,8 +83,8 @@ Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, D
   return p;
 }
 
-/// Coefficients of p(z) at rate x, constant term first; n + 3 of them (n + 3 <= 20,003 or
-/// InvalidArgument), the leading one non-zero.
+/// Coefficients of p(z) at rate x, constant term first; n + 3 of them, the leading one non-zero.
+/// Throws InvalidArgument where n > kMaxDenseDelay.
 std::vector<double> DenseCoefficients(const Characteristic<double>& p, double rate);
 
 /// Throws InvalidArgument unless momentum in [0, 1], delay in [0, kMaxDelay], and rate in

@@ -17,6 +17,9 @@
 // undelayed impulse response exactly from the moment the late gradient arrives; T = D predicts the
 // weights that the gradient will be applied to. A scale of 2 on either is overcompensation.
 //
+// The rule `free` has no defaults made from the delay: a = 1, b = 0 and T = 0 (velocity form)
+// unless they are given, so without options it is SGDM.
+//
 // Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666.
 #pragma once
 
@@ -37,7 +40,7 @@ enum class Compensation {
   kNone,      ///< d = 0: a = 1, b = 0.
   kNesterov,  ///< d = 1 whatever the gradient's delay.
   kSpike,     ///< d = scale * D, or a value of its own.
-  kFree,      ///< a and b are given.
+  kFree,      ///< a and b are given; 1 and 0 where they are not.
 };
 
 /// From which state the forward weights are extrapolated over the horizon T.
@@ -59,6 +62,12 @@ struct Rule {
   Prediction prediction = Prediction::kNone;
 };
 
+/// Largest accepted a, b, d and T. With kMaxScale times the largest delay it bounds every
+/// coefficient, so that no product of two of them with a rate overflows a double.
+inline constexpr double kMaxCoefficient = 1e8;
+/// Largest accepted multiple of the delay.
+inline constexpr double kMaxScale = 10;
+
 /// All rules, in the order in which they are listed to users.
 std::span<const Rule> Rules();
 
@@ -69,7 +78,7 @@ const Rule& FindRule(std::string_view name);
 struct RuleOptions {
   /// d of the spike compensation, updates; default sc_delay_scale * D.
   std::optional<double> sc_delay;
-  /// T, updates; default horizon_scale * D.
+  /// T, updates; default horizon_scale * D, and 0 for the rule `free`.
   std::optional<double> horizon;
   /// Free coefficients; either replaces the one that the rule would compute.
   std::optional<double> sc_a;
@@ -83,7 +92,10 @@ struct RuleSpec {
   RuleOptions options;
 };
 
-/// Throws InvalidArgument where an option is out of range or does not belong to the rule.
+/// Throws InvalidArgument where an option is out of range (each is finite and from 0 to its
+/// maximum) or does not belong to the rule. Named as on the command line: --sc-delay, --horizon,
+/// --sc-a,
+/// --sc-b, --sc-delay-scale, --horizon-scale.
 void Validate(const RuleSpec& spec);
 
 /// Coefficients of a rule at one (m, D).
@@ -105,6 +117,9 @@ void SpikeCoefficients(const Real& momentum, const Real& d, Real& a, Real& b) {
   if (d == 0) {
     a = 1;
     b = 0;
+  } else if (d == 1) {
+    a = momentum;
+    b = 1;
   } else if (one_minus_m == 0) {
     a = 1;
     b = d;
@@ -136,8 +151,11 @@ Coefficients<Real> ComputeCoefficients(const RuleSpec& spec, const Real& momentu
   if (options.sc_a) c.a = Real(*options.sc_a);
   if (options.sc_b) c.b = Real(*options.sc_b);
   if (spec.rule.prediction != Prediction::kNone) {
-    c.horizon = options.horizon ? Real(*options.horizon)
-                                : Real(Real(options.horizon_scale) * Real(delay));
+    if (options.horizon) {
+      c.horizon = Real(*options.horizon);
+    } else if (spec.rule.compensation != Compensation::kFree) {
+      c.horizon = Real(options.horizon_scale) * Real(delay);
+    }
   }
   return c;
 }

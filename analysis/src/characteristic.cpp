@@ -1,0 +1,51 @@
+#include "batchless/analysis/characteristic.h"
+
+#include <string>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::analysis {
+namespace {
+
+void CheckBetween(std::string_view name, double value, double low, double high) {
+  // Written so that a NaN fails.
+  if (!(value >= low && value <= high)) {
+    throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
+  }
+}
+
+}  // namespace
+
+std::vector<double> DenseCoefficients(const Characteristic<double>& p, double rate) {
+  if (!(p.n >= 0 && p.n <= kMaxDenseDelay)) {
+    throw InvalidArgument("--delay", p.n,
+                          "at most " + std::to_string(kMaxDenseDelay) +
+                              " where all coefficients of the polynomial are asked for");
+  }
+  const auto n = static_cast<std::size_t>(p.n);
+  std::vector<double> c(n + 3, 0.0);
+  // z^n (z - 1)(z - m)
+  c[n] = p.momentum;
+  c[n + 1] = -(1 + p.momentum);
+  c[n + 2] = 1;
+  // x ((kappa - beta) + beta z)((1 - gamma) + gamma z)
+  const double beta_constant = p.kappa - p.beta;
+  const double gamma_constant = 1 - p.gamma;
+  c[0] += rate * (beta_constant * gamma_constant);
+  c[1] += rate * (beta_constant * p.gamma + p.beta * gamma_constant);
+  c[2] += rate * (p.beta * p.gamma);
+  return c;
+}
+
+void CheckMomentum(double momentum) { CheckBetween("--momentum", momentum, 0, 1); }
+
+void CheckDelay(Delay delay) {
+  if (delay < 0 || delay > kMaxDelay) {
+    throw InvalidArgument("--delay", std::to_string(delay),
+                          "an integer from 0 to " + std::to_string(kMaxDelay));
+  }
+}
+
+void CheckRate(double rate) { CheckBetween("--rate", rate, kMinRate, kMaxRate); }
+
+}  // namespace batchless::analysis

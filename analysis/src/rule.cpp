@@ -1,0 +1,175 @@
+#include "batchless/analysis/rule.h"
+
+#include <array>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::analysis {
+namespace {
+
+constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666";
+
+constexpr std::array<Rule, 8> kRules = {{
+    {
+        .name = "sgdm",
+        .title = "SGDM",
+        .equation = "v' = m v + g; w' = w - eta v'; w_hat = w",
+        .source = "SGD with momentum in PyTorch's convention",
+        .extra_memory = "none",
+        .reduces_to = "SGD at m = 0",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kNone,
+    },
+    {
+        .name = "nesterov",
+        .title = "Nesterov",
+        .equation = "v' = m v + g; w' = w - eta (m v' + g); w_hat = w",
+        .source = "Nesterov momentum in PyTorch's convention",
+        .extra_memory = "none",
+        .reduces_to = "sc with d = 1 at every delay; SGD at m = 0",
+        .compensation = Compensation::kNesterov,
+        .prediction = Prediction::kNone,
+    },
+    {
+        .name = "sc",
+        .title = "SC",
+        .equation = "v' = m v + g; w' = w - eta (a v' + b g), a = m^d, b = (1 - m^d)/(1 - m), "
+                    "d = D; w_hat = w",
+        .source = kKosson,
+        .extra_memory = "none",
+        .reduces_to = "sgdm at d = 0; nesterov at d = 1; SGD at m = 0",
+        .compensation = Compensation::kSpike,
+        .prediction = Prediction::kNone,
+    },
+    {
+        .name = "lwp-v",
+        .title = "LWPv",
+        .equation = "v' = m v + g; w' = w - eta v'; w_hat = w - eta T v, T = D",
+        .source = kKosson,
+        .extra_memory = "none",
+        .reduces_to = "sgdm at T = 0; on a quadratic the roots of lwp-w with the same T",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kVelocity,
+    },
+    {
+        .name = "lwp-w",
+        .title = "LWPw",
+        .equation = "v' = m v + g; w' = w - eta v'; w_hat = w + T (w - w_previous), T = D",
+        .source = kKosson,
+        .extra_memory = "1: the previous weight",
+        .reduces_to = "sgdm at T = 0; on a quadratic the roots of lwp-v with the same T",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kWeight,
+    },
+    {
+        .name = "lwp-v+sc",
+        .title = "LWPv+SC",
+        .equation = "v' = m v + g; w' = w - eta (a v' + b g), a = m^d, b = (1 - m^d)/(1 - m), "
+                    "d = D; w_hat = w - eta T v, T = D",
+        .source = kKosson,
+        .extra_memory = "none",
+        .reduces_to = "sc at T = 0; lwp-v at d = 0; sgdm at both",
+        .compensation = Compensation::kSpike,
+        .prediction = Prediction::kVelocity,
+    },
+    {
+        .name = "lwp-w+sc",
+        .title = "LWPw+SC",
+        .equation = "v' = m v + g; w' = w - eta (a v' + b g), a = m^d, b = (1 - m^d)/(1 - m), "
+                    "d = D; w_hat = w + T (w - w_previous), T = D",
+        .source = kKosson,
+        .extra_memory = "1: the previous weight",
+        .reduces_to = "sc at T = 0; lwp-w at d = 0; sgdm at both",
+        .compensation = Compensation::kSpike,
+        .prediction = Prediction::kWeight,
+    },
+    {
+        .name = "free",
+        .title = "free (a, b, T)",
+        .equation = "v' = m v + g; w' = w - eta (a v' + b g); w_hat = w - eta T v, "
+                    "a = 1, b = 0, T = 0 unless given",
+        .source = "this project: the common form of the rules above",
+        .extra_memory = "none",
+        .reduces_to = "sgdm at a = 1, b = 0, T = 0; every rule without weight-form prediction",
+        .compensation = Compensation::kFree,
+        .prediction = Prediction::kVelocity,
+    },
+}};
+
+std::string Join(std::span<const std::string_view> names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    if (!list.empty()) list += ", ";
+    list += name;
+  }
+  return list;
+}
+
+// An option that the rule has no use for is refused: silently ignored it would look as if it had
+// made no difference.
+template <class Takes>
+[[noreturn]] void ThrowMisplaced(const Rule& rule, std::string_view option, double value,
+                                 Takes takes) {
+  std::vector<std::string_view> names;
+  for (const Rule& candidate : kRules) {
+    if (takes(candidate)) names.push_back(candidate.name);
+  }
+  throw InvalidArgument(
+      option, value,
+      "nothing with rule " + std::string(rule.name) + "; rules that take it: " + Join(names));
+}
+
+void CheckFromZero(std::string_view option, double value, double maximum) {
+  if (!(value >= 0 && value <= maximum)) {
+    throw InvalidArgument(option, value, "a number from 0 to " + ToText(maximum));
+  }
+}
+
+bool TakesCoefficients(const Rule& rule) { return rule.compensation != Compensation::kNone; }
+bool TakesCompensationDelay(const Rule& rule) { return rule.compensation == Compensation::kSpike; }
+bool TakesHorizon(const Rule& rule) { return rule.prediction != Prediction::kNone; }
+bool TakesHorizonScale(const Rule& rule) {
+  return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
+}
+
+template <class Takes>
+void CheckOption(const Rule& rule, std::string_view option, const std::optional<double>& value,
+                 double maximum, Takes takes) {
+  if (!value) return;
+  CheckFromZero(option, *value, maximum);
+  if (!takes(rule)) ThrowMisplaced(rule, option, *value, takes);
+}
+
+template <class Takes>
+void CheckScale(const Rule& rule, std::string_view option, double scale, Takes takes) {
+  CheckFromZero(option, scale, kMaxScale);
+  if (scale != 1 && !takes(rule)) ThrowMisplaced(rule, option, scale, takes);
+}
+
+}  // namespace
+
+std::span<const Rule> Rules() { return kRules; }
+
+const Rule& FindRule(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : kRules) {
+    if (rule.name == name) return rule;
+    names.push_back(rule.name);
+  }
+  throw InvalidArgument("--rule", name,
+                        Join(names) + " (did you mean " + std::string(Nearest(name, names)) + "?)");
+}
+
+void Validate(const RuleSpec& spec) {
+  const Rule& rule = spec.rule;
+  const RuleOptions& options = spec.options;
+  CheckOption(rule, "--sc-delay", options.sc_delay, kMaxCoefficient, TakesCompensationDelay);
+  CheckOption(rule, "--horizon", options.horizon, kMaxCoefficient, TakesHorizon);
+  CheckOption(rule, "--sc-a", options.sc_a, kMaxCoefficient, TakesCoefficients);
+  CheckOption(rule, "--sc-b", options.sc_b, kMaxCoefficient, TakesCoefficients);
+  CheckScale(rule, "--sc-delay-scale", options.sc_delay_scale, TakesCompensationDelay);
+  CheckScale(rule, "--horizon-scale", options.horizon_scale, TakesHorizonScale);
+}
+
+}  // namespace batchless::analysis
