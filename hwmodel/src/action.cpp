@@ -1,0 +1,63 @@
+#include "batchless/hwmodel/action.h"
+
+#include <charconv>
+#include <system_error>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+// Reads a number without sign or spaces from the front of `text` and removes it.
+template <class Integer>
+bool TakeNumber(std::string_view& text, Integer& number) {
+  if (text.empty() || text.front() == '-') return false;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc()) return false;
+  text = std::string_view(rest, static_cast<std::size_t>(end - rest));
+  return true;
+}
+
+bool TakeKind(std::string_view& text, ActionKind& kind) {
+  for (const ActionKind candidate :
+       {ActionKind::kForward, ActionKind::kBackward, ActionKind::kUpdate}) {
+    if (!text.empty() && text.front() == Letter(candidate)) {
+      kind = candidate;
+      text.remove_prefix(1);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+char Letter(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return 'F';
+    case ActionKind::kBackward:
+      return 'B';
+    case ActionKind::kUpdate:
+      break;
+  }
+  return 'U';
+}
+
+std::string ToText(const Action& action) {
+  return std::to_string(action.stage) + Letter(action.kind) + std::to_string(action.microbatch);
+}
+
+Action ParseAction(std::string_view text) {
+  Action action;
+  std::string_view rest = text;
+  if (!TakeNumber(rest, action.stage) || !TakeKind(rest, action.kind) ||
+      !TakeNumber(rest, action.microbatch) || !rest.empty()) {
+    throw analysis::InvalidArgument("action", text,
+                                    "stage, one of F B U, micro-batch, such as 2F0");
+  }
+  return action;
+}
+
+}  // namespace batchless::hwmodel
