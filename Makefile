@@ -1,23 +1,50 @@
 # Entry points. Each target installs what it needs (.ci/setup), configures, builds and runs; a second
-# run with nothing changed does nothing and says so.
+# run with nothing changed does nothing and says so. The work is done by the scripts in .ci/.
 
+# release, dev, asan, tsan or ci: see CMakePresets.json.
 PRESET ?= release
+# Where `make install` installs to.
 PREFIX ?= /usr/local
+# Of `make figures`: quick, or paper for the full protocol; the folder with the data sets.
 TIER ?= quick
 DATA ?=
-export PRESET PREFIX TIER DATA
+# Of `make test`: one label, quick, slow or figures; empty for all.
+LABEL ?=
+# 1 runs tests, benchmarks and lint even where nothing changed since they last passed.
+FORCE ?=
+# skip leaves out the look for missing packages.
+SETUP ?=
+export PRESET PREFIX TIER DATA LABEL FORCE SETUP
 
 .DEFAULT_GOAL := build
-.PHONY: build test clean help
+.PHONY: build test figures bench install lint format ci clean help
 
 build: ## configure and build build/bin/batchless
 	@.ci/build batchless
 
-test: ## build and run all tests
+test: ## run the tests [LABEL=quick|slow|figures] [PRESET=asan] [FORCE=1]
 	@.ci/test
+
+figures: ## run the experiments and draw every figure [TIER=quick|paper] [DATA=folder]
+	@.ci/figures
+
+bench: ## run the benchmarks: build/bench/*.json and a table of ratios [FORCE=1]
+	@.ci/bench
+
+install: ## install program, libraries and CMake package [PREFIX=/usr/local]
+	@.ci/install
+
+lint: ## check the formatting and run clang-tidy [FORCE=1]
+	@.ci/lint
+
+format: ## format the C++ sources in place
+	@.ci/format
+
+ci: ## everything that continuous integration runs
+	@.ci/run
 
 clean: ## remove everything that was built
 	@.ci/clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\): .*## /  \1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile | expand -t 16

@@ -4,21 +4,51 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
+# Result of a script: 0 done, 1 failed, 2 cannot run as asked (a bad argument, missing packages).
+say() { printf '%s\n' "$*"; }
+fail() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+refuse() {
+  printf '%s\n' "$*" >&2
+  exit 2
+}
+
 preset=${PRESET:-release}
 case $preset in
 release | ci) build=build ;;
 dev | asan | tsan) build=build/$preset ;;
-*)
-  echo "PRESET: '$preset' is not one of release, dev, asan, tsan, ci" >&2
-  exit 2
-  ;;
+*) refuse "PRESET: got '$preset', accepted: release, dev, asan, tsan, ci" ;;
 esac
 
 # Processors that this process may use.
 jobs=${JOBS:-$(nproc)}
 
-say() { printf '%s\n' "$*"; }
-fail() {
-  printf '%s\n' "$*" >&2
-  exit 1
+# The C++ files of the checkout, new ones that are not committed yet included.
+cxx_files() {
+  find analysis hwmodel training experiments tests figures \
+    -type f \( -name '*.h' -o -name '*.cpp' \) 2>/dev/null | LC_ALL=C sort
+}
+
+# fingerprint [TEXT...]: one hash over every file of the checkout, this build directory's settings,
+# when each program in it was built, and TEXT. What ran well with a fingerprint need not run again
+# with the same one.
+fingerprint() {
+  {
+    printf '%s\n' "$@"
+    find . \( -path ./build -o -path ./.git -o -path ./.snakemake -o -name __pycache__ \) -prune \
+      -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
+    cat "$build/CMakeCache.txt"
+    find "$build/bin" -type f -printf '%p %T@\n' | LC_ALL=C sort
+  } | sha256sum
+}
+
+# is_current NAME FINGERPRINT / mark_current NAME FINGERPRINT: whether NAME last ran well with it.
+is_current() {
+  [ -z "${FORCE:-}" ] && [ "$(cat "$build/passed/$1" 2>/dev/null)" = "$2" ]
+}
+mark_current() {
+  mkdir -p "$build/passed"
+  printf '%s\n' "$2" >"$build/passed/$1"
 }
