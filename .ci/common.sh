@@ -27,8 +27,8 @@ jobs=${JOBS:-$(nproc)}
 
 # The C++ files of the checkout, new ones that are not committed yet included.
 cxx_files() {
-  find analysis hwmodel training experiments tests figures \
-    -type f \( -name '*.h' -o -name '*.cpp' \) 2>/dev/null | LC_ALL=C sort
+  find . \( -path './.*' -o -path ./build \) -prune \
+    -o -type f \( -name '*.h' -o -name '*.cpp' \) -printf '%P\n' | LC_ALL=C sort
 }
 
 # fingerprint [TEXT...]: one hash over every file of the checkout, this build directory's settings,

@@ -55,7 +55,7 @@ TEST_CASE("pipelined backpropagation delays stage s by 2(S-1-s) updates") {
   for (int s = 0; s < stages; ++s) {
     CAPTURE(stages, s);
     const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
-    const std::int64_t delay = 2 * (stages - 1 - s);
+    const std::int64_t delay = 2 * std::int64_t{stages - 1 - s};
     CHECK(stage.forward_delay_updates == delay);
     CHECK(stage.backward_delay_updates == 0);
     CHECK(stage.activations_in_flight == delay + 1);
@@ -95,7 +95,7 @@ TEST_CASE("fill and drain has no delay and one weight version") {
 TEST_CASE("a mini-batch of N takes N + 2S - 2 steps, utilisation N / (N + 2S - 2)") {
   const int stages = GENERATE(1, 2, 34);
   const std::int64_t n = GENERATE(1, 8, 128);
-  const std::int64_t steps = n + 2 * stages - 2;
+  const std::int64_t steps = n + 2 * std::int64_t{stages} - 2;
   const double utilisation = static_cast<double>(n) / static_cast<double>(steps);
   for (const std::int64_t minibatches : {1, 3}) {
     const ScheduleSummary summary = Summarize(FillDrain(stages, minibatches * n, n));
