@@ -16,6 +16,7 @@
 // quadratic); the common form in u is this project's.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "batchless/analysis/rule.h"
@@ -24,7 +25,7 @@ namespace batchless::analysis {
 
 /// Accepted ranges, checked by MakeCharacteristic and by the front ends.
 inline constexpr Delay kMaxDelay = 10'000'000;
-inline constexpr double kMinRate = 1e-100;
+inline constexpr double kMinRate = 1e-60;
 inline constexpr double kMaxRate = 1e6;
 
 /// Largest n for which DenseCoefficients answers.
@@ -84,8 +85,9 @@ Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, D
 }
 
 /// Coefficients of p(z) at rate x, constant term first; n + 3 of them, the leading one non-zero.
-/// Throws InvalidArgument where n > kMaxDenseDelay.
-std::vector<double> DenseCoefficients(const Characteristic<double>& p, double rate);
+/// Throws InvalidArgument where n > kMaxDenseDelay. Real is double or long double.
+template <class Real>
+std::vector<Real> DenseCoefficients(const Characteristic<Real>& p, std::type_identity_t<Real> rate);
 
 /// Throws InvalidArgument unless momentum in [0, 1], delay in [0, kMaxDelay], and rate in
 /// [kMinRate, kMaxRate].

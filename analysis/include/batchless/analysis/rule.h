@@ -92,9 +92,8 @@ struct RuleSpec {
   RuleOptions options;
 };
 
-/// Throws InvalidArgument where an option is out of range (each is finite and from 0 to its
-/// maximum) or does not belong to the rule. Named as on the command line: --sc-delay, --horizon,
-/// --sc-a,
+/// Throws InvalidArgument where an option is out of range (0 to kMaxCoefficient or kMaxScale) or
+/// does not belong to the rule. Named as on the command line: --sc-delay, --horizon, --sc-a,
 /// --sc-b, --sc-delay-scale, --horizon-scale.
 void Validate(const RuleSpec& spec);
 
