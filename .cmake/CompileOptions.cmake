@@ -26,6 +26,12 @@ add_compile_options(
   -Wundef
   -Wunused)
 
+# The sanitizers' instrumentation hides initializations from GCC, which then reports them missing,
+# in the standard library too.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+
 if(BATCHLESS_WARNINGS_AS_ERRORS)
   add_compile_options(-Werror)
 endif()
