@@ -1,0 +1,39 @@
+from figures.lib import style
+
+FILES = {
+    "sgdm": ("delayed.csv", "sgdm"),
+    "sc": ("delayed.csv", "sc"),
+    "lwp-v": ("delayed.csv", "lwp-v"),
+    "sc-2d": ("sc_double.csv", "sc"),
+    "lwp-v-2d": ("lwp_double.csv", "lwp-v"),
+    "lwp-v+sc": ("delayed.csv", "lwp-v+sc"),
+    "lwp-w+sc": ("delayed.csv", "lwp-w+sc"),
+}
+STAGES = {"20": 34, "32": 52, "44": 70, "56": 88, "110": 169}
+
+
+def draw(data):
+    fig = style.plt.figure(figsize=(style.COLUMN, 3.6))
+    grid = fig.add_gridspec(2, 1, height_ratios=[1, 0.26])
+    ax = fig.add_subplot(grid[0])
+    tables = {name: data.table(name) for name, _ in FILES.values()}
+    handles = []
+    for k, (look, (name, rule)) in enumerate(FILES.items()):
+        rows = tables[name].where(rule=rule)
+        handles.append(
+            style.curve(ax, rows["delay"], rows["half_life_updates"], look, 6, k / len(FILES))
+        )
+    style.delay_axis(ax, rows["delay"][-1])
+    ax.set(yscale="log", ylabel="best half-life (updates)")
+    for stages in STAGES.values():
+        # The first stage sees its gradient after a way forth and back through all others.
+        ax.plot(
+            2 * (stages - 1), 1, marker="|", color="black", clip_on=False,
+            transform=ax.get_xaxis_transform(),
+        )
+    ax.annotate(
+        "first stage of ResNet-20 to -110", (1, 1.02), xycoords="axes fraction",
+        ha="right", va="bottom",
+    )
+    style.legend_below(fig, grid[1], handles, 2)
+    return fig

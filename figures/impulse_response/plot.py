@@ -1,0 +1,33 @@
+import numpy as np
+
+from figures.lib import style
+
+CURVES = {"undelayed-sgdm": "sgdm_d0.csv", "sgdm": "sgdm_d8.csv", "sc": "sc_d8.csv"}
+LABELS = {"sgdm": "SGDM, $D$ = 8", "sc": "SC$_D$, $D$ = 8"}
+
+
+def draw(data):
+    fig = style.plt.figure(figsize=(style.PAGE, 2.35))
+    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.08])
+    velocity, step, total = (fig.add_subplot(grid[0, k]) for k in range(3))
+    style.panel(velocity, "a", "velocity $v$")
+    style.panel(step, "b", "step $-\\Delta w/\\eta$")
+    style.panel(total, "c", "contribution $-w/\\eta$")
+    handles = []
+    for k, (look, name) in enumerate(CURVES.items()):
+        table = data.table(name)
+        update, weight = table["update"], table["weight"]
+        label = {"label": LABELS.get(look, style.LOOKS[look].label)}
+        # The undelayed curve lies under the compensated one: dashes on top keep both visible.
+        label["zorder"] = 4 if look == "undelayed-sgdm" else 2
+        handles.append(
+            style.curve(velocity, update, table["velocity"], look, 6, k / 3, **label)
+        )
+        style.curve(step, update[1:], -np.diff(weight), look, 6, k / 3, **label)
+        style.curve(total, update, -weight, look, 6, k / 3, **label)
+    for ax in (velocity, step, total):
+        ax.set_xlabel("update")
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(0, update[-1])
+    style.legend_below(fig, grid[1, :], handles, 3)
+    return fig

@@ -1,0 +1,183 @@
+"""Predicates over the data files: what a claim in claims.toml can be tested with.
+
+A check gets the claim's own table and a reader of data files, and returns an Outcome: the numbers
+found, in words, and whether they bear the claim out. Where a number does not exist (NaN: nothing is
+stable there) the claim fails; numpy's maximum carries a NaN on, Python's does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from figures.lib.tables import Data, DataError, Table
+
+Reader = Callable[[str], Data]
+
+CLOSED_FORMS = {
+    # Largest stable rate of SGD without momentum.
+    "2 sin(pi / (4 D + 2))": lambda table: 2 * np.sin(np.pi / (4 * table["delay"] + 2)),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    measured: str
+    passed: bool
+
+
+def text(value: float) -> str:
+    """Four significant digits, without exponents where a reader would not want one."""
+    if not math.isfinite(value):
+        return "none (unstable)" if math.isnan(value) else "infinite"
+    if value != 0 and abs(value) < 1e-3:
+        digits, power = f"{value:.1e}".split("e")
+        return f"{digits}·10^{int(power)}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def rows(source: dict, read: Reader) -> Table:
+    return read(source["figure"]).table(source["file"]).where(**source.get("where", {}))
+
+
+def value(source: dict, read: Reader) -> float:
+    table = rows(source, read)
+    if len(table) != 1:
+        raise DataError(f"{table.source}: {len(table)} rows for '{source['label']}', one wanted")
+    return float(table[source["column"]][0])
+
+
+def values(claim: dict, read: Reader) -> Outcome:
+    """Every case is within `tolerance` (relative) of its `expected`."""
+    found = [(case, value(case, read)) for case in claim["case"]]
+    off = float(np.max([abs(x / case["expected"] - 1) for case, x in found]))
+    words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
+    limit = claim["tolerance"]
+    return Outcome(
+        f"{words}; expected in brackets, largest deviation {off:.1%} of {limit:.0%} allowed",
+        bool(off <= limit),
+    )
+
+
+def agree(claim: dict, read: Reader) -> Outcome:
+    """All cases have the same value within `tolerance` (relative)."""
+    found = [(case["label"], value(case, read)) for case in claim["case"]]
+    spread = np.max([x for _, x in found]) / np.min([x for _, x in found]) - 1
+    words = ", ".join(f"{label} {text(x)}" for label, x in found)
+    return Outcome(f"{words}; spread {spread:.2%}", bool(spread <= claim["tolerance"]))
+
+
+def below(claim: dict, read: Reader) -> Outcome:
+    """The largest of `lower` is under `factor` times the smallest of `higher`."""
+    low = [(case["label"], value(case, read)) for case in claim["lower"]]
+    high = [(case["label"], value(case, read)) for case in claim["higher"]]
+    ratio = float(np.max([x for _, x in low]) / np.min([x for _, x in high]))
+    words = " against ".join(
+        ", ".join(f"{label} {text(x)}" for label, x in side) for side in (low, high)
+    )
+    return Outcome(f"{words}; ratio {text(ratio)}", bool(ratio < claim.get("factor", 1)))
+
+
+def curve_below(claim: dict, read: Reader) -> Outcome:
+    """Row by row, `lower` is under `factor` times each of `higher`."""
+    low = rows(claim["lower"], read)[claim["lower"]["column"]]
+    worst = -np.inf
+    for case in claim["higher"]:
+        high = rows(case, read)[case["column"]]
+        if high.shape != low.shape:
+            raise DataError(f"'{case['label']}': {len(high)} rows against {len(low)}")
+        # A point where nothing is stable (NaN) bears no claim out.
+        ratio = low / high
+        worst = max(worst, np.inf if np.isnan(ratio).any() else float(ratio.max()))
+    return Outcome(
+        f"ratio to the next best at most {text(worst)} over {len(low)} points",
+        bool(worst < claim.get("factor", 1)),
+    )
+
+
+def closed_form(claim: dict, read: Reader) -> Outcome:
+    """A column equals a formula within `tolerance` (relative) in every row."""
+    source = claim["source_rows"]
+    table = rows(source, read)
+    off = float(np.max(np.abs(table[source["column"]] / CLOSED_FORMS[claim["formula"]](table) - 1)))
+    return Outcome(
+        f"largest relative difference {text(off)} over {len(table)} delays",
+        bool(off <= claim["tolerance"]),
+    )
+
+
+def same_columns(claim: dict, read: Reader) -> Outcome:
+    """Two columns differ by at most `tolerance` (absolute, or `relative = true`) in every row."""
+    first, second = (rows(claim[side], read)[claim[side]["column"]] for side in ("first", "second"))
+    scale = np.abs(second) if claim.get("relative") else 1.0
+    off = float(np.max(np.abs(first - second) / scale))
+    kind = "relative " if claim.get("relative") else ""
+    return Outcome(
+        f"largest {kind}difference {text(off)} over {len(first)} rows",
+        bool(off <= claim["tolerance"]),
+    )
+
+
+def best_near(claim: dict, read: Reader) -> Outcome:
+    """Along `axis`, the value at `at` is within `tolerance` of the best and beats that at `than`."""
+    words, passed = [], True
+    for case in claim["case"]:
+        table = rows(case, read)
+        along, found = table[case["axis"]] / case["unit"], table[case["column"]]
+        here, there = (
+            float(found[np.argmin(np.abs(along - point))]) for point in (claim["at"], claim["than"])
+        )
+        best = int(np.nanargmin(found))
+        words.append(
+            f"{case['label']}: best {text(found[best])} at {along[best]:.3g}D; "
+            f"{text(here)} at {claim['at']:g}D, {text(there)} at {claim['than']:g}D"
+        )
+        passed &= here <= found[best] * (1 + claim["tolerance"]) and here < there
+    return Outcome("; ".join(words), bool(passed))
+
+
+def slope(claim: dict, read: Reader) -> Outcome:
+    """Power law: slope of log(column) over log(axis) is within `range` for every case."""
+    words, passed = [], True
+    for case in claim["case"]:
+        table = rows(case, read)
+        x, y = np.log(table[case["axis"]]), np.log(table[case["column"]])
+        power = float(np.polyfit(x, y, 1)[0])
+        words.append(f"{case['label']} {power:.3f}")
+        passed &= case["range"][0] <= power <= case["range"][1]
+    return Outcome("exponents " + ", ".join(words), bool(passed))
+
+
+def ratio_range(claim: dict, read: Reader) -> Outcome:
+    """`numerator` / `denominator`, row by row, stays within `range`."""
+    top, bottom = (
+        rows(claim[side], read)[claim[side]["column"]] for side in ("numerator", "denominator")
+    )
+    ratio = top / bottom
+    low, high = float(ratio.min()), float(ratio.max())
+    limits = claim["range"]
+    return Outcome(
+        f"{text(low)} to {text(high)} over {len(ratio)} rows",
+        bool(limits[0] <= low and high <= limits[1]),
+    )
+
+
+def array_bound(claim: dict, read: Reader) -> Outcome:
+    """No entry of an array, over several .npz files, exceeds `bound`."""
+    worst, count = 0.0, 0
+    for name in claim["files"]:
+        array = read(claim["figure"]).arrays(name)[claim["array"]]
+        worst, count = float(np.max([worst, array.max()])), count + array.size
+    return Outcome(f"largest {text(worst)} over {count:,} points", bool(worst <= claim["bound"]))
+
+
+CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
+    check.__name__: check
+    for check in (
+        values, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
+        array_bound,
+    )
+}  # fmt: skip

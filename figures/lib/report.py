@@ -1,0 +1,138 @@
+"""Writes build/figures/report.html and data/claims.json from pictures, manifests and claims.
+
+    python3 -m figures.lib.report
+
+The page carries its pictures with it and needs neither network nor server.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup, escape
+
+from figures.lib import claims as claim_table
+from figures.lib import spec as specs
+from figures.lib.tables import DataError
+
+
+def picture(path: Path) -> dict:
+    """A PNG as data URI with its size, so that the page keeps its place while it loads."""
+    data = path.read_bytes()
+    width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
+    uri = "data:image/png;base64," + base64.b64encode(data).decode("ascii")
+    return {"uri": uri, "width": width, "height": height}
+
+
+def distinct(manifests: list[dict], *path: str) -> str:
+    """A value of the manifests; all of them where the data come from more than one origin."""
+    found = []
+    for manifest in manifests:
+        value = manifest
+        for key in path:
+            value = value.get(key, "unknown")
+            if not isinstance(value, dict):
+                break
+        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if text not in found:
+            found.append(text)
+    return "; ".join(found)
+
+
+def origin(manifests: list[dict]) -> list[tuple[str, str]]:
+    dates = sorted(manifest["date"] for manifest in manifests)
+    days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    seconds = sum(manifest["seconds"] for manifest in manifests)
+    return [
+        ("Version", distinct(manifests, "program", "version")),
+        ("Commit", distinct(manifests, "program", "commit")),
+        ("Compiler", distinct(manifests, "program", "compiler")),
+        ("Flags", distinct(manifests, "program", "flags")),
+        ("Processor", distinct(manifests, "machine", "cpu")),
+        ("Processors used", distinct(manifests, "machine", "processors")),
+        ("System", distinct(manifests, "machine", "system")),
+        ("Tier", distinct(manifests, "tier")),
+        ("Date", days),
+        ("Time in the analyzer", f"{seconds:.1f} s"),
+    ]
+
+
+def size(count: int) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000 or unit == "MB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+
+
+def mathematics(text: str) -> Markup:
+    """LWP_2D and 10^-13 with the lowered and raised parts as such."""
+    html = str(escape(text))
+    html = re.sub(r"(?<=[A-Za-z|])_(2?[DTd]|max|c)(?![A-Za-z0-9])", r"<sub>\1</sub>", html)
+    return Markup(re.sub(r"\^(-?\d+)", r"<sup>\1</sup>", html))
+
+
+def render(figures: list[dict], results: list, summary: dict, manifests: list[dict]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"size": size, "mathematics": mathematics}
+    return environment.get_template("report.html.j2").render(
+        figures=figures,
+        numbers={figure["name"]: figure["number"] for figure in figures},
+        claims=results,
+        counts=summary["counts"],
+        bases=claim_table.BASES,
+        origin=origin(manifests),
+    )
+
+
+def write(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.write_text(text, encoding="utf-8")
+    os.replace(scratch, path)
+
+
+def main() -> int:
+    try:
+        all_specs = specs.load_all()
+        data = specs.OUTPUT / "data"
+        results = claim_table.evaluate_all(specs.ROOT / "claims.toml", data)
+        figures = []
+        for number, spec in enumerate(all_specs, 1):
+            manifest = json.loads((spec.data / "manifest.json").read_text(encoding="utf-8"))
+            figures.append(
+                {
+                    "number": number,
+                    "name": spec.name,
+                    "title": spec.title,
+                    "caption": spec.caption,
+                    "alt": spec.alt,
+                    "manifest": manifest,
+                    "picture": picture(specs.OUTPUT / f"{spec.name}.png"),
+                }
+            )
+    except (specs.SpecError, claim_table.ClaimError, DataError, OSError) as error:
+        print(f"figures: report: {error}", file=sys.stderr)
+        return 1
+    summary = claim_table.as_json(results)
+    write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    manifests = [figure["manifest"] for figure in figures]
+    write(specs.OUTPUT / "report.html", render(figures, results, summary, manifests))
+    counts = summary["counts"]
+    print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

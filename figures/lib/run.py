@@ -1,0 +1,137 @@
+"""Runs a figure's command lines and writes data files and manifest.json beside them.
+
+    python3 -m figures.lib.run FIGURE --tier quick|paper --program build/bin/batchless
+
+The files appear under their own names only when they are complete; the manifest comes last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from figures.lib import spec as specs
+
+
+class RunError(RuntimeError):
+    """A command line that failed, with what it said."""
+
+
+def cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def call(command: list[str]) -> str:
+    """Standard output of a command; its own words where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise RunError(f"{shlex.join(command)}: {error.strerror}") from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise RunError(
+            f"{shlex.join(command)}\n  exit {done.returncode}: "
+            + ("\n  ".join(said[-5:]) or "without a word")
+        )
+    return done.stdout
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def program_version(program: str) -> dict:
+    text = call([program, "version", "--json"])
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RunError(f"{program} version --json: not JSON: {error}") from error
+
+
+def run_figure(spec: specs.Spec, tier: str, program: str) -> dict:
+    """Runs everything, moves the results into place and returns the manifest."""
+    spec.data.mkdir(parents=True, exist_ok=True)
+    started = datetime.now(timezone.utc)
+    begin = time.monotonic()
+    runs = []
+    with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
+        for command in spec.commands(tier):
+            made = Path(scratch) / command.out
+            start = time.monotonic()
+            call([program, *command.arguments, "--out", str(made)])
+            seconds = time.monotonic() - start
+            if not made.is_file() or made.stat().st_size == 0:
+                raise RunError(f"{program} {command.arguments[0]}: wrote no {command.out}")
+            final = spec.data / command.out
+            runs.append(
+                {
+                    "command": shlex.join([program, *command.arguments, "--out", str(final)]),
+                    "output": command.out,
+                    "bytes": made.stat().st_size,
+                    "sha256": sha256(made),
+                    "seconds": round(seconds, 4),
+                }
+            )
+        manifest = {
+            "figure": spec.name,
+            "tier": tier,
+            "program": program_version(program),
+            "machine": {
+                "cpu": cpu_model(),
+                "processors": len(os.sched_getaffinity(0)),
+                "system": f"{platform.system()} {platform.machine()}",
+            },
+            "date": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - begin, 4),
+            "runs": runs,
+        }
+        text = Path(scratch) / "manifest.json"
+        text.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        for name in [run["output"] for run in runs] + [text.name]:
+            os.replace(Path(scratch) / name, spec.data / name)
+    return manifest
+
+
+def clear_leftovers(spec: specs.Spec, keep: set[str]) -> None:
+    """Data files of an earlier specification would be read by nobody and mislead whoever looks."""
+    for path in spec.data.iterdir():
+        if path.name not in keep | {"manifest.json"}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="figures.lib.run", description=__doc__)
+    parser.add_argument("figure")
+    parser.add_argument("--tier", choices=specs.TIERS, default="quick")
+    parser.add_argument("--program", default="build/bin/batchless")
+    options = parser.parse_args()
+    try:
+        spec = specs.load(options.figure)
+        run_figure(spec, options.tier, options.program)
+        clear_leftovers(spec, {c.out for c in spec.commands(options.tier)})
+    except (specs.SpecError, RunError) as error:
+        print(f"figures: {options.figure}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

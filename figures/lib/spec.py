@@ -1,0 +1,117 @@
+"""A figure's specification: spec.toml says what to run; nothing about it is written in code.
+
+    order, title, caption, alt     place and text in the report
+    [tier.quick], [tier.paper]     values that `{name}` stands for below
+    [[run]]                        one command line, or one for each combination of `each`
+      command                      subcommand of the program
+      out                          data file, .csv or .npz; `{name}` as in `each`
+      args                         option = value; a list is joined by commas, true is a flag
+      each                         name = list; the runs are all combinations
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("figures")
+OUTPUT = Path("build/figures")
+TIERS = ("quick", "paper")
+
+
+class SpecError(ValueError):
+    """A specification that cannot be run; one line that names the file and the place."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of the program, less the program's name and `--out`."""
+
+    arguments: tuple[str, ...]
+    out: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    order: int
+    title: str
+    caption: str
+    alt: str
+    tiers: dict[str, dict]
+    runs: tuple[dict, ...]
+    threads: int
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / self.name
+
+    @property
+    def data(self) -> Path:
+        return OUTPUT / "data" / self.name
+
+    def commands(self, tier: str) -> list[Command]:
+        commands = [c for run in self.runs for c in _expand(run, self.tiers.get(tier, {}))]
+        names = [c.out for c in commands]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise SpecError(f"{self.folder}/spec.toml: written twice: {', '.join(sorted(twice))}")
+        return commands
+
+    def outputs(self, tier: str) -> list[str]:
+        """The data files, as paths from the repository's root."""
+        return [str(self.data / c.out) for c in self.commands(tier)]
+
+
+def _expand(run: dict, constants: dict) -> list[Command]:
+    each = run.get("each", {})
+    commands = []
+    for combination in itertools.product(*each.values()):
+        values = constants | dict(zip(each, combination))
+        arguments = [run["command"]]
+        for option, value in run["args"].items():
+            if value is True:
+                arguments.append(f"--{option}")
+                continue
+            parts = value if isinstance(value, list) else [value]
+            arguments += [f"--{option}", ",".join(str(p).format(**values) for p in parts)]
+        commands.append(Command(tuple(arguments), run["out"].format(**values)))
+    return commands
+
+
+def load(name: str, root: Path = ROOT) -> Spec:
+    path = root / name / "spec.toml"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(f"{path}: {error}") from error
+    for key in ("order", "title", "caption", "alt", "run"):
+        if key not in table:
+            raise SpecError(f"{path}: '{key}' is missing")
+    for run in table["run"]:
+        for key in ("command", "out", "args"):
+            if key not in run:
+                raise SpecError(f"{path}: a [[run]] lacks '{key}'")
+        if Path(run["out"]).suffix not in (".csv", ".npz"):
+            raise SpecError(f"{path}: out: got '{run['out']}', accepted: *.csv, *.npz")
+    unknown = set(table.get("tier", {})) - set(TIERS)
+    if unknown:
+        raise SpecError(f"{path}: tier: got {', '.join(unknown)}, accepted: {', '.join(TIERS)}")
+    return Spec(
+        name=name,
+        order=table["order"],
+        title=table["title"],
+        caption=" ".join(table["caption"].split()),
+        alt=" ".join(table["alt"].split()),
+        tiers=table.get("tier", {}),
+        runs=tuple(table["run"]),
+        threads=table.get("threads", 1),
+    )
+
+
+def load_all(root: Path = ROOT) -> list[Spec]:
+    """Every figure that has a specification, in the report's order."""
+    names = [path.parent.name for path in root.glob("*/spec.toml")]
+    return sorted((load(name, root) for name in names), key=lambda spec: (spec.order, spec.name))

@@ -1,0 +1,107 @@
+"""How a rule looks, the same in every figure, and how a figure is saved.
+
+Colours are those of Okabe and Ito, which people with the common colour-vision deficiencies tell
+apart; marker and dashes carry the same information once more for print without colour.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (the backend has to be chosen first)
+import numpy as np  # noqa: E402
+
+COLUMN = 3.3  # inches: one column of two
+PAGE = 6.8  # inches: both columns
+
+plt.style.use(Path(__file__).parent.parent / "batchless.mplstyle")
+
+
+@dataclass(frozen=True)
+class Look:
+    label: str
+    color: str
+    marker: str
+    dashes: object = "-"
+
+    @property
+    def line(self) -> dict:
+        return {"color": self.color, "linestyle": self.dashes, "label": self.label}
+
+
+LOOKS = {
+    "undelayed-sgdm": Look("SGDM, no delay", "#666666", "x", (0, (5, 2))),
+    "undelayed-nesterov": Look("Nesterov, no delay", "#999999", "+", (0, (1, 1.2))),
+    "sgdm": Look("SGDM", "#000000", "o"),
+    "nesterov": Look("Nesterov", "#999999", "+", (0, (1, 1.2))),
+    "sc": Look("SC$_D$", "#0072B2", "s"),
+    "lwp-v": Look("LWP$_D$", "#E69F00", "^"),
+    "sc-2d": Look("SC$_{2D}$", "#56B4E9", "<", (0, (4, 1.5))),
+    "lwp-v-2d": Look("LWP$_{2D}$", "#CC79A7", ">", (0, (2, 1.2))),
+    "lwp-v+sc": Look("LWPv$_D$+SC$_D$", "#009E73", "D", (0, (7, 1.5, 1.5, 1.5))),
+    "lwp-w+sc": Look("LWPw$_D$+SC$_D$", "#D55E00", "v"),
+}
+
+
+def curve(ax, x, y, look: str, markers: int = 7, phase: float = 0.0, **changes):
+    """A line in the rule's look, with `markers` markers spread over it.
+
+    Curves that lie on each other stay visible when their phases (0..1) differ.
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    style = LOOKS[look].line | {"marker": LOOKS[look].marker, "markerfacecolor": "white"} | changes
+    # Whole points only: a marker that the data does not have would claim a computed value.
+    step = max(1, round(len(x) / markers))
+    start = min(int(phase * step), len(x) - 1)
+    return ax.plot(x, y, markevery=(start, step), **style)[0]
+
+
+def legend_below(fig, cell, handles, columns: int):
+    """A legend in a cell of its own, where no data can be."""
+    ax = fig.add_subplot(cell)
+    ax.axis("off")
+    ax.legend(handles=handles, loc="center", ncol=columns, borderaxespad=0)
+    return ax
+
+
+def delay_axis(ax, last: float) -> None:
+    """No delay and the deepest one on one axis: linear up to 1, logarithmic beyond."""
+    ax.set_xscale("symlog", linthresh=1, linscale=0.4)
+    ticks = [tick for tick in (0, 1, 3, 10, 30, 100, 300) if tick <= last]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(-0.15, last * 1.15)
+    ax.set_xlabel("delay $D$ (updates)")
+
+
+def plain_log(axis) -> None:
+    """1, 2, 5, 10, 20, ...: for logarithmic axes that span a few powers of ten at most."""
+    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+    axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+
+
+def panel(ax, letter: str, title: str) -> None:
+    ax.set_title(f"({letter}) {title}", loc="left")
+
+
+def save(fig, folder: Path, name: str) -> None:
+    """PDF and PNG with the same bytes for the same data: no dates, no program versions."""
+    metadata = {
+        "pdf": {"CreationDate": None, "Creator": "batchless", "Producer": None},
+        "png": {"Software": None},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, entries in metadata.items():
+        scratch = folder / f".{name}.{os.getpid()}.{kind}"
+        try:
+            fig.savefig(scratch, format=kind, metadata=entries)
+            os.replace(scratch, folder / f"{name}.{kind}")
+        finally:
+            scratch.unlink(missing_ok=True)
+    plt.close(fig)

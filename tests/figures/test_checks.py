@@ -1,0 +1,133 @@
+"""Every check on small tables: it passes where it should and fails where it should."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+from figures.lib.checks import CHECKS, text
+from figures.lib.tables import Data, DataError
+
+HALF_LIVES = """rule,delay,condition,horizon,half_life_updates
+a,1,10,0,100
+a,1,100,1,1000
+a,1,1000,2,10000
+b,1,10,0,50
+b,1,100,1,400
+b,1,1000,2,410
+"""
+
+
+class Checks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "t.csv").write_text(HALF_LIVES)
+
+    def check(self, kind, **claim):
+        return CHECKS[kind](claim, lambda figure: Data(self.folder))
+
+    @staticmethod
+    def case(rule, condition=None, **more):
+        where = {"rule": rule} | ({"condition": condition} if condition else {})
+        column = {"file": "t.csv", "column": "half_life_updates", "figure": "f", "label": rule}
+        return column | {"where": where} | more
+
+    def test_values(self):
+        near = [self.case("a", 10, expected=98), self.case("b", 10, expected=51)]
+        self.assertTrue(self.check("values", case=near, tolerance=0.03).passed)
+        self.assertFalse(self.check("values", case=near, tolerance=0.01).passed)
+
+    def test_a_case_is_one_row(self):
+        with self.assertRaisesRegex(DataError, "3 rows"):
+            self.check("values", case=[self.case("a", expected=1)], tolerance=1)
+        with self.assertRaisesRegex(DataError, "no row with"):
+            self.check("values", case=[self.case("c", expected=1)], tolerance=1)
+        with self.assertRaisesRegex(DataError, "no column 'speed'"):
+            self.check("values", case=[self.case("a", 10, column="speed")], tolerance=1)
+
+    def test_agree(self):
+        cases = [self.case("b", 100), self.case("b", 1000)]
+        self.assertTrue(self.check("agree", case=cases, tolerance=0.03).passed)
+        self.assertFalse(self.check("agree", case=cases, tolerance=0.02).passed)
+
+    def test_below(self):
+        low, high = [self.case("b", 10)], [self.case("a", 10)]
+        self.assertTrue(self.check("below", lower=low, higher=high).passed)
+        self.assertFalse(self.check("below", lower=high, higher=low).passed)
+        self.assertFalse(self.check("below", lower=low, higher=high, factor=0.4).passed)
+
+    def test_curve_below(self):
+        low, high = self.case("b"), self.case("a")
+        self.assertTrue(self.check("curve_below", lower=low, higher=[high]).passed)
+        self.assertFalse(self.check("curve_below", lower=high, higher=[low]).passed)
+        self.assertFalse(self.check("curve_below", lower=low, higher=[high, low]).passed)
+
+    def test_unstable_points_bear_nothing_out(self):
+        (self.folder / "t.csv").write_text(HALF_LIVES.replace("b,1,100,1,400", "b,1,100,1,nan"))
+        hole, good, low = self.case("b", 100), self.case("b", 10), self.case("b")
+        for kind, claim in {
+            "curve_below": {"lower": low, "higher": [self.case("a")]},
+            "values": {"case": [good | {"expected": 50}, hole | {"expected": 1}], "tolerance": 9},
+            "agree": {"case": [good, hole], "tolerance": 9},
+            "below": {"lower": [good, hole], "higher": [self.case("a", 1000)]},
+            "same_columns": {"first": low, "second": low, "tolerance": 1},
+            "slope": {"case": [low | {"axis": "condition", "range": [0, 9]}]},
+            "ratio_range": {"numerator": low, "denominator": low, "range": [0, 9]},
+        }.items():
+            with self.subTest(kind):
+                self.assertFalse(self.check(kind, **claim).passed)
+
+    def test_closed_form(self):
+        form = {"formula": "2 sin(pi / (4 D + 2))", "tolerance": 1e-10}
+        source = {"figure": "f", "file": "c.csv", "column": "critical_rate"}
+        rows = [f"{d},{2 * np.sin(np.pi / (4 * d + 2)):.17g}" for d in (0, 1, 4, 66)]
+        (self.folder / "c.csv").write_text("\n".join(["delay,critical_rate", *rows]))
+        self.assertTrue(self.check("closed_form", source_rows=source, **form).passed)
+        (self.folder / "c.csv").write_text("\n".join(["delay,critical_rate", *rows, "2,0.6"]))
+        self.assertFalse(self.check("closed_form", source_rows=source, **form).passed)
+
+    def test_same_columns(self):
+        same = {"first": self.case("a"), "second": self.case("a"), "tolerance": 0}
+        self.assertTrue(self.check("same_columns", **same).passed)
+        other = same | {"second": self.case("b")}
+        self.assertFalse(self.check("same_columns", **other).passed)
+        self.assertTrue(
+            self.check("same_columns", **other | {"tolerance": 25, "relative": True}).passed
+        )
+
+    def test_best_near(self):
+        case = [self.case("b", axis="horizon", unit=1)]
+        self.assertTrue(self.check("best_near", case=case, at=0, than=1, tolerance=0.1).passed)
+        self.assertFalse(self.check("best_near", case=case, at=1, than=2, tolerance=0.1).passed)
+
+    def test_slope(self):
+        case = self.case("a", axis="condition")
+        self.assertTrue(self.check("slope", case=[case | {"range": [0.99, 1.01]}]).passed)
+        self.assertFalse(self.check("slope", case=[case | {"range": [0.45, 0.55]}]).passed)
+
+    def test_ratio_range(self):
+        claim = {"numerator": self.case("a"), "denominator": self.case("b")}
+        self.assertTrue(self.check("ratio_range", **claim, range=[2, 25]).passed)
+        self.assertFalse(self.check("ratio_range", **claim, range=[2, 20]).passed)
+        self.assertFalse(self.check("ratio_range", **claim, range=[3, 25]).passed)
+
+    def test_array_bound(self):
+        np.savez(self.folder / "m.npz", error_bound=np.array([[1e-15, 2e-14]]))
+        claim = {"figure": "f", "files": ["m.npz"], "array": "error_bound"}
+        self.assertTrue(self.check("array_bound", **claim, bound=1e-13).passed)
+        self.assertFalse(self.check("array_bound", **claim, bound=1e-14).passed)
+        np.savez(self.folder / "m.npz", error_bound=np.array([[1e-15, np.nan]]))
+        self.assertFalse(self.check("array_bound", **claim, bound=1e-13).passed)
+
+    def test_numbers_in_words(self):
+        self.assertEqual(text(119.47), "119.5")
+        self.assertEqual(text(2189.4), "2189")
+        self.assertEqual(text(3.6e-15), "3.6·10^-15")
+        self.assertEqual(text(float("nan")), "none (unstable)")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,90 @@
+"""The table of claims: well formed, about files that exist, and with verdicts of its own making."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from figures.lib import claims
+from figures.lib import spec as specs
+from figures.lib.checks import CHECKS
+from figures.lib.tables import Data
+
+PATH = Path("figures/claims.toml")
+CLAIM = """
+[[claim]]
+id = "one"
+figure = "f"
+statement = "s"
+source = "o"
+basis = "{basis}"
+quantity = "q"
+check = "values"
+tolerance = 0.1
+case = [{{ label = "x", file = "t.csv", column = "y", expected = 2 }}]
+"""
+
+
+def sources(claim):
+    """Everything in a claim that names a data file."""
+    for entry in claim.values():
+        for item in entry if isinstance(entry, list) else [entry]:
+            if isinstance(item, dict) and "file" in item:
+                yield item.get("figure", claim["figure"]), item["file"]
+    for name in claim.get("files", []):
+        yield claim["figure"], name
+
+
+class Table(unittest.TestCase):
+    def test_no_verdict_is_written_down(self):
+        for claim in claims.load(PATH):
+            self.assertFalse({"verdict", "passed", "measured"} & set(claim), claim["id"])
+
+    def test_every_file_is_one_that_a_figure_makes(self):
+        for tier in specs.TIERS:
+            made = {s.name: {c.out for c in s.commands(tier)} for s in specs.load_all()}
+            for claim in claims.load(PATH):
+                for figure, file in sources(claim):
+                    self.assertIn(file, made.get(figure, ()), claim["id"])
+
+    def test_every_check_decides_a_claim(self):
+        used = {claim.get("check") for claim in claims.load(PATH)}
+        self.assertEqual(used - {None}, set(CHECKS))
+
+
+class Verdicts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.path = self.folder / "claims.toml"
+        self.path.write_text(CLAIM.format(basis="recalled"))
+
+    def verdict(self):
+        (claim,) = claims.load(self.path)
+        return claims.evaluate(claim, lambda figure: Data(self.folder)).verdict
+
+    def test_follows_the_data(self):
+        (self.folder / "t.csv").write_text("y\n2.1\n")
+        self.assertEqual(self.verdict(), "reproduced")
+        (self.folder / "t.csv").write_text("y\n3\n")
+        self.assertEqual(self.verdict(), "not reproduced")
+
+    def test_without_data_nothing_is_tested(self):
+        self.assertEqual(self.verdict(), "not tested")
+
+    def test_data_that_do_not_fit_are_an_error(self):
+        (self.folder / "t.csv").write_text("z\n2\n")
+        with self.assertRaisesRegex(claims.ClaimError, "one: .*no column 'y'"):
+            self.verdict()
+
+    def test_bad_claims_are_named(self):
+        self.path.write_text(CLAIM.format(basis="read"))
+        with self.assertRaisesRegex(claims.ClaimError, "one: basis: got 'read', accepted: "):
+            claims.load(self.path)
+        self.path.write_text(CLAIM.format(basis="recalled") * 2)
+        with self.assertRaisesRegex(claims.ClaimError, "one: the id is taken"):
+            claims.load(self.path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+"""The page: carries everything with it, and shows what it was given."""
+
+import re
+import unittest
+
+from figures.lib import report
+from figures.lib.claims import Result
+
+MANIFEST = {
+    "program": {"version": "1", "commit": "abc", "compiler": "gcc 12", "flags": ["-O2", "-g"]},
+    "machine": {"cpu": "Some CPU", "processors": 2, "system": "Linux x86_64"},
+    "tier": "quick",
+    "date": "2026-01-02T03:04:05+00:00",
+    "seconds": 1.25,
+    "runs": [
+        {
+            "command": "batchless sweep",
+            "output": "a.csv",
+            "bytes": 1234,
+            "sha256": "0" * 64,
+            "seconds": 1.0,
+        }
+    ],
+}
+
+
+def page(**changes):
+    figure = {
+        "number": 1,
+        "name": "fig",
+        "title": "Title",
+        "caption": "Half-life of LWP_2D & SC_D",
+        "alt": 'What can be "seen"',
+        "manifest": MANIFEST | changes,
+        "picture": {"uri": "data:image/png;base64,AA==", "width": 1496, "height": 700},
+    }
+    result = Result(
+        "c", "It <holds>", "Someone", "recalled", "q", "fig", "3·10^-5", "not reproduced"
+    )
+    summary = {"counts": {"reproduced": 0, "not reproduced": 1, "not tested": 0}}
+    return report.render([figure], [result], summary, [MANIFEST, MANIFEST | changes])
+
+
+class Page(unittest.TestCase):
+    def test_needs_no_network(self):
+        html = page()
+        for source in re.findall(r'(?:src|href)="([^"]*)"', html):
+            self.assertRegex(source, r"^(data:|#|fig\.pdf|fig\.png|data/fig/manifest\.json)")
+        self.assertNotRegex(html, r"@import|<script|url\(")
+
+    def test_reads_on_a_phone_and_aloud(self):
+        html = page()
+        self.assertIn('name="viewport"', html)
+        self.assertIn('<html lang="en">', html)
+        for tag in re.findall(r"<img[^>]*>", html):
+            self.assertRegex(tag, r'alt="[^"]{10,}"')
+
+    def test_text_is_escaped_and_set(self):
+        html = page()
+        self.assertIn("It &lt;holds&gt;", html)
+        self.assertIn("LWP<sub>2D</sub> &amp; SC<sub>D</sub>", html)
+        self.assertIn("3·10<sup>-5</sup>", html)
+
+    def test_shows_where_the_numbers_come_from(self):
+        html = page(program=MANIFEST["program"] | {"commit": "def"})
+        for text in ("abc; def", "gcc 12", "-O2 -g", "Some CPU", "2026-01-02", "2.5 s", "1.2 kB"):
+            self.assertIn(text, html)
+
+    def test_subscripts_leave_names_alone(self):
+        self.assertEqual(str(report.mathematics("a sgdm_d0 file_name")), "a sgdm_d0 file_name")
+        self.assertEqual(
+            str(report.mathematics("LWPv_D+SC_D")), "LWPv<sub>D</sub>+SC<sub>D</sub>"
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+"""Specifications and the run step, with a program of a few lines in the analyzer's place."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+from figures.lib import run
+from figures.lib import spec as specs
+
+SPEC = """
+order = 1
+title = "t"
+caption = "c"
+alt = "a"
+
+[tier.quick]
+n = 8
+
+[tier.paper]
+n = 16
+
+[[run]]
+command = "sweep"
+out = "{rule}_d{delay}.csv"
+each = { rule = ["sgdm", "sc"], delay = [1, 4] }
+args = { rule = "{rule}", delay = "{delay}", momenta = "log1m:-5:0:{n}", l = [1, 2], flag = true }
+"""
+PROGRAM = """#!/bin/sh
+if [ "$1" = version ]; then
+  echo '{"version": "1", "commit": "abc", "compiler": "c", "flags": "-O2"}'
+  exit 0
+fi
+case "$*" in *FAIL*) echo "momenta: got 'FAIL', accepted: a list" >&2; exit 2 ;; esac
+while [ "$1" != --out ]; do shift; done
+echo a,b > "$2"
+"""
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "fig").mkdir()
+        self.program = self.root / "program"
+        self.program.write_text(PROGRAM)
+        self.program.chmod(0o755)
+
+    def load(self, text=SPEC):
+        (self.root / "fig" / "spec.toml").write_text(text)
+        return specs.load("fig", self.root)
+
+
+class Spec(Folder):
+    def test_runs_are_all_combinations(self):
+        commands = self.load().commands("paper")
+        self.assertEqual(
+            [c.out for c in commands],
+            ["sgdm_d1.csv", "sgdm_d4.csv", "sc_d1.csv", "sc_d4.csv"],
+        )
+        self.assertEqual(
+            " ".join(commands[1].arguments),
+            "sweep --rule sgdm --delay 4 --momenta log1m:-5:0:16 --l 1,2 --flag",
+        )
+
+    def test_mistakes_are_named(self):
+        for text, message in (
+            (SPEC.replace('alt = "a"', ""), "'alt' is missing"),
+            (SPEC.replace(".csv", ".txt"), "out: got .*accepted"),
+            (SPEC.replace("tier.quick", "tier.fast"), "tier: got fast"),
+            (SPEC.replace("_d{delay}", ""), "written twice: sc.csv, sgdm.csv"),
+            (SPEC + "=", "spec.toml: "),
+        ):
+            with self.assertRaisesRegex(specs.SpecError, message):
+                self.load(text).commands("quick")
+
+    def test_the_real_ones_hold_together(self):
+        figures = specs.load_all()
+        self.assertEqual([spec.order for spec in figures], list(range(1, len(figures) + 1)))
+        for spec in figures:
+            self.assertTrue((spec.folder / "plot.py").is_file(), spec.name)
+            for tier in specs.TIERS:
+                self.assertTrue(spec.outputs(tier))
+
+
+class Run(Folder):
+    def setUp(self):
+        super().setUp()
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.root)
+
+    def test_manifest_says_what_was_done(self):
+        spec = self.load()
+        run.run_figure(spec, "quick", str(self.program))
+        manifest = json.loads((spec.data / "manifest.json").read_text())
+        self.assertEqual(manifest["program"]["commit"], "abc")
+        self.assertEqual(len(manifest["runs"]), 4)
+        for entry in manifest["runs"]:
+            data = (spec.data / entry["output"]).read_bytes()
+            self.assertEqual(entry["sha256"], hashlib.sha256(data).hexdigest())
+            self.assertIn(f"--out {spec.data / entry['output']}", entry["command"])
+        self.assertTrue(manifest["machine"]["cpu"])
+        self.assertEqual(manifest["tier"], "quick")
+
+    def test_a_failure_says_why_and_leaves_nothing_half_done(self):
+        spec = self.load(SPEC.replace("log1m:-5:0:{n}", "FAIL"))
+        with self.assertRaisesRegex(run.RunError, "exit 2: momenta: got 'FAIL'"):
+            run.run_figure(spec, "quick", str(self.program))
+        self.assertEqual([p for p in spec.data.parent.rglob("*") if p.is_file()], [])
+
+    def test_a_program_that_writes_nothing_is_caught(self):
+        self.program.write_text("#!/bin/sh\nexit 0\n")
+        with self.assertRaisesRegex(run.RunError, "wrote no sgdm_d1.csv"):
+            run.run_figure(self.load(), "quick", str(self.program))
+
+    def test_a_missing_program_is_named(self):
+        with self.assertRaisesRegex(run.RunError, "No such file"):
+            run.run_figure(self.load(), "quick", "build/bin/missing")
+
+    def test_leftovers_go(self):
+        spec = dataclasses.replace(self.load())
+        run.run_figure(spec, "quick", str(self.program))
+        (spec.data / "old.csv").write_text("x\n")
+        run.clear_leftovers(spec, {c.out for c in spec.commands("quick")})
+        self.assertFalse((spec.data / "old.csv").exists())
+        self.assertTrue((spec.data / "manifest.json").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
