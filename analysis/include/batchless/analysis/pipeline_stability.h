@@ -3,8 +3,15 @@
 //   f = w' H w / 2, w in S blocks (one per stage);  g_s^(i) = sum_k H_{sk} w_hat_k^(i - D_k):
 //   the delay belongs to the column, because stage k's forward weights are what is late.
 //
-// Every block runs the same rule with its own D_s in the coefficients. The spectral radius is that
-// of the state matrix.
+//   v_s' = m v_s + g_s;   w_s' = w_s - eta (a_s v_s' + b_s g_s)
+//   w_hat_s = w_s,  w_s - eta T_s v_s  or  w_s + T_s (w_s - w_s,previous)
+//
+// Every block runs the same rule with its own D_s in the coefficients a_s, b_s, T_s. The spectral
+// radius is that of the state matrix. Eigenvalues of a matrix that is not symmetric: near a
+// multiple root the radius is good to about the square root of a rounding only.
+//
+// Source: the schedule and the rules, Kosson et al., arXiv 2003.11666; the state matrix is this
+// project's.
 #pragma once
 
 #include <Eigen/Core>
@@ -15,17 +22,20 @@
 
 namespace batchless::analysis {
 
-/// Largest state matrix that is solved; a larger one is refused with its size.
+/// Largest state matrix that is solved (minutes at this size); a larger one is refused with its
+/// size.
 inline constexpr std::size_t kMaxStateDimension = 3000;
 
 struct PipelineOptions {
   RuleSpec rule;
   double momentum = 0;
-  double learning_rate = 1;
-  Eigen::MatrixXd hessian;           ///< (n, n) symmetric
-  std::vector<Delay> delays;         ///< one per stage
-  std::vector<std::size_t> widths;   ///< weights per stage; sums to n
+  double learning_rate = 1;         ///< eta, in [0, kMaxRate]
+  Eigen::MatrixXd hessian;          ///< (n, n) symmetric
+  std::vector<Delay> delays;        ///< one per stage
+  std::vector<std::size_t> widths;  ///< weights per stage, each at least 1; sums to n
 
+  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
+  /// accepted.
   bool IsValid(std::string* why) const;
 };
 
@@ -34,9 +44,17 @@ struct PipelineSummary {
   std::size_t state_dimension = 0;
 };
 
-/// One update as a matrix on (w_i, w_{i-1}, ..., v_i, v_{i-1}, ...).
+/// Rows of the state matrix: sum over stages of width * (2 + D, and 1 more for the weight form).
+std::size_t StateDimension(const PipelineOptions& options);
+
+/// One update as a matrix. The state holds the stages one after another, each as
+///   w_i, v_i, (weight form only) w_{i-1}, w_hat_{i-1}, w_hat_{i-2}, ..., w_hat_{i-D}
+/// with `width` numbers to each entry. Remembering predictions, not weights and velocities, is what
+/// keeps it small. A start at w_0 has v_0 = 0 and w_0 in every other place. Throws InvalidArgument.
 Eigen::MatrixXd StateMatrix(const PipelineOptions& options);
 
+/// Throws InvalidArgument where the options are not valid, and std::runtime_error where the
+/// eigenvalue iteration does not converge.
 PipelineSummary PipelineStability(const PipelineOptions& options);
 
 }  // namespace batchless::analysis

@@ -1,46 +1,68 @@
 // Literal time-domain simulation of a rule, equation by equation: the independent check of every
 // root, and the source of trajectories and impulse responses.
+//
+//   k = max(0, i - D)
+//   w_hat_i = w_k,  w_k - eta T v_k  or  w_k + T (w_k - w_{k-1})      w_{-1} = w_0, v_0 = 0
+//   g_i = gradient(w_hat_i)
+//   v_{i+1} = m v_i + g_i;   w_{i+1} = w_i - eta (a v_{i+1} + b g_i)
+//
+// i counts updates from 0; the other symbols are those of rule.h. Nothing here is derived from the
+// characteristic polynomial, on purpose.
+//
+// Source: Kosson et al., arXiv 2003.11666.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "batchless/analysis/rule.h"
 
 namespace batchless::analysis {
 
-/// State after an update: w and v, and the weights that the next gradient was taken at.
+/// Largest number of updates of one simulation.
+inline constexpr std::size_t kMaxUpdates = 100'000'000;
+
+/// State before update i.
 struct TrajectoryPoint {
-  double weight;
-  double velocity;
-  double predicted_weight;  ///< w_hat used for gradient i (NaN in the final point)
+  double weight;            ///< w_i
+  double velocity;          ///< v_i
+  double predicted_weight;  ///< w_hat that gradient i is taken at (NaN in the final point)
 };
 
 struct SimulationOptions {
   RuleSpec rule;
   double momentum = 0;
   Delay delay = 0;
-  /// eta; with `curvature` lambda the normalised rate is eta * lambda.
-  double learning_rate = 1;
+  double learning_rate = 1;  ///< eta, in [0, kMaxRate]
   double initial_weight = 1;
-  std::size_t updates = 100;
+  std::size_t updates = 100;  ///< at most kMaxUpdates
+
+  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
+  /// accepted.
+  bool IsValid(std::string* why) const;
 };
 
 /// Delayed SGD on the gradient function g = gradient(w_hat): updates + 1 points, the first the
-/// start. Gradient i is taken at the forward weights of version max(0, i - D).
+/// start. Gradient i is taken at the forward weights of version max(0, i - D). Throws
+/// InvalidArgument, as the functions below do.
 std::vector<TrajectoryPoint> Simulate(const SimulationOptions& options,
                                       const std::function<double(double)>& gradient);
 
 /// On the quadratic w^2 / 2 with normalised rate x = learning_rate.
 std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options);
 
-/// Response to one unit gradient at update 0, applied `delay` updates late; weights start at 0 and
-/// no other gradient follows. Prediction plays no part.
+/// Response to one unit gradient at update 0, applied `delay` updates late (by update number
+/// `delay`); weights start at 0 whatever initial_weight is, and no other gradient follows.
+/// Prediction plays no part: predicted_weight is NaN throughout.
 std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options);
 
-/// ln of the asymptotic growth factor a trajectory shows: slope of ln(envelope) over its last half,
-/// from the norm of (D + 2) successive weights, rescaled as it goes so that nothing underflows.
+/// ln of the asymptotic growth factor per update that a trajectory on the quadratic shows: slope of
+/// ln(envelope) over its last half by least squares, the envelope being the norm of D + 2
+/// successive weights. The state is rescaled as it goes, so that nothing under- or overflows.
+/// -infinity where all weights become 0. The error falls as 1/updates^2 for a dominant complex
+/// pair, exponentially for a dominant real root. `updates` has to be at least 8 (D + 2).
 double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double rate,
                      std::size_t updates);
 

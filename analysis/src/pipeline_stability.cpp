@@ -1,0 +1,212 @@
+#include "batchless/analysis/pipeline_stability.h"
+
+#include <Eigen/Eigenvalues>
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/characteristic.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+// Largest |H - H'| relative to the largest |H| that counts as symmetric: what rounding leaves of a
+// matrix product or of a file with a dozen digits.
+constexpr double kAsymmetryTolerance = 1e-10;
+
+// Entries of the state for one weight of a stage: w_i, v_i, for the weight form w_{i-1}, and D
+// predictions.
+std::size_t EntriesPerWeight(const PipelineOptions& options, std::size_t stage) {
+  const std::size_t previous = options.rule.rule.prediction == Prediction::kWeight ? 1 : 0;
+  return 2 + previous + static_cast<std::size_t>(options.delays[stage]);
+}
+
+void CheckHessian(const MatrixXd& hessian) {
+  const std::string shape = std::to_string(hessian.rows()) + "x" + std::to_string(hessian.cols());
+  if (hessian.rows() != hessian.cols() || hessian.rows() == 0) {
+    throw InvalidArgument("--hessian", shape, "a square matrix");
+  }
+  if (!hessian.allFinite()) {
+    throw InvalidArgument("--hessian", "entries that are not finite", "finite entries");
+  }
+  const double asymmetry = (hessian - hessian.transpose()).cwiseAbs().maxCoeff();
+  if (asymmetry > kAsymmetryTolerance * hessian.cwiseAbs().maxCoeff()) {
+    throw InvalidArgument("--hessian", "an asymmetry of " + ToText(asymmetry),
+                          "a symmetric matrix");
+  }
+}
+
+void Check(const PipelineOptions& options) {
+  Validate(options.rule);
+  CheckMomentum(options.momentum);
+  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
+    throw InvalidArgument("--rate", options.learning_rate,
+                          "a number from 0 to " + ToText(kMaxRate));
+  }
+  CheckHessian(options.hessian);
+  if (options.delays.empty()) throw InvalidArgument("--stages", "0", "at least one stage");
+  for (const Delay delay : options.delays) CheckDelay(delay);
+  if (options.widths.size() != options.delays.size()) {
+    throw InvalidArgument("--widths", std::to_string(options.widths.size()) + " widths",
+                          "one for each of " + std::to_string(options.delays.size()) + " stages");
+  }
+  const auto size = static_cast<std::size_t>(options.hessian.rows());
+  std::size_t sum = 0;
+  for (const std::size_t width : options.widths) {
+    if (width == 0 || width > size) {
+      throw InvalidArgument("--widths", std::to_string(width),
+                            "an integer from 1 to " + std::to_string(size));
+    }
+    sum += width;
+  }
+  if (sum != size) {
+    throw InvalidArgument("--widths", "a sum of " + std::to_string(sum),
+                          "the size of the Hessian, " + std::to_string(size));
+  }
+  const std::size_t dimension = StateDimension(options);
+  if (dimension > kMaxStateDimension) {
+    throw InvalidArgument("--stages", "a state of dimension " + std::to_string(dimension),
+                          "at most " + std::to_string(kMaxStateDimension) +
+                              "; fewer stages, shorter delays or fewer weights");
+  }
+}
+
+// Where the parts of one stage's state begin.
+struct Layout {
+  Index width;
+  Index hessian;      // first row of the stage in the Hessian
+  Index weight;       // w_i
+  Index velocity;     // v_i
+  Index previous;     // w_{i-1}, of the weight form
+  Index predictions;  // w_hat_{i-1}
+  Index delay;
+  Coefficients<double> coefficients;
+};
+
+std::vector<Layout> Layouts(const PipelineOptions& options) {
+  std::vector<Layout> layouts;
+  Index hessian = 0;
+  Index state = 0;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    Layout layout;
+    layout.width = static_cast<Index>(options.widths[s]);
+    layout.hessian = hessian;
+    layout.weight = state;
+    layout.velocity = layout.weight + layout.width;
+    layout.previous = layout.velocity + layout.width;
+    layout.predictions = layout.previous;
+    if (options.rule.rule.prediction == Prediction::kWeight) layout.predictions += layout.width;
+    layout.delay = static_cast<Index>(options.delays[s]);
+    layout.coefficients =
+        ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+    layouts.push_back(layout);
+    hessian += layout.width;
+    state = layout.predictions + layout.delay * layout.width;
+  }
+  return layouts;
+}
+
+// w_hat_i of a stage as rows over the state.
+MatrixXd PredictionRows(const PipelineOptions& options, const Layout& stage, Index dimension) {
+  const MatrixXd identity = MatrixXd::Identity(stage.width, stage.width);
+  const double horizon = stage.coefficients.horizon;
+  MatrixXd rows = MatrixXd::Zero(stage.width, dimension);
+  rows.middleCols(stage.weight, stage.width) = identity;
+  switch (options.rule.rule.prediction) {
+    case Prediction::kNone:
+      break;
+    case Prediction::kVelocity:
+      rows.middleCols(stage.velocity, stage.width) -= options.learning_rate * horizon * identity;
+      break;
+    case Prediction::kWeight:
+      rows.middleCols(stage.weight, stage.width) += horizon * identity;
+      rows.middleCols(stage.previous, stage.width) -= horizon * identity;
+      break;
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool PipelineOptions::IsValid(std::string* why) const {
+  try {
+    Check(*this);
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return true;
+}
+
+std::size_t StateDimension(const PipelineOptions& options) {
+  std::size_t dimension = 0;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    dimension += options.widths[s] * EntriesPerWeight(options, s);
+  }
+  return dimension;
+}
+
+MatrixXd StateMatrix(const PipelineOptions& options) {
+  Check(options);
+  const std::vector<Layout> stages = Layouts(options);
+  const auto dimension = static_cast<Index>(StateDimension(options));
+  const Index size = options.hessian.rows();
+
+  // The forward weights that gradient i is taken at, as rows over the state: those of D_k updates
+  // ago, which is the oldest prediction kept, or without delay today's.
+  MatrixXd forward = MatrixXd::Zero(size, dimension);
+  for (const Layout& stage : stages) {
+    if (stage.delay == 0) {
+      forward.middleRows(stage.hessian, stage.width) = PredictionRows(options, stage, dimension);
+    } else {
+      const Index oldest = stage.predictions + (stage.delay - 1) * stage.width;
+      forward.block(stage.hessian, oldest, stage.width, stage.width).setIdentity();
+    }
+  }
+  const MatrixXd gradient = options.hessian * forward;
+
+  MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
+  for (const Layout& stage : stages) {
+    const auto g = gradient.middleRows(stage.hessian, stage.width);
+    const MatrixXd identity = MatrixXd::Identity(stage.width, stage.width);
+    const Coefficients<double>& c = stage.coefficients;
+    const double eta = options.learning_rate;
+    const double m = options.momentum;
+
+    MatrixXd velocity = g;
+    velocity.middleCols(stage.velocity, stage.width) += m * identity;
+    MatrixXd weight = -eta * (c.a * velocity + c.b * g);
+    weight.middleCols(stage.weight, stage.width) += identity;
+    matrix.middleRows(stage.weight, stage.width) = weight;
+    matrix.middleRows(stage.velocity, stage.width) = velocity;
+    if (options.rule.rule.prediction == Prediction::kWeight) {
+      matrix.block(stage.previous, stage.weight, stage.width, stage.width) = identity;
+    }
+    if (stage.delay > 0) {
+      matrix.middleRows(stage.predictions, stage.width) = PredictionRows(options, stage, dimension);
+      const Index kept = (stage.delay - 1) * stage.width;
+      matrix.block(stage.predictions + stage.width, stage.predictions, kept, kept).setIdentity();
+    }
+  }
+  return matrix;
+}
+
+PipelineSummary PipelineStability(const PipelineOptions& options) {
+  const MatrixXd matrix = StateMatrix(options);
+  const Eigen::EigenSolver<MatrixXd> solver(matrix, false);
+  if (solver.info() != Eigen::Success) {
+    throw std::runtime_error("the eigenvalue iteration of a state matrix of dimension " +
+                             std::to_string(matrix.rows()) + " did not converge");
+  }
+  PipelineSummary summary;
+  summary.spectral_radius = solver.eigenvalues().cwiseAbs().maxCoeff();
+  summary.state_dimension = static_cast<std::size_t>(matrix.rows());
+  return summary;
+}
+
+}  // namespace batchless::analysis

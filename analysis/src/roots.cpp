@@ -1,0 +1,239 @@
+#include "batchless/analysis/roots.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Extended = std::complex<long double>;
+
+// Quadratic convergence takes a handful of sweeps from the companion matrix's eigenvalues; a double
+// root gains one bit a sweep, of which a long double has 64.
+constexpr int kMaxSweeps = 120;
+// A step below this, relative to the root, is rounding.
+constexpr long double kStepTolerance = 4 * std::numeric_limits<long double>::epsilon();
+
+// Scales rows and columns by powers of two until their norms agree (Parlett and Reinsch, Numer.
+// Math. 13 (1969) 293, recalled). A companion matrix whose roots are far from 1 has entries of all
+// sizes, and the eigenvalue iteration is accurate relative to the largest.
+void Balance(Eigen::MatrixXd& matrix) {
+  constexpr int kMaxPasses = 200;
+  bool changed = true;
+  for (int pass = 0; changed && pass < kMaxPasses; ++pass) {
+    changed = false;
+    for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
+      const double diagonal = std::abs(matrix(i, i));
+      const double column = matrix.col(i).lpNorm<1>() - diagonal;
+      const double row = matrix.row(i).lpNorm<1>() - diagonal;
+      if (!(column > 0 && row > 0)) continue;
+      // The power of two nearest to sqrt(row / column).
+      const int exponent = static_cast<int>(std::lround((std::log2(row) - std::log2(column)) / 2));
+      const double scale = std::ldexp(1.0, exponent);
+      if (column * scale + row / scale >= 0.95 * (column + row)) continue;
+      matrix.col(i) *= scale;
+      matrix.row(i) /= scale;
+      changed = true;
+    }
+  }
+}
+
+// Eigenvalues of the companion matrix of sum_k c_k z^k, c_0 != 0.
+std::vector<Extended> CompanionEigenvalues(const std::vector<long double>& c) {
+  const auto degree = static_cast<Eigen::Index>(c.size()) - 1;
+  Eigen::MatrixXd companion = Eigen::MatrixXd::Zero(degree, degree);
+  for (Eigen::Index k = 0; k < degree; ++k) {
+    companion(0, degree - 1 - k) = static_cast<double>(-c[static_cast<std::size_t>(k)] / c.back());
+    if (k > 0) companion(k, k - 1) = 1;
+  }
+  Balance(companion);
+  // The matrix already has Hessenberg form, and its Schur vectors are not wanted.
+  Eigen::RealSchur<Eigen::MatrixXd> schur(degree);
+  const Eigen::MatrixXd no_vectors(degree, degree);
+  schur.computeFromHessenberg(companion, no_vectors, false);
+  if (schur.info() != Eigen::Success) {
+    throw std::runtime_error("the eigenvalue iteration of a companion matrix of size " +
+                             std::to_string(degree) + " did not converge");
+  }
+  const Eigen::MatrixXd& t = schur.matrixT();
+  std::vector<Extended> values;
+  values.reserve(static_cast<std::size_t>(degree));
+  for (Eigen::Index i = 0; i < degree; ++i) {
+    if (i + 1 < degree && t(i + 1, i) != 0) {
+      const long double mean = (static_cast<long double>(t(i, i)) + t(i + 1, i + 1)) / 2;
+      const long double half = (static_cast<long double>(t(i, i)) - t(i + 1, i + 1)) / 2;
+      const long double square = half * half + static_cast<long double>(t(i, i + 1)) * t(i + 1, i);
+      const Extended radical = std::sqrt(Extended(square));
+      values.push_back(mean + radical);
+      values.push_back(mean - radical);
+      ++i;
+    } else {
+      values.emplace_back(t(i, i));
+    }
+  }
+  return values;
+}
+
+// p'(z)/p(z). Outside the unit circle both are divided by z^n first, so that nothing overflows.
+// Returns false at a zero of p.
+bool LogDerivative(const Characteristic<long double>& p, long double rate, const Extended& z,
+                   Extended& ratio) {
+  const Extended u = z - 1.0L;
+  const Extended from_momentum = z - p.momentum;  // not u + mu, which loses a small z at m = 0
+  const Extended a = u * from_momentum;
+  const Extended a_prime = u + from_momentum;
+  const Extended b = rate * (p.kappa + p.beta * u) * (1.0L + p.gamma * u);
+  const Extended b_prime = rate * (p.beta + p.gamma * (p.kappa + 2.0L * p.beta * u));
+  Extended value;
+  Extended slope;
+  if (std::norm(z) <= 1) {
+    const Extended power = p.n == 0 ? Extended(1) : std::exp(p.n * std::log(z));
+    value = power * a + b;
+    slope = power * (p.n * a / z + a_prime) + b_prime;
+  } else {
+    const Extended inverse_power = std::exp(-p.n * std::log(z));
+    value = a + b * inverse_power;
+    slope = p.n * a / z + a_prime + b_prime * inverse_power;
+  }
+  if (value == Extended(0)) return false;
+  ratio = slope / value;
+  return true;
+}
+
+// The iteration of the header, each root's new value used at once. Roots at 0 stay where they are
+// and take part as neighbours.
+void Polish(const Characteristic<long double>& p, long double rate, std::vector<Extended>& roots) {
+  std::vector<bool> done(roots.size());
+  for (std::size_t j = 0; j < roots.size(); ++j) done[j] = roots[j] == Extended(0);
+  bool moving = true;
+  for (int sweep = 0; moving && sweep < kMaxSweeps; ++sweep) {
+    moving = false;
+    for (std::size_t j = 0; j < roots.size(); ++j) {
+      if (done[j]) continue;
+      Extended ratio;
+      if (!LogDerivative(p, rate, roots[j], ratio)) {
+        done[j] = true;
+        continue;
+      }
+      Extended neighbours = 0;
+      for (std::size_t k = 0; k < roots.size(); ++k) {
+        if (k == j || roots[k] == roots[j]) continue;
+        // 1/w without the division's guards against overflow, which take most of the time.
+        const Extended w = roots[j] - roots[k];
+        neighbours += std::conj(w) / std::norm(w);
+      }
+      const Extended step = 1.0L / (ratio - neighbours);
+      if (!std::isfinite(step.real()) || !std::isfinite(step.imag())) {
+        done[j] = true;
+        continue;
+      }
+      roots[j] -= step;
+      done[j] = std::abs(step) <= kStepTolerance * std::abs(roots[j]);
+      moving = true;
+    }
+  }
+}
+
+// An eigenvalue far below the rounding of the largest comes out as 0, where the iteration can not
+// start. It starts at the least modulus that a root can about have instead: where the constant term
+// meets one of the others.
+void ReplaceZeros(const std::vector<long double>& c, std::vector<Extended>& roots) {
+  long double radius = std::numeric_limits<long double>::infinity();
+  for (std::size_t k = 1; k < c.size(); ++k) {
+    if (c[k] == 0) continue;
+    radius = std::min(radius, std::pow(std::abs(c[0] / c[k]), 1 / static_cast<long double>(k)));
+  }
+  long double angle = 0;
+  for (Extended& root : roots) {
+    if (root != Extended(0)) continue;
+    angle += 1;
+    root = std::polar(radius, angle);
+  }
+}
+
+// Starting points in exactly conjugate places can not leave the real axis, where two of them may
+// stand for one complex pair. A turn too small to matter breaks the symmetry.
+void BreakSymmetry(std::vector<Extended>& roots) {
+  constexpr long double kTurn = 1e-9L;
+  for (std::size_t j = 0; j < roots.size(); ++j) {
+    roots[j] *= Extended(1, kTurn * static_cast<long double>(1 + j % 7));
+  }
+}
+
+// The polynomial is real: a root whose conjugate's nearest root is itself is real, and any other is
+// averaged with the conjugate of its partner.
+std::vector<std::complex<double>> MakeConjugate(const std::vector<Extended>& roots) {
+  const auto partner = [&](std::size_t j) {
+    std::size_t nearest = j;
+    long double least = std::norm(roots[j] - std::conj(roots[j]));
+    for (std::size_t k = 0; k < roots.size(); ++k) {
+      const long double distance = std::norm(roots[k] - std::conj(roots[j]));
+      if (distance < least) {
+        least = distance;
+        nearest = k;
+      }
+    }
+    return nearest;
+  };
+  std::vector<std::complex<double>> result;
+  result.reserve(roots.size());
+  for (std::size_t j = 0; j < roots.size(); ++j) {
+    const std::size_t k = partner(j);
+    if (k == j) {
+      result.emplace_back(static_cast<double>(roots[j].real()), 0.0);
+    } else {
+      const Extended mean = (roots[j] + std::conj(roots[k])) / 2.0L;
+      result.emplace_back(static_cast<double>(mean.real()), static_cast<double>(mean.imag()));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum, Delay delay,
+                                           double rate) {
+  Validate(spec);
+  CheckMomentum(momentum);
+  CheckDelay(delay);
+  CheckRate(rate);
+  if (delay > kMaxRootsDelay) {
+    throw InvalidArgument("--delay", std::to_string(delay),
+                          "an integer from 0 to " + std::to_string(kMaxRootsDelay) +
+                              " where all roots are asked for");
+  }
+  // One precision throughout: whether a lead is a factor z may depend on the rounding.
+  const auto p = MakeCharacteristic<long double>(spec, momentum, delay);
+  std::vector<long double> c = DenseCoefficients(p, rate);
+  // Exact zeros at the low end are roots at 0, which the companion matrix would blur.
+  const auto first = std::find_if(c.begin(), c.end(), [](long double value) { return value != 0; });
+  const auto zeros = static_cast<std::size_t>(first - c.begin());
+  c.erase(c.begin(), first);
+
+  std::vector<Extended> roots = CompanionEigenvalues(c);
+  ReplaceZeros(c, roots);
+  BreakSymmetry(roots);
+  roots.insert(roots.end(), zeros, Extended(0));
+  Polish(p, rate, roots);
+  roots.resize(roots.size() - zeros);
+  std::vector<std::complex<double>> result = MakeConjugate(roots);
+  std::sort(result.begin(), result.end(),
+            [](const std::complex<double>& left, const std::complex<double>& right) {
+              const double left_modulus = std::abs(left);
+              const double right_modulus = std::abs(right);
+              if (left_modulus != right_modulus) return left_modulus > right_modulus;
+              if (left.real() != right.real()) return left.real() > right.real();
+              return left.imag() > right.imag();
+            });
+  result.insert(result.end(), zeros, std::complex<double>(0));
+  return result;
+}
+
+}  // namespace batchless::analysis

@@ -1,0 +1,310 @@
+#include "batchless/analysis/pipeline_stability.h"
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
+#include <Eigen/QR>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/roots.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// The eigenvalue iteration is backward stable: rounding times the condition of the eigenvalue, which
+// for these companion-like matrices stays below 1e3.
+constexpr double kRadiusTolerance = 1e-12;
+// Two hundred updates in two orders of summation.
+constexpr double kTrajectoryTolerance = 1e-12;
+
+PipelineOptions Scalar(const RuleSpec& rule, double momentum, Delay delay, double rate) {
+  PipelineOptions options;
+  options.rule = rule;
+  options.momentum = momentum;
+  options.learning_rate = rate;
+  options.hessian = MatrixXd::Ones(1, 1);
+  options.delays = {delay};
+  options.widths = {1};
+  return options;
+}
+
+// Symmetric positive definite with the given eigenvalues and random eigenvectors.
+MatrixXd RandomHessian(const VectorXd& eigenvalues, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  const auto n = eigenvalues.size();
+  MatrixXd gaussian(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j < n; ++j) gaussian(i, j) = normal(random);
+  }
+  const MatrixXd q = Eigen::HouseholderQR<MatrixXd>(gaussian).householderQ();
+  const MatrixXd h = q * eigenvalues.asDiagonal() * q.transpose();
+  return (h + h.transpose()) / 2;
+}
+
+// The definition as a loop over full histories of w and v, one stage after another.
+std::vector<VectorXd> LiteralLoop(const PipelineOptions& options, const VectorXd& start,
+                                  int updates) {
+  const auto n = start.size();
+  std::vector<VectorXd> w = {start};
+  std::vector<VectorXd> v = {VectorXd::Zero(n)};
+  for (int i = 0; i < updates; ++i) {
+    VectorXd w_hat(n);
+    Eigen::Index row = 0;
+    for (std::size_t s = 0; s < options.delays.size(); ++s) {
+      const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+      const auto k = static_cast<std::size_t>(std::max<Delay>(0, i - options.delays[s]));
+      const std::size_t before_k = k == 0 ? 0 : k - 1;
+      for (std::size_t j = 0; j < options.widths[s]; ++j, ++row) {
+        w_hat(row) = w[k](row);
+        if (options.rule.rule.prediction == Prediction::kVelocity) {
+          w_hat(row) -= options.learning_rate * c.horizon * v[k](row);
+        } else if (options.rule.rule.prediction == Prediction::kWeight) {
+          w_hat(row) += c.horizon * (w[k](row) - w[before_k](row));
+        }
+      }
+    }
+    VectorXd new_v(n);
+    VectorXd new_w(n);
+    row = 0;
+    for (std::size_t s = 0; s < options.delays.size(); ++s) {
+      const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+      for (std::size_t j = 0; j < options.widths[s]; ++j, ++row) {
+        double g = 0;
+        for (Eigen::Index k = 0; k < n; ++k) g += options.hessian(row, k) * w_hat(k);
+        new_v(row) = options.momentum * v.back()(row) + g;
+        new_w(row) = w.back()(row) - options.learning_rate * (c.a * new_v(row) + c.b * g);
+      }
+    }
+    v.push_back(new_v);
+    w.push_back(new_w);
+  }
+  return w;
+}
+
+// The state at a start: v_0 = 0, everything else w_0; and the places of w_i in it.
+struct Start {
+  VectorXd state;
+  std::vector<Eigen::Index> weight_rows;
+};
+
+Start StateOf(const PipelineOptions& options, const VectorXd& weights) {
+  Start start;
+  start.state = VectorXd::Zero(static_cast<Eigen::Index>(StateDimension(options)));
+  Eigen::Index row = 0;
+  Eigen::Index first = 0;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    const auto width = static_cast<Eigen::Index>(options.widths[s]);
+    const Eigen::Index entries = 2 + static_cast<Eigen::Index>(options.delays[s]) +
+                                 (options.rule.rule.prediction == Prediction::kWeight ? 1 : 0);
+    for (Eigen::Index entry = 0; entry < entries; ++entry, row += width) {
+      if (entry != 1) start.state.segment(row, width) = weights.segment(first, width);
+      if (entry == 0) {
+        for (Eigen::Index j = 0; j < width; ++j) start.weight_rows.push_back(row + j);
+      }
+    }
+    first += width;
+  }
+  REQUIRE(row == start.state.size());
+  return start;
+}
+
+// Largest difference between the loop and the powers of the matrix, relative to the largest weight
+// of the whole trajectory.
+double WorstDifference(const PipelineOptions& options, int updates) {
+  const VectorXd weights = VectorXd::LinSpaced(options.hessian.rows(), 1.0, -0.5);
+  const auto loop = LiteralLoop(options, weights, updates);
+  Start start = StateOf(options, weights);
+  const MatrixXd matrix = StateMatrix(options);
+  double worst = 0;
+  double largest = 0;
+  VectorXd state = start.state;
+  for (const VectorXd& w : loop) {
+    for (Eigen::Index j = 0; j < w.size(); ++j) {
+      const double have = state(start.weight_rows[static_cast<std::size_t>(j)]);
+      worst = std::max(worst, std::abs(have - w(j)));
+      largest = std::max(largest, std::abs(w(j)));
+    }
+    state = matrix * state;
+  }
+  return worst / largest;
+}
+
+TEST_CASE("One weight and one delay: the largest root") {
+  const Delay delay = GENERATE(0, 1, 4, 30);
+  const double rate = GENERATE(1e-3, 0.05, 0.7);
+  for (const Rule& rule : Rules()) {
+    CAPTURE(rule.name, delay, rate);
+    const RuleSpec spec = Spec(rule.name);
+    const auto summary = PipelineStability(Scalar(spec, 0.9, delay, rate));
+    const double expected = std::abs(AllRoots(spec, 0.9, delay, rate).front());
+    CHECK(std::abs(summary.spectral_radius - expected) <= kRadiusTolerance * expected);
+    const std::size_t previous = rule.prediction == Prediction::kWeight ? 1 : 0;
+    CHECK(summary.state_dimension == 2 + static_cast<std::size_t>(delay) + previous);
+  }
+}
+
+TEST_CASE("Uniform delays: the largest root over the eigenvalues, whatever the blocks") {
+  VectorXd eigenvalues(6);
+  eigenvalues << 0.001, 0.02, 0.1, 0.3, 0.7, 1.0;
+  for (const char* name : {"sgdm", "sc", "lwp-v+sc", "lwp-w+sc"}) {
+    INFO(name);
+    PipelineOptions options = Scalar(Spec(name), 0.9, 3, 0.05);
+    options.hessian = RandomHessian(eigenvalues, 60);
+    options.delays = {3, 3, 3};
+    options.widths = {1, 3, 2};
+    double expected = 0;
+    for (const double lambda : eigenvalues) {
+      expected =
+          std::max(expected, std::abs(AllRoots(options.rule, 0.9, 3, 0.05 * lambda).front()));
+    }
+    CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+  }
+}
+
+TEST_CASE("Blocks without coupling: the worst block at its own delay") {
+  PipelineOptions options = Scalar(Spec("lwp-v+sc"), 0.9, 0, 0.05);
+  options.hessian = Eigen::Vector3d(0.2, 1.0, 0.5).asDiagonal();
+  options.delays = {8, 4, 0};
+  options.widths = {1, 1, 1};
+  double expected = 0;
+  for (int s = 0; s < 3; ++s) {
+    const auto roots = AllRoots(options.rule, 0.9, options.delays[static_cast<std::size_t>(s)],
+                                0.05 * options.hessian(s, s));
+    expected = std::max(expected, std::abs(roots.front()));
+  }
+  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+}
+
+TEST_CASE("Two blocks: the literal loop is the power of the matrix") {
+  for (const Rule& rule : Rules()) {
+    PipelineOptions options = Scalar(Spec(rule.name), 0.8, 0, 0.02);
+    options.hessian = RandomHessian(VectorXd::LinSpaced(5, 0.1, 1.0), 61);
+    options.delays = {6, 1};
+    options.widths = {2, 3};
+    INFO(rule.name);
+    CHECK(WorstDifference(options, 200) <= kTrajectoryTolerance);
+    options.delays = {0, 4};
+    CHECK(WorstDifference(options, 200) <= kTrajectoryTolerance);
+  }
+}
+
+// A chain: neighbours couple, the delays are those of pipelined backpropagation, 2 (S - 1 - s).
+PipelineOptions Chain(const RuleSpec& rule, int stages, double momentum, double learning_rate) {
+  PipelineOptions options = Scalar(rule, momentum, 0, learning_rate);
+  options.hessian = MatrixXd::Identity(stages, stages);
+  options.delays.clear();
+  options.widths.assign(static_cast<std::size_t>(stages), 1);
+  for (int s = 0; s < stages; ++s) {
+    options.delays.push_back(2 * (stages - 1 - s));
+    if (s > 0) options.hessian(s, s - 1) = options.hessian(s - 1, s) = -0.4;
+  }
+  return options;
+}
+
+TEST_CASE("Pipeline delays on a chain: the loop, and its growth") {
+  for (const Rule& rule : Rules()) {
+    INFO(rule.name);
+    const PipelineOptions options = Chain(Spec(rule.name), 7, 0.5, 0.1);
+    CHECK(WorstDifference(options, 200) <= kTrajectoryTolerance);
+
+    // The growth over a long stretch, from norms of the state, which averages over rotations.
+    const MatrixXd matrix = StateMatrix(options);
+    VectorXd state = StateOf(options, VectorXd::Ones(7)).state;
+    double log_growth = 0;
+    constexpr int kWarmUp = 4000;
+    constexpr int kUpdates = 20000;
+    for (int i = 0; i < kWarmUp + kUpdates; ++i) {
+      state = matrix * state;
+      const double norm = state.norm();
+      state /= norm;
+      if (i >= kWarmUp) log_growth += std::log(norm);
+    }
+    // The two ends stand at different phases of a rotation: a factor of a hundred in the norm.
+    CHECK(std::abs(log_growth / kUpdates - std::log(PipelineStability(options).spectral_radius)) <=
+          std::log(100.0) / kUpdates);
+  }
+}
+
+TEST_CASE("A chain's radius is not that of any one uniform delay") {
+  // The last stage has no delay and the first the longest: mistaking either for all is wrong.
+  const PipelineOptions options = Chain(Spec("sgdm"), 7, 0.5, 0.1);
+  const double radius = PipelineStability(options).spectral_radius;
+  PipelineOptions uniform = options;
+  uniform.delays.assign(7, 12);
+  const double longest = PipelineStability(uniform).spectral_radius;
+  uniform.delays.assign(7, 0);
+  const double none = PipelineStability(uniform).spectral_radius;
+  CHECK(none + 0.01 < radius);
+  CHECK(radius + 0.01 < longest);
+}
+
+TEST_CASE("Options that can not be solved are refused by name") {
+  const PipelineOptions good = Chain(Spec("sc"), 3, 0.9, 0.1);
+  CHECK(good.IsValid(nullptr));
+  const auto error = [](const PipelineOptions& options) {
+    std::string why;
+    CHECK_FALSE(options.IsValid(&why));
+    CHECK_FALSE(options.IsValid(nullptr));
+    CHECK_THROWS_WITH(StateMatrix(options), why);
+    CHECK_THROWS_WITH(PipelineStability(options), why);
+    return why;
+  };
+  PipelineOptions bad = good;
+  bad.hessian(0, 2) = 0.5;
+  CHECK(error(bad) == "--hessian: got an asymmetry of 0.5, accepted: a symmetric matrix");
+  bad = good;
+  bad.hessian = MatrixXd::Zero(3, 2);
+  CHECK(error(bad) == "--hessian: got 3x2, accepted: a square matrix");
+  bad = good;
+  bad.hessian = MatrixXd();
+  CHECK(error(bad) == "--hessian: got 0x0, accepted: a square matrix");
+  bad = good;
+  bad.hessian(1, 1) = std::numeric_limits<double>::quiet_NaN();
+  CHECK(error(bad).find("--hessian: got entries that are not finite") == 0);
+  bad = good;
+  bad.delays = {};
+  CHECK(error(bad).find("--stages: got 0") == 0);
+  bad = good;
+  bad.delays[1] = -2;
+  CHECK(error(bad).find("--delay: got -2") == 0);
+  bad = good;
+  bad.widths = {1, 2};
+  CHECK(error(bad) == "--widths: got 2 widths, accepted: one for each of 3 stages");
+  bad = good;
+  bad.widths = {1, 1, 2};
+  CHECK(error(bad) == "--widths: got a sum of 4, accepted: the size of the Hessian, 3");
+  bad = good;
+  bad.widths = {0, 1, 2};
+  CHECK(error(bad).find("--widths: got 0") == 0);
+  bad = good;
+  bad.momentum = -0.1;
+  CHECK(error(bad).find("--momentum: got -0.1") == 0);
+  bad = good;
+  bad.learning_rate = -1;
+  CHECK(error(bad).find("--rate: got -1") == 0);
+  bad = good;
+  bad.rule.options.horizon = 2;
+  CHECK(error(bad).find("--horizon: got 2") == 0);
+}
+
+TEST_CASE("A state that is too large is refused with its dimension") {
+  // 169 stages of one weight: 2 * 169 + sum of 2 (S - 1 - s) = 338 + 28392.
+  const PipelineOptions large = Chain(Spec("sgdm"), 169, 0.9, 0.01);
+  CHECK(StateDimension(large) == 28730);
+  CHECK_THROWS_WITH(PipelineStability(large),
+                    "--stages: got a state of dimension 28730, accepted: at most 3000; fewer "
+                    "stages, shorter delays or fewer weights");
+}
+
+}  // namespace
+}  // namespace batchless::analysis
