@@ -46,7 +46,7 @@ struct Characteristic {
 /// [0, kMaxDelay]. The momentum is taken exactly; everything else is rounded to Real.
 template <class Real>
 Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, Delay delay) {
-  const Real m = momentum;
+  const Real m = static_cast<Real>(momentum);
   const Coefficients<Real> k = ComputeCoefficients<Real>(spec, m, delay);
   Characteristic<Real> p;
   p.n = Real(delay);

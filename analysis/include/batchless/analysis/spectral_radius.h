@@ -36,8 +36,8 @@ struct SpectralRadius {
 };
 
 /// Bounds that every value meets, in whichever precision that takes.
-inline constexpr double kRadiusTolerance = 1e-13;       ///< absolute, of rho
-inline constexpr double kLogRadiusTolerance = 1e-11;    ///< relative, of ln rho
+inline constexpr double kRadiusTolerance = 1e-13;     ///< absolute, of rho
+inline constexpr double kLogRadiusTolerance = 1e-11;  ///< relative, of ln rho
 
 /// rho at one point. Throws InvalidArgument by name for bad m, D, x or options.
 SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Delay delay,
@@ -47,7 +47,7 @@ SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Dela
 int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate);
 
 /// Instruction sets for rows of points. kBest is the widest that this machine runs.
-enum class Simd { kBest, kAvx512, kAvx2, kSse2, kScalar };
+enum class Simd { kBest, kAvx512, kAvx2, kScalar };
 bool IsAvailable(Simd simd);
 const char* Name(Simd simd);
 
@@ -60,11 +60,19 @@ struct Track {
   std::span<const double> rates;
 };
 
-/// Values along tracks of equal length n: log_radius, its error and the precision, each
-/// (tracks.size(), n) row-major; `precisions` may be empty. Single-threaded. A value depends on its
-/// own track only, so neither the grouping of tracks nor the thread count changes a bit.
-void EvaluateTracks(std::span<const Track> tracks, std::span<double> log_radius,
-                    std::span<double> log_radius_error, std::span<Precision> precisions,
+/// Where the values of tracks go: each span holds (tracks, points) values, row-major. The last three
+/// may be empty.
+struct TrackValues {
+  std::span<double> log_radius;
+  std::span<double> log_radius_error;
+  std::span<double> radius;
+  std::span<double> error_bound;
+  std::span<Precision> precision;
+};
+
+/// Values along tracks of equal length. Single-threaded. A value depends on its own track only, so
+/// neither the grouping of tracks nor the thread count changes a bit of it.
+void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values,
                     Simd simd = Simd::kBest);
 
 }  // namespace batchless::analysis

@@ -1,0 +1,146 @@
+#include "point_solver.h"
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "root_kernel-inl.h"
+#include "scalar_lanes.h"
+#include "track_group.h"
+#include "track_walk-inl.h"
+
+namespace batchless::analysis {
+namespace {
+
+namespace kernel = HWY_NAMESPACE;
+
+/// The search of the kernel ends at |s| = 100.
+constexpr double kKernelLogLimit = 99;
+
+template <class Real>
+using Kernel = kernel::RootKernel<ScalarLanes<Real>>;
+
+template <class Real>
+typename Kernel<Real>::Polynomial ToKernel(const Characteristic<Real>& p, double rate) {
+  return {p.n, p.momentum, p.one_minus_momentum, Real(rate), p.kappa, p.beta, p.gamma};
+}
+
+/// Where a coarser arithmetic left the root.
+struct Guess {
+  double s = 0;
+  double theta = 9;  // out of range: no guess
+};
+
+/// The root in this arithmetic. A bracket that Newton's method could not leave (a double root) is
+/// widened until both counts are clear.
+template <class Real>
+typename Kernel<Real>::Root Solve(const typename Kernel<Real>::Polynomial& k, Guess& guess) {
+  using Lanes = ScalarLanes<Real>;
+  typename Kernel<Real>::Root root{};
+  root.s = Real(guess.s);
+  root.theta = guess.theta == std::numbers::pi ? Lanes::Pi() : Real(guess.theta);
+  root.certified = false;
+  if (k.n == 0) {
+    Kernel<Real>::Quadratic(k, root);
+    return root;
+  }
+  Kernel<Real>::Refine(k, root);
+  if (!root.certified) Kernel<Real>::Search(k, true, root, 24);
+  guess = {static_cast<double>(root.s), static_cast<double>(root.theta)};
+  for (int widening = 0; !root.certified && widening < 200; ++widening) {
+    root.delta = root.delta * 2 + Lanes::Unit() * Lanes::Abs(root.s);
+    root.certified = Kernel<Real>::Certify(k, root.s, root.delta);
+  }
+  return root;
+}
+
+/// False where this arithmetic does not meet the tolerances; `value` then holds what it gave.
+template <class Real>
+bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay delay, double rate,
+             Guess& guess, SpectralRadius& value) {
+  using std::exp;
+  const auto k = ToKernel(MakeCharacteristic<Real>(spec, momentum, delay), rate);
+  const auto root = Solve<Real>(k, guess);
+  if (!root.certified) return false;
+  constexpr double kRounding = std::numeric_limits<double>::epsilon();
+  value.precision = precision;
+  value.log_radius = static_cast<double>(root.s);
+  value.radius = static_cast<double>(Real(exp(root.s)));
+  const double delta = static_cast<double>(root.delta);
+  if (value.log_radius < -kKernelLogLimit) {
+    // No root at all outside the smallest circle of the search.
+    value.log_radius = -std::numeric_limits<double>::infinity();
+    value.log_radius_error = 0;
+    value.radius = 0;
+    value.error_bound = std::exp(-kKernelLogLimit);
+    return true;
+  }
+  value.log_radius_error = delta + kRounding * std::abs(value.log_radius);
+  value.error_bound = value.radius * (delta + 2 * kRounding);
+  return value.error_bound < TrackGroup::kRadiusGoal &&
+         value.log_radius_error < TrackGroup::kLogGoal * std::abs(value.log_radius);
+}
+
+template <class Real>
+int CountAtZero(const Characteristic<Real>& p, double rate, bool* clear) {
+  const auto count = Kernel<Real>::CountOutside(ToKernel(p, rate), Real(0));
+  if (clear != nullptr) *clear = count.clear;
+  return static_cast<int>(count.outside);
+}
+
+/// One lane, with the loads and stores of the walk.
+struct OneLane : ScalarLanes<double> {
+  static constexpr std::size_t kLanes = 1;
+  static double Load(const double* from) { return *from; }
+  static const double* Store(double v, double* to) {
+    *to = v;
+    return to;
+  }
+};
+
+void WalkOne(const TrackGroup& group) { kernel::WalkTracks<OneLane>(group); }
+
+}  // namespace
+
+SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  SpectralRadius value;
+  Guess guess;
+  if (SolveIn<double>(Precision::kDouble, spec, momentum, delay, rate, guess, value)) return value;
+  if (SolveIn<long double>(Precision::kLongDouble, spec, momentum, delay, rate, guess, value)) {
+    return value;
+  }
+  // The last rung: its bound stands even where a root on the unit circle makes ln rho exactly 0.
+  SolveIn<FiftyDigits>(Precision::kFiftyDigits, spec, momentum, delay, rate, guess, value);
+  return value;
+}
+
+int CountOutsideUnitCircle(const Characteristic<double>& p, double rate, bool* clear) {
+  return CountAtZero(p, rate, clear);
+}
+
+int CountOutsideUnitCircle(const Characteristic<long double>& p, double rate, bool* clear) {
+  return CountAtZero(p, rate, clear);
+}
+
+std::vector<GainCrossover> GainCrossovers(const Characteristic<double>& p, double rate) {
+  using Crossings = Kernel<double>;
+  const auto k = ToKernel(p, rate);
+  const auto circle = Crossings::At(k, 0.0);
+  const auto split = Crossings::SplitCircle(k, circle);
+  std::vector<GainCrossover> crossovers;
+  const auto add = [&](double c) {
+    const double theta = 2 * std::atan2(std::sqrt(c), std::sqrt(2 - c));
+    const auto sample = Crossings::Evaluate(k, circle, c, std::sqrt(c * (2 - c)), theta);
+    // A lag in g raises W; a root is on the circle where W is a whole turn.
+    const double turn = 2 * std::numbers::pi;
+    const double lag = std::ceil(sample.w / turn) * turn - sample.w;
+    crossovers.push_back({theta, lag > 0 ? lag : turn});
+  };
+  if (split.has_down) add(std::clamp(split.c_down, 0.0, 2.0));
+  if (split.has_up) add(std::clamp(split.c_up, 0.0, 2.0));
+  return crossovers;
+}
+
+Walker ScalarWalker() { return {&WalkOne, OneLane::kLanes, Simd::kScalar}; }
+
+}  // namespace batchless::analysis

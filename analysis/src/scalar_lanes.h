@@ -1,0 +1,80 @@
+// The root kernel's arithmetic for one number at a time: double, long double or 50 digits.
+#pragma once
+
+#include <boost/math/constants/constants.hpp>
+#include <boost/multiprecision/cpp_bin_float.hpp>
+#include <cmath>
+#include <limits>
+
+namespace batchless::analysis {
+
+using FiftyDigits = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>,
+                                                  boost::multiprecision::et_off>;
+
+template <class Real>
+struct ScalarLanes {
+  using V = Real;
+  using M = bool;
+
+  static V Set(double value) { return V(value); }
+  static V Pi() { return boost::math::constants::pi<V>(); }
+  static V Ln2() { return boost::math::constants::ln_two<V>(); }
+  /// Rounding error of one elementary step: the library functions are right to about 2 ulp.
+  static V Unit() { return 2 * std::numeric_limits<V>::epsilon(); }
+  /// Newton's method ends where the next step would be below rounding; its steps square.
+  static V Settled() { return std::numeric_limits<V>::epsilon() / 16; }
+
+  static V Select(M m, const V& yes, const V& no) { return m ? yes : no; }
+  static M Lt(const V& a, const V& b) { return a < b; }
+  static M And(M a, M b) { return a && b; }
+  static M Or(M a, M b) { return a || b; }
+  static M Xor(M a, M b) { return a != b; }
+  static M Not(M a) { return !a; }
+  static bool Any(M a) { return a; }
+
+  static V Min(const V& a, const V& b) { return b < a ? b : a; }
+  static V Max(const V& a, const V& b) { return a < b ? b : a; }
+  static V Abs(const V& a) {
+    using std::abs;
+    return abs(a);
+  }
+  static V Sqrt(const V& a) {
+    using std::sqrt;
+    return sqrt(a);
+  }
+  static V Exp(const V& a) {
+    using std::exp;
+    return exp(a);
+  }
+  static V Expm1(const V& a) {
+    using std::expm1;
+    return expm1(a);
+  }
+  static V Log(const V& a) {
+    using std::log;
+    return log(a);
+  }
+  static V Log1p(const V& a) {
+    using std::log1p;
+    return log1p(a);
+  }
+  static V Atan(const V& a) {
+    using std::atan;
+    return atan(a);
+  }
+  static V Sin(const V& a) {
+    using std::sin;
+    return sin(a);
+  }
+  static V Cos(const V& a) {
+    using std::cos;
+    return cos(a);
+  }
+  static V Floor(const V& a) {
+    using std::floor;
+    return floor(a);
+  }
+  static V Round(const V& a) { return Floor(a + V(0.5)); }
+};
+
+}  // namespace batchless::analysis

@@ -1,0 +1,115 @@
+#include "batchless/analysis/spectral_radius.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "point_solver.h"
+#include "track_group.h"
+
+namespace batchless::analysis {
+namespace {
+
+void CheckPoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  Validate(spec);
+  CheckMomentum(momentum);
+  CheckDelay(delay);
+  CheckRate(rate);
+}
+
+/// Runs the walk over all tracks; errors come back negative where a point is not finished.
+void Walk(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
+  const std::size_t points = tracks.front().rates.size();
+  const Walker walker = WalkerOf(simd);
+  TrackGroup group;
+  group.points = points;
+  group.wants_radius = !values.radius.empty();
+  for (std::size_t first = 0; first < tracks.size(); first += walker.lanes) {
+    group.used = std::min(walker.lanes, tracks.size() - first);
+    for (std::size_t lane = 0; lane < walker.lanes; ++lane) {
+      const std::size_t i = first + std::min(lane, group.used - 1);
+      const Characteristic<double>& p = tracks[i].polynomial;
+      group.n[lane] = p.n;
+      group.m[lane] = p.momentum;
+      group.mu[lane] = p.one_minus_momentum;
+      group.kappa[lane] = p.kappa;
+      group.beta[lane] = p.beta;
+      group.gamma[lane] = p.gamma;
+      group.rates[lane] = tracks[i].rates.data();
+      group.log_radius[lane] = values.log_radius.data() + i * points;
+      group.log_error[lane] = values.log_radius_error.data() + i * points;
+      group.radius[lane] = group.wants_radius ? values.radius.data() + i * points : nullptr;
+      group.error[lane] = group.wants_radius ? values.error_bound.data() + i * points : nullptr;
+    }
+    walker.walk(group);
+  }
+}
+
+}  // namespace
+
+double SpectralRadius::half_life_updates() const {
+  if (!stable()) return std::numeric_limits<double>::quiet_NaN();
+  return std::log(2.0) / -log_radius;
+}
+
+SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Delay delay,
+                                     double rate) {
+  CheckPoint(spec, momentum, delay, rate);
+  return SolvePoint(spec, momentum, delay, rate);
+}
+
+int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  CheckPoint(spec, momentum, delay, rate);
+  return CountOutsideUnitCircle(MakeCharacteristic<double>(spec, momentum, delay), rate, nullptr);
+}
+
+const char* Name(Simd simd) {
+  switch (simd) {
+    case Simd::kBest:
+      return "best";
+    case Simd::kAvx512:
+      return "avx512";
+    case Simd::kAvx2:
+      return "avx2";
+    case Simd::kScalar:
+      return "scalar";
+  }
+  return "";
+}
+
+void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
+  if (tracks.empty()) return;
+  Walk(tracks, values, simd);
+  std::fill(values.precision.begin(), values.precision.end(), Precision::kDouble);
+  const std::size_t points = tracks.front().rates.size();
+  for (std::size_t at = 0; at < tracks.size() * points; ++at) {
+    if (!(values.log_radius_error[at] < 0)) continue;
+    const Track& track = tracks[at / points];
+    const SpectralRadius exact =
+        SolvePoint(*track.spec, track.momentum, track.delay, track.rates[at % points]);
+    values.log_radius[at] = exact.log_radius;
+    values.log_radius_error[at] = exact.log_radius_error;
+    if (!values.radius.empty()) {
+      values.radius[at] = exact.radius;
+      values.error_bound[at] = exact.error_bound;
+    }
+    if (!values.precision.empty()) values.precision[at] = exact.precision;
+  }
+}
+
+void EvaluateTracksInDouble(std::span<const Track> tracks, std::span<double> log_radius,
+                            std::span<double> scratch) {
+  if (tracks.empty()) return;
+  Walk(tracks, {log_radius, scratch, {}, {}, {}}, Simd::kBest);
+  const std::size_t points = tracks.front().rates.size();
+  for (std::size_t at = 0; at < tracks.size() * points; ++at) {
+    if (scratch[at] > -TrackGroup::kUncertified) continue;
+    const Track& track = tracks[at / points];
+    log_radius[at] =
+        SolvePoint(*track.spec, track.momentum, track.delay, track.rates[at % points]).log_radius;
+  }
+}
+
+}  // namespace batchless::analysis

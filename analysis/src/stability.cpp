@@ -1,0 +1,89 @@
+#include "batchless/analysis/stability.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "point_solver.h"
+
+namespace batchless::analysis {
+namespace {
+
+/// Stable beyond doubt: no root outside the circle, none within rounding of it.
+template <class Real>
+bool IsStable(const Characteristic<Real>& p, double rate) {
+  bool clear = false;
+  return CountOutsideUnitCircle(p, rate, &clear) == 0 && clear;
+}
+
+/// The polynomial with the rule's coefficients as they are and the delay moved by `shift` updates.
+Characteristic<double> WithDelay(Characteristic<double> p, Delay shift) {
+  p.n += static_cast<double>(shift);
+  if (p.n < 0) {
+    // A factor z had been divided out; without a delay it stands among the leads.
+    p.n = 0;
+    p.gamma = p.beta == 0 ? 0 : p.beta / p.kappa;
+    p.beta = p.kappa;
+  }
+  return p;
+}
+
+}  // namespace
+
+double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
+  Validate(spec);
+  CheckMomentum(momentum);
+  CheckDelay(delay);
+  const auto coarse = MakeCharacteristic<double>(spec, momentum, delay);
+  const auto fine = MakeCharacteristic<long double>(spec, momentum, delay);
+
+  // From the smallest rate up, in steps that a window of instability would have to be narrower than
+  // to go unnoticed.
+  constexpr double kStep = 1.1;
+  if (!IsStable(coarse, kMinRate)) return 0;
+  double stable = kMinRate, unstable = kMinRate * kStep;
+  while (IsStable(coarse, unstable)) {
+    stable = unstable;
+    if (stable >= kMaxRate) return std::numeric_limits<double>::infinity();
+    unstable = std::min(unstable * kStep, kMaxRate);
+  }
+  for (double middle;
+       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
+    (IsStable(fine, middle) ? stable : unstable) = middle;
+  }
+  return stable;
+}
+
+Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  CheckRate(rate);
+  Margins margins;
+  margins.gain_margin = CriticalRate(spec, momentum, delay) / rate;
+  const auto p = MakeCharacteristic<double>(spec, momentum, delay);
+  margins.stable = IsStable(p, rate);
+  if (margins.stable) {
+    for (const GainCrossover& crossover : GainCrossovers(p, rate)) {
+      if (crossover.lag < margins.phase_margin_radians) {
+        margins.phase_margin_radians = crossover.lag;
+        margins.gain_crossover_radians = crossover.theta;
+      }
+      margins.delay_margin_updates =
+          std::min(margins.delay_margin_updates, crossover.lag / crossover.theta);
+    }
+  } else {
+    margins.phase_margin_radians = 0;
+    margins.delay_margin_updates = 0;
+  }
+
+  // The crossovers do not depend on the delay, only the lag does: the margin of the loop without
+  // delay says how much delay it bears.
+  const auto undelayed = WithDelay(p, -delay);
+  if (IsStable(undelayed, rate)) {
+    double bears = static_cast<double>(kMaxDelay) + 1;
+    for (const GainCrossover& crossover : GainCrossovers(undelayed, rate)) {
+      bears = std::min(bears, crossover.lag / crossover.theta);
+    }
+    margins.largest_stable_delay = static_cast<Delay>(std::ceil(bears)) - 1;
+  }
+  return margins;
+}
+
+}  // namespace batchless::analysis

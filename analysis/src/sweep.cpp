@@ -1,0 +1,156 @@
+#include "batchless/analysis/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "batchless/analysis/argument.h"
+#include "track_group.h"
+
+namespace batchless::analysis {
+namespace {
+
+// Rows that a thread takes at a time: one group of the widest walk.
+constexpr std::size_t kBlock = TrackGroup::kMaxLanes;
+
+std::size_t ThreadCount(int asked, std::size_t blocks) {
+  const std::size_t machine = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t wanted = asked > 0 ? static_cast<std::size_t>(asked) : machine;
+  return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, blocks));
+}
+
+struct BlockCounts {
+  std::size_t long_double = 0;
+  std::size_t fifty_digits = 0;
+};
+
+BlockCounts RunBlock(const SweepOptions& options, std::size_t first, std::size_t rows,
+                     std::span<double> scratch_error, std::span<Precision> scratch_precision,
+                     SweepSummary& summary) {
+  const std::size_t points = options.rates.size();
+  std::vector<Track> tracks(rows);
+  for (std::size_t i = 0; i < rows; ++i) {
+    const double momentum = options.momenta[first + i];
+    tracks[i] = {MakeCharacteristic<double>(options.rule, momentum, options.delay), &options.rule,
+                 momentum, options.delay, options.rates};
+  }
+  const std::size_t at = first * points, size = rows * points;
+  EvaluateTracks(tracks,
+                 {std::span(summary.log_radius).subspan(at, size), scratch_error.first(size),
+                  std::span(summary.spectral_radius).subspan(at, size),
+                  std::span(summary.error_bound).subspan(at, size), scratch_precision.first(size)},
+                 options.simd);
+  BlockCounts counts;
+  for (const Precision p : scratch_precision.first(size)) {
+    counts.long_double += p == Precision::kLongDouble ? 1 : 0;
+    counts.fifty_digits += p == Precision::kFiftyDigits ? 1 : 0;
+  }
+  return counts;
+}
+
+}  // namespace
+
+bool SweepOptions::IsValid(std::string* why) const {
+  try {
+    Validate(rule);
+    CheckDelay(delay);
+    if (momenta.empty()) throw InvalidArgument("--momenta", "none", "at least one momentum");
+    if (rates.empty()) throw InvalidArgument("--rates", "none", "at least one rate");
+    for (const double m : momenta) CheckMomentum(m);
+    for (const double x : rates) CheckRate(x);
+    if (threads < 0) throw InvalidArgument("--threads", threads, "an integer >= 0");
+    if (!IsAvailable(simd)) {
+      throw InvalidArgument("--simd", Name(simd), "an instruction set that this machine has");
+    }
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return true;
+}
+
+double SweepBytes(std::size_t momenta, std::size_t rates) {
+  return 3.0 * sizeof(double) * static_cast<double>(momenta) * static_cast<double>(rates);
+}
+
+SweepSummary RunSweep(const SweepOptions& options) {
+  std::string why;
+  if (!options.IsValid(&why)) throw std::invalid_argument(why);
+
+  const auto start = std::chrono::steady_clock::now();
+  const std::size_t rows = options.momenta.size(), points = options.rates.size();
+  const std::size_t blocks = (rows + kBlock - 1) / kBlock;
+  SweepSummary summary;
+  summary.log_radius.resize(rows * points);
+  summary.spectral_radius.resize(rows * points);
+  summary.error_bound.resize(rows * points);
+  summary.simd = WalkerOf(options.simd).simd;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<std::size_t> next_block = 0;
+  std::atomic<bool> stop = false;
+  std::exception_ptr failure;
+  std::size_t running = ThreadCount(options.threads, blocks);
+  summary.threads = static_cast<int>(running);
+
+  const auto work = [&] {
+    try {
+      std::vector<double> error(kBlock * points);
+      std::vector<Precision> precision(kBlock * points);
+      for (std::size_t block; !stop && (block = next_block++) < blocks;) {
+        const std::size_t first = block * kBlock;
+        const std::size_t count = std::min(kBlock, rows - first);
+        const BlockCounts counts = RunBlock(options, first, count, error, precision, summary);
+        const std::lock_guard lock(mutex);
+        summary.rows_done += count;
+        summary.refined_long_double += counts.long_double;
+        summary.refined_fifty_digits += counts.fifty_digits;
+        changed.notify_one();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      stop = true;
+    }
+    const std::lock_guard lock(mutex);
+    --running;
+    changed.notify_one();
+  };
+
+  std::vector<std::jthread> threads(running);
+  for (std::jthread& thread : threads) thread = std::jthread(work);
+  {
+    std::unique_lock lock(mutex);
+    while (running > 0) {
+      changed.wait_for(lock, std::chrono::milliseconds(100));
+      if (!options.progress || stop) continue;
+      const std::size_t done = summary.rows_done;
+      lock.unlock();
+      if (!options.progress(done, rows)) stop = true;
+      lock.lock();
+    }
+  }
+  threads.clear();
+  if (failure) std::rethrow_exception(failure);
+
+  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  summary.pixels_per_second = static_cast<double>(summary.rows_done * points) / summary.seconds;
+  return summary;
+}
+
+std::string SweepSummary::BriefReport() const {
+  std::ostringstream text;
+  text << log_radius.size() << " points in " << seconds << " s (" << pixels_per_second
+       << " pixels per second, " << threads << " threads, " << Name(simd) << "), "
+       << refined_long_double << " finished in long double, " << refined_fifty_digits
+       << " in 50 digits";
+  return text.str();
+}
+
+}  // namespace batchless::analysis
