@@ -16,7 +16,6 @@ add_compile_options(
   -Wshadow
   -Wconversion
   -Wno-sign-conversion
-  -Wdouble-promotion
   -Wold-style-cast
   -Wcast-qual
   -Wformat=2
