@@ -251,7 +251,7 @@ struct RootKernel {
   }
 
   /// Number of roots with log |z| > s.
-  static HWY_INLINE Count CountOutside(const Polynomial& k, V s) {
+  static HWY_NOINLINE Count CountOutside(const Polynomial& k, V s) {
     const V zero = C(0), one = C(1), two = C(2);
     const Circle o = At(k, s);
     const V d_mu = o.d + k.mu;
@@ -321,7 +321,7 @@ struct RootKernel {
 
   /// Newton's method from root.s, root.theta; then the certificate. Lanes that do not start or do
   /// not converge come back uncertified.
-  static HWY_INLINE void Refine(const Polynomial& k, Root& root) {
+  static HWY_NOINLINE void Refine(const Polynomial& k, Root& root) {
     const V zero = C(0), one = C(1), two = C(2);
     M active = L::And(L::Lt(L::Abs(root.s), C(110)), L::Lt(root.theta, C(4)));
     V est = C(1e300);
