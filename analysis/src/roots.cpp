@@ -67,15 +67,19 @@ std::vector<Extended> CompanionEigenvalues(const std::vector<long double>& c) {
   values.reserve(static_cast<std::size_t>(degree));
   for (Eigen::Index i = 0; i < degree; ++i) {
     if (i + 1 < degree && t(i + 1, i) != 0) {
-      const long double mean = (static_cast<long double>(t(i, i)) + t(i + 1, i + 1)) / 2;
-      const long double half = (static_cast<long double>(t(i, i)) - t(i + 1, i + 1)) / 2;
-      const long double square = half * half + static_cast<long double>(t(i, i + 1)) * t(i + 1, i);
+      const auto first = static_cast<long double>(t(i, i));
+      const auto second = static_cast<long double>(t(i + 1, i + 1));
+      const auto product =
+          static_cast<long double>(t(i, i + 1)) * static_cast<long double>(t(i + 1, i));
+      const long double mean = (first + second) / 2;
+      const long double half = (first - second) / 2;
+      const long double square = half * half + product;
       const Extended radical = std::sqrt(Extended(square));
       values.push_back(mean + radical);
       values.push_back(mean - radical);
       ++i;
     } else {
-      values.emplace_back(t(i, i));
+      values.emplace_back(static_cast<long double>(t(i, i)));
     }
   }
   return values;
@@ -211,7 +215,8 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
   }
   // One precision throughout: whether a lead is a factor z may depend on the rounding.
   const auto p = MakeCharacteristic<long double>(spec, momentum, delay);
-  std::vector<long double> c = DenseCoefficients(p, rate);
+  const auto exact_rate = static_cast<long double>(rate);
+  std::vector<long double> c = DenseCoefficients(p, exact_rate);
   // Exact zeros at the low end are roots at 0, which the companion matrix would blur.
   const auto first = std::find_if(c.begin(), c.end(), [](long double value) { return value != 0; });
   const auto zeros = static_cast<std::size_t>(first - c.begin());
@@ -221,7 +226,7 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
   ReplaceZeros(c, roots);
   BreakSymmetry(roots);
   roots.insert(roots.end(), zeros, Extended(0));
-  Polish(p, rate, roots);
+  Polish(p, exact_rate, roots);
   roots.resize(roots.size() - zeros);
   std::vector<std::complex<double>> result = MakeConjugate(roots);
   std::sort(result.begin(), result.end(),

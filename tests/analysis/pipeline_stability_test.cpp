@@ -205,7 +205,7 @@ PipelineOptions Chain(const RuleSpec& rule, int stages, double momentum, double 
   options.delays.clear();
   options.widths.assign(static_cast<std::size_t>(stages), 1);
   for (int s = 0; s < stages; ++s) {
-    options.delays.push_back(2 * (stages - 1 - s));
+    options.delays.push_back(2 * static_cast<Delay>(stages - 1 - s));
     if (s > 0) options.hessian(s, s - 1) = options.hessian(s - 1, s) = -0.4;
   }
   return options;

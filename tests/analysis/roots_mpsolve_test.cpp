@@ -44,6 +44,8 @@ class TemporaryFile {
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
+  TemporaryFile(TemporaryFile&&) = delete;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile() {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);

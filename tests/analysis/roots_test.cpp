@@ -97,6 +97,18 @@ TEST_CASE("SGD at its breakaway has a double root at D / (D + 1)") {
   CHECK(std::abs(roots[1] - d / (d + 1)) <= tolerance);
 }
 
+TEST_CASE("A complex pair that the companion matrix takes for a double real root is told apart") {
+  // z^2 - (1 + m - x) z + m at m = 1/4, one rounding past the breakaway x = 1/4: the middle
+  // coefficient is 1 - 2^-54, which rounds to 1 and a double root at 1/2.
+  const double x = 0.25 + 0x1p-54;
+  const auto roots = AllRoots(Spec("sgdm"), 0.25, 0, x);
+  // 1/4 - ((1 - 2^-54) / 2)^2 = 2^-55 to first order. Half the distance of the pair is 5e-9, to
+  // which a long double's rounding over that distance adds up to 1e-11.
+  const double imaginary = std::sqrt(0x1p-55);
+  CHECK(std::abs(roots[0].imag() / imaginary - 1) <= 1e-2);
+  CHECK(std::abs(roots[1].imag() / imaginary + 1) <= 1e-2);
+}
+
 TEST_CASE("A rate of no effect leaves the roots 1, m and exact zeros") {
   const auto roots = AllRoots(FreeSpec(0, 0, 0), 0.75, 6, 0.5);
   REQUIRE(roots.size() == 7);
