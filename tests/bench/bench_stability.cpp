@@ -47,9 +47,9 @@ const bool kRegistered = [] {
             ->DisplayAggregatesOnly(true)
             ->Unit(benchmark::kMicrosecond);
       };
+      add("RootsOutside", Count);
       add("CriticalRate", Critical);
       add("Margins", Margin);
-      add("RootsOutside", Count);
     }
   }
   return true;
