@@ -23,8 +23,8 @@ def draw(data):
         last = rows["delay"][-1]
         delay = np.concatenate([np.linspace(0, 1, 20), np.geomspace(1, last, 100)])
         handles += ax.plot(
-            delay, 2 * np.sin(np.pi / (4 * delay + 2)), color="#CC79A7", linestyle=":",
-            linewidth=2, zorder=3, label="$2\\,\\sin(\\pi/(4D+2))$",
+            delay, 2 * np.sin(np.pi / (4 * delay + 2)), color="#404040", linestyle=(0, (1, 1.6)),
+            linewidth=1.6, zorder=3, label="$2\\,\\sin(\\pi/(4D+2))$",
         )
         ax.set_yscale("log")
         style.delay_axis(ax, last)

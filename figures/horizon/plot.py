@@ -28,7 +28,7 @@ def draw(data):
             )
             best = np.argmin(half_life)
             ax.plot(
-                scale[best], half_life[best], "*", color=style.LOOKS[rule].color, markersize=9,
+                scale[best], half_life[best], "*", color=style.LOOKS[rule].color, markersize=11 - 1.5 * k,
                 markeredgecolor="black", markeredgewidth=0.5, zorder=5, clip_on=False,
             )
         ax.axvline(1, color="#909090", linewidth=0.7, linestyle=":", zorder=1)

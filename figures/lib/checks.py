@@ -57,7 +57,7 @@ def values(claim: dict, read: Reader) -> Outcome:
     words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
     limit = claim["tolerance"]
     return Outcome(
-        f"{words}; expected in brackets, largest deviation {off:.1%} of {limit:.0%} allowed",
+        f"{words}; expected in brackets, largest deviation {off:.2%}, allowed {limit:.1%}",
         bool(off <= limit),
     )
 

@@ -75,7 +75,9 @@ def mathematics(text: str) -> Markup:
     """LWP_2D and 10^-13 with the lowered and raised parts as such."""
     html = str(escape(text))
     html = re.sub(r"(?<=[A-Za-z|])_(2?[DTd]|max|c)(?![A-Za-z0-9])", r"<sub>\1</sub>", html)
-    return Markup(re.sub(r"\^(-?\d+)", r"<sup>\1</sup>", html))
+    # A minus sign, where a browser would break the line after a hyphen.
+    html = re.sub(r"\^-(\d+)", "<sup>\N{MINUS SIGN}\\1</sup>", html)
+    return Markup(re.sub(r"\^(\d+)", r"<sup>\1</sup>", html))
 
 
 def render(figures: list[dict], results: list, summary: dict, manifests: list[dict]) -> str:

@@ -66,14 +66,14 @@ def program_version(program: str) -> dict:
         raise RunError(f"{program} version --json: not JSON: {error}") from error
 
 
-def run_figure(spec: specs.Spec, tier: str, program: str) -> dict:
+def run_figure(spec: specs.Spec, tier: str, program: str, threads: int = 1) -> dict:
     """Runs everything, moves the results into place and returns the manifest."""
     spec.data.mkdir(parents=True, exist_ok=True)
     started = datetime.now(timezone.utc)
     begin = time.monotonic()
     runs = []
     with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
-        for command in spec.commands(tier):
+        for command in spec.commands(tier, threads):
             made = Path(scratch) / command.out
             start = time.monotonic()
             call([program, *command.arguments, "--out", str(made)])
@@ -122,10 +122,11 @@ def main() -> int:
     parser.add_argument("figure")
     parser.add_argument("--tier", choices=specs.TIERS, default="quick")
     parser.add_argument("--program", default="build/bin/batchless")
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     try:
         spec = specs.load(options.figure)
-        run_figure(spec, options.tier, options.program)
+        run_figure(spec, options.tier, options.program, options.threads)
         clear_leftovers(spec, {c.out for c in spec.commands(options.tier)})
     except (specs.SpecError, RunError) as error:
         print(f"figures: {options.figure}: {error}", file=sys.stderr)

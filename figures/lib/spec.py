@@ -1,11 +1,13 @@
 """A figure's specification: spec.toml says what to run; nothing about it is written in code.
 
     order, title, caption, alt     place and text in the report
+    threads                        processors that the run step uses at most, 1 where not given
     [tier.quick], [tier.paper]     values that `{name}` stands for below
     [[run]]                        one command line, or one for each combination of `each`
       command                      subcommand of the program
       out                          data file, .csv or .npz; `{name}` as in `each`
-      args                         option = value; a list is joined by commas, true is a flag
+      args                         option = value; a list is joined by commas, true is a flag;
+                                   `{threads}` is the number of processors granted
       each                         name = list; the runs are all combinations
 """
 
@@ -52,8 +54,9 @@ class Spec:
     def data(self) -> Path:
         return OUTPUT / "data" / self.name
 
-    def commands(self, tier: str) -> list[Command]:
-        commands = [c for run in self.runs for c in _expand(run, self.tiers.get(tier, {}))]
+    def commands(self, tier: str, threads: int = 1) -> list[Command]:
+        constants = self.tiers.get(tier, {}) | {"threads": threads}
+        commands = [c for run in self.runs for c in _expand(run, constants)]
         names = [c.out for c in commands]
         twice = {name for name in names if names.count(name) > 1}
         if twice:

@@ -9,6 +9,8 @@ from figures.lib import spec as specs
 from figures.lib.checks import CHECKS
 from figures.lib.tables import Data
 
+import reference_half_lives as reference
+
 PATH = Path("figures/claims.toml")
 CLAIM = """
 [[claim]]
@@ -49,6 +51,29 @@ class Table(unittest.TestCase):
     def test_every_check_decides_a_claim(self):
         used = {claim.get("check") for claim in claims.load(PATH)}
         self.assertEqual(used - {None}, set(CHECKS))
+
+
+class Expected(unittest.TestCase):
+    """The numbers in the table are those of the generator beside this file."""
+
+    def cases(self, name):
+        (claim,) = [c for c in claims.load(PATH) if c["id"] == name]
+        return {case["label"]: case["expected"] for case in claim["case"]}
+
+    def test_closed_forms(self):
+        cases = self.cases("half-life-undelayed")
+        self.assertAlmostEqual(cases["SGDM"], reference.undelayed_sgdm(), delta=1e-3)
+        self.assertAlmostEqual(cases["Nesterov"], reference.undelayed_nesterov(), delta=1e-3)
+
+    def test_search(self):
+        expected = self.cases("half-life-d1")["LWPw_D+SC_D"]
+        rule = reference.RULES["LWPw_D+SC_D"]
+        found = reference.best_half_life(rule, 1, rounds=9)
+        self.assertAlmostEqual(found / expected, 1, delta=0.005)
+
+    def test_every_rule_has_one(self):
+        for delay in (1, 4):
+            self.assertEqual(list(self.cases(f"half-life-d{delay}")), list(reference.RULES))
 
 
 class Verdicts(unittest.TestCase):

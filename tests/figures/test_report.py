@@ -59,7 +59,7 @@ class Page(unittest.TestCase):
         html = page()
         self.assertIn("It &lt;holds&gt;", html)
         self.assertIn("LWP<sub>2D</sub> &amp; SC<sub>D</sub>", html)
-        self.assertIn("3·10<sup>-5</sup>", html)
+        self.assertIn("3·10<sup>\N{MINUS SIGN}5</sup>", html)
 
     def test_shows_where_the_numbers_come_from(self):
         html = page(program=MANIFEST["program"] | {"commit": "def"})
