@@ -22,7 +22,8 @@ using Kernel = kernel::RootKernel<ScalarLanes<Real>>;
 
 template <class Real>
 typename Kernel<Real>::Polynomial ToKernel(const Characteristic<Real>& p, double rate) {
-  return {p.n, p.momentum, p.one_minus_momentum, Real(rate), p.kappa, p.beta, p.gamma};
+  return {p.n,    p.momentum, p.one_minus_momentum, Real(rate), p.kappa,
+          p.beta, p.gamma,    p.kappa_size,         p.beta_size};
 }
 
 /// Where a coarser arithmetic left the root.

@@ -48,6 +48,7 @@ struct RootKernel {
   /// p(z) in every lane.
   struct Polynomial {
     V n, m, mu, x, kappa, beta, gamma;
+    V kappa_size, beta_size;  // what the rounding of kappa and beta is relative to
   };
 
   /// A root in log z, with what the next point's prediction needs.
@@ -148,7 +149,7 @@ struct RootKernel {
     // First-order noise: every real part is known to kUnit times the sum of its terms' sizes.
     const V e_u = L::Abs(o.d) + rc;
     const V e_m = e_u + k.mu;
-    const V e_1 = L::Abs(k.kappa) + L::Abs(k.beta) * e_u;
+    const V e_1 = k.kappa_size + k.beta_size * e_u;
     const V e_2 = one + L::Abs(k.gamma) * e_u;
     const V beta_1 = L::Abs(k.beta) * e_1 * inv_l1;
     const V gamma_2 = L::Abs(k.gamma) * e_2 * inv_l2;
@@ -292,9 +293,8 @@ struct RootKernel {
     const V growth = two + k.n * L::Abs(s);
     const V abs_d = L::Abs(o.d);
     const V slope_0 = k.n + one / abs_d + one / L::Abs(d_mu);
-    const V err_0 =
-        unit * (growth * (o.e * abs_d * (abs_d + k.mu)) +
-                (L::Abs(k.kappa) + L::Abs(k.beta * o.d)) * (one + L::Abs(k.gamma * o.d)));
+    const V err_0 = unit * (growth * (o.e * abs_d * (abs_d + k.mu)) +
+                            (k.kappa_size + k.beta_size * abs_d) * (one + L::Abs(k.gamma * o.d)));
     const V gap_0 = L::Abs(L::Abs(y.f0) - L::Abs(y.g0));
     const M real_0 = L::Lt(y.f0 * y.g0, zero);
     clear = L::And(clear, L::Or(L::Lt(err_0, gap_0), L::Not(real_0)));
@@ -303,7 +303,7 @@ struct RootKernel {
     count.near_theta = L::Select(nearer_0, zero, count.near_theta);
     count.near_distance = L::Select(nearer_0, distance_0, count.near_distance);
 
-    const V err_pi = unit * (growth * y.fpi + (L::Abs(k.kappa) + L::Abs(k.beta * y.across)) *
+    const V err_pi = unit * (growth * y.fpi + (k.kappa_size + k.beta_size * y.across) *
                                                   (one + L::Abs(k.gamma * y.across)));
     const V gap_pi = L::Abs(y.fpi - L::Abs(y.gpi));
     const M odd = L::Lt(two * L::Floor(k.n * C(0.5)), k.n);
@@ -427,18 +427,19 @@ struct RootKernel {
     const V a = one + k.x * k.beta * k.gamma;
     const V b = k.mu + k.x * (k.beta + k.kappa * k.gamma);
     const V c = k.x * k.kappa;
-    const V b_size = k.mu + k.x * (L::Abs(k.beta) + L::Abs(k.kappa * k.gamma));
-    const V a_size = one + k.x * L::Abs(k.beta * k.gamma);
+    const V b_size = k.mu + k.x * (k.beta_size + k.kappa_size * L::Abs(k.gamma));
+    const V c_size = k.x * k.kappa_size;
+    const V a_size = one + k.x * k.beta_size * L::Abs(k.gamma);
     const V unit = L::Unit();
     const V disc = b * b - four * a * c;
-    const V disc_noise = unit * (b_size * b_size + four * a_size * L::Abs(c));
+    const V disc_noise = unit * (b_size * b_size + four * a_size * c_size);
     const M complex_pair = L::Lt(disc, zero);
     const V abs_a = L::Abs(a);
 
     // Complex pair: |z|^2 = 1 + (C - B) / A.
     const V excess = (c - b) / a;
     const V pair_s = C(0.5) * L::Log1p(excess);
-    const V pair_noise = unit * (L::Abs(c) + b_size + L::Abs(excess) * a_size) /
+    const V pair_noise = unit * (c_size + b_size + L::Abs(excess) * a_size) /
                          (abs_a * L::Max(one + excess, C(1e-300)));
 
     // Real pair, each without cancellation.
@@ -452,11 +453,10 @@ struct RootKernel {
     const V real_s = L::Select(positive, L::Log1p(L::Select(positive, u, zero)),
                                L::Log(L::Max(L::Abs(one + u), C(1e-300))));
     const V disc_step = disc_noise / L::Max(root_disc, L::Sqrt(disc_noise));
-    // du/u = d(disc) / (2 root_disc |t|...) for either root, plus the relative noise of A, B, C.
-    const V du =
-        (L::Abs(u) *
-         (disc_step / L::Max(L::Abs(two * t), C(1e-300)) +
-          unit * (one + b_size / L::Max(L::Abs(b) + root_disc, C(1e-300)) + a_size / abs_a)));
+    // Relative noise of t, and of A, B and C in either root.
+    const V du = L::Abs(u) * (disc_step / L::Max(L::Abs(two * t), C(1e-300)) +
+                              unit * (one + b_size / L::Max(L::Abs(b) + root_disc, C(1e-300)) +
+                                      a_size / abs_a + c_size / L::Max(L::Abs(c), C(1e-300))));
     const V real_noise = du / L::Max(L::Abs(one + u), C(1e-300));
 
     root.s = L::Select(complex_pair, pair_s, real_s);

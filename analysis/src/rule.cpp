@@ -1,6 +1,7 @@
 #include "batchless/analysis/rule.h"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -133,6 +134,22 @@ bool TakesHorizonScale(const Rule& rule) {
   return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
 }
 
+void CheckSigned(std::string_view option, double value) {
+  if (!(std::abs(value) <= kMaxCoefficient)) {
+    throw InvalidArgument(
+        option, value,
+        "a number from " + ToText(-kMaxCoefficient) + " to " + ToText(kMaxCoefficient));
+  }
+}
+
+template <class Takes>
+void CheckCoefficient(const Rule& rule, std::string_view option, const std::optional<double>& value,
+                      Takes takes) {
+  if (!value) return;
+  CheckSigned(option, *value);
+  if (!takes(rule)) ThrowMisplaced(rule, option, *value, takes);
+}
+
 template <class Takes>
 void CheckOption(const Rule& rule, std::string_view option, const std::optional<double>& value,
                  double maximum, Takes takes) {
@@ -166,8 +183,8 @@ void Validate(const RuleSpec& spec) {
   const RuleOptions& options = spec.options;
   CheckOption(rule, "--sc-delay", options.sc_delay, kMaxCoefficient, TakesCompensationDelay);
   CheckOption(rule, "--horizon", options.horizon, kMaxCoefficient, TakesHorizon);
-  CheckOption(rule, "--sc-a", options.sc_a, kMaxCoefficient, TakesCoefficients);
-  CheckOption(rule, "--sc-b", options.sc_b, kMaxCoefficient, TakesCoefficients);
+  CheckCoefficient(rule, "--sc-a", options.sc_a, TakesCoefficients);
+  CheckCoefficient(rule, "--sc-b", options.sc_b, TakesCoefficients);
   CheckScale(rule, "--sc-delay-scale", options.sc_delay_scale, TakesCompensationDelay);
   CheckScale(rule, "--horizon-scale", options.horizon_scale, TakesHorizonScale);
 }

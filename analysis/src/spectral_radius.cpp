@@ -37,6 +37,8 @@ void Walk(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
       group.kappa[lane] = p.kappa;
       group.beta[lane] = p.beta;
       group.gamma[lane] = p.gamma;
+      group.kappa_size[lane] = p.kappa_size;
+      group.beta_size[lane] = p.beta_size;
       group.rates[lane] = tracks[i].rates.data();
       group.log_radius[lane] = values.log_radius.data() + i * points;
       group.log_error[lane] = values.log_radius_error.data() + i * points;

@@ -18,6 +18,7 @@ struct TrackGroup {
 
   alignas(64) double n[kMaxLanes], m[kMaxLanes], mu[kMaxLanes];
   alignas(64) double kappa[kMaxLanes], beta[kMaxLanes], gamma[kMaxLanes];
+  alignas(64) double kappa_size[kMaxLanes], beta_size[kMaxLanes];
   const double* rates[kMaxLanes];
   std::size_t points = 0;
   std::size_t used = 0;  ///< lanes beyond are copies of the last track and are not written

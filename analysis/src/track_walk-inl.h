@@ -33,6 +33,8 @@ HWY_NOINLINE void WalkTracks(const TrackGroup& group) {
   k.kappa = L::Load(group.kappa);
   k.beta = L::Load(group.beta);
   k.gamma = L::Load(group.gamma);
+  k.kappa_size = L::Load(group.kappa_size);
+  k.beta_size = L::Load(group.beta_size);
   const V zero = L::Set(0), one = L::Set(1);
   const M closed_form = L::Lt(k.n, L::Set(0.5));
   const bool any_closed = L::Any(closed_form);

@@ -96,14 +96,21 @@ TEST_CASE("An option where it belongs is accepted") {
   CHECK(ErrorOf(FreeSpec(0.5, 2, 7)).empty());
 }
 
-TEST_CASE("Every option is finite, not negative and bounded") {
+TEST_CASE("Coefficients of either sign are finite and bounded") {
+  CHECK(ErrorOf(FreeSpec(-0.5, -2, 7)).empty());
+  const double bad = GENERATE(-1.1e8, 1.1e8, Limits::infinity(), Limits::quiet_NaN());
+  CAPTURE(bad);
+  const std::string got = ": got " + ToText(bad) + ", accepted: a number from -1e+08 to 1e+08";
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_a = bad; }) == "--sc-a" + got);
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_b = bad; }) == "--sc-b" + got);
+}
+
+TEST_CASE("Every other option is finite, not negative and bounded") {
   const double bad = GENERATE(-1.0, -1e-300, 1.1e8, Limits::infinity(), Limits::quiet_NaN());
   CAPTURE(bad);
   const std::string got = ": got " + ToText(bad) + ", accepted: a number from 0 to 1e+08";
   CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_delay = bad; }) == "--sc-delay" + got);
   CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.horizon = bad; }) == "--horizon" + got);
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_a = bad; }) == "--sc-a" + got);
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_b = bad; }) == "--sc-b" + got);
   const std::string got_scale = ": got " + ToText(bad) + ", accepted: a number from 0 to 10";
   CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_delay_scale = bad; }) ==
         "--sc-delay-scale" + got_scale);

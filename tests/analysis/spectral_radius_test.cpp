@@ -2,6 +2,7 @@
 
 #include "batchless/analysis/spectral_radius.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -26,12 +27,17 @@ struct Point {
 std::vector<RuleSpec> AllSpecs() {
   std::vector<RuleSpec> specs;
   for (const Rule& rule : Rules()) {
-    RuleSpec spec{rule, {}};
-    if (rule.name == "free") {
-      spec.options.sc_a = 0.75;
-      spec.options.sc_b = 2.5;
-      spec.options.horizon = 1.25;
-    }
+    const RuleSpec spec{rule, {}};
+    specs.push_back(spec);
+  }
+  // Free coefficients: of one sign; LWP written as SC (a = 1 + T - T/m for T = 2, m = 0.5); a + b
+  // and a + b (1 - m) with cancellation.
+  for (const auto& [a, b, horizon] :
+       std::vector<std::array<double, 3>>{{0.75, 2.5, 1.25}, {-1, 4, 0}, {1.0001, -1, 0.5}}) {
+    RuleSpec spec{FindRule("free"), {}};
+    spec.options.sc_a = a;
+    spec.options.sc_b = b;
+    spec.options.horizon = horizon;
     specs.push_back(spec);
   }
   for (const char* name : {"sc", "lwp-v+sc"}) {
@@ -70,9 +76,6 @@ std::vector<Point> Points(const RuleSpec& spec, std::uint64_t seed) {
     return uniform(engine) < 0.3 ? uniform(engine) : 1 - log_uniform(-6, 0);
   };
   std::vector<Point> points;
-  for (int i = 0; i < 420; ++i) {
-    points.push_back({"generic", any_momentum(), any_delay(), log_uniform(-6, 0.6)});
-  }
   for (int i = 0; i < 120; ++i) {
     const double m = any_momentum();
     const Delay delay = any_delay();
@@ -101,6 +104,9 @@ std::vector<Point> Points(const RuleSpec& spec, std::uint64_t seed) {
   }
   for (int i = 0; i < 90; ++i) {
     points.push_back({"no delay", any_momentum(), 0, log_uniform(-6, 0.6)});
+  }
+  while (points.size() < 1050) {
+    points.push_back({"generic", any_momentum(), any_delay(), log_uniform(-6, 0.6)});
   }
   return points;
 }

@@ -16,6 +16,7 @@
 // quadratic); the common form in u is this project's.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -40,6 +41,10 @@ struct Characteristic {
   Real kappa;
   Real beta;
   Real gamma;
+  /// Sums of the sizes of the terms that kappa and beta are added up from: what their rounding is
+  /// relative to. Equal to them unless free coefficients cancel.
+  Real kappa_size;
+  Real beta_size;
 };
 
 /// The polynomial of `spec` (which has to be valid) at momentum m in [0, 1] and delay D in
@@ -53,14 +58,18 @@ Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, D
   p.momentum = m;
   p.one_minus_momentum = 1 - m;
   const bool named = !spec.options.sc_a && !spec.options.sc_b;
+  using std::abs;
   p.kappa = named ? Real(1) : Real(k.a + k.b * p.one_minus_momentum);
+  p.kappa_size = named ? Real(1) : Real(abs(k.a) + abs(k.b) * p.one_minus_momentum);
   p.beta = k.a + k.b;
+  p.beta_size = abs(k.a) + abs(k.b);
   p.gamma = 0;
   switch (spec.rule.prediction) {
     case Prediction::kNone:
       break;
     case Prediction::kVelocity:
       p.beta += k.horizon;
+      p.beta_size += k.horizon;
       break;
     case Prediction::kWeight:
       p.gamma = 1 + k.horizon;
@@ -75,10 +84,12 @@ Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, D
   if (p.n > 0 && p.beta == p.kappa) {
     p.n -= 1;
     p.beta = 0;
+    p.beta_size = 0;
   }
   // A single lead stands in beta.
   if (p.beta == 0 && p.gamma != 0) {
     p.beta = p.kappa * p.gamma;
+    p.beta_size = p.kappa_size * p.gamma;
     p.gamma = 0;
   }
   return p;

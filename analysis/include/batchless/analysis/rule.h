@@ -62,7 +62,7 @@ struct Rule {
   Prediction prediction = Prediction::kNone;
 };
 
-/// Largest accepted a, b, d and T. With kMaxScale times the largest delay it bounds every
+/// Largest accepted size of a, b, d and T. With kMaxScale times the largest delay it bounds every
 /// coefficient, so that no product of two of them with a rate overflows a double.
 inline constexpr double kMaxCoefficient = 1e8;
 /// Largest accepted multiple of the delay.
@@ -92,8 +92,9 @@ struct RuleSpec {
   RuleOptions options;
 };
 
-/// Throws InvalidArgument where an option is out of range (0 to kMaxCoefficient or kMaxScale) or
-/// does not belong to the rule. Named as on the command line: --sc-delay, --horizon, --sc-a,
+/// Throws InvalidArgument where an option is out of range (a and b: up to kMaxCoefficient in size,
+/// either sign; d and T: 0 to kMaxCoefficient; scales: 0 to kMaxScale) or does not belong to the
+/// rule. Named as on the command line: --sc-delay, --horizon, --sc-a,
 /// --sc-b, --sc-delay-scale, --horizon-scale.
 void Validate(const RuleSpec& spec);
 
