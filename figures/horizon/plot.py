@@ -27,9 +27,11 @@ def draw(data):
                 style.curve(ax, scale, half_life, rule, 7, k / len(CURVES), label=label)
             )
             best = np.argmin(half_life)
+            # The first star is larger: the two curves alone may share their best point.
             ax.plot(
-                scale[best], half_life[best], "*", color=style.LOOKS[rule].color, markersize=11 - 1.5 * k,
-                markeredgecolor="black", markeredgewidth=0.5, zorder=5, clip_on=False,
+                scale[best], half_life[best], "*", color=style.LOOKS[rule].color,
+                markersize=8 if k else 14, markeredgecolor="black", markeredgewidth=0.5, zorder=5,
+                clip_on=False,
             )
         ax.axvline(1, color="#909090", linewidth=0.7, linestyle=":", zorder=1)
         ax.set(yscale="log", xlim=(0, 4))

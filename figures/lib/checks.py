@@ -122,7 +122,7 @@ def same_columns(claim: dict, read: Reader) -> Outcome:
 
 
 def best_near(claim: dict, read: Reader) -> Outcome:
-    """Along `axis`, the value at `at` is within `tolerance` of the best and beats that at `than`."""
+    """Along `axis`, the value `at` is within `tolerance` of the best and beats that at `than`."""
     words, passed = [], True
     for case in claim["case"]:
         table = rows(case, read)

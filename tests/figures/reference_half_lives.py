@@ -2,10 +2,11 @@
 
     python3 tests/figures/reference_half_lives.py
 
-Eigenvalues of companion matrices over a grid of momenta, rates and eigenvalues that closes in on its
-best point. Shares nothing with the analyzer but the equations; takes about a minute. Without delay the
-optimum is known in closed form: sqrt(kappa) for SGDM (Polyak 1964), and 1 - 2 / sqrt(3 kappa + 1) for
-Nesterov's momentum (Lessard, Recht and Packard 2016).
+Eigenvalues of companion matrices over a grid of momenta, rates and eigenvalues that closes in on
+its best point. Shares nothing with the analyzer but the equations; takes about a minute. Without
+delay the best factor per update is known in closed form: (sqrt(kappa) - 1) / (sqrt(kappa) + 1) for
+SGDM (Polyak 1964), and 1 - 2 / sqrt(3 kappa + 1) for Nesterov's momentum (Lessard, Recht and
+Packard 2016).
 """
 
 import math
