@@ -59,16 +59,17 @@ class OptimumSearch {
   Best Run() {
     if (options_.momentum) {
       const std::array<double, 1> one = {*options_.momentum};
-      return BestRates(one, true)[0];
+      return BestRates(one)[0];
     }
-    // Coarse: momenta 1 - 10^u over the whole range.
+    // Coarse: momenta 1 - 10^u over the whole range. Their rates are refined all the same: a row's
+    // grid errs by more than neighbouring minima differ.
     std::vector<Best> rows;
     for (std::size_t i = 0; i < kCoarseRows; i += kGroup) {
       std::vector<double> group;
       for (std::size_t j = i; j < std::min(i + kGroup, kCoarseRows); ++j) {
         group.push_back(Momentum(CoarseU(j)));
       }
-      const std::vector<Best> best = BestRates(group, false);
+      const std::vector<Best> best = BestRates(group);
       for (std::size_t j = 0; j < best.size(); ++j) {
         rows.push_back(best[j]);
         rows.back().log_one_minus_m = CoarseU(i + j);
@@ -95,7 +96,7 @@ class OptimumSearch {
     }
     // Where momentum buys nothing the optimum is flat in m; then it is 0, not the last digit's choice.
     const std::array<double, 1> none = {0.0};
-    const Best without = BestRates(none, true)[0];
+    const Best without = BestRates(none)[0];
     if (without.log_radius <= best.log_radius * (1 - kFlat)) best = without;
     return best;
   }
@@ -130,7 +131,7 @@ class OptimumSearch {
       for (std::size_t i = 0; i < kGroup; ++i) {
         momenta.push_back(Momentum(lo + width * static_cast<double>(i)));
       }
-      const std::vector<Best> rows = BestRates(momenta, true);
+      const std::vector<Best> rows = BestRates(momenta);
       std::size_t at = 0;
       for (std::size_t i = 1; i < rows.size(); ++i) {
         if (rows[i].log_radius < rows[at].log_radius) at = i;
@@ -171,8 +172,8 @@ class OptimumSearch {
     EvaluateTracksInDouble(tracks, log_radius, errors_);
   }
 
-  /// The best rate for each of at most kGroup momenta: on the row's grid, or refined.
-  std::vector<Best> BestRates(std::span<const double> momenta, bool refine) {
+  /// The best rate for each of at most kGroup momenta: from the row's grid, then refined.
+  std::vector<Best> BestRates(std::span<const double> momenta) {
     std::vector<Best> best(momenta.size());
     const std::size_t points = tops_ + window_;
     std::vector<Track> tracks;
@@ -206,7 +207,7 @@ class OptimumSearch {
       b.log_radius = worst[at[t]];
       b.rate = rates[owner[t]][at[t] + window_];
     }
-    if (refine) RefineRates(tracks, owner, at, best);
+    RefineRates(tracks, owner, at, best);
     return best;
   }
 
