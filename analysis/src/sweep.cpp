@@ -127,14 +127,20 @@ SweepSummary RunSweep(const SweepOptions& options) {
   for (std::jthread& thread : threads) thread = std::jthread(work);
   {
     std::unique_lock lock(mutex);
+    std::size_t told = 0;
+    const auto tell = [&] {
+      if (!options.progress || stop) return;
+      told = summary.rows_done;
+      lock.unlock();
+      if (!options.progress(told, rows)) stop = true;
+      lock.lock();
+    };
     while (running > 0) {
       changed.wait_for(lock, std::chrono::milliseconds(100));
-      if (!options.progress || stop) continue;
-      const std::size_t done = summary.rows_done;
-      lock.unlock();
-      if (!options.progress(done, rows)) stop = true;
-      lock.lock();
+      tell();
     }
+    // The last rows may have been finished before the first wait or during the last call.
+    if (told != summary.rows_done) tell();
   }
   threads.clear();
   if (failure) std::rethrow_exception(failure);
