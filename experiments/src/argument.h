@@ -1,0 +1,64 @@
+// One option of a command: declared to CLI11 as text, read as what the command needs.
+//
+// CLI11 finds the options and prints the help; the values are read here, so that every wrong one
+// gives the same line: "--delay: got -1, accepted: an integer from 0 to 10000000".
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "values.h"
+
+namespace batchless {
+
+class Argument {
+ public:
+  // `name` is "--delay", `form` what stands for its value in the help, "D".
+  Argument(CLI::App& command, std::string name, const std::string& form, const std::string& help);
+  // CLI11 holds the address of the text.
+  Argument(const Argument&) = delete;
+  Argument& operator=(const Argument&) = delete;
+  Argument(Argument&&) = delete;
+  Argument& operator=(Argument&&) = delete;
+  ~Argument() = default;
+
+  const std::string& name() const { return name_; }
+  bool given() const { return option_->count() > 0; }
+  // The value as it was written. Throws UsageError where it was not given.
+  const std::string& Text(std::string_view accepted) const;
+
+  // Throw UsageError where the value is missing or not accepted.
+  double Number(const NumberRange& range) const;
+  std::int64_t Integer(const IntegerRange& range) const;
+  std::vector<double> NumberList(const NumberRange& range) const;
+  std::vector<std::int64_t> IntegerList(const IntegerRange& range,
+                                        Repeats repeats = Repeats::kDrop) const;
+  // Which of the words it is.
+  std::size_t Choice(std::span<const std::string_view> words) const;
+
+  // The same where a default stands for a value that was not given.
+  double NumberOr(double fallback, const NumberRange& range) const;
+  std::int64_t IntegerOr(std::int64_t fallback, const IntegerRange& range) const;
+  std::optional<double> NumberIfGiven(const NumberRange& range) const;
+  std::vector<double> NumberListOr(std::string_view fallback, const NumberRange& range) const;
+
+  // Throws UsageError where the value was given: `accepted` says why there is no use for it.
+  void Refuse(std::string_view accepted) const;
+
+ private:
+  std::string name_;
+  std::string text_;
+  CLI::Option* option_;
+};
+
+// A command line that CLI11 could not take apart, as the one line that names what is wrong with it.
+// `root` has been parsed as far as CLI11 came.
+std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& error, int argc,
+                               const char* const* argv);
+
+}  // namespace batchless

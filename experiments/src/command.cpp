@@ -1,0 +1,38 @@
+#include "command.h"
+
+#include "rule_arguments.h"
+
+namespace batchless {
+namespace {
+
+std::string Footer(const std::string& explanation, const std::vector<std::string>& examples) {
+  std::string text = explanation;
+  if (!text.empty()) text += "\n\n";
+  text += "Examples:";
+  for (const std::string& example : examples) text += "\n  batchless " + example;
+  return text;
+}
+
+}  // namespace
+
+Command::Command(CLI::App& root, const std::string& name, const std::string& description,
+                 const std::string& explanation, const std::vector<std::string>& examples)
+    : app_(root.add_subcommand(name, description)) {
+  app_->group("Commands");
+  app_->footer(Footer(explanation, examples));
+  app_->add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
+}
+
+Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
+  const EffectiveOptions effective = Effective(spec, delay);
+  Json object;
+  object["rule"] = spec.rule.name;
+  object["delay"] = delay;
+  object["horizon"] = effective.horizon;
+  object["sc_delay"] = effective.sc_delay ? Json(*effective.sc_delay) : Json(nullptr);
+  if (spec.options.sc_a) object["sc_a"] = *spec.options.sc_a;
+  if (spec.options.sc_b) object["sc_b"] = *spec.options.sc_b;
+  return object;
+}
+
+}  // namespace batchless

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/rule.h"
+#include "text_output.h"
+
+namespace batchless {
+
+// One command of the program. A new one is a class in a file of its own under commands/, declared in
+// commands/commands.h and listed in program.cpp.
+class Command {
+ public:
+  // `description` is one line for the list of commands; `explanation` goes below the options in the
+  // command's own help, followed by the examples, which are written without "batchless".
+  Command(CLI::App& root, const std::string& name, const std::string& description,
+          const std::string& explanation, const std::vector<std::string>& examples);
+  virtual ~Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+  Command(Command&&) = delete;
+  Command& operator=(Command&&) = delete;
+
+  bool chosen() const { return app_->parsed(); }
+  void set_json() { json_ = true; }
+
+  // Throws UsageError or analysis::InvalidArgument for what cannot be worked with, before the long
+  // part of the work starts; any other exception is a failure on the way.
+  virtual void Run() = 0;
+
+ protected:
+  CLI::App& app() { return *app_; }
+  bool json() const { return json_; }
+
+ private:
+  CLI::App* app_;
+  bool json_ = false;
+};
+
+// `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
+Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
+
+}  // namespace batchless

@@ -1,0 +1,21 @@
+// Every command of the program, one file each.
+#pragma once
+
+#include <memory>
+
+#include "command.h"
+
+namespace batchless {
+
+std::unique_ptr<Command> MakeRulesCommand(CLI::App& root);
+std::unique_ptr<Command> MakeStabilityCommand(CLI::App& root);
+std::unique_ptr<Command> MakeSweepCommand(CLI::App& root);
+std::unique_ptr<Command> MakeOptimumCommand(CLI::App& root);
+std::unique_ptr<Command> MakeBoundaryCommand(CLI::App& root);
+std::unique_ptr<Command> MakeMarginCommand(CLI::App& root);
+std::unique_ptr<Command> MakePipelineStabilityCommand(CLI::App& root);
+std::unique_ptr<Command> MakeSimulateCommand(CLI::App& root);
+std::unique_ptr<Command> MakeRootsCommand(CLI::App& root);
+std::unique_ptr<Command> MakeVersionCommand(CLI::App& root);
+
+}  // namespace batchless

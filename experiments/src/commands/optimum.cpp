@@ -1,0 +1,147 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/rates.h"
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Optimum;
+using analysis::OptimumOptions;
+
+constexpr NumberRange kConditionRange{1, 1e12};
+
+class OptimumCommand final : public Command {
+ public:
+  explicit OptimumCommand(CLI::App& root)
+      : Command(
+            root, "optimum", "Best half-life over momentum and rate for a condition number",
+            "The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One\n"
+            "point is printed by itself; lists give one row for each combination, in the order\n"
+            "rule, options, delay, condition, momentum. An option is left out for those of the\n"
+            "rules that have no use for it.\n"
+            "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N.",
+            {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
+             "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
+             "optimum --rule sc --delay log:1:1000:30 --condition log:10:1e6:6 "
+             "--sc-delay-scale 1,2 --json"}),
+        rule_(app(), RuleArguments::Form::kLists),
+        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
+        condition_(app(), "--condition", "LIST", "Condition numbers, required"),
+        momentum_(app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"),
+        out_(app(), "--out", "F.csv", "Write the rows to this file"),
+        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+
+  void Run() override {
+    const std::vector<OptimumOptions> points = Points();
+    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
+    for (const OptimumOptions& point : points) {
+      std::string why;
+      if (!point.IsValid(&why)) throw UsageError::FromLine(why);
+    }
+    TableOutput table(out_);
+    std::vector<Optimum> optima(points.size());
+    ParallelRows(points.size(), threads,
+                 [&](std::size_t i) { optima[i] = analysis::FindOptimum(points[i]); });
+
+    if (table.has_file() || (!json() && points.size() > 1)) {
+      table.Write([&](TextOutput& output) { PrintCsv(output, points, optima); });
+    }
+    if (json()) {
+      Json object = points.size() == 1 ? Row(points[0], optima[0]) : Json::object();
+      object["rows"] = Json::array();
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        object["rows"].push_back(Row(points[i], optima[i]));
+      }
+      PrintJson(object);
+    } else if (points.size() == 1) {
+      PrintPoint(points[0], optima[0]);
+    }
+  }
+
+ private:
+  std::vector<OptimumOptions> Points() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+    std::vector<std::optional<double>> momenta = {std::nullopt};
+    if (momentum_.given()) {
+      const std::vector<double> values = momentum_.NumberList(kMomentumRange);
+      momenta.assign(values.begin(), values.end());
+    }
+    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(delays.size()) *
+                  static_cast<double>(conditions.size()) * static_cast<double>(momenta.size()),
+              "--delay, --condition, --momentum");
+    std::vector<OptimumOptions> points;
+    for (const analysis::RuleSpec& rule : rules) {
+      for (const std::int64_t delay : delays) {
+        for (const double condition : conditions) {
+          for (const std::optional<double>& momentum : momenta) {
+            points.push_back({rule, delay, condition, momentum});
+          }
+        }
+      }
+    }
+    return points;
+  }
+
+  static Json Row(const OptimumOptions& point, const Optimum& optimum) {
+    Json row = DescribeRule(point.rule, point.delay);
+    row["condition"] = point.condition;
+    row["half_life_updates"] = optimum.half_life_updates;
+    row["momentum"] = optimum.momentum;
+    row["rate"] = optimum.rate;
+    row["spectral_radius"] = optimum.worst.radius;
+    row["error_bound"] = optimum.worst.error_bound;
+    return row;
+  }
+
+  static void PrintCsv(TextOutput& output, const std::vector<OptimumOptions>& points,
+                       const std::vector<Optimum>& optima) {
+    output.Print(
+        "rule,delay,condition,horizon,sc_delay,half_life_updates,momentum,rate,spectral_radius,"
+        "error_bound\n");
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const OptimumOptions& point = points[i];
+      const Optimum& optimum = optima[i];
+      const EffectiveOptions effective = Effective(point.rule, point.delay);
+      output.Print("{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
+                   point.condition, effective.horizon, CsvText(effective.sc_delay),
+                   optimum.half_life_updates, optimum.momentum, optimum.rate, optimum.worst.radius,
+                   optimum.worst.error_bound);
+    }
+  }
+
+  static void PrintPoint(const OptimumOptions& point, const Optimum& optimum) {
+    TextOutput output;
+    output.Print("{}, delay {}, condition {}\n", point.rule.rule.name, point.delay,
+                 point.condition);
+    output.Print("  half-life        {} updates\n", optimum.half_life_updates);
+    output.Print("  momentum         {}\n", optimum.momentum);
+    output.Print("  rate             {}\n", optimum.rate);
+    output.Print("  spectral radius  {} +- {:.2g}\n", optimum.worst.radius,
+                 optimum.worst.error_bound);
+    output.Close();
+  }
+
+  RuleArguments rule_;
+  Argument delay_;
+  Argument condition_;
+  Argument momentum_;
+  Argument out_;
+  Argument threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeOptimumCommand(CLI::App& root) {
+  return std::make_unique<OptimumCommand>(root);
+}
+
+}  // namespace batchless

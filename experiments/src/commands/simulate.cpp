@@ -1,0 +1,121 @@
+#include <optional>
+#include <vector>
+
+#include "batchless/analysis/simulation.h"
+#include "commands/commands.h"
+#include "memory.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using analysis::TrajectoryPoint;
+
+constexpr IntegerRange kStepsRange{1, analysis::kMaxUpdates};
+constexpr NumberRange kWeightRange{-1e100, 1e100};
+
+class SimulateCommand final : public Command {
+ public:
+  explicit SimulateCommand(CLI::App& root)
+      : Command(
+            root, "simulate", "Literal simulation of a rule on a one-dimensional quadratic",
+            "Row i holds the state before update i: weight, velocity and the forward weight that\n"
+            "gradient i is taken at. The learning rate is the rate, on the quadratic w^2 / 2.\n"
+            "With --impulse a single unit gradient arrives late at weights that start at 0.",
+            {"simulate --rule sgdm --delay 4 --momentum 0.9 --rate 0.01 --steps 100",
+             "simulate --rule sc --delay 4 --momentum 0.9 --rate 1 --steps 60 --impulse "
+             "--out impulse.csv"}),
+        rule_(app(), RuleArguments::Form::kSingle),
+        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
+        steps_(app(), "--steps", "N", "Number of updates, required"),
+        initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
+        out_(app(), "--out", "F.csv", "Write the trajectory to this file") {
+    app().add_flag("--impulse", impulse_, "Response to one unit gradient instead");
+  }
+
+  void Run() override {
+    analysis::SimulationOptions options;
+    options.rule = rule_.Single();
+    options.delay = delay_.Integer(kDelayRange);
+    options.momentum = momentum_.Number(kMomentumRange);
+    options.learning_rate = rate_.Number(kRateRange);
+    options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
+    options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
+    if (impulse_) initial_weight_.Refuse("nothing together with --impulse");
+    std::string why;
+    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    CheckMemory(options);
+    TableOutput table(out_);
+    const std::vector<TrajectoryPoint> points =
+        impulse_ ? analysis::ImpulseResponse(options) : analysis::SimulateQuadratic(options);
+
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print("update,weight,velocity,predicted_weight\n");
+        for (std::size_t i = 0; i < points.size(); ++i) {
+          output.Print("{},{},{},{}\n", i, points[i].weight, points[i].velocity,
+                       points[i].predicted_weight);
+        }
+      });
+    }
+    if (json()) Report(options, points, table.has_file());
+  }
+
+ private:
+  void CheckMemory(const analysis::SimulationOptions& options) const {
+    const double needed = static_cast<double>(options.updates) * sizeof(TrajectoryPoint);
+    const std::optional<double> available = AvailableMemoryBytes();
+    if (!available || needed <= *available) return;
+    throw UsageError(
+        steps_.name(), fmt::format("{}, which takes {}", options.updates, BytesText(needed)),
+        fmt::format("as many as fit the {} of memory available", BytesText(*available)));
+  }
+
+  void Report(const analysis::SimulationOptions& options,
+              const std::vector<TrajectoryPoint>& points, bool has_file) const {
+    Json object = DescribeRule(options.rule, options.delay);
+    object["momentum"] = options.momentum;
+    object["rate"] = options.learning_rate;
+    object["steps"] = options.updates;
+    object["impulse"] = impulse_;
+    object["final_weight"] = points.back().weight;
+    object["final_velocity"] = points.back().velocity;
+    if (has_file) {
+      object["out"] = out_.Text("");
+    } else {
+      std::vector<double> weight;
+      std::vector<double> velocity;
+      std::vector<double> predicted;
+      for (const TrajectoryPoint& point : points) {
+        weight.push_back(point.weight);
+        velocity.push_back(point.velocity);
+        predicted.push_back(point.predicted_weight);
+      }
+      object["weight"] = weight;
+      object["velocity"] = velocity;
+      object["predicted_weight"] = predicted;
+    }
+    PrintJson(object);
+  }
+
+  RuleArguments rule_;
+  Argument delay_;
+  Argument momentum_;
+  Argument rate_;
+  Argument steps_;
+  Argument initial_weight_;
+  Argument out_;
+  bool impulse_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeSimulateCommand(CLI::App& root) {
+  return std::make_unique<SimulateCommand>(root);
+}
+
+}  // namespace batchless

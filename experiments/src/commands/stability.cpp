@@ -1,0 +1,105 @@
+#include <complex>
+#include <vector>
+
+#include "batchless/analysis/roots.h"
+#include "batchless/analysis/spectral_radius.h"
+#include "commands/commands.h"
+#include "rule_arguments.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Precision;
+using analysis::SpectralRadius;
+
+const char* Name(Precision precision) {
+  switch (precision) {
+    case Precision::kDouble:
+      return "double";
+    case Precision::kLongDouble:
+      return "long double";
+    case Precision::kFiftyDigits:
+      return "fifty digits";
+  }
+  return "";
+}
+
+class StabilityCommand final : public Command {
+ public:
+  explicit StabilityCommand(CLI::App& root)
+      : Command(
+            root, "stability", "Certified spectral radius of a rule at one point",
+            "The rate is eta * lambda, the learning rate times an eigenvalue of the Hessian. The\n"
+            "half-life is the number of updates after which an error is halved.",
+            {"stability --rule sgdm --delay 4 --momentum 0.9 --rate 0.001",
+             "stability --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
+             "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}),
+        rule_(app(), RuleArguments::Form::kSingle),
+        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required") {
+    app().add_flag("--roots", roots_, "All roots of the characteristic polynomial as well");
+  }
+
+  void Run() override {
+    const analysis::RuleSpec spec = rule_.Single();
+    const analysis::Delay delay = delay_.Integer(kDelayRange);
+    const double momentum = momentum_.Number(kMomentumRange);
+    const double rate = rate_.Number(kRateRange);
+    if (roots_ && delay > analysis::kMaxRootsDelay) {
+      throw UsageError("--roots", fmt::format("--delay {}", delay),
+                       fmt::format("delays up to {}", analysis::kMaxRootsDelay));
+    }
+    const SpectralRadius radius = analysis::ComputeSpectralRadius(spec, momentum, delay, rate);
+    std::vector<std::complex<double>> roots;
+    if (roots_) roots = analysis::AllRoots(spec, momentum, delay, rate);
+    if (json()) {
+      Json object = DescribeRule(spec, delay);
+      object["momentum"] = momentum;
+      object["rate"] = rate;
+      object["spectral_radius"] = radius.radius;
+      object["error_bound"] = radius.error_bound;
+      object["log_spectral_radius"] = radius.log_radius;
+      object["log_error_bound"] = radius.log_radius_error;
+      object["half_life_updates"] = radius.half_life_updates();
+      object["stable"] = radius.stable();
+      object["precision"] = Name(radius.precision);
+      if (roots_) {
+        Json list = Json::array();
+        for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});
+        object["roots"] = list;
+      }
+      PrintJson(object);
+      return;
+    }
+    TextOutput output;
+    output.Print("{}, delay {}, momentum {}, rate {}: {}\n", spec.rule.name, delay, momentum, rate,
+                 radius.stable() ? "stable" : "not stable");
+    output.Print("  spectral radius  {} +- {:.2g}\n", radius.radius, radius.error_bound);
+    output.Print("  its logarithm    {} +- {:.2g}\n", radius.log_radius, radius.log_radius_error);
+    if (radius.stable())
+      output.Print("  half-life        {} updates\n", radius.half_life_updates());
+    output.Print("  arithmetic       {}\n", Name(radius.precision));
+    if (roots_) output.Print("  roots (real part, imaginary part, modulus)\n");
+    for (const std::complex<double>& root : roots) {
+      output.Print("    {:>24} {:>24} {:>24}\n", root.real(), root.imag(), std::abs(root));
+    }
+    output.Close();
+  }
+
+ private:
+  RuleArguments rule_;
+  Argument delay_;
+  Argument momentum_;
+  Argument rate_;
+  bool roots_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStabilityCommand(CLI::App& root) {
+  return std::make_unique<StabilityCommand>(root);
+}
+
+}  // namespace batchless

@@ -1,0 +1,73 @@
+#include "interruption.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+namespace batchless {
+namespace {
+
+constexpr std::size_t kPathBytes = 4096;
+
+// Fixed storage: a signal handler may not allocate, lock or touch a std::string.
+struct Slot {
+  std::atomic<bool> taken = false;
+  std::atomic<bool> armed = false;
+  std::array<char, kPathBytes> path = {};
+};
+std::array<Slot, 8> slots;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+template <std::size_t n>
+void WriteText(const char (&text)[n]) {
+  // Nothing can be done about an error stream that cannot be written.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, n - 1);
+}
+
+void HandleInterrupt(int signal_number) {
+  for (Slot& slot : slots) {
+    if (slot.armed) unlink(slot.path.data());
+  }
+  // Takes the place of a progress bar's line.
+  if (isatty(STDERR_FILENO) != 0) WriteText("\r\033[K");
+  WriteText("batchless: interrupted\n");
+  _exit(128 + signal_number);
+}
+
+}  // namespace
+
+void InstallInterruptHandlers() {
+  struct sigaction action = {};
+  action.sa_handler = HandleInterrupt;
+  sigfillset(&action.sa_mask);
+  for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction previous = {};
+    sigaction(signal_number, nullptr, &previous);
+    if (signal_number == SIGHUP && previous.sa_handler == SIG_IGN) continue;
+    sigaction(signal_number, &action, nullptr);
+  }
+}
+
+DeletedWhenInterrupted::DeletedWhenInterrupted(const std::string& path) : slot_(-1) {
+  if (path.size() >= kPathBytes) throw std::runtime_error("the path is too long: " + path);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].taken.exchange(true)) continue;
+    std::memcpy(slots[i].path.data(), path.c_str(), path.size() + 1);
+    slots[i].armed = true;
+    slot_ = static_cast<int>(i);
+    return;
+  }
+  throw std::runtime_error("too many files are being written at a time");
+}
+
+DeletedWhenInterrupted::~DeletedWhenInterrupted() {
+  Slot& slot = slots[static_cast<std::size_t>(slot_)];
+  slot.armed = false;
+  slot.taken = false;
+}
+
+}  // namespace batchless

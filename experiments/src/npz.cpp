@@ -1,0 +1,254 @@
+#include "npz.h"
+
+#include <fmt/format.h>
+#include <minizip/unzip.h>
+#include <minizip/zip.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string_view>
+
+namespace batchless {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "arrays are written as they lie in memory");
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+// The header of an array and the zip library's calls in between stay below this.
+constexpr std::size_t kChunkBytes = std::size_t(1) << 30;
+constexpr std::size_t kMaxHeaderBytes = 1 << 16;
+
+std::string NpyHeader(std::span<const std::size_t> shape) {
+  // NumPy reads a tuple: one dimension needs its comma.
+  const std::string dimensions =
+      fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  std::string text =
+      fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': {}, }}", dimensions);
+  // Magic, version and length take 10 bytes; the values start at a multiple of 64.
+  const std::size_t unpadded = kMagic.size() + 4 + text.size() + 1;
+  text.append((64 - unpadded % 64) % 64, ' ');
+  text += '\n';
+  std::string header(kMagic);
+  header += '\x01';
+  header += '\0';
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+void Check(bool written) {
+  if (!written) throw NpzError("the archive could not be written");
+}
+
+struct CloseArchive {
+  void operator()(void* archive) const { unzClose(archive); }
+};
+
+class MemberReader {
+ public:
+  MemberReader(const std::string& path, const std::string& member)
+      : archive_(unzOpen64(path.c_str())) {
+    if (archive_ == nullptr) throw NpzError("no such file, or not a zip archive");
+    if (unzLocateFile(archive_.get(), member.c_str(), 1) != UNZ_OK) {
+      throw NpzError("no member " + member);
+    }
+    unz_file_info64 info = {};
+    if (unzGetCurrentFileInfo64(archive_.get(), &info, nullptr, 0, nullptr, 0, nullptr, 0) !=
+            UNZ_OK ||
+        unzOpenCurrentFile(archive_.get()) != UNZ_OK) {
+      throw NpzError("damaged archive, or a member that is encrypted or compressed in another way");
+    }
+    left_ = info.uncompressed_size;
+  }
+
+  std::uint64_t left() const { return left_; }
+
+  void Read(void* to, std::size_t bytes) {
+    char* position = static_cast<char*>(to);
+    while (bytes > 0) {
+      const auto wanted = static_cast<unsigned>(std::min(bytes, kChunkBytes));
+      const int got = unzReadCurrentFile(archive_.get(), position, wanted);
+      if (got <= 0) throw NpzError("damaged archive: a member ends early");
+      position += got;
+      bytes -= static_cast<std::size_t>(got);
+      left_ -= static_cast<std::size_t>(got);
+    }
+  }
+
+  // Compares the checksum of what was read.
+  void Finish() {
+    if (unzCloseCurrentFile(archive_.get()) != UNZ_OK) {
+      throw NpzError("damaged archive: wrong checksum");
+    }
+  }
+
+ private:
+  std::unique_ptr<void, CloseArchive> archive_;
+  std::uint64_t left_ = 0;
+};
+
+struct NpyDescription {
+  std::string type;  // "<f8"
+  bool fortran_order = false;
+  std::vector<std::size_t> shape;
+};
+
+// What stands behind 'key': in the header's dictionary, up to the next entry.
+std::string_view Entry(std::string_view header, std::string_view key) {
+  const std::size_t found = header.find(fmt::format("'{}'", key));
+  const std::size_t colon =
+      header.find(':', found == std::string_view::npos ? header.size() : found);
+  if (colon == std::string_view::npos) {
+    throw NpzError(fmt::format("an array whose header has no '{}'", key));
+  }
+  std::string_view entry = header.substr(colon + 1);
+  while (entry.starts_with(' ')) entry.remove_prefix(1);
+  return entry;
+}
+
+NpyDescription ParseNpyHeader(std::string_view header) {
+  NpyDescription description;
+  const std::string_view type = Entry(header, "descr");
+  if (!type.starts_with('\'')) throw NpzError("an array of records, not of numbers");
+  description.type = type.substr(1, type.find('\'', 1) - 1);
+  description.fortran_order = Entry(header, "fortran_order").starts_with("True");
+  const std::string_view shape = Entry(header, "shape");
+  const std::size_t end = shape.find(')');
+  if (!shape.starts_with('(') || end == std::string_view::npos) {
+    throw NpzError("an array whose header has no shape");
+  }
+  std::size_t position = 1;
+  while (position < end) {
+    if (std::isdigit(static_cast<unsigned char>(shape[position])) == 0) {
+      ++position;
+      continue;
+    }
+    std::size_t extent = 0;
+    while (std::isdigit(static_cast<unsigned char>(shape[position])) != 0) {
+      if (extent > std::numeric_limits<std::uint32_t>::max()) throw NpzError("an array too large");
+      extent = extent * 10 + static_cast<std::size_t>(shape[position] - '0');
+      ++position;
+    }
+    description.shape.push_back(extent);
+  }
+  return description;
+}
+
+template <class Element>
+std::vector<double> Convert(const std::vector<char>& bytes) {
+  std::vector<double> values(bytes.size() / sizeof(Element));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Element element;
+    std::memcpy(&element, bytes.data() + i * sizeof(Element), sizeof(Element));
+    values[i] = static_cast<double>(element);
+  }
+  return values;
+}
+
+// From first index fastest to last index fastest.
+std::vector<double> Transposed(const std::vector<double>& values,
+                               const std::vector<std::size_t>& shape) {
+  std::vector<double> result(values.size());
+  std::vector<std::size_t> index(shape.size(), 0);
+  for (const double value : values) {
+    std::size_t place = 0;
+    for (std::size_t k = 0; k < shape.size(); ++k) place = place * shape[k] + index[k];
+    result[place] = value;
+    for (std::size_t k = 0; k < shape.size() && ++index[k] == shape[k]; ++k) index[k] = 0;
+  }
+  return result;
+}
+
+std::string ReadHeader(MemberReader& member) {
+  std::string prefix(kMagic.size() + 2, '\0');
+  member.Read(prefix.data(), prefix.size());
+  if (!prefix.starts_with(kMagic)) throw NpzError("a member that is no .npy array");
+  std::uint32_t length = 0;
+  // Version 1 has a length of two bytes, later ones of four.
+  member.Read(&length, prefix[kMagic.size()] == 1 ? 2 : 4);
+  if (length > kMaxHeaderBytes) throw NpzError("an array whose header is too long");
+  std::string header(length, '\0');
+  member.Read(header.data(), header.size());
+  return header;
+}
+
+}  // namespace
+
+NpzWriter::NpzWriter(const std::string& path)
+    : archive_(zipOpen64(path.c_str(), APPEND_STATUS_CREATE)) {
+  Check(archive_ != nullptr);
+}
+
+NpzWriter::~NpzWriter() {
+  if (archive_ != nullptr) zipClose(archive_, nullptr);
+}
+
+void NpzWriter::Add(const std::string& name, std::span<const double> values,
+                    std::span<const std::size_t> shape) {
+  const std::string header = NpyHeader(shape);
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  zip_fileinfo info = {};
+  info.dosDate = (1 << 21) | (1 << 16);  // 1 January 1980: the same values give the same file
+  const int large =
+      header.size() + bytes.size() >= std::numeric_limits<std::int32_t>::max() ? 1 : 0;
+  Check(zipOpenNewFileInZip64(archive_, (name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0,
+                              nullptr, 0, 0, large) == ZIP_OK);
+  Check(zipWriteInFileInZip(archive_, header.data(), static_cast<unsigned>(header.size())) ==
+        ZIP_OK);
+  for (std::size_t start = 0; start < bytes.size(); start += kChunkBytes) {
+    const std::size_t count = std::min(kChunkBytes, bytes.size() - start);
+    Check(zipWriteInFileInZip(archive_, bytes.data() + start, static_cast<unsigned>(count)) ==
+          ZIP_OK);
+  }
+  Check(zipCloseFileInZip(archive_) == ZIP_OK);
+}
+
+void NpzWriter::Close() {
+  void* archive = archive_;
+  archive_ = nullptr;
+  Check(zipClose(archive, nullptr) == ZIP_OK);
+}
+
+NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values) {
+  MemberReader member(path, name + ".npy");
+  const NpyDescription description = ParseNpyHeader(ReadHeader(member));
+  const bool wide = description.type == "<f8" || description.type == "<i8";
+  const bool narrow = description.type == "<f4" || description.type == "<i4";
+  if (!wide && !narrow) {
+    throw NpzError(fmt::format("an array of type {}, not <f8, <f4, <i8 or <i4", description.type));
+  }
+  std::uint64_t count = 1;
+  for (const std::size_t extent : description.shape) {
+    // Each extent is below 2^36, so the product cannot wrap before it is found too large.
+    if (count != 0 && extent > std::numeric_limits<std::uint32_t>::max() / count) {
+      throw NpzError("an array too large");
+    }
+    count *= extent;
+  }
+  if (count > max_values) {
+    throw NpzError(fmt::format("an array of {} numbers, more than {}", count, max_values));
+  }
+  if (member.left() != count * (wide ? 8 : 4)) {
+    throw NpzError("an array whose size is not that of its shape");
+  }
+  std::vector<char> bytes(member.left());
+  member.Read(bytes.data(), bytes.size());
+  member.Finish();
+
+  NpzArray array;
+  array.shape = description.shape;
+  if (description.type == "<f8") array.values = Convert<double>(bytes);
+  if (description.type == "<i8") array.values = Convert<std::int64_t>(bytes);
+  if (description.type == "<f4") array.values = Convert<float>(bytes);
+  if (description.type == "<i4") array.values = Convert<std::int32_t>(bytes);
+  if (description.fortran_order) array.values = Transposed(array.values, array.shape);
+  return array;
+}
+
+}  // namespace batchless

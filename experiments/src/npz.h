@@ -1,0 +1,50 @@
+// NumPy's .npz: a zip archive with one .npy member for each array.
+//
+// Written without compression, as numpy.savez does, at once into the file and with 64-bit sizes
+// where a member needs them. Read with or without compression, up to the archive's own checksums.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace batchless {
+
+// Thrown where a file is not what it should be; the text does not name the file.
+class NpzError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class NpzWriter {
+ public:
+  // Replaces the file's content.
+  explicit NpzWriter(const std::string& path);
+  ~NpzWriter();
+  NpzWriter(const NpzWriter&) = delete;
+  NpzWriter& operator=(const NpzWriter&) = delete;
+  NpzWriter(NpzWriter&&) = delete;
+  NpzWriter& operator=(NpzWriter&&) = delete;
+
+  // `values` row-major with the product of `shape` as their number.
+  void Add(const std::string& name, std::span<const double> values,
+           std::span<const std::size_t> shape);
+  // Finishes the archive; a file that was not closed is not one.
+  void Close();
+
+ private:
+  void* archive_;
+};
+
+struct NpzArray {
+  std::vector<std::size_t> shape;
+  std::vector<double> values;  // row-major
+};
+
+// The array `name`, of 32- or 64-bit floating-point numbers or integers, converted to double.
+// An array of more than `max_values` is refused before it is read. Throws NpzError.
+NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values);
+
+}  // namespace batchless

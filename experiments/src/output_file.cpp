@@ -1,0 +1,85 @@
+#include "output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether nobody may write: root may all the same, and would take away what was put under
+// protection.
+bool IsReadOnly(const fs::path& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) return false;
+  return (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0 || access(path.c_str(), W_OK) != 0;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::string_view name, const std::string& path,
+                       std::span<const std::string_view> extensions)
+    : path_(path) {
+  const std::string forms =
+      fmt::format("a file whose name ends in {}", fmt::join(extensions, " or "));
+  const auto refuse = [&](std::string_view why) {
+    throw UsageError(name, path, fmt::format("{} ({})", forms, why));
+  };
+  extension_ = fs::path(path).extension().string();
+  if (std::find(extensions.begin(), extensions.end(), extension_) == extensions.end()) {
+    throw UsageError(name, path, forms);
+  }
+
+  std::error_code error;
+  target_ = path;
+  if (fs::is_symlink(fs::symlink_status(path, error))) {
+    // Renaming would replace the link, not the file that it stands for.
+    target_ = fs::weakly_canonical(path, error).string();
+    if (error) refuse(error.message());
+  }
+  const fs::file_status status = fs::status(target_, error);
+  if (fs::is_directory(status)) refuse("this is a folder");
+  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("this is no regular file");
+  if (fs::exists(status) && IsReadOnly(target_)) refuse("this file is read-only");
+  const fs::path parent = fs::path(target_).parent_path();
+  const fs::path folder = parent.empty() ? fs::path(".") : parent;
+  if (!fs::is_directory(folder, error)) refuse("there is no such folder");
+  if (IsReadOnly(folder)) refuse("the folder is read-only");
+
+  int descriptor = -1;
+  // Another run with the same process number, on another machine, may share the folder.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    temporary_path_ = fmt::format("{}.{}-{}.partial", target_, getpid(), attempt);
+    guard_ = std::make_unique<DeletedWhenInterrupted>(temporary_path_);
+    descriptor = open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != EEXIST) break;
+    guard_.reset();
+  }
+  if (descriptor < 0) refuse(std::strerror(errno));
+  close(descriptor);
+}
+
+OutputFile::~OutputFile() {
+  if (!committed_) unlink(temporary_path_.c_str());
+}
+
+void OutputFile::Commit() {
+  if (std::rename(temporary_path_.c_str(), target_.c_str()) != 0) {
+    throw std::runtime_error(fmt::format("{}: {}", path_, std::strerror(errno)));
+  }
+  committed_ = true;
+}
+
+}  // namespace batchless

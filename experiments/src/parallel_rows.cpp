@@ -1,0 +1,62 @@
+#include "parallel_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "progress_bar.h"
+#include "usage_error.h"
+
+namespace batchless {
+
+void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row) {
+  const std::size_t machine = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t count =
+      std::min(threads > 0 ? static_cast<std::size_t>(threads) : machine, rows);
+  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> done = 0;
+  std::atomic<bool> failed = false;
+  std::mutex mutex;
+  std::size_t first_failed = rows;
+  std::exception_ptr failure;
+  ProgressBar bar("rows", rows);
+
+  const auto work = [&] {
+    while (!failed) {
+      const std::size_t i = next++;
+      if (i >= rows) return;
+      try {
+        row(i);
+      } catch (...) {
+        failed = true;
+        const std::lock_guard lock(mutex);
+        // Rows start in order, so every row before this one runs to its end: the least failing
+        // index is the same whatever the threads.
+        if (i < first_failed) {
+          first_failed = i;
+          failure = std::current_exception();
+        }
+      }
+      bar.Update(++done);
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (std::size_t k = 1; k < count; ++k) workers.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void CheckRows(double rows, const char* names) {
+  if (rows <= kMaxRows) return;
+  throw UsageError(names, fmt::format("lists that multiply to {} rows", rows),
+                   fmt::format("at most {:.0f} rows", kMaxRows));
+}
+
+}  // namespace batchless

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace batchless {
+
+// Calls row(i) for every i below `rows`, on `threads` threads (0: as many as the machine has), and
+// shows the progress on a terminal. Rows start in order and write their own results, so the outcome
+// does not depend on the threads. Throws what the first failing row threw; later rows may not have
+// run then.
+void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row);
+
+// Most rows of one table.
+inline constexpr double kMaxRows = 1e7;
+
+// Throws UsageError where a table of that many rows is too large; `names` are the options whose
+// lists multiply to it.
+void CheckRows(double rows, const char* names);
+
+}  // namespace batchless

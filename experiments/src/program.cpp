@@ -1,0 +1,117 @@
+#include "program.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "commands/commands.h"
+#include "interruption.h"
+#include "text_output.h"
+#include "usage_error.h"
+#include "version.h"
+
+namespace batchless {
+namespace {
+
+using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
+
+// In the order in which the help lists them.
+constexpr std::array<MakeCommand, 10> kCommands = {
+    MakeRulesCommand,   MakeStabilityCommand, MakeSweepCommand,
+    MakeOptimumCommand, MakeBoundaryCommand,  MakeMarginCommand,
+    MakeRootsCommand,   MakeSimulateCommand,  MakePipelineStabilityCommand,
+    MakeVersionCommand,
+};
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 failed while running, 2 bad arguments or input, 130 interrupted.\n"
+    "\n"
+    "Examples:\n"
+    "  batchless COMMAND --help\n"
+    "  batchless optimum --rule lwp-w+sc --delay 4 --condition 1000\n"
+    "  batchless --version";
+
+void PrintText(const std::string& text) {
+  TextOutput output;
+  output.Print("{}", text);
+  output.Close();
+}
+
+int Fail(int exit_code, std::string_view line) {
+  const std::string text = fmt::format("batchless: {}\n", OneLine(line));
+  std::fputs(text.c_str(), stderr);
+  return exit_code;
+}
+
+class Program {
+ public:
+  Program() : root_("Staleness analysis for pipelined backpropagation") {
+    root_.name("batchless");
+    root_.footer(kFooter);
+    root_.add_flag("--version", version_, "Print version, git commit, compiler and flags");
+    root_.add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
+    for (const MakeCommand make : kCommands) commands_.push_back(make(root_));
+    root_.require_subcommand(0, 1);
+    root_.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  }
+
+  int Run(int argc, char** argv) {
+    try {
+      root_.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      PrintText(root_.help());
+      return kExitDone;
+    } catch (const CLI::ParseError& error) {
+      return Fail(kExitUsage, DescribeParseError(root_, error, argc, argv));
+    }
+    Command& command = Chosen();
+    if (json_) command.set_json();
+    command.Run();
+    return kExitDone;
+  }
+
+ private:
+  Command& Chosen() {
+    // --version is the last command under another name.
+    if (version_) return *commands_.back();
+    for (const std::unique_ptr<Command>& command : commands_) {
+      if (command->chosen()) return *command;
+    }
+    std::string names;
+    for (const CLI::App* command : root_.get_subcommands({})) {
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    throw UsageError("command", "nothing", names + "; see batchless --help");
+  }
+
+  CLI::App root_;
+  std::vector<std::unique_ptr<Command>> commands_;
+  bool version_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+int RunProgram(int argc, char** argv) {
+  InstallInterruptHandlers();
+  try {
+    return Program().Run(argc, argv);
+  } catch (const UsageError& error) {
+    return Fail(kExitUsage, error.what());
+  } catch (const analysis::InvalidArgument& error) {
+    return Fail(kExitUsage, error.what());
+  } catch (const std::bad_alloc&) {
+    return Fail(kExitFailed, "there is not enough memory");
+  } catch (const std::exception& error) {
+    return Fail(kExitFailed, error.what());
+  }
+}
+
+}  // namespace batchless

@@ -1,0 +1,157 @@
+#include "rule_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "batchless/analysis/argument.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Compensation;
+using analysis::Rule;
+using analysis::RuleOptions;
+using analysis::RuleSpec;
+
+constexpr NumberRange kCoefficientRange{0, analysis::kMaxCoefficient};
+constexpr NumberRange kScaleRange{0, analysis::kMaxScale};
+
+std::string RuleNames() {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : analysis::Rules()) names.push_back(rule.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const char* Placeholder(RuleArguments::Form form, const char* single, const char* list) {
+  return form == RuleArguments::Form::kSingle ? single : list;
+}
+
+bool IsAccepted(const RuleSpec& spec) {
+  try {
+    analysis::Validate(spec);
+    return true;
+  } catch (const analysis::InvalidArgument&) {
+    return false;
+  }
+}
+
+// What `rule` becomes with `set` applied for each of the values, or as it is where the rule has no
+// use for the option; `used` says whether any rule had one.
+template <class Set>
+void Expand(std::vector<RuleSpec>& specs, const std::vector<double>& values, bool& used, Set set) {
+  std::vector<RuleSpec> expanded;
+  for (const RuleSpec& spec : specs) {
+    bool taken = false;
+    for (const double value : values) {
+      RuleSpec candidate = spec;
+      set(candidate.options, value);
+      if (!IsAccepted(candidate)) continue;
+      taken = true;
+      expanded.push_back(candidate);
+    }
+    if (!taken) expanded.push_back(spec);
+    used = used || taken;
+  }
+  specs = std::move(expanded);
+}
+
+template <class Set>
+void ExpandGiven(std::vector<RuleSpec>& specs, const Argument& argument, const NumberRange& range,
+                 Set set) {
+  if (!argument.given()) return;
+  const std::vector<double> values = argument.NumberList(range);
+  bool used = false;
+  const RuleSpec first = specs.front();
+  Expand(specs, values, used, set);
+  if (used) return;
+  // The library's own words for an option without use.
+  RuleSpec refused = first;
+  set(refused.options, values.front());
+  analysis::Validate(refused);
+}
+
+}  // namespace
+
+RuleArguments::RuleArguments(CLI::App& command, Form form)
+    : rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
+            fmt::format("Rule, required: {}", RuleNames())),
+      horizon_(command, "--horizon", Placeholder(form, "T", "LIST"),
+               "Prediction horizon in updates (default: the delay)"),
+      horizon_scale_(command, "--horizon-scale", Placeholder(form, "F", "LIST"),
+                     "Prediction horizon in delays (default: 1; 2 overcompensates)"),
+      sc_delay_(command, "--sc-delay", Placeholder(form, "D2", "LIST"),
+                "Delay that spike compensation is made for, in updates (default: the delay)"),
+      sc_delay_scale_(command, "--sc-delay-scale", Placeholder(form, "F", "LIST"),
+                      "The same in delays (default: 1; 2 overcompensates)"),
+      sc_a_(command, "--sc-a", "A", "Coefficient a itself, in place of m^d"),
+      sc_b_(command, "--sc-b", "B", "Coefficient b itself, in place of (1 - m^d)/(1 - m)") {}
+
+RuleSpec RuleArguments::Single() const {
+  RuleSpec spec{analysis::FindRule(rule_.Text(RuleNames())), {}};
+  RuleOptions& options = spec.options;
+  options.horizon = horizon_.NumberIfGiven(kCoefficientRange);
+  options.horizon_scale = horizon_scale_.NumberOr(1, kScaleRange);
+  options.sc_delay = sc_delay_.NumberIfGiven(kCoefficientRange);
+  options.sc_delay_scale = sc_delay_scale_.NumberOr(1, kScaleRange);
+  options.sc_a = sc_a_.NumberIfGiven(kCoefficientRange);
+  options.sc_b = sc_b_.NumberIfGiven(kCoefficientRange);
+  if (options.horizon) horizon_scale_.Refuse("nothing together with --horizon");
+  if (options.sc_delay) sc_delay_scale_.Refuse("nothing together with --sc-delay");
+  analysis::Validate(spec);
+  return spec;
+}
+
+std::vector<RuleSpec> RuleArguments::All() const {
+  std::vector<RuleSpec> specs;
+  for (const std::string_view name : SplitList(rule_.Text(RuleNames()))) {
+    const Rule& rule = analysis::FindRule(name);
+    const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
+    if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});
+  }
+  if (horizon_.given()) horizon_scale_.Refuse("nothing together with --horizon");
+  if (sc_delay_.given()) sc_delay_scale_.Refuse("nothing together with --sc-delay");
+  ExpandGiven(specs, sc_delay_, kCoefficientRange,
+              [](RuleOptions& options, double value) { options.sc_delay = value; });
+  ExpandGiven(specs, sc_delay_scale_, kScaleRange,
+              [](RuleOptions& options, double value) { options.sc_delay_scale = value; });
+  ExpandGiven(specs, horizon_, kCoefficientRange,
+              [](RuleOptions& options, double value) { options.horizon = value; });
+  ExpandGiven(specs, horizon_scale_, kScaleRange,
+              [](RuleOptions& options, double value) { options.horizon_scale = value; });
+  ExpandGiven(specs, sc_a_, kCoefficientRange,
+              [](RuleOptions& options, double value) { options.sc_a = value; });
+  ExpandGiven(specs, sc_b_, kCoefficientRange,
+              [](RuleOptions& options, double value) { options.sc_b = value; });
+  return specs;
+}
+
+EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
+  EffectiveOptions effective;
+  const RuleOptions& options = spec.options;
+  // m = 0 serves: the horizon does not depend on it.
+  effective.horizon = analysis::ComputeCoefficients<double>(spec, 0.0, delay).horizon;
+  switch (spec.rule.compensation) {
+    case Compensation::kNone:
+      break;
+    case Compensation::kNesterov:
+      effective.sc_delay = 1;
+      break;
+    case Compensation::kSpike:
+      effective.sc_delay =
+          options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
+      break;
+    case Compensation::kFree:
+      effective.sc_delay = std::nullopt;
+      break;
+  }
+  if (options.sc_a || options.sc_b) effective.sc_delay = std::nullopt;
+  return effective;
+}
+
+std::string CsvText(const std::optional<double>& value) {
+  return value ? analysis::ToText(*value) : std::string();
+}
+
+}  // namespace batchless

@@ -1,0 +1,53 @@
+// The options that every command of the analyzer shares: which rule, with which coefficients.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/characteristic.h"
+#include "batchless/analysis/rule.h"
+
+namespace batchless {
+
+inline constexpr IntegerRange kDelayRange{0, analysis::kMaxDelay};
+inline constexpr NumberRange kMomentumRange{0, 1};
+inline constexpr NumberRange kRateRange{analysis::kMinRate, analysis::kMaxRate};
+inline constexpr IntegerRange kThreadRange{0, 1024};
+
+class RuleArguments {
+ public:
+  enum class Form { kSingle, kLists };
+
+  // With lists, every option but --sc-a and --sc-b takes several values.
+  RuleArguments(CLI::App& command, Form form);
+
+  // The one rule. Throws UsageError or analysis::InvalidArgument.
+  analysis::RuleSpec Single() const;
+  // Every rule with every combination of its options, rules first. An option is left out for those
+  // of the rules that have no use for it, and refused where that is all of them.
+  std::vector<analysis::RuleSpec> All() const;
+
+ private:
+  Argument rule_;
+  Argument horizon_;
+  Argument horizon_scale_;
+  Argument sc_delay_;
+  Argument sc_delay_scale_;
+  Argument sc_a_;
+  Argument sc_b_;
+};
+
+// T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
+// where free coefficients stand in d's place.
+struct EffectiveOptions {
+  double horizon = 0;
+  std::optional<double> sc_delay = 0;
+};
+EffectiveOptions Effective(const analysis::RuleSpec& spec, analysis::Delay delay);
+
+// The number, or nothing: an empty field of a CSV file.
+std::string CsvText(const std::optional<double>& value);
+
+}  // namespace batchless

@@ -1,0 +1,28 @@
+#include "spectrum.h"
+
+#include <Eigen/QR>
+#include <boost/random/mersenne_twister.hpp>
+#include <boost/random/normal_distribution.hpp>
+
+namespace batchless {
+
+Eigen::MatrixXd RotatedHessian(std::span<const double> eigenvalues, std::uint32_t seed) {
+  const auto n = static_cast<Eigen::Index>(eigenvalues.size());
+  // Not the standard library's distribution: how that uses its random bits is left open.
+  boost::random::mt19937_64 generator(seed);
+  boost::random::normal_distribution<double> normal;
+  Eigen::MatrixXd gaussian(n, n);
+  for (Eigen::Index column = 0; column < n; ++column) {
+    for (Eigen::Index row = 0; row < n; ++row) gaussian(row, column) = normal(generator);
+  }
+  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(gaussian);
+  Eigen::MatrixXd rotation = qr.householderQ();
+  for (Eigen::Index column = 0; column < n; ++column) {
+    if (qr.matrixQR()(column, column) < 0) rotation.col(column) *= -1;
+  }
+  const Eigen::Map<const Eigen::VectorXd> diagonal(eigenvalues.data(), n);
+  const Eigen::MatrixXd hessian = rotation * diagonal.asDiagonal() * rotation.transpose();
+  return 0.5 * (hessian + hessian.transpose());
+}
+
+}  // namespace batchless

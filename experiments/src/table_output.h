@@ -1,0 +1,44 @@
+// Where a command's CSV goes: to --out, or else to standard output.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "argument.h"
+#include "output_file.h"
+#include "text_output.h"
+
+namespace batchless {
+
+inline constexpr std::array<std::string_view, 1> kCsvExtension = {".csv"};
+
+class TableOutput {
+ public:
+  // Throws UsageError where --out names a place that cannot be written.
+  explicit TableOutput(const Argument& out) {
+    if (out.given()) file_.emplace(out.name(), out.Text(""), kCsvExtension);
+  }
+
+  bool has_file() const { return file_.has_value(); }
+
+  // Calls print(TextOutput&) for the file or for standard output and puts the file in its place.
+  template <class Print>
+  void Write(Print print) {
+    if (file_) {
+      TextOutput output(file_->temporary_path());
+      print(output);
+      output.Close();
+      file_->Commit();
+    } else {
+      TextOutput output;
+      print(output);
+      output.Close();
+    }
+  }
+
+ private:
+  std::optional<OutputFile> file_;
+};
+
+}  // namespace batchless

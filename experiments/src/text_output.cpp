@@ -1,0 +1,43 @@
+#include "text_output.h"
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace batchless {
+
+TextOutput::TextOutput() : name_("standard output"), stream_(stdout) {}
+
+TextOutput::TextOutput(const std::string& path)
+    : name_(path), stream_(std::fopen(path.c_str(), "wb")) {
+  if (stream_ == nullptr) Fail();
+}
+
+TextOutput::~TextOutput() {
+  if (stream_ != nullptr && stream_ != stdout) std::fclose(stream_);
+}
+
+void TextOutput::Fail() const {
+  throw std::runtime_error(fmt::format("{}: {}", name_, std::strerror(errno)));
+}
+
+void TextOutput::Flush() {
+  if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size()) Fail();
+  buffer_.clear();
+}
+
+void TextOutput::Close() {
+  Flush();
+  std::FILE* stream = stream_;
+  stream_ = nullptr;
+  if ((stream == stdout ? std::fflush(stream) : std::fclose(stream)) != 0) Fail();
+}
+
+void PrintJson(const Json& object) {
+  TextOutput output;
+  // A path need not be UTF-8, which JSON has to be.
+  output.Print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  output.Close();
+}
+
+}  // namespace batchless

@@ -1,0 +1,52 @@
+// Text to a file or to standard output, with every write checked.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace batchless {
+
+// Keys stay in the order in which they were put in.
+using Json = nlohmann::ordered_json;
+
+class TextOutput {
+ public:
+  // Standard output.
+  TextOutput();
+  // The file, whose content is replaced. Throws std::runtime_error.
+  explicit TextOutput(const std::string& path);
+  ~TextOutput();
+  TextOutput(const TextOutput&) = delete;
+  TextOutput& operator=(const TextOutput&) = delete;
+  TextOutput(TextOutput&&) = delete;
+  TextOutput& operator=(TextOutput&&) = delete;
+
+  template <class... Arguments>
+  void Print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Arguments>(arguments)...);
+    if (buffer_.size() >= kFlushBytes) Flush();
+  }
+
+  // Throws std::runtime_error where something could not be written, a full disk for instance.
+  void Close();
+
+ private:
+  static constexpr std::size_t kFlushBytes = 1 << 16;
+
+  void Flush();
+  [[noreturn]] void Fail() const;
+
+  std::string name_;
+  std::FILE* stream_;
+  fmt::memory_buffer buffer_;
+};
+
+// The object on one line of standard output. What JSON has no number for (infinities, NaN) is null.
+void PrintJson(const Json& object);
+
+}  // namespace batchless

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace batchless {
+
+// A command line, or an input file that it names, that cannot be worked with. `what()` is one line,
+// "NAME: got VALUE, accepted: ACCEPTED", and the program ends with exit code 2.
+//
+// The same line as analysis::InvalidArgument, except that paths are not cut: the end of a path is
+// what tells it from its neighbours.
+class UsageError : public std::runtime_error {
+ public:
+  UsageError(std::string_view name, std::string_view value, std::string_view accepted);
+
+  // A line that already has the form.
+  static UsageError FromLine(std::string_view line);
+
+ private:
+  explicit UsageError(const std::string& line) : std::runtime_error(line) {}
+};
+
+// `text` with every control character shown as '?', so that it stays one line.
+std::string OneLine(std::string_view text);
+
+}  // namespace batchless

@@ -1,0 +1,55 @@
+// Numbers and lists of numbers as they are written on the command line.
+//
+//   NUMBER   decimal, with or without exponent; an INTEGER may be written as 1e3
+//   LIST     items separated by commas, each a NUMBER or one of
+//              lin:LO:HI:N     N values evenly spaced over [LO, HI]
+//              log:LO:HI:N     N values with evenly spaced logarithms over [LO, HI], both > 0
+//              log1m:LO:HI:N   1 - 10^u for N values u evenly spaced over [LO, HI]: momenta that
+//                              crowd towards 1
+//
+// LO and HI are met exactly; N = 1 gives LO alone. In a list of integers the values of lin, log and
+// log1m are rounded, and what repeats is dropped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchless {
+
+// Accepted values, both ends included.
+struct NumberRange {
+  double low;
+  double high;
+
+  std::string Text() const;      // "a number from LOW to HIGH"
+  std::string ListText() const;  // the same for LIST
+};
+
+struct IntegerRange {
+  std::int64_t low;
+  std::int64_t high;
+
+  std::string Text() const;
+  std::string ListText() const;
+};
+
+// Most values that one range of a list may ask for.
+inline constexpr std::int64_t kMaxListCount = 10'000'000;
+
+enum class Repeats { kDrop, kKeep };
+
+// Each throws UsageError with `name`, the text that is wrong and what is accepted.
+double ParseNumber(std::string_view name, std::string_view text, const NumberRange& range);
+std::int64_t ParseInteger(std::string_view name, std::string_view text, const IntegerRange& range);
+std::vector<double> ParseNumberList(std::string_view name, std::string_view text,
+                                    const NumberRange& range);
+std::vector<std::int64_t> ParseIntegerList(std::string_view name, std::string_view text,
+                                           const IntegerRange& range,
+                                           Repeats repeats = Repeats::kDrop);
+
+// The items between the commas; at least one, any of them may be empty.
+std::vector<std::string_view> SplitList(std::string_view text, char separator = ',');
+
+}  // namespace batchless
