@@ -37,9 +37,9 @@ void Sweep(benchmark::State& state, const std::string& rule, std::size_t size, i
 }
 
 void Register(const std::string& rule, std::size_t size, int threads, int repetitions, double bar) {
-  const std::string name = "Sweep" + std::to_string(size) + "x" + std::to_string(size) + "/" +
-                           rule + "/D:" + std::to_string(kDelay) +
-                           "/sweep_threads:" + std::to_string(threads);
+  const std::string edge = std::to_string(size);
+  const std::string name = "Sweep" + edge + "x" + edge + "Threads" + std::to_string(threads) + "/" +
+                           rule + "/D:" + std::to_string(kDelay);
   benchmark::RegisterBenchmark(
       name.c_str(), [=](benchmark::State& state) { Sweep(state, rule, size, threads, bar); })
       ->Iterations(1)
