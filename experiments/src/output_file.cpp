@@ -27,6 +27,20 @@ bool IsReadOnly(const fs::path& path) {
   return (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0 || access(path.c_str(), W_OK) != 0;
 }
 
+// The file that `path` stands for: renaming would replace a symbolic link, not what it leads to,
+// which need not exist yet.
+std::string Resolved(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // the system's own limit
+  fs::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(fs::symlink_status(target, error)); ++i) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) break;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  return target.string();
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string_view name, const std::string& path,
@@ -43,12 +57,7 @@ OutputFile::OutputFile(std::string_view name, const std::string& path,
   }
 
   std::error_code error;
-  target_ = path;
-  if (fs::is_symlink(fs::symlink_status(path, error))) {
-    // Renaming would replace the link, not the file that it stands for.
-    target_ = fs::weakly_canonical(path, error).string();
-    if (error) refuse(error.message());
-  }
+  target_ = Resolved(path);
   const fs::file_status status = fs::status(target_, error);
   if (fs::is_directory(status)) refuse("this is a folder");
   if (fs::exists(status) && !fs::is_regular_file(status)) refuse("this is no regular file");

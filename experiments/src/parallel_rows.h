@@ -12,7 +12,7 @@ namespace batchless {
 void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row);
 
 // Most rows of one table.
-inline constexpr double kMaxRows = 1e7;
+inline constexpr double kMaxRows = 1e6;
 
 // Throws UsageError where a table of that many rows is too large; `names` are the options whose
 // lists multiply to it.

@@ -64,13 +64,18 @@ std::optional<Spacing> ReadSpacing(std::string_view name, std::string_view item)
   if (item.find(':') == std::string_view::npos) return std::nullopt;
   const std::vector<std::string_view> parts = SplitList(item, ':');
   const std::string form = fmt::format(
-      "lin:LO:HI:N, log:LO:HI:N with LO and HI above 0, or log1m:LO:HI:N, N an integer "
-      "from 1 to {}",
+      "lin:LO:HI:N, log:LO:HI:N (values, or powers of ten where LO is not above 0), or "
+      "log1m:LO:HI:N, N an integer from 1 to {}",
       kMaxListCount);
   const bool known = parts[0] == "lin" || parts[0] == "log" || parts[0] == "log1m";
   if (!known || parts.size() != 4) throw UsageError(name, item, form);
-  const std::optional<double> low = ReadNumber(parts[1]);
-  const std::optional<double> high = ReadNumber(parts[2]);
+  std::optional<double> low = ReadNumber(parts[1]);
+  std::optional<double> high = ReadNumber(parts[2]);
+  // No logarithm starts at or below 0, so such a LO can only be meant as log1m's are: an exponent.
+  if (parts[0] == "log" && low && high && *low <= 0) {
+    low = std::pow(10.0, *low);
+    high = std::pow(10.0, *high);
+  }
   const std::optional<double> count = ReadNumber(parts[3]);
   if (!low || !high || !count || *count != std::floor(*count) || *count < 1 ||
       *count > static_cast<double>(kMaxListCount) ||

@@ -3,7 +3,8 @@
 //   NUMBER   decimal, with or without exponent; an INTEGER may be written as 1e3
 //   LIST     items separated by commas, each a NUMBER or one of
 //              lin:LO:HI:N     N values evenly spaced over [LO, HI]
-//              log:LO:HI:N     N values with evenly spaced logarithms over [LO, HI], both > 0
+//              log:LO:HI:N     N values with evenly spaced logarithms over [LO, HI]; where LO <= 0,
+//                              over [10^LO, 10^HI]
 //              log1m:LO:HI:N   1 - 10^u for N values u evenly spaced over [LO, HI]: momenta that
 //                              crowd towards 1
 //

@@ -144,6 +144,10 @@ class PipelineStabilityCommand final : public Command {
     }
     hessian_.Refuse("nothing together with --spectrum");
     const std::vector<double> eigenvalues = spectrum_.NumberList(kEigenvalueRange);
+    if (eigenvalues.size() > analysis::kMaxStateDimension) {
+      throw UsageError(spectrum_.name(), fmt::format("{} eigenvalues", eigenvalues.size()),
+                       fmt::format("at most {}", kMaxWeights));
+    }
     const auto seed = static_cast<std::uint32_t>(seed_.IntegerOr(0, kSeedRange));
     options.widths = Widths(eigenvalues.size(), stages);
     CheckState(options);
@@ -153,9 +157,10 @@ class PipelineStabilityCommand final : public Command {
   void CheckState(const PipelineOptions& options) const {
     const std::size_t dimension = analysis::StateDimension(options);
     if (dimension <= analysis::kMaxStateDimension) return;
+    const Argument& cause = delays_.given() ? delays_ : stages_;
     throw UsageError(
-        stages_.name(),
-        fmt::format("{}, which makes a state of {} numbers", stages_.Text(""), dimension),
+        cause.name(),
+        fmt::format("{}, which makes a state of {} numbers", cause.Text(""), dimension),
         fmt::format("at most {} numbers: fewer stages, shorter delays or fewer weights",
                     analysis::kMaxStateDimension));
   }

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "catch.h"
+#include "commands_table.h"
+#include "run_program.h"
+
+using namespace batchless::test;
+
+namespace {
+
+// A folder with things that are in the way.
+class Workplace {
+ public:
+  Workplace() {
+    std::filesystem::create_directory(folder_ / "folder.csv");
+    WriteFile(folder_ / "text.npz", "no archive");
+  }
+
+  const std::filesystem::path& path() const { return folder_.path(); }
+  bool IsUntouched() const {
+    return folder_.Files() == std::vector<std::string>{"folder.csv", "text.npz"};
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// Exit code 2 and one line that names `name` and what is accepted; nothing else anywhere.
+void CheckRefused(const Arguments& arguments, const std::string& name) {
+  std::string line;
+  for (const std::string& word : arguments) line += " '" + word + "'";
+  INFO("batchless" << line);
+  const Workplace workplace;
+  const Outcome outcome = Run(arguments, workplace.path());
+  INFO("standard error: " << outcome.error);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(Lines(outcome.error).size() == 1);
+  CHECK(outcome.error.starts_with("batchless: "));
+  CHECK(outcome.error.ends_with("\n"));
+  CHECK(outcome.error.find(name) != std::string::npos);
+  CHECK(outcome.error.find(": got ") != std::string::npos);
+  CHECK(outcome.error.find(", accepted: ") != std::string::npos);
+  CHECK(workplace.IsUntouched());
+}
+
+}  // namespace
+
+TEST_CASE("the table holds every command and every option of it") {
+  std::vector<std::string> commands;
+  for (const CommandCase& command : CommandCases()) {
+    commands.push_back(command.name);
+    std::vector<std::string> options = {"--json"};
+    options.insert(options.end(), command.flags.begin(), command.flags.end());
+    for (const OptionCase& option : command.options) options.push_back(option.name);
+    std::vector<std::string> listed = OptionNames(command.name);
+    std::sort(options.begin(), options.end());
+    std::sort(listed.begin(), listed.end());
+    INFO(command.name);
+    CHECK(options == listed);
+  }
+  std::vector<std::string> listed = CommandNames();
+  std::sort(commands.begin(), commands.end());
+  std::sort(listed.begin(), listed.end());
+  CHECK(commands == listed);
+}
+
+TEST_CASE("every option refuses bad values") {
+  for (const CommandCase& command : CommandCases()) {
+    for (const OptionCase& option : command.options) {
+      for (const std::string& value : option.bad) {
+        CheckRefused(command.CallWith(option.name, value), option.name);
+      }
+    }
+  }
+}
+
+TEST_CASE("the value is named") {
+  for (const CommandCase& command : CommandCases()) {
+    for (const OptionCase& option : command.options) {
+      for (const std::string value : {"abc", "-inf"}) {
+        const bool refused =
+            std::find(option.bad.begin(), option.bad.end(), value) != option.bad.end();
+        if (!refused) continue;
+        const Outcome outcome = Run(command.CallWith(option.name, value));
+        INFO(command.name << ' ' << option.name << ' ' << value << ": " << outcome.error);
+        CHECK(outcome.error.starts_with("batchless: " + option.name + ": got " + value + ","));
+      }
+    }
+  }
+}
+
+TEST_CASE("every required option is missed") {
+  for (const CommandCase& command : CommandCases()) {
+    for (const OptionCase& option : command.options) {
+      if (!option.required) continue;
+      // A Hessian may stand for the spectrum.
+      const std::string name = option.name == "--spectrum" ? "--hessian" : option.name;
+      CheckRefused(command.CallWithout(option.name), name);
+    }
+  }
+}
+
+TEST_CASE("an option without its value, given twice or misspelt") {
+  for (const CommandCase& command : CommandCases()) {
+    for (const OptionCase& option : command.options) {
+      Arguments last = command.CallWithout(option.name);
+      last.push_back(option.name);
+      CheckRefused(last, option.name);
+
+      Arguments first = command.CallWithout(option.name);
+      first.insert(first.begin() + 1, option.name);
+      if (first.size() > 2) CheckRefused(first, option.name);
+
+      Arguments twice = command.CallWith(option.name, option.good);
+      twice.insert(twice.end(), {option.name, option.good});
+      CheckRefused(twice, option.name);
+
+      Arguments misspelt = command.CallWithout(option.name);
+      misspelt.insert(misspelt.end(), {option.name + "s-", option.good});
+      CheckRefused(misspelt, "did you mean " + option.name + "?");
+    }
+    for (const std::string& flag : command.flags) {
+      Arguments valued = command.Call();
+      valued.push_back(flag + "=maybe");
+      CheckRefused(valued, flag);
+    }
+    Arguments stray = command.Call();
+    stray.emplace_back("stray");
+    CheckRefused(stray, "stray");
+  }
+}
+
+TEST_CASE("unknown names come with the nearest known one") {
+  CheckRefused({"stabilty"}, "did you mean stability?");
+  CheckRefused({"train", "config.toml"}, "command");
+  CheckRefused({"rule"}, "did you mean rules?");
+  CheckRefused({}, "command");
+  CheckRefused({"--jsn"}, "did you mean --json?");
+  CheckRefused(Words("margin --rule lwpw --delay 1 --momentum 0 --rate 1"), "did you mean lwp-w?");
+  CheckRefused(Words("sweep --rule sc --delay 1 --out f.npz --simd avx5"), "did you mean avx2?");
+  CheckRefused(Words("--rule sc stability"), "--rule");
+}
+
+TEST_CASE("options that exclude each other") {
+  const std::string pipeline =
+      "pipeline-stability --spectrum 1,0.1 --stages 2 --rule sc --momentum 0.5 ";
+  CheckRefused(Words(pipeline + "--rate 1 --learning-rate 1"), "--rate");
+  CheckRefused(Words(pipeline + "--rate 1 --delays 1,0 --schedule pb"), "--schedule");
+  CheckRefused(Words(pipeline + "--rate 1 --hessian text.npz"), "--hessian");
+  const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";
+  CheckRefused(Words(stability + "sgdm --horizon 1"), "--horizon");
+  CheckRefused(Words(stability + "lwp-v --horizon 1 --horizon-scale 2"), "--horizon-scale");
+  CheckRefused(Words(stability + "sc --sc-delay 1 --sc-delay-scale 2"), "--sc-delay-scale");
+  CheckRefused(Words("stability --rule sc --delay 1001 --momentum 0 --rate 1 --roots"), "--roots");
+  CheckRefused(Words("optimum --rule sgdm,nesterov --delay 1 --condition 2 --horizon 1"),
+               "--horizon");
+  CheckRefused(Words("simulate --rule sc --delay 1 --momentum 0 --rate 1 --steps 2 --impulse "
+                     "--initial-weight 2"),
+               "--initial-weight");
+}
+
+TEST_CASE("what does not fit into memory is refused with its size") {
+  const Outcome outcome = Run(Words(
+      "sweep --rule sgdm --delay 4 --momenta log1m:-5:0:1e6 --rates log:1e-6:4:1e6 --out f.npz"));
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.error.find("24000000000000 bytes") != std::string::npos);
+  CheckRefused(Words("optimum --rule sc --delay lin:0:1e7:1e4 --condition lin:1:2:1e4"),
+               "--condition");
+}
+
+TEST_CASE("control characters do not break the line") {
+  CheckRefused({"stability", "--rule", "s\nc"}, "--rule");
+  CheckRefused({"sta\nbility"}, "command");
+  CheckRefused({"sweep", "--rule", "sc", "--delay", "1", "--out", "no\nfolder/f.npz"}, "--out");
+}
+
+TEST_CASE("files and folders that nobody may write") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "kept.csv", "kept");
+  std::filesystem::permissions(folder / "kept.csv", std::filesystem::perms::owner_read);
+  std::filesystem::create_directory(folder / "closed");
+  const auto readable = std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec;
+  std::filesystem::permissions(folder / "closed", readable);
+  for (const std::string name : {"kept.csv", "closed/f.csv"}) {
+    const Outcome outcome =
+        Run(Words("boundary --rule sc --delay 1 --momentum 0 --out " + (folder / name)));
+    INFO(name << ": " << outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.error.find("read-only") != std::string::npos);
+  }
+  CHECK(ReadFile(folder / "kept.csv") == "kept");
+  CHECK(folder.Files() == std::vector<std::string>{"closed", "kept.csv"});
+}

@@ -1,0 +1,154 @@
+#include "commands_table.h"
+
+namespace batchless::test {
+namespace {
+
+using Values = std::vector<std::string>;
+
+// What no number is written as.
+const Values kNoNumber = {"abc", "1e",   "nan",   "inf", "-inf", "",
+                          "0x1", "1,5x", "1e999", " 1",  "--"};
+
+Values Plus(const Values& first, const Values& second) {
+  Values all = first;
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
+const Values kBadDelay = Plus(kNoNumber, {"-1", "1.5", "10000001", "1e8"});
+const Values kBadMomentum = Plus(kNoNumber, {"-0.5", "1.0000001"});
+const Values kBadRate = Plus(kNoNumber, {"0", "-1", "1e7", "1e-400"});
+const Values kBadCoefficient = Plus(kNoNumber, {"-1", "1e9"});
+const Values kBadScale = Plus(kNoNumber, {"-1", "11"});
+const Values kBadThreads = Plus(kNoNumber, {"-1", "0.5", "1025"});
+const Values kBadList = {"1,",          ",1",          "lin:0:1",     "lin:0:1:0",
+                         "lin:0:1:1.5", "log:0:1:3",   "log:1:nan:3", "cubic:0:1:3",
+                         "lin:a:1:3",   "log:1:2:1e9", "lin:0:1:2:3"};
+const Values kBadPath = {"",           "/nonexistent/f.csv", "f.txt",      "f",
+                         "folder.csv", "/dev/full",          "/proc/f.csv"};
+
+Values List(const Values& bad) { return Plus(bad, kBadList); }
+
+std::vector<OptionCase> WithRule(std::vector<OptionCase> options, bool lists) {
+  const auto form = [&](const Values& bad) { return lists ? List(bad) : bad; };
+  options.insert(options.begin(),
+                 {{"--rule", "lwp-v+sc", {"sgd", "", "lwp", "SGDM", "sc;", "lwp-w+sc,nope"}, true},
+                  {"--horizon", "3", form(kBadCoefficient)},
+                  {"--horizon-scale", "2", form(kBadScale)},
+                  {"--sc-delay", "3", form(kBadCoefficient)},
+                  {"--sc-delay-scale", "2", form(kBadScale)},
+                  {"--sc-a", "0.5", form(kBadCoefficient)},
+                  {"--sc-b", "0.5", form(kBadCoefficient)}});
+  return options;
+}
+
+std::vector<CommandCase> MakeCases() {
+  const OptionCase delay = {"--delay", "4", kBadDelay, true};
+  const OptionCase momentum = {"--momentum", "0.9", kBadMomentum, true};
+  const OptionCase rate = {"--rate", "0.01", kBadRate, true};
+  const OptionCase threads = {"--threads", "1", kBadThreads};
+  const OptionCase csv = {"--out", "f.csv", Plus(kBadPath, {"f.npz"}), false};
+  return {
+      {"rules", {}, {}},
+      {"stability", WithRule({delay, momentum, rate}, false), {"--roots"}},
+      {"sweep",
+       WithRule({delay,
+                 {"--momenta", "0,0.9", List(kBadMomentum)},
+                 {"--rates", "log:0.001:1:3", List(kBadRate)},
+                 {"--out", "f.npz", kBadPath, true},
+                 threads,
+                 {"--simd", "scalar", {"", "avx1", "AVX2"}}},
+                false),
+       {}},
+      {"optimum",
+       WithRule({{"--delay", "4", List(kBadDelay), true},
+                 {"--condition", "10", List(Plus(kNoNumber, {"0.5", "-1", "1e13"})), true},
+                 {"--momentum", "0.9", List(kBadMomentum)},
+                 csv,
+                 threads},
+                true),
+       {}},
+      {"boundary",
+       WithRule({{"--delay", "4", List(kBadDelay), true},
+                 {"--momentum", "0.9", List(kBadMomentum), true},
+                 csv,
+                 threads},
+                true),
+       {}},
+      {"margin", WithRule({delay, momentum, rate}, false), {}},
+      {"roots",
+       WithRule({{"--delay", "4", Plus(kBadDelay, {"1001"}), true},
+                 momentum,
+                 {"--rates", "0.01,0.1", List(kBadRate), true},
+                 csv,
+                 threads},
+                false),
+       {}},
+      {"simulate",
+       WithRule({delay,
+                 momentum,
+                 rate,
+                 {"--steps", "5", Plus(kNoNumber, {"0", "-1", "1.5", "1e9"}), true},
+                 {"--initial-weight", "-2", Plus(kNoNumber, {"1e101"})},
+                 csv},
+                false),
+       {"--impulse"}},
+      {"pipeline-stability",
+       WithRule({{"--hessian", "", {"", "nonexistent.npz", "folder.csv", "text.npz"}},
+                 {"--spectrum", "1,0.1", List(Plus(kNoNumber, {"1e13", "lin:1:2:5000"})), true},
+                 {"--seed", "7", Plus(kNoNumber, {"-1", "0.5", "4294967296"})},
+                 {"--stages", "2", Plus(kNoNumber, {"0", "-1", "1.5", "3", "3001"}), true},
+                 {"--widths", "1,1", Plus(kNoNumber, {"1", "2,1", "0,2", "1,1,1", "1,,1"})},
+                 {"--schedule", "fill-drain", {"", "pipe", "PB"}},
+                 {"--delays", "4,0", Plus(kNoNumber, {"1", "1,2,3", "-1,0", "1.5,0", "5000,0"})},
+                 momentum,
+                 rate,
+                 {"--learning-rate", "0.01", Plus(kNoNumber, {"-1", "1e7"})}},
+                false),
+       {}},
+      {"version", {}, {}},
+  };
+}
+
+}  // namespace
+
+Arguments CommandCase::Call() const { return CallWith("", ""); }
+
+Arguments CommandCase::CallWith(const std::string& option, const std::string& value) const {
+  Arguments words = {name};
+  for (const OptionCase& item : options) {
+    const bool chosen = item.name == option;
+    // These exclude each other.
+    if (!chosen && option == "--hessian" && item.name == "--spectrum") continue;
+    if (!chosen && option == "--learning-rate" && item.name == "--rate") continue;
+    if (!chosen && !item.required) continue;
+    words.push_back(item.name);
+    words.push_back(chosen ? value : item.good);
+  }
+  return words;
+}
+
+Arguments CommandCase::CallWithout(const std::string& option) const {
+  Arguments words = Call();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != option) continue;
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+    break;
+  }
+  return words;
+}
+
+bool CommandCase::Writes() const {
+  for (const OptionCase& option : options) {
+    if (option.name == "--out") return true;
+  }
+  return false;
+}
+
+const std::vector<CommandCase>& CommandCases() {
+  static const std::vector<CommandCase> cases = MakeCases();
+  return cases;
+}
+
+}  // namespace batchless::test

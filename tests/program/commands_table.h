@@ -1,0 +1,34 @@
+// One short valid call of each command, and what its options take: the tests that go through every
+// command and every option start from here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "run_program.h"
+
+namespace batchless::test {
+
+struct OptionCase {
+  std::string name;
+  std::string good;              // a valid value; not part of the call where `extra`
+  std::vector<std::string> bad;  // values that are refused
+  bool required = false;
+};
+
+struct CommandCase {
+  std::string name;
+  std::vector<OptionCase> options;  // that take a value
+  Arguments flags;                  // that do not, --json aside
+  // Words of a valid call with exactly the required options and --out where there is one.
+  Arguments Call() const;
+  // The same with another value for one option, which is added where it is not required.
+  Arguments CallWith(const std::string& option, const std::string& value) const;
+  Arguments CallWithout(const std::string& option) const;
+  bool Writes() const;
+};
+
+const std::vector<CommandCase>& CommandCases();
+
+}  // namespace batchless::test

@@ -1,0 +1,95 @@
+#include "npz.h"
+
+#include <array>
+#include <limits>
+#include <string>
+
+#include "catch.h"
+#include "run_program.h"
+
+using namespace batchless;
+using batchless::test::ReadFile;
+using batchless::test::TemporaryFolder;
+using batchless::test::WriteFile;
+
+namespace {
+
+std::string Written(const TemporaryFolder& folder, const std::vector<double>& values,
+                    std::span<const std::size_t> shape) {
+  std::string path = folder / "a.npz";
+  NpzWriter archive(path);
+  archive.Add("first", values, shape);
+  archive.Add("second", std::vector<double>{7}, std::array<std::size_t, 1>{1});
+  archive.Close();
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("arrays come back bit for bit") {
+  const TemporaryFolder folder;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> values = {0.1, -0.0, kInfinity, -kInfinity, 5e-324, 1.0 / 3};
+  const std::string path = Written(folder, values, std::array<std::size_t, 2>{2, 3});
+  const NpzArray first = ReadNpz(path, "first", 6);
+  CHECK(first.shape == std::vector<std::size_t>{2, 3});
+  CHECK(first.values == values);
+  CHECK(std::signbit(first.values[1]));
+  CHECK(ReadNpz(path, "second", 6).values == std::vector<double>{7});
+}
+
+TEST_CASE("members are stored .npy files of version 1 whose values are aligned") {
+  const TemporaryFolder folder;
+  const std::string content = ReadFile(Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3}));
+  CHECK(content.starts_with("PK\x03\x04"));
+  CHECK(content.find("first.npy") != std::string::npos);
+  const std::size_t start = content.find(std::string("\x93NUMPY\x01\x00", 8));
+  REQUIRE(start != std::string::npos);
+  const std::size_t length = static_cast<unsigned char>(content[start + 8]) +
+                             256U * static_cast<unsigned char>(content[start + 9]);
+  CHECK((10 + length) % 64 == 0);
+  const std::string header = content.substr(start + 10, length);
+  CHECK(header.starts_with("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"));
+  CHECK(header.ends_with("\n"));
+  const double three = 3;
+  CHECK(content.substr(start + 10 + length + 16, 8) ==
+        std::string(reinterpret_cast<const char*>(&three), 8));
+}
+
+TEST_CASE("the same arrays give the same file") {
+  const TemporaryFolder one;
+  const TemporaryFolder two;
+  const std::array<std::size_t, 1> shape = {2};
+  CHECK(ReadFile(Written(one, {1, 2}, shape)) == ReadFile(Written(two, {1, 2}, shape)));
+}
+
+TEST_CASE("what cannot be read says why") {
+  const TemporaryFolder folder;
+  const std::string path = Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3});
+  CHECK_THROWS_AS(ReadNpz(folder / "none.npz", "first", 9), NpzError);
+  CHECK_THROWS_WITH(ReadNpz(path, "third", 9), "no member third.npy");
+  CHECK_THROWS_WITH(ReadNpz(path, "first", 2), "an array of 3 numbers, more than 2");
+  const std::string good = ReadFile(path);
+  const std::size_t values = good.find('\n') + 1;
+
+  std::string flipped = good;
+  flipped[values] = static_cast<char>(flipped[values] ^ 1);
+  WriteFile(path, flipped);
+  CHECK_THROWS_WITH(ReadNpz(path, "first", 9), "damaged archive: wrong checksum");
+
+  std::string other = good;
+  other.replace(other.find("<f8"), 3, "|O8");
+  WriteFile(path, other);
+  CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
+
+  std::string longer = good;
+  longer.replace(longer.find("(3,)"), 4, "(9,)");
+  WriteFile(path, longer);
+  CHECK_THROWS_WITH(ReadNpz(path, "first", 9), "an array whose size is not that of its shape");
+
+  // Short of the 22 bytes that end the archive; from there on all of it can be read.
+  for (std::size_t size = 0; size + 22 < good.size(); size += 7) {
+    WriteFile(path, good.substr(0, size));
+    CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
+  }
+}

@@ -1,0 +1,75 @@
+// Runs the built program the way a user does, without a shell in between.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace batchless::test {
+
+using Arguments = std::vector<std::string>;
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal's number where one ended it
+  std::string out;
+  std::string error;
+};
+
+// A folder that is deleted at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  TemporaryFolder(TemporaryFolder&&) = delete;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  // Names of what lies in it, sorted.
+  std::vector<std::string> Files() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The program while it runs.
+class RunningProgram {
+ public:
+  // Starts it in `folder`; standard output goes to `out` where that is not empty.
+  RunningProgram(const Arguments& arguments, const std::filesystem::path& folder,
+                 const std::string& out = "");
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+  RunningProgram(RunningProgram&&) = delete;
+  RunningProgram& operator=(RunningProgram&&) = delete;
+
+  pid_t process() const { return process_; }
+  Outcome Wait();
+
+ private:
+  TemporaryFolder streams_;
+  pid_t process_;
+  bool waited_ = false;
+};
+
+Outcome Run(const Arguments& arguments);
+Outcome Run(const Arguments& arguments, const std::filesystem::path& folder);
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& content);
+std::vector<std::string> Lines(const std::string& text);
+std::vector<std::string> Split(const std::string& text, char separator);
+
+// The words of a command line without quotes.
+Arguments Words(const std::string& line);
+
+// Names of the program's commands, and of the options of one of them, as its help lists them.
+std::vector<std::string> CommandNames();
+std::vector<std::string> OptionNames(const std::string& command);
+
+}  // namespace batchless::test
