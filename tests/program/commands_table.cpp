@@ -22,7 +22,7 @@ const Values kBadCoefficient = Plus(kNoNumber, {"-1", "1e9"});
 const Values kBadScale = Plus(kNoNumber, {"-1", "11"});
 const Values kBadThreads = Plus(kNoNumber, {"-1", "0.5", "1025"});
 const Values kBadList = {"1,",          ",1",          "lin:0:1",     "lin:0:1:0",
-                         "lin:0:1:1.5", "log:0:1:3",   "log:1:nan:3", "cubic:0:1:3",
+                         "lin:0:1:1.5", "log:1:0:3",   "log:1:nan:3", "cubic:0:1:3",
                          "lin:a:1:3",   "log:1:2:1e9", "lin:0:1:2:3"};
 const Values kBadPath = {"",           "/nonexistent/f.csv", "f.txt",      "f",
                          "folder.csv", "/dev/full",          "/proc/f.csv"};

@@ -39,6 +39,11 @@ TEST_CASE("spacings meet both ends exactly") {
   CHECK(log.front() == 1e-6);
   CHECK(log.back() == 10);
   CHECK(log[1] == Approx(1e-5).epsilon(1e-12));
+  // A LO that no logarithm can start at is an exponent, as with log1m.
+  CHECK(ParseNumberList("x", "log:-6:1:8", kAny).front() == Approx(1e-6).epsilon(1e-15));
+  CHECK(ParseNumberList("x", "log:-6:1:8", kAny).back() == 10);
+  CHECK(ParseNumberList("x", "log:0:2:3", kAny)[1] == Approx(10).epsilon(1e-14));
+  CHECK_THROWS_AS(ParseNumberList("x", "log:-400:1:3", kAny), UsageError);
   const std::vector<double> momenta = ParseNumberList("x", "log1m:-5:0:6", kAny);
   REQUIRE(momenta.size() == 6);
   CHECK(momenta.front() == 1 - 1e-5);
