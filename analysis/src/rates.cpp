@@ -116,8 +116,10 @@ class OptimumSearch {
   static constexpr std::size_t kRatePoints = 16;
   static constexpr double kFlat = 1e-5;  // relative, of ln rho: the resolution of the search
 
-  static double CoarseU(std::size_t row) {
-    return kSmallestU * static_cast<double>(row) / static_cast<double>(kCoarseRows - 1);
+  double CoarseU(std::size_t row) const {
+    const double smallest =
+        kSmallestU - std::log10(std::max(1.0, static_cast<double>(options_.delay) / 400));
+    return smallest * static_cast<double>(row) / static_cast<double>(kCoarseRows - 1);
   }
   static double Momentum(double u) { return 1 - std::pow(10.0, u); }
 
