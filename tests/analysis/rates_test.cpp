@@ -351,6 +351,26 @@ TEST_CASE("WorstSpectralRadius is the largest of a dense sampling") {
   }
 }
 
+TEST_CASE("Along the rates rho falls and then rises, so the worst is at an end") {
+  std::mt19937_64 random(19);
+  std::uniform_real_distribution<double> unit(0, 1);
+  for (int trial = 0; trial < 200; ++trial) {
+    const RuleSpec spec = Spec(Rules()[static_cast<std::size_t>(trial) % Rules().size()].name);
+    const double momentum = 1 - std::pow(10.0, -3 * unit(random));
+    const auto delay = static_cast<Delay>(std::pow(10.0, 3 * unit(random)) - 1);
+    const double rate = std::pow(10.0, -4 + 5 * unit(random));
+    const double condition = std::pow(10.0, 6 * unit(random));
+    CAPTURE(spec.rule.name, momentum, delay, rate, condition);
+    const double worst = WorstSpectralRadius(spec, momentum, delay, rate, condition).log_radius;
+    const double ends =
+        std::max(ComputeSpectralRadius(spec, momentum, delay, rate).log_radius,
+                 ComputeSpectralRadius(spec, momentum, delay, rate / condition).log_radius);
+    // The lower end is rounded twice: a relative rounding of the rate, times a slope that a double
+    // root may make steep.
+    CHECK(std::abs(worst - ends) <= 1e-10 * std::abs(ends) + 1e-13);
+  }
+}
+
 TEST_CASE("With K = 1 the worst rate is that of the one point") {
   const SpectralRadius worst = WorstSpectralRadius(Spec("sc"), 0.9, 12, 0.01, 1);
   CHECK(worst.radius == ComputeSpectralRadius(Spec("sc"), 0.9, 12, 0.01).radius);

@@ -100,7 +100,11 @@ TEST_CASE("The bound is at most 1e-13 at every point of the default grid") {
 }
 
 TEST_CASE("EvaluateTracks gives the very bits of the sweep") {
-  const SweepOptions options = Grid(Spec("lwp-v+sc"), 9);
+  const Simd simd = GENERATE(Simd::kBest, Simd::kAvx512, Simd::kAvx2, Simd::kScalar);
+  if (!IsAvailable(simd)) return;
+  CAPTURE(Name(simd));
+  SweepOptions options = Grid(Spec("lwp-v+sc"), 9);
+  options.simd = simd;
   const SweepSummary sweep = RunSweep(options);
   const std::size_t points = options.rates.size();
   // One track at a time, and so with no neighbours in its vectors.
@@ -109,7 +113,7 @@ TEST_CASE("EvaluateTracks gives the very bits of the sweep") {
     const Track track{MakeCharacteristic<double>(options.rule, m, 9), &options.rule, m, 9,
                       options.rates};
     std::vector<double> log_radius(points), log_error(points), radius(points), error(points);
-    EvaluateTracks({&track, 1}, {log_radius, log_error, radius, error, {}});
+    EvaluateTracks({&track, 1}, {log_radius, log_error, radius, error, {}}, simd);
     const auto row = static_cast<std::ptrdiff_t>(i * points);
     CHECK(std::equal(radius.begin(), radius.end(), sweep.spectral_radius.begin() + row));
     CHECK(std::equal(log_radius.begin(), log_radius.end(), sweep.log_radius.begin() + row));
