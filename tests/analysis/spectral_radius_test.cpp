@@ -159,8 +159,10 @@ TEST_CASE("Values along tracks agree with 100-digit references on every instruct
       continue;
     }
     for (const RuleSpec& spec : AllSpecs()) {
-      std::vector<double> rates;
-      for (int j = 0; j < 40; ++j) rates.push_back(std::pow(10.0, -5 + 5.5 * j / 39));
+      std::vector<double> rates(40);
+      for (std::size_t j = 0; j < rates.size(); ++j) {
+        rates[j] = std::pow(10.0, -5 + 5.5 * static_cast<double>(j) / 39);
+      }
       std::vector<Track> tracks;
       for (const Delay delay : {0, 1, 4, 5}) {
         for (int i = 0; i < 3; ++i) {
