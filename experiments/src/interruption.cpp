@@ -41,6 +41,8 @@ void HandleInterrupt(int signal_number) {
 }  // namespace
 
 void InstallInterruptHandlers() {
+  // A file at its size limit is a failed write, reported like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   struct sigaction action = {};
   action.sa_handler = HandleInterrupt;
   sigfillset(&action.sa_mask);

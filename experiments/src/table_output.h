@@ -26,7 +26,7 @@ class TableOutput {
   template <class Print>
   void Write(Print print) {
     if (file_) {
-      TextOutput output(file_->temporary_path());
+      TextOutput output(file_->temporary_path(), file_->path());
       print(output);
       output.Close();
       file_->Commit();

@@ -3,13 +3,14 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace batchless {
 
 TextOutput::TextOutput() : name_("standard output"), stream_(stdout) {}
 
-TextOutput::TextOutput(const std::string& path)
-    : name_(path), stream_(std::fopen(path.c_str(), "wb")) {
+TextOutput::TextOutput(const std::string& path, std::string name)
+    : name_(std::move(name)), stream_(std::fopen(path.c_str(), "wb")) {
   if (stream_ == nullptr) Fail();
 }
 

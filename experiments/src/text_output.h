@@ -18,8 +18,8 @@ class TextOutput {
  public:
   // Standard output.
   TextOutput();
-  // The file, whose content is replaced. Throws std::runtime_error.
-  explicit TextOutput(const std::string& path);
+  // The file `path`, whose content is replaced; errors call it `name`. Throws std::runtime_error.
+  TextOutput(const std::string& path, std::string name);
   ~TextOutput();
   TextOutput(const TextOutput&) = delete;
   TextOutput& operator=(const TextOutput&) = delete;

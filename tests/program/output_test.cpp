@@ -198,6 +198,22 @@ TEST_CASE("standard output that cannot be written fails in one line") {
   }
 }
 
+TEST_CASE("a file that cannot be finished fails in one line and leaves the old one") {
+  for (const std::string name : {"f.csv", "f.npz"}) {
+    const TemporaryFolder folder;
+    WriteFile(folder / name, "old");
+    const Outcome outcome =
+        RunningProgram(Words("sweep --rule sc --delay 4 --out " + name), folder.path(), "", 100'000)
+            .Wait();
+    CHECK(outcome.exit_code == 1);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.error.starts_with("batchless: " + name + ": "));
+    CHECK(Lines(outcome.error).size() == 1);
+    CHECK(folder.Files() == std::vector<std::string>{name});
+    CHECK(ReadFile(folder / name) == "old");
+  }
+}
+
 TEST_CASE("an interruption leaves one line, no partial file and the old file") {
   for (const int signal_number : {SIGINT, SIGTERM}) {
     const TemporaryFolder folder;

@@ -1,6 +1,7 @@
 #include "run_program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 // Between fork and exec: nothing that allocates.
 [[noreturn]] void Become(const char* program, char* const* arguments, const char* folder,
-                         const char* out, const char* error) {
+                         const char* out, const char* error, std::size_t file_bytes) {
   const int null = open("/dev/null", O_RDONLY);
   const int out_file = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int error_file = open(error, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -26,6 +27,10 @@ namespace fs = std::filesystem;
   dup2(null, STDIN_FILENO);
   dup2(out_file, STDOUT_FILENO);
   dup2(error_file, STDERR_FILENO);
+  if (file_bytes > 0) {
+    const rlimit limit = {file_bytes, file_bytes};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(126);
+  }
   execv(program, arguments);
   _exit(127);
 }
@@ -53,7 +58,7 @@ std::vector<std::string> TemporaryFolder::Files() const {
 }
 
 RunningProgram::RunningProgram(const Arguments& arguments, const fs::path& folder,
-                               const std::string& out) {
+                               const std::string& out, std::size_t file_bytes) {
   Arguments words = arguments;
   words.insert(words.begin(), BATCHLESS_PROGRAM);
   std::vector<char*> pointers;
@@ -64,7 +69,8 @@ RunningProgram::RunningProgram(const Arguments& arguments, const fs::path& folde
   process_ = fork();
   if (process_ < 0) throw std::runtime_error("cannot start a process");
   if (process_ == 0) {
-    Become(pointers[0], pointers.data(), folder.c_str(), out_path.c_str(), error_path.c_str());
+    Become(pointers[0], pointers.data(), folder.c_str(), out_path.c_str(), error_path.c_str(),
+           file_bytes);
   }
 }
 

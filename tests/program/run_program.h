@@ -39,9 +39,10 @@ class TemporaryFolder {
 // The program while it runs.
 class RunningProgram {
  public:
-  // Starts it in `folder`; standard output goes to `out` where that is not empty.
+  // Starts it in `folder`; standard output goes to `out` where that is not empty, and no file can
+  // grow beyond `file_bytes` where that is not 0.
   RunningProgram(const Arguments& arguments, const std::filesystem::path& folder,
-                 const std::string& out = "");
+                 const std::string& out = "", std::size_t file_bytes = 0);
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "commands/commands.h"
@@ -27,11 +28,11 @@ constexpr const char* kDefaultRates = "log:1e-6:10:512";
 constexpr std::array<std::string_view, 4> kSimdNames = {"best", "avx512", "avx2", "scalar"};
 constexpr std::array<Simd, 4> kSimds = {Simd::kBest, Simd::kAvx512, Simd::kAvx2, Simd::kScalar};
 
-void WriteNpz(const std::string& path, const SweepOptions& options, const SweepSummary& summary) {
+void WriteNpz(const OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
   const std::array<std::size_t, 1> momenta = {options.momenta.size()};
   const std::array<std::size_t, 1> rates = {options.rates.size()};
   const std::array<std::size_t, 2> grid = {options.momenta.size(), options.rates.size()};
-  NpzWriter archive(path);
+  NpzWriter archive(file.temporary_path());
   archive.Add("momentum", options.momenta, momenta);
   archive.Add("rate", options.rates, rates);
   archive.Add("spectral_radius", summary.spectral_radius, grid);
@@ -40,8 +41,8 @@ void WriteNpz(const std::string& path, const SweepOptions& options, const SweepS
   archive.Close();
 }
 
-void WriteCsv(const std::string& path, const SweepOptions& options, const SweepSummary& summary) {
-  TextOutput output(path);
+void WriteCsv(const OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
+  TextOutput output(file.temporary_path(), file.path());
   output.Print("momentum,rate,spectral_radius,error_bound,log_spectral_radius\n");
   std::size_t i = 0;
   for (const double momentum : options.momenta) {
@@ -100,12 +101,7 @@ class SweepCommand final : public Command {
       return true;
     };
     const SweepSummary summary = analysis::RunSweep(options);
-    if (file.extension() == ".npz") {
-      WriteNpz(file.temporary_path(), options, summary);
-    } else {
-      WriteCsv(file.temporary_path(), options, summary);
-    }
-    file.Commit();
+    Write(file, options, summary);
     Report(options, summary, file.path());
   }
 
@@ -120,6 +116,19 @@ class SweepCommand final : public Command {
                     options.rates.size(), needed, BytesText(needed)),
         fmt::format("grids that fit the {:.0f} bytes of memory available ({})", *available,
                     BytesText(*available)));
+  }
+
+  static void Write(OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
+    try {
+      if (file.extension() == ".npz") {
+        WriteNpz(file, options, summary);
+      } else {
+        WriteCsv(file, options, summary);
+      }
+    } catch (const NpzError& error) {
+      throw std::runtime_error(fmt::format("{}: {}", file.path(), error.what()));
+    }
+    file.Commit();
   }
 
   void Report(const SweepOptions& options, const SweepSummary& summary, const std::string& path) {
