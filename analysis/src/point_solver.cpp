@@ -78,7 +78,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay d
   }
   value.log_radius_error = delta + kRounding * std::abs(value.log_radius);
   value.error_bound = value.radius * (delta + 2 * kRounding);
-  return value.error_bound < TrackGroup::kRadiusGoal &&
+  return value.error_bound < TrackGroup::kRadiusGoal * std::max(1.0, value.radius) &&
          value.log_radius_error < TrackGroup::kLogGoal * std::abs(value.log_radius);
 }
 

@@ -77,9 +77,9 @@ HWY_NOINLINE void WalkTracks(const TrackGroup& group) {
 
     const V radius = L::Exp(s);
     const V error = radius * (delta + L::Unit());
-    const M good =
-        L::And(certified, L::And(L::Lt(error, L::Set(TrackGroup::kRadiusGoal)),
-                                 L::Lt(delta, L::Abs(s) * L::Set(TrackGroup::kLogGoal))));
+    const M good = L::And(
+        certified, L::And(L::Lt(error, L::Set(TrackGroup::kRadiusGoal) * L::Max(one, radius)),
+                          L::Lt(delta, L::Abs(s) * L::Set(TrackGroup::kLogGoal))));
     group.Put(group.log_radius, j, L::Store(s, buffer), kLanes);
     const V marked = L::Select(certified, zero - delta, L::Set(-TrackGroup::kUncertified));
     group.Put(group.log_error, j, L::Store(L::Select(good, delta, marked), buffer), kLanes);

@@ -35,8 +35,9 @@ struct SpectralRadius {
   double half_life_updates() const;
 };
 
-/// Bounds that every value meets, in whichever precision that takes.
-inline constexpr double kRadiusTolerance = 1e-13;     ///< absolute, of rho
+/// Bounds that every value meets, in whichever precision that takes; where rho is exactly 1 the
+/// logarithm's is absolute, and far smaller.
+inline constexpr double kRadiusTolerance = 1e-13;     ///< of rho: absolute up to 1, relative above
 inline constexpr double kLogRadiusTolerance = 1e-11;  ///< relative, of ln rho
 
 /// rho at one point. Throws InvalidArgument by name for bad m, D, x or options.
