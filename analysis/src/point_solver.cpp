@@ -55,13 +55,29 @@ typename Kernel<Real>::Root Solve(const typename Kernel<Real>::Polynomial& k, Gu
   return root;
 }
 
+/// Whether both roots of the closed form (n = 0) are 0 as far as Real can tell, by Fujiwara's bound:
+/// in powers of z, p = A z^2 + (B - 2 A) z + (A - B + C).
+template <class Real>
+bool BothRootsVanish(const typename Kernel<Real>::Polynomial& k) {
+  using std::abs;
+  using std::exp;
+  const Real a = 1 + k.x * k.beta * k.gamma;
+  const Real b = k.mu + k.x * (k.beta + k.kappa * k.gamma);
+  const Real limit = exp(Real(-kKernelLogLimit / 2));
+  return abs(b - 2 * a) <= limit * abs(a) && abs(a - b + k.x * k.kappa) <= limit * limit * abs(a);
+}
+
 /// False where this arithmetic does not meet the tolerances; `value` then holds what it gave.
 template <class Real>
 bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay delay, double rate,
              Guess& guess, SpectralRadius& value) {
   using std::exp;
   const auto k = ToKernel(MakeCharacteristic<Real>(spec, momentum, delay), rate);
-  const auto root = Solve<Real>(k, guess);
+  auto root = Solve<Real>(k, guess);
+  if (precision == Precision::kFiftyDigits && k.n == 0 && BothRootsVanish<Real>(k)) {
+    root.s = Real(-kKernelLogLimit - 1);
+    root.certified = true;
+  }
   if (!root.certified) return false;
   constexpr double kRounding = std::numeric_limits<double>::epsilon();
   value.precision = precision;
@@ -73,7 +89,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay d
     value.log_radius = -std::numeric_limits<double>::infinity();
     value.log_radius_error = 0;
     value.radius = 0;
-    value.error_bound = std::exp(-kKernelLogLimit);
+    value.error_bound = 2 * std::exp(-kKernelLogLimit / 2);
     return true;
   }
   value.log_radius_error = delta + kRounding * std::abs(value.log_radius);

@@ -196,4 +196,19 @@ TEST_CASE("Values along tracks agree with 100-digit references on every instruct
   }
 }
 
+TEST_CASE("Where every root is 0 the error is gone after one update") {
+  for (const char* name : {"sgdm", "sc", "lwp-v", "lwp-w+sc"}) {
+    const RuleSpec spec{FindRule(name), {}};
+    const SpectralRadius value = ComputeSpectralRadius(spec, 0, 0, 1);
+    INFO(name);
+    CHECK(value.radius == 0);
+    CHECK(value.log_radius == -std::numeric_limits<double>::infinity());
+    CHECK(value.stable());
+    CHECK(value.half_life_updates() == 0);
+    // A rate one rounding away leaves a root of that size.
+    const double near = std::nextafter(1.0, 0.0);
+    CHECK(ComputeSpectralRadius(spec, 0, 0, near).radius == Approx(1 - near).epsilon(1e-10));
+  }
+}
+
 }  // namespace batchless::analysis
