@@ -52,7 +52,6 @@ class OptimumSearch {
   struct Best {
     double log_radius = kInfinity;
     double rate = 0;
-    double log_one_minus_m = 0;  // common logarithm
     double momentum = 0;
   };
 
@@ -70,10 +69,7 @@ class OptimumSearch {
         group.push_back(Momentum(CoarseU(j)));
       }
       const std::vector<Best> best = BestRates(group);
-      for (std::size_t j = 0; j < best.size(); ++j) {
-        rows.push_back(best[j]);
-        rows.back().log_one_minus_m = CoarseU(i + j);
-      }
+      rows.insert(rows.end(), best.begin(), best.end());
     }
     // The deepest local minima, each refined within its neighbours.
     std::vector<std::size_t> minima;
@@ -183,7 +179,6 @@ class OptimumSearch {
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < momenta.size(); ++i) {
       best[i].momentum = momenta[i];
-      best[i].log_one_minus_m = std::log10(1 - momenta[i]);
       const auto p = MakeCharacteristic<double>(options_.rule, momenta[i], options_.delay);
       const double critical = RoughCriticalRate(p);
       if (critical <= 0) continue;
