@@ -1,0 +1,161 @@
+// A network as a list of stages, as data: what trainer, hardware model and figures all read.
+//
+//   stage   the unit of pipelining: layers that one worker runs without passing anything on between
+//           them; numbered s = 0 (input) .. S-1 (loss)
+//   value   a tensor of (channels, height, width) for each sample that a stage gives to later ones;
+//           value 0 is the network's input. Flat features have height = width = 1
+//   boundary between s and s+1: the values made by stages up to s (or the input) and needed by
+//           stages after s. A skip connection is a value that several stages read, so it is part of
+//           every boundary that it crosses
+//
+//   network                          stages                                     S
+//   resnet20/32/44/56/110            9n + 7, n = 3, 5, 7, 9, 18                 34, 52, 70, 88, 169
+//   vgg11/13/16                      2L + 7, L = 11, 13, 16 weight layers       29, 33, 39
+//   resnet50                         pre-activation bottlenecks, 224 x 224      74
+//   lenet5                           28 x 28 x 1                                12
+//   alexnet                          for 32 x 32                                21
+//   mlp, linear                      2 hidden layers unless given               6, 2
+//
+// ResNet: conv3x3 16; three groups of n pre-activation blocks at widths 16, 32, 64; a block is
+// h = relu(norm(x)), y = conv3x3(h), z = conv3x3(relu(norm(y))), out = z + shortcut, with shortcut
+// = x, or a 1x1 convolution of h where the shape changes. Its stages: norm+relu+conv, (1x1
+// shortcut), norm+relu+conv, sum. Convolutions have a bias only in networks without normalisation.
+//
+// Sources: Kosson et al., arXiv 2003.11666 (stages, ResNet, VGG); He et al., arXiv 1603.05027
+// (pre-activation); Simonyan and Zisserman, arXiv 1409.1556 (VGG); LeCun et al. 1998 (LeNet-5).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchless::hwmodel {
+
+/// Shape of one sample's tensor.
+struct FeatureShape {
+  int channels = 0;
+  int height = 1;
+  int width = 1;
+
+  std::int64_t pixels() const { return std::int64_t{height} * width; }
+  std::int64_t elements() const { return channels * pixels(); }
+  friend bool operator==(const FeatureShape&, const FeatureShape&) = default;
+};
+
+enum class LayerKind : unsigned char {
+  kConvolution,
+  kNormalization,
+  kRelu,
+  kMaxPool,
+  kAveragePool,  ///< over the whole image
+  kDropout,
+  kLinear,
+  kSum,   ///< of the stage's two inputs
+  kLoss,  ///< softmax cross-entropy
+};
+
+enum class Normalization : unsigned char {
+  kNone,
+  kGroup,  ///< over the pixels and channels of a group, for each sample
+  kBatch,  ///< over the pixels of a channel in a whole mini-batch
+};
+
+/// One layer; fields that its kind does not use keep their defaults.
+struct Layer {
+  LayerKind kind = LayerKind::kRelu;
+  std::string name{};  ///< of its parameters, without ".weight"; empty where it has none
+  FeatureShape input{};
+  FeatureShape output{};
+  int kernel = 1;  ///< edge of the window, convolution and max-pool
+  int stride = 1;
+  int padding = 0;  ///< on each side, zeros (convolution) or nothing (max-pool)
+  bool bias = false;
+  Normalization normalization = Normalization::kNone;
+  int groups = 1;                  ///< of a group normalisation
+  double dropout_probability = 0;  ///< of an element to be zeroed
+};
+
+struct Stage {
+  std::string name;
+  std::vector<Layer> layers;  ///< in order, each taking the result of the one before
+  std::vector<int> inputs;    ///< values; the first layer takes all of them
+  /// Values. The first is the result of the last layer; a second one is the result of the layer
+  /// before it, as the 1x1 shortcut needs it.
+  std::vector<int> outputs;
+};
+
+struct Value {
+  FeatureShape shape;
+  int producer = -1;             ///< stage; -1 for the network's input
+  std::vector<int> consumers{};  ///< stages, ascending
+};
+
+struct Network {
+  std::string name;
+  FeatureShape input{};
+  int classes = 0;
+  std::vector<Stage> stages;
+  std::vector<Value> values;
+
+  int stage_count() const { return static_cast<int>(stages.size()); }
+};
+
+struct NetworkOptions {
+  std::string name = "resnet20";
+  /// Group for ResNet and VGG, none for the others, unless given; LeNet-5, AlexNet, MLP and linear
+  /// have none.
+  std::optional<Normalization> normalization;
+  /// Groups of every group normalisation of the network; 0: the network's default, half of its
+  /// first width, at most 32.
+  int groups = 0;
+  /// The network's default where its channels are 0.
+  FeatureShape input{};
+  int classes = 0;          ///< 0: the network's default
+  std::vector<int> hidden;  ///< widths of the MLP's hidden layers; empty: 256, 256
+};
+
+/// The names that MakeNetwork knows.
+std::span<const std::string_view> NetworkNames();
+
+/// Throws analysis::InvalidArgument naming network.name, network.groups, network.input,
+/// network.classes or network.hidden.
+Network MakeNetwork(const NetworkOptions& options);
+
+/// Values that cross from stage s to stage s + 1, ascending.
+std::vector<int> BoundaryValues(const Network& network, int stage);
+
+/// Whether the backward of `stage` reads its input again: convolutions, linear layers and
+/// normalisations do. Sums, pools and dropout do not (a max-pool saves which element won, a dropout
+/// draws its mask again), and a ReLU alone reads its output.
+bool KeepsInput(const Stage& stage);
+/// Whether it reads its (first) output again.
+bool KeepsOutput(const Stage& stage);
+
+/// What a stage saves for the backward of one sample beside the values that it keeps: mean, inverse
+/// deviation, scale and shift of each channel of a normalisation, a byte for the winner of each
+/// max-pool window, the probabilities of the loss.
+std::int64_t SavedBytes(const Stage& stage, int bytes_per_number);
+
+/// Work and sizes of one stage for one sample; a multiply-add is two FLOPs.
+struct StageCost {
+  std::int64_t parameters = 0;
+  /// Convolution and linear layers 2 for each multiply-add; an element of a normalisation 8, of a
+  /// ReLU, sum, pool window or dropout 1, of the loss 4.
+  std::int64_t forward_flops = 0;
+  std::int64_t input_gradient_flops = 0;  ///< 0 at stage 0, whose input has no gradient
+  std::int64_t weight_gradient_flops = 0;
+  std::int64_t update_flops = 0;  ///< weight decay, momentum and step: 6 a parameter
+  std::int64_t parameter_bytes = 0;
+  /// Kept from a sample's forward to its backward: inputs or outputs read again, and what is saved.
+  /// A value that two stages keep counts at the first of them.
+  std::int64_t activation_bytes = 0;
+  std::int64_t boundary_bytes = 0;  ///< of the values that cross to the next stage, one direction
+};
+
+/// Costs by stage, with `bytes_per_number` bytes for each number.
+std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number = 4);
+
+}  // namespace batchless::hwmodel
