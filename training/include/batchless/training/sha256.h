@@ -1,0 +1,33 @@
+// Digests of data and weights: SHA-256 (FIPS 180-4), of bytes that come piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace batchless::training {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  Sha256(Sha256&&) = delete;
+  Sha256& operator=(Sha256&&) = delete;
+
+  /// Appends bytes; how they are cut into pieces makes no difference.
+  void Update(std::span<const std::byte> bytes);
+  void Update(std::string_view text);
+
+  /// 64 lower-case hexadecimal digits for everything appended so far; call it once, at the end.
+  std::string HexDigest();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace batchless::training

@@ -1,0 +1,78 @@
+#include "data/byte_dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "batchless/training/sha256.h"
+
+namespace batchless::training {
+namespace {
+
+std::string Digest(const ImageShape& shape, const std::vector<int>& labels,
+                   const std::vector<std::uint8_t>& pixels) {
+  Sha256 sha256;
+  const auto bytes = std::as_bytes(std::span(pixels));
+  const auto image_bytes = static_cast<std::size_t>(shape.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<std::byte>(labels[i]);
+    sha256.Update(std::span(&label, 1));
+    sha256.Update(bytes.subspan(i * image_bytes, image_bytes));
+  }
+  return sha256.HexDigest();
+}
+
+}  // namespace
+
+ByteDataset::ByteDataset(const Options& options, std::vector<int> labels,
+                         std::vector<std::uint8_t> pixels)
+    : Dataset({options.name, options.shape, options.classes, options.mean, options.deviation,
+               labels, Digest(options.shape, labels, pixels)}),
+      padding_(options.padding),
+      mirror_(options.mirror),
+      pixels_(std::move(pixels)) {}
+
+std::span<const std::uint8_t> ByteDataset::Image(std::int64_t sample) const {
+  const auto bytes = static_cast<std::size_t>(shape().size());
+  return std::span(pixels_).subspan(static_cast<std::size_t>(sample) * bytes, bytes);
+}
+
+void ByteDataset::DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const {
+  const std::span<const std::uint8_t> image = Image(sample);
+  std::copy(image.begin(), image.end(), pixels.begin());
+}
+
+// The padded image is never made: a row of the crop is zeros, a piece of a row, and zeros.
+void ByteDataset::DoReadAugmented(std::int64_t sample, CounterRandom& random,
+                                  std::span<std::uint8_t> pixels) const {
+  const auto shifts = static_cast<std::uint32_t>(2 * padding_ + 1);
+  // Where the crop's corner lies in the image, from -padding to padding.
+  const int top = static_cast<int>(random.Below(shifts)) - padding_;
+  const int left = static_cast<int>(random.Below(shifts)) - padding_;
+  const bool mirrored = mirror_ && random.Below(2) == 1;
+
+  const auto [channels, height, width] = shape();
+  const int first = std::max(left, 0);
+  const int length = std::max(std::min(left + width, width) - first, 0);
+  const std::uint8_t* image = Image(sample).data();
+  std::uint8_t* row = pixels.data();
+  std::fill(pixels.begin(), pixels.end(), std::uint8_t{0});
+  for (int channel = 0; channel < channels; ++channel, image += height * width) {
+    for (int y = top; y < top + height; ++y, row += width) {
+      if (y < 0 || y >= height) continue;
+      const std::uint8_t* from = image + y * width + first;
+      if (mirrored) {
+        std::reverse_copy(from, from + length, row + (left + width - first - length));
+      } else {
+        std::copy(from, from + length, row + (first - left));
+      }
+    }
+  }
+}
+
+ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
+                                        std::vector<float> deviation) {
+  return {name, {3, 32, 32}, 10, std::move(mean), std::move(deviation), 4, true};
+}
+
+}  // namespace batchless::training

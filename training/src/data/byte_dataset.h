@@ -1,0 +1,41 @@
+// A data set that lies in memory as bytes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batchless/training/dataset.h"
+
+namespace batchless::training {
+
+class ByteDataset final : public Dataset {
+ public:
+  struct Options {
+    std::string name;
+    ImageShape shape;
+    int classes = 0;
+    std::vector<float> mean;
+    std::vector<float> deviation;
+    int padding = 0;  ///< black pixels around the image that a crop is taken from
+    bool mirror = false;
+  };
+
+  /// `pixels` holds one image after the other. Labels have to be below 256.
+  ByteDataset(const Options& options, std::vector<int> labels, std::vector<std::uint8_t> pixels);
+
+ private:
+  void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const override;
+  void DoReadAugmented(std::int64_t sample, CounterRandom& random,
+                       std::span<std::uint8_t> pixels) const override;
+  std::span<const std::uint8_t> Image(std::int64_t sample) const;
+
+  int padding_;
+  bool mirror_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+/// The options of CIFAR-10's shape, 3x32x32 in 10 classes, padding 4 and mirror.
+ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
+                                        std::vector<float> deviation);
+
+}  // namespace batchless::training

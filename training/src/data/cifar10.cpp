@@ -1,0 +1,60 @@
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batchless/training/data_error.h"
+#include "batchless/training/dataset.h"
+#include "data/byte_dataset.h"
+#include "data/data_file.h"
+
+namespace batchless::training {
+namespace {
+
+constexpr std::size_t kImageBytes = 3 * 32 * 32;
+constexpr std::size_t kRecordBytes = 1 + kImageBytes;
+constexpr int kClasses = 10;
+
+void Append(const std::filesystem::path& file, std::vector<int>& labels,
+            std::vector<std::uint8_t>& pixels) {
+  const std::vector<std::uint8_t> bytes = ReadDataFile(file);
+  const std::size_t records = bytes.size() / kRecordBytes;
+  labels.reserve(labels.size() + records);
+  pixels.reserve(pixels.size() + records * kImageBytes);
+  for (std::size_t record = 0; record < records; ++record) {
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(record * kRecordBytes);
+    if (*begin >= kClasses) {
+      throw DataError(file, static_cast<std::int64_t>(record),
+                      "the label is " + std::to_string(*begin) + ", not 0 to 9");
+    }
+    labels.push_back(*begin);
+    pixels.insert(pixels.end(), begin + 1, begin + kRecordBytes);
+  }
+  if (const std::size_t rest = bytes.size() % kRecordBytes; rest != 0) {
+    throw DataError(
+        file, static_cast<std::int64_t>(records),
+        "truncated, " + std::to_string(rest) + " of " + std::to_string(kRecordBytes) + " bytes");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> LoadCifar10(const std::filesystem::path& root, Split split) {
+  const std::filesystem::path folder = root / "cifar-10-batches-bin";
+  std::vector<int> labels;
+  std::vector<std::uint8_t> pixels;
+  if (split == Split::kTrain) {
+    Append(folder / "data_batch_1.bin", labels, pixels);
+    for (const char* name :
+         {"data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}) {
+      if (std::filesystem::exists(folder / name)) Append(folder / name, labels, pixels);
+    }
+  } else {
+    Append(folder / "test_batch.bin", labels, pixels);
+  }
+  return std::make_shared<ByteDataset>(
+      CifarShapedOptions("cifar10", {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}),
+      std::move(labels), std::move(pixels));
+}
+
+}  // namespace batchless::training

@@ -1,0 +1,207 @@
+// A class is a shape and the texture inside it, label = 2 * shape + texture:
+//
+//   shape     0 disc, 1 square, 2 triangle, 3 ring, 4 cross
+//   texture   0 stripes, 1 checks
+//
+// Everything else is drawn anew for each image and says nothing about the class: the shape's place,
+// size and turn, the direction, period and phase of its texture, all colours, a background with a
+// texture of its own, of either kind, pieces of clutter that may cover the shape, and noise. So no
+// pixel, colour or frequency tells classes apart; edges, their arrangement, and what is inside do.
+//
+// Only +, -, *, / and sqrt on doubles, which IEEE 754 rounds the same everywhere, and integers: the
+// bytes do not depend on the machine or its mathematics library.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/training/dataset.h"
+#include "data/byte_dataset.h"
+
+namespace batchless::training {
+namespace {
+
+constexpr std::int64_t kMaxSize = 10'000'000;
+constexpr int kSide = 32;
+constexpr int kPixels = kSide * kSide;
+constexpr int kTextures = 2;
+constexpr int kClasses = 10;
+
+// The one knob of difficulty: the standard deviation of the noise on each value, in grey levels.
+constexpr double kNoise = 32;
+
+using Colour = std::array<double, 3>;
+
+struct Direction {
+  double x;
+  double y;
+};
+
+double Between(CounterRandom& random, double low, double high) {
+  return low + (high - low) * random.Uniform();
+}
+
+Colour DrawColour(CounterRandom& random) {
+  return {Between(random, 20, 235), Between(random, 20, 235), Between(random, 20, 235)};
+}
+
+// Uniform over the circle, without a sine: a point of the disc, moved out to its edge.
+Direction DrawDirection(CounterRandom& random) {
+  for (;;) {
+    const double x = Between(random, -1, 1);
+    const double y = Between(random, -1, 1);
+    const double square = x * x + y * y;
+    if (square > 1 || square < 1e-4) continue;
+    const double length = std::sqrt(square);
+    return {x / length, y / length};
+  }
+}
+
+// Period 1, from -1 to 1: two parabolas in place of a sine.
+double Wave(double phase) {
+  const double shifted = phase + 1024;  // positive, so that the conversion rounds down
+  const double t = shifted - static_cast<double>(static_cast<int>(shifted));
+  return t < 0.5 ? 16 * t * (0.5 - t) : -16 * (t - 0.5) * (1 - t);
+}
+
+// Two colours, mixed by a plane wave (stripes) or by the product of two that cross (checks).
+struct Texture {
+  bool checks;
+  Direction along;
+  double frequency;  // waves in one pixel
+  double phase;
+  double second_phase;
+  Colour middle;
+  Colour swing;
+
+  Texture(CounterRandom& random, bool is_checks, double contrast)
+      : checks(is_checks),
+        along(DrawDirection(random)),
+        frequency(1 / Between(random, 4, 6.5)),
+        phase(random.Uniform()),
+        second_phase(random.Uniform()),
+        middle(DrawColour(random)) {
+    const double sign = random.Below(2) == 0 ? 1 : -1;
+    for (double& value : swing) value = sign * contrast * Between(random, 0.5, 1.5);
+  }
+
+  double At(double x, double y) const {
+    const double first = Wave((x * along.x + y * along.y) * frequency + phase);
+    if (!checks) return first;
+    return first * Wave((x * along.y - y * along.x) * frequency + second_phase);
+  }
+};
+
+// u and v in units of the radius; the areas are about the same.
+bool IsInside(int shape, double u, double v) {
+  const double square = u * u + v * v;
+  const double big = std::max(std::abs(u), std::abs(v));
+  const double small = std::min(std::abs(u), std::abs(v));
+  switch (shape) {
+    case 0:
+      return square < 0.95;
+    case 1:
+      return big < 0.86;
+    case 2: {
+      // Equilateral: the distance from the middle to each of the three sides.
+      constexpr double kHalfRoot3 = 0.8660254037844386;
+      return v < 0.65 && kHalfRoot3 * u - 0.5 * v < 0.65 && -kHalfRoot3 * u - 0.5 * v < 0.65;
+    }
+    case 3:
+      return square > 0.25 && square < 1.2;
+    default:
+      return small < 0.4 && big < 1.1;
+  }
+}
+
+struct Clutter {
+  double x;
+  double y;
+  Direction along;
+  double half_length;
+  double half_width;
+  Colour colour;
+
+  explicit Clutter(CounterRandom& random)
+      : x(Between(random, 0, kSide)),
+        y(Between(random, 0, kSide)),
+        along(DrawDirection(random)),
+        half_length(Between(random, 2, 6)),
+        half_width(Between(random, 0.6, 2)),
+        colour(DrawColour(random)) {}
+
+  bool Covers(double px, double py) const {
+    const double u = (px - x) * along.x + (py - y) * along.y;
+    const double v = (py - y) * along.x - (px - x) * along.y;
+    return std::abs(u) < half_length && std::abs(v) < half_width;
+  }
+};
+
+// Sum of four bytes: nearly normal, mean 510, deviation 147.8.
+double Noise(CounterRandom& random) {
+  const std::uint32_t bits = random.Next();
+  const std::uint32_t sum = (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);
+  return (static_cast<double>(sum) - 510) * (kNoise / 147.8);
+}
+
+int Draw(CounterRandom random, std::uint8_t* pixels) {
+  const int label = static_cast<int>(random.Below(kClasses));
+  const int shape = label / kTextures;
+  const Texture background(random, random.Below(2) == 1, Between(random, 5, 30));
+  const Texture inside(random, label % kTextures == 1, Between(random, 30, 60));
+  const double radius = Between(random, 7, 11);
+  const double middle_x = Between(random, 10, kSide - 10);
+  const double middle_y = Between(random, 10, kSide - 10);
+  const Direction turn = DrawDirection(random);
+  std::vector<Clutter> clutter;
+  for (std::uint32_t i = 2 + random.Below(4); i > 0; --i) clutter.emplace_back(random);
+
+  for (int i = 0; i < kPixels; ++i) {
+    const double x = i % kSide + 0.5;
+    const double y = static_cast<double>(i / kSide) + 0.5;
+    const double u = ((x - middle_x) * turn.x + (y - middle_y) * turn.y) / radius;
+    const double v = ((y - middle_y) * turn.x - (x - middle_x) * turn.y) / radius;
+    const Texture& texture = IsInside(shape, u, v) ? inside : background;
+    const auto cover = std::find_if(clutter.begin(), clutter.end(),
+                                    [&](const Clutter& piece) { return piece.Covers(x, y); });
+    const double wave = cover == clutter.end() ? texture.At(x, y) : 0;
+    const Colour& colour = cover == clutter.end() ? texture.middle : cover->colour;
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const double value = colour[channel] + wave * texture.swing[channel] + Noise(random);
+      pixels[channel * kPixels + static_cast<std::size_t>(i)] =
+          static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0) + 0.5);
+    }
+  }
+  return label;
+}
+
+std::int64_t CheckSize(const char* name, std::int64_t size) {
+  if (size >= 1 && size <= kMaxSize) return size;
+  throw analysis::InvalidArgument(name, std::to_string(size),
+                                  "an integer from 1 to " + std::to_string(kMaxSize));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> MakeSynthetic(std::uint64_t seed, Split split,
+                                             std::int64_t train_size,
+                                             std::int64_t validation_size) {
+  const auto size = static_cast<std::size_t>(split == Split::kTrain
+                                                 ? CheckSize("train_size", train_size)
+                                                 : CheckSize("validation_size", validation_size));
+  std::vector<int> labels(size);
+  std::vector<std::uint8_t> pixels(size * 3 * kPixels);
+  for (std::size_t i = 0; i < size; ++i) {
+    const CounterRandom random(seed, RandomStream::kSynthetic, i,
+                               static_cast<std::uint32_t>(split));
+    labels[i] = Draw(random, pixels.data() + i * 3 * kPixels);
+  }
+  return std::make_shared<ByteDataset>(
+      CifarShapedOptions("synthetic", {0.5F, 0.5F, 0.5F}, {0.27F, 0.27F, 0.27F}), std::move(labels),
+      std::move(pixels));
+}
+
+}  // namespace batchless::training
