@@ -112,6 +112,8 @@ std::shared_ptr<const Dataset> LoadMnist(const std::filesystem::path& root, Spli
 std::shared_ptr<const Dataset> OpenImageFolder(const std::filesystem::path& root, Split split,
                                                int size);
 
+/// What the program takes where no seed or size is given.
+inline constexpr std::uint64_t kSyntheticSeed = 1;
 inline constexpr std::int64_t kSyntheticTrainSize = 10'000;
 inline constexpr std::int64_t kSyntheticValidationSize = 2'000;
 

@@ -1,0 +1,171 @@
+// The arithmetic that stages are made of, behind one interface for each number type.
+//
+//   reference   plain loops, float and double, plain (n, c, h, w) tensors: what the others are
+//               tested against, and what linear problems use in double
+//   vector      float, channels in blocks of B = 16 (AVX-512) or 8: convolutions by oneDNN, the
+//               rest by vector loops over a block's channels
+//
+// Both give the same bits whatever the number of threads; each kernel call is sequential.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "batchless/hwmodel/network.h"
+#include "batchless/training/parameter_tensor.h"
+
+namespace batchless::training {
+
+/// y = W * x + b and its gradients, for one shape.
+template <class Real>
+class Convolution {
+ public:
+  virtual ~Convolution() = default;
+  Convolution() = default;
+  Convolution(const Convolution&) = delete;
+  Convolution& operator=(const Convolution&) = delete;
+  Convolution(Convolution&&) = delete;
+  Convolution& operator=(Convolution&&) = delete;
+
+  /// Order, stored size and transposed_block of the weights; offset and names are the stage's.
+  virtual ParameterTensor weight_tensor() const = 0;
+  /// Scratch in elements.
+  virtual std::int64_t workspace_size() const = 0;
+
+  /// `bias` may be null; it is padded like the output's channels.
+  virtual void Forward(const Real* x, const Real* weights, const Real* bias, Real* y,
+                       Real* workspace) = 0;
+  /// `weights` with transposed square blocks.
+  virtual void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* workspace) = 0;
+  /// Overwrites dw.
+  virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace) = 0;
+};
+
+struct ConvolutionShape {
+  hwmodel::Layer layer;  ///< kind kConvolution
+  int microbatch = 1;
+  int input_block = 1;
+  int output_block = 1;
+};
+
+/// Size of a normalisation's tensors; statistics are over sets of elements: each group of each
+/// sample, or each channel of the whole micro-batch.
+struct NormalizationShape {
+  int microbatch = 1;
+  int channels = 1;
+  std::int64_t pixels = 1;
+  int block = 1;
+  hwmodel::Normalization kind = hwmodel::Normalization::kNone;
+  int groups = 1;
+
+  std::int64_t stored_channels() const { return (channels + block - 1) / block * block; }
+  /// Sets of channel constants: one for each sample with group normalisation, else one.
+  std::int64_t sets() const { return kind == hwmodel::Normalization::kGroup ? microbatch : 1; }
+};
+
+/// Channel constants of one normalisation: x_hat = (x - mean) * inverse_deviation and
+/// norm(x) = scale * x + shift, each (sets, stored channels). Without normalisation all are null.
+template <class Real>
+struct ChannelConstants {
+  Real* scale = nullptr;
+  Real* shift = nullptr;
+  Real* mean = nullptr;
+  Real* inverse_deviation = nullptr;
+};
+
+struct PoolShape {
+  int microbatch = 1;
+  hwmodel::Layer layer;
+  int input_block = 1;
+  int output_block = 1;
+};
+
+/// What a fused update reads; see update.h for the equations.
+template <class Real>
+struct UpdateCoefficients;
+
+template <class Real>
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  Backend(Backend&&) = delete;
+  Backend& operator=(Backend&&) = delete;
+
+  /// Channels in a block of image tensors.
+  virtual int block() const = 0;
+
+  virtual std::unique_ptr<Convolution<Real>> MakeConvolution(
+      const ConvolutionShape& shape) const = 0;
+
+  /// Statistics of x and the constants that follow from them and from gamma and beta.
+  /// Variances are biased, epsilon 1e-5, as in PyTorch.
+  virtual void NormalizationStatistics(const NormalizationShape& shape, const Real* x,
+                                       const Real* gamma, const Real* beta,
+                                       const ChannelConstants<Real>& constants) const = 0;
+  /// h = max(0, scale * x + shift); max(0, x) where the constants are null.
+  virtual void NormalizedRelu(const NormalizationShape& shape, const Real* x,
+                              const ChannelConstants<Real>& constants, Real* h) const = 0;
+  /// dx from dh (+ dh_extra where it is not null), with the forward's constants and the backward's
+  /// gamma; dgamma and dbeta are overwritten or added to (add_gradient), dx likewise (add_dx).
+  /// workspace: 4 * stored channels.
+  struct NormalizationGradient {
+    const Real* x = nullptr;
+    const Real* dh = nullptr;
+    const Real* dh_extra = nullptr;
+    const Real* gamma = nullptr;
+    ChannelConstants<const Real> constants;
+    Real* dx = nullptr;  ///< null: not wanted
+    bool add_dx = false;
+    Real* dgamma = nullptr;
+    Real* dbeta = nullptr;
+    bool add_gradient = false;
+    Real* workspace = nullptr;
+  };
+  virtual void NormalizedReluBackward(const NormalizationShape& shape,
+                                      const NormalizationGradient& gradient) const = 0;
+
+  /// sum = a + b; any of them may be the same.
+  virtual void Add(std::int64_t size, const Real* a, const Real* b, Real* sum) const = 0;
+  /// dx (+)= dy where y > 0, 0 elsewhere.
+  virtual void ReluBackward(std::int64_t size, const Real* y, const Real* dy, bool add,
+                            Real* dx) const = 0;
+  /// sums[c] (+)= sum of dy over samples and pixels.
+  virtual void BiasGradient(const NormalizationShape& shape, const Real* dy, bool add,
+                            Real* sums) const = 0;
+
+  /// `winners` gets the index within its window of each output's source.
+  virtual void MaxPool(const PoolShape& shape, const Real* x, Real* y,
+                       std::uint8_t* winners) const = 0;
+  virtual void MaxPoolBackward(const PoolShape& shape, const std::uint8_t* winners, const Real* dy,
+                               Real* dx) const = 0;
+  /// Over all pixels; the output is plain.
+  virtual void AveragePool(const PoolShape& shape, const Real* x, Real* y) const = 0;
+  virtual void AveragePoolBackward(const PoolShape& shape, const Real* dy, Real* dx) const = 0;
+
+  /// y (n, out) = x (n, in) W' + b; W is (out, in) row-major in all three.
+  virtual void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const Real* x,
+                      const Real* w, const Real* b, Real* y) const = 0;
+  virtual void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out,
+                                   const Real* dy, const Real* w, Real* dx) const = 0;
+  virtual void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out,
+                                     const Real* x, const Real* dy, bool add, Real* dw,
+                                     Real* db) const = 0;
+
+  /// The fused pass over `size` parameters, update.h. `transposed_block`: edge of the square blocks
+  /// whose transposes go to c.backward.
+  virtual void Update(std::int64_t size, std::int64_t transposed_block,
+                      const UpdateCoefficients<Real>& c) const = 0;
+};
+
+/// Plain loops; Real is float or double.
+template <class Real>
+std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
+
+/// oneDNN's convolutions and vector loops. `block` is 8 or 16; 0 takes what suits this machine.
+std::shared_ptr<const Backend<float>> MakeVectorBackend(int block = 0);
+
+}  // namespace batchless::training

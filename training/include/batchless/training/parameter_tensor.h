@@ -1,0 +1,71 @@
+// Where a named parameter lies inside its stage's block of parameters.
+//
+// Outside the project parameters have PyTorch's names, shapes and order (row-major; convolutions
+// (out, in, height, width), linear layers (out, in)). Inside, a stage orders them as its kernels
+// want them: in blocks of B output and input channels, padded with zeros. The element (o, i, h, w)
+// is at
+//
+//   offset + (o / Bo) So + (i / Bi) Si + h Sh + w Sw + (i % Bi) si + (o % Bo) so
+//
+//   Bo, Bi  channels in a block          So .. so  distances in elements (TensorOrder)
+//
+// Padding stays zero: its gradients are sums of products with zeros.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace batchless::training {
+
+struct TensorOrder {
+  std::int64_t out_block = 1;
+  std::int64_t in_block = 1;
+  std::int64_t out_outer = 0;
+  std::int64_t in_outer = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t in_inner = 0;
+  std::int64_t out_inner = 0;
+
+  std::int64_t Position(std::int64_t o, std::int64_t i, std::int64_t h, std::int64_t w) const {
+    return o / out_block * out_outer + i / in_block * in_outer + h * height + w * width +
+           i % in_block * in_inner + o % out_block * out_inner;
+  }
+};
+
+/// How the tensor starts.
+enum class Initializer : unsigned char {
+  kZero,
+  kOne,
+  kHeNormal,      ///< normal, variance 2 / fan_out: convolutions (He et al., arXiv 1502.01852)
+  kLinearUniform  ///< uniform over +-1/sqrt(fan_in): weight and bias of linear layers
+};
+
+struct ParameterTensor {
+  std::string name;                   ///< as in PyTorch, "conv1.weight"
+  std::vector<std::int64_t> shape;    ///< as in PyTorch
+  std::array<std::int64_t, 4> sizes;  ///< (out, in, height, width) that the order addresses
+  TensorOrder order;
+  std::int64_t offset = 0;       ///< of the tensor in the stage's block, elements
+  std::int64_t stored_size = 0;  ///< elements with padding
+  Initializer initializer = Initializer::kZero;
+  std::int64_t fan = 1;  ///< fan-out or fan-in of the initializer
+  /// Edge B of the square blocks, B x B elements each, whose transposes the backward reads; 0 where
+  /// it reads the tensor as it is.
+  std::int64_t transposed_block = 0;
+
+  std::int64_t size() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
+};
+
+/// Copies a tensor in PyTorch's order into the block that begins at `block`.
+template <class Real>
+void Pack(const ParameterTensor& tensor, std::span<const Real> values, Real* block);
+
+/// The reverse.
+template <class Real>
+void Unpack(const ParameterTensor& tensor, const Real* block, std::span<Real> values);
+
+}  // namespace batchless::training

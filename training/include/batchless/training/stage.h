@@ -1,0 +1,136 @@
+// The unit of computation: forward and backward of one stage, as functions of their arguments.
+//
+//   forward    outputs = f(inputs, parameters);  saved = what the backward cannot read elsewhere
+//   backward   (input gradients, parameter gradients) = J(inputs or outputs, saved, parameters)' *
+//              output gradients
+//
+// A stage object owns no weights and no activations. Everything that depends on a micro-batch or on
+// a version of the weights is handed in, because many of both are alive at once in a pipeline:
+//
+//   parameters  one version of the stage's block (StageLayout::parameters). The forward reads it
+//               as it is; the backward reads a block whose square sub-blocks are transposed
+//               (ParameterTensor::transposed_block), which the update writes in passing
+//   inputs      values that the stages before have made. The backward gets those it asks for
+//               (keeps_input, keeps_output), unchanged since the forward
+//   saved       a block for each micro-batch in flight; the forward fills it
+//   state       what a stage keeps of its own from one micro-batch to the next: the running
+//               statistics of batch normalisation; nothing elsewhere
+//   workspace   scratch of the worker, shared by all its stages, of no meaning between calls
+//
+// The parameters that a backward gets may be of another version than the forward's. What depends on
+// the forward's version (normalised values, ReLU masks) is computed from `saved`, never from them.
+//
+// An object serves one thread at a time; calls on different objects are independent. Nothing is
+// allocated in a call. Tensors are (micro-batch, channels / B, height, width, B) with channels
+// padded with zeros to a multiple of B, the block of the value's layout; B = 1 is plain (n, c, h,
+// w). All pointers are aligned to 64 bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "batchless/hwmodel/network.h"
+#include "batchless/training/parameter_tensor.h"
+
+namespace batchless::training {
+
+/// What is known of a micro-batch beside its tensors.
+template <class Real>
+struct Microbatch {
+  std::int64_t first_sample = 0;         ///< position in the run of its first sample
+  std::uint64_t seed = 0;                ///< of the run
+  bool training = true;                  ///< false: no dropout, running statistics
+  Real gradient_scale = 1;               ///< of each sample's loss: 1 / samples of an update
+  const std::int32_t* labels = nullptr;  ///< (n)
+  Real* losses = nullptr;                ///< (n), written by the loss
+  std::uint8_t* correct = nullptr;       ///< (n), written by the loss: 1 where the label won
+};
+
+template <class Real>
+struct ForwardArguments {
+  const Microbatch<Real>* microbatch = nullptr;
+  const Real* parameters = nullptr;
+  std::array<const Real*, 2> inputs{};
+  std::array<Real*, 2> outputs{};
+  Real* saved = nullptr;
+  Real* state = nullptr;
+  Real* workspace = nullptr;
+};
+
+template <class Real>
+struct BackwardArguments {
+  const Microbatch<Real>* microbatch = nullptr;
+  const Real* parameters = nullptr;  ///< square sub-blocks transposed
+  const Real* input = nullptr;       ///< the first; null unless keeps_input
+  const Real* output = nullptr;      ///< the first; null unless keeps_output
+  const Real* saved = nullptr;
+  std::array<const Real*, 2> output_gradients{};
+  Real* input_gradient = nullptr;  ///< of the first input; null at the network's input
+  /// Whether the input's gradient already holds that of a later consumer and is added to.
+  bool add_input_gradient = false;
+  Real* gradient = nullptr;   ///< of the parameters, in the forward's order
+  bool add_gradient = false;  ///< whether it is added to
+  Real* workspace = nullptr;
+};
+
+struct StageLayout {
+  std::vector<ParameterTensor> parameters;
+  std::int64_t parameter_size = 0;  ///< elements of the block
+  std::vector<ParameterTensor> state;
+  std::int64_t state_size = 0;
+  std::int64_t saved_size = 0;      ///< elements, for one micro-batch
+  std::int64_t workspace_size = 0;  ///< elements
+  bool keeps_input = false;
+  bool keeps_output = false;
+  /// The gradient of every input is that of the output (a sum): the engine lets them share memory
+  /// instead of calling the backward.
+  bool passes_gradient = false;
+
+  bool has_transposed() const {
+    for (const ParameterTensor& tensor : parameters) {
+      if (tensor.transposed_block > 0) return true;
+    }
+    return false;
+  }
+};
+
+template <class Real>
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  Stage(Stage&&) = delete;
+  Stage& operator=(Stage&&) = delete;
+
+  const StageLayout& layout() const { return layout_; }
+
+  virtual void Forward(const ForwardArguments<Real>& arguments) = 0;
+  virtual void Backward(const BackwardArguments<Real>& arguments) = 0;
+
+ protected:
+  Stage() = default;
+  StageLayout layout_;
+};
+
+template <class Real>
+class Backend;
+
+/// A value's tensor for a micro-batch.
+struct ValueLayout {
+  hwmodel::FeatureShape shape;
+  int block = 1;
+  std::int64_t stored_size = 0;  ///< elements for one sample, with padding
+};
+
+/// Layouts of all values of `network` under kernels whose block is `block`.
+std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block);
+
+/// The stage number `stage` of `network` for micro-batches of `microbatch` samples.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
+                                       std::shared_ptr<const Backend<Real>> backend);
+
+}  // namespace batchless::training

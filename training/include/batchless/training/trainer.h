@@ -1,0 +1,152 @@
+// Training as a function of configuration and seed.
+//
+//   schedule      who does what when (schedule kinds below); all update each stage's parameters in
+//                 the order of the samples
+//   batch         samples of one update, N
+//   micro-batch   samples that pass through a stage together, n; N / n of them make an update.
+//                 Gradients of a mini-batch are summed micro-batch by micro-batch, in order
+//
+//   sequential    each micro-batch forward and backward through all stages, an update after N / n
+//   fill-drain    the same through a pipeline of workers that fills and drains in each mini-batch;
+//                 equal to sequential bit for bit, because the order of every sum is the same
+//
+// Thread counts change no bit. The loss of a mini-batch is the mean over its samples.
+//
+// Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain).
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/network.h"
+#include "batchless/training/learning_rate.h"
+#include "batchless/training/sample_source.h"
+
+namespace batchless::training {
+
+enum class ScheduleKind : unsigned char { kSequential, kFillDrain };
+
+enum class Precision : unsigned char { kSingle, kDouble };
+
+/// Which kernels, backend.h; double precision has the reference's alone.
+enum class ConvolutionMethod : unsigned char { kReference, kOneDnn };
+
+struct TrainerOptions {
+  hwmodel::Network network;
+  ScheduleKind schedule = ScheduleKind::kSequential;
+  /// Threads that share the stages; 1 with the sequential schedule.
+  int workers = 1;
+  std::int64_t batch = 128;
+  std::int64_t microbatch = 1;  ///< divides batch; equal to it with batch normalisation
+  analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
+  LearningRate learning_rate;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::uint64_t seed = 0;  ///< of initialisation and dropout
+  Precision precision = Precision::kSingle;
+  ConvolutionMethod convolution = ConvolutionMethod::kOneDnn;
+
+  /// False with one line in `why`, "NAME: got VALUE, accepted: ACCEPTED", for the first option that
+  /// is out of range; named as in a configuration file, "optimizer.batch".
+  bool IsValid(std::string* why) const;
+};
+
+/// A loss, weight or velocity that is no finite number.
+class Diverged : public std::runtime_error {
+ public:
+  Diverged(std::string stage, std::int64_t sample);
+
+  const std::string& stage() const { return stage_; }  ///< first one that is not finite
+  std::int64_t sample() const { return sample_; }  ///< position in the run of the first bad loss
+
+ private:
+  std::string stage_;
+  std::int64_t sample_;
+};
+
+/// A tensor in PyTorch's order, converted to double.
+struct NamedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;
+};
+
+/// What happened to one sample of the run.
+struct SampleResult {
+  std::int64_t sample = 0;  ///< position in the run
+  int label = 0;
+  double loss = 0;
+  bool correct = false;
+};
+
+struct Evaluation {
+  std::int64_t samples = 0;
+  double loss = 0;      ///< mean
+  double accuracy = 0;  ///< share of samples whose largest output is the label's
+};
+
+/// What a worker did, over the whole life of the trainer.
+struct WorkerTimes {
+  double busy_seconds = 0;
+  double waiting_seconds = 0;
+};
+
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  Trainer(Trainer&&) = delete;
+  Trainer& operator=(Trainer&&) = delete;
+
+  /// Samples whose update is done, from the start of the run; a multiple of the batch.
+  virtual std::int64_t samples_done() const = 0;
+
+  /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
+  /// mini-batches. Results are appended in the order of the samples. Throws Diverged, with the
+  /// results and the state as they are then, and whatever reading a sample throws.
+  virtual void Advance(const SampleSource& source, std::int64_t to,
+                       std::vector<SampleResult>& results) = 0;
+
+  /// Loss and accuracy on the first `samples` positions of `source` with the current weights,
+  /// nothing dropped, on as many threads as there are workers.
+  virtual Evaluation Evaluate(const SampleSource& source, std::int64_t samples) = 0;
+
+  /// Parameters, then running statistics, in the order of the stages.
+  virtual std::vector<NamedTensor> ExportWeights() const = 0;
+  /// Replaces the weights; velocities start at 0. Every tensor of ExportWeights has to be there.
+  /// Throws analysis::InvalidArgument naming the tensor for one that is missing, of another shape,
+  /// not finite or unknown.
+  virtual void ImportWeights(std::span<const NamedTensor> tensors) = 0;
+
+  /// SHA-256, hexadecimal, over name, shape and little-endian values, in the trainer's precision, of
+  /// all tensors of ExportWeights.
+  virtual std::string WeightsSha256() const = 0;
+
+  /// The whole state: weights, velocities, every other version of the weights, activations and
+  /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
+  /// options but for the number of workers goes on from it to the same bits.
+  virtual void Save(std::ostream& to) const = 0;
+  /// Throws std::runtime_error where the state is damaged or of another configuration; the trainer
+  /// is unchanged then.
+  virtual void Load(std::istream& from) = 0;
+
+  virtual std::vector<WorkerTimes> worker_times() const = 0;
+  /// Bytes of parameters, gradients, activations and scratch.
+  virtual std::int64_t memory_bytes() const = 0;
+
+ protected:
+  Trainer() = default;
+};
+
+/// A trainer with initial weights: functions of the seed and the tensor's place in the network.
+/// Throws analysis::InvalidArgument where the options are not valid.
+std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options);
+
+}  // namespace batchless::training

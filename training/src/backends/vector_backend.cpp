@@ -1,0 +1,130 @@
+#include <algorithm>
+
+#include "backends/onednn_convolution.h"
+#include "backends/vector_kernels.h"
+
+namespace batchless::training {
+namespace {
+
+class VectorBackend final : public Backend<float> {
+ public:
+  explicit VectorBackend(int block) : block_(block), kernels_(FindVectorKernels(block)) {}
+
+  int block() const override { return block_; }
+
+  std::unique_ptr<Convolution<float>> MakeConvolution(
+      const ConvolutionShape& shape) const override {
+    return MakeOneDnnConvolution(shape);
+  }
+
+  void NormalizationStatistics(const NormalizationShape& shape, const float* x, const float* gamma,
+                               const float* beta,
+                               const ChannelConstants<float>& constants) const override {
+    kernels_.statistics(shape, x, gamma, beta, constants);
+  }
+
+  void NormalizedRelu(const NormalizationShape& shape, const float* x,
+                      const ChannelConstants<float>& constants, float* h) const override {
+    if (constants.scale == nullptr) {
+      kernels_.relu(Elements(shape), x, h);
+    } else {
+      kernels_.normalized_relu(shape, x, constants, h);
+    }
+  }
+
+  void NormalizedReluBackward(const NormalizationShape& shape,
+                              const NormalizationGradient& gradient) const override {
+    if (gradient.constants.scale != nullptr) {
+      kernels_.normalized_relu_backward(shape, gradient);
+      return;
+    }
+    if (gradient.dx == nullptr) return;
+    kernels_.relu_backward(Elements(shape), gradient.x, gradient.dh, gradient.add_dx, gradient.dx);
+    if (gradient.dh_extra != nullptr) {
+      kernels_.relu_backward(Elements(shape), gradient.x, gradient.dh_extra, true, gradient.dx);
+    }
+  }
+
+  void Add(std::int64_t size, const float* a, const float* b, float* sum) const override {
+    kernels_.add(size, a, b, sum);
+  }
+
+  void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
+                    float* dx) const override {
+    kernels_.relu_backward(size, y, dy, add, dx);
+  }
+
+  void BiasGradient(const NormalizationShape& shape, const float* dy, bool add,
+                    float* sums) const override {
+    kernels_.bias_gradient(shape, dy, add, sums);
+  }
+
+  void MaxPool(const PoolShape& shape, const float* x, float* y,
+               std::uint8_t* winners) const override {
+    kernels_.max_pool(shape, x, y, winners);
+  }
+
+  void MaxPoolBackward(const PoolShape& shape, const std::uint8_t* winners, const float* dy,
+                       float* dx) const override {
+    const hwmodel::Layer& l = shape.layer;
+    const std::int64_t blocks =
+        shape.microbatch * std::int64_t{(l.input.channels + block_ - 1) / block_};
+    const std::int64_t image = l.input.pixels() * block_;
+    std::fill_n(dx, blocks * image, 0.0F);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      for (int oh = 0; oh < l.output.height; ++oh) {
+        for (int ow = 0; ow < l.output.width; ++ow) {
+          for (int lane = 0; lane < block_; ++lane, ++winners, ++dy) {
+            const int h = oh * l.stride - l.padding + *winners / l.kernel;
+            const int w = ow * l.stride - l.padding + *winners % l.kernel;
+            dx[b * image + (std::int64_t{h} * l.input.width + w) * block_ + lane] += *dy;
+          }
+        }
+      }
+    }
+  }
+
+  void AveragePool(const PoolShape& shape, const float* x, float* y) const override {
+    kernels_.average_pool(shape, x, y);
+  }
+
+  void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) const override {
+    kernels_.average_pool_backward(shape, dy, dx);
+  }
+
+  void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const float* x, const float* w,
+              const float* b, float* y) const override {
+    kernels_.linear(n, in, out, x, w, b, y);
+  }
+
+  void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out, const float* dy,
+                           const float* w, float* dx) const override {
+    kernels_.linear_backward_input(n, in, out, dy, w, dx);
+  }
+
+  void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
+                             const float* dy, bool add, float* dw, float* db) const override {
+    kernels_.linear_backward_weights(n, in, out, x, dy, add, dw, db);
+  }
+
+  void Update(std::int64_t size, std::int64_t transposed_block,
+              const UpdateCoefficients<float>& c) const override {
+    kernels_.update(size, transposed_block, c);
+  }
+
+ private:
+  static std::int64_t Elements(const NormalizationShape& shape) {
+    return shape.microbatch * shape.stored_channels() * shape.pixels;
+  }
+
+  int block_;
+  VectorKernels kernels_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend<float>> MakeVectorBackend(int block) {
+  return std::make_shared<VectorBackend>(block == 0 ? PreferredBlock() : block);
+}
+
+}  // namespace batchless::training

@@ -1,0 +1,656 @@
+#include "backends/vector_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/vector_kernels.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As in PyTorch.
+constexpr double kNormEpsilon = 1e-5;
+
+// B numbers, one for each channel of a block: as many vectors as that takes.
+template <int B>
+struct Lanes {
+  using D = hn::CappedTag<float, B>;
+  using V = hn::Vec<D>;
+  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+  static constexpr int kVectors = B / kLanes;
+
+  V v[kVectors];
+
+  static HWY_INLINE Lanes Zero() { return Set(0); }
+  static HWY_INLINE Lanes Set(float value) {
+    return Make([&](int) { return hn::Set(D(), value); });
+  }
+  static HWY_INLINE Lanes Load(const float* from) {
+    return Make([&](int i) { return hn::LoadU(D(), from + i * kLanes); });
+  }
+  HWY_INLINE void Store(float* to) const {
+    for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
+  }
+  static HWY_INLINE Lanes Add(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Add(a.v[i], b.v[i]); });
+  }
+  static HWY_INLINE Lanes Sub(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Sub(a.v[i], b.v[i]); });
+  }
+  static HWY_INLINE Lanes Mul(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Mul(a.v[i], b.v[i]); });
+  }
+  static HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Max(a.v[i], b.v[i]); });
+  }
+  // a * b + c with one rounding where the machine has it.
+  static HWY_INLINE Lanes MulAdd(const Lanes& a, const Lanes& b, const Lanes& c) {
+    return Make([&](int i) { return hn::MulAdd(a.v[i], b.v[i], c.v[i]); });
+  }
+  // y where x > 0, else 0.
+  static HWY_INLINE Lanes WherePositive(const Lanes& x, const Lanes& y) {
+    return Make([&](int i) { return hn::IfThenElseZero(hn::Gt(x.v[i], hn::Zero(D())), y.v[i]); });
+  }
+  // Sum of all lanes, in an order that depends on B alone.
+  HWY_INLINE float Sum() const {
+    alignas(64) std::array<float, B> lanes;
+    Store(lanes.data());
+    for (int width = B / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    }
+    return lanes[0];
+  }
+
+  template <class F>
+  static HWY_INLINE Lanes Make(F f) {
+    Lanes result;
+    for (int i = 0; i < kVectors; ++i) result.v[i] = f(i);
+    return result;
+  }
+};
+
+// Sums of f(p), p = 0 .. count-1: four running sums hide the latency of an addition.
+template <class L, class F>
+HWY_INLINE L SumOver(std::int64_t count, F f) {
+  L s0 = L::Zero();
+  L s1 = L::Zero();
+  L s2 = L::Zero();
+  L s3 = L::Zero();
+  std::int64_t p = 0;
+  for (; p + 4 <= count; p += 4) {
+    s0 = f(p, s0);
+    s1 = f(p + 1, s1);
+    s2 = f(p + 2, s2);
+    s3 = f(p + 3, s3);
+  }
+  for (; p < count; ++p) s0 = f(p, s0);
+  return L::Add(L::Add(s0, s1), L::Add(s2, s3));
+}
+
+template <int B>
+struct Loops {
+  using L = Lanes<B>;
+
+  // Samples that share a set of constants, and the position of a sample's channel block.
+  static std::int64_t SamplesInSet(const NormalizationShape& s) {
+    return s.kind == hwmodel::Normalization::kGroup ? 1 : s.microbatch;
+  }
+  static std::int64_t Start(const NormalizationShape& s, std::int64_t sample, std::int64_t block) {
+    return (sample * s.stored_channels() + block * B) * s.pixels;
+  }
+
+  // visit(first channel, one past the last) of the channels that share statistics.
+  template <class Visit>
+  static void ForEachGroup(const NormalizationShape& s, Visit visit) {
+    const int width = s.kind == hwmodel::Normalization::kGroup ? s.channels / s.groups : 1;
+    for (int c = 0; c < s.channels; c += width) visit(c, c + width);
+  }
+
+  static void Statistics(const NormalizationShape& s, const float* x, const float* gamma,
+                         const float* beta, const ChannelConstants<float>& constants) {
+    const std::int64_t samples = SamplesInSet(s);
+    const std::int64_t blocks = s.stored_channels() / B;
+    for (std::int64_t set = 0; set < s.sets(); ++set) {
+      const std::int64_t first = set * s.stored_channels();
+      float* mean = constants.mean + first;
+      float* inverse_deviation = constants.inverse_deviation + first;
+      float* scale = constants.scale + first;
+      float* shift = constants.shift + first;
+      // Sums by channel in `scale`, until it is known.
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        L sum = L::Zero();
+        for (std::int64_t sample = set; sample < set + samples; ++sample) {
+          const float* from = x + Start(s, sample, block);
+          sum = L::Add(sum, SumOver<L>(s.pixels, [&](std::int64_t p, const L& partial) {
+                         return L::Add(partial, L::Load(from + p * B));
+                       }));
+        }
+        sum.Store(scale + block * B);
+      }
+      std::fill(mean + s.channels, mean + s.stored_channels(), 0.0F);
+      ForEachGroup(s, [&](int begin, int end) {
+        double sum = 0;
+        for (int c = begin; c < end; ++c) sum += scale[c];
+        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
+        std::fill(mean + begin, mean + end, static_cast<float>(sum / count));
+      });
+      // Sums of squared distances from the mean.
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const L center = L::Load(mean + block * B);
+        L sum = L::Zero();
+        for (std::int64_t sample = set; sample < set + samples; ++sample) {
+          const float* from = x + Start(s, sample, block);
+          sum = L::Add(sum, SumOver<L>(s.pixels, [&](std::int64_t p, const L& partial) {
+                         const L distance = L::Sub(L::Load(from + p * B), center);
+                         return L::MulAdd(distance, distance, partial);
+                       }));
+        }
+        sum.Store(scale + block * B);
+      }
+      ForEachGroup(s, [&](int begin, int end) {
+        double sum = 0;
+        for (int c = begin; c < end; ++c) sum += scale[c];
+        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
+        const double inverse = 1 / std::sqrt(sum / count + kNormEpsilon);
+        for (int c = begin; c < end; ++c) {
+          const double factor = gamma[c] * inverse;
+          inverse_deviation[c] = static_cast<float>(inverse);
+          scale[c] = static_cast<float>(factor);
+          shift[c] = static_cast<float>(beta[c] - factor * mean[c]);
+        }
+      });
+      for (std::int64_t c = s.channels; c < s.stored_channels(); ++c) {
+        inverse_deviation[c] = scale[c] = shift[c] = 0;
+      }
+    }
+  }
+
+  static void NormalizedRelu(const NormalizationShape& s, const float* x,
+                             const ChannelConstants<float>& constants, float* h) {
+    const std::int64_t blocks = s.stored_channels() / B;
+    for (std::int64_t sample = 0; sample < s.microbatch; ++sample) {
+      const std::int64_t set = s.sets() > 1 ? sample : 0;
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const std::int64_t start = Start(s, sample, block);
+        const std::int64_t channel = set * s.stored_channels() + block * B;
+        const L scale = L::Load(constants.scale + channel);
+        const L shift = L::Load(constants.shift + channel);
+        for (std::int64_t p = 0; p < s.pixels; ++p) {
+          const L value = L::MulAdd(L::Load(x + start + p * B), scale, shift);
+          L::Max(value, L::Zero()).Store(h + start + p * B);
+        }
+      }
+    }
+  }
+
+  using Gradient = Backend<float>::NormalizationGradient;
+
+  static void NormalizedReluBackward(const NormalizationShape& s, const Gradient& g) {
+    if (g.dh_extra != nullptr) {
+      NormalizedReluBackwardSums<true>(s, g);
+    } else {
+      NormalizedReluBackwardSums<false>(s, g);
+    }
+  }
+
+  // The gradient of norm(x): h's, where the ReLU let it through.
+  template <bool kExtra>
+  static HWY_INLINE L Rectified(const Gradient& g, const L& x, const L& scale, const L& shift,
+                                std::int64_t i) {
+    L dh = L::Load(g.dh + i);
+    if constexpr (kExtra) dh = L::Add(dh, L::Load(g.dh_extra + i));
+    return L::WherePositive(L::MulAdd(x, scale, shift), dh);
+  }
+
+  template <bool kExtra>
+  static void NormalizedReluBackwardSums(const NormalizationShape& s, const Gradient& g) {
+    const std::int64_t samples = SamplesInSet(s);
+    const std::int64_t blocks = s.stored_channels() / B;
+    if (!g.add_gradient) {
+      std::fill_n(g.dgamma, s.stored_channels(), 0.0F);
+      std::fill_n(g.dbeta, s.stored_channels(), 0.0F);
+    }
+    // By channel: sums of dy and of dy x_hat, then the coefficients of dx.
+    float* sums = g.workspace;
+    float* sums_x_hat = sums + s.stored_channels();
+    float* offset = sums_x_hat + s.stored_channels();
+    float* slope = offset + s.stored_channels();
+    for (std::int64_t set = 0; set < s.sets(); ++set) {
+      const std::int64_t first = set * s.stored_channels();
+      const float* inverse_deviation = g.constants.inverse_deviation + first;
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const std::int64_t c = block * B;
+        const L scale = L::Load(g.constants.scale + first + c);
+        const L shift = L::Load(g.constants.shift + first + c);
+        const L mean = L::Load(g.constants.mean + first + c);
+        L sum = L::Zero();
+        L sum_distance = L::Zero();
+        for (std::int64_t sample = set; sample < set + samples; ++sample) {
+          const std::int64_t start = Start(s, sample, block);
+          // Two sums of two partial ones each.
+          L a0 = L::Zero();
+          L a1 = L::Zero();
+          L b0 = L::Zero();
+          L b1 = L::Zero();
+          const auto accumulate = [&](std::int64_t p, L& a, L& b) {
+            const std::int64_t i = start + p * B;
+            const L x = L::Load(g.x + i);
+            const L dy = Rectified<kExtra>(g, x, scale, shift, i);
+            a = L::Add(a, dy);
+            b = L::MulAdd(dy, L::Sub(x, mean), b);
+          };
+          std::int64_t p = 0;
+          for (; p + 2 <= s.pixels; p += 2) {
+            accumulate(p, a0, b0);
+            accumulate(p + 1, a1, b1);
+          }
+          if (p < s.pixels) accumulate(p, a0, b0);
+          sum = L::Add(sum, L::Add(a0, a1));
+          sum_distance = L::Add(sum_distance, L::Add(b0, b1));
+        }
+        const L sum_x_hat = L::Mul(sum_distance, L::Load(inverse_deviation + c));
+        sum.Store(sums + c);
+        sum_x_hat.Store(sums_x_hat + c);
+        L::Add(L::Load(g.dbeta + c), sum).Store(g.dbeta + c);
+        L::Add(L::Load(g.dgamma + c), sum_x_hat).Store(g.dgamma + c);
+      }
+      if (g.dx == nullptr) continue;
+
+      // dx = inverse (gamma dy - mean(gamma dy) - x_hat mean(gamma dy x_hat))
+      std::fill_n(offset, s.stored_channels(), 0.0F);
+      std::fill_n(slope, s.stored_channels(), 0.0F);
+      ForEachGroup(s, [&](int begin, int end) {
+        double sum = 0;
+        double sum_x_hat = 0;
+        for (int c = begin; c < end; ++c) {
+          sum += double{g.gamma[c]} * sums[c];
+          sum_x_hat += double{g.gamma[c]} * sums_x_hat[c];
+        }
+        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
+        const double inverse = inverse_deviation[begin];
+        std::fill(offset + begin, offset + end, static_cast<float>(-inverse * sum / count));
+        std::fill(slope + begin, slope + end,
+                  static_cast<float>(-inverse * inverse * sum_x_hat / count));
+      });
+      for (std::int64_t sample = set; sample < set + samples; ++sample) {
+        if (g.add_dx) {
+          InputGradient<kExtra, true>(s, g, first, sample, offset, slope);
+        } else {
+          InputGradient<kExtra, false>(s, g, first, sample, offset, slope);
+        }
+      }
+    }
+  }
+
+  template <bool kExtra, bool kAdd>
+  static void InputGradient(const NormalizationShape& s, const Gradient& g, std::int64_t first,
+                            std::int64_t sample, const float* offsets, const float* slopes) {
+    for (std::int64_t c = 0; c < s.stored_channels(); c += B) {
+      const std::int64_t start = Start(s, sample, c / B);
+      const L scale = L::Load(g.constants.scale + first + c);
+      const L shift = L::Load(g.constants.shift + first + c);
+      const L mean = L::Load(g.constants.mean + first + c);
+      const L factor =
+          L::Mul(L::Load(g.gamma + c), L::Load(g.constants.inverse_deviation + first + c));
+      const L offset = L::Load(offsets + c);
+      const L slope = L::Load(slopes + c);
+      for (std::int64_t p = 0; p < s.pixels; ++p) {
+        const std::int64_t i = start + p * B;
+        const L x = L::Load(g.x + i);
+        const L dy = Rectified<kExtra>(g, x, scale, shift, i);
+        L dx = L::MulAdd(dy, factor, L::MulAdd(L::Sub(x, mean), slope, offset));
+        if constexpr (kAdd) dx = L::Add(L::Load(g.dx + i), dx);
+        dx.Store(g.dx + i);
+      }
+    }
+  }
+
+  static void BiasGradient(const NormalizationShape& s, const float* dy, bool add, float* sums) {
+    for (std::int64_t c = 0; c < s.stored_channels(); c += B) {
+      L sum = add ? L::Load(sums + c) : L::Zero();
+      for (std::int64_t sample = 0; sample < s.microbatch; ++sample) {
+        const float* from = dy + Start(s, sample, c / B);
+        sum = L::Add(sum, SumOver<L>(s.pixels, [&](std::int64_t p, const L& partial) {
+                       return L::Add(partial, L::Load(from + p * B));
+                     }));
+      }
+      sum.Store(sums + c);
+    }
+  }
+
+  static void MaxPool(const PoolShape& shape, const float* x, float* y, std::uint8_t* winners) {
+    const hwmodel::Layer& l = shape.layer;
+    const std::int64_t blocks = shape.microbatch * std::int64_t{(l.input.channels + B - 1) / B};
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const float* image = x + block * l.input.pixels() * B;
+      for (int oh = 0; oh < l.output.height; ++oh) {
+        for (int ow = 0; ow < l.output.width; ++ow) {
+          const std::int64_t out =
+              ((block * l.output.height + oh) * l.output.width + ow) * std::int64_t{B};
+          const int top = oh * l.stride - l.padding;
+          const int left = ow * l.stride - l.padding;
+          bool found = false;
+          for (int k = 0; k < l.kernel * l.kernel; ++k) {
+            const int h = top + k / l.kernel;
+            const int w = left + k % l.kernel;
+            if (h < 0 || w < 0 || h >= l.input.height || w >= l.input.width) continue;
+            const float* from = image + (std::int64_t{h} * l.input.width + w) * B;
+            for (int lane = 0; lane < B; ++lane) {
+              if (found && !(from[lane] > y[out + lane])) continue;
+              y[out + lane] = from[lane];
+              winners[out + lane] = static_cast<std::uint8_t>(k);
+            }
+            found = true;
+          }
+        }
+      }
+    }
+  }
+
+  static void AveragePool(const PoolShape& shape, const float* x, float* y) {
+    const hwmodel::FeatureShape& in = shape.layer.input;
+    const L factor = L::Set(1 / static_cast<float>(in.pixels()));
+    alignas(64) std::array<float, B> means;
+    for (std::int64_t sample = 0; sample < shape.microbatch; ++sample) {
+      for (int c = 0; c < in.channels; c += B) {
+        const L sum = SumOver<L>(in.pixels(), [&](std::int64_t p, const L& partial) {
+          return L::Add(partial, L::Load(x + p * B));
+        });
+        L::Mul(sum, factor).Store(means.data());
+        std::copy_n(means.data(), std::min(B, in.channels - c), y + c);
+        x += in.pixels() * B;
+      }
+      y += in.channels;
+    }
+  }
+
+  static void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) {
+    const hwmodel::FeatureShape& in = shape.layer.input;
+    const L factor = L::Set(1 / static_cast<float>(in.pixels()));
+    for (std::int64_t sample = 0; sample < shape.microbatch; ++sample) {
+      for (int c = 0; c < in.channels; c += B) {
+        alignas(64) std::array<float, B> gradients{};
+        std::copy_n(dy + c, std::min(B, in.channels - c), gradients.data());
+        const L gradient = L::Mul(L::Load(gradients.data()), factor);
+        for (std::int64_t p = 0; p < in.pixels(); ++p) gradient.Store(dx + p * B);
+        dx += in.pixels() * B;
+      }
+      dy += in.channels;
+    }
+  }
+
+  // vectors(i) for every whole block of B of `size` elements, then scalar(i) for the rest.
+  template <class Vectors, class Scalar>
+  static HWY_INLINE void ForEach(std::int64_t size, Vectors vectors, Scalar scalar) {
+    std::int64_t i = 0;
+    for (; i + B <= size; i += B) vectors(i);
+    for (; i < size; ++i) scalar(i);
+  }
+
+  static void Add(std::int64_t size, const float* a, const float* b, float* sum) {
+    ForEach(
+        size, [&](std::int64_t i) { L::Add(L::Load(a + i), L::Load(b + i)).Store(sum + i); },
+        [&](std::int64_t i) { sum[i] = a[i] + b[i]; });
+  }
+
+  static void Relu(std::int64_t size, const float* x, float* y) {
+    ForEach(
+        size, [&](std::int64_t i) { L::Max(L::Load(x + i), L::Zero()).Store(y + i); },
+        [&](std::int64_t i) { y[i] = std::max(x[i], 0.0F); });
+  }
+
+  static void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
+                           float* dx) {
+    ForEach(
+        size,
+        [&](std::int64_t i) {
+          L gradient = L::WherePositive(L::Load(y + i), L::Load(dy + i));
+          if (add) gradient = L::Add(L::Load(dx + i), gradient);
+          gradient.Store(dx + i);
+        },
+        [&](std::int64_t i) { dx[i] = (add ? dx[i] : 0.0F) + (y[i] > 0 ? dy[i] : 0.0F); });
+  }
+
+  static void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
+                     const float* w, const float* b, float* y) {
+    const std::int64_t whole = in / B;
+    for (std::int64_t sample = 0; sample < n; ++sample) {
+      for (std::int64_t o = 0; o < out; ++o) {
+        const float* row = w + o * in;
+        const L sums = SumOver<L>(whole, [&](std::int64_t i, const L& partial) {
+          return L::MulAdd(L::Load(x + i * B), L::Load(row + i * B), partial);
+        });
+        float sum = sums.Sum();
+        for (std::int64_t i = whole * B; i < in; ++i) sum += x[i] * row[i];
+        y[o] = sum + b[o];
+      }
+      x += in;
+      y += out;
+    }
+  }
+
+  static void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out,
+                                  const float* dy, const float* w, float* dx) {
+    // Rows four at a time: a quarter of the passes over dx.
+    for (std::int64_t sample = 0; sample < n; ++sample) {
+      std::fill_n(dx, in, 0.0F);
+      for (std::int64_t o = 0; o < out; o += 4) {
+        const std::int64_t rows = std::min<std::int64_t>(4, out - o);
+        const float* row = w + o * in;
+        const auto vectors = [&](std::int64_t i) {
+          L sum = L::Load(dx + i);
+          for (std::int64_t r = 0; r < rows; ++r) {
+            sum = L::MulAdd(L::Set(dy[o + r]), L::Load(row + r * in + i), sum);
+          }
+          sum.Store(dx + i);
+        };
+        ForEach(in, vectors, [&](std::int64_t i) {
+          for (std::int64_t r = 0; r < rows; ++r) dx[i] += dy[o + r] * row[r * in + i];
+        });
+      }
+      dy += out;
+      dx += in;
+    }
+  }
+
+  static void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out,
+                                    const float* x, const float* dy, bool add, float* dw,
+                                    float* db) {
+    for (std::int64_t sample = 0; sample < n; ++sample) {
+      const bool add_sample = add || sample > 0;
+      for (std::int64_t o = 0; o < out; ++o) {
+        float* row = dw + o * in;
+        const L gradient = L::Set(dy[o]);
+        db[o] = (add_sample ? db[o] : 0.0F) + dy[o];
+        if (add_sample) {
+          ForEach(
+              in,
+              [&](std::int64_t i) {
+                L::MulAdd(gradient, L::Load(x + i), L::Load(row + i)).Store(row + i);
+              },
+              [&](std::int64_t i) { row[i] += dy[o] * x[i]; });
+        } else {
+          ForEach(
+              in, [&](std::int64_t i) { L::Mul(gradient, L::Load(x + i)).Store(row + i); },
+              [&](std::int64_t i) { row[i] = dy[o] * x[i]; });
+        }
+      }
+      x += in;
+      dy += out;
+    }
+  }
+
+  // The coefficients of an update, one copy in each lane.
+  struct UpdateLanes {
+    explicit UpdateLanes(const UpdateCoefficients<float>& c)
+        : momentum(L::Set(c.momentum)),
+          weight_decay(L::Set(c.weight_decay)),
+          velocity_step(L::Set(c.velocity_step)),
+          gradient_step(L::Set(c.gradient_step)) {}
+
+    L momentum;
+    L weight_decay;
+    L velocity_step;
+    L gradient_step;
+  };
+
+  struct Prediction {
+    explicit Prediction(const Extrapolation<float>& horizon)
+        : velocity(L::Set(horizon.velocity)), weight(L::Set(horizon.weight)) {}
+
+    HWY_INLINE L operator()(const L& old, const L& updated, const L& v) const {
+      return L::MulAdd(weight, L::Sub(updated, old), L::MulAdd(velocity, v, updated));
+    }
+
+    L velocity;
+    L weight;
+  };
+
+  // Updates B parameters from i on and returns what the backward is to read.
+  template <bool kForward>
+  static HWY_INLINE L UpdateLane(const UpdateCoefficients<float>& c, const UpdateLanes& k,
+                                 const Prediction& forward, const Prediction& backward,
+                                 std::int64_t i) {
+    const L w = L::Load(c.weights + i);
+    const L gradient = L::MulAdd(k.weight_decay, w, L::Load(c.gradient + i));
+    const L v = L::MulAdd(k.momentum, L::Load(c.velocity + i), gradient);
+    const L updated = L::MulAdd(k.velocity_step, v, L::MulAdd(k.gradient_step, gradient, w));
+    v.Store(c.velocity + i);
+    updated.Store(c.weights + i);
+    if constexpr (kForward) forward(w, updated, v).Store(c.forward + i);
+    return backward(w, updated, v);
+  }
+
+  // B vectors of B lanes become their transpose.
+  static HWY_INLINE void Transpose(std::array<L, B>& rows) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (L::kVectors == 1) {
+      const typename L::D d;
+      const hn::RepartitionToWide<typename L::D> d64;
+      std::array<L, B> columns;
+      // Squares of four by four inside every 128 bits.
+      for (int r = 0; r < B; r += 4) {
+        const auto low01 = hn::InterleaveLower(d, rows[r].v[0], rows[r + 1].v[0]);
+        const auto high01 = hn::InterleaveUpper(d, rows[r].v[0], rows[r + 1].v[0]);
+        const auto low23 = hn::InterleaveLower(d, rows[r + 2].v[0], rows[r + 3].v[0]);
+        const auto high23 = hn::InterleaveUpper(d, rows[r + 2].v[0], rows[r + 3].v[0]);
+        const auto wide = [&](auto v) { return hn::BitCast(d64, v); };
+        const auto narrow = [&](auto v) { return hn::BitCast(d, v); };
+        columns[r].v[0] = narrow(hn::InterleaveLower(d64, wide(low01), wide(low23)));
+        columns[r + 1].v[0] = narrow(hn::InterleaveUpper(d64, wide(low01), wide(low23)));
+        columns[r + 2].v[0] = narrow(hn::InterleaveLower(d64, wide(high01), wide(high23)));
+        columns[r + 3].v[0] = narrow(hn::InterleaveUpper(d64, wide(high01), wide(high23)));
+      }
+      // Then the squares themselves: columns[4 g + k] holds column 4 b + k of rows 4 g .. 4 g + 3
+      // in its 128-bit block b.
+      for (int k = 0; k < 4; ++k) {
+        if constexpr (B == 8) {
+          rows[k].v[0] = hn::ConcatLowerLower(d, columns[4 + k].v[0], columns[k].v[0]);
+          rows[4 + k].v[0] = hn::ConcatUpperUpper(d, columns[4 + k].v[0], columns[k].v[0]);
+        } else {
+          const auto even = [&](int g) {
+            return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(columns[g + 4 + k].v[0]),
+                                     columns[g + k].v[0]);
+          };
+          const auto odd = [&](int g) {
+            return hn::OddEvenBlocks(columns[g + 4 + k].v[0],
+                                     hn::SwapAdjacentBlocks(columns[g + k].v[0]));
+          };
+          rows[k].v[0] = hn::ConcatLowerLower(d, even(8), even(0));
+          rows[4 + k].v[0] = hn::ConcatLowerLower(d, odd(8), odd(0));
+          rows[8 + k].v[0] = hn::ConcatUpperUpper(d, even(8), even(0));
+          rows[12 + k].v[0] = hn::ConcatUpperUpper(d, odd(8), odd(0));
+        }
+      }
+      return;
+    }
+#endif
+    std::array<std::array<float, B>, B> values;
+    for (int r = 0; r < B; ++r) rows[r].Store(values[r].data());
+    for (int r = 0; r < B; ++r) {
+      std::array<float, B> column;
+      for (int c = 0; c < B; ++c) column[c] = values[c][r];
+      rows[r] = L::Load(column.data());
+    }
+  }
+
+  template <bool kForward>
+  static void UpdateAll(std::int64_t size, std::int64_t transposed_block,
+                        const UpdateCoefficients<float>& c) {
+    const UpdateLanes k(c);
+    const Prediction forward(c.forward_horizon);
+    const Prediction backward(c.backward_horizon);
+    if (c.backward == nullptr) {
+      for (std::int64_t i = 0; i < size; i += B) {
+        UpdateLane<kForward>(c, k, forward, backward, i);
+      }
+    } else if (transposed_block == 0) {
+      for (std::int64_t i = 0; i < size; i += B) {
+        UpdateLane<kForward>(c, k, forward, backward, i).Store(c.backward + i);
+      }
+    } else {
+      for (std::int64_t i = 0; i < size; i += B * B) {
+        std::array<L, B> rows;
+        for (int r = 0; r < B; ++r) {
+          rows[r] = UpdateLane<kForward>(c, k, forward, backward, i + r * B);
+        }
+        Transpose(rows);
+        for (int r = 0; r < B; ++r) rows[r].Store(c.backward + i + r * B);
+      }
+    }
+  }
+
+  static void Update(std::int64_t size, std::int64_t transposed_block,
+                     const UpdateCoefficients<float>& c) {
+    if (c.forward != nullptr) {
+      UpdateAll<true>(size, transposed_block, c);
+    } else {
+      UpdateAll<false>(size, transposed_block, c);
+    }
+  }
+
+  static VectorKernels Table() {
+    return {.statistics = Statistics,
+            .normalized_relu = NormalizedRelu,
+            .normalized_relu_backward = NormalizedReluBackward,
+            .bias_gradient = BiasGradient,
+            .max_pool = MaxPool,
+            .average_pool = AveragePool,
+            .average_pool_backward = AveragePoolBackward,
+            .add = Add,
+            .relu = Relu,
+            .relu_backward = ReluBackward,
+            .linear = Linear,
+            .linear_backward_input = LinearBackwardInput,
+            .linear_backward_weights = LinearBackwardWeights,
+            .update = Update};
+  }
+};
+
+VectorKernels Table(int block) { return block == 16 ? Loops<16>::Table() : Loops<8>::Table(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace batchless::training {
+namespace {
+
+HWY_EXPORT(Table);
+
+}  // namespace
+
+VectorKernels FindVectorKernels(int block) { return HWY_DYNAMIC_DISPATCH(Table)(block); }
+
+int PreferredBlock() { return (hwy::SupportedTargets() & HWY_AVX3) != 0 ? 16 : 8; }
+
+}  // namespace batchless::training
+#endif

@@ -1,0 +1,40 @@
+#include "batchless/training/parameter_tensor.h"
+
+#include <cstddef>
+
+namespace batchless::training {
+namespace {
+
+// Calls visit(position in PyTorch's order, position in the block) for every element.
+template <class Visit>
+void ForEachElement(const ParameterTensor& tensor, Visit visit) {
+  std::size_t flat = 0;
+  for (std::int64_t o = 0; o < tensor.sizes[0]; ++o) {
+    for (std::int64_t i = 0; i < tensor.sizes[1]; ++i) {
+      for (std::int64_t h = 0; h < tensor.sizes[2]; ++h) {
+        for (std::int64_t w = 0; w < tensor.sizes[3]; ++w) {
+          visit(flat++, tensor.offset + tensor.order.Position(o, i, h, w));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void Pack(const ParameterTensor& tensor, std::span<const Real> values, Real* block) {
+  ForEachElement(tensor, [&](std::size_t from, std::int64_t to) { block[to] = values[from]; });
+}
+
+template <class Real>
+void Unpack(const ParameterTensor& tensor, const Real* block, std::span<Real> values) {
+  ForEachElement(tensor, [&](std::size_t to, std::int64_t from) { values[to] = block[from]; });
+}
+
+template void Pack(const ParameterTensor&, std::span<const float>, float*);
+template void Pack(const ParameterTensor&, std::span<const double>, double*);
+template void Unpack(const ParameterTensor&, const float*, std::span<float>);
+template void Unpack(const ParameterTensor&, const double*, std::span<double>);
+
+}  // namespace batchless::training

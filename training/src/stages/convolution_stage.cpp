@@ -1,0 +1,144 @@
+#include <optional>
+
+#include "stages/norm_relu.h"
+#include "stages/stages.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::Layer;
+using hwmodel::LayerKind;
+
+template <class Real>
+class ConvolutionStage final : public Stage<Real> {
+ public:
+  explicit ConvolutionStage(const StageParts<Real>& parts) : backend_(parts.backend) {
+    StageLayout& layout = this->layout_;
+    const std::vector<Layer>& layers = parts.stage.layers;
+    const Layer& convolution = layers.back();
+    const ValueLayout input = parts.Input(0);
+    const ValueLayout output = parts.Output(0);
+    if (layers.size() > 1) {
+      const bool normalizes = layers[0].kind == LayerKind::kNormalization;
+      norm_relu_.emplace(normalizes ? layers.data() : nullptr, layers[layers.size() - 2],
+                         parts.microbatch, input.block, backend_, layout);
+    }
+    convolution_ = backend_->MakeConvolution({.layer = convolution,
+                                              .microbatch = parts.microbatch,
+                                              .input_block = input.block,
+                                              .output_block = output.block});
+
+    ParameterTensor weight = convolution_->weight_tensor();
+    weight.name = convolution.name + ".weight";
+    weight.offset = layout.parameter_size;
+    weight.initializer = Initializer::kHeNormal;
+    weight.fan =
+        std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
+    weight_ = weight.offset;
+    weight_size_ = weight.stored_size;
+    layout.parameter_size += Aligned(weight.stored_size);
+    layout.parameters.push_back(std::move(weight));
+    output_shape_ =
+        MakeNormalizationShape({.input = convolution.output, .output = convolution.output},
+                               parts.microbatch, output.block);
+    if (convolution.bias) {
+      bias_ =
+          AppendChannelTensor(layout.parameters, layout.parameter_size, convolution.name + ".bias",
+                              convolution.output.channels, output.block, Initializer::kZero)
+              .offset;
+    }
+
+    // The stage's scratch: the rectified input and its gradient (or the input's, where it is to be
+    // added), then a weight gradient to be added, then what the kernels need.
+    input_size_ = Aligned(parts.microbatch * input.stored_size);
+    layout.keeps_input = true;
+    layout.workspace_size = 2 * input_size_ + Aligned(weight_size_) +
+                            Aligned(convolution_->workspace_size()) +
+                            (norm_relu_ ? norm_relu_->workspace_size() : 0);
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    const Workspace workspace = Divide(arguments.workspace);
+    const Real* x = arguments.inputs[0];
+    if (norm_relu_) {
+      Real* h = arguments.outputs[1] != nullptr ? arguments.outputs[1] : workspace.h;
+      norm_relu_->Forward(arguments, h);
+      x = h;
+    }
+    convolution_->Forward(x, arguments.parameters + weight_,
+                          bias_ ? arguments.parameters + *bias_ : nullptr, arguments.outputs[0],
+                          workspace.kernel);
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    const Workspace workspace = Divide(arguments.workspace);
+    const Real* dy = arguments.output_gradients[0];
+    const Real* x = arguments.input;
+    if (norm_relu_) {
+      norm_relu_->Recompute(arguments, workspace.h);
+      x = workspace.h;
+    }
+    Real* dw = arguments.gradient + weight_;
+    if (arguments.add_gradient) {
+      convolution_->BackwardWeights(x, dy, workspace.dw, workspace.kernel);
+      backend_->Add(weight_size_, dw, workspace.dw, dw);
+    } else {
+      convolution_->BackwardWeights(x, dy, dw, workspace.kernel);
+    }
+    if (bias_) {
+      backend_->BiasGradient(output_shape_, dy, arguments.add_gradient,
+                             arguments.gradient + *bias_);
+    }
+
+    const Real* weights = arguments.parameters + weight_;
+    if (norm_relu_) {
+      convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel);
+      norm_relu_->Backward(arguments, workspace.dh, arguments.output_gradients[1],
+                           workspace.kernel);
+    } else if (arguments.input_gradient != nullptr) {
+      Real* dx = arguments.input_gradient;
+      if (arguments.add_input_gradient) {
+        convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel);
+        backend_->Add(input_size_, dx, workspace.dh, dx);
+      } else {
+        convolution_->BackwardInput(dy, weights, dx, workspace.kernel);
+      }
+    }
+  }
+
+ private:
+  struct Workspace {
+    Real* h;
+    Real* dh;
+    Real* dw;
+    Real* kernel;
+  };
+
+  Workspace Divide(Real* workspace) const {
+    return {.h = workspace,
+            .dh = workspace + input_size_,
+            .dw = workspace + 2 * input_size_,
+            .kernel = workspace + 2 * input_size_ + Aligned(weight_size_)};
+  }
+
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::unique_ptr<Convolution<Real>> convolution_;
+  std::optional<NormRelu<Real>> norm_relu_;
+  std::int64_t weight_ = 0;  // offsets in the parameters' block
+  std::optional<std::int64_t> bias_;
+  std::int64_t weight_size_ = 0;
+  std::int64_t input_size_ = 0;
+  NormalizationShape output_shape_;
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeConvolutionStage(const StageParts<Real>& parts) {
+  return std::make_unique<ConvolutionStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakeConvolutionStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeConvolutionStage(const StageParts<double>&);
+
+}  // namespace batchless::training

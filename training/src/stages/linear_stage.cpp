@@ -1,0 +1,76 @@
+#include "stages/stages.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::Layer;
+
+// The weight's columns follow the input's layout, so that an image needs no reordering.
+template <class Real>
+class LinearStage final : public Stage<Real> {
+ public:
+  explicit LinearStage(const StageParts<Real>& parts)
+      : backend_(parts.backend), n_(parts.microbatch) {
+    StageLayout& layout = this->layout_;
+    const Layer& layer = parts.stage.layers[0];
+    const ValueLayout input = parts.Input(0);
+    in_ = input.stored_size;
+    out_ = layer.output.channels;
+
+    ParameterTensor weight;
+    weight.name = layer.name + ".weight";
+    weight.shape = {out_, layer.input.elements()};
+    weight.sizes = {out_, layer.input.channels, layer.input.height, layer.input.width};
+    weight.order = {.in_block = input.block,
+                    .out_outer = in_,
+                    .in_outer = layer.input.pixels() * input.block,
+                    .height = std::int64_t{layer.input.width} * input.block,
+                    .width = input.block,
+                    .in_inner = 1};
+    weight.stored_size = out_ * in_;
+    weight.initializer = Initializer::kLinearUniform;
+    weight.fan = layer.input.elements();
+    layout.parameter_size = Aligned(weight.stored_size);
+    layout.parameters.push_back(std::move(weight));
+    ParameterTensor& bias =
+        AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias", out_, 1,
+                            Initializer::kLinearUniform);
+    bias.fan = layer.input.elements();
+    bias_ = bias.offset;
+    layout.keeps_input = true;
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    backend_->Linear(n_, in_, out_, arguments.inputs[0], arguments.parameters,
+                     arguments.parameters + bias_, arguments.outputs[0]);
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    const Real* dy = arguments.output_gradients[0];
+    backend_->LinearBackwardWeights(n_, in_, out_, arguments.input, dy, arguments.add_gradient,
+                                    arguments.gradient, arguments.gradient + bias_);
+    if (arguments.input_gradient != nullptr) {
+      backend_->LinearBackwardInput(n_, in_, out_, dy, arguments.parameters,
+                                    arguments.input_gradient);
+    }
+  }
+
+ private:
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::int64_t n_;
+  std::int64_t in_ = 0;  // stored elements
+  std::int64_t out_ = 0;
+  std::int64_t bias_ = 0;
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeLinearStage(const StageParts<Real>& parts) {
+  return std::make_unique<LinearStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakeLinearStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeLinearStage(const StageParts<double>&);
+
+}  // namespace batchless::training

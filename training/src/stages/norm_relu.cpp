@@ -1,0 +1,156 @@
+#include "stages/norm_relu.h"
+
+#include <cmath>
+
+#include "stages/stages.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::Normalization;
+
+// As in PyTorch.
+constexpr double kEpsilon = 1e-5;
+constexpr double kRunningMomentum = 0.1;
+
+}  // namespace
+
+template <class Real>
+NormRelu<Real>::NormRelu(const hwmodel::Layer* norm, const hwmodel::Layer& relu, int microbatch,
+                         int block, std::shared_ptr<const Backend<Real>> backend,
+                         StageLayout& layout)
+    : shape_(MakeNormalizationShape(norm != nullptr ? *norm : relu, microbatch, block)),
+      backend_(std::move(backend)) {
+  if (!normalizes()) return;
+  gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm->name + ".weight",
+                               shape_.channels, block, Initializer::kOne)
+               .offset;
+  beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm->name + ".bias",
+                              shape_.channels, block, Initializer::kZero)
+              .offset;
+  layout.saved_size = 4 * Aligned(shape_.sets() * shape_.stored_channels());
+  if (shape_.kind == Normalization::kBatch) {
+    running_mean_ =
+        AppendChannelTensor(layout.state, layout.state_size, norm->name + ".running_mean",
+                            shape_.channels, block, Initializer::kZero)
+            .offset;
+    running_variance_ =
+        AppendChannelTensor(layout.state, layout.state_size, norm->name + ".running_var",
+                            shape_.channels, block, Initializer::kOne)
+            .offset;
+  }
+}
+
+template <class Real>
+template <class T>
+ChannelConstants<T> NormRelu<Real>::Constants(T* saved) const {
+  if (!normalizes()) return {};
+  const std::int64_t size = Aligned(shape_.sets() * shape_.stored_channels());
+  return {.scale = saved,
+          .shift = saved + size,
+          .mean = saved + 2 * size,
+          .inverse_deviation = saved + 3 * size};
+}
+
+template <class Real>
+void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) const {
+  const ChannelConstants<Real> constants = Constants(arguments.saved);
+  if (normalizes()) {
+    const Real* gamma = arguments.parameters + gamma_;
+    const Real* beta = arguments.parameters + beta_;
+    const bool batch = shape_.kind == Normalization::kBatch;
+    if (batch && !arguments.microbatch->training) {
+      for (std::int64_t c = 0; c < shape_.channels; ++c) {
+        const double mean = arguments.state[running_mean_ + c];
+        const double inverse = 1 / std::sqrt(arguments.state[running_variance_ + c] + kEpsilon);
+        constants.scale[c] = static_cast<Real>(gamma[c] * inverse);
+        constants.shift[c] = static_cast<Real>(beta[c] - gamma[c] * inverse * mean);
+      }
+    } else {
+      backend_->NormalizationStatistics(shape_, arguments.inputs[0], gamma, beta, constants);
+    }
+    if (batch && arguments.microbatch->training) {
+      const double count = static_cast<double>(shape_.microbatch * shape_.pixels);
+      const double unbiased = count > 1 ? count / (count - 1) : 1;
+      for (std::int64_t c = 0; c < shape_.channels; ++c) {
+        const double inverse = constants.inverse_deviation[c];
+        const double variance = (1 / (inverse * inverse) - kEpsilon) * unbiased;
+        Real& running_mean = arguments.state[running_mean_ + c];
+        Real& running_variance = arguments.state[running_variance_ + c];
+        running_mean = static_cast<Real>((1 - kRunningMomentum) * running_mean +
+                                         kRunningMomentum * constants.mean[c]);
+        running_variance = static_cast<Real>((1 - kRunningMomentum) * running_variance +
+                                             kRunningMomentum * variance);
+      }
+    }
+  }
+  backend_->NormalizedRelu(shape_, arguments.inputs[0], constants, h);
+}
+
+template <class Real>
+void NormRelu<Real>::Recompute(const BackwardArguments<Real>& arguments, Real* h) const {
+  const ChannelConstants<const Real> saved = Constants(arguments.saved);
+  // The kernel reads the constants alone.
+  const ChannelConstants<Real> constants{.scale = const_cast<Real*>(saved.scale),
+                                         .shift = const_cast<Real*>(saved.shift)};
+  backend_->NormalizedRelu(shape_, arguments.input, constants, h);
+}
+
+template <class Real>
+void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Real* dh,
+                              const Real* dh_extra, Real* workspace) const {
+  typename Backend<Real>::NormalizationGradient gradient;
+  gradient.x = arguments.input;
+  gradient.dh = dh;
+  gradient.dh_extra = dh_extra;
+  gradient.dx = arguments.input_gradient;
+  gradient.add_dx = arguments.add_input_gradient;
+  gradient.workspace = workspace;
+  if (normalizes()) {
+    gradient.gamma = arguments.parameters + gamma_;
+    gradient.constants = Constants(arguments.saved);
+    gradient.dgamma = arguments.gradient + gamma_;
+    gradient.dbeta = arguments.gradient + beta_;
+    gradient.add_gradient = arguments.add_gradient;
+  }
+  backend_->NormalizedReluBackward(shape_, gradient);
+}
+
+template class NormRelu<float>;
+template class NormRelu<double>;
+
+namespace {
+
+template <class Real>
+class NormReluStage final : public Stage<Real> {
+ public:
+  explicit NormReluStage(const StageParts<Real>& parts)
+      : norm_relu_(&parts.stage.layers[0], parts.stage.layers[1], parts.microbatch,
+                   parts.Input(0).block, parts.backend, this->layout_) {
+    this->layout_.keeps_input = true;
+    this->layout_.workspace_size = norm_relu_.workspace_size();
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    norm_relu_.Forward(arguments, arguments.outputs[0]);
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    norm_relu_.Backward(arguments, arguments.output_gradients[0], nullptr, arguments.workspace);
+  }
+
+ private:
+  NormRelu<Real> norm_relu_;
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeNormReluStage(const StageParts<Real>& parts) {
+  return std::make_unique<NormReluStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakeNormReluStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeNormReluStage(const StageParts<double>&);
+
+}  // namespace batchless::training

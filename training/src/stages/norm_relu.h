@@ -1,0 +1,44 @@
+// Normalisation and ReLU, as the first half of a stage or a stage of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "batchless/training/backend.h"
+#include "batchless/training/stage.h"
+
+namespace batchless::training {
+
+// Appends its tensors to the stage's layout and runs on the stage's blocks. Without normalisation
+// it is a ReLU alone, and its constants are null.
+template <class Real>
+class NormRelu {
+ public:
+  // `norm` is null where there is no normalisation; `relu` gives the shape then.
+  NormRelu(const hwmodel::Layer* norm, const hwmodel::Layer& relu, int microbatch, int block,
+           std::shared_ptr<const Backend<Real>> backend, StageLayout& layout);
+
+  std::int64_t workspace_size() const { return 4 * shape_.stored_channels(); }
+
+  // Statistics into `saved`, then h.
+  void Forward(const ForwardArguments<Real>& arguments, Real* h) const;
+  // h again, from what was saved.
+  void Recompute(const BackwardArguments<Real>& arguments, Real* h) const;
+  // The stage's input gradient from h's, and the gradients of scale and shift.
+  void Backward(const BackwardArguments<Real>& arguments, const Real* dh, const Real* dh_extra,
+                Real* workspace) const;
+
+ private:
+  bool normalizes() const { return shape_.kind != hwmodel::Normalization::kNone; }
+  template <class T>
+  ChannelConstants<T> Constants(T* saved) const;
+
+  NormalizationShape shape_;
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::int64_t gamma_ = 0;  // offsets in the parameters' block
+  std::int64_t beta_ = 0;
+  std::int64_t running_mean_ = 0;  // offsets in the state's block, batch normalisation
+  std::int64_t running_variance_ = 0;
+};
+
+}  // namespace batchless::training

@@ -1,0 +1,74 @@
+#include "stages/stages.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::LayerKind;
+
+template <class Real>
+PoolShape MakePoolShape(const StageParts<Real>& parts) {
+  return {.microbatch = parts.microbatch,
+          .layer = parts.stage.layers[0],
+          .input_block = parts.Input(0).block,
+          .output_block = parts.Output(0).block};
+}
+
+template <class Real>
+class MaxPoolStage final : public Stage<Real> {
+ public:
+  explicit MaxPoolStage(const StageParts<Real>& parts)
+      : backend_(parts.backend), shape_(MakePoolShape(parts)) {
+    // One byte a winner.
+    const std::int64_t outputs = parts.microbatch * parts.Output(0).stored_size;
+    constexpr std::int64_t kBytes = sizeof(Real);
+    this->layout_.saved_size = Aligned((outputs + kBytes - 1) / kBytes);
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    backend_->MaxPool(shape_, arguments.inputs[0], arguments.outputs[0],
+                      reinterpret_cast<std::uint8_t*>(arguments.saved));
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    backend_->MaxPoolBackward(shape_, reinterpret_cast<const std::uint8_t*>(arguments.saved),
+                              arguments.output_gradients[0], arguments.input_gradient);
+  }
+
+ private:
+  std::shared_ptr<const Backend<Real>> backend_;
+  PoolShape shape_;
+};
+
+template <class Real>
+class AveragePoolStage final : public Stage<Real> {
+ public:
+  explicit AveragePoolStage(const StageParts<Real>& parts)
+      : backend_(parts.backend), shape_(MakePoolShape(parts)) {}
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    backend_->AveragePool(shape_, arguments.inputs[0], arguments.outputs[0]);
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    backend_->AveragePoolBackward(shape_, arguments.output_gradients[0], arguments.input_gradient);
+  }
+
+ private:
+  std::shared_ptr<const Backend<Real>> backend_;
+  PoolShape shape_;
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakePoolStage(const StageParts<Real>& parts) {
+  if (parts.stage.layers[0].kind == LayerKind::kMaxPool) {
+    return std::make_unique<MaxPoolStage<Real>>(parts);
+  }
+  return std::make_unique<AveragePoolStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakePoolStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakePoolStage(const StageParts<double>&);
+
+}  // namespace batchless::training

@@ -1,0 +1,111 @@
+#include "batchless/training/stage.h"
+
+#include "stages/stages.h"
+
+namespace batchless::training {
+
+using hwmodel::LayerKind;
+
+std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) {
+  std::vector<ValueLayout> values(network.values.size());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    const hwmodel::Value& value = network.values[v];
+    ValueLayout& layout = values[v];
+    layout.shape = value.shape;
+    if (value.producer >= 0) {
+      const hwmodel::Stage& producer = network.stages[value.producer];
+      switch (producer.layers.back().kind) {
+        case LayerKind::kConvolution:
+        case LayerKind::kMaxPool:
+          layout.block = block;
+          break;
+        case LayerKind::kNormalization:
+        case LayerKind::kRelu:
+        case LayerKind::kDropout:
+        case LayerKind::kSum:
+          layout.block = values[producer.inputs[0]].block;
+          break;
+        case LayerKind::kAveragePool:
+        case LayerKind::kLinear:
+        case LayerKind::kLoss:
+          break;
+      }
+    }
+    const std::int64_t channels =
+        (value.shape.channels + layout.block - 1) / layout.block * layout.block;
+    layout.stored_size = channels * value.shape.pixels();
+  }
+  return values;
+}
+
+template <class Real>
+ValueLayout StageParts<Real>::Input(std::size_t i) const {
+  return PlanValues(network, backend->block()).at(stage.inputs.at(i));
+}
+
+template <class Real>
+ValueLayout StageParts<Real>::Output(std::size_t i) const {
+  return PlanValues(network, backend->block()).at(stage.outputs.at(i));
+}
+
+template struct StageParts<float>;
+template struct StageParts<double>;
+
+ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                                     const std::string& name, std::int64_t channels, int block,
+                                     Initializer initializer) {
+  ParameterTensor tensor;
+  tensor.name = name;
+  tensor.shape = {channels};
+  tensor.sizes = {channels, 1, 1, 1};
+  tensor.order.out_outer = 1;
+  tensor.offset = size;
+  tensor.stored_size = (channels + block - 1) / block * block;
+  tensor.initializer = initializer;
+  size += Aligned(tensor.stored_size);
+  return tensors.emplace_back(std::move(tensor));
+}
+
+NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block) {
+  return {.microbatch = microbatch,
+          .channels = layer.input.channels,
+          .pixels = layer.input.pixels(),
+          .block = block,
+          .kind = layer.normalization,
+          .groups = layer.groups};
+}
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
+                                       std::shared_ptr<const Backend<Real>> backend) {
+  const StageParts<Real> parts{.network = network,
+                               .stage = network.stages.at(stage),
+                               .number = stage,
+                               .microbatch = microbatch,
+                               .backend = std::move(backend)};
+  switch (parts.stage.layers.back().kind) {
+    case LayerKind::kConvolution:
+      return MakeConvolutionStage(parts);
+    case LayerKind::kRelu:
+      return parts.stage.layers.size() > 1 ? MakeNormReluStage(parts) : MakeElementwiseStage(parts);
+    case LayerKind::kNormalization:
+    case LayerKind::kSum:
+    case LayerKind::kDropout:
+      return MakeElementwiseStage(parts);
+    case LayerKind::kMaxPool:
+    case LayerKind::kAveragePool:
+      return MakePoolStage(parts);
+    case LayerKind::kLinear:
+      return MakeLinearStage(parts);
+    case LayerKind::kLoss:
+      return MakeLossStage(parts);
+  }
+  return nullptr;
+}
+
+template std::unique_ptr<Stage<float>> MakeStage(const hwmodel::Network&, int, int,
+                                                 std::shared_ptr<const Backend<float>>);
+template std::unique_ptr<Stage<double>> MakeStage(const hwmodel::Network&, int, int,
+                                                  std::shared_ptr<const Backend<double>>);
+
+}  // namespace batchless::training

@@ -1,0 +1,52 @@
+// The kinds of stages, each in a file of its own.
+#pragma once
+
+#include <memory>
+
+#include "batchless/training/backend.h"
+#include "batchless/training/stage.h"
+
+namespace batchless::training {
+
+// What every kind is made from.
+template <class Real>
+struct StageParts {
+  const hwmodel::Network& network;
+  const hwmodel::Stage& stage;
+  int number;
+  int microbatch;
+  std::shared_ptr<const Backend<Real>> backend;
+
+  ValueLayout Input(std::size_t i) const;
+  ValueLayout Output(std::size_t i) const;
+};
+
+// Normalisation (where there is one), ReLU and convolution; or a convolution alone.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeConvolutionStage(const StageParts<Real>& parts);
+// Normalisation and ReLU.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeNormReluStage(const StageParts<Real>& parts);
+// ReLU, sum, dropout.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeElementwiseStage(const StageParts<Real>& parts);
+// Max-pool and average pool.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakePoolStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeLinearStage(const StageParts<Real>& parts);
+// Softmax cross-entropy.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);
+
+// Rounded up so that what follows is aligned to 64 bytes in float and double.
+constexpr std::int64_t Aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+
+// A tensor of one number for each of `channels` channels, at the end of `layout`'s block.
+ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                                     const std::string& name, std::int64_t channels, int block,
+                                     Initializer initializer);
+
+NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block);
+
+}  // namespace batchless::training
