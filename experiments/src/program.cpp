@@ -11,6 +11,7 @@
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
+#include "batchless/training/data_error.h"
 #include "commands/commands.h"
 #include "interruption.h"
 #include "text_output.h"
@@ -23,11 +24,11 @@ namespace {
 using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
 
 // In the order in which the help lists them.
-constexpr std::array<MakeCommand, 10> kCommands = {
+constexpr std::array<MakeCommand, 11> kCommands = {
     MakeRulesCommand,   MakeStabilityCommand, MakeSweepCommand,
     MakeOptimumCommand, MakeBoundaryCommand,  MakeMarginCommand,
     MakeRootsCommand,   MakeSimulateCommand,  MakePipelineStabilityCommand,
-    MakeVersionCommand,
+    MakeDataCommand,    MakeVersionCommand,
 };
 
 constexpr const char* kFooter =
@@ -106,6 +107,8 @@ int RunProgram(int argc, char** argv) {
   } catch (const UsageError& error) {
     return Fail(kExitUsage, error.what());
   } catch (const analysis::InvalidArgument& error) {
+    return Fail(kExitUsage, error.what());
+  } catch (const training::DataError& error) {
     return Fail(kExitUsage, error.what());
   } catch (const std::bad_alloc&) {
     return Fail(kExitFailed, "there is not enough memory");

@@ -106,6 +106,14 @@ std::vector<CommandCase> MakeCases() {
                  {"--learning-rate", "0.01", Plus(kNoNumber, {"-1", "1e7"})}},
                 false),
        {}},
+      {"data",
+       {{"--out", "d", {"", "/nonexistent/d", "text.npz", "/dev/full", "/proc/d"}, true},
+        {"--mirror", "", {"", "f", "ftp://host/d", "-x"}},
+        {"--seed", "7", Plus(kNoNumber, {"-1", "0.5", "4294967296"})},
+        {"--train-size", "30", Plus(kNoNumber, {"-1", "0", "0.5", "1000001"})},
+        {"--validation-size", "20", Plus(kNoNumber, {"-1", "0", "0.5", "1000001"})}},
+       {},
+       {"synth"}},
       {"version", {}, {}},
   };
 }
@@ -115,28 +123,34 @@ std::vector<CommandCase> MakeCases() {
 Arguments CommandCase::Call() const { return CallWith("", ""); }
 
 Arguments CommandCase::CallWith(const std::string& option, const std::string& value) const {
-  Arguments words = {name};
+  Arguments call = {name};
+  if (option == "--mirror") {
+    // The one option of `data` that does not go with what the others do.
+    call.insert(call.end(), {"fetch", "mnist"});
+  } else {
+    call.insert(call.end(), words.begin(), words.end());
+  }
   for (const OptionCase& item : options) {
     const bool chosen = item.name == option;
     // These exclude each other.
     if (!chosen && option == "--hessian" && item.name == "--spectrum") continue;
     if (!chosen && option == "--learning-rate" && item.name == "--rate") continue;
     if (!chosen && !item.required) continue;
-    words.push_back(item.name);
-    words.push_back(chosen ? value : item.good);
+    call.push_back(item.name);
+    call.push_back(chosen ? value : item.good);
   }
-  return words;
+  return call;
 }
 
 Arguments CommandCase::CallWithout(const std::string& option) const {
-  Arguments words = Call();
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] != option) continue;
-    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
-                words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+  Arguments call = Call();
+  for (std::size_t i = 0; i < call.size(); ++i) {
+    if (call[i] != option) continue;
+    call.erase(call.begin() + static_cast<std::ptrdiff_t>(i),
+               call.begin() + static_cast<std::ptrdiff_t>(i) + 2);
     break;
   }
-  return words;
+  return call;
 }
 
 bool CommandCase::Writes() const {

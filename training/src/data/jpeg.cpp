@@ -1,7 +1,5 @@
 #include "data/jpeg.h"
 
-#include <jpeglib.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,7 +7,10 @@
 #include <cstddef>
 #include <cstdio>
 #include <string>
-// Needs the two before it.
+
+// Needs cstddef and cstdio.
+#include <jpeglib.h>
+// Needs jpeglib.h.
 #include <jerror.h>
 
 #include "batchless/training/data_error.h"

@@ -1,0 +1,267 @@
+// The command `data`, and fetching from folders that stand for the network.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "batchless/training/data_error.h"
+#include "batchless/training/sha256.h"
+#include "catch.h"
+#include "data_sets.h"
+#include "run_program.h"
+
+using namespace batchless;
+using namespace batchless::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+using training::Split;
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string Sha256Of(const std::string& bytes) {
+  training::Sha256 sha256;
+  sha256.Update(bytes);
+  return sha256.HexDigest();
+}
+
+Outcome Refused(const std::string& line, const fs::path& folder) {
+  const Outcome outcome = Run(Words(line), folder);
+  INFO(line << ": " << outcome.error);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(Lines(outcome.error).size() == 1);
+  return outcome;
+}
+
+std::string CifarRecords(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes += static_cast<char>(i % 10);
+    bytes += std::string(3072, static_cast<char>(20 * i));
+  }
+  return bytes;
+}
+
+// A small set in a folder of archives, as the network would have it.
+class Server {
+ public:
+  Server() {
+    fs::create_directories(folder_ / "tree/cifar-10-batches-bin");
+    WriteFile(folder_ / "tree/cifar-10-batches-bin/data_batch_1.bin", CifarRecords(3));
+    WriteFile(folder_ / "tree/cifar-10-batches-bin/test_batch.bin", CifarRecords(2));
+    const std::string command = "tar -czf '" + (folder_ / "set.tar.gz") + "' -C '" +
+                                (folder_ / "tree") + "' cifar-10-batches-bin";
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("tar failed");
+    archive_ = ReadFile(folder_ / "set.tar.gz");
+    archive_sha256_ = Sha256Of(archive_);
+    train_ = Sha256Of(CifarRecords(3));
+    validation_ = Sha256Of(CifarRecords(2));
+    archives_[0] = {"set.tar.gz", archive_.size(), archive_sha256_};
+    url_ = "file://" + folder_.path().string();
+  }
+
+  OfficialSet Set() const {
+    return {"small", url_,       "cifar-10-batches-bin", archives_, true, training::LoadCifar10,
+            train_,  validation_};
+  }
+  const std::string& archive() const { return archive_; }
+  void Damage(std::size_t place) const {
+    std::string bytes = archive_;
+    bytes.at(place) ^= 1;
+    WriteFile(folder_ / "set.tar.gz", bytes);
+  }
+  void Close() const { fs::remove(folder_ / "set.tar.gz"); }
+
+ private:
+  TemporaryFolder folder_;
+  std::string archive_;
+  std::string archive_sha256_;
+  std::string train_;
+  std::string validation_;
+  std::array<Archive, 1> archives_ = {};
+  std::string url_;
+};
+
+std::string FetchError(const OfficialSet& set, const fs::path& root,
+                       const std::string& mirror = "") {
+  try {
+    FetchSet(set, root, mirror);
+  } catch (const std::runtime_error& error) {
+    CHECK(Lines(error.what()).size() == 1);
+    CHECK_FALSE(fs::exists(root / set.folder));
+    return error.what();
+  }
+  return "fetched";
+}
+
+}  // namespace
+
+TEST_CASE("fetch: what arrives is checked, unpacked and moved into place") {
+  const Server server;
+  const TemporaryFolder folder;
+  const FoundSet found = FetchSet(server.Set(), folder.path(), "");
+  CHECK(found.is_official);
+  CHECK(found.train->size() == 3);
+  CHECK(found.validation->size() == 2);
+  CHECK(found.path == folder.path() / "cifar-10-batches-bin");
+  CHECK(folder.Files() == std::vector<std::string>{"cifar-10-batches-bin"});
+  CHECK(ReadFile(folder / "cifar-10-batches-bin/data_batch_1.bin") == CifarRecords(3));
+}
+
+TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes on from there") {
+  const Server server;
+  const TemporaryFolder folder;
+  server.Damage(server.archive().size() / 2);
+  CHECK(Contains(FetchError(server.Set(), folder.path()), "its SHA-256 is "));
+  server.Close();
+  const std::string error = FetchError(server.Set(), folder.path());
+  CHECK(Contains(error, "/set.tar.gz: curl: "));
+
+  // Half of it is there already, and is not fetched again: the server's first half is damaged.
+  const std::size_t half = server.archive().size() / 2;
+  WriteFile(folder / ".small.partial/set.tar.gz.partial", server.archive().substr(0, half));
+  server.Damage(half / 2);
+  CHECK(FetchError(server.Set(), folder.path(), "file:///nonexistent/") != "fetched");
+  CHECK(ReadFile(folder / ".small.partial/set.tar.gz.partial").size() == half);
+  FetchSet(server.Set(), folder.path(), "");
+  CHECK(folder.Files() == std::vector<std::string>{"cifar-10-batches-bin"});
+}
+
+TEST_CASE("fetch: all of it may have arrived already") {
+  const Server server;
+  server.Close();
+  const TemporaryFolder folder;
+  fs::create_directory(folder / ".small.partial");
+  WriteFile(folder / ".small.partial/set.tar.gz.partial", server.archive());
+  CHECK(FetchSet(server.Set(), folder.path(), "").is_official);
+}
+
+TEST_CASE("fetch: another content than the official one is not put in place") {
+  const Server server;
+  const TemporaryFolder folder;
+  OfficialSet set = server.Set();
+  set.train_digest = set.validation_digest;
+  CHECK(Contains(FetchError(set, folder.path()), "not the content of the official set"));
+}
+
+TEST_CASE("fetch: the command names what it does not know and where it failed") {
+  const TemporaryFolder folder;
+  const Outcome unknown = Refused("data fetch cifar100 --out d", folder.path());
+  CHECK(Contains(unknown.error, "got cifar100, accepted: cifar10, mnist"));
+  CHECK(folder.Files().empty());
+  Refused("data fetch", folder.path());
+  Refused("data fetch mnist --seed 1", folder.path());
+
+  for (const std::string name : {"cifar10", "mnist"}) {
+    const Outcome failed =
+        Run(Words("data fetch " + name + " --out d --mirror file:///nonexistent"), folder.path());
+    INFO(failed.error);
+    CHECK(failed.exit_code == 1);
+    CHECK(failed.out.empty());
+    CHECK(Lines(failed.error).size() == 1);
+    CHECK(Contains(failed.error, "batchless: file:///nonexistent/"));
+  }
+
+  // Of the same name, but not the official set.
+  fs::create_directory(folder / "d/cifar-10-batches-bin");
+  WriteFile(folder / "d/cifar-10-batches-bin/data_batch_1.bin", CifarRecords(3));
+  WriteFile(folder / "d/cifar-10-batches-bin/test_batch.bin", CifarRecords(2));
+  Refused("data fetch cifar10 --out d", folder.path());
+  CHECK(ReadFile(folder / "d/cifar-10-batches-bin/test_batch.bin") == CifarRecords(2));
+}
+
+TEST_CASE("synth: the same seed writes the same bytes, which check and the library read") {
+  const TemporaryFolder folder;
+  const std::string line = "data synth --train-size 30 --validation-size 20 --json --out ";
+  const Outcome first = Run(Words(line + "a --seed 3"), folder.path());
+  REQUIRE(first.exit_code == 0);
+  REQUIRE(Run(Words(line + "b --seed 3"), folder.path()).exit_code == 0);
+  REQUIRE(Run(Words(line + "c --seed 4"), folder.path()).exit_code == 0);
+  for (const std::string name : {"data_batch_1.bin", "test_batch.bin"}) {
+    const auto bytes = [&](const std::string& where) {
+      return ReadFile(folder / (where + "/cifar-10-batches-bin/" + name));
+    };
+    CHECK(bytes("a") == bytes("b"));
+    CHECK(bytes("a") != bytes("c"));
+    CHECK(bytes("a").size() == (name == "test_batch.bin" ? 20 : 30) * 3073);
+  }
+
+  const auto train = training::MakeSynthetic(3, Split::kTrain, 30, 20);
+  const nlohmann::json object = nlohmann::json::parse(first.out);
+  CHECK(object["written"] == true);
+  CHECK(object["seed"] == 3);
+  CHECK(object["sets"][0]["digest"] == train->digest());
+  CHECK(training::LoadCifar10(folder.path() / "a", Split::kTrain)->digest() == train->digest());
+
+  const Outcome checked = Run(Words("data check a --json"), folder.path());
+  REQUIRE(checked.exit_code == 0);
+  const nlohmann::json sets = nlohmann::json::parse(checked.out)["sets"];
+  REQUIRE(sets.size() == 2);
+  CHECK(sets[0]["name"] == "cifar10");
+  CHECK(sets[0]["split"] == "train");
+  CHECK(sets[0]["samples"] == 30);
+  CHECK(sets[0]["classes"] == 10);
+  CHECK(sets[0]["shape"] == nlohmann::json({3, 32, 32}));
+  CHECK(sets[0]["digest"] == train->digest());
+  CHECK(sets[0]["official"] == false);
+  CHECK(sets[1]["split"] == "validation");
+  CHECK(sets[1]["samples"] == 20);
+}
+
+TEST_CASE("synth: what is there already stays, and is finished where it is half of the same set") {
+  const TemporaryFolder folder;
+  const std::string line = "data synth --train-size 30 --validation-size 20 --out d --json";
+  REQUIRE(Run(Words(line), folder.path()).exit_code == 0);
+  const std::string test_batch = folder / "d/cifar-10-batches-bin/test_batch.bin";
+  const std::string bytes = ReadFile(test_batch);
+  CHECK(Contains(Run(Words(line), folder.path()).out, "\"written\":false"));
+  Refused(line + " --seed 2", folder.path());
+  CHECK(ReadFile(test_batch) == bytes);
+  fs::remove(test_batch);
+  CHECK(Run(Words(line), folder.path()).exit_code == 0);
+  CHECK(ReadFile(test_batch) == bytes);
+  WriteFile(folder / "d/cifar-10-batches-bin/data_batch_2.bin", CifarRecords(1));
+  Refused(line, folder.path());
+}
+
+TEST_CASE("check: the first thing that is wrong is named, with exit code 2") {
+  const TemporaryFolder folder;
+  Refused("data check", folder.path());
+  Refused("data check nothing", folder.path());
+  CHECK(Contains(Refused("data check .", folder.path()).error, "cifar-10-batches-bin, mnist"));
+  Refused("data check . --out d", folder.path());
+  Refused("data chek .", folder.path());
+  fs::create_directory(folder / "cifar-10-batches-bin");
+  WriteFile(folder / "cifar-10-batches-bin/data_batch_1.bin", CifarRecords(2) + "abc");
+  CHECK(Contains(Refused("data check .", folder.path()).error,
+                 "data_batch_1.bin: record 2: truncated"));
+  WriteFile(folder / "cifar-10-batches-bin/data_batch_1.bin", CifarRecords(2));
+  CHECK(Contains(Refused("data check .", folder.path()).error, "test_batch.bin: there is no"));
+
+  fs::remove_all(folder / "cifar-10-batches-bin");
+  for (const std::string split : {"train", "val"}) {
+    fs::create_directories(folder / ("photographs/" + split + "/a"));
+    WriteFile(folder / ("photographs/" + split + "/a/1.jpg"), "no JPEG");
+  }
+  CHECK(
+      Contains(Refused("data check .", folder.path()).error, "photographs/train/a/1.jpg: JPEG: "));
+}
+
+TEST_CASE("check: the real sets are the official ones") {
+  const char* data = std::getenv("BATCHLESS_DATA");
+  if (data == nullptr || !fs::exists(fs::path(data) / "cifar-10-batches-bin/data_batch_5.bin") ||
+      !fs::exists(fs::path(data) / "mnist")) {
+    WARN("skipped: there is no CIFAR-10 or no MNIST in $BATCHLESS_DATA");
+    return;
+  }
+  for (const OfficialSet& set : OfficialSets()) {
+    INFO(set.name);
+    CHECK(ReadOfficialSet(set, data).is_official);
+  }
+}
