@@ -1,0 +1,100 @@
+"""Training throughput of PyTorch on this machine's processor, the peer of the trainer's benchmark.
+
+    /usr/bin/python3 tests/bench/pytorch_peer.py [--network resnet20] [--norm group] [--batch 1]
+                                                 [--threads 1] [--seconds 10]
+
+One step is forward, backward and SGDM update of one mini-batch of random images, in single
+precision. Prints one line of JSON; samples_per_second is the median over the repeats.
+
+PyTorch takes convolutions of one small image to the BLAS library, which makes a batch of 1 four
+times as slow with Debian's reference BLAS as with OpenBLAS: install libopenblas0-openmp, which
+keeps to --threads, and see `blas` in the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training" / "golden"))
+import networks  # noqa: E402
+
+NAMES = ("resnet20", "resnet56", "resnet110", "vgg11", "vgg16")
+REPEATS = 5
+WARM_UP_SHARE = 0.1  # of the seconds
+
+
+def make_step(name: str, norm: str, batch: int) -> Callable[[], None]:
+    """A function that trains on one mini-batch, the same one each time."""
+    torch.manual_seed(1)
+    network = networks.make_network(name, norm)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+    images = torch.randn(batch, *networks.input_shape(name))
+    labels = torch.randint(10, (batch,))
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(network(images), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def steps_per_second(step: Callable[[], None], seconds: float) -> float:
+    """Over at least one step and at least `seconds`."""
+    steps = 0
+    start = time.perf_counter()
+    while True:
+        step()
+        steps += 1
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return steps / elapsed
+
+
+def blas_libraries() -> list[str]:
+    """Files of the BLAS libraries that this process has loaded."""
+    words = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    names = (Path(word) for word in words if word.startswith("/"))
+    return sorted({str(name) for name in names if re.match("lib(open)?blas|libmkl", name.name)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", choices=NAMES, default="resnet20")
+    parser.add_argument("--norm", choices=("group", "batch", "none"), default="group")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=10, help="for all repeats together")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    step = make_step(arguments.network, arguments.norm, arguments.batch)
+    steps_per_second(step, WARM_UP_SHARE * arguments.seconds)
+    rates = [
+        arguments.batch * steps_per_second(step, arguments.seconds / REPEATS)
+        for _ in range(REPEATS)
+    ]
+    report = {
+        "network": arguments.network,
+        "norm": arguments.norm,
+        "batch": arguments.batch,
+        "threads": arguments.threads,
+        "samples_per_second": statistics.median(rates),
+        "repeats": rates,
+        "torch": torch.__version__,
+        "blas": blas_libraries(),
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
