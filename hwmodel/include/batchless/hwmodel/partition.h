@@ -1,0 +1,19 @@
+// Contiguous groups of stages for workers, so that the most loaded has as little as possible.
+//
+//   minimise over  0 = b_0 < b_1 < .. < b_W = S   of   max_w sum of cost[b_w .. b_{w+1})
+//
+// Dynamic program over (first stages, workers); of equally good partitions the one whose first
+// groups end earliest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace batchless::hwmodel {
+
+/// The boundaries b_1 .. b_W: group w holds the stages from the one before (0 at first) up to, and
+/// without, boundaries[w]. Throws analysis::InvalidArgument unless 1 <= workers <= stages and every
+/// cost is finite and not negative.
+std::vector<int> BalancedPartition(std::span<const double> costs, int workers);
+
+}  // namespace batchless::hwmodel

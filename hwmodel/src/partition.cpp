@@ -1,0 +1,51 @@
+#include "batchless/hwmodel/partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+
+std::vector<int> BalancedPartition(std::span<const double> costs, int workers) {
+  const int stages = static_cast<int>(costs.size());
+  if (workers < 1 || workers > stages) {
+    throw analysis::InvalidArgument("workers", std::to_string(workers),
+                                    "1 to the " + std::to_string(stages) + " stages");
+  }
+  for (const double cost : costs) {
+    if (!(cost >= 0) || !std::isfinite(cost)) {
+      throw analysis::InvalidArgument("cost", cost, "finite numbers that are not negative");
+    }
+  }
+  std::vector<double> before(stages + 1);
+  for (int s = 0; s < stages; ++s) before[s + 1] = before[s] + costs[s];
+
+  // best[w][s]: least load of the most loaded of w + 1 groups that share the first s stages.
+  std::vector<std::vector<double>> best(
+      workers, std::vector<double>(stages + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<int>> last(workers, std::vector<int>(stages + 1));
+  best[0] = before;
+  for (int w = 1; w < workers; ++w) {
+    for (int s = w + 1; s <= stages; ++s) {
+      for (int begin = w; begin < s; ++begin) {
+        const double load = std::max(best[w - 1][begin], before[s] - before[begin]);
+        if (load < best[w][s]) {
+          best[w][s] = load;
+          last[w][s] = begin;
+        }
+      }
+    }
+  }
+  std::vector<int> boundaries(workers);
+  int end = stages;
+  for (int w = workers - 1; w >= 0; --w) {
+    boundaries[w] = end;
+    end = last[w][end];
+  }
+  return boundaries;
+}
+
+}  // namespace batchless::hwmodel

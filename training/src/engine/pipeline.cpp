@@ -1,0 +1,310 @@
+#include "engine/pipeline.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::ActionKind;
+using Clock = std::chrono::steady_clock;
+
+// Thrown in workers that wait for one that failed.
+struct Stopped {};
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void PauseProcessor() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+template <class Real>
+Pipeline<Real>::Pipeline(Options options)
+    : options_(std::move(options)),
+      values_(PlanValues(*options_.network, options_.backend->block())),
+      progress_(options_.program.workers.size()),
+      times_(options_.program.workers.size()) {
+  const hwmodel::Network& network = *options_.network;
+  for (int s = 0; s < network.stage_count(); ++s) {
+    StageSlot slot;
+    slot.description = &network.stages[s];
+    slot.compute = MakeStage<Real>(network, s, options_.microbatch, options_.backend);
+    slot.parameters = std::make_unique<StageParameters<Real>>(slot.compute->layout());
+    stages_.push_back(std::move(slot));
+  }
+  PlanMemory();
+}
+
+template <class Real>
+void Pipeline<Real>::PlanMemory() {
+  const hwmodel::Network& network = *options_.network;
+  const int value_count = static_cast<int>(values_.size());
+  const auto forward = [](int stage) { return ProgramAction{ActionKind::kForward, stage, 0}; };
+  const auto backward = [](int stage) { return ProgramAction{ActionKind::kBackward, stage, 0}; };
+
+  // Whose ring holds a value's gradient. Sums come after their inputs' other readers in the order
+  // of the stages, so going backwards the output's ring is known first.
+  gradient_of_.assign(value_count, -1);
+  for (int v = value_count - 1; v > 0; --v) {
+    const int last = network.values[v].consumers.empty() ? -1 : network.values[v].consumers.back();
+    gradient_of_[v] = last >= 0 && layout(last).passes_gradient
+                          ? gradient_of_[network.stages[last].outputs[0]]
+                          : v;
+  }
+
+  std::vector<RingUse> uses;
+  for (int v = 0; v < value_count; ++v) {
+    const hwmodel::Value& value = network.values[v];
+    const int producer = std::max(value.producer, 0);
+    RingUse use{.write = forward(producer), .releases = {}};
+    for (const int consumer : value.consumers) {
+      const bool kept = layout(consumer).keeps_input && network.stages[consumer].inputs[0] == v;
+      use.releases.push_back(kept ? backward(consumer) : forward(consumer));
+    }
+    if (value.producer >= 0 && layout(producer).keeps_output) {
+      use.releases.push_back(backward(producer));
+    }
+    uses.push_back(std::move(use));
+  }
+  for (int v = 0; v < value_count; ++v) {
+    RingUse use;
+    if (gradient_of_[v] == v) {
+      // Its own last reader writes first; those that share the ring read and add later.
+      use.write = backward(network.values[v].consumers.back());
+      for (int u = 1; u < value_count; ++u) {
+        if (gradient_of_[u] == v) use.releases.push_back(backward(network.values[u].producer));
+      }
+    }
+    uses.push_back(std::move(use));
+  }
+  for (int s = 0; s < stage_count(); ++s) {
+    uses.push_back({.write = forward(s), .releases = {backward(s)}});
+  }
+  // The micro-batch itself: from its first forward to its last backward.
+  uses.push_back({.write = forward(0), .releases = {backward(0)}});
+
+  const std::vector<std::int64_t> depths = RingDepths(options_.program, uses);
+  std::size_t use = 0;
+  for (int v = 0; v < value_count; ++v) {
+    value_rings_.emplace_back(options_.microbatch * values_[v].stored_size, depths[use++]);
+  }
+  for (int v = 0; v < value_count; ++v) {
+    const std::int64_t size = gradient_of_[v] == v ? values_[v].stored_size : 0;
+    gradient_rings_.emplace_back(options_.microbatch * size, depths[use++]);
+  }
+  for (int s = 0; s < stage_count(); ++s) {
+    stages_[s].saved = Ring<Real>(layout(s).saved_size, depths[use++]);
+  }
+  microbatches_.resize(depths[use]);
+  for (MicrobatchSlot& slot : microbatches_) {
+    slot.labels.resize(options_.microbatch);
+    slot.losses.resize(options_.microbatch);
+    slot.correct.resize(options_.microbatch);
+    slot.microbatch.seed = options_.seed;
+    slot.microbatch.gradient_scale =
+        Real(1) / static_cast<Real>(options_.microbatch * options_.microbatches_per_update);
+    slot.microbatch.labels = slot.labels.data();
+    slot.microbatch.losses = slot.losses.data();
+    slot.microbatch.correct = slot.correct.data();
+  }
+  for (const WorkerProgram& worker : options_.program.workers) {
+    std::int64_t size = 0;
+    for (int s = worker.first_stage; s < worker.end_stage; ++s) {
+      size = std::max(size, layout(s).workspace_size);
+    }
+    workspaces_.emplace_back(size);
+  }
+}
+
+template <class Real>
+std::int64_t Pipeline<Real>::memory_bytes() const {
+  std::int64_t bytes = 0;
+  for (const StageSlot& stage : stages_) bytes += stage.parameters->bytes() + stage.saved.bytes();
+  for (const Ring<Real>& ring : value_rings_) bytes += ring.bytes();
+  for (const Ring<Real>& ring : gradient_rings_) bytes += ring.bytes();
+  for (const AlignedBuffer<Real>& workspace : workspaces_) bytes += workspace.bytes();
+  return bytes;
+}
+
+template <class Real>
+void Pipeline<Real>::Feed(const SampleSource& source, std::int64_t k) {
+  MicrobatchSlot& slot = microbatch(k);
+  slot.microbatch.first_sample = k * options_.microbatch;
+  const std::int64_t size = values_[0].stored_size;
+  Real* images = value_rings_[0].Slot(k);
+  for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+    const std::int64_t position = slot.microbatch.first_sample + i;
+    slot.labels[i] = source.At(position).label;
+    if constexpr (std::is_same_v<Real, float>) {
+      source.Read(position, std::span<float>(images + i * size, size));
+    } else {
+      std::vector<float> image(size);
+      source.Read(position, image);
+      std::copy(image.begin(), image.end(), images + i * size);
+    }
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::Forward(int stage, std::int64_t k, Real* workspace) {
+  StageSlot& slot = stages_[stage];
+  ForwardArguments<Real> arguments;
+  arguments.microbatch = &microbatch(k).microbatch;
+  arguments.parameters = slot.parameters->forward();
+  for (std::size_t i = 0; i < slot.description->inputs.size(); ++i) {
+    arguments.inputs[i] = value_rings_[slot.description->inputs[i]].Slot(k);
+  }
+  for (std::size_t i = 0; i < slot.description->outputs.size(); ++i) {
+    arguments.outputs[i] = value_rings_[slot.description->outputs[i]].Slot(k);
+  }
+  arguments.saved = slot.saved.Slot(k);
+  arguments.state = slot.parameters->state();
+  arguments.workspace = workspace;
+  slot.compute->Forward(arguments);
+}
+
+template <class Real>
+void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
+  StageSlot& slot = stages_[stage];
+  const StageLayout& layout = slot.compute->layout();
+  if (layout.passes_gradient) return;
+  const int input = slot.description->inputs[0];
+  BackwardArguments<Real> arguments;
+  arguments.microbatch = &microbatch(k).microbatch;
+  arguments.parameters = slot.parameters->backward();
+  if (layout.keeps_input) arguments.input = value_rings_[input].Slot(k);
+  if (layout.keeps_output) {
+    arguments.output = value_rings_[slot.description->outputs[0]].Slot(k);
+  }
+  arguments.saved = slot.saved.Slot(k);
+  for (std::size_t i = 0; i < slot.description->outputs.size(); ++i) {
+    arguments.output_gradients[i] =
+        gradient_rings_[gradient_of_[slot.description->outputs[i]]].Slot(k);
+  }
+  if (gradient_of_[input] >= 0) {
+    arguments.input_gradient = gradient_rings_[gradient_of_[input]].Slot(k);
+    arguments.add_input_gradient = options_.network->values[input].consumers.back() != stage;
+  }
+  arguments.gradient = slot.parameters->gradient();
+  arguments.add_gradient = slot.has_pending_gradient;
+  arguments.workspace = workspace;
+  slot.compute->Backward(arguments);
+  slot.has_pending_gradient = true;
+}
+
+template <class Real>
+double Pipeline<Real>::Await(const std::atomic<std::int64_t>& progress, std::int64_t k) const {
+  if (progress.load(std::memory_order_acquire) > k) return 0;
+  const Clock::time_point start = Clock::now();
+  // A neighbour is rarely far behind; past that the processor may be needed by it.
+  constexpr int kSpins = 2000;
+  for (int spins = 0; progress.load(std::memory_order_acquire) <= k; ++spins) {
+    if (stop_.load(std::memory_order_relaxed)) throw Stopped();
+    if (spins < kSpins) {
+      PauseProcessor();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  return SecondsSince(start);
+}
+
+template <class Real>
+void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
+                               std::int64_t last) {
+  const Clock::time_point start = Clock::now();
+  const Program& program = options_.program;
+  const WorkerProgram& own = program.workers[worker];
+  Real* workspace = workspaces_[worker].data();
+  double waited = 0;
+  for (std::int64_t cycle = first; cycle < last; ++cycle) {
+    for (const ProgramAction& action : own.actions) {
+      const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
+      if (k < 0) continue;
+      const bool is_first = action.stage == own.first_stage;
+      const bool is_last = action.stage == own.end_stage - 1;
+      switch (action.kind) {
+        case ActionKind::kForward:
+          if (is_first && worker == 0) Feed(source, k);
+          if (is_first && worker > 0) waited += Await(progress_[worker - 1].forwards, k);
+          Forward(action.stage, k, workspace);
+          if (is_last) progress_[worker].forwards.store(k + 1, std::memory_order_release);
+          break;
+        case ActionKind::kBackward:
+          if (is_last && worker + 1 < program.workers.size()) {
+            waited += Await(progress_[worker + 1].backwards, k);
+          }
+          if (action.stage == stage_count() - 1) {
+            const MicrobatchSlot& slot = microbatch(k);
+            for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+              finished_.push_back({.sample = slot.microbatch.first_sample + i,
+                                   .label = slot.labels[i],
+                                   .loss = slot.losses[i],
+                                   .correct = slot.correct[i] != 0});
+            }
+          }
+          Backward(action.stage, k, workspace);
+          if (is_first) progress_[worker].backwards.store(k + 1, std::memory_order_release);
+          break;
+        case ActionKind::kUpdate: {
+          StageSlot& slot = stages_[action.stage];
+          const std::int64_t samples =
+              (k + 1 - options_.microbatches_per_update) * options_.microbatch;
+          slot.parameters->Update(*options_.backend, slot.compute->layout(),
+                                  options_.coefficients(action.stage, samples));
+          slot.has_pending_gradient = false;
+          break;
+        }
+      }
+    }
+  }
+  times_[worker].waiting_seconds += waited;
+  times_[worker].busy_seconds += SecondsSince(start) - waited;
+}
+
+template <class Real>
+void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::int64_t last,
+                         std::vector<SampleResult>& results) {
+  finished_.clear();
+  finished_.reserve((last - first) * options_.program.microbatches_per_cycle * options_.microbatch);
+  stop_ = false;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto guarded = [&](std::size_t worker) {
+    try {
+      RunWorker(worker, source, first, last);
+    } catch (const Stopped&) {
+      // The one that failed says why.
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      stop_ = true;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t worker = 1; worker < options_.program.workers.size(); ++worker) {
+      threads.emplace_back(guarded, worker);
+    }
+    guarded(0);
+  }
+  results.insert(results.end(), finished_.begin(), finished_.end());
+  if (failure) std::rethrow_exception(failure);
+}
+
+template class Pipeline<float>;
+template class Pipeline<double>;
+
+}  // namespace batchless::training

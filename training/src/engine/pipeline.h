@@ -1,0 +1,126 @@
+// The pipeline engine: workers run their programs over stages, parameters and rings of activations.
+//
+// Memory of micro-batch k:
+//
+//   values[v]      outputs of stages (and the network's input), kept until nobody reads them again
+//   gradients[v]   the loss's gradient by a value. The last stage to read the value writes it first,
+//                  the others add to it; a sum's inputs share the gradient of its output
+//   saved[s]       what stage s saved for its backward
+//
+// Each lives in a ring of as many slots as micro-batches can need it at a time (program.h).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "aligned_buffer.h"
+#include "batchless/training/backend.h"
+#include "batchless/training/sample_source.h"
+#include "batchless/training/stage.h"
+#include "batchless/training/trainer.h"
+#include "engine/program.h"
+#include "engine/stage_parameters.h"
+
+namespace batchless::training {
+
+// Slots of equal size, one for each micro-batch modulo their number.
+template <class Real>
+class Ring {
+ public:
+  Ring() = default;
+  Ring(std::int64_t slot_size, std::int64_t depth)
+      : slot_size_((slot_size + 15) / 16 * 16), depth_(depth), buffer_(slot_size_ * depth) {}
+
+  Real* Slot(std::int64_t microbatch) { return buffer_.data() + microbatch % depth_ * slot_size_; }
+  bool empty() const { return buffer_.empty(); }
+  std::int64_t bytes() const { return buffer_.bytes(); }
+
+ private:
+  std::int64_t slot_size_ = 0;
+  std::int64_t depth_ = 1;
+  AlignedBuffer<Real> buffer_;
+};
+
+template <class Real>
+class Pipeline {
+ public:
+  struct Options {
+    const hwmodel::Network* network = nullptr;
+    std::shared_ptr<const Backend<Real>> backend;
+    int microbatch = 1;
+    std::int64_t microbatches_per_update = 1;
+    std::uint64_t seed = 0;
+    Program program;
+    // Coefficients of stage s's update after `samples` samples of the run.
+    std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+  };
+
+  explicit Pipeline(Options options);
+
+  int stage_count() const { return static_cast<int>(stages_.size()); }
+  const StageLayout& layout(int stage) const { return stages_[stage].compute->layout(); }
+  StageParameters<Real>& parameters(int stage) { return *stages_[stage].parameters; }
+  const StageParameters<Real>& parameters(int stage) const { return *stages_[stage].parameters; }
+
+  // Runs the cycles from `first` up to, and without, `last` on all workers. Appends the results of
+  // the micro-batches that met their loss. Rethrows what a worker threw; the state is lost then.
+  void Run(const SampleSource& source, std::int64_t first, std::int64_t last,
+           std::vector<SampleResult>& results);
+
+  const std::vector<WorkerTimes>& worker_times() const { return times_; }
+  std::int64_t memory_bytes() const;
+
+ private:
+  struct StageSlot {
+    const hwmodel::Stage* description = nullptr;
+    std::unique_ptr<Stage<Real>> compute;
+    std::unique_ptr<StageParameters<Real>> parameters;
+    Ring<Real> saved;
+    bool has_pending_gradient = false;
+  };
+
+  // Results and labels of one micro-batch.
+  struct MicrobatchSlot {
+    Microbatch<Real> microbatch;
+    std::vector<std::int32_t> labels;
+    std::vector<Real> losses;
+    std::vector<std::uint8_t> correct;
+  };
+
+  // How far a worker is, for its neighbours; each on a cache line of its own.
+  struct alignas(64) Progress {
+    std::atomic<std::int64_t> forwards{0};   // micro-batches that passed the worker's last stage
+    std::atomic<std::int64_t> backwards{0};  // and, backward, its first stage
+  };
+
+  void PlanMemory();
+  void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
+                 std::int64_t last);
+  void Forward(int stage, std::int64_t k, Real* workspace);
+  void Backward(int stage, std::int64_t k, Real* workspace);
+  void Feed(const SampleSource& source, std::int64_t k);
+  // Returns the seconds waited; throws Stopped when another worker failed.
+  double Await(const std::atomic<std::int64_t>& progress, std::int64_t k) const;
+  MicrobatchSlot& microbatch(std::int64_t k) {
+    return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
+  }
+
+  Options options_;
+  std::vector<StageSlot> stages_;
+  std::vector<ValueLayout> values_;
+  std::vector<Ring<Real>> value_rings_;
+  std::vector<Ring<Real>> gradient_rings_;
+  std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted
+  std::vector<MicrobatchSlot> microbatches_;
+  std::vector<AlignedBuffer<Real>> workspaces_;  // by worker
+  std::vector<Progress> progress_;
+  std::vector<WorkerTimes> times_;
+  std::vector<SampleResult> finished_;  // of the last worker in the current run
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace batchless::training

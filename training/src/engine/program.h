@@ -1,0 +1,57 @@
+// What each worker does, in order, over and over.
+//
+// In cycle c a worker runs its list once; an action with offset o is for micro-batch
+// c * microbatches_per_cycle + o. Micro-batches before the first of the run are left out: that is
+// how a pipeline fills.
+//
+// Workers wait for one another in two places only:
+//
+//   forward of k at a worker's first stage    for that forward at the last stage of the one before
+//   backward of k at a worker's last stage    for that backward at the first stage of the next
+//
+// Everything else, the reuse of memory above all, follows from these two and the lists' orders:
+// RingDepths proves from them how many micro-batches have to be kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batchless/hwmodel/action.h"
+
+namespace batchless::training {
+
+struct ProgramAction {
+  hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
+  int stage = 0;
+  std::int64_t offset = 0;
+};
+
+struct WorkerProgram {
+  int first_stage = 0;
+  int end_stage = 0;  // one past the last
+  std::vector<ProgramAction> actions;
+};
+
+struct Program {
+  std::vector<WorkerProgram> workers;
+  std::int64_t microbatches_per_cycle = 1;
+
+  int stages() const { return workers.back().end_stage; }
+};
+
+// Mini-batches of `microbatches`, one a cycle, through a pipeline of workers whose groups of stages
+// end at `boundaries`. A worker starts the backward of a micro-batch as soon as it can, so that few
+// are in flight.
+Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches);
+
+// A place where memory is written and given back, by actions on the same micro-batch.
+struct RingUse {
+  ProgramAction write;                  // first write; the offset is ignored
+  std::vector<ProgramAction> releases;  // after all of these its content is not needed
+};
+
+// For each use the number of slots that a ring of micro-batches needs: when micro-batch k is
+// written, k - depth has been released, in every interleaving of the workers.
+std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<RingUse>& uses);
+
+}  // namespace batchless::training

@@ -1,0 +1,69 @@
+#include "engine/stage_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace batchless::training {
+
+template <class Real>
+StageParameters<Real>::StageParameters(const StageLayout& layout)
+    : weights_(layout.parameter_size),
+      velocity_(layout.parameter_size),
+      gradient_(layout.parameter_size),
+      backward_(layout.has_transposed() ? layout.parameter_size : 0),
+      state_(layout.state_size) {}
+
+template <class Real>
+void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
+                                   UpdateCoefficients<Real> coefficients) {
+  for (const ParameterTensor& tensor : layout.parameters) {
+    UpdateCoefficients<Real> c = coefficients;
+    c.gradient = gradient_.data() + tensor.offset;
+    c.weights = weights_.data() + tensor.offset;
+    c.velocity = velocity_.data() + tensor.offset;
+    c.backward = backward_.empty() ? nullptr : backward_.data() + tensor.offset;
+    // Blocks end on a whole cache line, so padding may be updated with the rest.
+    const std::int64_t size =
+        tensor.transposed_block > 0 ? tensor.stored_size : (tensor.stored_size + 15) / 16 * 16;
+    backend.Update(size, tensor.transposed_block, c);
+  }
+}
+
+template <class Real>
+void StageParameters<Real>::Reset(const StageLayout& layout, const std::vector<Real>& weights,
+                                  const std::vector<Real>& state) {
+  std::copy(weights.begin(), weights.end(), weights_.data());
+  std::copy(state.begin(), state.end(), state_.data());
+  std::fill_n(velocity_.data(), velocity_.size(), Real(0));
+  if (backward_.empty()) return;
+  for (const ParameterTensor& tensor : layout.parameters) {
+    const std::int64_t edge = std::max<std::int64_t>(1, tensor.transposed_block);
+    for (std::int64_t i = 0; i < tensor.stored_size; ++i) {
+      const std::int64_t square = i / (edge * edge) * (edge * edge);
+      const std::int64_t row = (i - square) / edge;
+      const std::int64_t column = (i - square) % edge;
+      backward_.data()[tensor.offset + square + column * edge + row] =
+          weights_.data()[tensor.offset + i];
+    }
+  }
+}
+
+template <class Real>
+bool StageParameters<Real>::IsFinite() const {
+  const auto finite = [](const AlignedBuffer<Real>& buffer) {
+    return std::all_of(buffer.data(), buffer.data() + buffer.size(),
+                       [](Real value) { return std::isfinite(value); });
+  };
+  return finite(weights_) && finite(velocity_);
+}
+
+template <class Real>
+std::int64_t StageParameters<Real>::bytes() const {
+  return weights_.bytes() + velocity_.bytes() + gradient_.bytes() + backward_.bytes() +
+         state_.bytes();
+}
+
+template class StageParameters<float>;
+template class StageParameters<double>;
+
+}  // namespace batchless::training

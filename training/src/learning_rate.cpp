@@ -1,0 +1,92 @@
+#include "batchless/training/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+
+void Check(const char* name, double value, double low, double high, const char* accepted) {
+  if (!(value >= low && value <= high)) throw InvalidArgument(name, value, accepted);
+}
+
+void Validate(const LearningRate& rate) {
+  // Factors and rates multiply to a finite number.
+  constexpr double kMax = 1e6;
+  Check("optimizer.lr", rate.base, 0, kMax, "a number from 0 to 1e+06");
+  if (rate.warm_up_samples < 0) {
+    throw InvalidArgument("optimizer.warmup_samples", std::to_string(rate.warm_up_samples),
+                          "an integer from 0");
+  }
+  if (rate.shape == LearningRateShape::kSteps) {
+    std::int64_t previous = 0;
+    for (const LearningRateDrop& drop : rate.drops) {
+      if (drop.sample < previous) {
+        throw InvalidArgument("optimizer.decay_points", std::to_string(drop.sample),
+                              "drops in ascending order, none before sample 0");
+      }
+      previous = drop.sample;
+      Check("optimizer.decay_factor", drop.factor, 0, 1, "a number from 0 to 1");
+    }
+    return;
+  }
+  if (rate.samples < 1) {
+    throw InvalidArgument("run.samples", std::to_string(rate.samples),
+                          "at least 1 with the schedules cosine and one-cycle");
+  }
+  Check("optimizer.final", rate.final, 0, 1, "a number from 0 to 1");
+  if (rate.shape == LearningRateShape::kOneCycle) {
+    Check("optimizer.start", rate.start, 0, 1, "a number from 0 to 1");
+    if (!(rate.peak_fraction > 0 && rate.peak_fraction < 1)) {
+      throw InvalidArgument("optimizer.peak", rate.peak_fraction, "a number between 0 and 1");
+    }
+  }
+}
+
+}  // namespace
+
+double LearningRate::At(std::int64_t sample) const {
+  const std::int64_t i = samples > 0 ? std::min(sample, samples) : sample;
+  double scale = 1;
+  switch (shape) {
+    case LearningRateShape::kSteps:
+      for (const LearningRateDrop& drop : drops) {
+        if (i >= drop.sample) scale *= drop.factor;
+      }
+      break;
+    case LearningRateShape::kCosine: {
+      const double share = static_cast<double>(i) / static_cast<double>(samples);
+      scale = final + (1 - final) * (1 + std::cos(std::numbers::pi * share)) / 2;
+      break;
+    }
+    case LearningRateShape::kOneCycle: {
+      const double n = static_cast<double>(samples);
+      const double peak = peak_fraction * n;
+      const auto place = static_cast<double>(i);
+      scale = place < peak ? start + (1 - start) * (place / peak)
+                           : final + (1 - final) * ((n - place) / (n - peak));
+      break;
+    }
+  }
+  if (i + 1 < warm_up_samples) {
+    scale *= static_cast<double>(i + 1) / static_cast<double>(warm_up_samples);
+  }
+  return base * scale;
+}
+
+bool LearningRate::IsValid(std::string* why) const {
+  try {
+    Validate(*this);
+    return true;
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+}
+
+}  // namespace batchless::training

@@ -1,0 +1,446 @@
+#include "batchless/training/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <istream>
+#include <map>
+#include <ostream>
+#include <thread>
+#include <utility>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
+#include "batchless/training/random.h"
+#include "batchless/training/sha256.h"
+#include "engine/evaluator.h"
+#include "engine/pipeline.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+using hwmodel::Normalization;
+
+// Values are hashed and saved as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::int64_t kMaxBatch = 1 << 20;
+constexpr int kMaxWorkers = 1024;
+
+[[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
+  throw InvalidArgument(name, std::to_string(value), accepted);
+}
+
+void Validate(const TrainerOptions& options) {
+  const std::int64_t stages = options.network.stage_count();
+  if (stages < 1) throw InvalidArgument("network.name", options.network.name, "a network");
+  if (options.batch < 1 || options.batch > kMaxBatch) {
+    Refuse("optimizer.batch", options.batch, "1 to " + std::to_string(kMaxBatch));
+  }
+  if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
+    Refuse("schedule.microbatch", options.microbatch,
+           "a divisor of the batch, " + std::to_string(options.batch));
+  }
+  bool batch_norm = false;
+  for (const hwmodel::Stage& stage : options.network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      batch_norm |= layer.normalization == Normalization::kBatch;
+    }
+  }
+  if (batch_norm && (options.microbatch != options.batch || options.batch == 1)) {
+    Refuse("schedule.microbatch", options.microbatch,
+           "the whole batch, of more than one sample, with batch normalisation");
+  }
+  const std::int64_t most = std::min<std::int64_t>(stages, kMaxWorkers);
+  if (options.workers < 1 || options.workers > most) {
+    Refuse("schedule.workers", options.workers,
+           "1 to " + std::to_string(most) + ", a thread for at least one stage each");
+  }
+  if (options.schedule == ScheduleKind::kSequential && options.workers != 1) {
+    Refuse("schedule.workers", options.workers,
+           "1 with the schedule sequential (fill-drain gives the same bits with more)");
+  }
+  analysis::Validate(options.rule);
+  if (!(options.momentum >= 0 && options.momentum < 1)) {
+    throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
+  }
+  if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
+    throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
+  }
+}
+
+std::vector<double> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
+                                  std::uint64_t number) {
+  CounterRandom random(seed, RandomStream::kInitialization, number);
+  std::vector<double> values(tensor.size());
+  switch (tensor.initializer) {
+    case Initializer::kZero:
+      break;
+    case Initializer::kOne:
+      std::fill(values.begin(), values.end(), 1.0);
+      break;
+    case Initializer::kHeNormal: {
+      const double deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
+      for (double& value : values) value = deviation * random.Normal();
+      break;
+    }
+    case Initializer::kLinearUniform: {
+      const double bound = 1 / std::sqrt(static_cast<double>(tensor.fan));
+      for (double& value : values) value = bound * (2 * random.Uniform() - 1);
+      break;
+    }
+  }
+  return values;
+}
+
+// The start of a saved state, then its version.
+constexpr std::string_view kMagic = "batchless trainer 1\n";
+
+void Write(std::ostream& to, const void* data, std::size_t bytes) {
+  to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+}
+
+void WriteText(std::ostream& to, std::string_view text) {
+  const auto size = static_cast<std::uint64_t>(text.size());
+  Write(to, &size, sizeof size);
+  Write(to, text.data(), text.size());
+}
+
+void Read(std::istream& from, void* data, std::size_t bytes) {
+  from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
+  if (!from) throw std::runtime_error("the trainer's state ends too early");
+}
+
+std::string ReadText(std::istream& from) {
+  constexpr std::uint64_t kMaxText = 1 << 20;
+  std::uint64_t size = 0;
+  Read(from, &size, sizeof size);
+  if (size > kMaxText) throw std::runtime_error("the trainer's state is damaged");
+  std::string text(size, '\0');
+  Read(from, text.data(), text.size());
+  return text;
+}
+
+template <class Real>
+std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (method == ConvolutionMethod::kOneDnn) return MakeVectorBackend();
+  }
+  return MakeReferenceBackend<Real>();
+}
+
+template <class Real>
+class TrainerOf final : public Trainer {
+ public:
+  explicit TrainerOf(TrainerOptions options)
+      : options_(std::move(options)),
+        backend_(MakeBackend<Real>(options_.convolution)),
+        pipeline_(PipelineOptions()) {
+    std::uint64_t number = 0;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      const StageLayout& layout = pipeline_.layout(s);
+      const auto initialize = [&](const std::vector<ParameterTensor>& tensors, std::int64_t size) {
+        std::vector<Real> block(size);
+        for (const ParameterTensor& tensor : tensors) {
+          const std::vector<double> values = InitialValues(tensor, options_.seed, number++);
+          const std::vector<Real> rounded(values.begin(), values.end());
+          Pack<Real>(tensor, rounded, block.data());
+        }
+        return block;
+      };
+      const std::vector<Real> weights = initialize(layout.parameters, layout.parameter_size);
+      pipeline_.parameters(s).Reset(layout, weights, initialize(layout.state, layout.state_size));
+    }
+  }
+
+  std::int64_t samples_done() const override { return cycles_ * options_.batch; }
+
+  void Advance(const SampleSource& source, std::int64_t to,
+               std::vector<SampleResult>& results) override {
+    CheckSource(source);
+    const std::int64_t last = (to + options_.batch - 1) / options_.batch;
+    const std::size_t old_results = results.size();
+    // Mini-batch by mini-batch where a loss may stop being finite: the state is to be the one that
+    // it happened in.
+    while (cycles_ < last) {
+      const std::int64_t next = std::min(last, cycles_ + kCyclesBetweenChecks);
+      pipeline_.Run(source, cycles_, next, results);
+      cycles_ = next;
+      for (std::size_t i = old_results; i < results.size(); ++i) {
+        if (!std::isfinite(results[i].loss)) {
+          throw Diverged(FirstBadStage(), results[i].sample);
+        }
+      }
+    }
+  }
+
+  Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
+    CheckSource(source);
+    if (samples < 1) Refuse("samples", samples, "at least 1");
+    const std::int64_t threads = std::min<std::int64_t>(options_.workers, samples);
+    while (static_cast<std::int64_t>(evaluators_.size()) < threads) {
+      evaluators_.push_back(std::make_unique<Evaluator<Real>>(options_.network, backend_));
+    }
+    std::vector<SampleResult> results(samples);
+    std::vector<std::exception_ptr> failures(threads);
+    {
+      std::vector<std::jthread> running;
+      for (std::int64_t t = 0; t < threads; ++t) {
+        const auto run = [&, t] {
+          try {
+            const std::int64_t first = samples * t / threads;
+            evaluators_[t]->Run(pipeline_, source, first, samples * (t + 1) / threads,
+                                results.data() + first);
+          } catch (...) {
+            failures[t] = std::current_exception();
+          }
+        };
+        if (t + 1 < threads) {
+          running.emplace_back(run);
+        } else {
+          run();
+        }
+      }
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
+    Evaluation evaluation{.samples = samples};
+    for (const SampleResult& result : results) {
+      evaluation.loss += result.loss;
+      evaluation.accuracy += result.correct ? 1 : 0;
+    }
+    evaluation.loss /= static_cast<double>(samples);
+    evaluation.accuracy /= static_cast<double>(samples);
+    return evaluation;
+  }
+
+  std::vector<NamedTensor> ExportWeights() const override {
+    std::vector<NamedTensor> tensors;
+    ForEachTensor([&](const ParameterTensor& tensor, std::vector<Real> values) {
+      tensors.push_back({tensor.name, tensor.shape, {values.begin(), values.end()}});
+    });
+    return tensors;
+  }
+
+  void ImportWeights(std::span<const NamedTensor> tensors) override {
+    std::map<std::string, const NamedTensor*> given;
+    for (const NamedTensor& tensor : tensors) given[tensor.name] = &tensor;
+    std::size_t used = 0;
+    const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
+      std::vector<Real> block(size);
+      for (const ParameterTensor& tensor : expected) {
+        const auto found = given.find(tensor.name);
+        if (found == given.end()) {
+          throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
+        }
+        const NamedTensor& values = *found->second;
+        if (values.shape != tensor.shape) {
+          throw InvalidArgument(tensor.name, "shape " + Text(values.shape),
+                                "shape " + Text(tensor.shape));
+        }
+        std::vector<Real> converted(values.values.begin(), values.values.end());
+        for (const Real value : converted) {
+          if (!std::isfinite(value)) {
+            throw InvalidArgument(tensor.name, double{value}, "finite numbers");
+          }
+        }
+        Pack<Real>(tensor, converted, block.data());
+        ++used;
+      }
+      return block;
+    };
+    std::vector<std::pair<std::vector<Real>, std::vector<Real>>> blocks;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      const StageLayout& layout = pipeline_.layout(s);
+      std::vector<Real> weights = pack(layout.parameters, layout.parameter_size);
+      blocks.emplace_back(std::move(weights), pack(layout.state, layout.state_size));
+    }
+    if (used != given.size()) {
+      for (const NamedTensor& tensor : ExportWeights()) given.erase(tensor.name);
+      throw InvalidArgument(given.begin()->first, "a tensor",
+                            "the tensors of " + options_.network.name + " alone");
+    }
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      pipeline_.parameters(s).Reset(pipeline_.layout(s), blocks[s].first, blocks[s].second);
+    }
+  }
+
+  std::string WeightsSha256() const override {
+    Sha256 digest;
+    ForEachTensor([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
+      digest.Update(tensor.name + " " + Text(tensor.shape) + "\n");
+      digest.Update(std::as_bytes(std::span<const Real>(values)));
+    });
+    return digest.HexDigest();
+  }
+
+  void Save(std::ostream& to) const override {
+    WriteText(to, kMagic);
+    WriteText(to, Signature());
+    Write(to, &cycles_, sizeof cycles_);
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      // Read only; the visitor is shared with Load.
+      auto& parameters = const_cast<StageParameters<Real>&>(pipeline_.parameters(s));
+      parameters.ForEachArray([&](std::string_view name, const Real* data, std::int64_t size) {
+        WriteText(to, name);
+        Write(to, &size, sizeof size);
+        Write(to, data, static_cast<std::size_t>(size) * sizeof(Real));
+      });
+    }
+    if (!to) throw std::runtime_error("the trainer's state could not be written");
+  }
+
+  void Load(std::istream& from) override {
+    if (ReadText(from) != kMagic) throw std::runtime_error("not a state of this trainer");
+    if (const std::string signature = ReadText(from); signature != Signature()) {
+      throw std::runtime_error("a state of another configuration: " + signature);
+    }
+    std::int64_t cycles = 0;
+    Read(from, &cycles, sizeof cycles);
+    // Everything is read before anything is replaced.
+    std::vector<std::vector<Real>> arrays;
+    std::vector<Real*> places;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      pipeline_.parameters(s).ForEachArray(
+          [&](std::string_view name, Real* data, std::int64_t size) {
+            std::int64_t saved_size = -1;
+            const bool same_name = ReadText(from) == name;
+            Read(from, &saved_size, sizeof saved_size);
+            if (!same_name || saved_size != size) {
+              throw std::runtime_error("the trainer's state is damaged");
+            }
+            std::vector<Real>& array = arrays.emplace_back(size);
+            Read(from, array.data(), array.size() * sizeof(Real));
+            places.push_back(data);
+          });
+    }
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      std::copy(arrays[i].begin(), arrays[i].end(), places[i]);
+    }
+    cycles_ = cycles;
+  }
+
+  std::vector<WorkerTimes> worker_times() const override { return pipeline_.worker_times(); }
+  std::int64_t memory_bytes() const override { return pipeline_.memory_bytes(); }
+
+ private:
+  static constexpr std::int64_t kCyclesBetweenChecks = 16;
+
+  static std::string Text(const std::vector<std::int64_t>& shape) {
+    std::string text = "(";
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+    }
+    return text + ")";
+  }
+
+  typename Pipeline<Real>::Options PipelineOptions() {
+    std::vector<double> costs;
+    for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options_.network)) {
+      costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
+                                          cost.weight_gradient_flops));
+    }
+    const std::int64_t microbatches = options_.batch / options_.microbatch;
+    return {.network = &options_.network,
+            .backend = backend_,
+            .microbatch = static_cast<int>(options_.microbatch),
+            .microbatches_per_update = microbatches,
+            .seed = options_.seed,
+            .program =
+                FillDrainProgram(hwmodel::BalancedPartition(costs, options_.workers), microbatches),
+            .coefficients = [this](int /*stage*/, std::int64_t samples) {
+              return MakeUpdateCoefficients<Real>(options_.rule, options_.learning_rate.At(samples),
+                                                  options_.momentum, options_.weight_decay, 0);
+            }};
+  }
+
+  void CheckSource(const SampleSource& source) const {
+    const ImageShape& shape = source.dataset().shape();
+    const hwmodel::FeatureShape& input = options_.network.input;
+    const auto text = [](int channels, int height, int width) {
+      return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
+    };
+    if (shape.channels != input.channels || shape.height != input.height ||
+        shape.width != input.width) {
+      throw InvalidArgument("data.name",
+                            source.dataset().name() + " with images of " +
+                                text(shape.channels, shape.height, shape.width),
+                            "images of " + text(input.channels, input.height, input.width) +
+                                " for " + options_.network.name);
+    }
+    if (source.dataset().classes() > options_.network.classes) {
+      Refuse("network.classes", options_.network.classes,
+             "at least the " + std::to_string(source.dataset().classes()) + " of the data set");
+    }
+  }
+
+  // What a state belongs to: everything that its arrays' sizes and orders depend on.
+  std::string Signature() const {
+    const hwmodel::Network& network = options_.network;
+    return network.name + ", " + std::to_string(network.classes) + " classes, batch " +
+           std::to_string(options_.batch) + ", block " + std::to_string(backend_->block()) + ", " +
+           std::to_string(sizeof(Real)) + "-byte numbers";
+  }
+
+  // visit(tensor, values in PyTorch's order): all parameters, then all running statistics.
+  template <class Visit>
+  void ForEachTensor(Visit visit) const {
+    for (const bool state : {false, true}) {
+      for (int s = 0; s < pipeline_.stage_count(); ++s) {
+        const StageLayout& layout = pipeline_.layout(s);
+        const StageParameters<Real>& parameters = pipeline_.parameters(s);
+        for (const ParameterTensor& tensor : state ? layout.state : layout.parameters) {
+          std::vector<Real> values(tensor.size());
+          Unpack<Real>(tensor, state ? parameters.state() : parameters.weights(), values);
+          visit(tensor, values);
+        }
+      }
+    }
+  }
+
+  std::string FirstBadStage() const {
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      if (!pipeline_.parameters(s).IsFinite()) return options_.network.stages[s].name;
+    }
+    // All weights are finite, so the numbers overflowed on their way to the loss.
+    return options_.network.stages.back().name;
+  }
+
+  TrainerOptions options_;
+  std::shared_ptr<const Backend<Real>> backend_;
+  Pipeline<Real> pipeline_;
+  std::vector<std::unique_ptr<Evaluator<Real>>> evaluators_;
+  std::int64_t cycles_ = 0;
+};
+
+}  // namespace
+
+bool TrainerOptions::IsValid(std::string* why) const {
+  try {
+    Validate(*this);
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return learning_rate.IsValid(why);
+}
+
+Diverged::Diverged(std::string stage, std::int64_t sample)
+    : std::runtime_error("the loss of sample " + std::to_string(sample) +
+                         " is not a finite number; the first stage that is not: " + stage),
+      stage_(std::move(stage)),
+      sample_(sample) {}
+
+std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
+  Validate(options);
+  if (options.precision == Precision::kDouble) {
+    return std::make_unique<TrainerOf<double>>(options);
+  }
+  return std::make_unique<TrainerOf<float>>(options);
+}
+
+}  // namespace batchless::training
