@@ -38,6 +38,7 @@ ChildOutcome RunChild(const std::vector<std::string>& words, const std::function
   };
   std::vector<std::string> copies = words;
   std::vector<char*> pointers;
+  pointers.reserve(copies.size() + 1);
   for (std::string& word : copies) pointers.push_back(word.data());
   pointers.push_back(nullptr);
 

@@ -110,7 +110,8 @@ TEST_CASE("an option without its value, given twice or misspelt") {
       CheckRefused(last, option.name);
 
       Arguments first = command.CallWithout(option.name);
-      first.insert(first.begin() + 1, option.name);
+      const auto place = static_cast<std::ptrdiff_t>(1 + command.words.size());
+      first.insert(first.begin() + place, option.name);
       if (first.size() > 2) CheckRefused(first, option.name);
 
       Arguments twice = command.CallWith(option.name, option.good);

@@ -31,7 +31,7 @@ std::string Sha256Of(const std::string& bytes) {
 }
 
 Outcome Refused(const std::string& line, const fs::path& folder) {
-  const Outcome outcome = Run(Words(line), folder);
+  Outcome outcome = Run(Words(line), folder);
   INFO(line << ": " << outcome.error);
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.out.empty());

@@ -105,7 +105,7 @@ class DataCommand final : public Command {
     };
     std::error_code error;
     if (out.empty()) refuse("this is no name");
-    const fs::path folder = out;
+    fs::path folder = out;
     const fs::path parent = fs::absolute(folder).lexically_normal().parent_path();
     if (fs::exists(folder, error) && !fs::is_directory(folder, error)) refuse("this is no folder");
     if (!fs::exists(folder, error) && !fs::is_directory(parent, error)) {
@@ -162,7 +162,6 @@ class DataCommand final : public Command {
   }
 
   void Synth() {
-    what_.Refuse("nothing behind synth");
     mirror_.Refuse("nothing together with synth");
     const auto seed = static_cast<std::uint64_t>(
         seed_.IntegerOr(static_cast<std::int64_t>(training::kSyntheticSeed), kSeedRange));
@@ -170,6 +169,8 @@ class DataCommand final : public Command {
         train_size_.IntegerOr(training::kSyntheticTrainSize, kSizeRange);
     const std::int64_t validation_size =
         validation_size_.IntegerOr(training::kSyntheticValidationSize, kSizeRange);
+    // Behind the options, because one without its value makes a stray word of the next one's.
+    what_.Refuse("nothing behind synth");
     const fs::path root = OutFolder(out_.Text("a folder"));
 
     FoundSet set;

@@ -1,7 +1,6 @@
 #include "data/byte_dataset.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "batchless/training/sha256.h"
@@ -24,7 +23,7 @@ std::string Digest(const ImageShape& shape, const std::vector<int>& labels,
 
 }  // namespace
 
-ByteDataset::ByteDataset(const Options& options, std::vector<int> labels,
+ByteDataset::ByteDataset(const Options& options, const std::vector<int>& labels,
                          std::vector<std::uint8_t> pixels)
     : Dataset({options.name, options.shape, options.classes, options.mean, options.deviation,
                labels, Digest(options.shape, labels, pixels)}),

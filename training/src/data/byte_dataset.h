@@ -21,7 +21,8 @@ class ByteDataset final : public Dataset {
   };
 
   /// `pixels` holds one image after the other. Labels have to be below 256.
-  ByteDataset(const Options& options, std::vector<int> labels, std::vector<std::uint8_t> pixels);
+  ByteDataset(const Options& options, const std::vector<int>& labels,
+              std::vector<std::uint8_t> pixels);
 
  private:
   void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const override;

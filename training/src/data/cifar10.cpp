@@ -54,7 +54,7 @@ std::shared_ptr<const Dataset> LoadCifar10(const std::filesystem::path& root, Sp
   }
   return std::make_shared<ByteDataset>(
       CifarShapedOptions("cifar10", {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}),
-      std::move(labels), std::move(pixels));
+      labels, std::move(pixels));
 }
 
 }  // namespace batchless::training

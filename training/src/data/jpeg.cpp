@@ -106,8 +106,9 @@ std::vector<Taps> MakeTaps(double start, double length, int input_size, int outp
   for (int x = 0; x < output_size; ++x) {
     Taps& tap = taps[static_cast<std::size_t>(x)];
     const double middle = start + (x + 0.5) * scale;
-    const int first = std::clamp(static_cast<int>(middle - reach + 0.5), 0, input_size - 1);
-    const int last = std::clamp(static_cast<int>(middle + reach + 0.5), first + 1, input_size);
+    const int first = std::clamp(static_cast<int>(std::lround(middle - reach)), 0, input_size - 1);
+    const int last =
+        std::clamp(static_cast<int>(std::lround(middle + reach)), first + 1, input_size);
     tap.first = first;
     double sum = 0;
     for (int i = first; i < last; ++i) {
@@ -173,8 +174,8 @@ void ResizePart(const Photograph& photograph, const Box& part, int size, bool mi
     for (std::size_t x = 0; x < side; ++x) {
       const std::size_t to = y * side + (mirrored ? side - 1 - x : x);
       for (std::size_t channel = 0; channel < 3; ++channel) {
-        const float value = std::clamp(sums[3 * x + channel], 0.0F, 255.0F);
-        pixels[channel * side * side + to] = static_cast<std::uint8_t>(value + 0.5F);
+        const float value = std::clamp(sums[3 * x + channel] + 0.5F, 0.0F, 255.0F);
+        pixels[channel * side * side + to] = static_cast<std::uint8_t>(value);
       }
     }
   }
