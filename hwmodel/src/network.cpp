@@ -121,7 +121,8 @@ class Builder {
 
  private:
   static int Extent(int edge, Window window) {
-    return (edge + 2 * window.padding - window.kernel) / window.stride + 1;
+    const int room = edge + 2 * window.padding - window.kernel;
+    return room < 0 ? 0 : room / window.stride + 1;
   }
 
   std::string InputText() const {

@@ -21,7 +21,8 @@ the same numbers:
         linear weight          u sqrt(1 / in)
         norm's weight          1 + 0.1 u
         any bias               0.1 u
-    sample i, element k of (channel, row, column): 2 u(1000000 + i, k)
+    sample i, element k of (channel, row, column): (b / 255 - 0.5) / 0.25 in single precision, with
+        the byte b = splitmix64((1000000 + i) * 2^32 + k) >> 56
     label of sample i: splitmix64(2000000 * 2^32 + i) mod 10
 
 Products run from the left. p counts the network's parameters from 0: stage by stage, norm before
@@ -133,10 +134,16 @@ def initial_parameter(name: str, place: int, shape: tuple[int, ...]) -> Tensor:
     return rounded(u * math.sqrt(3.0) * math.sqrt(2.0 / (shape[0] * shape[2] * shape[3])))
 
 
+def image(place: int, shape: tuple[int, ...]) -> Tensor:
+    pixels = (splitmix64(place, math.prod(shape)) >> np.uint64(56)).astype(np.float32)
+    normalized = (pixels / np.float32(255) - np.float32(0.5)) / np.float32(0.25)
+    return torch.from_numpy(normalized.astype(np.float64)).reshape(shape)
+
+
 def make_samples(first: int, count: int, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Images and labels of samples first .. first + count - 1."""
     numbers = range(first, first + count)
-    images = torch.stack([rounded(2.0 * uniform(FIRST_IMAGE + i, shape)) for i in numbers])
+    images = torch.stack([image(FIRST_IMAGE + i, shape) for i in numbers])
     labels = splitmix64(LABELS, first + count)[first:] % np.uint64(CLASSES)
     return images, torch.from_numpy(labels.astype(np.int64))
 

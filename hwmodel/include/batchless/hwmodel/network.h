@@ -107,14 +107,14 @@ struct NetworkOptions {
   std::string name = "resnet20";
   /// Group for ResNet and VGG, none for the others, unless given; LeNet-5, AlexNet, MLP and linear
   /// have none.
-  std::optional<Normalization> normalization;
+  std::optional<Normalization> normalization{};
   /// Groups of every group normalisation of the network; 0: the network's default, half of its
   /// first width, at most 32.
   int groups = 0;
   /// The network's default where its channels are 0.
   FeatureShape input{};
   int classes = 0;          ///< 0: the network's default
-  std::vector<int> hidden;  ///< widths of the MLP's hidden layers; empty: 256, 256
+  std::vector<int> hidden{};  ///< widths of the MLP's hidden layers; empty: 256, 256
 };
 
 /// The names that MakeNetwork knows.

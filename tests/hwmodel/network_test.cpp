@@ -1,0 +1,128 @@
+#include "batchless/hwmodel/network.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "batchless/analysis/argument.h"
+#include "catch.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+Network Make(const std::string& name, std::optional<Normalization> norm = {}) {
+  return MakeNetwork({.name = name, .normalization = norm});
+}
+
+TEST_CASE("Networks have the stage counts of the paper's table", "[network]") {
+  const std::map<std::string, int> expected{
+      {"resnet20", 34}, {"resnet32", 52}, {"resnet44", 70}, {"resnet56", 88}, {"resnet110", 169},
+      {"resnet50", 74}, {"vgg11", 29},    {"vgg13", 33},    {"vgg16", 39},    {"lenet5", 12},
+      {"alexnet", 21},  {"mlp", 6},       {"linear", 2}};
+  for (const std::string_view name : NetworkNames()) {
+    INFO(name);
+    CHECK(Make(std::string(name)).stage_count() == expected.at(std::string(name)));
+  }
+  CHECK(NetworkNames().size() == expected.size());
+}
+
+// Counted by hand: convolutions 9 * in * out (or 1x1), two numbers a normalised channel, 650 in the
+// last layer.
+TEST_CASE("Parameters and multiply-adds of ResNet-20 are those counted by hand", "[network]") {
+  const auto total = [](const Network& network, auto field) {
+    std::int64_t sum = 0;
+    for (const StageCost& cost : ComputeCosts(network)) sum += cost.*field;
+    return sum;
+  };
+  const std::int64_t convolutions = 9 * 3 * 16 + 6 * 9 * 16 * 16 + (9 + 1) * 16 * 32 +
+                                    5 * 9 * 32 * 32 + (9 + 1) * 32 * 64 + 5 * 9 * 64 * 64;
+  const std::int64_t norms = 2 * (7 * 16 + 6 * 32 + 6 * 64);
+  const Network network = Make("resnet20");
+  CHECK(total(network, &StageCost::parameters) == convolutions + norms + 650);
+
+  const std::int64_t multiply_adds = 1024 * (9 * 3 * 16 + 6 * 9 * 16 * 16) +
+                                     256 * ((9 + 1) * 16 * 32 + 5 * 9 * 32 * 32) +
+                                     64 * ((9 + 1) * 32 * 64 + 5 * 9 * 64 * 64) + 640;
+  CHECK(total(network, &StageCost::weight_gradient_flops) == 2 * multiply_adds);
+  const std::vector<StageCost> costs = ComputeCosts(network);
+  CHECK(costs.front().input_gradient_flops == 0);
+  CHECK(costs.front().forward_flops == 2 * 1024 * 9 * 3 * 16);
+  CHECK(costs.front().boundary_bytes == 4 * 16 * 1024);
+}
+
+TEST_CASE("Values are consistent with the stages that make and read them", "[network]") {
+  for (const std::string_view name : NetworkNames()) {
+    const Network network = Make(std::string(name));
+    INFO(name);
+    std::set<std::string> parameters;
+    for (int s = 0; s < network.stage_count(); ++s) {
+      const Stage& stage = network.stages[s];
+      INFO(stage.name);
+      for (const int input : stage.inputs) {
+        const Value& value = network.values.at(input);
+        CHECK(value.producer < s);
+        CHECK(std::count(value.consumers.begin(), value.consumers.end(), s) == 1);
+      }
+      for (const int output : stage.outputs) CHECK(network.values.at(output).producer == s);
+      CHECK(stage.layers.front().input == network.values.at(stage.inputs[0]).shape);
+      for (std::size_t i = 1; i < stage.layers.size(); ++i) {
+        CHECK(stage.layers[i].input == stage.layers[i - 1].output);
+      }
+      for (const Layer& layer : stage.layers) {
+        if (!layer.name.empty()) CHECK(parameters.insert(layer.name).second);
+      }
+      CHECK(stage.outputs.size() == (s + 1 == network.stage_count() ? 0 : stage.outputs.size()));
+    }
+    CHECK(network.stages.back().layers.back().kind == LayerKind::kLoss);
+    CHECK(network.values.at(network.stages.back().inputs[0]).shape.channels == network.classes);
+  }
+}
+
+TEST_CASE("A skip connection is part of every boundary that it crosses", "[network]") {
+  const Network network = Make("resnet20");
+  // conv1 | norm1+conv1 | norm2+conv2 | sum: the block's input crosses the two in the middle.
+  CHECK(BoundaryValues(network, 0).size() == 1);
+  CHECK(BoundaryValues(network, 1).size() == 2);
+  CHECK(BoundaryValues(network, 2).size() == 2);
+  CHECK(BoundaryValues(network, 3).size() == 1);
+  CHECK(BoundaryValues(network, network.stage_count() - 1).empty());
+  CHECK(ComputeCosts(network)[1].boundary_bytes == 2 * 4 * 16 * 1024);
+}
+
+TEST_CASE("What a network cannot be is refused by name", "[network]") {
+  const auto message = [](const NetworkOptions& options) {
+    try {
+      MakeNetwork(options);
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(message({.name = "resnet21"}).find("network.name: got") == 0);
+  CHECK(message({.name = "resnet20", .groups = 5}).find("network.groups: got") == 0);
+  CHECK(message({.name = "resnet20", .groups = -1}).find("network.groups: got") == 0);
+  CHECK(message({.name = "lenet5", .normalization = Normalization::kGroup})
+            .find("network.norm: got") == 0);
+  CHECK(message({.name = "vgg11", .input = {3, 8, 8}}).find("network.input: got") == 0);
+  CHECK(message({.name = "vgg11", .input = {3, 0, 32}}).find("network.input: got") == 0);
+  CHECK(message({.name = "resnet20", .classes = 1}).find("network.classes: got") == 0);
+  CHECK(message({.name = "resnet20", .hidden = {5}}).find("network.hidden: got") == 0);
+  CHECK(message({.name = "mlp", .hidden = {0}}).find("network.hidden: got") == 0);
+}
+
+TEST_CASE("Convolutions have a bias in networks without normalisation alone", "[network]") {
+  for (const auto norm : {Normalization::kNone, Normalization::kGroup, Normalization::kBatch}) {
+    for (const Stage& stage : Make("vgg13", norm).stages) {
+      for (const Layer& layer : stage.layers) {
+        if (layer.kind != LayerKind::kConvolution) continue;
+        CHECK(layer.bias == (norm == Normalization::kNone));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace batchless::hwmodel

@@ -1,0 +1,226 @@
+// Every kind of stage against central differences, in double by the reference kernels.
+#include <cmath>
+#include <set>
+
+#include "batchless/training/backend.h"
+#include "catch.h"
+#include "stage_harness.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::MakeNetwork;
+using hwmodel::Network;
+using hwmodel::Normalization;
+
+// Central differences with this step err by about step^2 and by rounding / step: 1e-9 of numbers of
+// order one. A ReLU or a maximum that switches within the step shows as an error of order one; the
+// step is small enough that none does.
+constexpr double kStep = 1e-6;
+constexpr double kTolerance = 2e-7;
+constexpr int kProbes = 12;
+
+double Dot(const Numbers& a, const Numbers& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+class GradientCheck {
+ public:
+  GradientCheck(const Network& network, int stage, int microbatch)
+      : harness_(network, stage, microbatch, MakeReferenceBackend<double>()) {
+    for (std::size_t i = 0; i < harness_.description().inputs.size(); ++i) {
+      inputs_.push_back(RandomNumbers(harness_.InputSize(i), 10 + i));
+    }
+    for (std::size_t t = 0; t < harness_.layout().parameters.size(); ++t) {
+      parameters_.push_back(RandomNumbers(harness_.layout().parameters[t].size(), 20 + t));
+    }
+    for (std::size_t i = 0; i < harness_.description().outputs.size(); ++i) {
+      projections_.push_back(RandomNumbers(harness_.OutputSize(i), 30 + i));
+    }
+  }
+
+  void Run() {
+    Objective();
+    const auto gradients = harness_.Backward(projections_);
+    const bool passes = harness_.layout().passes_gradient;
+    if (passes) {
+      for (Numbers& input : inputs_) Probe(input, projections_.at(0));
+    } else if (!gradients.input.empty()) {
+      Probe(inputs_[0], gradients.input);
+    }
+    for (std::size_t t = 0; t < parameters_.size(); ++t) {
+      INFO(harness_.layout().parameters[t].name);
+      Probe(parameters_[t], gradients.parameters[t]);
+    }
+  }
+
+ private:
+  // The loss where the stage is one, else a random linear function of the outputs.
+  double Objective() {
+    for (std::size_t t = 0; t < parameters_.size(); ++t) {
+      harness_.SetParameter(t, parameters_[t]);
+    }
+    const std::vector<Numbers> outputs = harness_.Forward(inputs_);
+    double sum = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) sum += Dot(outputs[i], projections_[i]);
+    if (outputs.empty()) {
+      for (const double loss : harness_.losses()) sum += loss;
+    }
+    return sum;
+  }
+
+  // Differences along some coordinates of `variable` against its gradient.
+  void Probe(Numbers& variable, const Numbers& gradient) {
+    REQUIRE(variable.size() == gradient.size());
+    CounterRandom random(1, RandomStream::kSynthetic, 2);
+    for (int probe = 0; probe < kProbes; ++probe) {
+      const std::size_t i = random.Below(static_cast<std::uint32_t>(variable.size()));
+      const double center = variable[i];
+      variable[i] = center + kStep;
+      const double above = Objective();
+      variable[i] = center - kStep;
+      const double below = Objective();
+      variable[i] = center;
+      const double difference = (above - below) / (2 * kStep);
+      INFO("element " << i << " of " << variable.size());
+      CHECK(std::abs(gradient[i] - difference) <=
+            kTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
+    }
+  }
+
+  StageHarness<double> harness_;
+  std::vector<Numbers> inputs_;
+  std::vector<Numbers> parameters_;
+  std::vector<Numbers> projections_;
+};
+
+// A stage of every shape of its kind once: same layers, norm, strides and sizes of micro-batch.
+void CheckStages(const Network& network, int microbatch, std::int64_t largest = 20000) {
+  std::set<std::string> seen;
+  for (int s = 0; s < network.stage_count(); ++s) {
+    std::string kind;
+    std::int64_t parameters = 0;
+    for (const hwmodel::Layer& layer : network.stages[s].layers) {
+      kind += std::to_string(static_cast<int>(layer.kind)) + "/" + std::to_string(layer.kernel) +
+              "/" + std::to_string(layer.stride) + " ";
+      if (layer.kind == hwmodel::LayerKind::kConvolution) {
+        parameters = std::int64_t{layer.input.channels} * layer.output.channels;
+      }
+    }
+    kind += std::to_string(network.stages[s].outputs.size());
+    if (parameters > largest || !seen.insert(kind).second) continue;
+    INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
+                      << microbatch);
+    GradientCheck(network, s, microbatch).Run();
+  }
+}
+
+TEST_CASE("ResNet's stages have the gradients of finite differences", "[stage]") {
+  for (const Normalization norm :
+       {Normalization::kGroup, Normalization::kBatch, Normalization::kNone}) {
+    const Network network =
+        MakeNetwork({.name = "resnet20", .normalization = norm, .input = {3, 8, 8}});
+    if (norm != Normalization::kBatch) CheckStages(network, 1);
+    CheckStages(network, 3);
+  }
+}
+
+TEST_CASE("VGG's, AlexNet's and LeNet's stages have the gradients of finite differences",
+          "[stage]") {
+  CheckStages(MakeNetwork({.name = "vgg11"}), 1, 5000);
+  CheckStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 2, 5000);
+  CheckStages(MakeNetwork({.name = "lenet5"}), 2);
+  CheckStages(MakeNetwork({.name = "alexnet"}), 1, 5000);
+  CheckStages(MakeNetwork({.name = "mlp", .input = {1, 4, 4}, .hidden = {6, 5}}), 3);
+}
+
+TEST_CASE("ResNet-50's stem and bottlenecks have the gradients of finite differences", "[stage]") {
+  CheckStages(MakeNetwork({.name = "resnet50", .input = {3, 32, 32}, .classes = 12}), 1, 17000);
+}
+
+TEST_CASE("Dropout keeps the mean, and its mask depends on seed, sample and stage alone",
+          "[stage]") {
+  const Network network = MakeNetwork({.name = "vgg11"});
+  int stage = -1;
+  for (int s = 0; s < network.stage_count() && stage < 0; ++s) {
+    if (network.stages[s].layers[0].kind == hwmodel::LayerKind::kDropout) stage = s;
+  }
+  REQUIRE(stage > 0);
+  constexpr int kSamples = 40;
+  StageHarness<double> many(network, stage, kSamples, MakeReferenceBackend<double>());
+  const Numbers ones(many.InputSize(0), 1.0);
+  const Numbers all = many.Forward({ones}).at(0);
+  const auto features = static_cast<std::int64_t>(all.size()) / kSamples;
+  double sum = 0;
+  for (const double value : all) {
+    CHECK((value == 0 || value == 2));
+    sum += value;
+  }
+  // Five standard deviations of the mean of that many fair coins.
+  const auto count = static_cast<double>(all.size());
+  CHECK(std::abs(sum / count - 1) < 5 / std::sqrt(count));
+
+  StageHarness<double> one(network, stage, 1, MakeReferenceBackend<double>());
+  const Numbers few(features, 1.0);
+  for (int sample = 0; sample < kSamples; sample += 13) {
+    one.microbatch().first_sample = many.microbatch().first_sample + sample;
+    const Numbers alone = one.Forward({few}).at(0);
+    CHECK(std::equal(alone.begin(), alone.end(), all.begin() + sample * features));
+  }
+  const Numbers before = one.Forward({few}).at(0);
+  one.microbatch().seed += 1;
+  CHECK(one.Forward({few}).at(0) != before);
+  one.microbatch().training = false;
+  CHECK(one.Forward({few}).at(0) == few);
+}
+
+TEST_CASE("Batch normalisation's running statistics are PyTorch's", "[stage]") {
+  const Network network =
+      MakeNetwork({.name = "resnet20", .normalization = Normalization::kBatch, .input = {3, 2, 2}});
+  // The last norm and ReLU, a stage of its own.
+  const int stage = network.stage_count() - 4;
+  REQUIRE(network.stages[stage].name == "norm");
+  constexpr int kSamples = 4;
+  StageHarness<double> harness(network, stage, kSamples, MakeReferenceBackend<double>());
+  const hwmodel::FeatureShape shape = network.values[network.stages[stage].inputs[0]].shape;
+  const Numbers x = RandomNumbers(harness.InputSize(0), 3);
+  const Numbers gamma(shape.channels, 2.0);
+  const Numbers beta(shape.channels, 0.5);
+  harness.SetParameter(0, gamma);
+  harness.SetParameter(1, beta);
+  const StageLayout& layout = harness.layout();
+  REQUIRE(layout.state.size() == 2);
+  CHECK(layout.state[0].name == "norm.running_mean");
+  CHECK(layout.state[1].name == "norm.running_var");
+  for (int c = 0; c < shape.channels; ++c) harness.state()[layout.state[0].offset + c] = 0;
+  harness.Forward({x});
+  for (int c = 0; c < shape.channels; ++c) {
+    double sum = 0;
+    double squares = 0;
+    const std::int64_t pixels = shape.pixels();
+    for (int i = 0; i < kSamples; ++i) {
+      for (std::int64_t p = 0; p < pixels; ++p) {
+        const double value = x[(i * shape.channels + c) * pixels + p];
+        sum += value;
+        squares += value * value;
+      }
+    }
+    const auto count = static_cast<double>(kSamples * pixels);
+    const double unbiased = (squares - sum * sum / count) / (count - 1);
+    CHECK(harness.state()[layout.state[0].offset + c] == Approx(0.1 * sum / count));
+    CHECK(harness.state()[layout.state[1].offset + c] == Approx(0.9 + 0.1 * unbiased));
+  }
+  // Evaluation normalises by them, and leaves them.
+  harness.microbatch().training = false;
+  const std::vector<double> running = harness.state();
+  const Numbers y = harness.Forward({x}).at(0);
+  CHECK(harness.state() == running);
+  const double mean = running[layout.state[0].offset];
+  const double variance = running[layout.state[1].offset];
+  CHECK(y[0] == Approx(std::max(0.0, 2 * (x[0] - mean) / std::sqrt(variance + 1e-5) + 0.5)));
+}
+
+}  // namespace
+}  // namespace batchless::training

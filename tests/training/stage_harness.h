@@ -1,0 +1,205 @@
+// One stage run by itself, with tensors in plain (n, c, h, w) order and parameters in PyTorch's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batchless/training/random.h"
+#include "batchless/training/stage.h"
+
+namespace batchless::training {
+
+using Numbers = std::vector<double>;
+
+inline Numbers RandomNumbers(std::int64_t size, std::uint64_t seed) {
+  CounterRandom random(seed, RandomStream::kSynthetic, 0);
+  Numbers numbers(size);
+  for (double& number : numbers) number = random.Normal();
+  return numbers;
+}
+
+// Whole numbers from -3 to 3: sums of their products are exact in float.
+inline Numbers SmallIntegers(std::int64_t size, std::uint64_t seed) {
+  CounterRandom random(seed, RandomStream::kSynthetic, 1);
+  Numbers numbers(size);
+  for (double& number : numbers) number = static_cast<double>(random.Below(7)) - 3;
+  return numbers;
+}
+
+template <class Real>
+class StageHarness {
+ public:
+  // Memory that kernels may not rely on starts as this, so that reading it shows.
+  static constexpr Real kGarbage = 1e30F;
+
+  StageHarness(const hwmodel::Network& network, int stage, int microbatch,
+               const std::shared_ptr<const Backend<Real>>& backend)
+      : network_(network),
+        description_(network.stages.at(stage)),
+        n_(microbatch),
+        stage_(MakeStage<Real>(network, stage, microbatch, backend)),
+        values_(PlanValues(network, backend->block())),
+        parameters_(stage_->layout().parameter_size),
+        state_(stage_->layout().state_size, Real(1)),
+        saved_(stage_->layout().saved_size, kGarbage),
+        workspace_(stage_->layout().workspace_size, kGarbage) {
+    for (int i = 0; i < n_; ++i) labels_.push_back((3 * i + 1) % network.classes);
+    losses_.resize(n_);
+    correct_.resize(n_);
+    microbatch_.labels = labels_.data();
+    microbatch_.losses = losses_.data();
+    microbatch_.correct = correct_.data();
+    microbatch_.seed = 5;
+    microbatch_.first_sample = 17;
+  }
+
+  const StageLayout& layout() const { return stage_->layout(); }
+  const hwmodel::Stage& description() const { return description_; }
+  Microbatch<Real>& microbatch() { return microbatch_; }
+  const std::vector<Real>& losses() const { return losses_; }
+  std::vector<Real>& state() { return state_; }
+
+  std::int64_t InputSize(std::size_t i) const { return Size(description_.inputs.at(i)); }
+  std::int64_t OutputSize(std::size_t i) const { return Size(description_.outputs.at(i)); }
+
+  void SetParameter(std::size_t tensor, const Numbers& numbers) {
+    const std::vector<Real> converted(numbers.begin(), numbers.end());
+    Pack<Real>(layout().parameters.at(tensor), converted, parameters_.data());
+  }
+
+  std::vector<Numbers> Forward(const std::vector<Numbers>& inputs) {
+    ForwardArguments<Real> arguments;
+    arguments.microbatch = &microbatch_;
+    arguments.parameters = parameters_.data();
+    inputs_.clear();
+    outputs_.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs_.push_back(ToLayout(description_.inputs[i], inputs[i]));
+    }
+    for (const int value : description_.outputs) {
+      outputs_.emplace_back(n_ * values_[value].stored_size, kGarbage);
+    }
+    for (std::size_t i = 0; i < inputs_.size(); ++i) arguments.inputs[i] = inputs_[i].data();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) arguments.outputs[i] = outputs_[i].data();
+    arguments.saved = saved_.data();
+    arguments.state = state_.data();
+    arguments.workspace = workspace_.data();
+    stage_->Forward(arguments);
+    std::vector<Numbers> results;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      results.push_back(FromLayout(description_.outputs[i], outputs_[i]));
+    }
+    return results;
+  }
+
+  struct Gradients {
+    Numbers input;                    // of the first input
+    std::vector<Numbers> parameters;  // by tensor
+  };
+
+  // For the last forward. `added_to` is what the gradients already hold, where they are added to:
+  // that number everywhere.
+  Gradients Backward(const std::vector<Numbers>& output_gradients,
+                     const double* added_to = nullptr) {
+    BackwardArguments<Real> arguments;
+    arguments.microbatch = &microbatch_;
+    std::vector<Real> transposed = parameters_;
+    for (const ParameterTensor& tensor : layout().parameters) {
+      const std::int64_t edge = tensor.transposed_block;
+      for (std::int64_t i = 0; edge > 0 && i < tensor.stored_size; ++i) {
+        const std::int64_t square = i / (edge * edge) * (edge * edge);
+        transposed[tensor.offset + square + i % edge * edge + (i - square) / edge] =
+            parameters_[tensor.offset + i];
+      }
+    }
+    arguments.parameters = transposed.data();
+    if (layout().keeps_input) arguments.input = inputs_.at(0).data();
+    if (layout().keeps_output) arguments.output = outputs_.at(0).data();
+    arguments.saved = saved_.data();
+    std::vector<std::vector<Real>> dy;
+    for (std::size_t i = 0; i < output_gradients.size(); ++i) {
+      dy.push_back(ToLayout(description_.outputs[i], output_gradients[i]));
+      arguments.output_gradients[i] = dy.back().data();
+    }
+    const auto start = static_cast<Real>(added_to != nullptr ? *added_to : double{kGarbage});
+    std::vector<Real> dx(n_ * values_[description_.inputs[0]].stored_size, start);
+    std::vector<Real> gradient(layout().parameter_size, start);
+    if (network_.values[description_.inputs[0]].producer >= 0) {
+      arguments.input_gradient = dx.data();
+      arguments.add_input_gradient = added_to != nullptr;
+    }
+    arguments.gradient = gradient.data();
+    arguments.add_gradient = added_to != nullptr;
+    std::fill(workspace_.begin(), workspace_.end(), kGarbage);
+    arguments.workspace = workspace_.data();
+    stage_->Backward(arguments);
+    Gradients gradients;
+    if (arguments.input_gradient != nullptr) {
+      gradients.input = FromLayout(description_.inputs[0], dx);
+    }
+    for (const ParameterTensor& tensor : layout().parameters) {
+      std::vector<Real> values(tensor.size());
+      Unpack<Real>(tensor, gradient.data(), values);
+      gradients.parameters.emplace_back(values.begin(), values.end());
+    }
+    return gradients;
+  }
+
+ private:
+  std::int64_t Size(int value) const { return n_ * values_[value].shape.elements(); }
+
+  // visit(position in plain order, position in the value's layout).
+  template <class Visit>
+  void ForEachElement(int value, Visit visit) const {
+    const ValueLayout& layout = values_[value];
+    const std::int64_t pixels = layout.shape.pixels();
+    for (std::int64_t i = 0; i < n_; ++i) {
+      for (std::int64_t c = 0; c < layout.shape.channels; ++c) {
+        for (std::int64_t p = 0; p < pixels; ++p) {
+          visit((i * layout.shape.channels + c) * pixels + p,
+                i * layout.stored_size + (c / layout.block * pixels + p) * layout.block +
+                    c % layout.block);
+        }
+      }
+    }
+  }
+
+  // Padding is zero, as the engine keeps it.
+  std::vector<Real> ToLayout(int value, const Numbers& numbers) const {
+    std::vector<Real> result(n_ * values_[value].stored_size);
+    ForEachElement(value, [&](std::int64_t from, std::int64_t to) {
+      result[to] = static_cast<Real>(numbers.at(from));
+    });
+    return result;
+  }
+
+  Numbers FromLayout(int value, const std::vector<Real>& stored) const {
+    Numbers result(Size(value));
+    ForEachElement(value,
+                   [&](std::int64_t to, std::int64_t from) { result[to] = stored.at(from); });
+    return result;
+  }
+
+  const hwmodel::Network& network_;
+  const hwmodel::Stage& description_;
+  int n_;
+  std::unique_ptr<Stage<Real>> stage_;
+  std::vector<ValueLayout> values_;
+  std::vector<Real> parameters_;
+  std::vector<Real> state_;
+  std::vector<Real> saved_;
+  std::vector<Real> workspace_;
+  std::vector<std::vector<Real>> inputs_;
+  std::vector<std::vector<Real>> outputs_;
+  Microbatch<Real> microbatch_;
+  std::vector<std::int32_t> labels_;
+  std::vector<Real> losses_;
+  std::vector<std::uint8_t> correct_;
+};
+
+}  // namespace batchless::training

@@ -1,0 +1,282 @@
+#include "batchless/training/trainer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/training/dataset.h"
+#include "catch.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+
+std::shared_ptr<const Dataset> Data() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
+  return kData;
+}
+
+SampleSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}}; }
+
+TrainerOptions Options(const std::string& network, std::int64_t batch, int workers = 1) {
+  TrainerOptions options;
+  options.network = hwmodel::MakeNetwork({.name = network});
+  options.batch = batch;
+  options.workers = workers;
+  options.schedule = workers > 1 ? ScheduleKind::kFillDrain : ScheduleKind::kSequential;
+  options.learning_rate.base = 0.05;
+  options.weight_decay = 1e-3;
+  options.seed = 11;
+  return options;
+}
+
+struct Outcome {
+  std::string digest;
+  std::vector<double> losses;
+
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome Train(Trainer& trainer, std::int64_t samples, std::int64_t slice = 1'000'000) {
+  Outcome outcome;
+  std::vector<SampleResult> results;
+  const SampleSource source = Source();
+  while (trainer.samples_done() < samples) {
+    trainer.Advance(source, std::min(samples, trainer.samples_done() + slice), results);
+  }
+  for (const SampleResult& result : results) outcome.losses.push_back(result.loss);
+  outcome.digest = trainer.WeightsSha256();
+  return outcome;
+}
+
+Outcome Train(const TrainerOptions& options, std::int64_t samples, std::int64_t slice = 1'000'000) {
+  return Train(*MakeTrainer(options), samples, slice);
+}
+
+TEST_CASE("A run is a function of its options, whatever the threads and slices", "[trainer]") {
+  for (const char* network : {"resnet20", "vgg11"}) {
+    const Outcome expected = Train(Options(network, 8), 24);
+    CHECK(expected.losses.size() == 24);
+    CHECK(Train(Options(network, 8), 24) == expected);
+    CHECK(Train(Options(network, 8), 24, 8) == expected);
+    for (const int workers : {2, 3, 8}) {
+      INFO(network << ", workers " << workers);
+      CHECK(Train(Options(network, 8, workers), 24) == expected);
+    }
+    TrainerOptions other = Options(network, 8);
+    other.seed += 1;
+    CHECK(Train(other, 24) != expected);
+  }
+}
+
+TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bits", "[trainer]") {
+  for (const std::int64_t microbatch : {1, 2, 4}) {
+    TrainerOptions sequential = Options("resnet20", 8);
+    sequential.microbatch = microbatch;
+    TrainerOptions pipelined = Options("resnet20", 8, 4);
+    pipelined.microbatch = microbatch;
+    CHECK(Train(sequential, 16) == Train(pipelined, 16));
+  }
+}
+
+TEST_CASE("Micro-batches of another size change the rounding alone", "[trainer]") {
+  TrainerOptions one = Options("resnet20", 8);
+  one.precision = Precision::kDouble;
+  one.convolution = ConvolutionMethod::kReference;
+  TrainerOptions four = one;
+  four.microbatch = 4;
+  const Outcome a = Train(one, 16);
+  const Outcome b = Train(four, 16);
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    // Double rounding over two updates.
+    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(1e-11));
+  }
+}
+
+TEST_CASE("A saved state goes on to the same bits, with any number of workers", "[trainer]") {
+  const Outcome whole = Train(Options("resnet20", 4), 24);
+  const auto first = MakeTrainer(Options("resnet20", 4));
+  const Outcome half = Train(*first, 12);
+  std::stringstream state;
+  first->Save(state);
+  const std::string saved = state.str();
+  for (const int workers : {1, 3}) {
+    const auto second = MakeTrainer(Options("resnet20", 4, workers));
+    std::istringstream from(saved);
+    second->Load(from);
+    CHECK(second->samples_done() == 12);
+    Outcome rest = Train(*second, 24);
+    rest.losses.insert(rest.losses.begin(), half.losses.begin(), half.losses.end());
+    CHECK(rest == whole);
+  }
+  // A damaged or foreign state is refused, and changes nothing.
+  const auto third = MakeTrainer(Options("resnet20", 4));
+  const std::string before = third->WeightsSha256();
+  std::istringstream cut(saved.substr(0, saved.size() / 2));
+  CHECK_THROWS_AS(third->Load(cut), std::runtime_error);
+  std::istringstream text("something else altogether");
+  CHECK_THROWS_AS(third->Load(text), std::runtime_error);
+  const auto other = MakeTrainer(Options("resnet20", 8));
+  std::istringstream foreign(saved);
+  CHECK_THROWS_AS(other->Load(foreign), std::runtime_error);
+  CHECK(third->WeightsSha256() == before);
+  CHECK(third->samples_done() == 0);
+}
+
+TEST_CASE("Weights come back bit for bit, and wrong ones are refused by name", "[trainer]") {
+  for (const char* network : {"resnet20", "vgg11", "lenet5"}) {
+    TrainerOptions options = Options(network, 4);
+    const auto trained = MakeTrainer(options);
+    std::vector<NamedTensor> weights = trained->ExportWeights();
+    options.seed += 1;
+    const auto fresh = MakeTrainer(options);
+    CHECK(fresh->WeightsSha256() != trained->WeightsSha256());
+    fresh->ImportWeights(weights);
+    CHECK(fresh->WeightsSha256() == trained->WeightsSha256());
+
+    const auto message = [&](const std::vector<NamedTensor>& tensors) {
+      try {
+        fresh->ImportWeights(tensors);
+      } catch (const InvalidArgument& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    std::vector<NamedTensor> missing(weights.begin() + 1, weights.end());
+    CHECK(message(missing).find(weights[0].name + ": got") == 0);
+    std::vector<NamedTensor> misshapen = weights;
+    misshapen[0].shape[0] += 1;
+    CHECK(message(misshapen).find(weights[0].name + ": got") == 0);
+    std::vector<NamedTensor> infinite = weights;
+    infinite[1].values[0] = std::numeric_limits<double>::infinity();
+    CHECK(message(infinite).find(weights[1].name + ": got") == 0);
+    std::vector<NamedTensor> unknown = weights;
+    unknown.push_back({"extra.weight", {1}, {0.0}});
+    CHECK(message(unknown).find("extra.weight: got") == 0);
+    CHECK(fresh->WeightsSha256() == trained->WeightsSha256());
+  }
+}
+
+TEST_CASE("Weights have PyTorch's names and shapes", "[trainer]") {
+  const auto has = [](const std::vector<NamedTensor>& tensors, const std::string& name,
+                      const std::vector<std::int64_t>& shape) {
+    for (const NamedTensor& tensor : tensors) {
+      if (tensor.name == name) return tensor.shape == shape;
+    }
+    return false;
+  };
+  const auto resnet = MakeTrainer(Options("resnet20", 1))->ExportWeights();
+  CHECK(has(resnet, "conv1.weight", {16, 3, 3, 3}));
+  CHECK(has(resnet, "group1.block0.norm1.weight", {16}));
+  CHECK(has(resnet, "group2.block0.conv1.weight", {32, 16, 3, 3}));
+  CHECK(has(resnet, "group2.block0.shortcut.weight", {32, 16, 1, 1}));
+  CHECK(has(resnet, "group3.block2.conv2.weight", {64, 64, 3, 3}));
+  CHECK(has(resnet, "norm.bias", {64}));
+  CHECK(has(resnet, "fc.weight", {10, 64}));
+  CHECK(has(resnet, "fc.bias", {10}));
+  const auto vgg = MakeTrainer(Options("vgg11", 1))->ExportWeights();
+  CHECK(has(vgg, "features.0.weight", {64, 3, 3, 3}));
+  CHECK(has(vgg, "features.7.norm.bias", {512}));
+  CHECK(has(vgg, "classifier.2.bias", {10}));
+}
+
+TEST_CASE("Initial convolutions are He-normal by fan-out, linear layers PyTorch's", "[trainer]") {
+  for (const NamedTensor& tensor : MakeTrainer(Options("resnet56", 1))->ExportWeights()) {
+    double sum = 0;
+    double squares = 0;
+    double largest = 0;
+    for (const double value : tensor.values) {
+      sum += value;
+      squares += value * value;
+      largest = std::max(largest, std::abs(value));
+    }
+    const auto count = static_cast<double>(tensor.values.size());
+    INFO(tensor.name);
+    if (tensor.shape.size() == 4) {
+      const double variance =
+          2.0 / static_cast<double>(tensor.shape[0] * tensor.shape[2] * tensor.shape[3]);
+      // Five standard deviations of the two sample moments.
+      CHECK(std::abs(sum / count) < 5 * std::sqrt(variance / count));
+      CHECK(std::abs(squares / count / variance - 1) < 5 * std::sqrt(2 / count));
+    } else if (tensor.name == "fc.weight" || tensor.name == "fc.bias") {
+      CHECK(largest <= 1 / std::sqrt(64.0));
+      CHECK(largest > 0.5 / std::sqrt(64.0));
+    } else {
+      CHECK(sum == (tensor.name.ends_with("weight") ? count : 0));
+    }
+  }
+}
+
+TEST_CASE("A run that blows up says where and keeps what it has", "[trainer]") {
+  TrainerOptions options = Options("vgg11", 2);
+  options.network =
+      hwmodel::MakeNetwork({.name = "vgg11", .normalization = hwmodel::Normalization::kNone});
+  options.learning_rate.base = 1e6;
+  const auto trainer = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  const SampleSource source = Source();
+  try {
+    trainer->Advance(source, 64, results);
+    FAIL("it did not blow up");
+  } catch (const Diverged& error) {
+    CHECK(!error.stage().empty());
+    CHECK(error.sample() > 0);
+    REQUIRE(static_cast<std::int64_t>(results.size()) > error.sample());
+    CHECK(!std::isfinite(results[error.sample()].loss));
+    CHECK(std::isfinite(results[error.sample() - 1].loss));
+  }
+}
+
+TEST_CASE("Evaluation is the mean over samples and does not depend on threads", "[trainer]") {
+  const SampleSource source(Data(), {.order = Order::kSequential});
+  const auto one = MakeTrainer(Options("resnet20", 4));
+  const auto four = MakeTrainer(Options("resnet20", 4, 4));
+  const Evaluation a = one->Evaluate(source, 21);
+  const Evaluation b = four->Evaluate(source, 21);
+  CHECK(a.loss == b.loss);
+  CHECK(a.accuracy == b.accuracy);
+  double loss = 0;
+  for (int i = 0; i < 21; ++i) {
+    const SampleSource single(Data(), {.order = Order::kSequential});
+    loss = one->Evaluate(single, i + 1).loss;
+  }
+  CHECK(loss == a.loss);
+  const std::string before = one->WeightsSha256();
+  one->Evaluate(source, 5);
+  CHECK(one->WeightsSha256() == before);
+}
+
+TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
+  const auto why = [](auto change) {
+    TrainerOptions options = Options("resnet20", 8);
+    change(options);
+    std::string text;
+    CHECK_FALSE(options.IsValid(&text));
+    CHECK_THROWS_AS(MakeTrainer(options), InvalidArgument);
+    return text.substr(0, text.find(':'));
+  };
+  CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "optimizer.batch");
+  CHECK(why([](TrainerOptions& o) { o.microbatch = 3; }) == "schedule.microbatch");
+  CHECK(why([](TrainerOptions& o) { o.workers = 2; }) == "schedule.workers");
+  CHECK(why([](TrainerOptions& o) { o.workers = 0; }) == "schedule.workers");
+  CHECK(why([](TrainerOptions& o) { o.momentum = 1; }) == "optimizer.momentum");
+  CHECK(why([](TrainerOptions& o) { o.weight_decay = -1; }) == "optimizer.weight_decay");
+  CHECK(why([](TrainerOptions& o) {
+          o.schedule = ScheduleKind::kFillDrain;
+          o.workers = 35;
+        }) == "schedule.workers");
+  CHECK(why([](TrainerOptions& o) {
+          o.network = hwmodel::MakeNetwork(
+              {.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
+        }) == "schedule.microbatch");
+  const auto lenet = MakeTrainer(Options("lenet5", 4));
+  std::vector<SampleResult> results;
+  CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace batchless::training

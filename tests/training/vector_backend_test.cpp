@@ -1,0 +1,188 @@
+// The vector backend's stages against the reference's in double, for both blocks of channels.
+#include <cmath>
+
+#include "batchless/training/backend.h"
+#include "batchless/training/update.h"
+#include "catch.h"
+#include "stage_harness.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::MakeNetwork;
+using hwmodel::Network;
+using hwmodel::Normalization;
+
+// Sums of at most 4608 products in float, in an order of the kernel's choice: a few times
+// 2^-24 sqrt(4608) of the largest term.
+constexpr double kTolerance = 2e-5;
+
+void CheckClose(const Numbers& actual, const Numbers& expected) {
+  REQUIRE(actual.size() == expected.size());
+  double largest = 1e-3;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  double worst = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double error = std::abs(actual[i] - expected[i]);
+    worst = std::max(worst, std::isnan(error) ? largest : error);
+  }
+  CHECK(worst <= kTolerance * largest);
+}
+
+// Numbers that float holds, so that both sides start from the same.
+Numbers Rounded(Numbers numbers) {
+  for (double& number : numbers) number = static_cast<float>(number);
+  return numbers;
+}
+
+void CompareStage(const Network& network, int s, int microbatch, int block) {
+  INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
+                    << microbatch << ", block " << block);
+  StageHarness<float> vector(network, s, microbatch, MakeVectorBackend(block));
+  StageHarness<double> reference(network, s, microbatch, MakeReferenceBackend<double>());
+  std::vector<Numbers> inputs;
+  for (std::size_t i = 0; i < vector.description().inputs.size(); ++i) {
+    inputs.push_back(Rounded(RandomNumbers(vector.InputSize(i), 10 + i)));
+  }
+  for (std::size_t t = 0; t < vector.layout().parameters.size(); ++t) {
+    const Numbers numbers = Rounded(RandomNumbers(vector.layout().parameters[t].size(), 20 + t));
+    vector.SetParameter(t, numbers);
+    reference.SetParameter(t, numbers);
+  }
+  const std::vector<Numbers> outputs = vector.Forward(inputs);
+  const std::vector<Numbers> expected = reference.Forward(inputs);
+  REQUIRE(outputs.size() == expected.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) CheckClose(outputs[i], expected[i]);
+  if (outputs.empty()) {
+    for (int i = 0; i < microbatch; ++i) {
+      CHECK(vector.losses()[i] == Approx(reference.losses()[i]).epsilon(kTolerance));
+    }
+  }
+
+  std::vector<Numbers> projections;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    projections.push_back(Rounded(RandomNumbers(vector.OutputSize(i), 30 + i)));
+  }
+  if (vector.layout().passes_gradient) return;
+  const double held = 0.5;
+  for (const double* added_to : {static_cast<const double*>(nullptr), &held}) {
+    // Several readers of one value come in networks with skip connections alone.
+    const bool may_add = network.values[network.stages[s].inputs[0]].consumers.size() > 1 ||
+                         network.stages[s].layers.front().kind == hwmodel::LayerKind::kConvolution;
+    if (added_to != nullptr && !may_add) continue;
+    const auto gradients = vector.Backward(projections, added_to);
+    const auto expected_gradients = reference.Backward(projections, added_to);
+    CheckClose(gradients.input, expected_gradients.input);
+    for (std::size_t t = 0; t < gradients.parameters.size(); ++t) {
+      INFO(vector.layout().parameters[t].name);
+      CheckClose(gradients.parameters[t], expected_gradients.parameters[t]);
+    }
+  }
+}
+
+void CompareStages(const Network& network, int microbatch) {
+  for (const int block : {8, 16}) {
+    for (int s = 0; s < network.stage_count(); ++s) {
+      CompareStage(network, s, microbatch, block);
+    }
+  }
+}
+
+TEST_CASE("ResNet's stages agree with the reference", "[vector]") {
+  for (const Normalization norm :
+       {Normalization::kGroup, Normalization::kBatch, Normalization::kNone}) {
+    const Network network =
+        MakeNetwork({.name = "resnet20", .normalization = norm, .input = {3, 10, 10}});
+    if (norm != Normalization::kBatch) CompareStages(network, 1);
+    CompareStages(network, 2);
+  }
+}
+
+TEST_CASE("VGG's, LeNet's and the MLP's stages agree with the reference", "[vector]") {
+  CompareStages(MakeNetwork({.name = "vgg11"}), 1);
+  CompareStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 1);
+  CompareStages(MakeNetwork({.name = "lenet5"}), 2);
+  CompareStages(MakeNetwork({.name = "mlp", .input = {3, 5, 7}, .hidden = {19, 33}}), 3);
+}
+
+TEST_CASE("Convolutions of whole numbers are exact", "[vector]") {
+  const Network network = MakeNetwork({.name = "lenet5"});
+  for (const int block : {8, 16}) {
+    for (const int s : {0, 3}) {
+      REQUIRE(network.stages[s].layers[0].kind == hwmodel::LayerKind::kConvolution);
+      StageHarness<float> vector(network, s, 2, MakeVectorBackend(block));
+      StageHarness<double> reference(network, s, 2, MakeReferenceBackend<double>());
+      for (std::size_t t = 0; t < vector.layout().parameters.size(); ++t) {
+        const Numbers numbers = SmallIntegers(vector.layout().parameters[t].size(), t);
+        vector.SetParameter(t, numbers);
+        reference.SetParameter(t, numbers);
+      }
+      const Numbers x = SmallIntegers(vector.InputSize(0), 7);
+      CHECK(vector.Forward({x}) == reference.Forward({x}));
+      const Numbers dy = SmallIntegers(vector.OutputSize(0), 8);
+      const auto gradients = vector.Backward({dy});
+      const auto expected = reference.Backward({dy});
+      CHECK(gradients.input == expected.input);
+      CHECK(gradients.parameters == expected.parameters);
+    }
+  }
+}
+
+TEST_CASE("The fused update follows its equations and transposes what the backward reads",
+          "[vector]") {
+  constexpr float kMomentum = 0.75F;
+  constexpr float kDecay = 0.125F;
+  for (const int block : {8, 16}) {
+    for (const bool transposed : {false, true}) {
+      const std::int64_t size = 6 * block * block;
+      const Numbers start_w = Rounded(RandomNumbers(size, 1));
+      const Numbers start_v = Rounded(RandomNumbers(size, 2));
+      const Numbers g = Rounded(RandomNumbers(size, 3));
+      const auto run = [&](auto backend, auto zero) {
+        using Real = decltype(zero);
+        std::vector<Real> w(start_w.begin(), start_w.end());
+        std::vector<Real> v(start_v.begin(), start_v.end());
+        std::vector<Real> gradient(g.begin(), g.end());
+        std::vector<Real> forward(size);
+        std::vector<Real> backward(size);
+        UpdateCoefficients<Real> c;
+        c.momentum = kMomentum;
+        c.weight_decay = kDecay;
+        c.velocity_step = -0.25F;
+        c.gradient_step = -0.5F;
+        c.forward_horizon.velocity = -1.5F;
+        c.backward_horizon.weight = 2.0F;
+        c.gradient = gradient.data();
+        c.weights = w.data();
+        c.velocity = v.data();
+        c.forward = forward.data();
+        c.backward = backward.data();
+        backend->Update(size, transposed ? block : 0, c);
+        std::vector<Numbers> result;
+        for (const auto& array : {w, v, forward, backward}) {
+          result.emplace_back(array.begin(), array.end());
+        }
+        return result;
+      };
+      const std::vector<Numbers> actual = run(MakeVectorBackend(block), 0.0F);
+      const std::vector<Numbers> reference = run(MakeReferenceBackend<double>(), 0.0);
+      for (std::size_t i = 0; i < actual.size(); ++i) CheckClose(actual[i], reference[i]);
+      // Literally, for a few elements.
+      for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
+        const double gradient = g[i] + kDecay * start_w[i];
+        const double v = kMomentum * start_v[i] + gradient;
+        const double w = start_w[i] - 0.25 * v - 0.5 * gradient;
+        CHECK(reference[0][i] == Approx(w));
+        CHECK(reference[1][i] == Approx(v));
+        CHECK(reference[2][i] == Approx(w - 1.5 * v));
+        const std::int64_t square = i / (block * block) * block * block;
+        const std::int64_t row = (i - square) / block;
+        const std::int64_t to = transposed ? square + (i - square) % block * block + row : i;
+        CHECK(reference[3][to] == Approx(w + 2 * (w - start_w[i])));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace batchless::training
