@@ -127,7 +127,7 @@ std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& erro
     return line(option->get_name(), "nothing", "a value");
   }
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_expected_max() > 0 && option->count() > 1) {
+    if (option->get_expected_max() == 1 && option->count() > 1) {
       return line(option->get_name(), fmt::format("{}", fmt::join(option->results(), " and ")),
                   "one value, given once");
     }

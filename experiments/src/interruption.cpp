@@ -22,6 +22,10 @@ struct Slot {
 std::array<Slot, 8> slots;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+std::atomic<bool> deferred = false;
+std::atomic<int> noted_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
 template <std::size_t n>
 void WriteText(const char (&text)[n]) {
   // Nothing can be done about an error stream that cannot be written.
@@ -29,6 +33,7 @@ void WriteText(const char (&text)[n]) {
 }
 
 void HandleInterrupt(int signal_number) {
+  if (deferred && noted_signal.exchange(signal_number) == 0) return;
   for (Slot& slot : slots) {
     if (slot.armed) unlink(slot.path.data());
   }
@@ -46,6 +51,8 @@ void InstallInterruptHandlers() {
   struct sigaction action = {};
   action.sa_handler = HandleInterrupt;
   sigfillset(&action.sa_mask);
+  // A noted interruption must not make a write fail half-way.
+  action.sa_flags = SA_RESTART;
   for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction previous = {};
     sigaction(signal_number, nullptr, &previous);
@@ -71,5 +78,14 @@ DeletedWhenInterrupted::~DeletedWhenInterrupted() {
   slot.armed = false;
   slot.taken = false;
 }
+
+DeferredInterruption::DeferredInterruption() {
+  noted_signal = 0;
+  deferred = true;
+}
+
+DeferredInterruption::~DeferredInterruption() { deferred = false; }
+
+int DeferredInterruption::signal_number() const { return noted_signal; }
 
 }  // namespace batchless

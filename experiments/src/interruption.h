@@ -1,7 +1,9 @@
 // Ctrl-C and its relatives: the program ends at once, with one line and without leaving a temporary
-// file behind. The exit code is 128 + the signal's number, 130 for Ctrl-C.
+// file behind. The exit code is 128 + the signal's number, 130 for Ctrl-C. Work that can be resumed
+// asks to be told instead, and ends by itself.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 namespace batchless {
@@ -23,6 +25,33 @@ class DeletedWhenInterrupted {
 
  private:
   int slot_;
+};
+
+// While it lives, the first interruption is only noted; a second one ends the program at once. One
+// at a time.
+class DeferredInterruption {
+ public:
+  DeferredInterruption();
+  ~DeferredInterruption();
+  DeferredInterruption(const DeferredInterruption&) = delete;
+  DeferredInterruption& operator=(const DeferredInterruption&) = delete;
+  DeferredInterruption(DeferredInterruption&&) = delete;
+  DeferredInterruption& operator=(DeferredInterruption&&) = delete;
+
+  // The signal's number, 0 before one came.
+  int signal_number() const;
+};
+
+// How work that noted an interruption ends; `what()` is the line to print.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted(int signal_number, const std::string& line)
+      : std::runtime_error(line), signal_number_(signal_number) {}
+
+  int signal_number() const { return signal_number_; }
+
+ private:
+  int signal_number_;
 };
 
 }  // namespace batchless

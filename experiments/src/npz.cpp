@@ -5,6 +5,7 @@
 #include <minizip/zip.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cctype>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace batchless {
 namespace {
@@ -24,12 +26,12 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kChunkBytes = std::size_t(1) << 30;
 constexpr std::size_t kMaxHeaderBytes = 1 << 16;
 
-std::string NpyHeader(std::span<const std::size_t> shape) {
+std::string NpyHeader(std::string_view type, std::span<const std::size_t> shape) {
   // NumPy reads a tuple: one dimension needs its comma.
   const std::string dimensions =
       fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   std::string text =
-      fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': {}, }}", dimensions);
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type, dimensions);
   // Magic, version and length take 10 bytes; the values start at a multiple of 64.
   const std::size_t unpadded = kMagic.size() + 4 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
@@ -49,12 +51,17 @@ void Check(bool written) {
 struct CloseArchive {
   void operator()(void* archive) const { unzClose(archive); }
 };
+using Archive = std::unique_ptr<void, CloseArchive>;
+
+Archive OpenArchive(const std::string& path) {
+  Archive archive(unzOpen64(path.c_str()));
+  if (archive == nullptr) throw NpzError("no such file, or not a zip archive");
+  return archive;
+}
 
 class MemberReader {
  public:
-  MemberReader(const std::string& path, const std::string& member)
-      : archive_(unzOpen64(path.c_str())) {
-    if (archive_ == nullptr) throw NpzError("no such file, or not a zip archive");
+  MemberReader(const std::string& path, const std::string& member) : archive_(OpenArchive(path)) {
     if (unzLocateFile(archive_.get(), member.c_str(), 1) != UNZ_OK) {
       throw NpzError("no member " + member);
     }
@@ -89,7 +96,7 @@ class MemberReader {
   }
 
  private:
-  std::unique_ptr<void, CloseArchive> archive_;
+  Archive archive_;
   std::uint64_t left_ = 0;
 };
 
@@ -191,8 +198,17 @@ NpzWriter::~NpzWriter() {
 
 void NpzWriter::Add(const std::string& name, std::span<const double> values,
                     std::span<const std::size_t> shape) {
-  const std::string header = NpyHeader(shape);
-  const std::span<const std::byte> bytes = std::as_bytes(values);
+  AddBytes(name, "<f8", std::as_bytes(values), shape);
+}
+
+void NpzWriter::Add(const std::string& name, std::span<const float> values,
+                    std::span<const std::size_t> shape) {
+  AddBytes(name, "<f4", std::as_bytes(values), shape);
+}
+
+void NpzWriter::AddBytes(const std::string& name, std::string_view type,
+                         std::span<const std::byte> bytes, std::span<const std::size_t> shape) {
+  const std::string header = NpyHeader(type, shape);
   zip_fileinfo info = {};
   info.dosDate = (1 << 21) | (1 << 16);  // 1 January 1980: the same values give the same file
   const int large =
@@ -249,6 +265,27 @@ NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t m
   if (description.type == "<i4") array.values = Convert<std::int32_t>(bytes);
   if (description.fortran_order) array.values = Transposed(array.values, array.shape);
   return array;
+}
+
+std::vector<std::string> NpzNames(const std::string& path) {
+  constexpr std::string_view kExtension = ".npy";
+  const Archive archive = OpenArchive(path);
+  std::vector<std::string> names;
+  int status = unzGoToFirstFile(archive.get());
+  for (; status == UNZ_OK; status = unzGoToNextFile(archive.get())) {
+    std::array<char, 1024> buffer = {};
+    unz_file_info64 info = {};
+    if (unzGetCurrentFileInfo64(archive.get(), &info, buffer.data(), buffer.size() - 1, nullptr, 0,
+                                nullptr, 0) != UNZ_OK) {
+      throw NpzError("damaged archive");
+    }
+    std::string name = buffer.data();
+    if (!name.ends_with(kExtension)) throw NpzError(name + ", a member that is no .npy array");
+    name.resize(name.size() - kExtension.size());
+    names.push_back(std::move(name));
+  }
+  if (status != UNZ_END_OF_LIST_OF_FILE) throw NpzError("damaged archive");
+  return names;
 }
 
 }  // namespace batchless

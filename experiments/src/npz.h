@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace batchless {
@@ -31,10 +32,15 @@ class NpzWriter {
   // `values` row-major with the product of `shape` as their number.
   void Add(const std::string& name, std::span<const double> values,
            std::span<const std::size_t> shape);
+  void Add(const std::string& name, std::span<const float> values,
+           std::span<const std::size_t> shape);
   // Finishes the archive; a file that was not closed is not one.
   void Close();
 
  private:
+  void AddBytes(const std::string& name, std::string_view type, std::span<const std::byte> bytes,
+                std::span<const std::size_t> shape);
+
   void* archive_;
 };
 
@@ -46,5 +52,8 @@ struct NpzArray {
 // The array `name`, of 32- or 64-bit floating-point numbers or integers, converted to double.
 // An array of more than `max_values` is refused before it is read. Throws NpzError.
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values);
+
+// Names of all arrays, in the order of the file. Throws NpzError.
+std::vector<std::string> NpzNames(const std::string& path);
 
 }  // namespace batchless

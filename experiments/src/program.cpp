@@ -24,11 +24,11 @@ namespace {
 using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
 
 // In the order in which the help lists them.
-constexpr std::array<MakeCommand, 11> kCommands = {
+constexpr std::array<MakeCommand, 12> kCommands = {
     MakeRulesCommand,   MakeStabilityCommand, MakeSweepCommand,
     MakeOptimumCommand, MakeBoundaryCommand,  MakeMarginCommand,
     MakeRootsCommand,   MakeSimulateCommand,  MakePipelineStabilityCommand,
-    MakeDataCommand,    MakeVersionCommand,
+    MakeTrainCommand,   MakeDataCommand,      MakeVersionCommand,
 };
 
 constexpr const char* kFooter =
@@ -110,6 +110,8 @@ int RunProgram(int argc, char** argv) {
     return Fail(kExitUsage, error.what());
   } catch (const training::DataError& error) {
     return Fail(kExitUsage, error.what());
+  } catch (const Interrupted& interruption) {
+    return Fail(128 + interruption.signal_number(), interruption.what());
   } catch (const std::bad_alloc&) {
     return Fail(kExitFailed, "there is not enough memory");
   } catch (const std::exception& error) {

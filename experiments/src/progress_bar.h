@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace batchless {
 
@@ -19,7 +20,9 @@ class ProgressBar {
   ProgressBar(ProgressBar&&) = delete;
   ProgressBar& operator=(ProgressBar&&) = delete;
 
-  void Update(std::size_t done);
+  // `note` follows what is done.
+  void Update(std::size_t done, std::string_view note = "");
+  bool is_on_terminal() const { return terminal_; }
 
  private:
   std::string unit_;

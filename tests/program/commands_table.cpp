@@ -1,5 +1,7 @@
 #include "commands_table.h"
 
+#include <filesystem>
+
 namespace batchless::test {
 namespace {
 
@@ -114,6 +116,14 @@ std::vector<CommandCase> MakeCases() {
         {"--validation-size", "20", Plus(kNoNumber, {"-1", "0", "0.5", "1000001"})}},
        {},
        {"synth"}},
+      {"train",
+       {{"--out", "d", {"", "/dev/full", "/proc/d", "text.npz"}, true},
+        {"--set", "run.seed=2", {"", "abc", "-inf", "=1", "run.seed", "run.seed=-1", "a.b=1"}},
+        {"--init", "", {"", "nonexistent.npz", "folder.csv", "text.npz"}},
+        {"--export-weights", "w.npz", kBadPath}},
+       {"--resume", "--init-only"},
+       {std::filesystem::absolute("experiments/configs/resnet20_sgdm.toml").string()},
+       Words("--set network.name=linear --set run.samples=32 --set data.limit_validation=32")},
       {"version", {}, {}},
   };
 }
@@ -129,6 +139,7 @@ Arguments CommandCase::CallWith(const std::string& option, const std::string& va
     call.insert(call.end(), {"fetch", "mnist"});
   } else {
     call.insert(call.end(), words.begin(), words.end());
+    call.insert(call.end(), fixed.begin(), fixed.end());
   }
   for (const OptionCase& item : options) {
     const bool chosen = item.name == option;

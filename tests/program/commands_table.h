@@ -22,6 +22,7 @@ struct CommandCase {
   std::vector<OptionCase> options;  // that take a value
   Arguments flags;                  // that do not, --json aside
   Arguments words = {};             // that stand behind the name without an option
+  Arguments fixed = {};             // options of every call, which make it short
   // Words of a valid call with exactly the required options and --out where there is one.
   Arguments Call() const;
   // The same with another value for one option, which is added where it is not required.

@@ -63,6 +63,24 @@ TEST_CASE("the same arrays give the same file") {
   CHECK(ReadFile(Written(one, {1, 2}, shape)) == ReadFile(Written(two, {1, 2}, shape)));
 }
 
+TEST_CASE("single precision, no dimensions, names with dots, and the list of names") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.npz";
+  NpzWriter archive(path);
+  archive.Add("group1.block0.conv1.weight", std::vector<float>{0.1F, -3},
+              std::array<std::size_t, 3>{1, 2, 1});
+  archive.Add("scalar", std::vector<double>{7}, std::array<std::size_t, 0>{});
+  archive.Close();
+  CHECK(NpzNames(path) == std::vector<std::string>{"group1.block0.conv1.weight", "scalar"});
+  const NpzArray weight = ReadNpz(path, "group1.block0.conv1.weight", 9);
+  CHECK(weight.shape == std::vector<std::size_t>{1, 2, 1});
+  CHECK(weight.values == std::vector<double>{double{0.1F}, -3});
+  CHECK(ReadFile(path).find("'<f4'") != std::string::npos);
+  CHECK(ReadNpz(path, "scalar", 9).shape.empty());
+  CHECK(ReadNpz(path, "scalar", 9).values == std::vector<double>{7});
+  CHECK_THROWS_AS(NpzNames(folder / "none.npz"), NpzError);
+}
+
 TEST_CASE("what cannot be read says why") {
   const TemporaryFolder folder;
   const std::string path = Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3});

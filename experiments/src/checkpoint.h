@@ -1,0 +1,58 @@
+// The file that a run goes on from.
+//
+//   line 1      batchless checkpoint 1
+//   line 2      RunState as JSON on one line
+//   state       what Trainer::Save wrote
+//   last line   SHA-256 of everything before it, 64 hexadecimal digits
+//
+// So a file that was cut short or changed is known as such before anything is read from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace batchless {
+
+// Sums over the samples since the last row of metrics.csv with a training loss.
+struct IntervalSums {
+  std::int64_t samples = 0;
+  double loss = 0;
+  std::int64_t correct = 0;
+};
+
+// The last numbers of each kind that were measured.
+struct LastMetrics {
+  std::optional<double> train_loss;
+  std::optional<double> train_accuracy;
+  std::optional<double> validation_loss;
+  std::optional<double> validation_accuracy;
+};
+
+// Where a run stands, beside the trainer.
+struct RunState {
+  std::string configuration;  // resolved, TOML
+  std::string train_digest;   // of the data
+  std::string validation_digest;
+  std::string initial_weights_sha256;
+  std::int64_t samples = 0;        // done
+  std::int64_t metrics_bytes = 0;  // of metrics.csv that belong to them
+  std::int64_t samples_bytes = 0;  // of samples.csv
+  IntervalSums interval;
+  LastMetrics last;
+  double training_seconds = 0;
+  double seconds = 0;  // with validation and checkpoints
+};
+
+struct Checkpoint {
+  RunState run;
+  std::string trainer;
+};
+
+// Throws std::runtime_error.
+void WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint);
+
+// None where there is no such file. Throws UsageError where it cannot be read or is damaged.
+std::optional<Checkpoint> ReadCheckpoint(const std::string& path);
+
+}  // namespace batchless

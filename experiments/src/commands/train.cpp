@@ -1,0 +1,149 @@
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/training/trainer.h"
+#include "commands/commands.h"
+#include "config.h"
+#include "output_file.h"
+#include "run_options.h"
+#include "training_run.h"
+#include "usage_error.h"
+#include "weights_file.h"
+
+namespace batchless {
+namespace {
+
+constexpr std::array<std::string_view, 1> kNpz = {".npz"};
+
+class TrainCommand final : public Command {
+ public:
+  explicit TrainCommand(CLI::App& root)
+      : Command(
+            root, "train", "Train a network",
+            "DIR gets config.toml (every key), metrics.csv, samples.csv (with log_samples),\n"
+            "summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the\n"
+            "same command with --resume goes on to the same bits.\n"
+            "\n"
+            "Keys of CONFIG and their defaults (...: it depends on others):\n"
+            "\n" +
+                ConfigurationHelp(),
+            {"train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20",
+             "train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20 --resume",
+             "train experiments/configs/resnet20_sgdm.toml --set run.epochs=1 --set run.seed=2 "
+             "--out build/runs/short --json",
+             "train experiments/configs/resnet20_sgdm.toml --init-only --export-weights "
+             "initial.npz"}),
+        config_(app(), "CONFIG", "CONFIG.toml", "Configuration"),
+        out_(app(), "--out", "DIR", "Folder for the run's files; required but with --init-only"),
+        init_(app(), "--init", "W.npz", "Weights to start from, with PyTorch's names and layouts"),
+        export_(app(), "--export-weights", "W.npz", "Write the final weights") {
+    // Any number of them, each with one value: what follows may be CONFIG.
+    app()
+        .add_option("--set", overrides_, "Override a key; may be given several times")
+        ->option_text("section.key=value")
+        ->allow_extra_args(false);
+    app().add_flag("--resume", resume_, "Go on with the run in DIR, or start it");
+    app().add_flag("--init-only", init_only_, "Write the initial weights and do not train");
+  }
+
+  void Run() override {
+    const std::string& path = config_.Text("a configuration file, as in experiments/configs");
+    const Configuration configuration = LoadConfiguration(path, overrides_);
+    if (init_only_) {
+      WriteInitialWeights(configuration);
+    } else {
+      Train(configuration);
+    }
+  }
+
+ private:
+  std::optional<std::string> Given(const Argument& argument) const {
+    if (!argument.given()) return std::nullopt;
+    return argument.Text("");
+  }
+
+  void WriteInitialWeights(const Configuration& configuration) {
+    out_.Refuse("nothing together with --init-only");
+    if (resume_) throw UsageError("--resume", "it", "nothing together with --init-only");
+    const training::TrainerOptions options = TrainerOptionsOf(configuration, 0);
+    OutputFile file("--export-weights",
+                    export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
+    const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
+    if (init_.given()) ReadWeights("--init", init_.Text(""), *trainer);
+    WriteWeights(file, trainer->ExportWeights(), options.precision);
+    const std::string digest = trainer->WeightsSha256();
+    if (json()) {
+      PrintJson({{"network", options.network.name},
+                 {"weights", file.path()},
+                 {"weights_sha256", digest}});
+      return;
+    }
+    TextOutput output;
+    output.Print("{}: initial weights of {}, SHA-256 {}\n", file.path(), options.network.name,
+                 digest);
+    output.Close();
+  }
+
+  void Train(const Configuration& configuration) {
+    TrainingRunOptions options;
+    options.configuration = configuration;
+    options.out = out_.Text("a folder for the run's files");
+    options.resume = resume_;
+    options.init = Given(init_);
+    std::unique_ptr<OutputFile> weights;
+    if (export_.given()) {
+      weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
+    }
+    TrainingRun run(options);
+    const bool was_finished = run.is_finished();
+    const Json summary = run.Run();
+    if (weights) {
+      WriteWeights(*weights, run.trainer().ExportWeights(),
+                   configuration.run.precision == "double" ? training::Precision::kDouble
+                                                           : training::Precision::kSingle);
+    }
+    if (json()) {
+      PrintJson(summary);
+    } else {
+      Print(summary, was_finished);
+    }
+  }
+
+  static void Print(const Json& summary, bool was_finished) {
+    const auto number = [&](const char* key) {
+      return summary[key].is_number() ? summary[key].get<double>() : 0.0;
+    };
+    TextOutput output;
+    if (was_finished) output.Print("the run was finished already\n");
+    output.Print("{} on {}: {} samples in {:.1f} s, {:.0f} samples/s\n",
+                 summary["network"].get<std::string>(), summary["data"].get<std::string>(),
+                 summary["samples"].get<std::int64_t>(), number("seconds"),
+                 number("samples_per_second"));
+    output.Print("training    loss {:.4f}, accuracy {:.2f} %\n", number("train_loss"),
+                 100 * number("train_accuracy"));
+    output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
+                 100 * number("validation_accuracy"));
+    output.Print("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
+    output.Print("files       {}\n", summary["out"].get<std::string>());
+    output.Close();
+  }
+
+  Argument config_;
+  Argument out_;
+  Argument init_;
+  Argument export_;
+  std::vector<std::string> overrides_;
+  bool resume_ = false;
+  bool init_only_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTrainCommand(CLI::App& root) {
+  return std::make_unique<TrainCommand>(root);
+}
+
+}  // namespace batchless

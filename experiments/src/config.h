@@ -1,0 +1,129 @@
+// Configuration of a training run: a TOML file, with overrides from the command line.
+//
+// One table (KeysOf) says for each key where its value lives, what is accepted and what it means;
+// help, checks, overrides, the resolved file and the comparison before a resumption all read it. A
+// default is the value that the member starts with. One that depends on something else is empty and
+// filled in by FillIn (run_options.h), so that a resolved file holds every key that acts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "values.h"
+
+namespace batchless {
+
+struct Configuration {
+  struct {
+    std::string name = "resnet20";
+    std::optional<std::string> norm;
+    std::optional<std::int64_t> groups;
+    std::vector<std::int64_t> hidden;
+  } network;
+  struct {
+    std::string name = "synthetic";
+    std::string root = "data";
+    std::optional<std::int64_t> image_size;
+    std::optional<std::int64_t> seed;
+    bool augment = true;
+    std::string order = "shuffled";
+    std::int64_t limit_train = 0;
+    std::int64_t limit_validation = 0;
+  } data;
+  struct {
+    std::string kind = "sequential";
+    std::optional<std::int64_t> microbatch;
+    std::int64_t workers = 1;
+  } schedule;
+  struct {
+    std::string name = "sgdm";
+    std::optional<double> sc_delay;
+    std::optional<double> horizon;
+    std::optional<double> sc_a;
+    std::optional<double> sc_b;
+    double sc_delay_scale = 1;
+    double horizon_scale = 1;
+  } rule;
+  struct {
+    std::int64_t batch = 128;
+    std::optional<double> lr;
+    std::optional<double> momentum;
+    std::optional<double> reference_lr;
+    std::optional<double> reference_momentum;
+    std::optional<std::int64_t> reference_batch;
+    double weight_decay = 0;
+    std::string schedule = "steps";
+    std::vector<double> decay_points;
+    double decay_factor = 0.1;
+    double start = 0.1;
+    double peak = 0.3;
+    double final = 0;
+    std::int64_t warmup_samples = 0;
+  } optimizer;
+  struct {
+    std::optional<double> epochs;
+    std::optional<std::int64_t> samples;
+    std::int64_t seed = 1;
+    std::string precision = "float";
+    std::optional<std::string> convolution;
+    std::optional<std::int64_t> checkpoint_every_samples;
+    std::optional<std::int64_t> log_every_samples;
+    std::optional<std::int64_t> validate_every_samples;
+    bool log_samples = false;
+  } run;
+};
+
+using Words = std::vector<std::string_view>;
+
+// One row of the table.
+struct ConfigurationKey {
+  std::string_view section;
+  std::string_view name;
+  std::variant<bool*, std::int64_t*, double*, std::string*, std::optional<std::int64_t>*,
+               std::optional<double>*, std::optional<std::string>*, std::vector<std::int64_t>*,
+               std::vector<double>*>
+      value;
+  // Of a number or of each number of a list, or the words that a text may be; any text without.
+  std::variant<std::monostate, NumberRange, IntegerRange, Words> accepted;
+  std::string_view help;
+  // Whether the results of a run depend on it. Keys that only say where the data lie, how much work
+  // is done at a time and when something is written may change when a run is resumed.
+  bool changes_results = true;
+
+  std::string FullName() const;
+};
+
+// The table, bound to one configuration.
+std::vector<ConfigurationKey> KeysOf(Configuration& configuration);
+
+// Reads `path` and applies the overrides, each "section.key=value": a TOML value, or else a text.
+// An override of run.samples takes the place of run.epochs, and the other way round.
+// Throws UsageError in one line that names section.key, and the file's line where there is one.
+Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides);
+
+// A configuration from the text of a file; `path` is what errors call it.
+Configuration ParseConfiguration(const std::string& text, const std::string& path);
+
+// The configuration as TOML, keys in the order of the table. Reads back as the same configuration.
+std::string ConfigurationText(const Configuration& configuration);
+
+// A key with two values, as TOML; "nothing" for one without.
+struct ConfigurationDifference {
+  std::string key;  // section.key
+  std::string first;
+  std::string second;
+};
+
+// The first key that changes results and differs.
+std::optional<ConfigurationDifference> FirstDifference(const Configuration& first,
+                                                       const Configuration& second);
+
+// All keys with their defaults, for the help.
+std::string ConfigurationHelp();
+
+}  // namespace batchless

@@ -1,0 +1,43 @@
+// Files that survive the end of the program at any moment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace batchless {
+
+// Puts `content` in the place of the file: written beside it as PATH.partial, brought to the disk and
+// renamed, so that the file is the old one or the new one whenever the program ends. Throws
+// std::runtime_error in one line.
+void ReplaceFile(const std::string& path, std::string_view content);
+
+// A file that only grows, and whose end may be cut off when it is opened. Writes are collected; what
+// has not been synced may be missing after the end of the program. Throws std::runtime_error.
+class AppendedFile {
+ public:
+  // Creates the file where there is none. Throws UsageError where it is shorter than `kept_bytes`,
+  // which stay.
+  AppendedFile(std::string path, std::int64_t kept_bytes);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+  AppendedFile(AppendedFile&&) = delete;
+  AppendedFile& operator=(AppendedFile&&) = delete;
+
+  void Append(std::string_view text);
+  // Hands everything to the system.
+  void Flush();
+  // Brings everything to the disk.
+  void Sync();
+  // What was kept and appended.
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::string path_;
+  std::string buffer_;
+  std::int64_t bytes_;
+  int descriptor_;
+};
+
+}  // namespace batchless

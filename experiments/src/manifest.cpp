@@ -1,0 +1,61 @@
+#include "manifest.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "version.h"
+
+namespace batchless {
+namespace {
+
+std::string CpuModel() {
+  constexpr std::string_view kKey = "model name";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with(kKey) && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string OneDnnVersion() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+}  // namespace
+
+std::string UtcText() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
+Json MakeManifest(const Configuration& configuration, const RunData& data,
+                  std::int64_t resumed_from_sample, const std::string& started,
+                  const std::string& finished) {
+  const BuildInfo build = GetBuildInfo();
+  Json object;
+  object["version"] = build.version;
+  object["commit"] = build.commit;
+  object["compiler"] = build.compiler;
+  object["flags"] = build.flags;
+  object["onednn"] = OneDnnVersion();
+  object["cpu"] = CpuModel();
+  object["cpu_threads"] = std::thread::hardware_concurrency();
+  object["threads"] = configuration.schedule.workers;
+  object["seed"] = configuration.run.seed;
+  object["data"] = {{"name", data.train->dataset().name()},
+                    {"train_sha256", data.train->dataset().digest()},
+                    {"validation_sha256", data.validation->dataset().digest()}};
+  object["resumed_from_sample"] = resumed_from_sample;
+  object["started"] = started;
+  object["finished"] = finished.empty() ? Json(nullptr) : Json(finished);
+  return object;
+}
+
+}  // namespace batchless

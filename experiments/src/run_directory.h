@@ -1,0 +1,42 @@
+// The folder of a run.
+//
+//   config.toml     the resolved configuration
+//   metrics.csv     a row for each log interval and each validation
+//   samples.csv     a row for each sample, with run.log_samples
+//   checkpoint      what the run goes on from
+//   manifest.json   what made the run: build, machine, data, times
+//   summary.json    final numbers
+#pragma once
+
+#include <string>
+
+namespace batchless {
+
+class RunDirectory {
+ public:
+  // Changes nothing yet. Throws UsageError where `path` cannot be the folder of a run.
+  explicit RunDirectory(const std::string& path);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+  RunDirectory(RunDirectory&&) = delete;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+
+  bool HoldsRun() const;
+  // Makes the folder and keeps other runs out of it as long as this object lives. Throws UsageError.
+  void Open();
+
+  const std::string& path() const { return path_; }
+  std::string config() const { return path_ + "/config.toml"; }
+  std::string metrics() const { return path_ + "/metrics.csv"; }
+  std::string samples() const { return path_ + "/samples.csv"; }
+  std::string checkpoint() const { return path_ + "/checkpoint"; }
+  std::string manifest() const { return path_ + "/manifest.json"; }
+  std::string summary() const { return path_ + "/summary.json"; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace batchless

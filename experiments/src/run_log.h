@@ -1,0 +1,47 @@
+// The rows of metrics.csv and samples.csv.
+//
+//   metrics.csv   samples, epoch      training samples done
+//                 learning_rate       of the last update
+//                 train_loss          mean over the samples since the last row that has one
+//                 train_accuracy      share of them whose largest output was their label's
+//                 validation_loss, validation_accuracy
+//   samples.csv   sample, label, loss    one row a sample, in order
+//
+// A field that was not measured is empty. Functions of configuration and seed alone: no times.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "batchless/training/trainer.h"
+#include "checkpoint.h"
+#include "durable_file.h"
+#include "run_directory.h"
+
+namespace batchless {
+
+struct MetricsRow {
+  std::int64_t samples = 0;
+  double epoch = 0;
+  double learning_rate = 0;
+  std::optional<IntervalSums> interval;
+  std::optional<training::Evaluation> validation;
+};
+
+class RunLog {
+ public:
+  // Cuts both files back to what belongs to the state: to their headers at the start of a run.
+  RunLog(const RunDirectory& directory, bool log_samples, const RunState& state);
+
+  void AddSamples(std::span<const training::SampleResult> results);
+  void AddRow(const MetricsRow& row);
+  // Brings everything to the disk and notes in the state how long the files are.
+  void Sync(RunState& state);
+
+ private:
+  AppendedFile metrics_;
+  std::unique_ptr<AppendedFile> samples_;
+};
+
+}  // namespace batchless

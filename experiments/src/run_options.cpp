@@ -1,0 +1,285 @@
+#include "run_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/training/hyperparameter_scaling.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using analysis::InvalidArgument;
+using hwmodel::Normalization;
+using training::Dataset;
+using training::Split;
+
+constexpr std::int64_t kDefaultImageSize = 224;
+constexpr double kDefaultRate = 0.1;
+constexpr double kDefaultMomentum = 0.9;
+
+std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
+  const std::string& name = c.data.name;
+  if (name == "synthetic") {
+    const auto seed = static_cast<std::uint64_t>(
+        c.data.seed.value_or(static_cast<std::int64_t>(training::kSyntheticSeed)));
+    return training::MakeSynthetic(seed, split);
+  }
+  if (name == "cifar10") return training::LoadCifar10(c.data.root, split);
+  if (name == "mnist") return training::LoadMnist(c.data.root, split);
+  return training::OpenImageFolder(c.data.root, split,
+                                   static_cast<int>(c.data.image_size.value_or(kDefaultImageSize)));
+}
+
+std::unique_ptr<training::SampleSource> MakeSource(const Configuration& c, Split split) {
+  const bool is_train = split == Split::kTrain;
+  const std::string key = is_train ? "data.limit_train" : "data.limit_validation";
+  std::shared_ptr<const Dataset> dataset = LoadSplit(c, split);
+  training::SampleSourceOptions options;
+  options.limit = is_train ? c.data.limit_train : c.data.limit_validation;
+  if (options.limit > dataset->size()) {
+    throw UsageError(key, std::to_string(options.limit),
+                     fmt::format("0 to {}, the samples of {}", dataset->size(), dataset->name()));
+  }
+  if (is_train) {
+    options.seed = static_cast<std::uint64_t>(c.run.seed);
+    options.order =
+        c.data.order == "shuffled" ? training::Order::kShuffled : training::Order::kSequential;
+    options.augment = c.data.augment;
+  } else {
+    options.order = training::Order::kSequential;
+  }
+  return std::make_unique<training::SampleSource>(std::move(dataset), options);
+}
+
+// Calls `work` and gives what it refuses the name that it has in a configuration: the library says
+// "--sc-delay" or "reference_lr" where the key is rule.sc_delay or optimizer.reference_lr.
+template <class Work>
+auto InSection(std::string_view section, Work work) {
+  try {
+    return work();
+  } catch (const InvalidArgument& error) {
+    std::string key = error.name();
+    key.erase(0, std::min(key.find_first_not_of('-'), key.size()));
+    std::replace(key.begin(), key.end(), '-', '_');
+    const std::string rest = std::string(error.what()).substr(error.name().size());
+    throw UsageError::FromLine(fmt::format("{}.{}{}", section, key, rest));
+  }
+}
+
+analysis::RuleSpec RuleOf(const Configuration& c) {
+  analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
+  spec.options.sc_delay = c.rule.sc_delay;
+  spec.options.horizon = c.rule.horizon;
+  spec.options.sc_a = c.rule.sc_a;
+  spec.options.sc_b = c.rule.sc_b;
+  spec.options.sc_delay_scale = c.rule.sc_delay_scale;
+  spec.options.horizon_scale = c.rule.horizon_scale;
+  InSection("rule", [&] { analysis::Validate(spec); });
+  if (c.rule.sc_delay && c.rule.sc_delay_scale != 1) {
+    throw UsageError("rule.sc_delay_scale", analysis::ToText(c.rule.sc_delay_scale),
+                     "nothing together with rule.sc_delay");
+  }
+  if (c.rule.horizon && c.rule.horizon_scale != 1) {
+    throw UsageError("rule.horizon_scale", analysis::ToText(c.rule.horizon_scale),
+                     "nothing together with rule.horizon");
+  }
+  return spec;
+}
+
+struct RateAndMomentum {
+  double rate;
+  double momentum;
+};
+
+RateAndMomentum RateAndMomentumOf(const Configuration& c) {
+  const auto& o = c.optimizer;
+  if (!o.reference_lr && !o.reference_momentum && !o.reference_batch) {
+    return {o.lr.value_or(kDefaultRate), o.momentum.value_or(kDefaultMomentum)};
+  }
+  constexpr const char* kAccepted =
+      "either lr and momentum, or reference_lr, reference_momentum and reference_batch";
+  if (o.lr || o.momentum) {
+    throw UsageError(o.lr ? "optimizer.lr" : "optimizer.momentum",
+                     analysis::ToText(o.lr ? *o.lr : *o.momentum), kAccepted);
+  }
+  for (const auto& [name, is_there] :
+       {std::pair("reference_lr", o.reference_lr.has_value()),
+        std::pair("reference_momentum", o.reference_momentum.has_value()),
+        std::pair("reference_batch", o.reference_batch.has_value())}) {
+    if (!is_there) throw UsageError(fmt::format("optimizer.{}", name), "nothing", kAccepted);
+  }
+  const training::Hyperparameters scaled = InSection("optimizer", [&] {
+    return training::ScaleToBatch({*o.reference_lr, *o.reference_momentum, *o.reference_batch},
+                                  o.batch);
+  });
+  return {scaled.learning_rate, scaled.momentum};
+}
+
+training::LearningRate LearningRateOf(const Configuration& c, std::int64_t samples) {
+  const auto& o = c.optimizer;
+  training::LearningRate rate;
+  rate.base = RateAndMomentumOf(c).rate;
+  rate.samples = samples;
+  rate.start = o.start;
+  rate.final = o.final;
+  rate.peak_fraction = o.peak;
+  rate.warm_up_samples = o.warmup_samples;
+  if (o.schedule == "cosine") rate.shape = training::LearningRateShape::kCosine;
+  if (o.schedule == "one-cycle") rate.shape = training::LearningRateShape::kOneCycle;
+  if (o.schedule == "steps") {
+    if (!std::is_sorted(o.decay_points.begin(), o.decay_points.end())) {
+      throw UsageError("optimizer.decay_points",
+                       fmt::format("[{}]", fmt::join(o.decay_points, ", ")),
+                       "numbers from 0 to 1 in ascending order");
+    }
+    for (const double point : o.decay_points) {
+      const double sample = std::ceil(point * static_cast<double>(samples));
+      rate.drops.push_back({static_cast<std::int64_t>(sample), o.decay_factor});
+    }
+  }
+  return rate;
+}
+
+// The first layer with a normalisation; none where there is no such layer.
+const hwmodel::Layer* FirstNormalization(const hwmodel::Network& network) {
+  for (const hwmodel::Stage& stage : network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      if (layer.kind == hwmodel::LayerKind::kNormalization) return &layer;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
+  std::vector<std::int64_t> widths;
+  for (const hwmodel::Stage& stage : network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      if (layer.kind == hwmodel::LayerKind::kLinear) widths.push_back(layer.output.channels);
+    }
+  }
+  if (!widths.empty()) widths.pop_back();  // the classes
+  return widths;
+}
+
+bool HasBatchNormalization(const hwmodel::Network& network) {
+  const hwmodel::Layer* layer = FirstNormalization(network);
+  return layer != nullptr && layer->normalization == Normalization::kBatch;
+}
+
+}  // namespace
+
+RunData LoadRunData(const Configuration& configuration) {
+  return {MakeSource(configuration, Split::kTrain), MakeSource(configuration, Split::kValidation)};
+}
+
+hwmodel::Network NetworkOf(const Configuration& c) {
+  hwmodel::NetworkOptions options;
+  options.name = c.network.name;
+  if (c.network.norm == "group") options.normalization = Normalization::kGroup;
+  if (c.network.norm == "batch") options.normalization = Normalization::kBatch;
+  if (c.network.norm == "none") options.normalization = Normalization::kNone;
+  constexpr std::int64_t kLargest = 1 << 20;  // beyond every limit of the library
+  options.groups = static_cast<int>(std::min(c.network.groups.value_or(0), kLargest));
+  for (const std::int64_t width : c.network.hidden) {
+    options.hidden.push_back(static_cast<int>(std::min(width, kLargest)));
+  }
+  if (c.data.image_size && c.data.name != "imagefolder") {
+    throw UsageError("data.image_size", std::to_string(*c.data.image_size),
+                     "nothing but with data.name = imagefolder");
+  }
+  if (c.data.seed && c.data.name != "synthetic") {
+    throw UsageError("data.seed", std::to_string(*c.data.seed),
+                     "nothing but with data.name = synthetic");
+  }
+  if (c.data.name == "imagefolder") {
+    const std::shared_ptr<const Dataset> dataset = LoadSplit(c, Split::kTrain);
+    const training::ImageShape& shape = dataset->shape();
+    options.input = {shape.channels, shape.height, shape.width};
+    options.classes = dataset->classes();
+  } else {
+    options.input = c.data.name == "mnist" ? hwmodel::FeatureShape{1, 28, 28}
+                                           : hwmodel::FeatureShape{3, 32, 32};
+    options.classes = 10;
+  }
+  return hwmodel::MakeNetwork(options);
+}
+
+std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
+  if (c.run.epochs && c.run.samples) {
+    throw UsageError("run.epochs", analysis::ToText(*c.run.epochs),
+                     "either run.epochs or run.samples");
+  }
+  constexpr double kMost = 1e15;
+  const double samples =
+      c.run.samples ? static_cast<double>(*c.run.samples)
+                    : std::ceil(c.run.epochs.value_or(1) * static_cast<double>(epoch_size));
+  if (samples > kMost) {
+    throw UsageError(c.run.samples ? "run.samples" : "run.epochs",
+                     fmt::format("{} samples", samples), "at most 1e+15 samples");
+  }
+  const std::int64_t batch = c.optimizer.batch;
+  return (static_cast<std::int64_t>(samples) + batch - 1) / batch * batch;
+}
+
+training::TrainerOptions TrainerOptionsOf(const Configuration& c, std::int64_t epoch_size) {
+  training::TrainerOptions options;
+  options.network = NetworkOf(c);
+  options.schedule = c.schedule.kind == "sequential" ? training::ScheduleKind::kSequential
+                                                     : training::ScheduleKind::kFillDrain;
+  options.workers = static_cast<int>(c.schedule.workers);
+  options.batch = c.optimizer.batch;
+  options.microbatch = c.schedule.microbatch.value_or(
+      HasBatchNormalization(options.network) ? c.optimizer.batch : 1);
+  options.rule = RuleOf(c);
+  options.momentum = RateAndMomentumOf(c).momentum;
+  if (epoch_size > 0) options.learning_rate = LearningRateOf(c, RunSamples(c, epoch_size));
+  options.weight_decay = c.optimizer.weight_decay;
+  options.seed = static_cast<std::uint64_t>(c.run.seed);
+  const bool is_double = c.run.precision == "double";
+  options.precision = is_double ? training::Precision::kDouble : training::Precision::kSingle;
+  if (is_double && c.run.convolution == "onednn") {
+    throw UsageError("run.convolution", "onednn", "reference with run.precision = double");
+  }
+  options.convolution = is_double || c.run.convolution == "reference"
+                            ? training::ConvolutionMethod::kReference
+                            : training::ConvolutionMethod::kOneDnn;
+  std::string why;
+  if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+  return options;
+}
+
+void FillIn(Configuration& c, std::int64_t epoch_size) {
+  const training::TrainerOptions options = TrainerOptionsOf(c, epoch_size);
+  const hwmodel::Layer* normalization = FirstNormalization(options.network);
+  c.network.norm = normalization == nullptr                                ? "none"
+                   : normalization->normalization == Normalization::kBatch ? "batch"
+                                                                           : "group";
+  if (c.network.norm == "group") c.network.groups = normalization->groups;
+  if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
+  if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;
+  if (c.data.name == "synthetic" && !c.data.seed) {
+    c.data.seed = static_cast<std::int64_t>(training::kSyntheticSeed);
+  }
+  c.schedule.microbatch = options.microbatch;
+  if (!c.optimizer.reference_lr) {
+    c.optimizer.lr = options.learning_rate.base;
+    c.optimizer.momentum = options.momentum;
+  }
+  if (!c.run.samples && !c.run.epochs) c.run.epochs = 1;
+  c.run.convolution =
+      options.convolution == training::ConvolutionMethod::kOneDnn ? "onednn" : "reference";
+  const auto default_to = [](std::optional<std::int64_t>& interval, std::int64_t value) {
+    if (!interval) interval = value;
+  };
+  default_to(c.run.checkpoint_every_samples, epoch_size);
+  default_to(c.run.log_every_samples, (epoch_size + 9) / 10);
+  default_to(c.run.validate_every_samples, epoch_size);
+}
+
+}  // namespace batchless

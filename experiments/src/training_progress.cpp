@@ -1,0 +1,77 @@
+#include "training_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace batchless {
+namespace {
+
+constexpr auto kLineInterval = std::chrono::seconds(1);
+
+// "1:02:03", "2:03"
+std::string DurationText(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::min(seconds, 1e9));
+  const std::int64_t hours = whole / 3600;
+  const std::int64_t minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+}  // namespace
+
+TrainingProgress::TrainingProgress(std::int64_t samples, std::int64_t total_samples,
+                                   std::int64_t epoch_size)
+    : first_sample_(samples),
+      total_samples_(total_samples),
+      epoch_size_(epoch_size),
+      bar_("samples", static_cast<std::size_t>(total_samples)) {}
+
+double TrainingProgress::SamplesPerSecond(std::int64_t samples) const {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  return static_cast<double>(samples - first_sample_) / std::max(seconds, 1e-3);
+}
+
+void TrainingProgress::Update(std::int64_t samples, double loss) {
+  if (!bar_.is_on_terminal()) return;
+  const double speed = SamplesPerSecond(samples);
+  std::string note =
+      fmt::format(", epoch {:.2f}, loss {:.4f}",
+                  static_cast<double>(samples) / static_cast<double>(epoch_size_), loss);
+  if (validation_accuracy_) note += fmt::format(", valid {:.1f} %", 100 * *validation_accuracy_);
+  note += fmt::format(", {:.0f}/s", speed);
+  if (speed > 0) {
+    note += fmt::format(", {} left",
+                        DurationText(static_cast<double>(total_samples_ - samples) / speed));
+  }
+  bar_.Update(static_cast<std::size_t>(samples), note);
+}
+
+bool TrainingProgress::IsTimeForLine() {
+  const auto now = Clock::now();
+  if (now - last_line_ < kLineInterval) return false;
+  last_line_ = now;
+  return true;
+}
+
+void TrainingProgress::Row(const MetricsRow& row) {
+  if (row.validation) validation_accuracy_ = row.validation->accuracy;
+  if (bar_.is_on_terminal() || !IsTimeForLine()) return;
+  std::string line =
+      fmt::format("{} / {} samples, epoch {:.2f}", row.samples, total_samples_, row.epoch);
+  if (row.interval) {
+    const auto n = static_cast<double>(row.interval->samples);
+    line += fmt::format(", loss {:.4f}, accuracy {:.1f} %", row.interval->loss / n,
+                        100 * static_cast<double>(row.interval->correct) / n);
+  }
+  if (row.validation) {
+    line += fmt::format(", validation loss {:.4f}, accuracy {:.1f} %", row.validation->loss,
+                        100 * row.validation->accuracy);
+  }
+  line += fmt::format(", {:.0f} samples/s\n", SamplesPerSecond(row.samples));
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace batchless

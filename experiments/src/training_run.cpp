@@ -1,0 +1,310 @@
+#include "training_run.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "batchless/hwmodel/network.h"
+#include "durable_file.h"
+#include "interruption.h"
+#include "manifest.h"
+#include "run_log.h"
+#include "training_progress.h"
+#include "usage_error.h"
+#include "weights_file.h"
+
+namespace batchless {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSliceSeconds = 0.5;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::int64_t PeakMemoryBytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+Json ToJson(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+// What was configured when the run in the folder was started; none where nothing says so.
+std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
+                                                 const std::optional<Checkpoint>& checkpoint) {
+  if (checkpoint) {
+    return ParseConfiguration(checkpoint->run.configuration, directory.checkpoint());
+  }
+  std::ifstream file(directory.config(), std::ios::binary);
+  if (!file.is_open()) return std::nullopt;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return ParseConfiguration(text, directory.config());
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainingRunOptions& options)
+    : directory_(options.out), configuration_(options.configuration) {
+  if (!options.resume && directory_.HoldsRun()) {
+    throw UsageError("--out", options.out,
+                     "a folder without a run in it, or --resume to go on with this one");
+  }
+  const std::optional<Checkpoint> checkpoint =
+      options.resume ? ReadCheckpoint(directory_.checkpoint()) : std::nullopt;
+
+  // The network before the data: what does not go together is found at once.
+  trainer_options_ = TrainerOptionsOf(configuration_, 0);
+  data_ = LoadRunData(configuration_);
+  const std::int64_t epoch_size = data_.train->epoch_size();
+  FillIn(configuration_, epoch_size);
+  trainer_options_ = TrainerOptionsOf(configuration_, epoch_size);
+  total_samples_ = RunSamples(configuration_, epoch_size);
+  validation_samples_ = data_.validation->epoch_size();
+
+  if (options.resume) {
+    const std::optional<Configuration> before = ConfigurationBefore(directory_, checkpoint);
+    if (before) {
+      if (const auto difference = FirstDifference(configuration_, *before)) {
+        throw UsageError(
+            difference->key, difference->first,
+            fmt::format("{}, as the run in {} has it", difference->second, directory_.path()));
+      }
+    }
+  }
+
+  trainer_ = training::MakeTrainer(trainer_options_);
+  if (options.init) ReadWeights("--init", *options.init, *trainer_);
+  state_.configuration = ConfigurationText(configuration_);
+  state_.train_digest = data_.train->dataset().digest();
+  state_.validation_digest = data_.validation->dataset().digest();
+  state_.initial_weights_sha256 = trainer_->WeightsSha256();
+  if (checkpoint) {
+    const std::string& initial = checkpoint->run.initial_weights_sha256;
+    if (options.init && initial != state_.initial_weights_sha256) {
+      throw UsageError("--init", *options.init, "the weights that the run was started with");
+    }
+    Restore(*checkpoint);
+  }
+}
+
+void TrainingRun::Restore(const Checkpoint& checkpoint) {
+  const RunState now = std::exchange(state_, checkpoint.run);
+  if (state_.train_digest != now.train_digest ||
+      state_.validation_digest != now.validation_digest) {
+    throw UsageError("data.root", configuration_.data.root,
+                     "the data that the run was started with");
+  }
+  state_.configuration = now.configuration;
+  std::istringstream stream(checkpoint.trainer);
+  try {
+    trainer_->Load(stream);
+  } catch (const std::runtime_error& error) {
+    throw UsageError("--resume", directory_.checkpoint(),
+                     fmt::format("a checkpoint of this run ({})", error.what()));
+  }
+  resumed_from_ = state_.samples;
+}
+
+Json TrainingRun::Run() {
+  directory_.Open();
+  started_ = UtcText();
+  const bool was_finished = is_finished();
+  if (!was_finished) {
+    Train();
+    WriteManifest(UtcText());
+  }
+  Json summary = Summary();
+  std::error_code error;
+  if (!was_finished || !std::filesystem::exists(directory_.summary(), error)) {
+    ReplaceFile(directory_.summary(), summary.dump(2) + "\n");
+  }
+  if (!diverged_.is_null()) {
+    throw std::runtime_error(
+        fmt::format("training diverged in stage {} at sample {}: a loss or weight is no finite "
+                    "number; the last "
+                    "checkpoint is at sample {} in {}",
+                    diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(),
+                    diverged_["checkpoint_samples"].get<std::int64_t>(), directory_.path()));
+  }
+  return summary;
+}
+
+void TrainingRun::Train() {
+  const DeferredInterruption interruption;
+  RunLog log(directory_, configuration_.run.log_samples, state_);
+  if (state_.samples == 0) {
+    // Holds the initial weights: a run that is resumed needs no --init.
+    Save(log);
+    ReplaceFile(directory_.config(), state_.configuration);
+  }
+  WriteManifest("");
+  TrainingProgress progress(state_.samples, total_samples_, data_.train->epoch_size());
+  std::int64_t saved_samples = state_.samples;
+  std::int64_t slice = trainer_options_.batch;
+  try {
+    while (!is_finished()) {
+      if (const int signal_number = interruption.signal_number()) {
+        if (saved_samples != state_.samples) Save(log);
+        throw Interrupted(signal_number,
+                          fmt::format("interrupted after {} of {} samples; the same command with "
+                                      "--resume goes on from there",
+                                      state_.samples, total_samples_));
+      }
+      const Clock::time_point start = Clock::now();
+      const std::int64_t before = state_.samples;
+      Advance(std::min(NextEvent(), before + slice), log, progress);
+      const double seconds = SecondsSince(start);
+      state_.training_seconds += seconds;
+      // Twice as much at most: the first mini-batches are slower than the others.
+      const double batches = static_cast<double>(state_.samples - before) /
+                             static_cast<double>(trainer_options_.batch);
+      const double fitting = batches * kSliceSeconds / std::max(seconds, 1e-6);
+      slice =
+          trainer_options_.batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
+                                                            2 * slice / trainer_options_.batch);
+      WriteRow(log, progress);
+      state_.seconds += SecondsSince(start);
+      if (IsDue(configuration_.run.checkpoint_every_samples)) {
+        const Clock::time_point save_start = Clock::now();
+        Save(log);
+        saved_samples = state_.samples;
+        state_.seconds += SecondsSince(save_start);
+      }
+    }
+  } catch (const training::Diverged& error) {
+    diverged_ = {{"stage", error.stage()},
+                 {"sample", error.sample()},
+                 {"checkpoint_samples", saved_samples}};
+    RunState unsaved = state_;
+    log.Sync(unsaved);
+  }
+}
+
+void TrainingRun::Advance(std::int64_t to, RunLog& log, TrainingProgress& progress) {
+  std::vector<training::SampleResult> results;
+  try {
+    trainer_->Advance(*data_.train, to, results);
+  } catch (const training::Diverged& error) {
+    // Up to the bad sample, however far the trainer went on.
+    std::erase_if(results, [&](const auto& result) { return result.sample > error.sample(); });
+    log.AddSamples(results);
+    throw;
+  }
+  log.AddSamples(results);
+  double loss = 0;
+  for (const training::SampleResult& result : results) {
+    loss += result.loss;
+    state_.interval.loss += result.loss;
+    state_.interval.correct += result.correct ? 1 : 0;
+    ++state_.interval.samples;
+  }
+  state_.samples = trainer_->samples_done();
+  progress.Update(state_.samples,
+                  loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
+}
+
+void TrainingRun::WriteRow(RunLog& log, TrainingProgress& progress) {
+  MetricsRow row;
+  if (IsDue(configuration_.run.log_every_samples) && state_.interval.samples > 0) {
+    row.interval = std::exchange(state_.interval, {});
+    const auto n = static_cast<double>(row.interval->samples);
+    state_.last.train_loss = row.interval->loss / n;
+    state_.last.train_accuracy = static_cast<double>(row.interval->correct) / n;
+  }
+  if (IsDue(configuration_.run.validate_every_samples)) {
+    row.validation = trainer_->Evaluate(*data_.validation, validation_samples_);
+    state_.last.validation_loss = row.validation->loss;
+    state_.last.validation_accuracy = row.validation->accuracy;
+  }
+  if (!row.interval && !row.validation) return;
+  row.samples = state_.samples;
+  row.epoch = static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
+  row.learning_rate = trainer_options_.learning_rate.At(state_.samples - trainer_options_.batch);
+  log.AddRow(row);
+  progress.Row(row);
+}
+
+void TrainingRun::Save(RunLog& log) {
+  log.Sync(state_);
+  std::ostringstream stream;
+  trainer_->Save(stream);
+  WriteCheckpoint(directory_.checkpoint(), {state_, std::move(stream).str()});
+}
+
+// Whether a multiple of the interval lies in the mini-batch that ends here.
+bool TrainingRun::IsDue(const std::optional<std::int64_t>& interval) const {
+  const std::int64_t before = state_.samples - trainer_options_.batch;
+  return is_finished() || state_.samples / *interval > before / *interval;
+}
+
+std::int64_t TrainingRun::NextEvent() const {
+  const auto& run = configuration_.run;
+  std::int64_t next = total_samples_;
+  for (const auto& interval :
+       {run.log_every_samples, run.validate_every_samples, run.checkpoint_every_samples}) {
+    // The trainer rounds up to whole mini-batches.
+    next = std::min(next, (state_.samples / *interval + 1) * *interval);
+  }
+  return next;
+}
+
+void TrainingRun::WriteManifest(const std::string& finished) const {
+  const Json manifest = MakeManifest(configuration_, data_, resumed_from_, started_, finished);
+  ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
+}
+
+Json TrainingRun::Summary() const {
+  Json object;
+  object["network"] = configuration_.network.name;
+  object["data"] = configuration_.data.name;
+  object["out"] = directory_.path();
+  object["stages"] = trainer_options_.network.stage_count();
+  std::int64_t parameters = 0;
+  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options_.network)) {
+    parameters += cost.parameters;
+  }
+  object["parameters"] = parameters;
+  object["samples"] = state_.samples;
+  object["epochs"] =
+      static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
+  object["updates"] = state_.samples / trainer_options_.batch;
+  object["learning_rate"] = trainer_options_.learning_rate.base;
+  object["momentum"] = trainer_options_.momentum;
+  object["train_loss"] = ToJson(state_.last.train_loss);
+  object["train_accuracy"] = ToJson(state_.last.train_accuracy);
+  object["validation_loss"] = ToJson(state_.last.validation_loss);
+  object["validation_accuracy"] = ToJson(state_.last.validation_accuracy);
+  object["diverged"] = diverged_;
+  object["weights_sha256"] = trainer_->WeightsSha256();
+  object["seconds"] = state_.seconds;
+  object["training_seconds"] = state_.training_seconds;
+  object["samples_per_second"] =
+      state_.training_seconds > 0
+          ? Json(static_cast<double>(state_.samples) / state_.training_seconds)
+          : Json(nullptr);
+  object["peak_memory_bytes"] = PeakMemoryBytes();
+  object["trainer_memory_bytes"] = trainer_->memory_bytes();
+  Json workers = Json::array();
+  for (const training::WorkerTimes& times : trainer_->worker_times()) {
+    workers.push_back(
+        {{"busy_seconds", times.busy_seconds}, {"waiting_seconds", times.waiting_seconds}});
+  }
+  object["workers"] = workers;
+  return object;
+}
+
+}  // namespace batchless

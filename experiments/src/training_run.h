@@ -1,0 +1,76 @@
+// One training run, from its folder's state to its summary.
+//
+//   slice      mini-batches that the trainer is given at a time, about half a second of work, so
+//              that interruptions and the progress bar are served; it changes no bit
+//   event      a row of the log, a validation, a checkpoint: at the first whole mini-batch at or
+//              after each multiple of its interval, and at the end
+//
+// A checkpoint at position p comes after everything else at p. Whatever was written behind it is cut
+// off on resumption and written again, so an interrupted run and an undisturbed one leave the same
+// weights, metrics.csv and samples.csv.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "batchless/training/trainer.h"
+#include "checkpoint.h"
+#include "config.h"
+#include "run_directory.h"
+#include "run_options.h"
+#include "text_output.h"
+
+namespace batchless {
+
+class RunLog;
+class TrainingProgress;
+
+struct TrainingRunOptions {
+  Configuration configuration;
+  std::string out;
+  bool resume = false;
+  std::optional<std::string> init;  // .npz to start from
+};
+
+class TrainingRun {
+ public:
+  // Reads data and checkpoint and compares them with the configuration; writes nothing. Throws
+  // UsageError, analysis::InvalidArgument or training::DataError.
+  explicit TrainingRun(const TrainingRunOptions& options);
+
+  // Whether nothing is left to do.
+  bool is_finished() const { return state_.samples >= total_samples_; }
+  const training::Trainer& trainer() const { return *trainer_; }
+
+  // Goes on to the end and returns the summary. Throws Interrupted after Ctrl-C and a checkpoint, and
+  // std::runtime_error where training diverges or a file cannot be written.
+  Json Run();
+
+ private:
+  void Restore(const Checkpoint& checkpoint);
+  void Start();
+  void Train();
+  void Advance(std::int64_t to, RunLog& log, TrainingProgress& progress);
+  void WriteRow(RunLog& log, TrainingProgress& progress);
+  void Save(RunLog& log);
+  bool IsDue(const std::optional<std::int64_t>& interval) const;
+  std::int64_t NextEvent() const;
+  void WriteManifest(const std::string& finished) const;
+  Json Summary() const;
+
+  RunDirectory directory_;
+  Configuration configuration_;  // resolved
+  RunData data_;
+  training::TrainerOptions trainer_options_;
+  std::unique_ptr<training::Trainer> trainer_;
+  std::int64_t total_samples_ = 0;
+  std::int64_t validation_samples_ = 0;
+  RunState state_;
+  std::int64_t resumed_from_ = 0;
+  std::string started_;
+  Json diverged_ = nullptr;
+};
+
+}  // namespace batchless

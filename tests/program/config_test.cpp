@@ -1,0 +1,274 @@
+#include "config.h"
+
+#include <fmt/format.h>
+
+#include "catch.h"
+#include "run_options.h"
+#include "run_program.h"
+#include "usage_error.h"
+
+using namespace batchless;
+using batchless::test::Lines;
+using batchless::test::TemporaryFolder;
+using batchless::test::WriteFile;
+
+namespace {
+
+Configuration Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "run.toml", text);
+  return LoadConfiguration(folder / "run.toml", overrides);
+}
+
+// The one line that the work is refused with; empty where it is not.
+template <class Work>
+std::string Refusal(Work work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    CHECK(Lines(error.what()).size() == 1);
+    return error.what();
+  }
+  return "";
+}
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an empty file is a configuration of defaults") {
+  const Configuration configuration = Load("");
+  CHECK_FALSE(FirstDifference(configuration, Configuration()));
+  CHECK(RunSamples(configuration, 1000) == 1024);
+}
+
+TEST_CASE("values of every type are read") {
+  const Configuration c = Load(R"(
+    [network]
+    name = "mlp"
+    hidden = [7, 1e1]
+    [data]
+    augment = false
+    limit_train = 1e3
+    root = 'a "quoted" \path'
+    [optimizer]
+    lr = 1
+    decay_points = [0.5, 1]
+  )");
+  CHECK(c.network.name == "mlp");
+  CHECK(c.network.hidden == std::vector<std::int64_t>{7, 10});
+  CHECK_FALSE(c.data.augment);
+  CHECK(c.data.limit_train == 1000);
+  CHECK(c.data.root == "a \"quoted\" \\path");
+  CHECK(c.optimizer.lr == 1.0);
+  CHECK(c.optimizer.decay_points == std::vector<double>{0.5, 1});
+}
+
+TEST_CASE("overrides are TOML values, or else texts; the last one counts") {
+  const Configuration c =
+      Load("[run]\nseed = 3\n",
+           {"run.seed=4", "network.name=vgg11", "network.norm=\"batch\"", "network.hidden=[1,2]",
+            "data.root=/a b=c.d/e", "run.log_samples=true", "run.seed=5", "optimizer.lr=1e-3"});
+  CHECK(c.run.seed == 5);
+  CHECK(c.network.name == "vgg11");
+  CHECK(c.network.norm == "batch");
+  CHECK(c.network.hidden == std::vector<std::int64_t>{1, 2});
+  CHECK(c.data.root == "/a b=c.d/e");
+  CHECK(c.run.log_samples);
+  CHECK(c.optimizer.lr == 1e-3);
+
+  CHECK(RunSamples(Load("[run]\nepochs = 3", {"run.samples=256"}), 1000) == 256);
+  CHECK(RunSamples(Load("[run]\nsamples = 3", {"run.epochs=0.5"}), 1000) == 512);
+}
+
+TEST_CASE("bad input is refused in one line that names key, value, what is accepted and the line") {
+  struct Case {
+    std::string text;
+    std::string line;  // behind the file's name
+  };
+  const std::vector<Case> cases = {
+      {"\n[run]\nseed = \"x\"", ":3: run.seed: got x, accepted: an integer from 0 to 4294967295"},
+      {"[run]\nseed = -1", ":2: run.seed: got -1, accepted: an integer from 0 to"},
+      {"[run]\nseed = 0.5", ":2: run.seed: got 0.5, accepted: an integer"},
+      {"[run]\nseed = true", ":2: run.seed: got true, accepted: an integer"},
+      {"[run]\nseed = [1]", ":2: run.seed: got [ 1 ], accepted: an integer"},
+      {"[run]\nepochs = 0", ":2: run.epochs: got 0, accepted: a number from"},
+      {"[run]\nepochs = nan", ":2: run.epochs: got nan, accepted: a number from"},
+      {"[run]\nepochs = inf", ":2: run.epochs: got inf, accepted: a number from"},
+      {"[run]\nlog_samples = 1", ":2: run.log_samples: got 1, accepted: true, false"},
+      {"[run]\nsample = 1", ":2: run.sample: got an unknown key, accepted: epochs, samples,"},
+      {"[run]\nsample = 1", "(did you mean samples?)"},
+      {"[runs]\nsamples = 1", ":2: runs.samples: got an unknown section"},
+      {"[runs]\nsamples = 1", "(did you mean run?)"},
+      {"seed = 1", ":1: seed: got 1, accepted: keys in a section"},
+      {"[network]\nname = \"resnet21\"", ":2: network.name: got resnet21, accepted: resnet20,"},
+      {"[network]\nname = \"resnet21\"", "(did you mean resnet20?)"},
+      {"[network]\nhidden = 3", ":2: network.hidden: got 3, accepted: a list [...], each item"},
+      {"[network]\nhidden = [3, 0]", ":2: network.hidden: got [ 3, 0 ], accepted: a list"},
+      {"[network.norm]\nname = 1", ":1: network.norm: got"},
+      {"[optimizer]\ndecay_points = [0.5, 2]", "each item a number from 0 to 1"},
+      {"[schedule]\nkind = \"gpipe\"",
+       ":2: schedule.kind: got gpipe, accepted: sequential, fill-drain"},
+      {"[data]\nroot = 3", ":2: data.root: got 3, accepted: a text"},
+      {"[run]\nseed = 2\nepochs = \"x\"\nsamples = \"y\"", ":3: run.epochs"},
+      {"[run]\nseed = 1\nseed = 2", ":3: got "},
+      {"[run\n", ":1: got "},
+      {"[run]\nseed = ", ":2: got "},
+      {"\xff", "accepted: TOML"},
+      {std::string(2 << 20, '\n'), "a TOML file of at most 1048576 bytes"},
+  };
+  for (const Case& item : cases) {
+    const std::string line = Refusal([&] { Load(item.text); });
+    INFO(item.text.substr(0, 80) << "\n" << line);
+    CHECK(Contains(line, item.line));
+    CHECK(Contains(line, "run.toml"));
+    CHECK(Contains(line, ", accepted: "));
+  }
+  for (const std::string text : {"run.seed", "seed=1", "=1", "", "runseed=1", "run.=1", ".=1",
+                                 "run.seed=-1", "run.seed=", "run.seed=x", "run.seeds=1", "a.b=1",
+                                 "run.seed=1\nepochs=2", "data.root=\xff"}) {
+    const std::string line = Refusal([&] { Load("", {text}); });
+    INFO(text << "\n" << line);
+    CHECK(Contains(line, "--set: "));
+    CHECK(Contains(line, ", accepted: "));
+  }
+  CHECK(Contains(Refusal([] { LoadConfiguration("/nonexistent", {}); }), "CONFIG: got /nonexist"));
+  CHECK(Contains(Refusal([] { LoadConfiguration("/tmp", {}); }), "CONFIG: got /tmp"));
+}
+
+TEST_CASE("values that do not go together are refused by name") {
+  struct Case {
+    std::vector<std::string> overrides;
+    std::string line;
+  };
+  const std::vector<Case> cases = {
+      {{"network.name=lenet5", "network.norm=group"}, "network.norm: got group"},
+      {{"network.norm=none", "network.groups=4"}, "network.groups: got 4"},
+      {{"network.groups=5"}, "network.groups: got 5"},
+      {{"network.hidden=[4]"}, "network.hidden: got 4"},
+      {{"data.seed=1", "data.name=cifar10"}, "data.seed: got 1"},
+      {{"data.image_size=64"}, "data.image_size: got 64"},
+      {{"schedule.workers=2"}, "schedule.workers: got 2"},
+      {{"schedule.workers=99", "schedule.kind=fill-drain"}, "schedule.workers: got 99"},
+      {{"schedule.microbatch=3"}, "schedule.microbatch: got 3"},
+      {{"schedule.microbatch=4", "network.norm=batch"}, "schedule.microbatch: got 4"},
+      {{"rule.horizon=2"}, "rule.horizon: got 2"},
+      {{"rule.name=lwp-v", "rule.sc_delay_scale=2"}, "rule.sc_delay_scale: got 2"},
+      {{"rule.name=sc", "rule.sc_delay=2", "rule.sc_delay_scale=2"}, "rule.sc_delay_scale"},
+      {{"optimizer.momentum=1"}, "optimizer.momentum: got 1"},
+      {{"optimizer.lr=0.1", "optimizer.reference_lr=0.1"}, "optimizer.lr: got 0.1"},
+      {{"optimizer.momentum=0.5", "optimizer.reference_lr=0.1"}, "optimizer.momentum: got 0.5"},
+      {{"optimizer.reference_lr=0.1"}, "optimizer.reference_momentum: got nothing"},
+      {{"optimizer.reference_lr=0", "optimizer.reference_momentum=0",
+        "optimizer.reference_batch=1"},
+       "optimizer.reference_lr: got 0"},
+      {{"optimizer.decay_points=[0.5,0.2]"}, "optimizer.decay_points: got [0.5, 0.2]"},
+      {{"optimizer.schedule=one-cycle", "optimizer.peak=0"}, "optimizer.peak: got 0"},
+      {{"run.epochs=1e6", "data.name=synthetic"}, ""},
+      {{"run.precision=double", "run.convolution=onednn"}, "run.convolution: got onednn"},
+      {{"data.limit_train=10001"}, "data.limit_train: got 10001"},
+  };
+  for (const Case& item : cases) {
+    const std::string line = Refusal([&] {
+      Configuration configuration = Load("", item.overrides);
+      TrainerOptionsOf(configuration, 0);
+      FillIn(configuration, 10'000);
+      if (configuration.data.limit_train > 0) LoadRunData(configuration);
+    });
+    INFO(item.overrides.front() << "\n" << line);
+    CHECK(line.starts_with(item.line));
+    CHECK((item.line.empty() ? line.empty() : Contains(line, ", accepted: ")));
+  }
+}
+
+TEST_CASE("a file says how long a run is in one way") {
+  const Configuration c = Load("[run]\nepochs = 3\nsamples = 100");
+  CHECK(Refusal([&] { RunSamples(c, 1000); }).starts_with("run.epochs: got 3, accepted: either"));
+}
+
+TEST_CASE("a resolved configuration reads back as the same one") {
+  const std::vector<std::vector<std::string>> variants = {
+      {},
+      {"network.name=mlp"},
+      {"network.name=vgg13", "network.norm=batch"},
+      {"network.name=lenet5", "data.name=mnist", "data.root=\"a\\\\b \\\"c\\\"\\u0001\""},
+      {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+       "optimizer.reference_batch=128", "optimizer.batch=1"},
+      {"run.precision=double", "run.samples=100", "optimizer.weight_decay=0.1234567890123456789"},
+      {"rule.name=lwp-w+sc", "rule.horizon_scale=2", "rule.sc_delay=3.5",
+       "optimizer.decay_points=[0.1,0.25,1]"},
+  };
+  for (const std::vector<std::string>& overrides : variants) {
+    Configuration configuration = Load("", overrides);
+    FillIn(configuration, 5000);
+    const std::string text = ConfigurationText(configuration);
+    INFO(text);
+    Configuration again = Load(text);
+    CHECK_FALSE(FirstDifference(configuration, again));
+    CHECK(ConfigurationText(again) == text);
+    FillIn(again, 5000);
+    CHECK(ConfigurationText(again) == text);
+  }
+}
+
+TEST_CASE("what depends on other values is filled in") {
+  Configuration vgg = Load("", {"network.name=vgg11", "run.precision=double"});
+  FillIn(vgg, 5000);
+  CHECK(vgg.network.norm == "group");
+  CHECK(vgg.network.groups == 32);
+  CHECK(vgg.schedule.microbatch == 1);
+  CHECK(vgg.optimizer.lr == 0.1);
+  CHECK(vgg.optimizer.momentum == 0.9);
+  CHECK(vgg.run.epochs == 1.0);
+  CHECK(vgg.run.convolution == "reference");
+  CHECK(vgg.run.checkpoint_every_samples == 5000);
+  CHECK(vgg.run.log_every_samples == 500);
+  CHECK(vgg.run.validate_every_samples == 5000);
+  CHECK(vgg.data.seed == 1);
+
+  Configuration batch_norm = Load("", {"network.norm=batch", "optimizer.batch=32"});
+  FillIn(batch_norm, 5000);
+  CHECK(batch_norm.schedule.microbatch == 32);
+  CHECK_FALSE(batch_norm.network.groups);
+
+  Configuration mlp = Load("", {"network.name=mlp"});
+  FillIn(mlp, 5000);
+  CHECK(mlp.network.hidden == std::vector<std::int64_t>{256, 256});
+  CHECK(mlp.network.norm == "none");
+}
+
+TEST_CASE("rate, momentum and drops reach the trainer") {
+  const Configuration c =
+      Load("", {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+                "optimizer.reference_batch=128", "optimizer.batch=1", "run.epochs=10",
+                "optimizer.decay_points=[0.5,0.75]"});
+  const training::TrainerOptions options = TrainerOptionsOf(c, 1000);
+  CHECK(options.momentum == Approx(std::pow(0.9, 1.0 / 128)).epsilon(1e-15));
+  CHECK(options.learning_rate.base ==
+        Approx(0.1 * (1 - options.momentum) / 128 / (1 - 0.9)).epsilon(1e-12));
+  CHECK(options.learning_rate.samples == 10'000);
+  REQUIRE(options.learning_rate.drops.size() == 2);
+  CHECK(options.learning_rate.drops[0].sample == 5000);
+  CHECK(options.learning_rate.drops[1].sample == 7500);
+}
+
+TEST_CASE("the help lists every key") {
+  const std::string help = ConfigurationHelp();
+  Configuration configuration;
+  for (const ConfigurationKey& key : KeysOf(configuration)) {
+    CHECK(Contains(help, fmt::format("[{}]", key.section)));
+    CHECK(Contains(help, fmt::format("  {} = ", key.name)));
+    CHECK_FALSE(key.help.empty());
+  }
+}
+
+TEST_CASE("the example configurations are in order") {
+  for (const std::string name :
+       {"resnet20_sgdm", "lenet5_mnist", "resnet20_cifar10_12epochs", "vgg11_cifar10"}) {
+    INFO(name);
+    Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});
+    CHECK(Refusal([&] { FillIn(c, 50'000); }).empty());
+  }
+}

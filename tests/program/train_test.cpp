@@ -1,0 +1,489 @@
+// Training from configuration to summary: what it writes, and that nothing but the configuration
+// decides what is in it, whenever the program ended and went on.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "batchless/training/dataset.h"
+#include "catch.h"
+#include "config.h"
+#include "npz.h"
+#include "run_program.h"
+
+using namespace batchless::test;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr int kTrainSize = 200;
+constexpr int kValidationSize = 50;
+
+// Small enough for a run in a fraction of a second, with events that do not fall together.
+constexpr const char* kConfiguration = R"(
+[network]
+name = "mlp"
+hidden = [16]
+[data]
+name = "cifar10"
+root = "data"
+[optimizer]
+batch = 8
+lr = 0.01
+weight_decay = 1e-4
+decay_points = [0.5]
+[run]
+epochs = 5
+checkpoint_every_samples = 48
+log_every_samples = 60
+log_samples = true
+)";
+
+struct TinyData {
+  TinyData() {
+    const std::string sizes = "--train-size " + std::to_string(kTrainSize) + " --validation-size " +
+                              std::to_string(kValidationSize);
+    REQUIRE(Run(Words("data synth --out . " + sizes), folder.path()).exit_code == 0);
+  }
+
+  TemporaryFolder folder;
+};
+
+// A folder with that configuration and its data.
+class Workplace {
+ public:
+  Workplace() {
+    WriteFile(folder_ / "run.toml", kConfiguration);
+    static const TinyData data;
+    fs::create_directory_symlink(data.folder.path(), folder_ / "data");
+  }
+
+  const fs::path& path() const { return folder_.path(); }
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+  Outcome Call(const std::string& line) const { return Run(Words(line), folder_.path()); }
+
+  // Trains into the folder `out` and returns the summary.
+  Json Train(const std::string& out, const std::string& options = "") const {
+    const Outcome outcome = Call("train run.toml --json --out " + out + " " + options);
+    INFO(options << ": " << outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  }
+
+  // Exit code 2 and one line that holds `part`.
+  void CheckRefused(const std::string& line, const std::string& part) const {
+    const Outcome outcome = Call(line);
+    INFO(line << ": " << outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(Lines(outcome.error).size() == 1);
+    CHECK(Contains(outcome.error, part));
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// What has to be the same however a run came to its end.
+struct Result {
+  std::string weights;
+  std::string metrics;
+  std::string samples;
+
+  bool operator==(const Result&) const = default;
+};
+
+Result ResultOf(const Workplace& workplace, const std::string& out) {
+  return {Json::parse(ReadFile(workplace / (out + "/summary.json")))["weights_sha256"],
+          ReadFile(workplace / (out + "/metrics.csv")),
+          ReadFile(workplace / (out + "/samples.csv"))};
+}
+
+std::vector<std::vector<std::string>> Rows(const std::string& path) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line : Lines(ReadFile(path))) rows.push_back(Split(line, ','));
+  return rows;
+}
+
+void Sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+}  // namespace
+
+TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
+  const Workplace workplace;
+  const Json summary = workplace.Train("a");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(workplace / "a")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"checkpoint", "config.toml", "manifest.json",
+                                          "metrics.csv", "samples.csv", "summary.json"});
+
+  const auto metrics = Rows(workplace / "a/metrics.csv");
+  CHECK(metrics[0] == Split("samples,epoch,learning_rate,train_loss,train_accuracy,"
+                            "validation_loss,validation_accuracy",
+                            ','));
+  // The first whole mini-batch of 8 at or after each multiple of 60 (log) or 200 (validation).
+  std::set<int> logged = {1000};
+  std::set<int> validated = {1000};
+  for (int i = 60; i < 1000; i += 60) logged.insert((i + 7) / 8 * 8);
+  for (int i = 200; i < 1000; i += 200) validated.insert(i);
+  std::set<int> all = logged;
+  all.insert(validated.begin(), validated.end());
+  REQUIRE(metrics.size() == 1 + all.size());
+  std::size_t i = 1;
+  for (const int samples : all) {
+    const std::vector<std::string>& row = metrics[i++];
+    INFO(samples);
+    REQUIRE(row.size() == 7);
+    CHECK(row[0] == std::to_string(samples));
+    CHECK(std::stod(row[1]) == samples / 200.0);
+    // The rate of the last update: it drops for the one that begins at sample 500 or later.
+    CHECK(std::stod(row[2]) == (samples - 8 >= 500 ? 0.01 * 0.1 : 0.01));
+    CHECK(row[3].empty() == !logged.contains(samples));
+    CHECK(row[4].empty() == !logged.contains(samples));
+    CHECK(row[5].empty() == !validated.contains(samples));
+    CHECK(row[6].empty() == !validated.contains(samples));
+  }
+
+  // The rows of samples.csv make up the log's means.
+  const auto samples = Rows(workplace / "a/samples.csv");
+  CHECK(samples[0] == Split("sample,label,loss", ','));
+  REQUIRE(samples.size() == 1001);
+  double loss = 0;
+  for (std::size_t k = 0; k < 64; ++k) {
+    CHECK(samples[k + 1][0] == std::to_string(k));
+    loss += std::stod(samples[k + 1][2]);
+  }
+  CHECK(std::stod(metrics[1][3]) == loss / 64);
+
+  CHECK(Json::parse(ReadFile(workplace / "a/summary.json")) == summary);
+  CHECK(summary["samples"] == 1000);
+  CHECK(summary["updates"] == 125);
+  CHECK(summary["diverged"].is_null());
+  CHECK(summary["weights_sha256"].get<std::string>().size() == 64);
+  CHECK(summary["samples_per_second"].get<double>() > 0);
+  CHECK(summary["seconds"].get<double>() >= summary["training_seconds"].get<double>());
+  CHECK(summary["peak_memory_bytes"].get<double>() > 1e6);
+  CHECK(summary["train_loss"] == std::stod(metrics.back()[3]));
+  CHECK(summary["validation_accuracy"] == std::stod(metrics.back()[6]));
+  CHECK(summary["workers"].size() == 1);
+
+  const Json manifest = Json::parse(ReadFile(workplace / "a/manifest.json"));
+  for (const char* key :
+       {"version", "commit", "compiler", "flags", "onednn", "cpu", "started", "finished"}) {
+    INFO(key);
+    CHECK_FALSE(manifest[key].get<std::string>().empty());
+  }
+  CHECK(manifest["seed"] == 1);
+  CHECK(manifest["threads"] == 1);
+  CHECK(manifest["data"]["train_sha256"].get<std::string>().size() == 64);
+}
+
+TEST_CASE("configuration and seed decide every byte; workers do not") {
+  const Workplace workplace;
+  workplace.Train("a");
+  workplace.Train("b");
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
+  CHECK(ReadFile(workplace / "a/config.toml") == ReadFile(workplace / "b/config.toml"));
+  workplace.Train("c", "--set schedule.kind=fill-drain --set schedule.workers=3");
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "c"));
+  workplace.Train("d", "--set run.seed=2");
+  CHECK(ResultOf(workplace, "a").weights != ResultOf(workplace, "d").weights);
+
+  // The resolved configuration is one for the same run.
+  const Outcome again = workplace.Call("train a/config.toml --out e");
+  CHECK(again.exit_code == 0);
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "e"));
+  CHECK(ReadFile(workplace / "a/config.toml") == ReadFile(workplace / "e/config.toml"));
+}
+
+TEST_CASE("other networks, rules and schedules train") {
+  const Workplace workplace;
+  for (const std::string options : {
+           "--set network.name=linear --set network.hidden=[] --set run.precision=double",
+           "--set network.name=lenet5 --set network.hidden=[] --set data.name=synthetic",
+           "--set network.name=resnet20 --set network.hidden=[] --set network.norm=batch",
+           "--set rule.name=lwp-w+sc --set optimizer.schedule=cosine",
+           "--set optimizer.schedule=one-cycle --set run.convolution=reference",
+           "--set schedule.microbatch=4 --set optimizer.warmup_samples=100",
+       }) {
+    const std::string name = std::to_string(std::hash<std::string>()(options));
+    CHECK(workplace.Train(name, options + " --set run.epochs=0.1 ")["samples"] ==
+          (Contains(options, "synthetic") ? 1000 : 24));
+  }
+}
+
+TEST_CASE("in sequential order without augmentation another program can follow") {
+  const Workplace workplace;
+  workplace.Train("a", "--set data.order=sequential --set data.augment=false");
+  const auto data =
+      batchless::training::LoadCifar10(workplace / "data", batchless::training::Split::kTrain);
+  const auto rows = Rows(workplace / "a/samples.csv");
+  for (int k = 0; k < 1000; ++k) {
+    if (rows[k + 1][1] != std::to_string(data->label(k % kTrainSize))) FAIL("sample " << k);
+  }
+}
+
+TEST_CASE("nothing is overwritten without --resume, and a finished run stays as it is") {
+  const Workplace workplace;
+  workplace.Train("a");
+  const Result result = ResultOf(workplace, "a");
+  const std::string summary = ReadFile(workplace / "a/summary.json");
+  workplace.CheckRefused("train run.toml --out a",
+                         "--out: got a, accepted: a folder without a run");
+  workplace.CheckRefused("train run.toml --out run.toml", "--out: got run.toml");
+  const Outcome again = workplace.Call("train run.toml --out a --resume");
+  CHECK(again.exit_code == 0);
+  CHECK(Contains(again.out, "finished already"));
+  CHECK(ReadFile(workplace / "a/summary.json") == summary);
+  CHECK(ResultOf(workplace, "a") == result);
+  // Killed between the last checkpoint and the summary.
+  fs::remove(workplace / "a/summary.json");
+  workplace.Train("a", "--resume");
+  CHECK(ResultOf(workplace, "a") == result);
+}
+
+TEST_CASE("a run that is told to stop says how to go on, and goes on to the same bits") {
+  const Workplace workplace;
+  const std::string longer = " --set run.epochs=300 --out ";
+  REQUIRE(workplace.Call("train run.toml" + longer + "whole").exit_code == 0);
+  for (const int signal_number : {SIGINT, SIGTERM}) {
+    const std::string out = std::to_string(signal_number);
+    int interrupted = 0;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      // Only the last checkpoint of an interruption counts: no others on the way.
+      RunningProgram program(Words("train run.toml --resume --set "
+                                   "run.checkpoint_every_samples=1000000" +
+                                   longer + out),
+                             workplace.path());
+      Sleep(250);
+      kill(program.process(), signal_number);
+      const Outcome outcome = program.Wait();
+      if (outcome.exit_code == 0) break;
+      INFO(outcome.error);
+      REQUIRE(outcome.exit_code == 128 + signal_number);
+      CHECK(outcome.out.empty());
+      if (Contains(outcome.error, "--resume")) ++interrupted;
+    }
+    CHECK(interrupted > 0);
+    CHECK(ResultOf(workplace, "whole") == ResultOf(workplace, out));
+  }
+}
+
+TEST_CASE("a run that is killed at any moment goes on to the same bits") {
+  const Workplace workplace;
+  // Checkpoints all the time, so that some kills hit one while it is written.
+  const std::string run =
+      "train run.toml --set run.epochs=15 --set run.checkpoint_every_samples=16 --out ";
+  REQUIRE(workplace.Call(run + "whole").exit_code == 0);
+  const Result whole = ResultOf(workplace, "whole");
+  std::mt19937 random(1);
+  int kills = 0;
+  int partial_checkpoints = 0;
+  for (int k = 0; kills < 15; ++k) {
+    const std::string out = "killed" + std::to_string(k);
+    for (bool is_done = false; !is_done;) {
+      RunningProgram program(Words(run + out + " --resume"), workplace.path());
+      Sleep(std::uniform_int_distribution<int>(1, 400)(random));
+      kill(program.process(), SIGKILL);
+      const Outcome outcome = program.Wait();
+      is_done = outcome.exit_code == 0;
+      INFO(outcome.error);
+      if (!is_done) REQUIRE(outcome.exit_code == 128 + SIGKILL);
+      if (!is_done) ++kills;
+      if (fs::exists(workplace / (out + "/checkpoint.partial"))) ++partial_checkpoints;
+    }
+    CHECK(ResultOf(workplace, out) == whole);
+  }
+  INFO(kills << " kills, " << partial_checkpoints << " while a checkpoint was written");
+  CHECK(kills >= 15);
+}
+
+TEST_CASE("another configuration is no resumption; what changes no result may change") {
+  const Workplace workplace;
+  REQUIRE(workplace.Call("train run.toml --out whole").exit_code == 0);
+  workplace.Train("a");
+  workplace.CheckRefused("train run.toml --out a --resume --set optimizer.lr=0.02",
+                         "optimizer.lr: got 0.02, accepted: 0.01, as the run in a has it");
+  workplace.CheckRefused("train run.toml --out a --resume --set run.epochs=6",
+                         "run.epochs: got 6, accepted: 5");
+  workplace.CheckRefused("train run.toml --out a --resume --set run.log_samples=false",
+                         "run.log_samples");
+  // The first one in the order of the table.
+  workplace.CheckRefused(
+      "train run.toml --out a --resume --set run.seed=3 --set network.hidden=[17]",
+      "network.hidden: got [17], accepted: [16]");
+  // Other data in the same place.
+  Workplace other;
+  fs::remove(other / "data");
+  fs::create_directory(other / "data");
+  REQUIRE(other.Call("data synth --seed 9 --train-size 200 --validation-size 50 --out data")
+              .exit_code == 0);
+  fs::copy(workplace / "a", other / "a");
+  other.CheckRefused("train run.toml --out a --resume", "data.root: got data");
+
+  const Outcome outcome = workplace.Call(
+      "train run.toml --out a --resume --set run.checkpoint_every_samples=8 --set "
+      "run.log_every_samples=999 --set run.validate_every_samples=7");
+  CHECK(outcome.exit_code == 0);
+  // Without its checkpoint the folder's configuration is what counts.
+  fs::remove(workplace / "a/checkpoint");
+  workplace.CheckRefused("train run.toml --out a --resume --set run.seed=2", "run.seed");
+  workplace.Train("a", "--resume");
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "whole"));
+}
+
+TEST_CASE("a damaged checkpoint is refused by name") {
+  const Workplace workplace;
+  workplace.Train("a");
+  const Result result = ResultOf(workplace, "a");
+  const std::string good = ReadFile(workplace / "a/checkpoint");
+  const std::string resume = "train run.toml --out a --resume";
+  std::mt19937 random(1);
+  for (int k = 0; k < 10; ++k) {
+    std::string flipped = good;
+    const std::size_t place = random() % good.size();
+    flipped[place] = static_cast<char>(flipped[place] ^ (1 << k % 8));
+    WriteFile(workplace / "a/checkpoint", flipped);
+    INFO("byte " << place);
+    workplace.CheckRefused(resume, "a/checkpoint");
+  }
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{30}, good.size() / 2, good.size() - 1}) {
+    WriteFile(workplace / "a/checkpoint", good.substr(0, size));
+    INFO("cut to " << size);
+    workplace.CheckRefused(resume, "a/checkpoint");
+  }
+  WriteFile(workplace / "a/checkpoint", good);
+  WriteFile(workplace / "a/metrics.csv", "samples");
+  fs::remove(workplace / "a/checkpoint");
+  workplace.Train("a", "--resume");
+  CHECK(ResultOf(workplace, "a") == result);
+
+  // Rows that the checkpoint counts on are gone.
+  workplace.Train("b", "--set run.epochs=2");
+  WriteFile(workplace / "b/metrics.csv", "samples");
+  CHECK(workplace.Call("train run.toml --set run.epochs=2 --out b --resume").exit_code == 0);
+}
+
+TEST_CASE("weights go out and come in bit for bit") {
+  const Workplace workplace;
+  const std::string init_only = "train run.toml --json --init-only --export-weights ";
+  const Outcome outcome = workplace.Call(init_only + "w.npz");
+  REQUIRE(outcome.exit_code == 0);
+  const std::string digest = Json::parse(outcome.out)["weights_sha256"];
+  CHECK_FALSE(fs::exists(workplace / "w"));
+  CHECK(batchless::NpzNames(workplace / "w.npz") ==
+        std::vector<std::string>{"classifier.0.weight", "classifier.0.bias", "classifier.1.weight",
+                                 "classifier.1.bias"});
+  CHECK(batchless::ReadNpz(workplace / "w.npz", "classifier.0.weight", 1 << 20).shape ==
+        std::vector<std::size_t>{16, 3072});
+
+  const Outcome other = workplace.Call(init_only + "v.npz --init w.npz --set run.seed=5");
+  CHECK(Json::parse(other.out)["weights_sha256"] == digest);
+  CHECK(ReadFile(workplace / "v.npz") == ReadFile(workplace / "w.npz"));
+
+  // A run from the exported start is the run itself; so is one that goes on without the file.
+  const Json whole = workplace.Train("a", "--export-weights a.npz");
+  CHECK(workplace.Train("b", "--init w.npz")["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
+  const Outcome last = workplace.Call(init_only + "c.npz --init a.npz");
+  CHECK(Json::parse(last.out)["weights_sha256"] == whole["weights_sha256"]);
+  workplace.CheckRefused("train run.toml --out b --resume --init a.npz", "--init: got a.npz");
+
+  const Json twofold = workplace.Train("e", "--set run.precision=double --export-weights e.npz");
+  const Outcome back = workplace.Call(init_only + "f.npz --init e.npz --set run.precision=double");
+  CHECK(Json::parse(back.out)["weights_sha256"] == twofold["weights_sha256"]);
+}
+
+TEST_CASE("weights that do not fit are refused by the tensor's name") {
+  const Workplace workplace;
+  REQUIRE(workplace.Call("train run.toml --init-only --export-weights w.npz").exit_code == 0);
+  struct Tensor {
+    std::string name;
+    batchless::NpzArray array;
+  };
+  std::vector<Tensor> tensors;
+  for (const std::string& name : batchless::NpzNames(workplace / "w.npz")) {
+    tensors.push_back({name, batchless::ReadNpz(workplace / "w.npz", name, 1 << 20)});
+  }
+  const auto check_refused = [&](std::vector<Tensor> changed, const std::string& part) {
+    batchless::NpzWriter archive(workplace / "changed.npz");
+    for (const Tensor& tensor : changed) {
+      archive.Add(tensor.name, tensor.array.values, tensor.array.shape);
+    }
+    archive.Close();
+    workplace.CheckRefused("train run.toml --out refused --init changed.npz", part);
+    CHECK_FALSE(fs::exists(workplace / "refused"));
+  };
+  std::vector<Tensor> changed = tensors;
+  changed.pop_back();
+  check_refused(changed, "--init: changed.npz: classifier.1.bias: got nothing");
+  changed = tensors;
+  changed.push_back({"fc.weight", tensors[1].array});
+  check_refused(changed, "fc.weight");
+  changed = tensors;
+  std::swap(changed[0].array.shape[0], changed[0].array.shape[1]);
+  check_refused(changed, "classifier.0.weight: got shape (3072, 16), accepted: shape (16, 3072)");
+  changed = tensors;
+  changed[2].array.values[3] = std::numeric_limits<double>::quiet_NaN();
+  check_refused(changed, "classifier.1.weight");
+  WriteFile(workplace / "text.npz", "no archive");
+  workplace.CheckRefused("train run.toml --out refused --init text.npz", "--init: got text.npz");
+  workplace.CheckRefused("train run.toml --init-only", "--export-weights: got nothing");
+  workplace.CheckRefused("train run.toml --init-only --export-weights v.npz --out d", "--out");
+}
+
+TEST_CASE("a run that diverges says where, keeps its log and fails") {
+  const Workplace workplace;
+  const Outcome outcome =
+      workplace.Call("train run.toml --out a --set optimizer.lr=1000 --export-weights w.npz");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.out.empty());
+  CHECK(Contains(outcome.error, "diverged in stage classifier."));
+  const Json summary = Json::parse(ReadFile(workplace / "a/summary.json"));
+  const auto sample = summary["diverged"]["sample"].get<std::size_t>();
+  CHECK(Contains(outcome.error, "at sample " + std::to_string(sample)));
+  // Every sample up to the bad one.
+  CHECK(Rows(workplace / "a/samples.csv").size() == 1 + sample + 1);
+  CHECK_FALSE(fs::exists(workplace / "w.npz"));
+  // It goes on from the checkpoint, to the same end.
+  CHECK(workplace.Call("train run.toml --out a --set optimizer.lr=1000 --resume").error ==
+        outcome.error);
+}
+
+TEST_CASE("what cannot be written fails in one line") {
+  const Workplace workplace;
+  workplace.CheckRefused("train run.toml --out /proc/a", "--out: got /proc/a");
+  const Outcome outcome =
+      RunningProgram(Words("train run.toml --out a"), workplace.path(), "", 10'000).Wait();
+  CHECK(outcome.exit_code == 1);
+  CHECK(Lines(outcome.error).size() == 1);
+  CHECK(Contains(outcome.error, "a/checkpoint: File too large"));
+  // With space again, it starts.
+  workplace.Train("a", "--resume");
+}
+
+TEST_CASE("two runs do not share a folder") {
+  const Workplace workplace;
+  RunningProgram first(Words("train run.toml --out a --set run.epochs=100000"), workplace.path());
+  for (int i = 0; i < 600 && !fs::exists(workplace / "a/manifest.json"); ++i) Sleep(100);
+  workplace.CheckRefused("train run.toml --out a --resume --set run.epochs=100000",
+                         "another run is at work");
+  kill(first.process(), SIGTERM);
+  CHECK(first.Wait().exit_code == 128 + SIGTERM);
+}
