@@ -528,6 +528,21 @@ struct Loops {
     return backward(w, updated, v);
   }
 
+  // The same for one parameter past the last whole block, which is never a transposed one.
+  static void UpdateOne(const UpdateCoefficients<float>& c, std::int64_t i) {
+    const float w = c.weights[i];
+    const float gradient = std::fma(c.weight_decay, w, c.gradient[i]);
+    const float v = std::fma(c.momentum, c.velocity[i], gradient);
+    const float updated = std::fma(c.velocity_step, v, std::fma(c.gradient_step, gradient, w));
+    const auto predict = [&](const Extrapolation<float>& horizon) {
+      return std::fma(horizon.weight, updated - w, std::fma(horizon.velocity, v, updated));
+    };
+    c.velocity[i] = v;
+    c.weights[i] = updated;
+    if (c.forward != nullptr) c.forward[i] = predict(c.forward_horizon);
+    if (c.backward != nullptr) c.backward[i] = predict(c.backward_horizon);
+  }
+
   // B vectors of B lanes become their transpose.
   static HWY_INLINE void Transpose(std::array<L, B>& rows) {
 #if HWY_TARGET != HWY_SCALAR
@@ -587,14 +602,14 @@ struct Loops {
     const UpdateLanes k(c);
     const Prediction forward(c.forward_horizon);
     const Prediction backward(c.backward_horizon);
-    if (c.backward == nullptr) {
-      for (std::int64_t i = 0; i < size; i += B) {
-        UpdateLane<kForward>(c, k, forward, backward, i);
-      }
-    } else if (transposed_block == 0) {
-      for (std::int64_t i = 0; i < size; i += B) {
-        UpdateLane<kForward>(c, k, forward, backward, i).Store(c.backward + i);
-      }
+    if (transposed_block == 0) {
+      ForEach(
+          size,
+          [&](std::int64_t i) {
+            const L next = UpdateLane<kForward>(c, k, forward, backward, i);
+            if (c.backward != nullptr) next.Store(c.backward + i);
+          },
+          [&](std::int64_t i) { UpdateOne(c, i); });
     } else {
       for (std::int64_t i = 0; i < size; i += B * B) {
         std::array<L, B> rows;

@@ -119,12 +119,20 @@ void Pipeline<Real>::PlanMemory() {
     slot.microbatch.losses = slot.losses.data();
     slot.microbatch.correct = slot.correct.data();
   }
+  const bool sums = options_.microbatches_per_update > 1;
   for (const WorkerProgram& worker : options_.program.workers) {
-    std::int64_t size = 0;
+    std::int64_t workspace = 0;
+    std::int64_t gradient = 0;
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      size = std::max(size, layout(s).workspace_size);
+      workspace = std::max(workspace, layout(s).workspace_size);
+      gradient = std::max(gradient, layout(s).parameter_size);
     }
-    workspaces_.emplace_back(size);
+    workspaces_.emplace_back(workspace);
+    if (!sums) gradients_.emplace_back(gradient);
+    for (int s = worker.first_stage; s < worker.end_stage; ++s) {
+      if (sums) gradients_.emplace_back(layout(s).parameter_size);
+      stages_[s].gradient = gradients_.back().data();
+    }
   }
 }
 
@@ -135,6 +143,7 @@ std::int64_t Pipeline<Real>::memory_bytes() const {
   for (const Ring<Real>& ring : value_rings_) bytes += ring.bytes();
   for (const Ring<Real>& ring : gradient_rings_) bytes += ring.bytes();
   for (const AlignedBuffer<Real>& workspace : workspaces_) bytes += workspace.bytes();
+  for (const AlignedBuffer<Real>& gradient : gradients_) bytes += gradient.bytes();
   return bytes;
 }
 
@@ -197,7 +206,7 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
     arguments.input_gradient = gradient_rings_[gradient_of_[input]].Slot(k);
     arguments.add_input_gradient = options_.network->values[input].consumers.back() != stage;
   }
-  arguments.gradient = slot.parameters->gradient();
+  arguments.gradient = slot.gradient;
   arguments.add_gradient = slot.has_pending_gradient;
   arguments.workspace = workspace;
   slot.compute->Backward(arguments);
@@ -262,7 +271,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
           StageSlot& slot = stages_[action.stage];
           const std::int64_t samples =
               (k + 1 - options_.microbatches_per_update) * options_.microbatch;
-          slot.parameters->Update(*options_.backend, slot.compute->layout(),
+          slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
                                   options_.coefficients(action.stage, samples));
           slot.has_pending_gradient = false;
           break;

@@ -80,6 +80,7 @@ class Pipeline {
     std::unique_ptr<Stage<Real>> compute;
     std::unique_ptr<StageParameters<Real>> parameters;
     Ring<Real> saved;
+    Real* gradient = nullptr;
     bool has_pending_gradient = false;
   };
 
@@ -117,6 +118,9 @@ class Pipeline {
   std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted
   std::vector<MicrobatchSlot> microbatches_;
   std::vector<AlignedBuffer<Real>> workspaces_;  // by worker
+  // By stage where gradients are summed over micro-batches; else by worker, whose stages use it one
+  // after the other while it stays in the cache.
+  std::vector<AlignedBuffer<Real>> gradients_;
   std::vector<Progress> progress_;
   std::vector<WorkerTimes> times_;
   std::vector<SampleResult> finished_;  // of the last worker in the current run

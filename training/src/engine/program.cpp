@@ -109,13 +109,13 @@ Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microb
         }
       }
       if (k >= ahead) {
+        // An update right after the last backward finds the gradient in the cache.
+        const bool is_last = k - ahead == microbatches - 1;
         for (int s = worker.end_stage - 1; s >= worker.first_stage; --s) {
           worker.actions.push_back({ActionKind::kBackward, s, k - ahead});
+          if (is_last) worker.actions.push_back({ActionKind::kUpdate, s, k - ahead});
         }
       }
-    }
-    for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      worker.actions.push_back({ActionKind::kUpdate, s, microbatches - 1});
     }
     program.workers.push_back(std::move(worker));
   }

@@ -9,23 +9,20 @@ template <class Real>
 StageParameters<Real>::StageParameters(const StageLayout& layout)
     : weights_(layout.parameter_size),
       velocity_(layout.parameter_size),
-      gradient_(layout.parameter_size),
       backward_(layout.has_transposed() ? layout.parameter_size : 0),
       state_(layout.state_size) {}
 
 template <class Real>
 void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
-                                   UpdateCoefficients<Real> coefficients) {
+                                   const Real* gradient,
+                                   const UpdateCoefficients<Real>& coefficients) {
   for (const ParameterTensor& tensor : layout.parameters) {
     UpdateCoefficients<Real> c = coefficients;
-    c.gradient = gradient_.data() + tensor.offset;
+    c.gradient = gradient + tensor.offset;
     c.weights = weights_.data() + tensor.offset;
     c.velocity = velocity_.data() + tensor.offset;
     c.backward = backward_.empty() ? nullptr : backward_.data() + tensor.offset;
-    // Blocks end on a whole cache line, so padding may be updated with the rest.
-    const std::int64_t size =
-        tensor.transposed_block > 0 ? tensor.stored_size : (tensor.stored_size + 15) / 16 * 16;
-    backend.Update(size, tensor.transposed_block, c);
+    backend.Update(tensor.stored_size, tensor.transposed_block, c);
   }
 }
 
@@ -59,8 +56,7 @@ bool StageParameters<Real>::IsFinite() const {
 
 template <class Real>
 std::int64_t StageParameters<Real>::bytes() const {
-  return weights_.bytes() + velocity_.bytes() + gradient_.bytes() + backward_.bytes() +
-         state_.bytes();
+  return weights_.bytes() + velocity_.bytes() + backward_.bytes() + state_.bytes();
 }
 
 template class StageParameters<float>;

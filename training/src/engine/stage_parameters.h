@@ -22,13 +22,12 @@ class StageParameters {
   // What the next backward reads, square sub-blocks transposed.
   const Real* backward() const { return backward_.empty() ? weights_.data() : backward_.data(); }
   const Real* weights() const { return weights_.data(); }
-  Real* gradient() { return gradient_.data(); }
   Real* state() { return state_.data(); }
   const Real* state() const { return state_.data(); }
 
-  // One fused pass; `coefficients` without its pointers.
-  void Update(const Backend<Real>& backend, const StageLayout& layout,
-              UpdateCoefficients<Real> coefficients);
+  // One fused pass over the block; `coefficients` without its pointers.
+  void Update(const Backend<Real>& backend, const StageLayout& layout, const Real* gradient,
+              const UpdateCoefficients<Real>& coefficients);
 
   // Replaces weights and state (each a block in the stage's order); velocities become 0.
   void Reset(const StageLayout& layout, const std::vector<Real>& weights,
@@ -49,7 +48,6 @@ class StageParameters {
  private:
   AlignedBuffer<Real> weights_;
   AlignedBuffer<Real> velocity_;
-  AlignedBuffer<Real> gradient_;
   AlignedBuffer<Real> backward_;
   AlignedBuffer<Real> state_;
 };
