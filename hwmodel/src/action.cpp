@@ -20,8 +20,7 @@ bool TakeNumber(std::string_view& text, Integer& number) {
 }
 
 bool TakeKind(std::string_view& text, ActionKind& kind) {
-  for (const ActionKind candidate :
-       {ActionKind::kForward, ActionKind::kBackward, ActionKind::kUpdate}) {
+  for (const ActionKind candidate : kActionKinds) {
     if (!text.empty() && text.front() == Letter(candidate)) {
       kind = candidate;
       text.remove_prefix(1);
@@ -39,6 +38,8 @@ char Letter(ActionKind kind) {
       return 'F';
     case ActionKind::kBackward:
       return 'B';
+    case ActionKind::kWeightGradient:
+      return 'W';
     case ActionKind::kUpdate:
       break;
   }
@@ -55,7 +56,7 @@ Action ParseAction(std::string_view text) {
   if (!TakeNumber(rest, action.stage) || !TakeKind(rest, action.kind) ||
       !TakeNumber(rest, action.microbatch) || !rest.empty()) {
     throw analysis::InvalidArgument("action", text,
-                                    "stage, one of F B U, micro-batch, such as 2F0");
+                                    "stage, one of F B W U, micro-batch, such as 2F0");
   }
   return action;
 }

@@ -25,6 +25,8 @@ class StageReplay {
         return Forward(i);
       case ActionKind::kBackward:
         return Backward(i);
+      case ActionKind::kWeightGradient:
+        return "no weight gradient of its own";
       case ActionKind::kUpdate:
         break;
     }

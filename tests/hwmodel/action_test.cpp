@@ -15,12 +15,13 @@ using batchless::hwmodel::ToText;
 TEST_CASE("an action prints as stage, kind, micro-batch") {
   CHECK(ToText({2, ActionKind::kForward, 0}) == "2F0");
   CHECK(ToText({0, ActionKind::kBackward, 17}) == "0B17");
+  CHECK(ToText({3, ActionKind::kWeightGradient, 5}) == "3W5");
   CHECK(ToText({168, ActionKind::kUpdate, 50000}) == "168U50000");
 }
 
 TEST_CASE("what an action prints reads back as the same action") {
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward, ActionKind::kUpdate}) {
+  for (const ActionKind kind : batchless::hwmodel::kActionKinds) {
     for (const int stage : {0, 1, 168, std::numeric_limits<int>::max()}) {
       for (const std::int64_t microbatch : {std::int64_t{0}, std::int64_t{9}, largest}) {
         const Action action{stage, kind, microbatch};

@@ -267,6 +267,8 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
           Backward(action.stage, k, workspace);
           if (is_first) progress_[worker].backwards.store(k + 1, std::memory_order_release);
           break;
+        case ActionKind::kWeightGradient:  // the backward does both
+          break;
         case ActionKind::kUpdate: {
           StageSlot& slot = stages_[action.stage];
           const std::int64_t samples =

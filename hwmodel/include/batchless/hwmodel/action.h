@@ -3,23 +3,34 @@
 //   text form  STAGE KIND MICROBATCH, without spaces: "2F0" is stage 2, forward, micro-batch 0
 //
 //   stage       s, 0 (input) .. S-1 (loss)
-//   kind        F forward, B backward, U update
+//   kind        F forward, B backward, W weight gradient, U update
 //   microbatch  i, numbered from 0 in the order in which they enter the pipeline
+//
+// A schedule may split the backward: B then computes the gradient with respect to the stage's input,
+// which the stage before it waits for, and W, later, the one with respect to the weights, which only
+// the update waits for. In a schedule without W the B does both.
 //
 // An update applies every gradient that its stage has computed since its last update; its
 // micro-batch is the last of them. The text form is that of schedules in PyTorch's
 // distributed/pipelining, with U added.
+//
+// Source of the split: Qi et al., Zero Bubble Pipeline Parallelism, arXiv 2401.10241.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace batchless::hwmodel {
 
-enum class ActionKind : unsigned char { kForward, kBackward, kUpdate };
+enum class ActionKind : unsigned char { kForward, kBackward, kWeightGradient, kUpdate };
 
-/// F, B or U.
+/// All of them, in the order in which a stage does them for one micro-batch.
+inline constexpr std::array<ActionKind, 4> kActionKinds = {
+    ActionKind::kForward, ActionKind::kBackward, ActionKind::kWeightGradient, ActionKind::kUpdate};
+
+/// F, B, W or U.
 char Letter(ActionKind kind);
 
 struct Action {
