@@ -280,6 +280,7 @@ std::string TomlText(const std::optional<Value>& value) {
 template <class Value>
 std::string TomlText(const std::vector<Value>& values) {
   std::vector<std::string> items;
+  items.reserve(values.size());
   for (const Value& value : values) items.push_back(TomlText(value));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }

@@ -36,8 +36,8 @@ std::string UtcText() {
 }
 
 Json MakeManifest(const Configuration& configuration, const RunData& data,
-                  std::int64_t resumed_from_sample, const std::string& started,
-                  const std::string& finished) {
+                  const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
+                  const std::string& started, const std::string& finished) {
   const BuildInfo build = GetBuildInfo();
   Json object;
   object["version"] = build.version;
@@ -52,6 +52,7 @@ Json MakeManifest(const Configuration& configuration, const RunData& data,
   object["data"] = {{"name", data.train->dataset().name()},
                     {"train_sha256", data.train->dataset().digest()},
                     {"validation_sha256", data.validation->dataset().digest()}};
+  object["initial_weights_sha256"] = initial_weights_sha256;
   object["resumed_from_sample"] = resumed_from_sample;
   object["started"] = started;
   object["finished"] = finished.empty() ? Json(nullptr) : Json(finished);

@@ -15,7 +15,7 @@ std::string UtcText();
 
 // `started` and `finished` as UtcText says them; `finished` empty while the run goes on.
 Json MakeManifest(const Configuration& configuration, const RunData& data,
-                  std::int64_t resumed_from_sample, const std::string& started,
-                  const std::string& finished);
+                  const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
+                  const std::string& started, const std::string& finished);
 
 }  // namespace batchless

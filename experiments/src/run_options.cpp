@@ -178,7 +178,23 @@ RunData LoadRunData(const Configuration& configuration) {
   return {MakeSource(configuration, Split::kTrain), MakeSource(configuration, Split::kValidation)};
 }
 
-hwmodel::Network NetworkOf(const Configuration& c) {
+DataShape DataShapeOf(const Configuration& c) {
+  if (c.data.image_size && c.data.name != "imagefolder") {
+    throw UsageError("data.image_size", std::to_string(*c.data.image_size),
+                     "nothing but with data.name = imagefolder");
+  }
+  if (c.data.seed && c.data.name != "synthetic") {
+    throw UsageError("data.seed", std::to_string(*c.data.seed),
+                     "nothing but with data.name = synthetic");
+  }
+  if (c.data.name == "mnist") return {{1, 28, 28}, 10};
+  if (c.data.name != "imagefolder") return {{3, 32, 32}, 10};
+  const std::shared_ptr<const Dataset> dataset = LoadSplit(c, Split::kTrain);
+  const training::ImageShape& shape = dataset->shape();
+  return {{shape.channels, shape.height, shape.width}, dataset->classes()};
+}
+
+hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   hwmodel::NetworkOptions options;
   options.name = c.network.name;
   if (c.network.norm == "group") options.normalization = Normalization::kGroup;
@@ -189,24 +205,8 @@ hwmodel::Network NetworkOf(const Configuration& c) {
   for (const std::int64_t width : c.network.hidden) {
     options.hidden.push_back(static_cast<int>(std::min(width, kLargest)));
   }
-  if (c.data.image_size && c.data.name != "imagefolder") {
-    throw UsageError("data.image_size", std::to_string(*c.data.image_size),
-                     "nothing but with data.name = imagefolder");
-  }
-  if (c.data.seed && c.data.name != "synthetic") {
-    throw UsageError("data.seed", std::to_string(*c.data.seed),
-                     "nothing but with data.name = synthetic");
-  }
-  if (c.data.name == "imagefolder") {
-    const std::shared_ptr<const Dataset> dataset = LoadSplit(c, Split::kTrain);
-    const training::ImageShape& shape = dataset->shape();
-    options.input = {shape.channels, shape.height, shape.width};
-    options.classes = dataset->classes();
-  } else {
-    options.input = c.data.name == "mnist" ? hwmodel::FeatureShape{1, 28, 28}
-                                           : hwmodel::FeatureShape{3, 32, 32};
-    options.classes = 10;
-  }
+  options.input = shape.image;
+  options.classes = shape.classes;
   return hwmodel::MakeNetwork(options);
 }
 
@@ -227,9 +227,10 @@ std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
   return (static_cast<std::int64_t>(samples) + batch - 1) / batch * batch;
 }
 
-training::TrainerOptions TrainerOptionsOf(const Configuration& c, std::int64_t epoch_size) {
+training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShape& shape,
+                                          std::int64_t epoch_size) {
   training::TrainerOptions options;
-  options.network = NetworkOf(c);
+  options.network = NetworkOf(c, shape);
   options.schedule = c.schedule.kind == "sequential" ? training::ScheduleKind::kSequential
                                                      : training::ScheduleKind::kFillDrain;
   options.workers = static_cast<int>(c.schedule.workers);
@@ -254,8 +255,8 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, std::int64_t e
   return options;
 }
 
-void FillIn(Configuration& c, std::int64_t epoch_size) {
-  const training::TrainerOptions options = TrainerOptionsOf(c, epoch_size);
+void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
+  const training::TrainerOptions options = TrainerOptionsOf(c, shape, epoch_size);
   const hwmodel::Layer* normalization = FirstNormalization(options.network);
   c.network.norm = normalization == nullptr                                ? "none"
                    : normalization->normalization == Normalization::kBatch ? "batch"

@@ -24,17 +24,25 @@ struct RunData {
 
 RunData LoadRunData(const Configuration& configuration);
 
-// For images of the configured data set; reads no data but the names of folders of images.
-hwmodel::Network NetworkOf(const Configuration& configuration);
+// What the network has to know of the data.
+struct DataShape {
+  hwmodel::FeatureShape image;
+  int classes = 0;
+};
+
+// Reads no data but the names in a folder of images.
+DataShape DataShapeOf(const Configuration& configuration);
+
+hwmodel::Network NetworkOf(const Configuration& configuration, const DataShape& shape);
 
 // A multiple of the batch.
 std::int64_t RunSamples(const Configuration& configuration, std::int64_t epoch_size);
 
 // Without a learning-rate schedule where `epoch_size` is 0: the initial weights do not need one.
 training::TrainerOptions TrainerOptionsOf(const Configuration& configuration,
-                                          std::int64_t epoch_size);
+                                          const DataShape& shape, std::int64_t epoch_size);
 
 // Fills in every default that depends on other values, on the network or on the data.
-void FillIn(Configuration& configuration, std::int64_t epoch_size);
+void FillIn(Configuration& configuration, const DataShape& shape, std::int64_t epoch_size);
 
 }  // namespace batchless

@@ -67,11 +67,12 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
       options.resume ? ReadCheckpoint(directory_.checkpoint()) : std::nullopt;
 
   // The network before the data: what does not go together is found at once.
-  trainer_options_ = TrainerOptionsOf(configuration_, 0);
+  const DataShape shape = DataShapeOf(configuration_);
+  static_cast<void>(TrainerOptionsOf(configuration_, shape, 0));
   data_ = LoadRunData(configuration_);
   const std::int64_t epoch_size = data_.train->epoch_size();
-  FillIn(configuration_, epoch_size);
-  trainer_options_ = TrainerOptionsOf(configuration_, epoch_size);
+  FillIn(configuration_, shape, epoch_size);
+  trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size);
   total_samples_ = RunSamples(configuration_, epoch_size);
   validation_samples_ = data_.validation->epoch_size();
 
@@ -189,8 +190,9 @@ void TrainingRun::Train() {
     diverged_ = {{"stage", error.stage()},
                  {"sample", error.sample()},
                  {"checkpoint_samples", saved_samples}};
-    RunState unsaved = state_;
-    log.Sync(unsaved);
+    // Whole mini-batches before the bad one, however much the trainer was given at a time.
+    state_.samples = error.sample() / trainer_options_.batch * trainer_options_.batch;
+    log.Sync(state_);
   }
 }
 
@@ -263,7 +265,8 @@ std::int64_t TrainingRun::NextEvent() const {
 }
 
 void TrainingRun::WriteManifest(const std::string& finished) const {
-  const Json manifest = MakeManifest(configuration_, data_, resumed_from_, started_, finished);
+  const Json manifest = MakeManifest(configuration_, data_, state_.initial_weights_sha256,
+                                     resumed_from_, started_, finished);
   ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
 }
 
@@ -289,7 +292,8 @@ Json TrainingRun::Summary() const {
   object["validation_loss"] = ToJson(state_.last.validation_loss);
   object["validation_accuracy"] = ToJson(state_.last.validation_accuracy);
   object["diverged"] = diverged_;
-  object["weights_sha256"] = trainer_->WeightsSha256();
+  // After a divergence the weights are those of some later moment.
+  object["weights_sha256"] = diverged_.is_null() ? Json(trainer_->WeightsSha256()) : Json(nullptr);
   object["seconds"] = state_.seconds;
   object["training_seconds"] = state_.training_seconds;
   object["samples_per_second"] =

@@ -14,6 +14,8 @@ using batchless::test::WriteFile;
 
 namespace {
 
+const DataShape kShape = {{3, 32, 32}, 10};
+
 Configuration Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const TemporaryFolder folder;
   WriteFile(folder / "run.toml", text);
@@ -173,8 +175,7 @@ TEST_CASE("values that do not go together are refused by name") {
   for (const Case& item : cases) {
     const std::string line = Refusal([&] {
       Configuration configuration = Load("", item.overrides);
-      TrainerOptionsOf(configuration, 0);
-      FillIn(configuration, 10'000);
+      FillIn(configuration, DataShapeOf(configuration), 10'000);
       if (configuration.data.limit_train > 0) LoadRunData(configuration);
     });
     INFO(item.overrides.front() << "\n" << line);
@@ -202,20 +203,20 @@ TEST_CASE("a resolved configuration reads back as the same one") {
   };
   for (const std::vector<std::string>& overrides : variants) {
     Configuration configuration = Load("", overrides);
-    FillIn(configuration, 5000);
+    FillIn(configuration, kShape, 5000);
     const std::string text = ConfigurationText(configuration);
     INFO(text);
     Configuration again = Load(text);
     CHECK_FALSE(FirstDifference(configuration, again));
     CHECK(ConfigurationText(again) == text);
-    FillIn(again, 5000);
+    FillIn(again, kShape, 5000);
     CHECK(ConfigurationText(again) == text);
   }
 }
 
 TEST_CASE("what depends on other values is filled in") {
   Configuration vgg = Load("", {"network.name=vgg11", "run.precision=double"});
-  FillIn(vgg, 5000);
+  FillIn(vgg, kShape, 5000);
   CHECK(vgg.network.norm == "group");
   CHECK(vgg.network.groups == 32);
   CHECK(vgg.schedule.microbatch == 1);
@@ -229,12 +230,12 @@ TEST_CASE("what depends on other values is filled in") {
   CHECK(vgg.data.seed == 1);
 
   Configuration batch_norm = Load("", {"network.norm=batch", "optimizer.batch=32"});
-  FillIn(batch_norm, 5000);
+  FillIn(batch_norm, kShape, 5000);
   CHECK(batch_norm.schedule.microbatch == 32);
   CHECK_FALSE(batch_norm.network.groups);
 
   Configuration mlp = Load("", {"network.name=mlp"});
-  FillIn(mlp, 5000);
+  FillIn(mlp, kShape, 5000);
   CHECK(mlp.network.hidden == std::vector<std::int64_t>{256, 256});
   CHECK(mlp.network.norm == "none");
 }
@@ -244,7 +245,7 @@ TEST_CASE("rate, momentum and drops reach the trainer") {
       Load("", {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
                 "optimizer.reference_batch=128", "optimizer.batch=1", "run.epochs=10",
                 "optimizer.decay_points=[0.5,0.75]"});
-  const training::TrainerOptions options = TrainerOptionsOf(c, 1000);
+  const training::TrainerOptions options = TrainerOptionsOf(c, kShape, 1000);
   CHECK(options.momentum == Approx(std::pow(0.9, 1.0 / 128)).epsilon(1e-15));
   CHECK(options.learning_rate.base ==
         Approx(0.1 * (1 - options.momentum) / 128 / (1 - 0.9)).epsilon(1e-12));
@@ -269,6 +270,6 @@ TEST_CASE("the example configurations are in order") {
        {"resnet20_sgdm", "lenet5_mnist", "resnet20_cifar10_12epochs", "vgg11_cifar10"}) {
     INFO(name);
     Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});
-    CHECK(Refusal([&] { FillIn(c, 50'000); }).empty());
+    CHECK(Refusal([&] { FillIn(c, DataShapeOf(c), 50'000); }).empty());
   }
 }

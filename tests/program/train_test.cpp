@@ -226,6 +226,36 @@ TEST_CASE("other networks, rules and schedules train") {
   }
 }
 
+TEST_CASE("MNIST's files train LeNet-5") {
+  const Workplace workplace;
+  fs::create_directories(workplace / "digits/mnist");
+  std::mt19937 random(1);
+  for (const std::string prefix : {"train", "t10k"}) {
+    const auto header = [](char dimensions, const std::vector<char>& sizes) {
+      std::string text = {0, 0, 8, dimensions};
+      for (const char size : sizes) text += {0, 0, 0, size};
+      return text;
+    };
+    std::string images = header(3, {20, 28, 28});
+    std::string labels = header(1, {20});
+    for (int i = 0; i < 20; ++i) {
+      labels += static_cast<char>(i % 10);
+      for (int k = 0; k < 28 * 28; ++k) images += static_cast<char>(random() % 256);
+    }
+    WriteFile(workplace / ("digits/mnist/" + prefix + "-images-idx3-ubyte"), images);
+    WriteFile(workplace / ("digits/mnist/" + prefix + "-labels-idx1-ubyte"), labels);
+  }
+  const std::string config = fs::absolute("experiments/configs/lenet5_mnist.toml").string();
+  const Outcome outcome = workplace.Call("train " + config +
+                                         " --out a --json --set data.root=digits --set "
+                                         "optimizer.batch=10 --set optimizer.lr=0.05 --set "
+                                         "run.epochs=60");
+  INFO(outcome.error);
+  REQUIRE(outcome.exit_code == 0);
+  // Noise is learnt by heart.
+  CHECK(Json::parse(outcome.out)["train_accuracy"] == 1.0);
+}
+
 TEST_CASE("in sequential order without augmentation another program can follow") {
   const Workplace workplace;
   workplace.Train("a", "--set data.order=sequential --set data.augment=false");
@@ -460,6 +490,8 @@ TEST_CASE("a run that diverges says where, keeps its log and fails") {
   CHECK(Contains(outcome.error, "at sample " + std::to_string(sample)));
   // Every sample up to the bad one.
   CHECK(Rows(workplace / "a/samples.csv").size() == 1 + sample + 1);
+  CHECK(summary["samples"] == sample / 8 * 8);
+  CHECK(summary["weights_sha256"].is_null());
   CHECK_FALSE(fs::exists(workplace / "w.npz"));
   // It goes on from the checkpoint, to the same end.
   CHECK(workplace.Call("train run.toml --out a --set optimizer.lr=1000 --resume").error ==

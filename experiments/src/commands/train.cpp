@@ -68,7 +68,8 @@ class TrainCommand final : public Command {
   void WriteInitialWeights(const Configuration& configuration) {
     out_.Refuse("nothing together with --init-only");
     if (resume_) throw UsageError("--resume", "it", "nothing together with --init-only");
-    const training::TrainerOptions options = TrainerOptionsOf(configuration, 0);
+    const training::TrainerOptions options =
+        TrainerOptionsOf(configuration, DataShapeOf(configuration), 0);
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
