@@ -50,7 +50,6 @@ class TrainingRun {
 
  private:
   void Restore(const Checkpoint& checkpoint);
-  void Start();
   void Train();
   void Advance(std::int64_t to, RunLog& log, TrainingProgress& progress);
   void WriteRow(RunLog& log, TrainingProgress& progress);

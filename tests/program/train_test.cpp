@@ -450,9 +450,9 @@ TEST_CASE("weights that do not fit are refused by the tensor's name") {
   for (const std::string& name : batchless::NpzNames(workplace / "w.npz")) {
     tensors.push_back({name, batchless::ReadNpz(workplace / "w.npz", name, 1 << 20)});
   }
-  const auto check_refused = [&](std::vector<Tensor> changed, const std::string& part) {
+  const auto check_refused = [&](const std::vector<Tensor>& members, const std::string& part) {
     batchless::NpzWriter archive(workplace / "changed.npz");
-    for (const Tensor& tensor : changed) {
+    for (const Tensor& tensor : members) {
       archive.Add(tensor.name, tensor.array.values, tensor.array.shape);
     }
     archive.Close();
