@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "batchless/training/hyperparameter_scaling.h"
 

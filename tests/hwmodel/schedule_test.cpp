@@ -1,10 +1,9 @@
-#include "batchless/hwmodel/schedule.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "catch.h"
 

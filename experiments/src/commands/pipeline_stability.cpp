@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "batchless/hwmodel/schedule.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "commands/commands.h"
 #include "npz.h"

@@ -1,21 +1,36 @@
 // A schedule is a plain list of timed actions; everything else is derived from it.
 //
-//   pipelined backpropagation (PB)
-//     forward of micro-batch i at stage s    step i + s
-//     backward                               step i + 2(S-1) - s, followed by an update
-//   fill and drain
-//     the same steps counted from the start of each mini-batch of n micro-batches, which begins
-//     when the one before it has drained, after n + 2S - 2 steps; a stage updates once in each
-//     mini-batch, after its last backward
+//   S  stages, numbered from 0 (input) to S-1 (loss)
+//   N  micro-batches in all, numbered from 0 in the order in which they enter the pipeline
+//   P  workers, numbered from 0; each stage belongs to one of them, a worker may have several
 //
-//   S  stages, numbered from 0 (input)       N  micro-batches in all
+// Time is counted in steps. What fits into a step of one worker is a property of the schedule:
 //
-// In one step a stage does at most one forward, then one backward, then one update.
+//   slots_per_step 2   one forward and one backward (pipelined backpropagation and fill and drain
+//                      as Kosson et al. draw them)
+//   slots_per_step 1   one forward, one backward or one weight gradient, each a unit of time
+//                      (1F1B and its relatives)
 //
-// Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666.
+// An update takes no room: it happens in the step of the gradient that completes it. What a stage
+// computes is there for its neighbours a step later.
+//
+// A stage's weights have a version, the number of updates it has made. Which one a pass reads is
+// derived from the list and the schedule's rule:
+//
+//   rule             forward reads   backward reads   weights kept
+//   newest           the newest      the newest       one version
+//   stashed          the newest      its forward's    as many as there are in flight
+//   double-buffered  max(u-1, 0)     max(u-1, 0)      two versions
+//
+// where u is the version that the micro-batch's gradient is applied to. Weight stashing is
+// therefore not another list but another rule for the same one.
+//
+// Sources: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666 (newest); PipeDream,
+// arXiv 1806.03377 (stashed); PipeDream-2BW, arXiv 2006.09503 (double-buffered).
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
@@ -29,18 +44,30 @@ struct TimedAction {
   friend bool operator==(const TimedAction&, const TimedAction&) = default;
 };
 
+enum class WeightVersions : unsigned char { kNewest, kStashed, kDoubleBuffered };
+
+/// newest, stashed or double-buffered.
+std::string_view Name(WeightVersions weights);
+
+/// Throws analysis::InvalidArgument naming `weights` where it is none of these names.
+WeightVersions ParseWeightVersions(std::string_view name);
+
 struct Schedule {
   int stages = 0;
   std::int64_t microbatches = 0;
-  /// In order of execution: by step, then by stage; within a stage as the stage does them.
-  std::vector<TimedAction> actions;
+  /// In order of execution: by step; the actions of one worker in one step as the worker does them.
+  std::vector<TimedAction> actions = {};
+  int slots_per_step = 2;  ///< 1 or 2
+  WeightVersions weights = WeightVersions::kNewest;
+  /// (S), by stage; empty where stage s is worker s.
+  std::vector<int> worker_of_stage = {};
+
+  int worker(int stage) const { return worker_of_stage.empty() ? stage : worker_of_stage[stage]; }
+  int workers() const;
+  /// Whether weight gradients are actions of their own, in any place of the list.
+  bool splits_backward() const;
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
-
-/// Throws analysis::InvalidArgument unless stages >= 1 and microbatches >= 1.
-Schedule PipelinedBackpropagation(int stages, std::int64_t microbatches);
-
-/// Throws analysis::InvalidArgument unless stages >= 1, microbatches >= 1 and
-/// microbatches_per_update divides microbatches.
-Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 }  // namespace batchless::hwmodel

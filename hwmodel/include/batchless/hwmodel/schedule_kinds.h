@@ -1,0 +1,103 @@
+// The schedules that have a name, each as a list of timed actions.
+//
+//   S  stages   N  micro-batches   M  micro-batches an update   s  stage   i  micro-batch
+//
+//   name             slots  delay of stage s  in flight at stage s   bubble ratio
+//   pb               2      2(S-1-s)          2(S-1-s) + 1           0 once it runs
+//   fill-drain       2      0                 min(M, 2(S-1-s) + 1)   (2S-2) / (M+2S-2)
+//   gpipe            1      0                 M                      (S-1) / (M+S-1)
+//   1f1b             1      S-1-s             S-s                    0 once it runs
+//   2bw              1      1                 S-s                    0 once it runs
+//   pipedream-flush  1      0                 min(M, S-s)            (S-1) / (M+S-1)
+//   interleaved      1      0                 (from the list)        (P-1) / (V M+P-1)
+//   zb-h1            1      0                 min(M, S)              (S-1) / (3M+S-1), M >= S
+//
+// The table says what the tests expect; schedule_summary.h derives it from the lists. The delay is
+// that of the forward, in updates.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "batchless/hwmodel/schedule.h"
+
+namespace batchless::hwmodel {
+
+// Every function below throws analysis::InvalidArgument with the argument's name unless stages >= 1,
+// microbatches >= 1, microbatches_per_update >= 1 and microbatches_per_update divides microbatches.
+
+/// Pipelined backpropagation: forward of micro-batch i at stage s in step i + s, backward in step
+/// i + 2(S-1) - s, followed by an update. Source: Kosson et al., arXiv 2003.11666.
+Schedule PipelinedBackpropagation(int stages, std::int64_t microbatches);
+
+/// The same steps counted from the start of each mini-batch of M micro-batches, which begins when the
+/// one before it has drained, after M + 2S - 2 steps; a stage updates once in each mini-batch, after
+/// its last backward. Source: Kosson et al., arXiv 2003.11666.
+Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// All forwards of a mini-batch, then all its backwards, then the update. The backwards come in the
+/// order of the forwards, so that gradients are summed in the same order as by FillDrain.
+/// Source: GPipe, arXiv 1811.06965 (the order of its backwards recalled to be the reverse, which
+/// changes no number of the table).
+Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// Stage s runs S-1-s forwards ahead, then one forward, one backward and one update in turn.
+/// Source: PipeDream, arXiv 1806.03377.
+Schedule OneForwardOneBackward(int stages, std::int64_t microbatches);
+
+/// 1F1B within each mini-batch, which begins when the one before it has drained.
+/// Source: PipeDream-2BW, arXiv 2006.09503, section 3.2.
+Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
+                        std::int64_t microbatches_per_update);
+
+/// 1F1B without a flush, an update after every M backwards, and two versions of the weights: update
+/// t + 1 applies gradients taken at version t - 1, so that micro-batch i (from 0) reads version
+/// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would be
+/// a third version. Source: PipeDream-2BW, arXiv 2006.09503, section 3.1.
+Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// 1F1B with a flush over P = stages / chunks workers, each of which has `chunks` stages, worker w
+/// the stages w, w + P, w + 2P, ...; micro-batches go through a chunk in groups of P. One chunk is
+/// PipeDreamFlush. Throws also unless chunks divides stages and P divides M.
+/// Source: Narayanan et al., arXiv 2104.04473, section 2.2; the number of forwards ahead,
+/// 2(P-1-w) + (chunks-1) P, as in its authors' code.
+Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
+                     std::int64_t microbatches_per_update);
+
+/// Zero-bubble ZB-H1: 1F1B with a flush whose backward is split. Stage s does the weight gradient of
+/// a micro-batch s backwards later than its input gradient, so that every stage keeps the activations
+/// of S micro-batches, as many as the first one does in 1F1B, and what is left over fills the drain.
+/// Source: Qi et al., arXiv 2401.10241, section 2.1.
+Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// What the schedules by name take.
+struct ScheduleOptions {
+  int stages = 1;
+  std::int64_t microbatches = 1;
+  /// 0 is the kind's own: all micro-batches, for 2bw the smallest divisor of `microbatches` that is
+  /// at least `stages`. Kinds that update after every micro-batch take 0 or 1.
+  std::int64_t microbatches_per_update = 0;
+  /// Stages of a worker; other kinds than interleaved take 0 or 1. 0 is the kind's own: 2 there.
+  int chunks = 0;
+  /// Backwards read their forward's weights. Not for 2bw, which has a rule of its own.
+  bool weight_stashing = false;
+};
+
+struct ScheduleKind {
+  std::string_view name;   ///< as on the command line
+  std::string_view title;  ///< as in a picture
+  bool updates_each;       ///< after every micro-batch
+  Schedule (*make)(const ScheduleOptions& options);
+};
+
+/// All of them, in the order of the table above.
+std::span<const ScheduleKind> ScheduleKinds();
+
+/// Throws analysis::InvalidArgument naming `kind` and the nearest name.
+const ScheduleKind& FindScheduleKind(std::string_view name);
+
+/// Throws analysis::InvalidArgument naming the kind or the option that does not fit it.
+Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options);
+
+}  // namespace batchless::hwmodel

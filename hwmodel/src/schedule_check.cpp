@@ -1,0 +1,262 @@
+#include "batchless/hwmodel/schedule_check.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "schedules/arguments.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+std::string Range(const char* what, std::int64_t count) {
+  return std::string(what) + " 0 .. " + std::to_string(count - 1);
+}
+
+const char* Word(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return "forward";
+    case ActionKind::kBackward:
+      return "backward";
+    case ActionKind::kWeightGradient:
+      return "weight gradient";
+    case ActionKind::kUpdate:
+      break;
+  }
+  return "update";
+}
+
+void CheckFields(const Schedule& schedule) {
+  CheckAtLeastOne("stages", schedule.stages);
+  CheckAtLeastOne("microbatches", schedule.microbatches);
+  if (schedule.slots_per_step != 1 && schedule.slots_per_step != 2) {
+    throw analysis::InvalidArgument("slots_per_step", std::to_string(schedule.slots_per_step),
+                                    "1 or 2");
+  }
+  const std::vector<int>& workers = schedule.worker_of_stage;
+  if (workers.empty()) return;
+  if (workers.size() != static_cast<std::size_t>(schedule.stages)) {
+    throw analysis::InvalidArgument("worker_of_stage", std::to_string(workers.size()) + " workers",
+                                    "one for each of the " + std::to_string(schedule.stages) +
+                                        " stages, or none for a worker a stage");
+  }
+  for (const int worker : workers) {
+    if (worker < 0 || worker >= schedule.stages) {
+      throw analysis::InvalidArgument("worker_of_stage", std::to_string(worker),
+                                      Range("worker", schedule.stages));
+    }
+  }
+  for (int worker = 0; worker < schedule.workers(); ++worker) {
+    if (std::find(workers.begin(), workers.end(), worker) == workers.end()) {
+      throw analysis::InvalidArgument("worker_of_stage",
+                                      "no stage for worker " + std::to_string(worker),
+                                      "workers numbered from 0 without a gap");
+    }
+  }
+}
+
+// Goes through the list and keeps what the rules ask about.
+class Checker {
+ public:
+  explicit Checker(const Schedule& schedule)
+      : schedule_(schedule),
+        splits_backward_(schedule.splits_backward()),
+        passes_(static_cast<std::size_t>(schedule.stages) *
+                static_cast<std::size_t>(schedule.microbatches)),
+        stages_(static_cast<std::size_t>(schedule.stages)),
+        workers_(static_cast<std::size_t>(schedule.workers())) {}
+
+  // What the action should have been, or nothing where it is right.
+  std::string Apply(const TimedAction& timed) {
+    const Action& action = timed.action;
+    if (action.stage < 0 || action.stage >= schedule_.stages) {
+      return Range("stage", schedule_.stages);
+    }
+    if (action.microbatch < 0 || action.microbatch >= schedule_.microbatches) {
+      return Range("micro-batch", schedule_.microbatches);
+    }
+    if (timed.step < step_) {
+      return "step >= " + std::to_string(step_) +
+             (step_ == 0 ? "" : ", that of the action before it");
+    }
+    step_ = timed.step;
+    std::string accepted = TakeSlot(timed);
+    if (!accepted.empty()) return accepted;
+    switch (action.kind) {
+      case ActionKind::kForward:
+        return Forward(action);
+      case ActionKind::kBackward:
+        return Backward(action);
+      case ActionKind::kWeightGradient:
+        return WeightGradient(action);
+      case ActionKind::kUpdate:
+        break;
+    }
+    return Update(action);
+  }
+
+  std::optional<BrokenRule> FirstMissing() const {
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      for (std::int64_t i = 0; i < schedule_.microbatches; ++i) {
+        if (passes_[Index(stage, i)].is_applied) continue;
+        return BrokenRule{.action = {},
+                          .place = "stage " + std::to_string(stage) + " ends before micro-batch " +
+                                   std::to_string(i) + " is applied",
+                          .accepted = splits_backward_
+                                          ? "forward, backward, weight gradient and update of "
+                                            "every micro-batch at every stage"
+                                          : "forward, backward and update of every micro-batch at "
+                                            "every stage"};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::int64_t kNotDone = -1;
+
+  // A micro-batch at a stage.
+  struct Pass {
+    std::int64_t forward = kNotDone;   // step
+    std::int64_t backward = kNotDone;  // step
+    std::int64_t forward_version = 0;  // the newest at the time
+    std::int64_t backward_version = 0;
+    bool has_weight_gradient = false;
+    bool is_applied = false;
+  };
+  struct Stage {
+    std::int64_t version = 0;
+    std::vector<std::int64_t> unapplied;  // micro-batches with a gradient and no update
+  };
+  struct Worker {
+    std::int64_t step = kNotDone;  // that of its last computation
+    int computations = 0;          // in that step
+    unsigned kinds = 0;            // bits of those
+  };
+
+  std::size_t Index(int stage, std::int64_t i) const {
+    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
+           static_cast<std::size_t>(i);
+  }
+  Pass& At(int stage, std::int64_t i) { return passes_[Index(stage, i)]; }
+
+  Stage& StageOf(const Action& action) { return stages_[static_cast<std::size_t>(action.stage)]; }
+
+  std::string TakeSlot(const TimedAction& timed) {
+    const ActionKind kind = timed.action.kind;
+    if (kind == ActionKind::kUpdate) return {};
+    const int number = schedule_.worker(timed.action.stage);
+    Worker& worker = workers_[static_cast<std::size_t>(number)];
+    if (worker.step != timed.step) worker = {.step = timed.step};
+    const unsigned bit = 1U << static_cast<unsigned>(kind);
+    const std::string place = " of worker " + std::to_string(number) + " in a step";
+    if (worker.computations == schedule_.slots_per_step) {
+      return "at most " + std::to_string(schedule_.slots_per_step) +
+             (schedule_.slots_per_step == 1 ? " computation" : " computations") + place;
+    }
+    if ((worker.kinds & bit) != 0) return std::string("at most 1 ") + Word(kind) + place;
+    ++worker.computations;
+    worker.kinds |= bit;
+    return {};
+  }
+
+  std::string Forward(const Action& action) {
+    Pass& pass = At(action.stage, action.microbatch);
+    if (pass.forward != kNotDone) return "one forward of each micro-batch at each stage";
+    if (action.stage > 0) {
+      const std::int64_t input = At(action.stage - 1, action.microbatch).forward;
+      if (input == kNotDone || input >= step_) {
+        return InAnEarlierStep({action.stage - 1, action.kind, action.microbatch});
+      }
+    }
+    pass.forward = step_;
+    pass.forward_version = StageOf(action).version;
+    return {};
+  }
+
+  std::string Backward(const Action& action) {
+    Pass& pass = At(action.stage, action.microbatch);
+    if (pass.backward != kNotDone) return "one backward of each micro-batch at each stage";
+    if (pass.forward == kNotDone) {
+      return ToText({action.stage, ActionKind::kForward, action.microbatch}) + " before it";
+    }
+    if (action.stage + 1 < schedule_.stages) {
+      const std::int64_t input = At(action.stage + 1, action.microbatch).backward;
+      if (input == kNotDone || input >= step_) {
+        return InAnEarlierStep({action.stage + 1, action.kind, action.microbatch});
+      }
+    }
+    pass.backward = step_;
+    pass.backward_version = StageOf(action).version;
+    if (!splits_backward_) StageOf(action).unapplied.push_back(action.microbatch);
+    return {};
+  }
+
+  std::string WeightGradient(const Action& action) {
+    Pass& pass = At(action.stage, action.microbatch);
+    if (pass.has_weight_gradient) return "one weight gradient of each micro-batch at each stage";
+    if (pass.backward == kNotDone) {
+      return ToText({action.stage, ActionKind::kBackward, action.microbatch}) + " before it";
+    }
+    pass.has_weight_gradient = true;
+    StageOf(action).unapplied.push_back(action.microbatch);
+    return {};
+  }
+
+  std::string Update(const Action& action) {
+    Stage& stage = StageOf(action);
+    if (stage.unapplied.empty() || stage.unapplied.back() != action.microbatch) {
+      return "an update numbered by the last gradient that it applies";
+    }
+    for (const std::int64_t i : stage.unapplied) {
+      Pass& pass = At(action.stage, i);
+      if (schedule_.weights == WeightVersions::kDoubleBuffered) {
+        const std::int64_t read = std::max<std::int64_t>(stage.version - 1, 0);
+        if (pass.forward_version < read || pass.backward_version > read + 1) {
+          return "two versions of the weights: version " + std::to_string(read) +
+                 ", which micro-batch " + std::to_string(i) + " reads, " +
+                 (pass.forward_version < read ? "made before its forward"
+                                              : "kept until its backward");
+        }
+      }
+      pass.is_applied = true;
+    }
+    stage.unapplied.clear();
+    ++stage.version;
+    return {};
+  }
+
+  static std::string InAnEarlierStep(const Action& action) {
+    return ToText(action) + " in an earlier step";
+  }
+
+  const Schedule& schedule_;
+  bool splits_backward_;
+  std::int64_t step_ = 0;
+  std::vector<Pass> passes_;  // (S, N)
+  std::vector<Stage> stages_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+std::optional<BrokenRule> FirstBrokenRule(const Schedule& schedule) {
+  CheckFields(schedule);
+  Checker checker(schedule);
+  for (std::size_t k = 0; k < schedule.actions.size(); ++k) {
+    const TimedAction& timed = schedule.actions[k];
+    std::string accepted = checker.Apply(timed);
+    if (accepted.empty()) continue;
+    return BrokenRule{.action = k,
+                      .place = ToText(timed.action) + " at step " + std::to_string(timed.step),
+                      .accepted = std::move(accepted)};
+  }
+  return checker.FirstMissing();
+}
+
+void CheckSchedule(const Schedule& schedule) {
+  const std::optional<BrokenRule> broken = FirstBrokenRule(schedule);
+  if (broken) throw analysis::InvalidArgument("actions", broken->place, broken->accepted);
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,94 @@
+#include "batchless/hwmodel/schedule_kinds.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "schedules/arguments.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using Options = ScheduleOptions;
+
+std::int64_t PerUpdate(const Options& options) {
+  const std::int64_t given = options.microbatches_per_update;
+  return given == 0 ? options.microbatches : given;
+}
+
+// The smallest divisor of the number of micro-batches that two versions of the weights allow.
+std::int64_t PerUpdateOf2Bw(const Options& options) {
+  if (options.microbatches_per_update != 0) return options.microbatches_per_update;
+  CheckAtLeastOne("stages", options.stages);
+  if (options.microbatches < options.stages) {
+    throw analysis::InvalidArgument(
+        "microbatches", std::to_string(options.microbatches),
+        "at least the number of stages, " + std::to_string(options.stages));
+  }
+  std::int64_t divisor = options.stages;
+  while (options.microbatches % divisor != 0) ++divisor;
+  return divisor;
+}
+
+constexpr std::array<ScheduleKind, 8> kKinds = {{
+    {"pb", "Pipelined backpropagation", true,
+     [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
+    {"fill-drain", "Fill and drain", false,
+     [](const Options& o) { return FillDrain(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"gpipe", "GPipe", false,
+     [](const Options& o) { return Gpipe(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"1f1b", "1F1B", true,
+     [](const Options& o) { return OneForwardOneBackward(o.stages, o.microbatches); }},
+    {"2bw", "PipeDream-2BW", false,
+     [](const Options& o) { return PipeDream2Bw(o.stages, o.microbatches, PerUpdateOf2Bw(o)); }},
+    {"pipedream-flush", "PipeDream-Flush", false,
+     [](const Options& o) { return PipeDreamFlush(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"interleaved", "Interleaved 1F1B", false,
+     [](const Options& o) {
+       return Interleaved(o.stages, o.chunks == 0 ? 2 : o.chunks, o.microbatches, PerUpdate(o));
+     }},
+    {"zb-h1", "Zero bubble ZB-H1", false,
+     [](const Options& o) { return ZeroBubbleH1(o.stages, o.microbatches, PerUpdate(o)); }},
+}};
+
+}  // namespace
+
+std::span<const ScheduleKind> ScheduleKinds() { return kKinds; }
+
+const ScheduleKind& FindScheduleKind(std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string accepted;
+  for (const ScheduleKind& kind : kKinds) {
+    if (kind.name == name) return kind;
+    names.push_back(kind.name);
+    accepted += std::string(kind.name) + ", ";
+  }
+  accepted += "did you mean " + std::string(analysis::Nearest(name, names)) + "?";
+  throw analysis::InvalidArgument("kind", name, accepted);
+}
+
+Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
+  const ScheduleKind& found = FindScheduleKind(kind);
+  const std::string only = "1 with " + std::string(kind);
+  if (found.updates_each && options.microbatches_per_update > 1) {
+    throw analysis::InvalidArgument("microbatches_per_update",
+                                    std::to_string(options.microbatches_per_update), only);
+  }
+  if (kind != "interleaved" && options.chunks > 1) {
+    throw analysis::InvalidArgument("chunks", std::to_string(options.chunks), only);
+  }
+  if (options.microbatches_per_update < 0) {
+    CheckAtLeastOne("microbatches_per_update", options.microbatches_per_update);
+  }
+  if (options.chunks < 0) CheckAtLeastOne("chunks", options.chunks);
+  Schedule schedule = found.make(options);
+  if (options.weight_stashing) {
+    if (schedule.weights != WeightVersions::kNewest) {
+      throw analysis::InvalidArgument("weight_stashing", "true", "false with " + std::string(kind));
+    }
+    schedule.weights = WeightVersions::kStashed;
+  }
+  return schedule;
+}
+
+}  // namespace batchless::hwmodel

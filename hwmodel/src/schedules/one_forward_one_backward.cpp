@@ -1,0 +1,84 @@
+// Schedules of one stage a worker that differ in how far the forwards run ahead and in when the
+// stage updates: GPipe, 1F1B, PipeDream-Flush and PipeDream-2BW.
+#include <algorithm>
+#include <string>
+
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "schedules/arguments.h"
+#include "schedules/orders.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+// `ahead` forwards of the micro-batches first .. first + count - 1, then one forward and one
+// backward in turn, then the backwards that are left.
+void AppendTurns(Order& order, int stage, std::int64_t first, std::int64_t count,
+                 std::int64_t ahead, std::int64_t microbatches_per_update) {
+  for (std::int64_t k = 0; k < count + ahead; ++k) {
+    if (k < count) order.push_back({stage, ActionKind::kForward, first + k});
+    if (k < ahead) continue;
+    const std::int64_t i = first + k - ahead;
+    order.push_back({stage, ActionKind::kBackward, i});
+    if ((i + 1) % microbatches_per_update == 0) order.push_back({stage, ActionKind::kUpdate, i});
+  }
+}
+
+// Passes of `count` micro-batches each; forwards_ahead(s) of them run ahead at stage s.
+template <class Ahead>
+Schedule Turns(int stages, std::int64_t microbatches, std::int64_t count,
+               std::int64_t microbatches_per_update, const Ahead& forwards_ahead) {
+  Schedule schedule{.stages = stages, .microbatches = microbatches};
+  std::vector<Order> orders(static_cast<std::size_t>(stages));
+  for (int stage = 0; stage < stages; ++stage) {
+    Order& order = orders[static_cast<std::size_t>(stage)];
+    order.reserve(
+        static_cast<std::size_t>(2 * microbatches + microbatches / microbatches_per_update));
+    const std::int64_t ahead = std::min<std::int64_t>(forwards_ahead(stage), count);
+    for (std::int64_t first = 0; first < microbatches; first += count) {
+      AppendTurns(order, stage, first, count, ahead, microbatches_per_update);
+    }
+  }
+  SetActions(schedule, orders);
+  return schedule;
+}
+
+// As many forwards as it takes for the first backward to come back.
+auto AheadOfLast(int stages) {
+  return [stages](int stage) { return stages - 1 - stage; };
+}
+
+}  // namespace
+
+Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  return Turns(stages, microbatches, microbatches_per_update, microbatches_per_update,
+               [&](int) { return microbatches_per_update; });
+}
+
+Schedule OneForwardOneBackward(int stages, std::int64_t microbatches) {
+  CheckSizes(stages, microbatches, 1);
+  return Turns(stages, microbatches, microbatches, 1, AheadOfLast(stages));
+}
+
+Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
+                        std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  return Turns(stages, microbatches, microbatches_per_update, microbatches_per_update,
+               AheadOfLast(stages));
+}
+
+Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  if (microbatches_per_update < stages) {
+    throw analysis::InvalidArgument("microbatches_per_update",
+                                    std::to_string(microbatches_per_update),
+                                    "at least the number of stages, " + std::to_string(stages) +
+                                        ": with fewer there is a third version of the weights");
+  }
+  Schedule schedule =
+      Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+  schedule.weights = WeightVersions::kDoubleBuffered;
+  return schedule;
+}
+
+}  // namespace batchless::hwmodel

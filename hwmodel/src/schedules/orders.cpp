@@ -1,0 +1,129 @@
+#include "schedules/orders.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+
+namespace batchless::hwmodel {
+namespace {
+
+constexpr std::int64_t kUnknown = -1;
+
+class Clock {
+ public:
+  Clock(const Schedule& schedule, const std::vector<Order>& orders)
+      : schedule_(schedule),
+        orders_(orders),
+        steps_(orders.size()),
+        next_step_(orders.size(), 0),
+        forwards_(Passes(), kUnknown),
+        backwards_(Passes(), kUnknown) {
+    for (std::size_t worker = 0; worker < orders.size(); ++worker) {
+      steps_[worker].reserve(orders[worker].size());
+      waiting_.push_back(orders.size() - 1 - worker);
+    }
+  }
+
+  // The step of every action, by worker, as in the orders.
+  std::vector<std::vector<std::int64_t>> Run() {
+    while (!waiting_.empty()) {
+      const std::size_t worker = waiting_.back();
+      waiting_.pop_back();
+      while (steps_[worker].size() < orders_[worker].size() && DoNext(worker)) {
+      }
+    }
+    for (std::size_t worker = 0; worker < orders_.size(); ++worker) {
+      if (steps_[worker].size() < orders_[worker].size()) {
+        throw std::logic_error(ToText(orders_[worker][steps_[worker].size()]) +
+                               " waits for ever in its worker's order");
+      }
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  std::size_t Passes() const {
+    return static_cast<std::size_t>(schedule_.stages) *
+           static_cast<std::size_t>(schedule_.microbatches);
+  }
+
+  std::size_t Pass(int stage, std::int64_t microbatch) const {
+    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+
+  // Whether the worker's next action has its input; sets its step where it has.
+  bool DoNext(std::size_t worker) {
+    const Action& action = orders_[worker][steps_[worker].size()];
+    const std::size_t pass = Pass(action.stage, action.microbatch);
+    std::int64_t& next_step = next_step_[worker];
+    switch (action.kind) {
+      case ActionKind::kForward: {
+        if (action.stage == 0) {
+          forwards_[pass] = next_step++;
+        } else {
+          const std::int64_t input = forwards_[Pass(action.stage - 1, action.microbatch)];
+          if (input == kUnknown) return false;
+          forwards_[pass] = std::max(next_step, input + 1);
+          next_step = forwards_[pass] + 1;
+        }
+        if (action.stage + 1 < schedule_.stages) Wake(action.stage + 1);
+        break;
+      }
+      case ActionKind::kBackward: {
+        const bool is_last = action.stage == schedule_.stages - 1;
+        const std::int64_t input =
+            is_last ? forwards_[pass] : backwards_[Pass(action.stage + 1, action.microbatch)];
+        if (input == kUnknown) return false;
+        backwards_[pass] = std::max(next_step, input + 1);
+        next_step = backwards_[pass] + 1;
+        if (action.stage > 0) Wake(action.stage - 1);
+        break;
+      }
+      case ActionKind::kWeightGradient:
+        ++next_step;
+        break;
+      case ActionKind::kUpdate:
+        break;
+    }
+    steps_[worker].push_back(next_step - 1);
+    return true;
+  }
+
+  void Wake(int stage) {
+    const auto worker = static_cast<std::size_t>(schedule_.worker(stage));
+    if (waiting_.empty() || waiting_.back() != worker) waiting_.push_back(worker);
+  }
+
+  const Schedule& schedule_;
+  const std::vector<Order>& orders_;
+  std::vector<std::vector<std::int64_t>> steps_;  // of the actions done, by worker
+  std::vector<std::int64_t> next_step_;           // first free one, by worker
+  std::vector<std::int64_t> forwards_;            // step of each stage's forward of a micro-batch
+  std::vector<std::int64_t> backwards_;
+  std::vector<std::size_t> waiting_;  // workers that may have something to do
+};
+
+}  // namespace
+
+void SetActions(Schedule& schedule, const std::vector<Order>& orders) {
+  schedule.slots_per_step = 1;
+  const std::vector<std::vector<std::int64_t>> steps = Clock(schedule, orders).Run();
+  std::int64_t last = 0;
+  for (const std::vector<std::int64_t>& of_worker : steps) last = std::max(last, of_worker.back());
+  // Sorted by counting: where the actions of each step begin, worker after worker.
+  std::vector<std::size_t> place(static_cast<std::size_t>(last) + 2);
+  for (const std::vector<std::int64_t>& of_worker : steps) {
+    for (const std::int64_t step : of_worker) ++place[static_cast<std::size_t>(step) + 1];
+  }
+  for (std::size_t step = 1; step < place.size(); ++step) place[step] += place[step - 1];
+  schedule.actions.resize(place.back());
+  for (std::size_t worker = 0; worker < orders.size(); ++worker) {
+    for (std::size_t k = 0; k < orders[worker].size(); ++k) {
+      const std::int64_t step = steps[worker][k];
+      schedule.actions[place[static_cast<std::size_t>(step)]++] = {step, orders[worker][k]};
+    }
+  }
+}
+
+}  // namespace batchless::hwmodel

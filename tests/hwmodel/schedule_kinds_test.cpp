@@ -1,0 +1,280 @@
+// The schedules by name against the formulas of schedule_kinds.h, which the library knows only in
+// its comments.
+#include "batchless/hwmodel/schedule_kinds.h"
+
+#include <algorithm>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_check.h"
+#include "batchless/hwmodel/schedule_summary.h"
+#include "catch.h"
+
+using namespace batchless::hwmodel;
+using batchless::analysis::InvalidArgument;
+
+namespace {
+
+constexpr double kRounding = 1e-14;  // of one division
+
+double Ratio(std::int64_t part, std::int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string NameOfBadArgument(std::string_view kind, const ScheduleOptions& options) {
+  try {
+    MakeSchedule(kind, options);
+  } catch (const InvalidArgument& error) {
+    return error.name();
+  }
+  return "nothing thrown";
+}
+
+// The words of each step, steps separated by bars.
+std::string Steps(const Schedule& schedule) {
+  std::string text;
+  std::int64_t step = 0;
+  for (const TimedAction& timed : schedule.actions) {
+    for (; step < timed.step; ++step) text += "| ";
+    text += ToText(timed.action) + " ";
+  }
+  return text;
+}
+
+void CheckNoDelay(const ScheduleSummary& summary) {
+  for (const StageSummary& stage : summary.stages) {
+    CHECK(stage.forward_delay_updates == 0);
+    CHECK(stage.backward_delay_updates == 0);
+    CHECK(stage.weight_versions == 1);
+    CHECK(stage.stashed_weight_versions == 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("1F1B delays stage s by S-1-s updates and keeps S-s micro-batches") {
+  const int stages = GENERATE(1, 2, 3, 8, 34);
+  const std::int64_t microbatches = 3 * stages + 1;
+  const Schedule schedule = OneForwardOneBackward(stages, microbatches);
+  const ScheduleSummary summary = Summarize(schedule);
+  Schedule with_stashing = schedule;
+  with_stashing.weights = WeightVersions::kStashed;
+  const ScheduleSummary stashed = Summarize(with_stashing);
+  CHECK(summary.steps == 2 * (microbatches + stages - 1));
+  CHECK(summary.bubble_ratio ==
+        Approx(Ratio(stages - 1, microbatches + stages - 1)).margin(kRounding));
+  for (int s = 0; s < stages; ++s) {
+    CAPTURE(stages, s);
+    const std::int64_t delay = stages - 1 - s;
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    CHECK(stage.forward_delay_updates == delay);
+    CHECK(stage.backward_delay_updates == 0);
+    CHECK(stage.activations_in_flight == delay + 1);
+    CHECK(stage.weight_versions == 1);
+    CHECK(stage.stashed_weight_versions == delay + 1);
+    const StageSummary& with = stashed.stages[static_cast<std::size_t>(s)];
+    CHECK(with.forward_delay_updates == delay);
+    CHECK(with.backward_delay_updates == delay);
+    CHECK(with.weight_versions == delay + 1);
+    for (std::int64_t i = 0; i < microbatches; ++i) {
+      const std::int64_t read = std::max<std::int64_t>(0, i - delay);
+      const auto index = static_cast<std::size_t>(i);
+      CHECK(stage.microbatches[index] == MicrobatchVersions{read, i, i});
+      CHECK(with.microbatches[index] == MicrobatchVersions{read, read, i});
+    }
+  }
+}
+
+TEST_CASE("stashed pipelined backpropagation reads its forward's version again") {
+  ScheduleOptions options{.stages = 4, .microbatches = 20};
+  options.weight_stashing = true;
+  const ScheduleSummary summary = Summarize(MakeSchedule("pb", options));
+  for (int s = 0; s < 4; ++s) {
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    const std::int64_t delay = 2 * (3 - s);
+    CHECK(stage.forward_delay_updates == delay);
+    CHECK(stage.backward_delay_updates == delay);
+    CHECK(stage.weight_versions == delay + 1);
+  }
+}
+
+TEST_CASE("2BW: a delay of one update at every stage, the same version in both passes, two kept") {
+  const int stages = GENERATE(1, 2, 4, 7);
+  const std::int64_t per_update = stages + GENERATE(0, 1, 5);
+  const std::int64_t microbatches = 5 * per_update;
+  const ScheduleSummary summary = Summarize(PipeDream2Bw(stages, microbatches, per_update));
+  CHECK(summary.steps == 2 * (microbatches + stages - 1));
+  for (int s = 0; s < stages; ++s) {
+    CAPTURE(stages, per_update, s);
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    CHECK(stage.forward_delay_updates == 1);
+    CHECK(stage.backward_delay_updates == 1);
+    CHECK(stage.weight_versions == 2);
+    CHECK(stage.activations_in_flight == stages - s);
+    for (std::int64_t i = 0; i < microbatches; ++i) {
+      // The paper numbers micro-batches from 1: max(floor((k-1)/m) - 1, 0).
+      const std::int64_t update = i / per_update;
+      const std::int64_t read = std::max<std::int64_t>(update - 1, 0);
+      CHECK(stage.microbatches[static_cast<std::size_t>(i)] ==
+            MicrobatchVersions{read, read, update});
+    }
+  }
+}
+
+TEST_CASE("2BW with fewer micro-batches an update than stages needs a third version") {
+  CHECK_THROWS_AS(PipeDream2Bw(4, 12, 3), InvalidArgument);
+  // m = S-1 would just do without; m = S-2 does not.
+  Schedule schedule = PipeDream2Bw(2, 12, 2);
+  CHECK_FALSE(FirstBrokenRule(schedule).has_value());
+  schedule = OneForwardOneBackward(4, 12);
+  schedule.weights = WeightVersions::kDoubleBuffered;
+  const auto broken = FirstBrokenRule(schedule);
+  REQUIRE(broken.has_value());
+  CHECK(broken->accepted.find("two versions") != std::string::npos);
+}
+
+TEST_CASE("GPipe and PipeDream-Flush: no delay, bubble (S-1)/(M+S-1)") {
+  const int stages = GENERATE(1, 2, 4, 9);
+  const std::int64_t per_update = GENERATE(1, 3, 8, 20);
+  const std::int64_t minibatches = GENERATE(1, 3);
+  CAPTURE(stages, per_update, minibatches);
+  const ScheduleSummary gpipe = Summarize(Gpipe(stages, minibatches * per_update, per_update));
+  const ScheduleSummary flush =
+      Summarize(PipeDreamFlush(stages, minibatches * per_update, per_update));
+  for (const ScheduleSummary& summary : {gpipe, flush}) {
+    CheckNoDelay(summary);
+    CHECK(summary.steps == minibatches * 2 * (per_update + stages - 1));
+    CHECK(summary.bubble_ratio ==
+          Approx(Ratio(stages - 1, per_update + stages - 1)).margin(kRounding));
+  }
+  for (int s = 0; s < stages; ++s) {
+    const auto index = static_cast<std::size_t>(s);
+    CHECK(gpipe.stages[index].activations_in_flight == per_update);
+    CHECK(flush.stages[index].activations_in_flight ==
+          std::min<std::int64_t>(per_update, stages - s));
+  }
+}
+
+TEST_CASE("fill and drain keeps min(M, 2(S-1-s) + 1) micro-batches at stage s") {
+  const std::int64_t per_update = GENERATE(1, 4, 32);
+  const ScheduleSummary summary = Summarize(FillDrain(5, 2 * per_update, per_update));
+  for (int s = 0; s < 5; ++s) {
+    CHECK(summary.stages[static_cast<std::size_t>(s)].activations_in_flight ==
+          std::min<std::int64_t>(per_update, 2 * (4 - s) + 1));
+  }
+}
+
+TEST_CASE("interleaved 1F1B: bubble (P-1)/(V M+P-1), which V divides") {
+  const int workers = GENERATE(1, 2, 4, 6);
+  const int chunks = GENERATE(1, 2, 3, 4);
+  const std::int64_t per_update = workers * GENERATE(1, 2, 5);
+  CAPTURE(workers, chunks, per_update);
+  const Schedule schedule = Interleaved(workers * chunks, chunks, 2 * per_update, per_update);
+  CHECK(schedule.workers() == workers);
+  const ScheduleSummary summary = Summarize(schedule);
+  CheckNoDelay(summary);
+  CHECK(summary.workers == workers);
+  CHECK(summary.steps == 2 * 2 * (chunks * per_update + workers - 1));
+  CHECK(summary.bubble_ratio ==
+        Approx(Ratio(workers - 1, chunks * per_update + workers - 1)).margin(kRounding));
+}
+
+TEST_CASE("one chunk is PipeDream-Flush") {
+  CHECK(Interleaved(4, 1, 16, 8) == PipeDreamFlush(4, 16, 8));
+}
+
+TEST_CASE("ZB-H1: bubble (S-1)/(3M+S-1), a third of 1F1B's, with its memory") {
+  const int stages = GENERATE(1, 2, 4, 9);
+  const std::int64_t per_update = stages * GENERATE(1, 2, 5);
+  CAPTURE(stages, per_update);
+  const ScheduleSummary summary = Summarize(ZeroBubbleH1(stages, 3 * per_update, per_update));
+  CheckNoDelay(summary);
+  CHECK(summary.steps == 3 * (3 * per_update + stages - 1));
+  CHECK(summary.bubble_ratio ==
+        Approx(Ratio(stages - 1, 3 * per_update + stages - 1)).margin(kRounding));
+  if (stages > 1) {
+    CHECK(summary.bubble_ratio <
+          Summarize(PipeDreamFlush(stages, per_update, per_update)).bubble_ratio);
+  }
+  for (const StageSummary& stage : summary.stages) CHECK(stage.activations_in_flight == stages);
+}
+
+TEST_CASE("ZB-H1 of few micro-batches is a schedule all the same") {
+  const std::int64_t per_update = GENERATE(1, 2, 3, 5);
+  const ScheduleSummary summary = Summarize(ZeroBubbleH1(6, 2 * per_update, per_update));
+  CheckNoDelay(summary);
+  for (const StageSummary& stage : summary.stages) {
+    CHECK(stage.activations_in_flight == per_update);
+  }
+}
+
+TEST_CASE("small schedules written out") {
+  CHECK(Steps(OneForwardOneBackward(2, 3)) ==
+        "0F0 | 0F1 1F0 | 1B0 1U0 | 0B0 0U0 1F1 | 0F2 1B1 1U1 | 0B1 0U1 1F2 | 1B2 1U2 | 0B2 0U2 ");
+  CHECK(Steps(Gpipe(2, 2, 2)) == "0F0 | 0F1 1F0 | 1F1 | 1B0 | 0B0 1B1 1U1 | 0B1 0U1 ");
+  CHECK(Steps(PipeDreamFlush(2, 2, 2)) == "0F0 | 0F1 1F0 | 1B0 | 0B0 1F1 | 1B1 1U1 | 0B1 0U1 ");
+  CHECK(Steps(ZeroBubbleH1(2, 2, 2)) ==
+        "0F0 | 0F1 1F0 | 1B0 | 0B0 1F1 | 0W0 1B1 | 0B1 1W0 | 0W1 0U1 1W1 1U1 ");
+  CHECK(Steps(Interleaved(4, 2, 2, 2)) ==
+        "0F0 | 0F1 1F0 | 2F0 1F1 | 2F1 3F0 | 3B0 | 2B0 3F1 | 3B1 3U1 | 2B1 2U1 1B0 | 0B0 1B1 1U1 | "
+        "0B1 0U1 ");
+}
+
+TEST_CASE("every kind by name is a schedule with the actions of every micro-batch") {
+  for (const ScheduleKind& kind : ScheduleKinds()) {
+    for (const int stages : {1, 2, 6}) {
+      if (kind.name == "interleaved" && stages == 1) continue;
+      CAPTURE(std::string(kind.name), stages);
+      const Schedule schedule = MakeSchedule(kind.name, {.stages = stages, .microbatches = 12});
+      CHECK(schedule.stages == stages);
+      CHECK(schedule.microbatches == 12);
+      CHECK_FALSE(FirstBrokenRule(schedule).has_value());
+      const auto forwards = std::count_if(
+          schedule.actions.begin(), schedule.actions.end(),
+          [](const auto& timed) { return timed.action.kind == ActionKind::kForward; });
+      CHECK(forwards == 12 * stages);
+    }
+  }
+}
+
+TEST_CASE("2BW takes the smallest update that fits") {
+  const Schedule schedule = MakeSchedule("2bw", {.stages = 4, .microbatches = 10});
+  CHECK(schedule == PipeDream2Bw(4, 10, 5));
+}
+
+TEST_CASE("options that do not fit a kind are refused by name") {
+  const ScheduleOptions fits{.stages = 4, .microbatches = 8};
+  const auto with = [&](auto change) {
+    ScheduleOptions options = fits;
+    change(options);
+    return options;
+  };
+  CHECK(NameOfBadArgument("pb", fits) == "nothing thrown");
+  CHECK(NameOfBadArgument("1F1B", fits) == "kind");
+  CHECK(NameOfBadArgument("", fits) == "kind");
+  for (const ScheduleKind& kind : ScheduleKinds()) {
+    CAPTURE(std::string(kind.name));
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.stages = 0; })) == "stages");
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.microbatches = 0; })) ==
+          "microbatches");
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.microbatches_per_update = -1; })) ==
+          "microbatches_per_update");
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.microbatches_per_update = 3; })) ==
+          "microbatches_per_update");
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.chunks = -1; })) == "chunks");
+    CHECK(NameOfBadArgument(kind.name, with([](auto& o) { o.chunks = 3; })) == "chunks");
+  }
+  CHECK(NameOfBadArgument("2bw", with([](auto& o) { o.weight_stashing = true; })) ==
+        "weight_stashing");
+  CHECK(NameOfBadArgument("2bw", with([](auto& o) { o.microbatches = 3; })) == "microbatches");
+  CHECK(NameOfBadArgument("interleaved", with([](auto& o) { o.microbatches = 9; })) ==
+        "microbatches_per_update");
+}
+
+TEST_CASE("weights are named") {
+  for (const WeightVersions rule :
+       {WeightVersions::kNewest, WeightVersions::kStashed, WeightVersions::kDoubleBuffered}) {
+    CHECK(ParseWeightVersions(Name(rule)) == rule);
+  }
+  CHECK_THROWS_AS(ParseWeightVersions("Newest"), InvalidArgument);
+}
