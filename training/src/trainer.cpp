@@ -12,64 +12,22 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/partition.h"
 #include "batchless/training/random.h"
 #include "batchless/training/sha256.h"
 #include "engine/evaluator.h"
 #include "engine/pipeline.h"
+#include "plan.h"
 
 namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
-using hwmodel::Normalization;
 
 // Values are hashed and saved as they lie in memory.
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::int64_t kMaxBatch = 1 << 20;
-constexpr int kMaxWorkers = 1024;
-
 [[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
   throw InvalidArgument(name, std::to_string(value), accepted);
-}
-
-void Validate(const TrainerOptions& options) {
-  const std::int64_t stages = options.network.stage_count();
-  if (stages < 1) throw InvalidArgument("network.name", options.network.name, "a network");
-  if (options.batch < 1 || options.batch > kMaxBatch) {
-    Refuse("optimizer.batch", options.batch, "1 to " + std::to_string(kMaxBatch));
-  }
-  if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
-    Refuse("schedule.microbatch", options.microbatch,
-           "a divisor of the batch, " + std::to_string(options.batch));
-  }
-  bool batch_norm = false;
-  for (const hwmodel::Stage& stage : options.network.stages) {
-    for (const hwmodel::Layer& layer : stage.layers) {
-      batch_norm |= layer.normalization == Normalization::kBatch;
-    }
-  }
-  if (batch_norm && (options.microbatch != options.batch || options.batch == 1)) {
-    Refuse("schedule.microbatch", options.microbatch,
-           "the whole batch, of more than one sample, with batch normalisation");
-  }
-  const std::int64_t most = std::min<std::int64_t>(stages, kMaxWorkers);
-  if (options.workers < 1 || options.workers > most) {
-    Refuse("schedule.workers", options.workers,
-           "1 to " + std::to_string(most) + ", a thread for at least one stage each");
-  }
-  if (options.schedule == ScheduleKind::kSequential && options.workers != 1) {
-    Refuse("schedule.workers", options.workers,
-           "1 with the schedule sequential (fill-drain gives the same bits with more)");
-  }
-  analysis::Validate(options.rule);
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
-  }
-  if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
-    throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
-  }
 }
 
 std::vector<double> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
@@ -138,6 +96,7 @@ class TrainerOf final : public Trainer {
   explicit TrainerOf(TrainerOptions options)
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
+        plan_(MakePlan(options_)),
         pipeline_(PipelineOptions()) {
     std::uint64_t number = 0;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
@@ -156,17 +115,23 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  std::int64_t samples_done() const override { return cycles_ * options_.batch; }
+  std::int64_t samples_done() const override {
+    return std::min(cycles_, Updates()) * options_.batch;
+  }
 
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
     CheckSource(source);
-    const std::int64_t last = (to + options_.batch - 1) / options_.batch;
+    std::int64_t last = std::min((to + options_.batch - 1) / options_.batch, Updates());
+    // The run's last samples take what is still on its way with them.
+    if (last == Updates()) last += DrainCycles(plan_.program);
     const std::size_t old_results = results.size();
-    // Mini-batch by mini-batch where a loss may stop being finite: the state is to be the one that
-    // it happened in.
+    // A loss that is no longer finite should be seen soon after it happens, but every look costs
+    // the workers a wait for one another.
+    const std::int64_t between_checks = std::max<std::int64_t>(
+        1, kMicrobatchesBetweenChecks / plan_.program.microbatches_per_cycle);
     while (cycles_ < last) {
-      const std::int64_t next = std::min(last, cycles_ + kCyclesBetweenChecks);
+      const std::int64_t next = std::min(last, cycles_ + between_checks);
       pipeline_.Run(source, cycles_, next, results);
       cycles_ = next;
       for (std::size_t i = old_results; i < results.size(); ++i) {
@@ -282,15 +247,7 @@ class TrainerOf final : public Trainer {
     WriteText(to, kMagic);
     WriteText(to, Signature());
     Write(to, &cycles_, sizeof cycles_);
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      // Read only; the visitor is shared with Load.
-      auto& parameters = const_cast<StageParameters<Real>&>(pipeline_.parameters(s));
-      parameters.ForEachArray([&](std::string_view name, const Real* data, std::int64_t size) {
-        WriteText(to, name);
-        Write(to, &size, sizeof size);
-        Write(to, data, static_cast<std::size_t>(size) * sizeof(Real));
-      });
-    }
+    pipeline_.Save(to, cycles_);
     if (!to) throw std::runtime_error("the trainer's state could not be written");
   }
 
@@ -301,34 +258,16 @@ class TrainerOf final : public Trainer {
     }
     std::int64_t cycles = 0;
     Read(from, &cycles, sizeof cycles);
-    // Everything is read before anything is replaced.
-    std::vector<std::vector<Real>> arrays;
-    std::vector<Real*> places;
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      pipeline_.parameters(s).ForEachArray(
-          [&](std::string_view name, Real* data, std::int64_t size) {
-            std::int64_t saved_size = -1;
-            const bool same_name = ReadText(from) == name;
-            Read(from, &saved_size, sizeof saved_size);
-            if (!same_name || saved_size != size) {
-              throw std::runtime_error("the trainer's state is damaged");
-            }
-            std::vector<Real>& array = arrays.emplace_back(size);
-            Read(from, array.data(), array.size() * sizeof(Real));
-            places.push_back(data);
-          });
-    }
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      std::copy(arrays[i].begin(), arrays[i].end(), places[i]);
-    }
+    pipeline_.Load(from, cycles);
     cycles_ = cycles;
   }
 
+  std::vector<std::int64_t> delays() const override { return plan_.delays; }
   std::vector<WorkerTimes> worker_times() const override { return pipeline_.worker_times(); }
   std::int64_t memory_bytes() const override { return pipeline_.memory_bytes(); }
 
  private:
-  static constexpr std::int64_t kCyclesBetweenChecks = 16;
+  static constexpr std::int64_t kMicrobatchesBetweenChecks = 1024;
 
   static std::string Text(const std::vector<std::int64_t>& shape) {
     std::string text = "(";
@@ -339,23 +278,45 @@ class TrainerOf final : public Trainer {
   }
 
   typename Pipeline<Real>::Options PipelineOptions() {
-    std::vector<double> costs;
-    for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options_.network)) {
-      costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
-                                          cost.weight_gradient_flops));
-    }
-    const std::int64_t microbatches = options_.batch / options_.microbatch;
+    const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
+    const std::int64_t per_update = options_.batch / options_.microbatch;
     return {.network = &options_.network,
             .backend = backend_,
             .microbatch = static_cast<int>(options_.microbatch),
-            .microbatches_per_update = microbatches,
+            .microbatches_per_update = per_update,
             .seed = options_.seed,
-            .program =
-                FillDrainProgram(hwmodel::BalancedPartition(costs, options_.workers), microbatches),
-            .coefficients = [this](int /*stage*/, std::int64_t samples) {
-              return MakeUpdateCoefficients<Real>(options_.rule, options_.learning_rate.At(samples),
-                                                  options_.momentum, options_.weight_decay, 0);
-            }};
+            .program = plan_.program,
+            .microbatches = Updates() * per_update,
+            .forward_lag = options_.delay,
+            .weight_stashing = options_.weight_stashing,
+            .predicts_forward =
+                spectrain || options_.rule.rule.prediction != analysis::Prediction::kNone,
+            .predicts_backward = spectrain,
+            .coefficients = [this](int stage,
+                                   std::int64_t samples) { return Coefficients(stage, samples); },
+            .make_stage = nullptr,
+            .on_read = nullptr};
+  }
+
+  // Of the whole run; without an end where none is given.
+  std::int64_t Updates() const {
+    constexpr std::int64_t kEndless = std::int64_t{1} << 40;
+    return options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
+                                : kEndless;
+  }
+
+  UpdateCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
+    const double rate = options_.learning_rate.At(samples);
+    UpdateCoefficients<Real> c = MakeUpdateCoefficients<Real>(
+        options_.rule, rate, options_.momentum, options_.weight_decay, plan_.delays[stage]);
+    if (options_.prediction == PredictionScheme::kSpecTrain) {
+      const SpecTrainHorizons& horizons = plan_.spectrain[stage];
+      c.forward_horizon.velocity = static_cast<Real>(-rate * horizons.forward);
+      c.backward_horizon.velocity = static_cast<Real>(-rate * horizons.backward);
+    }
+    // What the forward used, prediction included.
+    if (options_.weight_stashing) c.backward_horizon = c.forward_horizon;
+    return c;
   }
 
   void CheckSource(const SampleSource& source) const {
@@ -381,8 +342,11 @@ class TrainerOf final : public Trainer {
   // What a state belongs to: everything that its arrays' sizes and orders depend on.
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
-    return network.name + ", " + std::to_string(network.classes) + " classes, batch " +
-           std::to_string(options_.batch) + ", block " + std::to_string(backend_->block()) + ", " +
+    const bool drained = DrainCycles(plan_.program) == 0;
+    return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
+           std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
+           (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") + ", delay " +
+           std::to_string(options_.delay) + ", block " + std::to_string(backend_->block()) + ", " +
            std::to_string(sizeof(Real)) + "-byte numbers";
   }
 
@@ -412,6 +376,7 @@ class TrainerOf final : public Trainer {
 
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
+  Plan plan_;
   Pipeline<Real> pipeline_;
   std::vector<std::unique_ptr<Evaluator<Real>>> evaluators_;
   std::int64_t cycles_ = 0;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <istream>
+#include <limits>
 #include <mutex>
+#include <ostream>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -40,8 +43,9 @@ Pipeline<Real>::Pipeline(Options options)
   for (int s = 0; s < network.stage_count(); ++s) {
     StageSlot slot;
     slot.description = &network.stages[s];
-    slot.compute = MakeStage<Real>(network, s, options_.microbatch, options_.backend);
-    slot.parameters = std::make_unique<StageParameters<Real>>(slot.compute->layout());
+    slot.compute = options_.make_stage
+                       ? options_.make_stage(s)
+                       : MakeStage<Real>(network, s, options_.microbatch, options_.backend);
     stages_.push_back(std::move(slot));
   }
   PlanMemory();
@@ -92,22 +96,43 @@ void Pipeline<Real>::PlanMemory() {
   for (int s = 0; s < stage_count(); ++s) {
     uses.push_back({.write = forward(s), .releases = {backward(s)}});
   }
-  // The micro-batch itself: from its first forward to its last backward.
-  uses.push_back({.write = forward(0), .releases = {backward(0)}});
+  // The micro-batch itself, from its first forward to its last backward: at stage 0.
 
   const std::vector<std::int64_t> depths = RingDepths(options_.program, uses);
+  value_rings_.resize(value_count);
+  gradient_rings_.resize(value_count);
   std::size_t use = 0;
+  const auto make_ring = [&](Ring<Real>& ring, std::int64_t size) {
+    ring = Ring<Real>(size, depths[use]);
+    if (size > 0) tenancies_.push_back({&ring, uses[use]});
+    ++use;
+  };
   for (int v = 0; v < value_count; ++v) {
-    value_rings_.emplace_back(options_.microbatch * values_[v].stored_size, depths[use++]);
+    make_ring(value_rings_[v], options_.microbatch * values_[v].stored_size);
   }
   for (int v = 0; v < value_count; ++v) {
     const std::int64_t size = gradient_of_[v] == v ? values_[v].stored_size : 0;
-    gradient_rings_.emplace_back(options_.microbatch * size, depths[use++]);
+    make_ring(gradient_rings_[v], options_.microbatch * size);
   }
+  const std::size_t first_saved = use;
   for (int s = 0; s < stage_count(); ++s) {
-    stages_[s].saved = Ring<Real>(layout(s).saved_size, depths[use++]);
+    StageSlot& slot = stages_[s];
+    const std::int64_t in_flight = depths[use];
+    make_ring(slot.saved, layout(s).saved_size);
+    slot.forward_versions.resize(in_flight);
+    VersionCounts counts;
+    if (options_.predicts_forward || options_.forward_lag > 0) {
+      counts.forward = options_.forward_lag + 1;
+    }
+    if (options_.weight_stashing) {
+      // From the forward to the backward at most as many updates as micro-batches in flight.
+      counts.backward = in_flight + options_.forward_lag;
+    } else if (layout(s).has_transposed() || options_.predicts_backward) {
+      counts.backward = 1;
+    }
+    slot.parameters = std::make_unique<StageParameters<Real>>(layout(s), counts);
   }
-  microbatches_.resize(depths[use]);
+  microbatches_.resize(depths[first_saved]);
   for (MicrobatchSlot& slot : microbatches_) {
     slot.labels.resize(options_.microbatch);
     slot.losses.resize(options_.microbatch);
@@ -169,9 +194,13 @@ void Pipeline<Real>::Feed(const SampleSource& source, std::int64_t k) {
 template <class Real>
 void Pipeline<Real>::Forward(int stage, std::int64_t k, Real* workspace) {
   StageSlot& slot = stages_[stage];
+  const std::int64_t version =
+      std::max<std::int64_t>(0, slot.parameters->updates() - options_.forward_lag);
+  slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())] = version;
+  if (options_.on_read) options_.on_read({ActionKind::kForward, stage, k, version});
   ForwardArguments<Real> arguments;
   arguments.microbatch = &microbatch(k).microbatch;
-  arguments.parameters = slot.parameters->forward();
+  arguments.parameters = slot.parameters->forward(version);
   for (std::size_t i = 0; i < slot.description->inputs.size(); ++i) {
     arguments.inputs[i] = value_rings_[slot.description->inputs[i]].Slot(k);
   }
@@ -188,11 +217,16 @@ template <class Real>
 void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   StageSlot& slot = stages_[stage];
   const StageLayout& layout = slot.compute->layout();
+  const std::int64_t version =
+      options_.weight_stashing
+          ? slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())]
+          : slot.parameters->updates();
+  if (options_.on_read) options_.on_read({ActionKind::kBackward, stage, k, version});
   if (layout.passes_gradient) return;
   const int input = slot.description->inputs[0];
   BackwardArguments<Real> arguments;
   arguments.microbatch = &microbatch(k).microbatch;
-  arguments.parameters = slot.parameters->backward();
+  arguments.parameters = slot.parameters->backward(version);
   if (layout.keeps_input) arguments.input = value_rings_[input].Slot(k);
   if (layout.keeps_output) {
     arguments.output = value_rings_[slot.description->outputs[0]].Slot(k);
@@ -211,6 +245,40 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   arguments.workspace = workspace;
   slot.compute->Backward(arguments);
   slot.has_pending_gradient = true;
+}
+
+template <class Real>
+void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* workspace) {
+  StageSlot& slot = stages_[action.stage];
+  switch (action.kind) {
+    case ActionKind::kForward:
+      Forward(action.stage, k, workspace);
+      break;
+    case ActionKind::kBackward:
+      if (action.stage == stage_count() - 1) AppendResults(k);
+      Backward(action.stage, k, workspace);
+      break;
+    case ActionKind::kWeightGradient:  // the backward does both
+      break;
+    case ActionKind::kUpdate: {
+      const std::int64_t samples = (k + 1 - options_.microbatches_per_update) * options_.microbatch;
+      slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
+                              options_.coefficients(action.stage, samples));
+      slot.has_pending_gradient = false;
+      break;
+    }
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::AppendResults(std::int64_t k) {
+  const MicrobatchSlot& slot = microbatch(k);
+  for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+    finished_.push_back({.sample = slot.microbatch.first_sample + i,
+                         .label = slot.labels[i],
+                         .loss = slot.losses[i],
+                         .correct = slot.correct[i] != 0});
+  }
 }
 
 template <class Real>
@@ -242,42 +310,23 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
     for (const ProgramAction& action : own.actions) {
       const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
       if (k < 0) continue;
+      const bool forward = action.kind == ActionKind::kForward;
+      const bool backward = action.kind == ActionKind::kBackward;
       const bool is_first = action.stage == own.first_stage;
       const bool is_last = action.stage == own.end_stage - 1;
-      switch (action.kind) {
-        case ActionKind::kForward:
-          if (is_first && worker == 0) Feed(source, k);
-          if (is_first && worker > 0) waited += Await(progress_[worker - 1].forwards, k);
-          Forward(action.stage, k, workspace);
-          if (is_last) progress_[worker].forwards.store(k + 1, std::memory_order_release);
-          break;
-        case ActionKind::kBackward:
-          if (is_last && worker + 1 < program.workers.size()) {
-            waited += Await(progress_[worker + 1].backwards, k);
-          }
-          if (action.stage == stage_count() - 1) {
-            const MicrobatchSlot& slot = microbatch(k);
-            for (std::int64_t i = 0; i < options_.microbatch; ++i) {
-              finished_.push_back({.sample = slot.microbatch.first_sample + i,
-                                   .label = slot.labels[i],
-                                   .loss = slot.losses[i],
-                                   .correct = slot.correct[i] != 0});
-            }
-          }
-          Backward(action.stage, k, workspace);
-          if (is_first) progress_[worker].backwards.store(k + 1, std::memory_order_release);
-          break;
-        case ActionKind::kWeightGradient:  // the backward does both
-          break;
-        case ActionKind::kUpdate: {
-          StageSlot& slot = stages_[action.stage];
-          const std::int64_t samples =
-              (k + 1 - options_.microbatches_per_update) * options_.microbatch;
-          slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
-                                  options_.coefficients(action.stage, samples));
-          slot.has_pending_gradient = false;
-          break;
-        }
+      if (forward && is_first && worker > 0) waited += Await(progress_[worker - 1].forwards, k);
+      if (backward && is_last && worker + 1 < program.workers.size()) {
+        waited += Await(progress_[worker + 1].backwards, k);
+      }
+      // Past the run's last micro-batch nothing is done, but workers still wait for one another: the
+      // depth of the rings rests on it.
+      if (k < options_.microbatches) {
+        if (forward && action.stage == 0) Feed(source, k);
+        Execute(action, k, workspace);
+      }
+      if (forward && is_last) progress_[worker].forwards.store(k + 1, std::memory_order_release);
+      if (backward && is_first) {
+        progress_[worker].backwards.store(k + 1, std::memory_order_release);
       }
     }
   }
@@ -313,6 +362,88 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   }
   results.insert(results.end(), finished_.begin(), finished_.end());
   if (failure) std::rethrow_exception(failure);
+}
+
+template <class Real>
+template <class Visit>
+void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
+  const auto done = [&](const ProgramAction& action) {
+    return CountDone(options_.program, action.kind, action.stage, cycles, options_.microbatches);
+  };
+  for (const Tenancy& tenancy : tenancies_) {
+    const std::int64_t written = done(tenancy.use.write);
+    std::int64_t released = written;
+    for (const ProgramAction& release : tenancy.use.releases) {
+      released = std::min(released, done(release));
+    }
+    for (std::int64_t k = released; k < written; ++k) {
+      visit(tenancy.ring->Slot(k), tenancy.ring->slot_size() * sizeof(Real));
+    }
+  }
+  const auto in_flight = [&](int stage, auto visit_microbatch) {
+    const std::int64_t written = done({ActionKind::kForward, stage, 0});
+    for (std::int64_t k = done({ActionKind::kBackward, stage, 0}); k < written; ++k) {
+      visit_microbatch(k);
+    }
+  };
+  for (int s = 0; s < stage_count(); ++s) {
+    StageSlot& slot = stages_[s];
+    in_flight(s, [&](std::int64_t k) {
+      const auto count = static_cast<std::int64_t>(slot.forward_versions.size());
+      visit(&slot.forward_versions[k % count], sizeof(std::int64_t));
+    });
+  }
+  in_flight(0, [&](std::int64_t k) {
+    MicrobatchSlot& slot = microbatch(k);
+    visit(&slot.microbatch.first_sample, sizeof(std::int64_t));
+    visit(slot.labels.data(), slot.labels.size() * sizeof(std::int32_t));
+    visit(slot.losses.data(), slot.losses.size() * sizeof(Real));
+    visit(slot.correct.data(), slot.correct.size());
+  });
+  for (StageSlot& slot : stages_) {
+    std::int64_t updates = slot.parameters->updates();
+    visit(&updates, sizeof updates);
+    slot.parameters->set_updates(updates);
+    slot.parameters->ForEachArray([&](std::string_view /*name*/, Real* data, std::int64_t size) {
+      visit(data, static_cast<std::size_t>(size) * sizeof(Real));
+    });
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
+  // Only read here; the visitor is shared with Load.
+  const_cast<Pipeline&>(*this).ForEachLivePart(cycles, [&](const void* data, std::size_t bytes) {
+    const auto size = static_cast<std::uint64_t>(bytes);
+    to.write(reinterpret_cast<const char*>(&size), sizeof size);
+    to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  });
+}
+
+template <class Real>
+void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles) {
+  // Everything is read before anything is replaced.
+  std::vector<std::vector<char>> parts;
+  ForEachLivePart(cycles, [&](const void* /*data*/, std::size_t bytes) {
+    std::uint64_t size = 0;
+    from.read(reinterpret_cast<char*>(&size), sizeof size);
+    if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
+    std::vector<char>& part = parts.emplace_back(bytes);
+    from.read(part.data(), static_cast<std::streamsize>(bytes));
+    if (!from) throw std::runtime_error("the trainer's state ends too early");
+  });
+  std::size_t next = 0;
+  ForEachLivePart(cycles, [&](void* data, std::size_t bytes) {
+    std::copy_n(parts[next++].data(), bytes, static_cast<char*>(data));
+  });
+  for (std::size_t w = 0; w < progress_.size(); ++w) {
+    const WorkerProgram& worker = options_.program.workers[w];
+    progress_[w].forwards = CountDone(options_.program, ActionKind::kForward, worker.end_stage - 1,
+                                      cycles, options_.microbatches);
+    progress_[w].backwards = CountDone(options_.program, ActionKind::kBackward, worker.first_stage,
+                                       cycles, options_.microbatches);
+  }
+  for (StageSlot& slot : stages_) slot.has_pending_gradient = false;
 }
 
 template class Pipeline<float>;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,8 @@ class Ring {
   Ring(std::int64_t slot_size, std::int64_t depth)
       : slot_size_((slot_size + 15) / 16 * 16), depth_(depth), buffer_(slot_size_ * depth) {}
 
+  // Elements of a slot, rounded up.
+  std::int64_t slot_size() const { return slot_size_; }
   Real* Slot(std::int64_t microbatch) { return buffer_.data() + microbatch % depth_ * slot_size_; }
   bool empty() const { return buffer_.empty(); }
   std::int64_t bytes() const { return buffer_.bytes(); }
@@ -43,6 +46,14 @@ class Ring {
   std::int64_t slot_size_ = 0;
   std::int64_t depth_ = 1;
   AlignedBuffer<Real> buffer_;
+};
+
+// Which version of its stage's weights a pass read.
+struct VersionRead {
+  hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
+  int stage = 0;
+  std::int64_t microbatch = 0;
+  std::int64_t version = 0;
 };
 
 template <class Real>
@@ -55,8 +66,19 @@ class Pipeline {
     std::int64_t microbatches_per_update = 1;
     std::uint64_t seed = 0;
     Program program;
+    std::int64_t microbatches = 0;  // of the whole run; none beyond enters
+    // Forwards read the version that is this many updates older than the newest.
+    std::int64_t forward_lag = 0;
+    bool weight_stashing = false;
+    // Whether forwards or backwards read other weights than the newest of their versions.
+    bool predicts_forward = false;
+    bool predicts_backward = false;
     // Coefficients of stage s's update after `samples` samples of the run.
     std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+    // Makes the network's stages; where it is not set, MakeStage of stage.h does.
+    std::function<std::unique_ptr<Stage<Real>>(int stage)> make_stage;
+    // Called by workers at every pass, where it is set: for tests of the versions.
+    std::function<void(const VersionRead&)> on_read;
   };
 
   explicit Pipeline(Options options);
@@ -71,6 +93,12 @@ class Pipeline {
   void Run(const SampleSource& source, std::int64_t first, std::int64_t last,
            std::vector<SampleResult>& results);
 
+  // The state after `cycles` cycles, and back. What it holds does not depend on the number of
+  // workers. Load throws std::runtime_error for a state of another configuration or a damaged one,
+  // and changes nothing then.
+  void Save(std::ostream& to, std::int64_t cycles) const;
+  void Load(std::istream& from, std::int64_t cycles);
+
   const std::vector<WorkerTimes>& worker_times() const { return times_; }
   std::int64_t memory_bytes() const;
 
@@ -80,6 +108,8 @@ class Pipeline {
     std::unique_ptr<Stage<Real>> compute;
     std::unique_ptr<StageParameters<Real>> parameters;
     Ring<Real> saved;
+    std::vector<std::int64_t>
+        forward_versions;  // of the micro-batches in flight, modulo their number
     Real* gradient = nullptr;
     bool has_pending_gradient = false;
   };
@@ -98,13 +128,24 @@ class Pipeline {
     std::atomic<std::int64_t> backwards{0};  // and, backward, its first stage
   };
 
+  // Memory and the actions that write and release it: which micro-batches it holds at a time.
+  struct Tenancy {
+    Ring<Real>* ring;
+    RingUse use;
+  };
+
   void PlanMemory();
+  // visit(data, bytes) for all memory that a state of `cycles` cycles consists of.
+  template <class Visit>
+  void ForEachLivePart(std::int64_t cycles, Visit visit);
   void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                  std::int64_t last);
+  void Execute(const ProgramAction& action, std::int64_t k, Real* workspace);
+  void AppendResults(std::int64_t k);
   void Forward(int stage, std::int64_t k, Real* workspace);
   void Backward(int stage, std::int64_t k, Real* workspace);
   void Feed(const SampleSource& source, std::int64_t k);
-  // Returns the seconds waited; throws Stopped when another worker failed.
+  // Waits until a neighbour is past micro-batch k. Returns the seconds waited; throws Stopped when another worker failed.
   double Await(const std::atomic<std::int64_t>& progress, std::int64_t k) const;
   MicrobatchSlot& microbatch(std::int64_t k) {
     return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
@@ -113,6 +154,7 @@ class Pipeline {
   Options options_;
   std::vector<StageSlot> stages_;
   std::vector<ValueLayout> values_;
+  std::vector<Tenancy> tenancies_;
   std::vector<Ring<Real>> value_rings_;
   std::vector<Ring<Real>> gradient_rings_;
   std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted

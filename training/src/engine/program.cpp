@@ -1,42 +1,46 @@
 #include "engine/program.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <tuple>
+#include <stdexcept>
 
 namespace batchless::training {
 namespace {
 
 using hwmodel::ActionKind;
 
-struct Event {
-  ActionKind kind = ActionKind::kForward;
-  int stage = 0;
-  std::int64_t microbatch = 0;
-  std::vector<std::int64_t> done;  // of each worker, the actions that have surely been done by then
-};
-
 // The workers' actions of the first cycles, with what is surely done before each.
 class Timeline {
  public:
-  Timeline(const Program& program, std::int64_t cycles) : program_(program) {
-    const std::size_t workers = program.workers.size();
-    events_.resize(workers);
-    for (std::size_t w = 0; w < workers; ++w) {
+  struct Event {
+    ActionKind kind = ActionKind::kForward;
+    int stage = 0;
+    std::int64_t microbatch = 0;
+  };
+
+  Timeline(const Program& program, std::int64_t cycles)
+      : program_(program), workers_(program.workers.size()) {
+    events_.resize(workers_);
+    done_.resize(workers_);
+    for (auto& places : places_) places.resize(program.stages());
+    for (std::size_t w = 0; w < workers_; ++w) {
       for (std::int64_t c = 0; c < cycles; ++c) {
         for (const ProgramAction& action : program.workers[w].actions) {
           const std::int64_t k = c * program.microbatches_per_cycle + action.offset;
           if (k < 0) continue;
-          places_[{action.kind, action.stage, k}] = {w, events_[w].size()};
-          events_[w].push_back(
-              {.kind = action.kind, .stage = action.stage, .microbatch = k, .done = {}});
+          // Each stage takes the micro-batches in order; an update is numbered by its last one.
+          std::vector<std::int64_t>& places = PlacesOf(action.kind, action.stage);
+          places.resize(k + 1, static_cast<std::int64_t>(events_[w].size()));
+          events_[w].push_back({action.kind, action.stage, k});
         }
       }
+      done_[w].reserve(events_[w].size() * workers_);
     }
-    std::vector<std::size_t> next(workers);
+    std::vector<std::size_t> next(workers_);
     for (bool progress = true; progress;) {
       progress = false;
-      for (std::size_t w = 0; w < workers; ++w) {
+      for (std::size_t w = 0; w < workers_; ++w) {
         while (next[w] < events_[w].size() && Place(w, next[w])) {
           ++next[w];
           progress = true;
@@ -44,26 +48,36 @@ class Timeline {
       }
     }
     // What waits for actions past the simulated cycles is left without a time.
-    for (std::size_t w = 0; w < workers; ++w) events_[w].resize(next[w]);
+    for (std::size_t w = 0; w < workers_; ++w) events_[w].resize(next[w]);
   }
 
-  const std::vector<std::vector<Event>>& events() const { return events_; }
+  const std::vector<Event>& events(std::size_t worker) const { return events_[worker]; }
 
-  // Whether the action has surely been done when `event` begins.
-  bool Precedes(ActionKind kind, int stage, std::int64_t microbatch, const Event& event) const {
-    const auto place = places_.find({kind, stage, microbatch});
-    if (place == places_.end()) return false;
-    const auto [worker, index] = place->second;
-    return static_cast<std::int64_t>(index) < event.done[worker];
+  // Whether the action has surely been done when the worker's event of that index begins.
+  bool Precedes(ActionKind kind, int stage, std::int64_t microbatch, std::size_t worker,
+                std::size_t index) const {
+    const std::vector<std::int64_t>& places = PlacesOf(kind, stage);
+    if (microbatch >= static_cast<std::int64_t>(places.size())) return false;
+    return places[microbatch] < done_[worker][index * workers_ + WorkerOf(stage)];
   }
 
  private:
-  // Sets the event's `done`; false while the event that it waits for has none.
+  std::vector<std::int64_t>& PlacesOf(ActionKind kind, int stage) {
+    return places_[static_cast<std::size_t>(kind)][stage];
+  }
+  const std::vector<std::int64_t>& PlacesOf(ActionKind kind, int stage) const {
+    return places_[static_cast<std::size_t>(kind)][stage];
+  }
+
+  std::size_t WorkerOf(int stage) const {
+    std::size_t w = 0;
+    while (program_.workers[w].end_stage <= stage) ++w;
+    return w;
+  }
+
+  // Appends what is done before the event; false while the event that it waits for has none.
   bool Place(std::size_t w, std::size_t index) {
-    Event& event = events_[w][index];
-    std::vector<std::int64_t> done =
-        index == 0 ? std::vector<std::int64_t>(events_.size()) : events_[w][index - 1].done;
-    done[w] = static_cast<std::int64_t>(index);
+    const Event& event = events_[w][index];
     const WorkerProgram& worker = program_.workers[w];
     int other = -1;
     if (event.kind == ActionKind::kForward && event.stage == worker.first_stage) {
@@ -72,22 +86,34 @@ class Timeline {
                event.stage + 1 < program_.stages()) {
       other = event.stage + 1;
     }
+    std::int64_t awaited = -1;
+    std::size_t other_worker = 0;
     if (other >= 0) {
-      const auto place = places_.find({event.kind, other, event.microbatch});
-      if (place == places_.end()) return false;
-      const auto [other_worker, other_index] = place->second;
-      const Event& awaited = events_[other_worker][other_index];
-      if (awaited.done.empty()) return false;
-      for (std::size_t i = 0; i < done.size(); ++i) done[i] = std::max(done[i], awaited.done[i]);
-      done[other_worker] = std::max(done[other_worker], static_cast<std::int64_t>(other_index) + 1);
+      const std::vector<std::int64_t>& places = PlacesOf(event.kind, other);
+      if (event.microbatch >= static_cast<std::int64_t>(places.size())) return false;
+      awaited = places[event.microbatch];
+      other_worker = WorkerOf(other);
+      if (done_[other_worker].size() < (awaited + 1) * workers_) return false;
     }
-    event.done = std::move(done);
+    for (std::size_t i = 0; i < workers_; ++i) {
+      std::int64_t done = index == 0 ? 0 : done_[w][(index - 1) * workers_ + i];
+      if (i == w) done = static_cast<std::int64_t>(index);
+      if (awaited >= 0) {
+        done = std::max(done, done_[other_worker][awaited * workers_ + i]);
+        if (i == other_worker) done = std::max(done, awaited + 1);
+      }
+      done_[w].push_back(done);
+    }
     return true;
   }
 
   const Program& program_;
+  std::size_t workers_;
   std::vector<std::vector<Event>> events_;
-  std::map<std::tuple<ActionKind, int, std::int64_t>, std::pair<std::size_t, std::size_t>> places_;
+  // By worker, for each of its events the number of every worker's events that are surely done.
+  std::vector<std::vector<std::int64_t>> done_;
+  // By kind, stage and micro-batch, the event's index at its worker.
+  std::array<std::vector<std::vector<std::int64_t>>, hwmodel::kActionKinds.size()> places_;
 };
 
 }  // namespace
@@ -122,9 +148,64 @@ Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microb
   return program;
 }
 
+Program StepwiseProgram(const hwmodel::Schedule& schedule, const std::vector<int>& boundaries) {
+  // In the middle of the list every stage does its part in each step.
+  const std::int64_t last_step = schedule.actions.back().step;
+  const std::int64_t step = last_step / 2;
+  Program program;
+  int first = 0;
+  for (const int end : boundaries) {
+    program.workers.push_back({.first_stage = first, .end_stage = end, .actions = {}});
+    first = end;
+  }
+  const auto append = [&](bool forwards, int stage, WorkerProgram& worker) {
+    for (const hwmodel::TimedAction& timed : schedule.actions) {
+      const hwmodel::Action& action = timed.action;
+      if (timed.step != step || action.stage != stage) continue;
+      if ((action.kind == ActionKind::kForward) != forwards) continue;
+      worker.actions.push_back({action.kind, stage, action.microbatch - step});
+    }
+  };
+  for (WorkerProgram& worker : program.workers) {
+    // Stages are independent within a step. The forwards from the last stage down and the backwards
+    // from the first one up hand their results to the neighbours as early as they can, and free
+    // memory before it is written again.
+    for (int s = worker.end_stage - 1; s >= worker.first_stage; --s) append(true, s, worker);
+    for (int s = worker.first_stage; s < worker.end_stage; ++s) append(false, s, worker);
+    const std::size_t expected =
+        3 * static_cast<std::size_t>(worker.end_stage - worker.first_stage);
+    if (worker.actions.size() != expected) {
+      throw std::logic_error("the schedule has no steady state with one micro-batch a step");
+    }
+  }
+  return program;
+}
+
+std::int64_t DrainCycles(const Program& program) {
+  std::int64_t oldest = 0;
+  for (const WorkerProgram& worker : program.workers) {
+    for (const ProgramAction& action : worker.actions) oldest = std::min(oldest, action.offset);
+  }
+  return (-oldest + program.microbatches_per_cycle - 1) / program.microbatches_per_cycle;
+}
+
+std::int64_t CountDone(const Program& program, ActionKind kind, int stage, std::int64_t cycles,
+                       std::int64_t microbatches) {
+  if (cycles == 0) return 0;
+  std::int64_t count = 0;
+  for (const WorkerProgram& worker : program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      if (action.kind != kind || action.stage != stage) continue;
+      const std::int64_t last = (cycles - 1) * program.microbatches_per_cycle + action.offset;
+      count = std::max(count, last + 1);
+    }
+  }
+  return std::min(count, microbatches);
+}
+
 std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<RingUse>& uses) {
   // Long enough to fill the deepest pipeline and to see its steady state.
-  const std::int64_t cycles = 6 * program.stages() / program.microbatches_per_cycle + 3;
+  const std::int64_t cycles = 5 * program.stages() / program.microbatches_per_cycle + 3;
   const Timeline timeline(program, cycles);
   std::map<std::pair<ActionKind, int>, std::vector<std::size_t>> uses_of_write;
   for (std::size_t u = 0; u < uses.size(); ++u) {
@@ -133,15 +214,16 @@ std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<R
   // By use, how many of the first micro-batches are known to be released; writes come in order.
   std::vector<std::int64_t> released(uses.size());
   std::vector<std::int64_t> depths(uses.size(), 1);
-  for (const std::vector<Event>& events : timeline.events()) {
-    for (const Event& event : events) {
+  for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    for (std::size_t index = 0; index < timeline.events(w).size(); ++index) {
+      const Timeline::Event& event = timeline.events(w)[index];
       const auto written = uses_of_write.find({event.kind, event.stage});
       if (written == uses_of_write.end()) continue;
       for (const std::size_t u : written->second) {
         const auto is_released = [&](std::int64_t k) {
           return std::all_of(uses[u].releases.begin(), uses[u].releases.end(),
                              [&](const ProgramAction& release) {
-                               return timeline.Precedes(release.kind, release.stage, k, event);
+                               return timeline.Precedes(release.kind, release.stage, k, w, index);
                              });
         };
         while (released[u] < event.microbatch && is_released(released[u])) ++released[u];

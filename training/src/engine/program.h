@@ -1,8 +1,8 @@
 // What each worker does, in order, over and over.
 //
 // In cycle c a worker runs its list once; an action with offset o is for micro-batch
-// c * microbatches_per_cycle + o. Micro-batches before the first of the run are left out: that is
-// how a pipeline fills.
+// c * microbatches_per_cycle + o. Micro-batches before the first of the run and after its last are
+// left out: that is how a pipeline fills and drains.
 //
 // Workers wait for one another in two places only:
 //
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/schedule.h"
 
 namespace batchless::training {
 
@@ -43,6 +44,17 @@ struct Program {
 // end at `boundaries`. A worker starts the backward of a micro-batch as soon as it can, so that few
 // are in flight.
 Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches);
+
+// Pipelined backpropagation: one micro-batch enters in each cycle, which is one step of
+// `schedule`'s steady state. Throws std::logic_error where the schedule is too short to have one.
+Program StepwiseProgram(const hwmodel::Schedule& schedule, const std::vector<int>& boundaries);
+
+// Cycles after the last micro-batch has entered until all have left.
+std::int64_t DrainCycles(const Program& program);
+
+// How many of an action's micro-batches, of `microbatches` in all, `cycles` cycles do.
+std::int64_t CountDone(const Program& program, hwmodel::ActionKind kind, int stage,
+                       std::int64_t cycles, std::int64_t microbatches);
 
 // A place where memory is written and given back, by actions on the same micro-batch.
 struct RingUse {

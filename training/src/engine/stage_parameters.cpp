@@ -6,22 +6,31 @@
 namespace batchless::training {
 
 template <class Real>
-StageParameters<Real>::StageParameters(const StageLayout& layout)
-    : weights_(layout.parameter_size),
+StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts)
+    : counts_(counts),
+      weights_(layout.parameter_size),
       velocity_(layout.parameter_size),
-      backward_(layout.has_transposed() ? layout.parameter_size : 0),
-      state_(layout.state_size) {}
+      state_(layout.state_size),
+      forward_(counts.forward * layout.parameter_size),
+      backward_(counts.backward * layout.parameter_size) {}
 
 template <class Real>
 void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
                                    const Real* gradient,
                                    const UpdateCoefficients<Real>& coefficients) {
+  ++updates_;
+  const auto slot = [&](AlignedBuffer<Real>& ring, std::int64_t count) {
+    return ring.empty() ? nullptr : ring.data() + updates_ % count * weights_.size();
+  };
+  Real* forward = slot(forward_, counts_.forward);
+  Real* backward = slot(backward_, counts_.backward);
   for (const ParameterTensor& tensor : layout.parameters) {
     UpdateCoefficients<Real> c = coefficients;
     c.gradient = gradient + tensor.offset;
     c.weights = weights_.data() + tensor.offset;
     c.velocity = velocity_.data() + tensor.offset;
-    c.backward = backward_.empty() ? nullptr : backward_.data() + tensor.offset;
+    c.forward = forward == nullptr ? nullptr : forward + tensor.offset;
+    c.backward = backward == nullptr ? nullptr : backward + tensor.offset;
     backend.Update(tensor.stored_size, tensor.transposed_block, c);
   }
 }
@@ -32,15 +41,19 @@ void StageParameters<Real>::Reset(const StageLayout& layout, const std::vector<R
   std::copy(weights.begin(), weights.end(), weights_.data());
   std::copy(state.begin(), state.end(), state_.data());
   std::fill_n(velocity_.data(), velocity_.size(), Real(0));
-  if (backward_.empty()) return;
-  for (const ParameterTensor& tensor : layout.parameters) {
-    const std::int64_t edge = std::max<std::int64_t>(1, tensor.transposed_block);
-    for (std::int64_t i = 0; i < tensor.stored_size; ++i) {
-      const std::int64_t square = i / (edge * edge) * (edge * edge);
-      const std::int64_t row = (i - square) / edge;
-      const std::int64_t column = (i - square) % edge;
-      backward_.data()[tensor.offset + square + column * edge + row] =
-          weights_.data()[tensor.offset + i];
+  for (std::int64_t slot = 0; slot < counts_.forward; ++slot) {
+    std::copy(weights.begin(), weights.end(), forward_.data() + slot * weights_.size());
+  }
+  for (std::int64_t slot = 0; slot < counts_.backward; ++slot) {
+    Real* to = backward_.data() + slot * weights_.size();
+    for (const ParameterTensor& tensor : layout.parameters) {
+      const std::int64_t edge = std::max<std::int64_t>(1, tensor.transposed_block);
+      for (std::int64_t i = 0; i < tensor.stored_size; ++i) {
+        const std::int64_t square = i / (edge * edge) * (edge * edge);
+        const std::int64_t row = (i - square) / edge;
+        const std::int64_t column = (i - square) % edge;
+        to[tensor.offset + square + column * edge + row] = weights_.data()[tensor.offset + i];
+      }
     }
   }
 }
@@ -56,7 +69,8 @@ bool StageParameters<Real>::IsFinite() const {
 
 template <class Real>
 std::int64_t StageParameters<Real>::bytes() const {
-  return weights_.bytes() + velocity_.bytes() + backward_.bytes() + state_.bytes();
+  return weights_.bytes() + velocity_.bytes() + state_.bytes() + forward_.bytes() +
+         backward_.bytes();
 }
 
 template class StageParameters<float>;

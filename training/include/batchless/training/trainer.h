@@ -1,7 +1,6 @@
 // Training as a function of configuration and seed.
 //
-//   schedule      who does what when (schedule kinds below); all update each stage's parameters in
-//                 the order of the samples
+//   schedule      who does what when; all update each stage's parameters in the order of the samples
 //   batch         samples of one update, N
 //   micro-batch   samples that pass through a stage together, n; N / n of them make an update.
 //                 Gradients of a mini-batch are summed micro-batch by micro-batch, in order
@@ -9,10 +8,23 @@
 //   sequential    each micro-batch forward and backward through all stages, an update after N / n
 //   fill-drain    the same through a pipeline of workers that fills and drains in each mini-batch;
 //                 equal to sequential bit for bit, because the order of every sum is the same
+//   pb            pipelined backpropagation: every stage does one micro-batch forward, one backward
+//                 and one update in each step; forwards are D_s updates late. N = n. Delays come
+//                 from the schedule's list of actions (hwmodel/schedule.h), not from a formula
+//   uniform-delay sequential, but mini-batch u's forward reads the weights after max(0, u - D)
+//                 updates, at every stage; its backward the newest, or with consistent weights the
+//                 forward's
+//
+//   weight stashing   the backward reads the version that its forward read (with the prediction, if
+//                     there was one) instead of the newest; pb and, as consistency, uniform-delay
+//   SpecTrain         both passes predict, by velocity, to the step in which the sample's last
+//                     backward comes: horizon 2(S-1) - s forward, s backward; pb
 //
 // Thread counts change no bit. The loss of a mini-batch is the mean over its samples.
 //
-// Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain).
+// Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain);
+// Harlap et al., PipeDream, arXiv 1806.03377 (weight stashing); Chen et al., arXiv 1809.02839
+// (SpecTrain).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +42,18 @@
 
 namespace batchless::training {
 
-enum class ScheduleKind : unsigned char { kSequential, kFillDrain };
+enum class ScheduleKind : unsigned char {
+  kSequential,
+  kFillDrain,
+  kPipelinedBackpropagation,
+  kUniformDelay,
+};
+
+/// What the forward's weights (and SpecTrain's backward's) are extrapolated by.
+enum class PredictionScheme : unsigned char {
+  kRule,       ///< the rule's own prediction over the stage's delay, in the forward
+  kSpecTrain,  ///< instead of it; the rule has none of its own
+};
 
 enum class Precision : unsigned char { kSingle, kDouble };
 
@@ -40,10 +63,14 @@ enum class ConvolutionMethod : unsigned char { kReference, kOneDnn };
 struct TrainerOptions {
   hwmodel::Network network;
   ScheduleKind schedule = ScheduleKind::kSequential;
-  /// Threads that share the stages; 1 with the sequential schedule.
+  /// Threads that share the stages; 1 with the schedules sequential and uniform-delay.
   int workers = 1;
+  bool weight_stashing = false;  ///< pb and uniform-delay
+  std::int64_t delay = 0;        ///< D of uniform-delay, updates
+  PredictionScheme prediction = PredictionScheme::kRule;
   std::int64_t batch = 128;
-  std::int64_t microbatch = 1;  ///< divides batch; equal to it with batch normalisation
+  std::int64_t microbatch = 1;  ///< divides batch; equal to it with pb or batch normalisation
+  std::int64_t samples = 0;     ///< of the whole run; pb needs it, to drain at the end
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   LearningRate learning_rate;
   double momentum = 0.9;
@@ -105,12 +132,14 @@ class Trainer {
   Trainer(Trainer&&) = delete;
   Trainer& operator=(Trainer&&) = delete;
 
-  /// Samples whose update is done, from the start of the run; a multiple of the batch.
+  /// Samples that have entered, from the start of the run; a multiple of the batch. With pb the
+  /// last of them are still on their way, until the run's last sample is in: then all are done.
   virtual std::int64_t samples_done() const = 0;
 
   /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
-  /// mini-batches. Results are appended in the order of the samples. Throws Diverged, with the
-  /// results and the state as they are then, and whatever reading a sample throws.
+  /// mini-batches. The results of samples that met their loss are appended in the order of the
+  /// samples. Throws Diverged, with the results and the state as they are then, and whatever reading
+  /// a sample throws.
   virtual void Advance(const SampleSource& source, std::int64_t to,
                        std::vector<SampleResult>& results) = 0;
 
@@ -136,6 +165,10 @@ class Trainer {
   /// Throws std::runtime_error where the state is damaged or of another configuration; the trainer
   /// is unchanged then.
   virtual void Load(std::istream& from) = 0;
+
+  /// D_s by stage, updates: by how many the forward's weights are older than those that its
+  /// gradient updates.
+  virtual std::vector<std::int64_t> delays() const = 0;
 
   virtual std::vector<WorkerTimes> worker_times() const = 0;
   /// Bytes of parameters, gradients, activations and scratch.

@@ -48,8 +48,8 @@ struct UpdateCoefficients {
   Real* backward = nullptr;
 };
 
-/// Coefficients of `rule` for a stage's delay, from analysis/rule.h; pointers are left null.
-/// Throws nothing; `rule` has to be valid.
+/// Coefficients of `rule` for a stage's delay, from analysis/rule.h: the forward's prediction is the
+/// rule's, the backward has none; pointers are left null. `rule` has to be valid.
 template <class Real>
 UpdateCoefficients<Real> MakeUpdateCoefficients(const analysis::RuleSpec& rule,
                                                 double learning_rate, double momentum,

@@ -1,0 +1,200 @@
+// Pipelined backpropagation sample by sample, with old versions of the weights kept as they were:
+// slow, literal, and without anything of the engine but the stages' own arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/training/backend.h"
+#include "batchless/training/sample_source.h"
+#include "batchless/training/stage.h"
+
+namespace batchless::training {
+
+struct LiteralOptions {
+  analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
+  bool weight_stashing = false;
+  bool spectrain = false;
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+class LiteralPipeline {
+ public:
+  using Block = std::vector<float>;
+
+  // `weights`: for each stage its block in the forward's order.
+  LiteralPipeline(const hwmodel::Network& network, const std::vector<Block>& weights,
+                  const LiteralOptions& options)
+      : network_(network),
+        options_(options),
+        backend_(MakeVectorBackend()),
+        values_(PlanValues(network, backend_->block())) {
+    for (int s = 0; s < network.stage_count(); ++s) {
+      stages_.push_back(MakeStage<float>(network, s, 1, backend_));
+      const StageLayout& layout = stages_.back()->layout();
+      histories_.push_back({{weights[s], Block(weights[s].size()), weights[s]}});
+      saved_.emplace_back(layout.saved_size);
+      workspace_.resize(std::max<std::size_t>(workspace_.size(), layout.workspace_size));
+    }
+  }
+
+  // Trains on the run's sample number i and returns its loss.
+  float Step(const SampleSource& source, std::int64_t i) {
+    const int stages = network_.stage_count();
+    std::vector<Block> values;
+    for (const ValueLayout& value : values_) values.emplace_back(value.stored_size);
+    source.Read(i, values[0]);
+    const std::int32_t label = source.At(i).label;
+    float loss = 0;
+    std::uint8_t correct = 0;
+    Microbatch<float> microbatch;
+    microbatch.first_sample = i;
+    microbatch.labels = &label;
+    microbatch.losses = &loss;
+    microbatch.correct = &correct;
+
+    // Forward of sample i at stage s: the weights after max(0, i - D) updates, D = 2 (S-1-s).
+    std::vector<Block> used(stages);
+    for (int s = 0; s < stages; ++s) {
+      const std::int64_t delay = 2 * (stages - 1 - s);
+      const std::int64_t horizon = 2 * (stages - 1) - s;
+      used[s] = Predict(s, std::max<std::int64_t>(0, i - delay), delay,
+                        options_.spectrain ? horizon : -1);
+      ForwardArguments<float> arguments;
+      arguments.microbatch = &microbatch;
+      arguments.parameters = used[s].data();
+      const hwmodel::Stage& stage = network_.stages[s];
+      for (std::size_t j = 0; j < stage.inputs.size(); ++j) {
+        arguments.inputs[j] = values[stage.inputs[j]].data();
+      }
+      for (std::size_t j = 0; j < stage.outputs.size(); ++j) {
+        arguments.outputs[j] = values[stage.outputs[j]].data();
+      }
+      arguments.saved = saved_[s].data();
+      arguments.workspace = workspace_.data();
+      stages_[s]->Forward(arguments);
+    }
+
+    // Backward: the weights after i updates, or those that the forward used.
+    std::vector<Block> gradients;
+    for (const ValueLayout& value : values_) gradients.emplace_back(value.stored_size);
+    for (int s = stages - 1; s >= 0; --s) {
+      const hwmodel::Stage& stage = network_.stages[s];
+      const StageLayout& layout = stages_[s]->layout();
+      if (layout.passes_gradient) {
+        for (const int input : stage.inputs) {
+          for (std::size_t j = 0; j < gradients[input].size(); ++j) {
+            gradients[input][j] += gradients[stage.outputs[0]][j];
+          }
+        }
+        continue;
+      }
+      Block weights = histories_[s].back().weights;
+      if (options_.weight_stashing) weights = used[s];
+      if (options_.spectrain) weights = Predict(s, i, 0, s);
+      Transpose(layout, weights);
+      Block gradient(weights.size());
+      BackwardArguments<float> arguments;
+      arguments.microbatch = &microbatch;
+      arguments.parameters = weights.data();
+      if (layout.keeps_input) arguments.input = values[stage.inputs[0]].data();
+      if (layout.keeps_output) arguments.output = values[stage.outputs[0]].data();
+      arguments.saved = saved_[s].data();
+      for (std::size_t j = 0; j < stage.outputs.size(); ++j) {
+        arguments.output_gradients[j] = gradients[stage.outputs[j]].data();
+      }
+      if (s > 0) {
+        arguments.input_gradient = gradients[stage.inputs[0]].data();
+        arguments.add_input_gradient = network_.values[stage.inputs[0]].consumers.back() != s;
+      }
+      arguments.gradient = gradient.data();
+      arguments.workspace = workspace_.data();
+      stages_[s]->Backward(arguments);
+      Update(s, gradient);
+    }
+    return loss;
+  }
+
+  const Block& weights(int stage) const { return histories_[stage].back().weights; }
+
+ private:
+  struct Version {
+    Block weights;
+    Block velocity;
+    Block previous;  // weights of the version before
+  };
+
+  // The versions from the oldest that may still be read to the newest; updates_ numbers the last.
+  const Version& At(int stage, std::int64_t version) const {
+    const std::deque<Version>& history = histories_[stage];
+    const std::int64_t newest = updates_of_.empty() ? 0 : updates_of_[stage];
+    return history.at(history.size() - 1 - (newest - version));
+  }
+
+  // Equations of the rules, or by velocity over `horizon` where that is not negative.
+  Block Predict(int stage, std::int64_t version, std::int64_t delay, std::int64_t horizon) const {
+    const Version& from = At(stage, version);
+    const analysis::Coefficients<double> c =
+        analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
+    Block predicted = from.weights;
+    for (std::size_t j = 0; j < predicted.size(); ++j) {
+      if (horizon >= 0) {
+        predicted[j] -= options_.learning_rate * static_cast<float>(horizon) * from.velocity[j];
+      } else if (options_.rule.rule.prediction == analysis::Prediction::kVelocity) {
+        predicted[j] -= static_cast<float>(options_.learning_rate * c.horizon) * from.velocity[j];
+      } else if (options_.rule.rule.prediction == analysis::Prediction::kWeight) {
+        predicted[j] += static_cast<float>(c.horizon) * (from.weights[j] - from.previous[j]);
+      }
+    }
+    return predicted;
+  }
+
+  void Update(int stage, const Block& gradient) {
+    const std::int64_t delay = 2 * (network_.stage_count() - 1 - stage);
+    const analysis::Coefficients<double> c =
+        analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
+    const auto a = static_cast<float>(c.a);
+    const auto b = static_cast<float>(c.b);
+    std::deque<Version>& history = histories_[stage];
+    Version next = history.back();
+    next.previous = next.weights;
+    for (std::size_t j = 0; j < gradient.size(); ++j) {
+      const float g = gradient[j] + options_.weight_decay * next.weights[j];
+      next.velocity[j] = options_.momentum * next.velocity[j] + g;
+      next.weights[j] -= options_.learning_rate * (a * next.velocity[j] + b * g);
+    }
+    history.push_back(std::move(next));
+    if (static_cast<std::int64_t>(history.size()) > delay + 1) history.pop_front();
+    updates_of_.resize(network_.stage_count());
+    ++updates_of_[stage];
+  }
+
+  static void Transpose(const StageLayout& layout, Block& block) {
+    const Block from = block;
+    for (const ParameterTensor& tensor : layout.parameters) {
+      const std::int64_t edge = tensor.transposed_block;
+      for (std::int64_t j = 0; edge > 0 && j < tensor.stored_size; ++j) {
+        const std::int64_t square = j / (edge * edge) * (edge * edge);
+        block[tensor.offset + square + j % edge * edge + (j - square) / edge] =
+            from[tensor.offset + j];
+      }
+    }
+  }
+
+  const hwmodel::Network& network_;
+  LiteralOptions options_;
+  std::shared_ptr<const Backend<float>> backend_;
+  std::vector<ValueLayout> values_;
+  std::vector<std::unique_ptr<Stage<float>>> stages_;
+  std::vector<std::deque<Version>> histories_;
+  std::vector<std::int64_t> updates_of_;
+  std::vector<Block> saved_;
+  std::vector<float> workspace_;
+};
+
+}  // namespace batchless::training

@@ -1,0 +1,476 @@
+#include <Eigen/Core>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/pipeline_stability.h"
+#include "batchless/analysis/simulation.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+#include "catch.h"
+#include "engine/pipeline.h"
+#include "literal_pipeline.h"
+#include "plan.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::FindRule;
+using hwmodel::ActionKind;
+
+constexpr const char* kRules[] = {"sgdm",  "nesterov", "sc",      "lwp-v",
+                                  "lwp-w", "lwp-v+sc", "lwp-w+sc"};
+
+std::shared_ptr<const Dataset> Data() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 256, 16);
+  return kData;
+}
+
+SampleSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}}; }
+
+// A network for the synthetic images; VGG without dropout, which the literal emulation leaves out.
+hwmodel::Network MakeTestNetwork(const std::string& name) {
+  hwmodel::NetworkOptions options{.name = name};
+  if (name == "lenet5") options.input = {3, 32, 32};
+  hwmodel::Network network = hwmodel::MakeNetwork(options);
+  for (hwmodel::Stage& stage : network.stages) {
+    for (hwmodel::Layer& layer : stage.layers) layer.dropout_probability = 0;
+  }
+  return network;
+}
+
+TrainerOptions Options(const std::string& network, std::int64_t samples) {
+  TrainerOptions options;
+  options.network = MakeTestNetwork(network);
+  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.batch = 1;
+  options.samples = samples;
+  options.learning_rate.base = 2e-4;
+  options.momentum = 0.99;
+  options.weight_decay = 1e-3;
+  options.seed = 11;
+  return options;
+}
+
+std::vector<double> Losses(Trainer& trainer, std::int64_t samples) {
+  std::vector<SampleResult> results;
+  trainer.Advance(Source(), samples, results);
+  std::vector<double> losses;
+  for (const SampleResult& result : results) losses.push_back(result.loss);
+  return losses;
+}
+
+template <class Real>
+typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
+                                               const Program& program, std::int64_t samples) {
+  typename Pipeline<Real>::Options options;
+  options.network = &network;
+  options.backend = MakeReferenceBackend<Real>();
+  options.program = program;
+  options.microbatches = samples;
+  options.coefficients = [](int, std::int64_t) { return UpdateCoefficients<Real>(); };
+  return options;
+}
+
+TEST_CASE("Delays are those of the schedule", "[pb]") {
+  for (const char* name : {"resnet20", "vgg11", "linear"}) {
+    const TrainerOptions options = Options(name, 1);
+    const std::vector<std::int64_t> delays = MakePlan(options).delays;
+    const int stages = options.network.stage_count();
+    for (int s = 0; s < stages; ++s) CHECK(delays[s] == 2 * (stages - 1 - s));
+  }
+}
+
+TEST_CASE("Every pass reads the version that it should", "[pb]") {
+  for (const bool stashing : {false, true}) {
+    for (const int workers : {1, 3}) {
+      TrainerOptions options = Options("lenet5", 60);
+      options.workers = workers;
+      const Plan plan = MakePlan(options);
+      auto engine = EngineOptions<float>(options.network, plan.program, options.samples);
+      engine.weight_stashing = stashing;
+      std::mutex mutex;
+      std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
+      engine.on_read = [&](const VersionRead& read) {
+        const std::lock_guard lock(mutex);
+        reads[{read.kind, read.stage, read.microbatch}] = read.version;
+      };
+      Pipeline<float> pipeline(engine);
+      std::vector<SampleResult> results;
+      pipeline.Run(Source(), 0, options.samples + DrainCycles(plan.program), results);
+      const int stages = options.network.stage_count();
+      CHECK(results.size() == static_cast<std::size_t>(options.samples));
+      CHECK(reads.size() == 2 * stages * static_cast<std::size_t>(options.samples));
+      for (int s = 0; s < stages; ++s) {
+        for (std::int64_t i = 0; i < options.samples; ++i) {
+          const std::int64_t forward = std::max<std::int64_t>(0, i - 2 * (stages - 1 - s));
+          CHECK(reads[{ActionKind::kForward, s, i}] == forward);
+          CHECK(reads[{ActionKind::kBackward, s, i}] == (stashing ? forward : i));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
+  TrainerOptions sequential = Options("resnet20", 24);
+  sequential.schedule = ScheduleKind::kSequential;
+  sequential.batch = 4;
+  const auto expected = MakeTrainer(sequential);
+  Losses(*expected, 24);
+  for (const char* rule : kRules) {
+    // Nesterov compensates for a delay of one whatever the delay is.
+    if (std::string(rule) == "nesterov") continue;
+    for (const bool consistent : {false, true}) {
+      TrainerOptions options = sequential;
+      options.schedule = ScheduleKind::kUniformDelay;
+      options.rule.rule = FindRule(rule);
+      options.weight_stashing = consistent;
+      const auto trainer = MakeTrainer(options);
+      Losses(*trainer, 24);
+      INFO(rule);
+      CHECK(trainer->WeightsSha256() == expected->WeightsSha256());
+    }
+  }
+}
+
+TEST_CASE("Pipelined training gives the same bits on any number of workers, resumed or not",
+          "[pb]") {
+  for (const bool stashing : {false, true}) {
+    TrainerOptions options = Options("resnet20", 100);
+    options.rule.rule = FindRule("lwp-v+sc");
+    options.weight_stashing = stashing;
+    const auto whole = MakeTrainer(options);
+    const std::vector<double> losses = Losses(*whole, 100);
+    REQUIRE(losses.size() == 100);
+    for (const int workers : {2, 3, 8}) {
+      options.workers = workers;
+      const auto trainer = MakeTrainer(options);
+      CHECK(Losses(*trainer, 100) == losses);
+      CHECK(trainer->WeightsSha256() == whole->WeightsSha256());
+    }
+    // Saved in the middle, with the pipeline full, and resumed with other numbers of workers.
+    for (const auto& [before, after] : {std::pair{1, 1}, {3, 1}, {1, 4}}) {
+      options.workers = before;
+      const auto first = MakeTrainer(options);
+      std::vector<double> both = Losses(*first, 71);
+      std::stringstream state;
+      first->Save(state);
+      options.workers = after;
+      const auto second = MakeTrainer(options);
+      second->Load(state);
+      CHECK(second->samples_done() == 71);
+      const std::vector<double> rest = Losses(*second, 100);
+      both.insert(both.end(), rest.begin(), rest.end());
+      INFO("stashing " << stashing << ", workers " << before << " then " << after);
+      CHECK(both == losses);
+      CHECK(second->WeightsSha256() == whole->WeightsSha256());
+    }
+  }
+}
+
+// Per-sample losses of the engine against the literal emulation. They share the stages' arithmetic
+// and differ in the rounding of updates and predictions alone.
+constexpr double kEmulationTolerance = 1e-5;
+
+void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
+  options.samples = samples;
+  const auto trainer = MakeTrainer(options);
+  // The same initial weights, in the stages' order.
+  std::map<std::string, NamedTensor> initial;
+  for (NamedTensor& tensor : trainer->ExportWeights()) initial[tensor.name] = std::move(tensor);
+  std::vector<LiteralPipeline::Block> blocks;
+  for (int s = 0; s < options.network.stage_count(); ++s) {
+    const auto stage = MakeStage<float>(options.network, s, 1, MakeVectorBackend());
+    LiteralPipeline::Block block(stage->layout().parameter_size);
+    for (const ParameterTensor& tensor : stage->layout().parameters) {
+      const std::vector<double>& values = initial.at(tensor.name).values;
+      Pack<float>(tensor, std::vector<float>(values.begin(), values.end()), block.data());
+    }
+    blocks.push_back(std::move(block));
+  }
+  LiteralPipeline literal(options.network, blocks,
+                          {.rule = options.rule,
+                           .weight_stashing = options.weight_stashing,
+                           .spectrain = options.prediction == PredictionScheme::kSpecTrain,
+                           .learning_rate = static_cast<float>(options.learning_rate.base),
+                           .momentum = static_cast<float>(options.momentum),
+                           .weight_decay = static_cast<float>(options.weight_decay)});
+  const std::vector<double> losses = Losses(*trainer, samples);
+  REQUIRE(losses.size() == static_cast<std::size_t>(samples));
+  const SampleSource source = Source();
+  double worst = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const double expected = literal.Step(source, i);
+    worst = std::max(worst, std::abs(losses[i] - expected) / std::max(1.0, expected));
+  }
+  CHECK(worst <= kEmulationTolerance);
+}
+
+TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation]") {
+  for (const char* rule : kRules) {
+    INFO(rule);
+    TrainerOptions options = Options("resnet20", 200);
+    options.rule.rule = FindRule(rule);
+    CompareWithEmulation(options, 200);
+  }
+  TrainerOptions stashing = Options("resnet20", 200);
+  stashing.weight_stashing = true;
+  CompareWithEmulation(stashing, 200);
+  stashing.rule.rule = FindRule("lwp-v+sc");
+  CompareWithEmulation(stashing, 200);
+  TrainerOptions spectrain = Options("resnet20", 200);
+  spectrain.prediction = PredictionScheme::kSpecTrain;
+  CompareWithEmulation(spectrain, 200);
+  TrainerOptions doubled = Options("resnet20", 200);
+  doubled.rule.rule = FindRule("lwp-v");
+  doubled.rule.options.horizon_scale = 2;
+  CompareWithEmulation(doubled, 200);
+}
+
+TEST_CASE("VGG-11 follows the literal emulation", "[pb][emulation]") {
+  for (const char* rule : kRules) {
+    INFO(rule);
+    TrainerOptions options = Options("vgg11", 200);
+    options.rule.rule = FindRule(rule);
+    CompareWithEmulation(options, 200);
+  }
+}
+
+// f = |sum_s c_s w_s - t|^2 / 2 as a network: each stage adds c_s w_s to what passes through, and the
+// last one is the loss. Quadratic, with Hessian c c', each block read by its own stage.
+class ShiftStage final : public Stage<double> {
+ public:
+  explicit ShiftStage(double factor) : factor_(factor) {
+    ParameterTensor tensor;
+    tensor.name = "w";
+    tensor.shape = {1};
+    tensor.sizes = {1, 1, 1, 1};
+    tensor.order.out_outer = 1;
+    tensor.stored_size = 1;
+    layout_.parameters = {tensor};
+    layout_.parameter_size = 1;
+  }
+  void Forward(const ForwardArguments<double>& arguments) override {
+    arguments.outputs[0][0] = arguments.inputs[0][0] + factor_ * arguments.parameters[0];
+  }
+  void Backward(const BackwardArguments<double>& arguments) override {
+    const double gradient = arguments.output_gradients[0][0];
+    arguments.gradient[0] =
+        (arguments.add_gradient ? arguments.gradient[0] : 0) + factor_ * gradient;
+    if (arguments.input_gradient != nullptr) arguments.input_gradient[0] = gradient;
+  }
+
+ private:
+  double factor_;
+};
+
+// Half the squared distance from where the input started, the value of the first pixel.
+class SquareStage final : public Stage<double> {
+ public:
+  explicit SquareStage(double target) : target_(target) { layout_.saved_size = 16; }
+  void Forward(const ForwardArguments<double>& arguments) override {
+    arguments.saved[0] = arguments.inputs[0][0] - target_;
+    arguments.microbatch->losses[0] = arguments.saved[0];
+    arguments.microbatch->correct[0] = 0;
+  }
+  void Backward(const BackwardArguments<double>& arguments) override {
+    arguments.input_gradient[0] = arguments.saved[0] * arguments.microbatch->gradient_scale;
+  }
+
+ private:
+  double target_;
+};
+
+// One image of one pixel.
+class OnePixel final : public Dataset {
+ public:
+  OnePixel()
+      : Dataset({.name = "pixel",
+                 .shape = {1, 1, 1},
+                 .classes = 1,
+                 .mean = {0.0F},
+                 .deviation = {1.0F},
+                 .labels = {0},
+                 .digest = ""}) {}
+
+ private:
+  void DoRead(std::int64_t /*sample*/, std::span<std::uint8_t> pixels) const override {
+    pixels[0] = 0;
+  }
+  void DoReadAugmented(std::int64_t /*sample*/, CounterRandom& /*random*/,
+                       std::span<std::uint8_t> pixels) const override {
+    pixels[0] = 0;
+  }
+};
+
+hwmodel::Network ChainNetwork(int stages) {
+  hwmodel::Network network;
+  network.name = "chain";
+  network.input = {1, 1, 1};
+  network.classes = 1;
+  network.values.push_back({.shape = {1, 1, 1}});
+  for (int s = 0; s < stages; ++s) {
+    hwmodel::Stage stage;
+    stage.layers.push_back({.kind = hwmodel::LayerKind::kLinear});
+    stage.inputs = {s};
+    network.values[s].consumers = {s};
+    if (s + 1 < stages) {
+      stage.outputs = {s + 1};
+      network.values.push_back({.shape = {1, 1, 1}, .producer = s});
+    }
+    network.stages.push_back(stage);
+  }
+  return network;
+}
+
+// Residuals sum_s c_s w_hat_s of a run on the chain, all weights starting at 1.
+std::vector<double> RunChain(const std::vector<double>& factors, Program program,
+                             const std::vector<std::int64_t>& delays,
+                             const analysis::RuleSpec& rule, double rate, double momentum,
+                             std::int64_t lag, std::int64_t steps) {
+  const int stages = static_cast<int>(factors.size()) + 1;
+  const hwmodel::Network network = ChainNetwork(stages);
+  auto options = EngineOptions<double>(network, program, steps);
+  options.forward_lag = lag;
+  options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
+  options.coefficients = [&](int stage, std::int64_t) {
+    return MakeUpdateCoefficients<double>(rule, rate, momentum, 0, delays[stage]);
+  };
+  options.make_stage = [&](int stage) -> std::unique_ptr<Stage<double>> {
+    if (stage + 1 == stages) return std::make_unique<SquareStage>(0);
+    return std::make_unique<ShiftStage>(factors[stage]);
+  };
+  Pipeline<double> pipeline(options);
+  for (int s = 0; s + 1 < stages; ++s) pipeline.parameters(s).Reset(pipeline.layout(s), {1.0}, {});
+  const SampleSource source(std::make_shared<OnePixel>(), {.order = Order::kSequential});
+  std::vector<SampleResult> results;
+  pipeline.Run(source, 0, steps + DrainCycles(program), results);
+  std::vector<double> residuals;
+  for (const SampleResult& result : results) residuals.push_back(result.loss);
+  return residuals;
+}
+
+// Rounding over a few hundred stable steps.
+constexpr double kTrajectoryTolerance = 1e-10;
+
+TEST_CASE("On a quadratic with one delay the trainer follows the analyzer, every rule", "[pb]") {
+  constexpr std::int64_t kSteps = 150;
+  constexpr double kMomentum = 0.8;
+  for (const char* name : kRules) {
+    for (int delay = 0; delay <= 20; ++delay) {
+      analysis::RuleSpec rule{FindRule(name), {}};
+      const double rate = 0.3 / (1 + delay) / (1 + delay);
+      analysis::SimulationOptions simulation;
+      simulation.rule = rule;
+      simulation.momentum = kMomentum;
+      simulation.delay = delay;
+      simulation.learning_rate = rate;
+      simulation.updates = kSteps;
+      const auto expected = analysis::SimulateQuadratic(simulation);
+      const std::vector<double> residuals = RunChain(
+          {1.0}, FillDrainProgram({2}, 1), {delay, delay}, rule, rate, kMomentum, delay, kSteps);
+      INFO(name << ", delay " << delay);
+      REQUIRE(residuals.size() == kSteps);
+      double worst = 0;
+      for (std::int64_t i = 0; i < kSteps; ++i) {
+        worst = std::max(worst, std::abs(residuals[i] - expected[i].predicted_weight));
+      }
+      CHECK(worst <= kTrajectoryTolerance);
+    }
+  }
+}
+
+TEST_CASE("On a linear chain with the delays of its stages the trainer follows the state matrix",
+          "[pb]") {
+  constexpr std::int64_t kSteps = 120;
+  constexpr double kMomentum = 0.7;
+  const std::vector<double> factors{0.9, -0.4, 0.6, 0.3};
+  const int stages = static_cast<int>(factors.size()) + 1;
+  const hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, 2 * stages);
+  for (const char* name : kRules) {
+    for (const std::vector<int>& boundaries :
+         {std::vector<int>{stages}, std::vector<int>{2, stages}}) {
+      const analysis::RuleSpec rule{FindRule(name), {}};
+      constexpr double kRate = 0.02;
+      std::vector<std::int64_t> delays;
+      for (int s = 0; s < stages; ++s) delays.push_back(2 * (stages - 1 - s));
+      const std::vector<double> residuals = RunChain(factors, StepwiseProgram(schedule, boundaries),
+                                                     delays, rule, kRate, kMomentum, 0, kSteps);
+
+      analysis::PipelineOptions options;
+      options.rule = rule;
+      options.momentum = kMomentum;
+      options.learning_rate = kRate;
+      const auto blocks = static_cast<Eigen::Index>(factors.size());
+      options.hessian.resize(blocks, blocks);
+      for (Eigen::Index i = 0; i < blocks; ++i) {
+        for (Eigen::Index j = 0; j < blocks; ++j) {
+          options.hessian(i, j) = factors[i] * factors[j];
+        }
+        options.delays.push_back(delays[i]);
+        options.widths.push_back(1);
+      }
+      // The state holds, stage after stage, w, v, (w before), and the last D predictions; the
+      // forward of step i reads the prediction of D updates ago, which is the last of them.
+      const Eigen::MatrixXd matrix = analysis::StateMatrix(options);
+      Eigen::VectorXd state = Eigen::VectorXd::Zero(matrix.rows());
+      const bool weight_form = rule.rule.prediction == analysis::Prediction::kWeight;
+      std::vector<Eigen::Index> oldest;
+      std::vector<Eigen::Index> first;
+      Eigen::Index at = 0;
+      for (std::size_t s = 0; s < factors.size(); ++s) {
+        const Eigen::Index size = 2 + delays[s] + (weight_form ? 1 : 0);
+        first.push_back(at);
+        for (Eigen::Index i = 0; i < size; ++i) state(at + i) = i == 1 ? 0 : 1;
+        at += size;
+        oldest.push_back(at - 1);
+      }
+      REQUIRE(at == matrix.rows());
+      REQUIRE(residuals.size() == kSteps);
+      double worst = 0;
+      for (std::int64_t i = 0; i < kSteps; ++i) {
+        double expected = 0;
+        for (std::size_t s = 0; s < factors.size(); ++s) {
+          expected += factors[s] * state(oldest[s]);
+        }
+        worst = std::max(worst, std::abs(residuals[i] - expected));
+        state = matrix * state;
+      }
+      INFO(name << ", workers " << boundaries.size());
+      CHECK(worst <= kTrajectoryTolerance);
+    }
+  }
+}
+
+TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
+  const auto why = [](auto change) {
+    TrainerOptions options = Options("resnet20", 10);
+    change(options);
+    std::string text;
+    CHECK_FALSE(options.IsValid(&text));
+    CHECK_THROWS_AS(MakeTrainer(options), analysis::InvalidArgument);
+    return text.substr(0, text.find(':'));
+  };
+  CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "schedule.microbatch");
+  CHECK(why([](TrainerOptions& o) { o.samples = 0; }) == "run.samples");
+  CHECK(why([](TrainerOptions& o) { o.delay = 3; }) == "schedule.delay");
+  CHECK(why([](TrainerOptions& o) {
+          o.prediction = PredictionScheme::kSpecTrain;
+          o.weight_stashing = true;
+        }) == "schedule.weight_stashing");
+  CHECK(why([](TrainerOptions& o) {
+          o.prediction = PredictionScheme::kSpecTrain;
+          o.rule.rule = FindRule("lwp-v");
+        }) == "rule.name");
+  CHECK(why([](TrainerOptions& o) {
+          o.schedule = ScheduleKind::kSequential;
+          o.weight_stashing = true;
+        }) == "schedule.weight_stashing");
+}
+
+}  // namespace
+}  // namespace batchless::training

@@ -1,0 +1,150 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_summary.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+using hwmodel::ActionKind;
+
+constexpr std::int64_t kMaxBatch = 1 << 20;
+constexpr int kMaxWorkers = 1024;
+constexpr std::int64_t kMaxUniformDelay = 10'000;
+
+[[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
+  throw InvalidArgument(name, std::to_string(value), accepted);
+}
+
+bool HasBatchNormalization(const hwmodel::Network& network) {
+  for (const hwmodel::Stage& stage : network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      if (layer.normalization == hwmodel::Normalization::kBatch) return true;
+    }
+  }
+  return false;
+}
+
+void ValidateBatch(const TrainerOptions& options) {
+  if (options.batch < 1 || options.batch > kMaxBatch) {
+    Refuse("optimizer.batch", options.batch, "1 to " + std::to_string(kMaxBatch));
+  }
+  if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
+    Refuse("schedule.microbatch", options.microbatch,
+           "a divisor of the batch, " + std::to_string(options.batch));
+  }
+  if (options.schedule == ScheduleKind::kPipelinedBackpropagation &&
+      options.microbatch != options.batch) {
+    Refuse("schedule.microbatch", options.microbatch,
+           "the batch, " + std::to_string(options.batch) +
+               ", with the schedule pb: every micro-batch makes an update");
+  }
+  if (HasBatchNormalization(options.network) &&
+      (options.microbatch != options.batch || options.batch == 1)) {
+    Refuse("schedule.microbatch", options.microbatch,
+           "the whole batch, of more than one sample, with batch normalisation");
+  }
+}
+
+void ValidateSchedule(const TrainerOptions& options) {
+  const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
+  const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
+  const std::int64_t most = std::min(options.network.stage_count(), kMaxWorkers);
+  if (options.workers < 1 || options.workers > most) {
+    Refuse("schedule.workers", options.workers,
+           "1 to " + std::to_string(most) + ", a thread for at least one stage each");
+  }
+  if ((options.schedule == ScheduleKind::kSequential || uniform) && options.workers != 1) {
+    Refuse("schedule.workers", options.workers,
+           "1 with the schedules sequential (fill-drain gives the same bits with more) and "
+           "uniform-delay");
+  }
+  if (pipelined && options.samples < 1) {
+    Refuse("run.samples", options.samples, "at least 1 with the schedule pb");
+  }
+  if (options.weight_stashing && !pipelined && !uniform) {
+    throw InvalidArgument("schedule.weight_stashing", "true",
+                          "false but with the schedules pb and uniform-delay");
+  }
+  if (options.delay < 0 || options.delay > kMaxUniformDelay || (options.delay > 0 && !uniform)) {
+    Refuse("schedule.delay", options.delay,
+           "0 to " + std::to_string(kMaxUniformDelay) +
+               " with the schedule uniform-delay; the others' delays follow from the schedule");
+  }
+  if (options.prediction != PredictionScheme::kSpecTrain) return;
+  if (!pipelined) throw InvalidArgument("rule.name", "spectrain", "the schedule pb with it");
+  if (options.weight_stashing) {
+    throw InvalidArgument("schedule.weight_stashing", "true",
+                          "false with spectrain, whose backward predicts for itself");
+  }
+  if (options.rule.rule.prediction != analysis::Prediction::kNone) {
+    throw InvalidArgument("rule.name", options.rule.rule.name,
+                          "a rule without a prediction of its own with spectrain");
+  }
+}
+
+}  // namespace
+
+void Validate(const TrainerOptions& options) {
+  if (options.network.stages.empty()) {
+    throw InvalidArgument("network.name", options.network.name, "a network");
+  }
+  ValidateBatch(options);
+  ValidateSchedule(options);
+  analysis::Validate(options.rule);
+  if (!(options.momentum >= 0 && options.momentum < 1)) {
+    throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
+  }
+  if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
+    throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
+  }
+}
+
+Plan MakePlan(const TrainerOptions& options) {
+  const int stages = options.network.stage_count();
+  std::vector<double> costs;
+  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options.network)) {
+    costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
+                                        cost.weight_gradient_flops));
+  }
+  const std::vector<int> boundaries = hwmodel::BalancedPartition(costs, options.workers);
+  Plan plan;
+  plan.spectrain.resize(stages);
+  if (options.schedule != ScheduleKind::kPipelinedBackpropagation) {
+    plan.program = FillDrainProgram(boundaries, options.batch / options.microbatch);
+    plan.delays.assign(stages, options.delay);
+    return plan;
+  }
+
+  // Long enough for the first stage to see its whole delay.
+  const hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, 2 * stages);
+  plan.program = StepwiseProgram(schedule, boundaries);
+  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(schedule).stages) {
+    plan.delays.push_back(stage.forward_delay_updates);
+  }
+  // An action's offset is minus its step, counted from the micro-batch's entry.
+  std::int64_t last = 0;
+  for (const WorkerProgram& worker : plan.program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      if (action.kind == ActionKind::kBackward) last = std::max(last, -action.offset);
+    }
+  }
+  for (const WorkerProgram& worker : plan.program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      SpecTrainHorizons& horizons = plan.spectrain[action.stage];
+      const auto horizon = static_cast<double>(last + action.offset);
+      if (action.kind == ActionKind::kForward) horizons.forward = horizon;
+      if (action.kind == ActionKind::kBackward) horizons.backward = horizon;
+    }
+  }
+  return plan;
+}
+
+}  // namespace batchless::training

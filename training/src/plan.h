@@ -1,0 +1,30 @@
+// What a trainer's options come to: the workers' programs, and each stage's delay and horizons.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batchless/training/trainer.h"
+#include "engine/program.h"
+
+namespace batchless::training {
+
+// SpecTrain's horizons, in steps: from a pass to the step of its micro-batch's last backward.
+struct SpecTrainHorizons {
+  double forward = 0;
+  double backward = 0;
+};
+
+struct Plan {
+  Program program;
+  std::vector<std::int64_t> delays;          // by stage, updates
+  std::vector<SpecTrainHorizons> spectrain;  // by stage
+};
+
+// Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
+void Validate(const TrainerOptions& options);
+
+// For valid options.
+Plan MakePlan(const TrainerOptions& options);
+
+}  // namespace batchless::training
