@@ -8,6 +8,12 @@
 namespace batchless::hwmodel {
 namespace {
 
+// Micro-batches at stages that take little memory.
+constexpr std::size_t kFewPasses = 1'000'000;
+constexpr const char* kWhole =
+    "forward, backward (with its weight gradient, where any has one) and update of every "
+    "micro-batch at every stage";
+
 std::string Range(const char* what, std::int64_t count) {
   return std::string(what) + " 0 .. " + std::to_string(count - 1);
 }
@@ -102,11 +108,7 @@ class Checker {
         return BrokenRule{.action = {},
                           .place = "stage " + std::to_string(stage) + " ends before micro-batch " +
                                    std::to_string(i) + " is applied",
-                          .accepted = splits_backward_
-                                          ? "forward, backward, weight gradient and update of "
-                                            "every micro-batch at every stage"
-                                          : "forward, backward and update of every micro-batch at "
-                                            "every stage"};
+                          .accepted = kWhole};
       }
     }
     return std::nullopt;
@@ -117,10 +119,9 @@ class Checker {
 
   // A micro-batch at a stage.
   struct Pass {
-    std::int64_t forward = kNotDone;   // step
-    std::int64_t backward = kNotDone;  // step
-    std::int64_t forward_version = 0;  // the newest at the time
-    std::int64_t backward_version = 0;
+    std::int64_t forward = kNotDone;     // step
+    std::int64_t backward = kNotDone;    // step
+    std::int64_t newest_at_forward = 0;  // version
     bool has_weight_gradient = false;
     bool is_applied = false;
   };
@@ -170,7 +171,7 @@ class Checker {
       }
     }
     pass.forward = step_;
-    pass.forward_version = StageOf(action).version;
+    pass.newest_at_forward = StageOf(action).version;
     return {};
   }
 
@@ -187,7 +188,6 @@ class Checker {
       }
     }
     pass.backward = step_;
-    pass.backward_version = StageOf(action).version;
     if (!splits_backward_) StageOf(action).unapplied.push_back(action.microbatch);
     return {};
   }
@@ -210,14 +210,11 @@ class Checker {
     }
     for (const std::int64_t i : stage.unapplied) {
       Pass& pass = At(action.stage, i);
-      if (schedule_.weights == WeightVersions::kDoubleBuffered) {
-        const std::int64_t read = std::max<std::int64_t>(stage.version - 1, 0);
-        if (pass.forward_version < read || pass.backward_version > read + 1) {
-          return "two versions of the weights: version " + std::to_string(read) +
-                 ", which micro-batch " + std::to_string(i) + " reads, " +
-                 (pass.forward_version < read ? "made before its forward"
-                                              : "kept until its backward");
-        }
+      if (schedule_.weights == WeightVersions::kDoubleBuffered &&
+          pass.newest_at_forward < stage.version - 1) {
+        return "version " + std::to_string(stage.version - 1) +
+               " of the double-buffered weights before the forward of micro-batch " +
+               std::to_string(i) + ", which reads it";
       }
       pass.is_applied = true;
     }
@@ -242,6 +239,15 @@ class Checker {
 
 std::optional<BrokenRule> FirstBrokenRule(const Schedule& schedule) {
   CheckFields(schedule);
+  // A list that names a micro-batch far away must not take the memory for all before it.
+  const auto most = static_cast<std::int64_t>(schedule.actions.size() + kFewPasses);
+  if (schedule.microbatches > most / schedule.stages) {
+    return BrokenRule{.action = {},
+                      .place = std::to_string(schedule.actions.size()) + " actions for " +
+                               std::to_string(schedule.microbatches) + " micro-batches at " +
+                               std::to_string(schedule.stages) + " stages",
+                      .accepted = kWhole};
+  }
   Checker checker(schedule);
   for (std::size_t k = 0; k < schedule.actions.size(); ++k) {
     const TimedAction& timed = schedule.actions[k];

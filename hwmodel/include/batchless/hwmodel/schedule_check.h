@@ -9,8 +9,8 @@
 //   weight grad.  after its own backward
 //   update        after a gradient that has not been applied, and numbered by the last of them; none
 //                 left without an update
-//   two versions  double-buffered weights: the version that a micro-batch reads exists at its
-//                 forward, and is the newest or the one before it at its backward
+//   two versions  double-buffered weights: the version that a micro-batch reads is there at its
+//                 forward (and then still the newest or the one before it at its backward)
 //
 // What a stage computes in a step is there for the same stage in that step, for others in the next.
 // Every rule is looked at action by action in the order of the list, so that the first place is the

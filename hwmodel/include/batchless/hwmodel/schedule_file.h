@@ -1,0 +1,58 @@
+// A schedule as a file and as text; both read back as the same schedule.
+//
+// CSV, one row an action, in the order of execution:
+//
+//   step,stage,kind,microbatch                         kind one of F B W U
+//   step,stage,kind,microbatch,worker,slots_per_step,weights
+//
+// The last three columns may each be left out, in any combination, and are written only where the
+// schedule is not what a reader takes it for without them:
+//
+//   worker          of the row's stage, the same in all its rows     without it: stage s is worker s
+//   slots_per_step  1 or 2, the same in all rows                     without it: as few as fit
+//   weights         newest, stashed or double-buffered, likewise     without it: newest
+//
+// Stages and micro-batches are one more than the largest numbers in the file.
+//
+// Text, one word an action, one line a step that has any:
+//
+//   stages=2 microbatches=2 slots_per_step=2 weights=newest
+//   0: 0F0
+//   1: 0F1 1F0 1B0 1U0
+//
+// The first line may end in the workers of the stages, worker_of_stage=0,1,0,1.
+//
+// Reading does not ask whether the actions make a schedule: that is for schedule_check.h.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "batchless/hwmodel/schedule.h"
+
+namespace batchless::hwmodel {
+
+/// Text that cannot be read. `what()` is one line: "line 3: step: got x, accepted: ...".
+class ScheduleFileError : public std::runtime_error {
+ public:
+  ScheduleFileError(std::size_t line, std::string_view message);
+
+  std::size_t line() const { return line_; }  ///< from 1
+
+ private:
+  std::size_t line_;
+};
+
+std::string ToCsv(const Schedule& schedule);
+
+/// Throws ScheduleFileError. Action k of the result is from line k + 2.
+Schedule ParseCsv(std::string_view csv);
+
+std::string ToText(const Schedule& schedule);
+
+/// Throws ScheduleFileError.
+Schedule ParseScheduleText(std::string_view text);
+
+}  // namespace batchless::hwmodel

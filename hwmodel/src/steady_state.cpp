@@ -1,0 +1,260 @@
+#include "batchless/hwmodel/steady_state.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_check.h"
+#include "batchless/hwmodel/schedule_summary.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using Actions = std::span<const TimedAction>;
+
+// Largest multiple of `divisor` that is at most `number`.
+std::int64_t FloorMultiple(std::int64_t number, std::int64_t divisor) {
+  const std::int64_t quotient = number / divisor - (number % divisor < 0 ? 1 : 0);
+  return quotient * divisor;
+}
+
+TimedAction Shifted(const TimedAction& timed, std::int64_t steps, std::int64_t microbatches) {
+  return {timed.step + steps,
+          {timed.action.stage, timed.action.kind, timed.action.microbatch + microbatches}};
+}
+
+// Looks for the cycle, one length after the other.
+class Search {
+ public:
+  explicit Search(const Schedule& schedule)
+      : schedule_(schedule),
+        versions_(Summarize(schedule)),
+        splits_backward_(schedule.splits_backward()),
+        by_stage_(static_cast<std::size_t>(schedule.stages)),
+        entries_(static_cast<std::size_t>(schedule.microbatches)) {
+    std::vector<std::int64_t> updates(by_stage_.size());
+    for (const TimedAction& timed : schedule.actions) {
+      const Action& action = timed.action;
+      const auto stage = static_cast<std::size_t>(action.stage);
+      by_stage_[stage].push_back(timed);
+      ages_.push_back(VersionAge(action, updates[stage]));
+      if (action.kind == ActionKind::kUpdate) ++updates[stage];
+      if (action.kind == ActionKind::kForward && action.stage == 0) {
+        entries_[static_cast<std::size_t>(action.microbatch)] = timed.step;
+      }
+    }
+  }
+
+  SteadyState Run(std::span<const int> worker_of_stage) {
+    for (std::int64_t cycle = 1; cycle <= schedule_.microbatches / 2; ++cycle) {
+      if (const auto found = Try(cycle, worker_of_stage)) return *found;
+    }
+    throw analysis::InvalidArgument("actions", place_, accepted_);
+  }
+
+ private:
+  std::int64_t VersionAge(const Action& action, std::int64_t newest) const {
+    const MicrobatchVersions& read = versions_.stages[static_cast<std::size_t>(action.stage)]
+                                         .microbatches[static_cast<std::size_t>(action.microbatch)];
+    if (action.kind == ActionKind::kForward) return newest - read.forward;
+    if (action.kind == ActionKind::kBackward) return newest - read.backward;
+    return 0;
+  }
+
+  // Indices of the actions of steps from .. to-1.
+  std::pair<std::size_t, std::size_t> Window(std::int64_t from, std::int64_t to) const {
+    const auto index = [&](std::int64_t step) {
+      const auto first = std::lower_bound(
+          schedule_.actions.begin(), schedule_.actions.end(), step,
+          [](const TimedAction& timed, std::int64_t value) { return timed.step < value; });
+      return static_cast<std::size_t>(first - schedule_.actions.begin());
+    };
+    return {index(from), index(to)};
+  }
+
+  // The cycle of that many micro-batches, as late as the list still has the one after it.
+  std::optional<SteadyState> Try(std::int64_t microbatches, std::span<const int> worker_of_stage) {
+    const std::int64_t first = microbatches * (schedule_.microbatches / microbatches - 2);
+    const std::int64_t start = entries_[static_cast<std::size_t>(first)];
+    const std::int64_t steps = entries_[static_cast<std::size_t>(first + microbatches)] - start;
+    if (steps < 1) return std::nullopt;
+    const auto [begin, end] = Window(start, start + steps);
+    const auto [next, next_end] = Window(start + steps, start + 2 * steps);
+    if (!HasAll({&schedule_.actions[begin], end - begin}, microbatches)) return std::nullopt;
+    for (std::size_t k = 0; begin + k < end; ++k) {
+      const TimedAction expected = Shifted(schedule_.actions[begin + k], steps, microbatches);
+      if (next + k < next_end && schedule_.actions[next + k] == expected &&
+          ages_[next + k] == ages_[begin + k]) {
+        continue;
+      }
+      Note(k, schedule_.actions[std::min(next + k, schedule_.actions.size() - 1)], expected.action,
+           microbatches);
+      return std::nullopt;
+    }
+
+    SteadyState steady;
+    steady.stages = schedule_.stages;
+    steady.microbatches_per_cycle = microbatches;
+    steady.steps_per_cycle = steps;
+    FillWorkers(steady, begin, end, first, worker_of_stage);
+    if (!AgreesAtEveryStage(steady)) return std::nullopt;
+    const auto broken = FirstBrokenRule(Repeat(steady, schedule_, schedule_.microbatches));
+    if (broken) {
+      place_ =
+          "a cycle of " + std::to_string(microbatches) + " whose repetition has " + broken->place;
+      accepted_ = broken->accepted;
+      return std::nullopt;
+    }
+    return steady;
+  }
+
+  // Whether every stage does as many of everything as micro-batches enter, and updates.
+  bool HasAll(Actions window, std::int64_t microbatches) const {
+    struct Counts {
+      std::int64_t forwards = 0;
+      std::int64_t backwards = 0;
+      std::int64_t weight_gradients = 0;
+      std::int64_t updates = 0;
+    };
+    std::vector<Counts> counts(by_stage_.size());
+    for (const auto& [step, action] : window) {
+      Counts& own = counts[static_cast<std::size_t>(action.stage)];
+      if (action.kind == ActionKind::kForward) ++own.forwards;
+      if (action.kind == ActionKind::kBackward) ++own.backwards;
+      if (action.kind == ActionKind::kWeightGradient) ++own.weight_gradients;
+      if (action.kind == ActionKind::kUpdate) ++own.updates;
+    }
+    return std::all_of(counts.begin(), counts.end(), [&](const Counts& own) {
+      return own.forwards == microbatches && own.backwards == microbatches && own.updates > 0 &&
+             own.weight_gradients == (splits_backward_ ? microbatches : 0);
+    });
+  }
+
+  void FillWorkers(SteadyState& steady, std::size_t begin, std::size_t end, std::int64_t first,
+                   std::span<const int> worker_of_stage) const {
+    std::int64_t computations = 0;
+    std::int64_t largest = 0;  // offset
+    for (std::size_t k = begin; k < end; ++k) {
+      largest = std::max(largest, schedule_.actions[k].action.microbatch - first);
+    }
+    // A run starts with cycle 0, which therefore has to be the first one with anything to do.
+    const std::int64_t origin = first + FloorMultiple(largest, steady.microbatches_per_cycle);
+    const std::int64_t start = schedule_.actions[begin].step;
+    for (std::size_t k = begin; k < end; ++k) {
+      const auto& [step, action] = schedule_.actions[k];
+      const auto worker = static_cast<std::size_t>(
+          worker_of_stage.empty() ? schedule_.worker(action.stage) : worker_of_stage[action.stage]);
+      if (worker >= steady.workers.size()) steady.workers.resize(worker + 1);
+      steady.workers[worker].push_back({.kind = action.kind,
+                                        .stage = action.stage,
+                                        .offset = action.microbatch - origin,
+                                        .step = step - start,
+                                        .version_age = ages_[k]});
+      if (action.kind != ActionKind::kUpdate) ++computations;
+    }
+    steady.utilisation = static_cast<double>(computations) /
+                         (static_cast<double>(schedule_.workers()) * schedule_.slots_per_step *
+                          static_cast<double>(steady.steps_per_cycle));
+  }
+
+  // Whether the repeated cycle does at each stage what the list does, in the same order.
+  bool AgreesAtEveryStage(const SteadyState& steady) {
+    const std::int64_t cycle = steady.microbatches_per_cycle;
+    std::vector<std::vector<SteadyAction>> stages(by_stage_.size());
+    for (const std::vector<SteadyAction>& worker : steady.workers) {
+      for (const SteadyAction& action : worker) {
+        stages[static_cast<std::size_t>(action.stage)].push_back(action);
+      }
+    }
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      const std::vector<TimedAction>& list = by_stage_[stage];
+      std::size_t done = 0;
+      // No offset is further below zero than the list is long.
+      const std::int64_t cycles = 2 * (schedule_.microbatches / cycle + 1);
+      for (std::int64_t c = 0; c < cycles && done < list.size(); ++c) {
+        for (const auto& [kind, number, offset, step, age] : stages[stage]) {
+          const std::int64_t i = c * cycle + offset;
+          if (i < 0 || i >= schedule_.microbatches) continue;
+          const Action expected{number, kind, i};
+          if (done < list.size() && list[done].action == expected) {
+            ++done;
+            continue;
+          }
+          Note(schedule_.actions.size() + done, list[std::min(done, list.size() - 1)], expected,
+               cycle);
+          return false;
+        }
+      }
+      if (done < list.size()) return false;
+    }
+    return true;
+  }
+
+  // Keeps the place of the cycle that comes nearest.
+  void Note(std::size_t matched, const TimedAction& place, const Action& expected,
+            std::int64_t microbatches) {
+    if (matched < nearest_) return;
+    nearest_ = matched;
+    place_ = ToText(place.action) + " at step " + std::to_string(place.step);
+    accepted_ = ToText(expected) + " next, as in a cycle of " + std::to_string(microbatches) +
+                (microbatches == 1 ? " micro-batch" : " micro-batches");
+  }
+
+  const Schedule& schedule_;
+  ScheduleSummary versions_;
+  bool splits_backward_;
+  std::vector<std::vector<TimedAction>> by_stage_;
+  std::vector<std::int64_t> entries_;  // step of each micro-batch's forward at stage 0
+  std::vector<std::int64_t> ages_;     // by action of the list
+  std::size_t nearest_ = 0;
+  std::string place_ = "no two cycles in which every stage does everything";
+  std::string accepted_ = "a schedule that repeats, and more micro-batches of it";
+};
+
+}  // namespace
+
+SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worker_of_stage) {
+  if (!worker_of_stage.empty() &&
+      worker_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
+    throw analysis::InvalidArgument(
+        "worker_of_stage", std::to_string(worker_of_stage.size()) + " workers",
+        "one for each of the " + std::to_string(schedule.stages) + " stages");
+  }
+  for (const int worker : worker_of_stage) {
+    if (worker < 0 || worker >= schedule.stages) {
+      throw analysis::InvalidArgument("worker_of_stage", std::to_string(worker),
+                                      "worker 0 .. " + std::to_string(schedule.stages - 1));
+    }
+  }
+  return Search(schedule).Run(worker_of_stage);
+}
+
+Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t microbatches) {
+  Schedule schedule = {.stages = steady.stages,
+                       .microbatches = microbatches,
+                       .slots_per_step = like.slots_per_step,
+                       .weights = like.weights,
+                       .worker_of_stage = like.worker_of_stage};
+  std::vector<SteadyAction> cycle;
+  for (const std::vector<SteadyAction>& worker : steady.workers) {
+    cycle.insert(cycle.end(), worker.begin(), worker.end());
+  }
+  std::stable_sort(cycle.begin(), cycle.end(),
+                   [](const SteadyAction& a, const SteadyAction& b) { return a.step < b.step; });
+  std::int64_t smallest = 0;  // offset
+  for (const SteadyAction& action : cycle) smallest = std::min(smallest, action.offset);
+  for (std::int64_t c = 0; c * steady.microbatches_per_cycle + smallest < microbatches; ++c) {
+    for (const SteadyAction& action : cycle) {
+      const std::int64_t i = c * steady.microbatches_per_cycle + action.offset;
+      if (i < 0 || i >= microbatches) continue;
+      schedule.actions.push_back(
+          {c * steady.steps_per_cycle + action.step, {action.stage, action.kind, i}});
+    }
+  }
+  const std::int64_t start = schedule.actions.empty() ? 0 : schedule.actions.front().step;
+  for (TimedAction& timed : schedule.actions) timed.step -= start;
+  return schedule;
+}
+
+}  // namespace batchless::hwmodel
