@@ -37,6 +37,7 @@ Words NetworkWords() {
 Words RuleWords() {
   Words words;
   for (const analysis::Rule& rule : analysis::Rules()) words.push_back(rule.name);
+  words.push_back(kSpecTrain);
   return words;
 }
 
@@ -334,12 +335,19 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"data", "limit_validation", &c.data.limit_validation, kAnyCount,
        "validation samples, the first ones; 0: all"},
 
-      {"schedule", "kind", &c.schedule.kind, Words{"sequential", "fill-drain"},
-       "who does what when"},
+      {"schedule", "kind", &c.schedule.kind,
+       Words{"sequential", "fill-drain", "pb", "uniform-delay"}, "who does what when"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
-       "samples that pass through a stage together; 1, the batch with batch normalisation"},
+       "samples that pass through a stage together; 1, the batch with pb or batch normalisation"},
       {"schedule", "workers", &c.schedule.workers, IntegerRange{1, 1024},
        "threads that share the stages", kAnyResult},
+      {"schedule",
+       "weight_stashing",
+       &c.schedule.weight_stashing,
+       {},
+       "pb, uniform-delay: backwards read the weights of their forwards"},
+      {"schedule", "delay", &c.schedule.delay, kAnyCount,
+       "uniform-delay: age of the forwards' weights, updates"},
 
       {"rule", "name", &c.rule.name, RuleWords(), "update rule"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,

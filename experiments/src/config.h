@@ -18,6 +18,9 @@
 
 namespace batchless {
 
+// A rule of the pipeline alone, beside the analyzer's table.
+inline constexpr std::string_view kSpecTrain = "spectrain";
+
 struct Configuration {
   struct {
     std::string name = "resnet20";
@@ -39,6 +42,8 @@ struct Configuration {
     std::string kind = "sequential";
     std::optional<std::int64_t> microbatch;
     std::int64_t workers = 1;
+    bool weight_stashing = false;
+    std::int64_t delay = 0;
   } schedule;
   struct {
     std::string name = "sgdm";

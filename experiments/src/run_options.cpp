@@ -73,7 +73,8 @@ auto InSection(std::string_view section, Work work) {
 }
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
-  analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
+  const bool is_spectrain = c.rule.name == kSpecTrain;
+  analysis::RuleSpec spec{analysis::FindRule(is_spectrain ? "sgdm" : c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
   spec.options.horizon = c.rule.horizon;
   spec.options.sc_a = c.rule.sc_a;
@@ -227,19 +228,35 @@ std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
   return (static_cast<std::int64_t>(samples) + batch - 1) / batch * batch;
 }
 
+namespace {
+
+training::ScheduleKind ScheduleOf(std::string_view kind) {
+  using training::ScheduleKind;
+  if (kind == "fill-drain") return ScheduleKind::kFillDrain;
+  if (kind == "pb") return ScheduleKind::kPipelinedBackpropagation;
+  return kind == "uniform-delay" ? ScheduleKind::kUniformDelay : ScheduleKind::kSequential;
+}
+
+}  // namespace
+
 training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShape& shape,
                                           std::int64_t epoch_size) {
   training::TrainerOptions options;
   options.network = NetworkOf(c, shape);
-  options.schedule = c.schedule.kind == "sequential" ? training::ScheduleKind::kSequential
-                                                     : training::ScheduleKind::kFillDrain;
+  options.schedule = ScheduleOf(c.schedule.kind);
+  options.weight_stashing = c.schedule.weight_stashing;
+  options.delay = c.schedule.delay;
+  if (c.rule.name == kSpecTrain) options.prediction = training::PredictionScheme::kSpecTrain;
   options.workers = static_cast<int>(c.schedule.workers);
   options.batch = c.optimizer.batch;
-  options.microbatch = c.schedule.microbatch.value_or(
-      HasBatchNormalization(options.network) ? c.optimizer.batch : 1);
+  const bool is_whole = options.schedule == training::ScheduleKind::kPipelinedBackpropagation ||
+                        HasBatchNormalization(options.network);
+  options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
   options.rule = RuleOf(c);
   options.momentum = RateAndMomentumOf(c).momentum;
-  if (epoch_size > 0) options.learning_rate = LearningRateOf(c, RunSamples(c, epoch_size));
+  // Without data only what does not depend on the run's length is looked at.
+  options.samples = epoch_size > 0 ? RunSamples(c, epoch_size) : options.batch;
+  if (epoch_size > 0) options.learning_rate = LearningRateOf(c, options.samples);
   options.weight_decay = c.optimizer.weight_decay;
   options.seed = static_cast<std::uint64_t>(c.run.seed);
   const bool is_double = c.run.precision == "double";

@@ -284,6 +284,7 @@ Json TrainingRun::Summary() const {
   object["samples"] = state_.samples;
   object["epochs"] =
       static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
+  object["delays"] = trainer_->delays();
   object["updates"] = state_.samples / trainer_options_.batch;
   object["learning_rate"] = trainer_options_.learning_rate.base;
   object["momentum"] = trainer_options_.momentum;

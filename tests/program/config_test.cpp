@@ -112,7 +112,7 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
       {"[network.norm]\nname = 1", ":1: network.norm: got"},
       {"[optimizer]\ndecay_points = [0.5, 2]", "each item a number from 0 to 1"},
       {"[schedule]\nkind = \"gpipe\"",
-       ":2: schedule.kind: got gpipe, accepted: sequential, fill-drain"},
+       ":2: schedule.kind: got gpipe, accepted: sequential, fill-drain, pb, uniform-delay"},
       {"[data]\nroot = 3", ":2: data.root: got 3, accepted: a text"},
       {"[run]\nseed = 2\nepochs = \"x\"\nsamples = \"y\"", ":3: run.epochs"},
       {"[run]\nseed = 1\nseed = 2", ":3: got "},

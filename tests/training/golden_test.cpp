@@ -144,6 +144,7 @@ void CheckFirstMinibatch(const Json& golden, const std::shared_ptr<const Backend
   }
   std::vector<std::unique_ptr<StageHarness<Real>>> stages;
   std::vector<std::int32_t> labels;
+  labels.reserve(n);
   for (int i = 0; i < n; ++i) labels.push_back(images.label(i));
   std::uint64_t p = 0;
   for (int s = 0; s < network.stage_count(); ++s) {
@@ -196,7 +197,7 @@ void CheckFirstMinibatch(const Json& golden, const std::shared_ptr<const Backend
 }
 
 // Ten steps by the trainer: every sample's loss, then the parameters.
-void CheckTenSteps(const Json& golden, TrainerOptions options, double loss_tolerance,
+void CheckTenSteps(const Json& golden, const TrainerOptions& options, double loss_tolerance,
                    double parameter_tolerance) {
   const auto trainer = MakeTrainer(options);
   std::vector<NamedTensor> weights = trainer->ExportWeights();

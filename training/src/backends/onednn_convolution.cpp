@@ -254,8 +254,8 @@ class OneDnnConvolution final : public Convolution<float> {
  private:
   struct Primitive {
     Primitive() = default;
-    Primitive(dnnl::primitive p, memory::desc description)
-        : primitive(std::move(p)), scratchpad_description(std::move(description)) {}
+    Primitive(dnnl::primitive p, const memory::desc& description)
+        : primitive(std::move(p)), scratchpad_description(description) {}
 
     dnnl::primitive primitive;
     memory::desc scratchpad_description;
