@@ -6,7 +6,6 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 
 namespace batchless::training {

@@ -6,7 +6,6 @@
 namespace batchless::training {
 namespace {
 
-using hwmodel::Layer;
 using hwmodel::LayerKind;
 
 template <class Real>
