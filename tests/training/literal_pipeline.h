@@ -1,8 +1,12 @@
 // Pipelined backpropagation sample by sample, with old versions of the weights kept as they were:
 // slow, literal, and without anything of the engine but the stages' own arithmetic.
+//
+// Products and sums are rounded together where the fused update does so: compensation and prediction
+// over 66 updates amplify a different rounding to 1e-4 of the loss within 200 samples.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -18,9 +22,9 @@ struct LiteralOptions {
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   bool weight_stashing = false;
   bool spectrain = false;
-  float learning_rate = 0;
-  float momentum = 0;
-  float weight_decay = 0;
+  double learning_rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
 };
 
 class LiteralPipeline {
@@ -92,6 +96,7 @@ class LiteralPipeline {
             gradients[input][j] += gradients[stage.outputs[0]][j];
           }
         }
+        Update(s, {});
         continue;
       }
       Block weights = histories_[s].back().weights;
@@ -142,13 +147,16 @@ class LiteralPipeline {
     const analysis::Coefficients<double> c =
         analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
     Block predicted = from.weights;
+    const bool by_velocity =
+        horizon >= 0 || options_.rule.rule.prediction == analysis::Prediction::kVelocity;
+    const double updates = horizon >= 0 ? static_cast<double>(horizon) : c.horizon;
+    const auto velocity_step = static_cast<float>(-options_.learning_rate * updates);
     for (std::size_t j = 0; j < predicted.size(); ++j) {
-      if (horizon >= 0) {
-        predicted[j] -= options_.learning_rate * static_cast<float>(horizon) * from.velocity[j];
-      } else if (options_.rule.rule.prediction == analysis::Prediction::kVelocity) {
-        predicted[j] -= static_cast<float>(options_.learning_rate * c.horizon) * from.velocity[j];
+      if (by_velocity) {
+        predicted[j] = std::fma(velocity_step, from.velocity[j], predicted[j]);
       } else if (options_.rule.rule.prediction == analysis::Prediction::kWeight) {
-        predicted[j] += static_cast<float>(c.horizon) * (from.weights[j] - from.previous[j]);
+        predicted[j] =
+            std::fma(static_cast<float>(updates), from.weights[j] - from.previous[j], predicted[j]);
       }
     }
     return predicted;
@@ -158,15 +166,18 @@ class LiteralPipeline {
     const std::int64_t delay = 2 * (network_.stage_count() - 1 - stage);
     const analysis::Coefficients<double> c =
         analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
-    const auto a = static_cast<float>(c.a);
-    const auto b = static_cast<float>(c.b);
+    const auto velocity_step = static_cast<float>(-options_.learning_rate * c.a);
+    const auto gradient_step = static_cast<float>(-options_.learning_rate * c.b);
+    const auto momentum = static_cast<float>(options_.momentum);
+    const auto decay = static_cast<float>(options_.weight_decay);
     std::deque<Version>& history = histories_[stage];
     Version next = history.back();
     next.previous = next.weights;
     for (std::size_t j = 0; j < gradient.size(); ++j) {
-      const float g = gradient[j] + options_.weight_decay * next.weights[j];
-      next.velocity[j] = options_.momentum * next.velocity[j] + g;
-      next.weights[j] -= options_.learning_rate * (a * next.velocity[j] + b * g);
+      const float g = std::fma(decay, next.weights[j], gradient[j]);
+      next.velocity[j] = std::fma(momentum, next.velocity[j], g);
+      next.weights[j] =
+          std::fma(velocity_step, next.velocity[j], std::fma(gradient_step, g, next.weights[j]));
     }
     history.push_back(std::move(next));
     if (static_cast<std::int64_t>(history.size()) > delay + 1) history.pop_front();

@@ -48,9 +48,10 @@ TrainerOptions Options(const std::string& network, std::int64_t samples) {
   options.schedule = ScheduleKind::kPipelinedBackpropagation;
   options.batch = 1;
   options.samples = samples;
-  options.learning_rate.base = 2e-4;
-  options.momentum = 0.99;
-  options.weight_decay = 1e-3;
+  // (0.1, 0.9, 128) scaled to one sample, in round numbers.
+  options.learning_rate.base = 6.4e-6;
+  options.momentum = 0.9992;
+  options.weight_decay = 1e-4;
   options.seed = 11;
   return options;
 }
@@ -173,8 +174,8 @@ TEST_CASE("Pipelined training gives the same bits on any number of workers, resu
   }
 }
 
-// Per-sample losses of the engine against the literal emulation. They share the stages' arithmetic
-// and differ in the rounding of updates and predictions alone.
+// Per-sample losses of the engine against the literal emulation, whose arithmetic is the same but
+// for where the compiler may take another instruction.
 constexpr double kEmulationTolerance = 1e-5;
 
 void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
@@ -197,17 +198,21 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
                           {.rule = options.rule,
                            .weight_stashing = options.weight_stashing,
                            .spectrain = options.prediction == PredictionScheme::kSpecTrain,
-                           .learning_rate = static_cast<float>(options.learning_rate.base),
-                           .momentum = static_cast<float>(options.momentum),
-                           .weight_decay = static_cast<float>(options.weight_decay)});
+                           .learning_rate = options.learning_rate.base,
+                           .momentum = options.momentum,
+                           .weight_decay = options.weight_decay});
   const std::vector<double> losses = Losses(*trainer, samples);
   REQUIRE(losses.size() == static_cast<std::size_t>(samples));
   const SampleSource source = Source();
   double worst = 0;
+  std::int64_t where = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
     const double expected = literal.Step(source, i);
-    worst = std::max(worst, std::abs(losses[i] - expected) / std::max(1.0, expected));
+    const double difference = std::abs(losses[i] - expected) / std::max(1.0, expected);
+    if (difference > worst) where = i;
+    worst = std::max(worst, difference);
   }
+  INFO("largest difference " << worst << " at sample " << where);
   CHECK(worst <= kEmulationTolerance);
 }
 
