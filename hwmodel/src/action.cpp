@@ -46,6 +46,20 @@ char Letter(ActionKind kind) {
   return 'U';
 }
 
+std::string_view Name(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return "forward";
+    case ActionKind::kBackward:
+      return "backward";
+    case ActionKind::kWeightGradient:
+      return "weight gradient";
+    case ActionKind::kUpdate:
+      break;
+  }
+  return "update";
+}
+
 std::string ToText(const Action& action) {
   return std::to_string(action.stage) + Letter(action.kind) + std::to_string(action.microbatch);
 }

@@ -18,20 +18,6 @@ std::string Range(const char* what, std::int64_t count) {
   return std::string(what) + " 0 .. " + std::to_string(count - 1);
 }
 
-const char* Word(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return "forward";
-    case ActionKind::kBackward:
-      return "backward";
-    case ActionKind::kWeightGradient:
-      return "weight gradient";
-    case ActionKind::kUpdate:
-      break;
-  }
-  return "update";
-}
-
 void CheckFields(const Schedule& schedule) {
   CheckAtLeastOne("stages", schedule.stages);
   CheckAtLeastOne("microbatches", schedule.microbatches);
@@ -155,7 +141,7 @@ class Checker {
       return "at most " + std::to_string(schedule_.slots_per_step) +
              (schedule_.slots_per_step == 1 ? " computation" : " computations") + place;
     }
-    if ((worker.kinds & bit) != 0) return std::string("at most 1 ") + Word(kind) + place;
+    if ((worker.kinds & bit) != 0) return "at most 1 " + std::string(Name(kind)) + place;
     ++worker.computations;
     worker.kinds |= bit;
     return {};

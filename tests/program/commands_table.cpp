@@ -116,6 +116,15 @@ std::vector<CommandCase> MakeCases() {
         {"--validation-size", "20", Plus(kNoNumber, {"-1", "0", "0.5", "1000001"})}},
        {},
        {"synth"}},
+      {"schedule",
+       {{"--kind", "pb", {"", "PB", "abc", "zb"}, true},
+        {"--stages", "2", Plus(kNoNumber, {"0", "-1", "1.5", "10001"}), true},
+        {"--microbatches", "4", Plus(kNoNumber, {"0", "-1", "1.5", "1e8"}), true},
+        {"--microbatches-per-update", "1", Plus(kNoNumber, {"0", "-1", "1.5", "2"})},
+        {"--chunks", "1", Plus(kNoNumber, {"0", "-1", "1.5", "2"})},
+        {"--file", "", {"", "nonexistent.csv", "folder.csv", "text.npz"}},
+        {"--out", "f.csv", {"", "/nonexistent/f.csv", "f.npz", "f", "folder.csv", "/dev/full"}}},
+       {"--weight-stashing"}},
       {"train",
        {{"--out", "d", {"", "/dev/full", "/proc/d", "text.npz"}, true},
         {"--set", "run.seed=2", {"", "abc", "-inf", "=1", "run.seed", "run.seed=-1", "a.b=1"}},
@@ -146,6 +155,7 @@ Arguments CommandCase::CallWith(const std::string& option, const std::string& va
     // These exclude each other.
     if (!chosen && option == "--hessian" && item.name == "--spectrum") continue;
     if (!chosen && option == "--learning-rate" && item.name == "--rate") continue;
+    if (!chosen && option == "--file") continue;
     if (!chosen && !item.required) continue;
     call.push_back(item.name);
     call.push_back(chosen ? value : item.good);

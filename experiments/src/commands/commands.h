@@ -16,6 +16,7 @@ std::unique_ptr<Command> MakeMarginCommand(CLI::App& root);
 std::unique_ptr<Command> MakePipelineStabilityCommand(CLI::App& root);
 std::unique_ptr<Command> MakeSimulateCommand(CLI::App& root);
 std::unique_ptr<Command> MakeRootsCommand(CLI::App& root);
+std::unique_ptr<Command> MakeScheduleCommand(CLI::App& root);
 std::unique_ptr<Command> MakeTrainCommand(CLI::App& root);
 std::unique_ptr<Command> MakeDataCommand(CLI::App& root);
 std::unique_ptr<Command> MakeVersionCommand(CLI::App& root);

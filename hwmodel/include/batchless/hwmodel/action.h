@@ -33,6 +33,9 @@ inline constexpr std::array<ActionKind, 4> kActionKinds = {
 /// F, B, W or U.
 char Letter(ActionKind kind);
 
+/// forward, backward, weight gradient or update.
+std::string_view Name(ActionKind kind);
+
 struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::kForward;

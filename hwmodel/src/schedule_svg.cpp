@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_picture.h"
+#include "batchless/hwmodel/schedule_summary.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+// Lengths in pixels.
+constexpr int kFontSize = 12;
+constexpr int kDigitWidth = 7;  // of one digit at that size
+constexpr int kBoxPadding = 10;
+constexpr int kMinCellWidth = 26;
+constexpr int kSlotHeight = 20;
+constexpr int kOneSlotHeight = 26;
+constexpr int kRowGap = 4;
+constexpr int kMargin = 20;
+constexpr int kTitleHeight = 54;
+constexpr int kAxisHeight = 20;
+constexpr int kLegendHeight = 48;
+constexpr int kLegendWidth = 500;
+constexpr int kUpdateWidth = 4;
+constexpr int kPageWidth = 1200;  // in which a picture's title needs no enlargement
+
+std::string Join(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return text;
+}
+
+std::string Attribute(std::string_view name, std::string_view value) {
+  return Join({" ", name, "=\"", value, "\""});
+}
+
+std::string Attribute(std::string_view name, std::int64_t value) {
+  return Attribute(name, std::to_string(value));
+}
+
+std::string Fill(std::string_view colour) { return Attribute("fill", colour); }
+
+// The colours of Okabe and Ito, which the figures have too.
+struct Rgb {
+  int red;
+  int green;
+  int blue;
+};
+constexpr Rgb kForwardColour{0x56, 0xB4, 0xE9};
+constexpr Rgb kBackwardColour{0xE6, 0x9F, 0x00};
+constexpr Rgb kWeightColour{0x2F, 0xB8, 0x92};  // the green, lightened for dark text on it
+const std::string kAtEnd = Attribute("text-anchor", "end");
+const std::string kInMiddle = Attribute("text-anchor", "middle");
+constexpr const char* kInk = "#1c1e21";
+constexpr const char* kSoftInk = "#5b6169";
+constexpr const char* kIdle = "#eff0f2";
+
+std::string Hex(const Rgb& colour) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text = "#";
+  for (const int value : {colour.red, colour.green, colour.blue}) {
+    text += kDigits[static_cast<std::size_t>(value / 16)];
+    text += kDigits[static_cast<std::size_t>(value % 16)];
+  }
+  return text;
+}
+
+Rgb ColourOf(ActionKind kind) {
+  if (kind == ActionKind::kForward) return kForwardColour;
+  return kind == ActionKind::kBackward ? kBackwardColour : kWeightColour;
+}
+
+// Towards white by `percent`.
+Rgb Paler(const Rgb& colour, int percent) {
+  const auto mix = [percent](int value) { return value + (255 - value) * percent / 100; };
+  return {mix(colour.red), mix(colour.green), mix(colour.blue)};
+}
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else {
+      // Control characters have no place in XML.
+      escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+  }
+  return escaped;
+}
+
+// With one decimal.
+std::string Percent(double ratio) {
+  const auto tenths = static_cast<std::int64_t>(ratio * 1000 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+}
+
+std::string Count(std::int64_t number, const char* what) {
+  const std::string_view plural = std::string_view(what).ends_with("ch") ? "es" : "s";
+  return Join({std::to_string(number), " ", what, number == 1 ? "" : plural});
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Schedule& schedule)
+      : schedule_(schedule), summary_(Summarize(schedule)), first_(schedule.actions.front().step) {
+    CheckSize();
+    std::vector<int> chunks(static_cast<std::size_t>(summary_.workers));
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      chunk_.push_back(chunks[static_cast<std::size_t>(schedule.worker(stage))]++);
+    }
+    most_chunks_ = *std::max_element(chunks.begin(), chunks.end());
+    const auto digits = static_cast<int>(std::to_string(schedule.microbatches - 1).size());
+    cell_width_ = std::max(kMinCellWidth, digits * kDigitWidth + kBoxPadding);
+    row_height_ = schedule.slots_per_step == 1 ? kOneSlotHeight : 2 * kSlotHeight;
+    std::size_t longest = 0;
+    for (int worker = 0; worker < summary_.workers; ++worker) {
+      labels_.push_back(RowLabel(worker));
+      longest = std::max(longest, labels_.back().size());
+    }
+    left_ = kMargin + static_cast<int>(longest) * kDigitWidth + 10;
+    const std::int64_t grid_right = left_ + summary_.steps * cell_width_;
+    width_ = std::max<std::int64_t>(grid_right, kMargin + kLegendWidth) + kMargin;
+    scale_ = static_cast<int>(std::clamp<std::int64_t>(width_ / kPageWidth, 1, 4));
+    top_ = kMargin + scale_ * kTitleHeight + kAxisHeight;
+  }
+
+  std::string Draw(std::string_view title) {
+    const int height = RowTop(summary_.workers) + scale_ * kLegendHeight;
+    const std::string size = Attribute("width", width_) + Attribute("height", height);
+    const std::string box = Join({"0 0 ", std::to_string(width_), " ", std::to_string(height)});
+    svg_ += Join({"<svg xmlns=\"http://www.w3.org/2000/svg\"", size, Attribute("viewBox", box),
+                  Attribute("font-family", "DejaVu Sans, Verdana, sans-serif"),
+                  Attribute("font-size", kFontSize), Fill(kInk), ">\n"});
+    svg_ += Join({"<title>", Escaped(title), "</title>\n"});
+    Rectangle(0, 0, width_, height, "#ffffff");
+    BeginScaled(kMargin);
+    Text(0, 16, Escaped(title), Attribute("font-size", 17) + Attribute("font-weight", "bold"));
+    Text(0, 38, Caption(), Fill(kSoftInk));
+    svg_ += "</g>\n";
+    DrawAxis();
+    for (int worker = 0; worker < summary_.workers; ++worker) {
+      Rectangle(left_, RowTop(worker), summary_.steps * cell_width_, row_height_, kIdle);
+      Text(left_ - 10, RowTop(worker) + row_height_ / 2 + kFontSize / 3,
+           labels_[static_cast<std::size_t>(worker)], kAtEnd);
+    }
+    svg_ += Join({"<g", kInMiddle, ">\n"});
+    for (const TimedAction& timed : schedule_.actions) DrawAction(timed);
+    svg_ += "</g>\n";
+    BeginScaled(RowTop(summary_.workers) + 16);
+    DrawLegend();
+    svg_ += "</g>\n";
+    svg_ += "</svg>\n";
+    return std::move(svg_);
+  }
+
+ private:
+  void CheckSize() const {
+    if (summary_.steps <= kMaxPictureCells / summary_.workers) return;
+    throw analysis::InvalidArgument(
+        "microbatches",
+        std::to_string(schedule_.microbatches) + ", which take " + Count(summary_.steps, "step"),
+        "a picture of at most " + std::to_string(kMaxPictureCells / summary_.workers) +
+            " steps of " + Count(summary_.workers, "worker"));
+  }
+
+  bool has_chunks() const { return most_chunks_ > 1; }
+
+  std::string RowLabel(int worker) const {
+    if (!has_chunks() && schedule_.worker_of_stage.empty()) {
+      return "stage " + std::to_string(worker);
+    }
+    std::string stages;
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      if (schedule_.worker(stage) != worker) continue;
+      if (!stages.empty()) stages += ", ";
+      stages += std::to_string(stage);
+    }
+    // A long list gives way to the picture.
+    constexpr std::size_t kLongest = 24;
+    if (stages.size() > kLongest) stages = stages.substr(0, stages.rfind(',', kLongest)) + ", ..";
+    return Join({"worker ", std::to_string(worker), ": ", stages});
+  }
+
+  std::string Caption() const {
+    std::string text = Count(schedule_.stages, "stage");
+    if (has_chunks()) text += " on " + Count(summary_.workers, "worker");
+    return Join({text, ", ", Count(schedule_.microbatches, "micro-batch"), ", ",
+                 Count(summary_.steps, "step"), ", ", Percent(summary_.utilisation),
+                 " of the slots filled"});
+  }
+
+  int RowTop(int worker) const { return top_ + worker * (row_height_ + kRowGap); }
+  std::int64_t ColumnLeft(std::int64_t step) const { return left_ + (step - first_) * cell_width_; }
+
+  void Rectangle(std::int64_t x, std::int64_t y, std::int64_t width, std::int64_t height,
+                 std::string_view colour) {
+    svg_ += Join({"<rect", Attribute("x", x), Attribute("y", y), Attribute("width", width),
+                  Attribute("height", height), Fill(colour), "/>\n"});
+  }
+
+  void Text(std::int64_t x, std::int64_t y, std::string_view text, std::string_view attributes) {
+    svg_ +=
+        Join({"<text", Attribute("x", x), Attribute("y", y), attributes, ">", text, "</text>\n"});
+  }
+
+  // Every fifth step has its number; every tenth where there are many.
+  void DrawAxis() {
+    const std::int64_t stride = summary_.steps > 60 ? 10 : summary_.steps > 12 ? 5 : 1;
+    Text(left_ - 10, top_ - 8, "step", kAtEnd + Fill(kSoftInk));
+    for (std::int64_t step = (first_ + stride - 1) / stride * stride;
+         step < first_ + summary_.steps; step += stride) {
+      Text(ColumnLeft(step) + cell_width_ / 2, top_ - 8, std::to_string(step),
+           kInMiddle + Fill(kSoftInk));
+    }
+  }
+
+  void DrawAction(const TimedAction& timed) {
+    const Action& action = timed.action;
+    const bool two_slots = schedule_.slots_per_step == 2;
+    const bool is_lower = two_slots && action.kind != ActionKind::kForward;
+    const std::int64_t x = ColumnLeft(timed.step);
+    const int height = two_slots ? kSlotHeight : row_height_;
+    const int y = RowTop(schedule_.worker(action.stage)) + (is_lower ? kSlotHeight : 0);
+    if (action.kind == ActionKind::kUpdate) {
+      Rectangle(x + cell_width_ - kUpdateWidth, y, kUpdateWidth, height, kInk);
+      return;
+    }
+    // A pixel on the right and below separates neighbours.
+    Rectangle(x, y, cell_width_ - 1, height - (two_slots ? 1 : 0),
+              Hex(Paler(ColourOf(action.kind), PalerBy(action.stage))));
+    Text(x + (cell_width_ - kUpdateWidth + 1) / 2, y + height / 2 + kFontSize / 3,
+         std::to_string(action.microbatch), "");
+  }
+
+  int PalerBy(int stage) const {
+    if (!has_chunks()) return 0;
+    return 70 * chunk_[static_cast<std::size_t>(stage)] / (most_chunks_ - 1);
+  }
+
+  // Title and legend grow with the picture, so that they can be read where all of it is in view.
+  void BeginScaled(int top) {
+    svg_ += Join({"<g transform=\"translate(", std::to_string(kMargin), " ", std::to_string(top),
+                  ") scale(", std::to_string(scale_), ")\">\n"});
+  }
+
+  void DrawLegend() {
+    int x = 0;
+    const auto entry = [&](std::string_view colour, const char* label, int box, int width) {
+      Rectangle(x, 0, box, 14, colour);
+      Text(x + box + 6, 11, label, "");
+      x += width;
+    };
+    entry(Hex(kForwardColour), "forward", 14, 86);
+    entry(Hex(kBackwardColour), schedule_.splits_backward() ? "input gradient" : "backward", 14,
+          schedule_.splits_backward() ? 130 : 98);
+    if (schedule_.splits_backward()) entry(Hex(kWeightColour), "weight gradient", 14, 134);
+    entry(kInk, "update", kUpdateWidth, 76);
+    entry(kIdle, "idle", 14, 62);
+    if (has_chunks()) Text(x, 11, "paler: later stages", Fill(kSoftInk));
+  }
+
+  const Schedule& schedule_;
+  ScheduleSummary summary_;
+  std::int64_t first_;
+  std::vector<int> chunk_;  // by stage: how many of its worker's stages come before it
+  int most_chunks_ = 1;
+  int cell_width_ = 0;
+  int row_height_ = 0;
+  int left_ = 0;
+  std::int64_t width_ = 0;
+  int scale_ = 1;  // of title and legend
+  int top_ = 0;
+  std::vector<std::string> labels_;  // by worker
+  std::string svg_;
+};
+
+}  // namespace
+
+std::string ToSvg(const Schedule& schedule, std::string_view title) {
+  return Drawing(schedule).Draw(title);
+}
+
+}  // namespace batchless::hwmodel

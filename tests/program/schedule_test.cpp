@@ -1,0 +1,150 @@
+// The command `schedule`: its numbers, its files, and what it says about a user's own list.
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "run_program.h"
+
+using namespace batchless::test;
+using Json = nlohmann::json;
+
+namespace {
+
+Json Result(const std::string& line) {
+  const Outcome outcome = Run(Words(line + " --json"));
+  INFO(line << ": " << outcome.error);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("delays, utilisation and versions as in the formulas") {
+  const Json pb = Result("schedule --kind pb --stages 4 --microbatches 20");
+  CHECK(pb["delays"] == Json({6, 4, 2, 0}));
+  CHECK(pb["backward_delays"] == Json({0, 0, 0, 0}));
+  CHECK(pb["activations_in_flight"] == Json({7, 5, 3, 1}));
+  CHECK(pb["weight_versions"] == Json({1, 1, 1, 1}));
+  CHECK(pb["stashed_weight_versions"] == Json({7, 5, 3, 1}));
+  CHECK(pb["steps"] == 26);
+  CHECK(pb["utilisation"].get<double>() == Approx(20.0 / 26));
+  CHECK(pb["bubble_ratio"].get<double>() == Approx(6.0 / 26));
+  CHECK(pb["actions"].size() == pb["action_count"]);
+  CHECK(pb["actions"][0] == Json({0, 0, "F", 0}));
+
+  const Json stashed =
+      Result("schedule --kind 1f1b --stages 4 --microbatches 20 --weight-stashing");
+  CHECK(stashed["delays"] == Json({3, 2, 1, 0}));
+  CHECK(stashed["backward_delays"] == Json({3, 2, 1, 0}));
+  CHECK(stashed["weight_versions"] == Json({4, 3, 2, 1}));
+  CHECK(stashed["weights"] == "stashed");
+
+  const Json buffered =
+      Result("schedule --kind 2bw --stages 4 --microbatches 32 --microbatches-per-update 8");
+  CHECK(buffered["delays"] == Json({1, 1, 1, 1}));
+  CHECK(buffered["weight_versions"] == Json({2, 2, 2, 2}));
+
+  const Json gpipe = Result("schedule --kind gpipe --stages 4 --microbatches 8");
+  CHECK(gpipe["bubble_ratio"].get<double>() == Approx(3.0 / 11));
+  const Json interleaved =
+      Result("schedule --kind interleaved --stages 8 --chunks 2 --microbatches 8");
+  CHECK(interleaved["workers"] == 4);
+  CHECK(interleaved["bubble_ratio"].get<double>() == Approx(3.0 / 19));
+}
+
+TEST_CASE("actions are left out of the JSON where they go to a file or are too many") {
+  const TemporaryFolder folder;
+  const Outcome outcome = Run(
+      Words("schedule --kind pb --stages 2 --microbatches 4 --out f.csv --json"), folder.path());
+  CHECK_FALSE(Json::parse(outcome.out).contains("actions"));
+  CHECK_FALSE(Result("schedule --kind pb --stages 4 --microbatches 10000").contains("actions"));
+}
+
+TEST_CASE("what the program writes it reads as the same schedule") {
+  const TemporaryFolder folder;
+  for (const std::string kind :
+       {"pb", "fill-drain", "gpipe", "1f1b", "2bw", "pipedream-flush", "interleaved", "zb-h1"}) {
+    for (const std::string ending : {"csv", "txt"}) {
+      CAPTURE(kind, ending);
+      const Outcome made = Run(Words("schedule --kind " + kind +
+                                     " --stages 4 --microbatches 8 --json --out a." + ending),
+                               folder.path());
+      REQUIRE(made.exit_code == 0);
+      const Outcome read =
+          Run(Words("schedule --file a." + ending + " --json --out b." + ending), folder.path());
+      REQUIRE(read.exit_code == 0);
+      CHECK(ReadFile(folder / ("a." + ending)) == ReadFile(folder / ("b." + ending)));
+      Json first = Json::parse(made.out);
+      Json second = Json::parse(read.out);
+      CHECK(second["kind"].is_null());
+      for (Json* object : {&first, &second}) {
+        object->erase("kind");
+        object->erase("out");
+      }
+      CHECK(first == second);
+    }
+  }
+}
+
+TEST_CASE("the CSV has the four columns, one row an action") {
+  const TemporaryFolder folder;
+  CHECK(Run(Words("schedule --kind pb --stages 2 --microbatches 1 --out f.csv"), folder.path())
+            .exit_code == 0);
+  CHECK(ReadFile(folder / "f.csv") ==
+        "step,stage,kind,microbatch\n0,0,F,0\n1,1,F,0\n1,1,B,0\n1,1,U,0\n2,0,B,0\n2,0,U,0\n");
+}
+
+TEST_CASE("the trace is JSON and the picture is SVG") {
+  const TemporaryFolder folder;
+  const std::string line = "schedule --kind zb-h1 --stages 3 --microbatches 6 --out ";
+  CHECK(Run(Words(line + "f.json"), folder.path()).exit_code == 0);
+  const Json events = Json::parse(ReadFile(folder / "f.json"))["traceEvents"];
+  std::size_t actions = 0;
+  for (const Json& event : events) {
+    if (event["ph"] != "M") ++actions;
+  }
+  CHECK(actions == 3 * 6 * 3 + 3);
+  CHECK(Run(Words(line + "f.svg"), folder.path()).exit_code == 0);
+  const std::string svg = ReadFile(folder / "f.svg");
+  CHECK(svg.starts_with("<svg "));
+  CHECK(svg.ends_with("</svg>\n"));
+}
+
+TEST_CASE("a list that is no schedule is refused with the line, the place and the rule") {
+  const TemporaryFolder folder;
+  const auto check = [&](const std::string& name, const std::string& content,
+                         const std::string& error) {
+    WriteFile(folder / name, content);
+    const Outcome outcome = Run(Words("schedule --file " + name + " --out f.svg"), folder.path());
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.error == "batchless: --file " + name + error + "\n");
+    CHECK(folder.Files() == std::vector<std::string>{name});
+    std::filesystem::remove(folder / name);
+  };
+  const std::string header = "step,stage,kind,microbatch\n";
+  check("a.csv", header + "0,0,F,0\n1,1,F,0\n1,1,B,0\n1,1,U,0\n1,0,B,0\n1,0,U,0\n",
+        " line 6: got 0B0 at step 1, accepted: 1B0 in an earlier step");
+  check("a.csv", header + "0,0,F,0\n1,0,B,zero\n",
+        " line 3: microbatch: got zero, accepted: an integer from 0 to 2305843009213693951");
+  check("a.csv", header, " stages: got 0, accepted: an integer >= 1");
+  check("a.txt", "stages=1 microbatches=1 slots_per_step=1 weights=newest\n0: 0F0 0B0 0U0\n",
+        ": got 0B0 at step 0, accepted: at most 1 computation of worker 0 in a step");
+}
+
+TEST_CASE("options that do not go together are refused by name") {
+  const auto error = [](const std::string& line) {
+    const Outcome outcome = Run(Words(line));
+    CHECK(outcome.exit_code == 2);
+    return outcome.error;
+  };
+  const std::string sizes = " --stages 4 --microbatches 8";
+  CHECK(error("schedule --kind pb --chunks 2" + sizes).find("--chunks: got 2") !=
+        std::string::npos);
+  CHECK(error("schedule --kind 2bw --microbatches-per-update 2" + sizes)
+            .find("--microbatches-per-update: got 2") != std::string::npos);
+  CHECK(error("schedule --kind 2bw --weight-stashing" + sizes).find("--weight-stashing: got") !=
+        std::string::npos);
+  CHECK(error("schedule --file f.csv" + sizes).find("--stages: got 4") != std::string::npos);
+  CHECK(error("schedule --file f.csv --weight-stashing").find("--weight-stashing: got") !=
+        std::string::npos);
+}
