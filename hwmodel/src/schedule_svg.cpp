@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstddef>
 #include <initializer_list>
 #include <vector>
@@ -98,7 +98,7 @@ std::string Escaped(std::string_view text) {
 
 // With one decimal.
 std::string Percent(double ratio) {
-  const auto tenths = static_cast<std::int64_t>(ratio * 1000 + 0.5);
+  const std::int64_t tenths = std::llround(ratio * 1000);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 

@@ -146,7 +146,7 @@ class ScheduleCommand final : public Command {
       throw UsageError(file_.name(), path, "a file whose name ends in .csv or .txt, not empty");
     }
     try {
-      const Schedule schedule =
+      Schedule schedule =
           is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);
       const std::optional<hwmodel::BrokenRule> broken = hwmodel::FirstBrokenRule(schedule);
       if (!broken) return schedule;
