@@ -47,28 +47,29 @@ Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_
 Schedule OneForwardOneBackward(int stages, std::int64_t microbatches);
 
 /// 1F1B within each mini-batch, which begins when the one before it has drained.
-/// Source: PipeDream-2BW, arXiv 2006.09503, section 3.2.
+/// Source: PipeDream-2BW, arXiv 2006.09503.
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update);
 
 /// 1F1B without a flush, an update after every M backwards, and two versions of the weights: update
 /// t + 1 applies gradients taken at version t - 1, so that micro-batch i (from 0) reads version
 /// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would be
-/// a third version. Source: PipeDream-2BW, arXiv 2006.09503, section 3.1.
+/// a third version. Source: PipeDream-2BW, arXiv 2006.09503.
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// 1F1B with a flush over P = stages / chunks workers, each of which has `chunks` stages, worker w
 /// the stages w, w + P, w + 2P, ...; micro-batches go through a chunk in groups of P. One chunk is
 /// PipeDreamFlush. Throws also unless chunks divides stages and P divides M.
-/// Source: Narayanan et al., arXiv 2104.04473, section 2.2; the number of forwards ahead,
-/// 2(P-1-w) + (chunks-1) P, as in its authors' code.
+/// Source: Narayanan et al., arXiv 2104.04473; the number of forwards ahead,
+/// 2(P-1-w) + (chunks-1) P, as in its authors' code (recalled).
 Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
                      std::int64_t microbatches_per_update);
 
 /// Zero-bubble ZB-H1: 1F1B with a flush whose backward is split. Stage s does the weight gradient of
 /// a micro-batch s backwards later than its input gradient, so that every stage keeps the activations
 /// of S micro-batches, as many as the first one does in 1F1B, and what is left over fills the drain.
-/// Source: Qi et al., arXiv 2401.10241, section 2.1.
+/// Source: Qi et al., arXiv 2401.10241, section 2.1 (its bubble and memory; the order of
+/// each stage derived from them).
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// What the schedules by name take.
