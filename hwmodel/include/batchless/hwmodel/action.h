@@ -6,9 +6,9 @@
 //   kind        F forward, B backward, W weight gradient, U update
 //   microbatch  i, numbered from 0 in the order in which they enter the pipeline
 //
-// A schedule may split the backward: B then computes the gradient with respect to the stage's input,
-// which the stage before it waits for, and W, later, the one with respect to the weights, which only
-// the update waits for. In a schedule without W the B does both.
+// A schedule may split the backward: B then computes the gradient with respect to the stage's
+// input, which the stage before it waits for, and W, later, the one with respect to the weights,
+// which only the update waits for. In a schedule without W the B does both.
 //
 // An update applies every gradient that its stage has computed since its last update; its
 // micro-batch is the last of them. The text form is that of schedules in PyTorch's

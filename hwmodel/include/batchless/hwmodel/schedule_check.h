@@ -7,8 +7,8 @@
 //   forward       in a later step than that of the stage before it
 //   backward      after its own forward; in a later step than that of the stage behind it
 //   weight grad.  after its own backward
-//   update        after a gradient that has not been applied, and numbered by the last of them; none
-//                 left without an update
+//   update        after a gradient that has not been applied, and numbered by the last of them;
+//                 none left without an update
 //   two versions  double-buffered weights: the version that a micro-batch reads is there at its
 //                 forward (and then still the newest or the one before it at its backward)
 //

@@ -8,9 +8,9 @@
 // The last three columns may each be left out, in any combination, and are written only where the
 // schedule is not what a reader takes it for without them:
 //
-//   worker          of the row's stage, the same in all its rows     without it: stage s is worker s
-//   slots_per_step  1 or 2, the same in all rows                     without it: as few as fit
-//   weights         newest, stashed or double-buffered, likewise     without it: newest
+//   worker          of the row's stage, the same in all its rows    without it: stage s is worker s
+//   slots_per_step  1 or 2, the same in all rows                    without it: as few as fit
+//   weights         newest, stashed or double-buffered, likewise    without it: newest
 //
 // Stages and micro-batches are one more than the largest numbers in the file.
 //

@@ -24,16 +24,16 @@
 
 namespace batchless::hwmodel {
 
-// Every function below throws analysis::InvalidArgument with the argument's name unless stages >= 1,
-// microbatches >= 1, microbatches_per_update >= 1 and microbatches_per_update divides microbatches.
+// Every function below throws analysis::InvalidArgument with the argument's name unless
+// stages >= 1, microbatches >= 1 and microbatches_per_update is a divisor of microbatches.
 
 /// Pipelined backpropagation: forward of micro-batch i at stage s in step i + s, backward in step
 /// i + 2(S-1) - s, followed by an update. Source: Kosson et al., arXiv 2003.11666.
 Schedule PipelinedBackpropagation(int stages, std::int64_t microbatches);
 
-/// The same steps counted from the start of each mini-batch of M micro-batches, which begins when the
-/// one before it has drained, after M + 2S - 2 steps; a stage updates once in each mini-batch, after
-/// its last backward. Source: Kosson et al., arXiv 2003.11666.
+/// The same steps counted from the start of each mini-batch of M micro-batches, which begins when
+/// the one before it has drained, after M + 2S - 2 steps; a stage updates once in each mini-batch,
+/// after its last backward. Source: Kosson et al., arXiv 2003.11666.
 Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// All forwards of a mini-batch, then all its backwards, then the update. The backwards come in the
@@ -51,10 +51,10 @@ Schedule OneForwardOneBackward(int stages, std::int64_t microbatches);
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update);
 
-/// 1F1B without a flush, an update after every M backwards, and two versions of the weights: update
-/// t + 1 applies gradients taken at version t - 1, so that micro-batch i (from 0) reads version
-/// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would be
-/// a third version. Source: PipeDream-2BW, arXiv 2006.09503.
+/// 1F1B without a flush, an update after every M backwards, and two versions of the weights: version
+/// t + 1 comes from gradients taken at version t - 1, so that micro-batch i (from 0) reads version
+/// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would
+/// be a third version. Source: PipeDream-2BW, arXiv 2006.09503.
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// 1F1B with a flush over P = stages / chunks workers, each of which has `chunks` stages, worker w
@@ -65,9 +65,10 @@ Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microb
 Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
                      std::int64_t microbatches_per_update);
 
-/// Zero-bubble ZB-H1: 1F1B with a flush whose backward is split. Stage s does the weight gradient of
-/// a micro-batch s backwards later than its input gradient, so that every stage keeps the activations
-/// of S micro-batches, as many as the first one does in 1F1B, and what is left over fills the drain.
+/// Zero-bubble ZB-H1: 1F1B with a flush whose backward is split. Stage s does the weight gradient
+/// of a micro-batch s backwards later than its input gradient, so that every stage keeps the
+/// activations of S micro-batches, as many as the first one does in 1F1B, and what is left over
+/// fills the drain.
 /// Source: Qi et al., arXiv 2401.10241, section 2.1 (its bubble and memory; the order of
 /// each stage derived from them).
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);

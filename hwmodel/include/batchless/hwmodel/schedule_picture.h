@@ -1,8 +1,8 @@
 // A schedule to look at.
 //
 //   SVG     a row a worker, a column a step; every computation is a box with its micro-batch in it,
-//           forwards blue, backwards orange, weight gradients green; a dark edge on the right of the
-//           box after which the stage updates; empty slots are grey. Where a worker has several
+//           forwards blue, backwards orange, weight gradients green; a dark edge on the right of
+//           the box after which the stage updates; empty slots are grey. Where a worker has several
 //           stages, later ones are paler. With two slots a step the forward is above the backward.
 //   trace   the trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a
 //           process a worker, a thread a stage, a millisecond a step, updates as instants

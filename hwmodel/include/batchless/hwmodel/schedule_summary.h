@@ -3,8 +3,8 @@
 //   version at a stage    number of updates that the stage has made so far
 //   forward delay         version that micro-batch i's gradient updates - version its forward reads
 //   backward delay        the same for the version its backward reads
-//   in flight             micro-batches whose forward is done and whose gradient is not: those whose
-//                         activations are kept
+//   in flight             micro-batches whose forward is done and whose gradient is not: those
+//                         whose activations are kept
 //   utilisation           forwards, backwards and weight gradients done
 //                         / (workers * slots_per_step * steps)
 //   bubble ratio          1 - utilisation

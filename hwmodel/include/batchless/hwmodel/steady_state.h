@@ -1,6 +1,7 @@
 // The part of a schedule that repeats: what a pipeline does over and over once it has filled.
 //
-//   cycle c of worker w   its list of actions, each on micro-batch  c * microbatches_per_cycle + offset
+//   cycle c of worker w   its list of actions, each on micro-batch
+//                         c * microbatches_per_cycle + offset
 //   fill and drain        the same cycles without the micro-batches before the first and after the
 //                         last of the run
 //
@@ -51,8 +52,8 @@ struct SteadyState {
 /// does its stages' actions in the order of the list. Empty for the schedule's own.
 ///
 /// Throws analysis::InvalidArgument: naming `worker_of_stage` where it is not (S); naming `actions`
-/// where the list is no schedule (schedule_check.h) or has no such cycle, with the first action that
-/// differs from the cycle that comes nearest. A list is long enough when it has two cycles that no
+/// where the list is no schedule (schedule_check.h) or has no such cycle, with the first action
+/// that differs from the cycle that comes nearest. A list is long enough when it has two cycles that no
 /// stage sits out.
 SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worker_of_stage = {});
 
