@@ -51,7 +51,7 @@ Schedule OneForwardOneBackward(int stages, std::int64_t microbatches);
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update);
 
-/// 1F1B without a flush, an update after every M backwards, and two versions of the weights: version
+/// 1F1B without a flush, an update after every M backwards, two versions of the weights: version
 /// t + 1 comes from gradients taken at version t - 1, so that micro-batch i (from 0) reads version
 /// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would
 /// be a third version. Source: PipeDream-2BW, arXiv 2006.09503.

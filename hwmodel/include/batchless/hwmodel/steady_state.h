@@ -53,8 +53,8 @@ struct SteadyState {
 ///
 /// Throws analysis::InvalidArgument: naming `worker_of_stage` where it is not (S); naming `actions`
 /// where the list is no schedule (schedule_check.h) or has no such cycle, with the first action
-/// that differs from the cycle that comes nearest. A list is long enough when it has two cycles that no
-/// stage sits out.
+/// that differs from the cycle that comes nearest. A list is long enough when it has two cycles in
+/// which every stage does everything.
 SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worker_of_stage = {});
 
 /// The steady state from the empty pipeline on until micro-batch microbatches - 1 has drained. The
