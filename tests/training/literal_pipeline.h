@@ -102,7 +102,6 @@ class LiteralPipeline {
       Block weights = histories_[s].back().weights;
       if (options_.weight_stashing) weights = used[s];
       if (options_.spectrain) weights = Predict(s, i, 0, s);
-      Transpose(layout, weights);
       Block gradient(weights.size());
       BackwardArguments<float> arguments;
       arguments.microbatch = &microbatch;
@@ -183,18 +182,6 @@ class LiteralPipeline {
     if (static_cast<std::int64_t>(history.size()) > delay + 1) history.pop_front();
     updates_of_.resize(network_.stage_count());
     ++updates_of_[stage];
-  }
-
-  static void Transpose(const StageLayout& layout, Block& block) {
-    const Block from = block;
-    for (const ParameterTensor& tensor : layout.parameters) {
-      const std::int64_t edge = tensor.transposed_block;
-      for (std::int64_t j = 0; edge > 0 && j < tensor.stored_size; ++j) {
-        const std::int64_t square = j / (edge * edge) * (edge * edge);
-        block[tensor.offset + square + j % edge * edge + (j - square) / edge] =
-            from[tensor.offset + j];
-      }
-    }
   }
 
   const hwmodel::Network& network_;

@@ -358,7 +358,7 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
     return std::make_unique<ShiftStage>(factors[stage]);
   };
   Pipeline<double> pipeline(options);
-  for (int s = 0; s + 1 < stages; ++s) pipeline.parameters(s).Reset(pipeline.layout(s), {1.0}, {});
+  for (int s = 0; s + 1 < stages; ++s) pipeline.parameters(s).Reset({1.0}, {});
   const SampleSource source(std::make_shared<OnePixel>(), {.order = Order::kSequential});
   std::vector<SampleResult> results;
   pipeline.Run(source, 0, steps + DrainCycles(program), results);

@@ -108,16 +108,7 @@ class StageHarness {
                      const double* added_to = nullptr) {
     BackwardArguments<Real> arguments;
     arguments.microbatch = &microbatch_;
-    std::vector<Real> transposed = parameters_;
-    for (const ParameterTensor& tensor : layout().parameters) {
-      const std::int64_t edge = tensor.transposed_block;
-      for (std::int64_t i = 0; edge > 0 && i < tensor.stored_size; ++i) {
-        const std::int64_t square = i / (edge * edge) * (edge * edge);
-        transposed[tensor.offset + square + i % edge * edge + (i - square) / edge] =
-            parameters_[tensor.offset + i];
-      }
-    }
-    arguments.parameters = transposed.data();
+    arguments.parameters = parameters_.data();
     if (layout().keeps_input) arguments.input = inputs_.at(0).data();
     if (layout().keeps_output) arguments.output = outputs_.at(0).data();
     arguments.saved = saved_.data();

@@ -111,7 +111,7 @@ class TrainerOf final : public Trainer {
         return block;
       };
       const std::vector<Real> weights = initialize(layout.parameters, layout.parameter_size);
-      pipeline_.parameters(s).Reset(layout, weights, initialize(layout.state, layout.state_size));
+      pipeline_.parameters(s).Reset(weights, initialize(layout.state, layout.state_size));
     }
   }
 
@@ -230,7 +230,7 @@ class TrainerOf final : public Trainer {
                             "the tensors of " + options_.network.name + " alone");
     }
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      pipeline_.parameters(s).Reset(pipeline_.layout(s), blocks[s].first, blocks[s].second);
+      pipeline_.parameters(s).Reset(blocks[s].first, blocks[s].second);
     }
   }
 
@@ -314,8 +314,6 @@ class TrainerOf final : public Trainer {
       c.forward_horizon.velocity = static_cast<Real>(-rate * horizons.forward);
       c.backward_horizon.velocity = static_cast<Real>(-rate * horizons.backward);
     }
-    // What the forward used, prediction included.
-    if (options_.weight_stashing) c.backward_horizon = c.forward_horizon;
     return c;
   }
 

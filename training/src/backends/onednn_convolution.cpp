@@ -128,8 +128,8 @@ Tags TagsOf(int block) {
 
 class OneDnnConvolution final : public Convolution<float> {
  public:
-  explicit OneDnnConvolution(const ConvolutionShape& shape)
-      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+  OneDnnConvolution(const ConvolutionShape& shape, TransposeBlocks transpose)
+      : transpose_(transpose), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     const OneThread one_thread;
     const hwmodel::Layer& layer = shape.layer;
     const std::int64_t block = shape.output_block;
@@ -158,7 +158,6 @@ class OneDnnConvolution final : public Convolution<float> {
       weight_.order.height = k * block * block;
       weight_.order.width = block * block;
       weight_.order.in_inner = block;
-      weight_.transposed_block = block;
     }
 
     const auto type = memory::data_type::f32;
@@ -203,7 +202,9 @@ class OneDnnConvolution final : public Convolution<float> {
     for (const Primitive* primitive : {&forward_, &weights_, &input_}) {
       bytes = std::max(bytes, primitive->scratchpad_description.get_size());
     }
-    return static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
+    // The transposed weights come first.
+    return TransposedSize() +
+           static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
   }
 
   void Forward(const float* x, const float* weights, const float* bias, float* y,
@@ -227,9 +228,10 @@ class OneDnnConvolution final : public Convolution<float> {
 
   void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace) override {
     Set(y_, dy);
-    Set(backward_weights_memory_, weights);
+    transpose_(weight_.stored_size, weights, workspace);
+    Set(backward_weights_memory_, workspace);
     Set(x_, dx);
-    Set(input_.scratchpad, workspace);
+    Set(input_.scratchpad, workspace + TransposedSize());
     const std::array<dnnl_exec_arg_t, 4> arguments{
         {{DNNL_ARG_DIFF_DST, y_.get()},
          {DNNL_ARG_WEIGHTS, backward_weights_memory_.get()},
@@ -262,6 +264,11 @@ class OneDnnConvolution final : public Convolution<float> {
     memory scratchpad;
   };
 
+  std::int64_t TransposedSize() const {
+    constexpr std::int64_t kCacheLine = 16;
+    return (weight_.stored_size + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+
   // oneDNN writes only to what its arguments call destinations.
   static void Set(memory& tensor, const float* data) {
     tensor.set_data_handle(const_cast<float*>(data));
@@ -275,6 +282,7 @@ class OneDnnConvolution final : public Convolution<float> {
         "a convolution failed");
   }
 
+  TransposeBlocks transpose_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   ParameterTensor weight_;
@@ -290,8 +298,9 @@ class OneDnnConvolution final : public Convolution<float> {
 
 }  // namespace
 
-std::unique_ptr<Convolution<float>> MakeOneDnnConvolution(const ConvolutionShape& shape) {
-  return std::make_unique<OneDnnConvolution>(shape);
+std::unique_ptr<Convolution<float>> MakeOneDnnConvolution(const ConvolutionShape& shape,
+                                                          TransposeBlocks transpose) {
+  return std::make_unique<OneDnnConvolution>(shape, transpose);
 }
 
 }  // namespace batchless::training

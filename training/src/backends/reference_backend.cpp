@@ -320,9 +320,7 @@ class ReferenceBackend final : public Backend<Real> {
     }
   }
 
-  void Update(std::int64_t size, std::int64_t transposed_block,
-              const UpdateCoefficients<Real>& c) const override {
-    const std::int64_t edge = std::max<std::int64_t>(1, transposed_block);
+  void Update(std::int64_t size, const UpdateCoefficients<Real>& c) const override {
     for (std::int64_t i = 0; i < size; ++i) {
       const Real w = c.weights[i];
       const Real gradient = c.gradient[i] + c.weight_decay * w;
@@ -334,12 +332,7 @@ class ReferenceBackend final : public Backend<Real> {
         return updated + horizon.velocity * velocity + horizon.weight * (updated - w);
       };
       if (c.forward != nullptr) c.forward[i] = predict(c.forward_horizon);
-      if (c.backward != nullptr) {
-        const std::int64_t start = i / (edge * edge) * (edge * edge);
-        const std::int64_t row = (i - start) / edge;
-        const std::int64_t column = (i - start) % edge;
-        c.backward[start + column * edge + row] = predict(c.backward_horizon);
-      }
+      if (c.backward != nullptr) c.backward[i] = predict(c.backward_horizon);
     }
   }
 

@@ -14,7 +14,7 @@ class VectorBackend final : public Backend<float> {
 
   std::unique_ptr<Convolution<float>> MakeConvolution(
       const ConvolutionShape& shape) const override {
-    return MakeOneDnnConvolution(shape);
+    return MakeOneDnnConvolution(shape, kernels_.transpose_blocks);
   }
 
   void NormalizationStatistics(const NormalizationShape& shape, const float* x, const float* gamma,
@@ -107,9 +107,8 @@ class VectorBackend final : public Backend<float> {
     kernels_.linear_backward_weights(n, in, out, x, dy, add, dw, db);
   }
 
-  void Update(std::int64_t size, std::int64_t transposed_block,
-              const UpdateCoefficients<float>& c) const override {
-    kernels_.update(size, transposed_block, c);
+  void Update(std::int64_t size, const UpdateCoefficients<float>& c) const override {
+    kernels_.update(size, c);
   }
 
  private:

@@ -513,11 +513,11 @@ struct Loops {
     L weight;
   };
 
-  // Updates B parameters from i on and returns what the backward is to read.
-  template <bool kForward>
-  static HWY_INLINE L UpdateLane(const UpdateCoefficients<float>& c, const UpdateLanes& k,
-                                 const Prediction& forward, const Prediction& backward,
-                                 std::int64_t i) {
+  // Updates B parameters from i on.
+  template <bool kForward, bool kBackward>
+  static HWY_INLINE void UpdateLane(const UpdateCoefficients<float>& c, const UpdateLanes& k,
+                                    const Prediction& forward, const Prediction& backward,
+                                    std::int64_t i) {
     const L w = L::Load(c.weights + i);
     const L gradient = L::MulAdd(k.weight_decay, w, L::Load(c.gradient + i));
     const L v = L::MulAdd(k.momentum, L::Load(c.velocity + i), gradient);
@@ -525,10 +525,10 @@ struct Loops {
     v.Store(c.velocity + i);
     updated.Store(c.weights + i);
     if constexpr (kForward) forward(w, updated, v).Store(c.forward + i);
-    return backward(w, updated, v);
+    if constexpr (kBackward) backward(w, updated, v).Store(c.backward + i);
   }
 
-  // The same for one parameter past the last whole block, which is never a transposed one.
+  // The same for one parameter past the last whole block.
   static void UpdateOne(const UpdateCoefficients<float>& c, std::int64_t i) {
     const float w = c.weights[i];
     const float gradient = std::fma(c.weight_decay, w, c.gradient[i]);
@@ -596,38 +596,30 @@ struct Loops {
     }
   }
 
-  template <bool kForward>
-  static void UpdateAll(std::int64_t size, std::int64_t transposed_block,
-                        const UpdateCoefficients<float>& c) {
-    const UpdateLanes k(c);
-    const Prediction forward(c.forward_horizon);
-    const Prediction backward(c.backward_horizon);
-    if (transposed_block == 0) {
-      ForEach(
-          size,
-          [&](std::int64_t i) {
-            const L next = UpdateLane<kForward>(c, k, forward, backward, i);
-            if (c.backward != nullptr) next.Store(c.backward + i);
-          },
-          [&](std::int64_t i) { UpdateOne(c, i); });
-    } else {
-      for (std::int64_t i = 0; i < size; i += B * B) {
-        std::array<L, B> rows;
-        for (int r = 0; r < B; ++r) {
-          rows[r] = UpdateLane<kForward>(c, k, forward, backward, i + r * B);
-        }
-        Transpose(rows);
-        for (int r = 0; r < B; ++r) rows[r].Store(c.backward + i + r * B);
-      }
+  static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
+    for (std::int64_t i = 0; i < size; i += B * B) {
+      std::array<L, B> rows;
+      for (int r = 0; r < B; ++r) rows[r] = L::Load(from + i + r * B);
+      Transpose(rows);
+      for (int r = 0; r < B; ++r) rows[r].Store(to + i + r * B);
     }
   }
 
-  static void Update(std::int64_t size, std::int64_t transposed_block,
-                     const UpdateCoefficients<float>& c) {
-    if (c.forward != nullptr) {
-      UpdateAll<true>(size, transposed_block, c);
+  template <bool kForward, bool kBackward>
+  static void UpdateAll(std::int64_t size, const UpdateCoefficients<float>& c) {
+    const UpdateLanes k(c);
+    const Prediction forward(c.forward_horizon);
+    const Prediction backward(c.backward_horizon);
+    ForEach(
+        size, [&](std::int64_t i) { UpdateLane<kForward, kBackward>(c, k, forward, backward, i); },
+        [&](std::int64_t i) { UpdateOne(c, i); });
+  }
+
+  static void Update(std::int64_t size, const UpdateCoefficients<float>& c) {
+    if (c.backward != nullptr) {
+      c.forward != nullptr ? UpdateAll<true, true>(size, c) : UpdateAll<false, true>(size, c);
     } else {
-      UpdateAll<false>(size, transposed_block, c);
+      c.forward != nullptr ? UpdateAll<true, false>(size, c) : UpdateAll<false, false>(size, c);
     }
   }
 
@@ -645,7 +637,8 @@ struct Loops {
             .linear = Linear,
             .linear_backward_input = LinearBackwardInput,
             .linear_backward_weights = LinearBackwardWeights,
-            .update = Update};
+            .update = Update,
+            .transpose_blocks = TransposeBlocks};
   }
 };
 

@@ -121,15 +121,13 @@ void Pipeline<Real>::PlanMemory() {
     make_ring(slot.saved, layout(s).saved_size);
     slot.forward_versions.resize(in_flight);
     VersionCounts counts;
-    if (options_.predicts_forward || options_.forward_lag > 0) {
-      counts.forward = options_.forward_lag + 1;
-    }
     if (options_.weight_stashing) {
       // From the forward to the backward at most as many updates as micro-batches in flight.
-      counts.backward = in_flight + options_.forward_lag;
-    } else if (layout(s).has_transposed() || options_.predicts_backward) {
-      counts.backward = 1;
+      counts.forward = in_flight + options_.forward_lag;
+    } else if (options_.predicts_forward || options_.forward_lag > 0) {
+      counts.forward = options_.forward_lag + 1;
     }
+    counts.predicted_backward = options_.predicts_backward;
     slot.parameters = std::make_unique<StageParameters<Real>>(layout(s), counts);
   }
   microbatches_.resize(depths[first_saved]);
@@ -226,7 +224,8 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   const int input = slot.description->inputs[0];
   BackwardArguments<Real> arguments;
   arguments.microbatch = &microbatch(k).microbatch;
-  arguments.parameters = slot.parameters->backward(version);
+  arguments.parameters =
+      options_.weight_stashing ? slot.parameters->forward(version) : slot.parameters->backward();
   if (layout.keeps_input) arguments.input = value_rings_[input].Slot(k);
   if (layout.keeps_output) {
     arguments.output = value_rings_[slot.description->outputs[0]].Slot(k);

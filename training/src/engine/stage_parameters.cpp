@@ -12,18 +12,16 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
       velocity_(layout.parameter_size),
       state_(layout.state_size),
       forward_(counts.forward * layout.parameter_size),
-      backward_(counts.backward * layout.parameter_size) {}
+      backward_(counts.predicted_backward ? layout.parameter_size : 0) {}
 
 template <class Real>
 void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
                                    const Real* gradient,
                                    const UpdateCoefficients<Real>& coefficients) {
   ++updates_;
-  const auto slot = [&](AlignedBuffer<Real>& ring, std::int64_t count) {
-    return ring.empty() ? nullptr : ring.data() + updates_ % count * weights_.size();
-  };
-  Real* forward = slot(forward_, counts_.forward);
-  Real* backward = slot(backward_, counts_.backward);
+  Real* forward =
+      forward_.empty() ? nullptr : forward_.data() + updates_ % counts_.forward * weights_.size();
+  Real* backward = backward_.empty() ? nullptr : backward_.data();
   for (const ParameterTensor& tensor : layout.parameters) {
     UpdateCoefficients<Real> c = coefficients;
     c.gradient = gradient + tensor.offset;
@@ -31,12 +29,12 @@ void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayo
     c.velocity = velocity_.data() + tensor.offset;
     c.forward = forward == nullptr ? nullptr : forward + tensor.offset;
     c.backward = backward == nullptr ? nullptr : backward + tensor.offset;
-    backend.Update(tensor.stored_size, tensor.transposed_block, c);
+    backend.Update(tensor.stored_size, c);
   }
 }
 
 template <class Real>
-void StageParameters<Real>::Reset(const StageLayout& layout, const std::vector<Real>& weights,
+void StageParameters<Real>::Reset(const std::vector<Real>& weights,
                                   const std::vector<Real>& state) {
   std::copy(weights.begin(), weights.end(), weights_.data());
   std::copy(state.begin(), state.end(), state_.data());
@@ -44,18 +42,7 @@ void StageParameters<Real>::Reset(const StageLayout& layout, const std::vector<R
   for (std::int64_t slot = 0; slot < counts_.forward; ++slot) {
     std::copy(weights.begin(), weights.end(), forward_.data() + slot * weights_.size());
   }
-  for (std::int64_t slot = 0; slot < counts_.backward; ++slot) {
-    Real* to = backward_.data() + slot * weights_.size();
-    for (const ParameterTensor& tensor : layout.parameters) {
-      const std::int64_t edge = std::max<std::int64_t>(1, tensor.transposed_block);
-      for (std::int64_t i = 0; i < tensor.stored_size; ++i) {
-        const std::int64_t square = i / (edge * edge) * (edge * edge);
-        const std::int64_t row = (i - square) / edge;
-        const std::int64_t column = (i - square) % edge;
-        to[tensor.offset + square + column * edge + row] = weights_.data()[tensor.offset + i];
-      }
-    }
-  }
+  if (!backward_.empty()) std::copy(weights.begin(), weights.end(), backward_.data());
 }
 
 template <class Real>

@@ -1,9 +1,9 @@
 // The parameters of one stage, in all the versions that its passes read.
 //
-// Version u is what u updates have made. The newest weights are always there. Versions for the
-// forward (predicted, or kept because forwards read old ones) and for the backward (transposed,
-// predicted, or kept because backwards read the forward's) live in rings of their own where they
-// differ from the newest weights, written by the update in passing.
+// Version u is what u updates have made. The newest weights are always there. Versions that forwards
+// read (predicted, or kept because forwards or stashed backwards read old ones) lie in a ring of
+// their own where they differ from the newest weights, written by the update in passing; so does a
+// prediction for the backward.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace batchless::training {
 
-// Which versions a stage keeps; 0: the newest weights serve.
+// Which versions a stage keeps beside its newest weights.
 struct VersionCounts {
-  std::int64_t forward = 0;
-  std::int64_t backward = 0;
+  std::int64_t forward = 0;         // 0: forwards read the newest weights
+  bool predicted_backward = false;  // else backwards that are not stashed read the newest weights
 };
 
 template <class Real>
@@ -31,14 +31,13 @@ class StageParameters {
   // Updates made so far: the newest version.
   std::int64_t updates() const { return updates_; }
 
-  // What a forward reads, in the forward's order.
+  // What a forward reads, and a backward that is to read the same.
   const Real* forward(std::int64_t version) const {
-    return forward_.empty() ? weights_.data() : Slot(forward_, counts_.forward, version);
+    if (forward_.empty()) return weights_.data();
+    return forward_.data() + version % counts_.forward * weights_.size();
   }
-  // What a backward reads, square sub-blocks transposed.
-  const Real* backward(std::int64_t version) const {
-    return backward_.empty() ? weights_.data() : Slot(backward_, counts_.backward, version);
-  }
+  // What any other backward reads.
+  const Real* backward() const { return backward_.empty() ? weights_.data() : backward_.data(); }
   const Real* weights() const { return weights_.data(); }
   Real* state() { return state_.data(); }
   const Real* state() const { return state_.data(); }
@@ -49,8 +48,7 @@ class StageParameters {
 
   // Replaces weights and state (each a block in the stage's order) in all versions; velocities
   // become 0.
-  void Reset(const StageLayout& layout, const std::vector<Real>& weights,
-             const std::vector<Real>& state);
+  void Reset(const std::vector<Real>& weights, const std::vector<Real>& state);
 
   bool IsFinite() const;
   std::int64_t bytes() const;
@@ -67,11 +65,6 @@ class StageParameters {
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
  private:
-  const Real* Slot(const AlignedBuffer<Real>& ring, std::int64_t count,
-                   std::int64_t version) const {
-    return ring.data() + version % count * weights_.size();
-  }
-
   VersionCounts counts_;
   std::int64_t updates_ = 0;
   AlignedBuffer<Real> weights_;

@@ -28,7 +28,7 @@ class Convolution {
   Convolution(Convolution&&) = delete;
   Convolution& operator=(Convolution&&) = delete;
 
-  /// Order, stored size and transposed_block of the weights; offset and names are the stage's.
+  /// Order and stored size of the weights; offset and names are the stage's.
   virtual ParameterTensor weight_tensor() const = 0;
   /// Scratch in elements.
   virtual std::int64_t workspace_size() const = 0;
@@ -36,7 +36,6 @@ class Convolution {
   /// `bias` may be null; it is padded like the output's channels.
   virtual void Forward(const Real* x, const Real* weights, const Real* bias, Real* y,
                        Real* workspace) = 0;
-  /// `weights` with transposed square blocks.
   virtual void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* workspace) = 0;
   /// Overwrites dw.
   virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace) = 0;
@@ -155,10 +154,8 @@ class Backend {
                                      const Real* x, const Real* dy, bool add, Real* dw,
                                      Real* db) const = 0;
 
-  /// The fused pass over `size` parameters, update.h. `transposed_block`: edge of the square blocks
-  /// whose transposes go to c.backward.
-  virtual void Update(std::int64_t size, std::int64_t transposed_block,
-                      const UpdateCoefficients<Real>& c) const = 0;
+  /// The fused pass over `size` parameters, update.h.
+  virtual void Update(std::int64_t size, const UpdateCoefficients<Real>& c) const = 0;
 };
 
 /// Plain loops; Real is float or double.

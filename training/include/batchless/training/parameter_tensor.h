@@ -53,9 +53,6 @@ struct ParameterTensor {
   std::int64_t stored_size = 0;  ///< elements with padding
   Initializer initializer = Initializer::kZero;
   std::int64_t fan = 1;  ///< fan-out or fan-in of the initializer
-  /// Edge B of the square blocks, B x B elements each, whose transposes the backward reads; 0 where
-  /// it reads the tensor as it is.
-  std::int64_t transposed_block = 0;
 
   std::int64_t size() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
 };

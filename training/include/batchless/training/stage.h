@@ -7,9 +7,7 @@
 // A stage object owns no weights and no activations. Everything that depends on a micro-batch or on
 // a version of the weights is handed in, because many of both are alive at once in a pipeline:
 //
-//   parameters  one version of the stage's block (StageLayout::parameters). The forward reads it
-//               as it is; the backward reads a block whose square sub-blocks are transposed
-//               (ParameterTensor::transposed_block), which the update writes in passing
+//   parameters  one version of the stage's block (StageLayout::parameters)
 //   inputs      values that the stages before have made. The backward gets those it asks for
 //               (keeps_input, keeps_output), unchanged since the forward
 //   saved       a block for each micro-batch in flight; the forward fills it
@@ -62,9 +60,9 @@ struct ForwardArguments {
 template <class Real>
 struct BackwardArguments {
   const Microbatch<Real>* microbatch = nullptr;
-  const Real* parameters = nullptr;  ///< square sub-blocks transposed
-  const Real* input = nullptr;       ///< the first; null unless keeps_input
-  const Real* output = nullptr;      ///< the first; null unless keeps_output
+  const Real* parameters = nullptr;
+  const Real* input = nullptr;   ///< the first; null unless keeps_input
+  const Real* output = nullptr;  ///< the first; null unless keeps_output
   const Real* saved = nullptr;
   std::array<const Real*, 2> output_gradients{};
   Real* input_gradient = nullptr;  ///< of the first input; null at the network's input
@@ -87,13 +85,6 @@ struct StageLayout {
   /// The gradient of every input is that of the output (a sum): the engine lets them share memory
   /// instead of calling the backward.
   bool passes_gradient = false;
-
-  bool has_transposed() const {
-    for (const ParameterTensor& tensor : parameters) {
-      if (tensor.transposed_block > 0) return true;
-    }
-    return false;
-  }
 };
 
 template <class Real>

@@ -5,7 +5,7 @@
 //   w_new    = w - eta (a v_new + b G)
 //   forward  = w_new - eta T v_new               velocity form, T the forward's horizon
 //            = w_new + T (w_new - w)             weight form
-//   backward = the same with the backward's horizon, square sub-blocks transposed
+//   backward = the same with the backward's horizon
 //
 //   wd  weight decay, L2 in the gradient        eta  learning rate
 //   m   momentum, a, b spike compensation (analysis/rule.h)
