@@ -113,7 +113,7 @@ struct NetworkOptions {
   int groups = 0;
   /// The network's default where its channels are 0.
   FeatureShape input{};
-  int classes = 0;          ///< 0: the network's default
+  int classes = 0;            ///< 0: the network's default
   std::vector<int> hidden{};  ///< widths of the MLP's hidden layers; empty: 256, 256
 };
 
