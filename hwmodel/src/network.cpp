@@ -343,7 +343,7 @@ FeatureShape DefaultInput(std::string_view name) {
   return name == "lenet5" ? kMnistInput : kCifarInput;
 }
 
-const Layer& OnlyLayer(const Stage& stage) { return stage.layers.front(); }
+const Layer& FirstLayer(const Stage& stage) { return stage.layers.front(); }
 
 std::int64_t MultiplyAdds(const Layer& layer) {
   if (layer.kind == LayerKind::kConvolution) {
@@ -471,17 +471,17 @@ std::vector<int> BoundaryValues(const Network& network, int stage) {
 }
 
 bool KeepsInput(const Stage& stage) {
-  const LayerKind first = OnlyLayer(stage).kind;
+  const LayerKind first = FirstLayer(stage).kind;
   return first == LayerKind::kConvolution || first == LayerKind::kNormalization ||
          first == LayerKind::kLinear || (first == LayerKind::kRelu && stage.layers.size() > 1);
 }
 
 bool KeepsOutput(const Stage& stage) {
-  return OnlyLayer(stage).kind == LayerKind::kRelu && stage.layers.size() == 1;
+  return FirstLayer(stage).kind == LayerKind::kRelu && stage.layers.size() == 1;
 }
 
 std::int64_t SavedBytes(const Stage& stage, int bytes_per_number) {
-  const Layer& first = OnlyLayer(stage);
+  const Layer& first = FirstLayer(stage);
   switch (first.kind) {
     case LayerKind::kNormalization:
       return std::int64_t{4} * first.input.channels * bytes_per_number;

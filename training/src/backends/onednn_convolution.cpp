@@ -135,11 +135,8 @@ class OneDnnConvolution final : public Convolution<float> {
     const std::int64_t block = shape.output_block;
     const bool first = shape.input_block == 1;
     const Tags tags = TagsOf(shape.output_block);
-    const auto stored = [](std::int64_t channels, std::int64_t b) {
-      return (channels + b - 1) / b * b;
-    };
-    const std::int64_t in = stored(layer.input.channels, shape.input_block);
-    const std::int64_t out = stored(layer.output.channels, block);
+    const std::int64_t in = RoundUp(layer.input.channels, shape.input_block);
+    const std::int64_t out = RoundUp(layer.output.channels, block);
     const std::int64_t k = layer.kernel;
 
     weight_.shape = {layer.output.channels, layer.input.channels, k, k};
@@ -266,7 +263,7 @@ class OneDnnConvolution final : public Convolution<float> {
 
   std::int64_t TransposedSize() const {
     constexpr std::int64_t kCacheLine = 16;
-    return (weight_.stored_size + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return RoundUp(weight_.stored_size, kCacheLine);
   }
 
   // oneDNN writes only to what its arguments call destinations.

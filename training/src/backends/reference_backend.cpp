@@ -12,8 +12,6 @@ namespace {
 using hwmodel::Layer;
 using hwmodel::Normalization;
 
-constexpr double kEpsilon = 1e-5;
-
 template <class Real>
 class ReferenceConvolution final : public Convolution<Real> {
  public:
@@ -119,7 +117,8 @@ class ReferenceBackend final : public Backend<Real> {
         double squares = 0;
         ForEachElement(shape, set, first, last,
                        [&](std::int64_t i, int) { squares += (x[i] - mean) * (x[i] - mean); });
-        const double inverse = 1 / std::sqrt(squares / static_cast<double>(count) + kEpsilon);
+        const double inverse =
+            1 / std::sqrt(squares / static_cast<double>(count) + kNormalizationEpsilon);
         for (int c = first; c < last; ++c) {
           const std::int64_t k = set * shape.channels + c;
           constants.mean[k] = static_cast<Real>(mean);

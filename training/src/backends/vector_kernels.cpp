@@ -15,9 +15,6 @@ namespace batchless::training {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// As in PyTorch.
-constexpr double kNormEpsilon = 1e-5;
-
 // B numbers, one for each channel of a block: as many vectors as that takes.
 template <int B>
 struct Lanes {
@@ -158,7 +155,7 @@ struct Loops {
         double sum = 0;
         for (int c = begin; c < end; ++c) sum += scale[c];
         const auto count = static_cast<double>((end - begin) * samples * s.pixels);
-        const double inverse = 1 / std::sqrt(sum / count + kNormEpsilon);
+        const double inverse = 1 / std::sqrt(sum / count + kNormalizationEpsilon);
         for (int c = begin; c < end; ++c) {
           const double factor = gamma[c] * inverse;
           inverse_deviation[c] = static_cast<float>(inverse);

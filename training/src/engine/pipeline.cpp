@@ -403,7 +403,7 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     std::int64_t updates = slot.parameters->updates();
     visit(&updates, sizeof updates);
     slot.parameters->set_updates(updates);
-    slot.parameters->ForEachArray([&](std::string_view /*name*/, Real* data, std::int64_t size) {
+    slot.parameters->ForEachArray([&](Real* data, std::int64_t size) {
       visit(data, static_cast<std::size_t>(size) * sizeof(Real));
     });
   }

@@ -53,14 +53,14 @@ class StageParameters {
   bool IsFinite() const;
   std::int64_t bytes() const;
 
-  // visit(name, data, elements) for every array that a resumed run needs, then the count of updates.
+  // visit(data, elements) for every array that a resumed run needs beside the count of updates.
   template <class Visit>
   void ForEachArray(Visit visit) {
-    visit("weights", weights_.data(), weights_.size());
-    visit("velocity", velocity_.data(), velocity_.size());
-    visit("state", state_.data(), state_.size());
-    visit("forward", forward_.data(), forward_.size());
-    visit("backward", backward_.data(), backward_.size());
+    visit(weights_.data(), weights_.size());
+    visit(velocity_.data(), velocity_.size());
+    visit(state_.data(), state_.size());
+    visit(forward_.data(), forward_.size());
+    visit(backward_.data(), backward_.size());
   }
   void set_updates(std::int64_t updates) { updates_ = updates; }
 

@@ -51,7 +51,7 @@ class ConvolutionStage final : public Stage<Real> {
     // The stage's scratch: the rectified input and its gradient (or the input's, where it is to be
     // added), then a weight gradient to be added, then what the kernels need.
     input_size_ = Aligned(parts.microbatch * input.stored_size);
-    layout.keeps_input = true;
+    layout.keeps_input = hwmodel::KeepsInput(parts.stage);
     layout.workspace_size = 2 * input_size_ + Aligned(weight_size_) +
                             Aligned(convolution_->workspace_size()) +
                             (norm_relu_ ? norm_relu_->workspace_size() : 0);

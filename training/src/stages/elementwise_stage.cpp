@@ -16,7 +16,7 @@ class ReluStage final : public Stage<Real> {
         shape_(
             MakeNormalizationShape(parts.stage.layers[0], parts.microbatch, parts.Input(0).block)),
         size_(parts.microbatch * parts.Input(0).stored_size) {
-    this->layout_.keeps_output = true;
+    this->layout_.keeps_output = hwmodel::KeepsOutput(parts.stage);
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {

@@ -37,7 +37,7 @@ class LinearStage final : public Stage<Real> {
                             Initializer::kLinearUniform);
     bias.fan = layer.input.elements();
     bias_ = bias.offset;
-    layout.keeps_input = true;
+    layout.keeps_input = hwmodel::KeepsInput(parts.stage);
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {

@@ -10,7 +10,6 @@ namespace {
 using hwmodel::Normalization;
 
 // As in PyTorch.
-constexpr double kEpsilon = 1e-5;
 constexpr double kRunningMomentum = 0.1;
 
 }  // namespace
@@ -62,7 +61,8 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
     if (batch && !arguments.microbatch->training) {
       for (std::int64_t c = 0; c < shape_.channels; ++c) {
         const double mean = arguments.state[running_mean_ + c];
-        const double inverse = 1 / std::sqrt(arguments.state[running_variance_ + c] + kEpsilon);
+        const double inverse =
+            1 / std::sqrt(arguments.state[running_variance_ + c] + kNormalizationEpsilon);
         constants.scale[c] = static_cast<Real>(gamma[c] * inverse);
         constants.shift[c] = static_cast<Real>(beta[c] - gamma[c] * inverse * mean);
       }
@@ -74,7 +74,7 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
       const double unbiased = count > 1 ? count / (count - 1) : 1;
       for (std::int64_t c = 0; c < shape_.channels; ++c) {
         const double inverse = constants.inverse_deviation[c];
-        const double variance = (1 / (inverse * inverse) - kEpsilon) * unbiased;
+        const double variance = (1 / (inverse * inverse) - kNormalizationEpsilon) * unbiased;
         Real& running_mean = arguments.state[running_mean_ + c];
         Real& running_variance = arguments.state[running_variance_ + c];
         running_mean = static_cast<Real>((1 - kRunningMomentum) * running_mean +
@@ -127,7 +127,7 @@ class NormReluStage final : public Stage<Real> {
   explicit NormReluStage(const StageParts<Real>& parts)
       : norm_relu_(&parts.stage.layers[0], parts.stage.layers[1], parts.microbatch,
                    parts.Input(0).block, parts.backend, this->layout_) {
-    this->layout_.keeps_input = true;
+    this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
     this->layout_.workspace_size = norm_relu_.workspace_size();
   }
 

@@ -31,25 +31,10 @@ std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) 
           break;
       }
     }
-    const std::int64_t channels =
-        (value.shape.channels + layout.block - 1) / layout.block * layout.block;
-    layout.stored_size = channels * value.shape.pixels();
+    layout.stored_size = RoundUp(value.shape.channels, layout.block) * value.shape.pixels();
   }
   return values;
 }
-
-template <class Real>
-ValueLayout StageParts<Real>::Input(std::size_t i) const {
-  return PlanValues(network, backend->block()).at(stage.inputs.at(i));
-}
-
-template <class Real>
-ValueLayout StageParts<Real>::Output(std::size_t i) const {
-  return PlanValues(network, backend->block()).at(stage.outputs.at(i));
-}
-
-template struct StageParts<float>;
-template struct StageParts<double>;
 
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
@@ -60,7 +45,7 @@ ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std:
   tensor.sizes = {channels, 1, 1, 1};
   tensor.order.out_outer = 1;
   tensor.offset = size;
-  tensor.stored_size = (channels + block - 1) / block * block;
+  tensor.stored_size = RoundUp(channels, block);
   tensor.initializer = initializer;
   size += Aligned(tensor.stored_size);
   return tensors.emplace_back(std::move(tensor));
@@ -82,7 +67,8 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                .stage = network.stages.at(stage),
                                .number = stage,
                                .microbatch = microbatch,
-                               .backend = std::move(backend)};
+                               .backend = backend,
+                               .values = PlanValues(network, backend->block())};
   switch (parts.stage.layers.back().kind) {
     case LayerKind::kConvolution:
       return MakeConvolutionStage(parts);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "batchless/training/backend.h"
 #include "batchless/training/stage.h"
@@ -16,9 +17,10 @@ struct StageParts {
   int number;
   int microbatch;
   std::shared_ptr<const Backend<Real>> backend;
+  std::vector<ValueLayout> values;  // of the whole network
 
-  ValueLayout Input(std::size_t i) const;
-  ValueLayout Output(std::size_t i) const;
+  const ValueLayout& Input(std::size_t i) const { return values.at(stage.inputs.at(i)); }
+  const ValueLayout& Output(std::size_t i) const { return values.at(stage.outputs.at(i)); }
 };
 
 // Normalisation (where there is one), ReLU and convolution; or a convolution alone.
@@ -40,7 +42,7 @@ template <class Real>
 std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);
 
 // Rounded up so that what follows is aligned to 64 bytes in float and double.
-constexpr std::int64_t Aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }
 
 // A tensor of one number for each of `channels` channels, at the end of `layout`'s block.
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,

@@ -48,6 +48,9 @@ struct ConvolutionShape {
   int output_block = 1;
 };
 
+/// Added to a variance before its root is taken, as in PyTorch.
+inline constexpr double kNormalizationEpsilon = 1e-5;
+
 /// Size of a normalisation's tensors; statistics are over sets of elements: each group of each
 /// sample, or each channel of the whole micro-batch.
 struct NormalizationShape {
@@ -58,7 +61,7 @@ struct NormalizationShape {
   hwmodel::Normalization kind = hwmodel::Normalization::kNone;
   int groups = 1;
 
-  std::int64_t stored_channels() const { return (channels + block - 1) / block * block; }
+  std::int64_t stored_channels() const { return RoundUp(channels, block); }
   /// Sets of channel constants: one for each sample with group normalisation, else one.
   std::int64_t sets() const { return kind == hwmodel::Normalization::kGroup ? microbatch : 1; }
 };
@@ -101,7 +104,7 @@ class Backend {
       const ConvolutionShape& shape) const = 0;
 
   /// Statistics of x and the constants that follow from them and from gamma and beta.
-  /// Variances are biased, epsilon 1e-5, as in PyTorch.
+  /// Variances are biased, as in PyTorch.
   virtual void NormalizationStatistics(const NormalizationShape& shape, const Real* x,
                                        const Real* gamma, const Real* beta,
                                        const ChannelConstants<Real>& constants) const = 0;

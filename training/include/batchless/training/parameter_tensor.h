@@ -20,6 +20,11 @@
 
 namespace batchless::training {
 
+/// The least multiple of `multiple` that holds `size` elements.
+constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
 struct TensorOrder {
   std::int64_t out_block = 1;
   std::int64_t in_block = 1;
