@@ -1,0 +1,200 @@
+"""A study as data: many runs of `batchless train`, written down in experiments/studies/NAME.toml.
+
+    title                            what the study asks
+    [base.SECTION]                   configuration of every run, keys as in experiments/configs
+    [tier.quick.SECTION]             what the tier puts in place of it, or adds
+    [tier.paper.SECTION]
+    [[row]]                          one line of the results, or one for each combination of `each`
+      name                           `{section.key}` stands for a value of `each`
+      set     { section.key = value }         what is the row's own
+      each    { "section.key" = [values] }    the rows are all combinations
+      seeds   how many, from 1 on; a number, or { quick = number, paper = number }
+
+A row's own values win over the tier's, and those over the base. Which keys and values there are is
+the trainer's business: it refuses what it does not know before it reads any data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "studies"
+TIERS = ("quick", "paper")
+
+# Where the data lie, how many threads share the work: no result depends on these.
+_WITHOUT_EFFECT = ("data.root", "schedule.workers")
+
+
+class StudyError(ValueError):
+    """A study that cannot be read; one line that names the file, the place and what is accepted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training run: a row of the study with one seed."""
+
+    row: str
+    seed: int
+    settings: dict  # section.key -> value
+
+    @property
+    def label(self) -> str:
+        return f"{self.row}, seed {self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """The run's name in the file system. Changed settings make another run of it."""
+        settings = {k: v for k, v in self.settings.items() if k not in _WITHOUT_EFFECT}
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        return f"{slug(self.row)}-seed{self.seed}-{digest[:8]}"
+
+    def configuration(self) -> str:
+        """The settings as TOML for the trainer."""
+        sections: dict[str, list[str]] = {}
+        for key, value in self.settings.items():
+            section, name = key.split(".")
+            # A JSON number, text, truth value or list of them is written the same in TOML.
+            text = json.dumps(value, ensure_ascii=False)
+            sections.setdefault(section, []).append(f"{name} = {text}")
+        return "\n".join(f"[{name}]\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    tier: str
+    rows: tuple[str, ...]
+    runs: tuple[Run, ...]  # each row's first seed first: an unfinished study has all rows early
+    varied: tuple[str, ...]  # keys that a row sets for itself
+
+    @property
+    def workers(self) -> int:
+        return max(int(run.settings.get("schedule.workers", 1)) for run in self.runs)
+
+    def in_table_order(self) -> list[Run]:
+        return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def available() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def flatten(where: str, tables: object) -> dict:
+    """{section: {key: value}} as {section.key: value}."""
+    flat = {}
+    for section, table in _table(where, tables).items():
+        for key, value in _table(f"{where}.{section}", table).items():
+            if isinstance(value, dict):
+                raise StudyError(f"{where}.{section}.{key}: got a table, accepted: a value")
+            flat[f"{section}.{key}"] = value
+    return flat
+
+
+def load(name: str, tier: str) -> Study:
+    """The study of that name, or in a file whose name ends in .toml."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise StudyError(
+            f"study: got '{name}', accepted: {', '.join(available())}, or a file *.toml"
+        )
+    if tier not in TIERS:
+        raise StudyError(f"tier: got '{tier}', accepted: {', '.join(TIERS)}")
+    try:
+        return _study(path.stem, tier, tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, StudyError) as error:
+        raise StudyError(f"{path}: {error}") from error
+
+
+def _study(name: str, tier: str, text: dict) -> Study:
+    _known("the file", text, ("title", "base", "tier", "row"))
+    if not isinstance(text.get("title"), str):
+        raise StudyError("title: missing, accepted: a text")
+    tiers = _table("tier", text.get("tier", {}))
+    _known("tier", tiers, TIERS)
+    common = flatten("base", text.get("base", {}))
+    common |= flatten(f"tier.{tier}", tiers.get(tier, {}))
+    rows = text.get("row")
+    if not isinstance(rows, list) or not rows:
+        raise StudyError("row: missing, accepted: one [[row]] or more")
+
+    runs: list[Run] = []
+    names: list[str] = []
+    varied: list[str] = []
+    for row in (expanded for entry in rows for expanded in _expand(entry)):
+        if slug(row["name"]) in map(slug, names):
+            raise StudyError(f"row: '{row['name']}' is there twice")
+        names.append(row["name"])
+        varied += [key for key in row["set"] if key not in varied]
+        for seed in range(1, _seeds(row, tier) + 1):
+            settings = common | row["set"] | {"run.seed": seed}
+            runs.append(Run(row["name"], seed, settings))
+    if not runs:
+        raise StudyError(f"seeds: none in the tier {tier}, accepted: one run or more")
+    return Study(
+        name=name,
+        title=text["title"],
+        tier=tier,
+        rows=tuple(names),
+        runs=tuple(sorted(runs, key=lambda run: run.seed)),
+        varied=tuple(varied),
+    )
+
+
+def _expand(entry: object) -> list[dict]:
+    row = _table("row", entry)
+    if not isinstance(row.get("name"), str) or not slug(row["name"]):
+        raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
+    _known(f"row '{row['name']}'", row, ("name", "set", "each", "seeds"))
+    own = flatten(f"row '{row['name']}': set", row.get("set", {}))
+    each = _table(f"row '{row['name']}': each", row.get("each", {}))
+    for key, values in each.items():
+        if not isinstance(values, list) or not values or key.count(".") != 1:
+            raise StudyError(
+                f"row '{row['name']}': each: got '{key}', accepted: \"section.key\" = [values]"
+            )
+    if "run.seed" in own | each:
+        raise StudyError(f"row '{row['name']}': got run.seed, accepted: a number of seeds")
+    expanded = []
+    for values in itertools.product(*each.values()):
+        chosen = dict(zip(each, values))
+        name = row["name"]
+        for key, value in chosen.items():
+            name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
+        expanded.append({"name": name, "set": own | chosen, "seeds": row.get("seeds", 1)})
+    return expanded
+
+
+def _seeds(row: dict, tier: str) -> int:
+    seeds = row["seeds"]
+    if isinstance(seeds, dict):
+        _known(f"row '{row['name']}': seeds", seeds, TIERS)
+        seeds = seeds.get(tier, 0)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 0:
+        raise StudyError(
+            f"row '{row['name']}': seeds: got '{seeds}', accepted: an integer from 0, "
+            "or one for each tier"
+        )
+    return seeds
+
+
+def _table(where: str, value: object) -> dict:
+    if not isinstance(value, dict):
+        raise StudyError(f"{where}: got '{value}', accepted: a table")
+    return value
+
+
+def _known(where: str, table: dict, names: tuple[str, ...]) -> None:
+    for name in table:
+        if name not in names:
+            raise StudyError(f"{where}: got '{name}', accepted: {', '.join(names)}")
