@@ -41,6 +41,8 @@ COLUMNS = (
     "seed",
     "network",
     "data",
+    "batch",
+    "epochs",
     "samples",
     "validation_accuracy_percent",
     "validation_loss",
@@ -76,7 +78,7 @@ class Finished:
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str):
-        raise UsageError(message)
+        raise UsageError(f"{message}; --help lists what is accepted")
 
 
 def processors() -> int:
@@ -278,7 +280,8 @@ def result(done: Finished) -> str:
 def results_text(study: studies.Study, done: list[Finished]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *study.varied])
+    varied = [key for key in study.varied if key != "optimizer.batch"]
+    writer.writerow([*COLUMNS, *varied])
     for item in done:
         summary, diverged = item.summary, bool(item.summary["diverged"])
         accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
@@ -289,13 +292,15 @@ def results_text(study: studies.Study, done: list[Finished]) -> str:
                 item.run.seed,
                 summary["network"],
                 summary["data"],
+                item.settings["optimizer.batch"],
+                format(summary["epochs"], ".10g"),
                 summary["samples"],
                 "" if diverged or accuracy is None else format(100 * accuracy, ".10g"),
                 "" if diverged or loss is None else repr(loss),
                 "yes" if diverged else "no",
                 summary["weights_sha256"] or "",
                 item.settings.get("run.convolution", ""),
-                *(cell(item.settings.get(key, "")) for key in study.varied),
+                *(cell(item.settings.get(key, "")) for key in varied),
             ]
         )
     return text.getvalue()

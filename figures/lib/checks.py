@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from figures.lib.tables import Data, DataError, Table
+from figures.lib import statistics
+from figures.lib.study import accuracies
+from figures.lib.tables import Data, DataError, Incomplete, Table
 
 Reader = Callable[[str], Data]
 
@@ -174,10 +176,87 @@ def array_bound(claim: dict, read: Reader) -> Outcome:
     return Outcome(f"largest {text(worst)} over {count:,} points", bool(worst <= claim["bound"]))
 
 
+def seeds(source: dict, read: Reader) -> np.ndarray:
+    """Accuracies of a study's row, one for each seed; two at least, or nothing can be tested."""
+    table = read(source["figure"]).table(source["file"])
+    try:
+        found = accuracies(table.where(**source["where"]))
+    except DataError:
+        found = np.empty(0)
+    if len(found) < 2:
+        raise Incomplete(f"{len(found)} of '{source['label']}', two or more wanted")
+    return found
+
+
+def group(label: str, found: np.ndarray) -> str:
+    spread = f"{statistics.mean(found):.2f} ± {statistics.deviation(found):.2f} %"
+    return f"{label} {spread} ({len(found)} seeds)"
+
+
+def welch_above(claim: dict, read: Reader) -> Outcome:
+    """The mean of `higher` is above that of `lower`; Welch's t-test, two-sided p under `level`."""
+    high, low = (seeds(claim[side], read) for side in ("higher", "lower"))
+    test = statistics.welch(high, low)
+    words = " against ".join(
+        group(claim[side]["label"], found) for side, found in (("higher", high), ("lower", low))
+    )
+    return Outcome(
+        f"{words}; Welch t = {test.t:.2f}, df = {test.df:.1f}, p = {test.p:.3g}",
+        bool(test.t > 0 and test.p < claim["level"]),
+    )
+
+
+def welch_not_below(claim: dict, read: Reader) -> Outcome:
+    """The mean of `first` is no more than `margin` below that of `second`; Welch's t-test of a
+    difference of -`margin`, one-sided p under `level`. A large p alone would only say that there
+    are few seeds."""
+    first, second = (seeds(claim[side], read) for side in ("first", "second"))
+    margin = claim["margin"]
+    test = statistics.welch(first, second, shift=-margin)
+    p = statistics.one_sided(test.t, test.df)
+    words = " against ".join(
+        group(claim[side]["label"], found) for side, found in (("first", first), ("second", second))
+    )
+    return Outcome(
+        f"{words}; worse by less than {margin:g} points: Welch t = {test.t:.2f}, "
+        f"df = {test.df:.1f}, one-sided p = {p:.3g}",
+        bool(p < claim["level"]),
+    )
+
+
+def paired_above(claim: dict, read: Reader) -> Outcome:
+    """Over the values of `axis` that both have, `higher` is above `lower` on the average; paired
+    t-test, two-sided p under `level`."""
+    columns = []
+    for side in ("higher", "lower"):
+        source = claim[side]
+        table = read(source["figure"]).table(source["file"])
+        try:
+            found = table.where(**source["where"])
+        except DataError as error:
+            raise Incomplete(f"none of '{source['label']}'") from error
+        points: dict[float, list[float]] = {}
+        for x, y in zip(found[claim["axis"]], accuracies(found)):
+            points.setdefault(float(x), []).append(float(y))
+        columns.append({x: statistics.mean(values) for x, values in points.items()})
+    both = sorted(set(columns[0]) & set(columns[1]))
+    if len(both) < claim["least"]:
+        raise Incomplete(f"{len(both)} pairs, {claim['least']} wanted")
+    high, low = ([column[x] for x in both] for column in columns)
+    test = statistics.paired(high, low)
+    gain = statistics.mean([x - y for x, y in zip(high, low)])
+    return Outcome(
+        f"{claim['higher']['label']} less {claim['lower']['label']}: {gain:+.2f} points on the "
+        f"average of {len(both)} pairs; paired t = {test.t:.2f}, df = {test.df:.0f}, "
+        f"p = {test.p:.3g}",
+        bool(test.t > 0 and test.p < claim["level"]),
+    )
+
+
 CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
     for check in (
         values, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
-        array_bound,
+        array_bound, welch_above, welch_not_below, paired_above,
     )
 }  # fmt: skip

@@ -5,7 +5,7 @@ computed here and nowhere written down:
 
     reproduced       the check passed
     not reproduced   the check failed
-    not tested       there is no check, or no data for it
+    not tested       there is no check, or no data for it, or not enough
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from figures.lib.checks import CHECKS
-from figures.lib.tables import Data, DataError
+from figures.lib.tables import Data, DataError, Incomplete
 
 VERDICTS = ("reproduced", "not reproduced", "not tested")
 BASES = {
@@ -92,7 +92,11 @@ def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
             measured = outcome.measured
             verdict = "reproduced" if outcome.passed else "not reproduced"
         except FileNotFoundError as error:
-            measured, verdict = f"No data: {Path(error.filename).name}.", "not tested"
+            missing = f"No data: {Path(error.filename).name}."
+            measured = f"Needs {claim['needs']}." if "needs" in claim else missing
+            verdict = "not tested"
+        except Incomplete as error:
+            measured, verdict = f"Not enough runs yet: {error}.", "not tested"
         except DataError as error:
             raise ClaimError(f"{claim['id']}: {error}") from error
     return Result(

@@ -8,6 +8,7 @@ The page carries its pictures with it and needs neither network nor server.
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from markupsafe import Markup, escape
 
 from figures.lib import claims as claim_table
 from figures.lib import spec as specs
-from figures.lib.tables import DataError
+from figures.lib.tables import Data, DataError
 
 
 def picture(path: Path) -> dict:
@@ -59,7 +60,7 @@ def origin(manifests: list[dict]) -> list[tuple[str, str]]:
         ("System", distinct(manifests, "machine", "system")),
         ("Tier", distinct(manifests, "tier")),
         ("Date", days),
-        ("Time in the analyzer", f"{seconds:.1f} s"),
+        ("Time in the program", f"{seconds:.1f} s"),
     ]
 
 
@@ -99,6 +100,14 @@ def render(figures: list[dict], results: list, summary: dict, manifests: list[di
     )
 
 
+def tables(spec: specs.Spec, manifest: dict) -> list:
+    """A figure with a `table.py` has tables beside its picture: `tables(data, manifest)`."""
+    if not (spec.folder / "table.py").is_file():
+        return []
+    module = importlib.import_module(f"figures.{spec.name}.table")
+    return module.tables(Data(spec.data), manifest)
+
+
 def write(path: Path, text: str) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     scratch.write_text(text, encoding="utf-8")
@@ -121,6 +130,7 @@ def main() -> int:
                     "caption": spec.caption,
                     "alt": spec.alt,
                     "manifest": manifest,
+                    "tables": tables(spec, manifest),
                     "picture": picture(specs.OUTPUT / f"{spec.name}.png"),
                 }
             )

@@ -2,7 +2,8 @@
 
     python3 -m figures.lib.run FIGURE --tier quick|paper --program build/bin/batchless
 
-The files appear under their own names only when they are complete; the manifest comes last.
+The files appear under their own names only when they are complete; the manifest comes last. A figure
+on a study runs the study instead, and takes the results that are kept with the sources.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from figures.lib import spec as specs
+
+STUDIES = Path("build/studies")
 
 
 class RunError(RuntimeError):
@@ -66,30 +69,81 @@ def program_version(program: str) -> dict:
         raise RunError(f"{program} version --json: not JSON: {error}") from error
 
 
-def run_figure(spec: specs.Spec, tier: str, program: str, threads: int = 1) -> dict:
+def output(made: Path, command: str, seconds: float) -> dict:
+    """What the manifest says about one data file."""
+    return {
+        "command": command,
+        "output": made.name,
+        "bytes": made.stat().st_size,
+        "sha256": sha256(made),
+        "seconds": round(seconds, 4),
+    }
+
+
+def run_commands(
+    spec: specs.Spec, tier: str, program: str, threads: int, scratch: Path
+) -> list[dict]:
+    runs = []
+    for command in spec.commands(tier, threads):
+        made = scratch / command.out
+        start = time.monotonic()
+        call([program, *command.arguments, "--out", str(made)])
+        seconds = time.monotonic() - start
+        if not made.is_file() or made.stat().st_size == 0:
+            raise RunError(f"{program} {command.arguments[0]}: wrote no {command.out}")
+        words = shlex.join([program, *command.arguments, "--out", str(spec.data / command.out)])
+        runs.append(output(made, words, seconds))
+    return runs
+
+
+def run_study(
+    spec: specs.Spec, tier: str, program: str, data: str, threads: int, scratch: Path
+) -> tuple[list[dict], dict]:
+    """Results of the study by tier: those made now, and those kept with the sources."""
+    runs, manifests = [], {}
+    for file in spec.files(tier, data):
+        of_tier = Path(file).stem
+        made = scratch / file
+        start = time.monotonic()
+        if of_tier == tier and spec.trains(tier, data):
+            out = STUDIES / spec.study / tier
+            if tier == "quick":
+                # Another program has runs of its own: figures show what this one computes. The long
+                # runs of the full protocol go on where they stopped, whatever was built meanwhile.
+                out /= sha256(Path(program))[:12]
+                for other in out.parent.glob("*"):
+                    if other != out:
+                        shutil.rmtree(other)
+            command = [sys.executable, "experiments/run_study.py", spec.study, "--tier", tier]
+            command += ["--out", str(out), "--program", program, "--jobs", str(threads)]
+            if data and tier == "paper":
+                command += ["--data", data]
+            # Progress is shown as it comes.
+            if subprocess.run(command, check=False).returncode != 0:
+                raise RunError(f"{shlex.join(command)}: failed")
+            folder, words = out, shlex.join(["python3", *command[1:]])
+        else:
+            folder = spec.kept_results.parent
+            words = f"cp {spec.kept_results} {spec.data / file}"
+        shutil.copy(folder / "results.csv", made)
+        runs.append(output(made, words, time.monotonic() - start))
+        manifests[of_tier] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return runs, manifests
+
+
+def run_figure(
+    spec: specs.Spec, tier: str, program: str, threads: int = 1, data: str = ""
+) -> dict:
     """Runs everything, moves the results into place and returns the manifest."""
     spec.data.mkdir(parents=True, exist_ok=True)
     started = datetime.now(timezone.utc)
     begin = time.monotonic()
-    runs = []
     with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
-        for command in spec.commands(tier, threads):
-            made = Path(scratch) / command.out
-            start = time.monotonic()
-            call([program, *command.arguments, "--out", str(made)])
-            seconds = time.monotonic() - start
-            if not made.is_file() or made.stat().st_size == 0:
-                raise RunError(f"{program} {command.arguments[0]}: wrote no {command.out}")
-            final = spec.data / command.out
-            runs.append(
-                {
-                    "command": shlex.join([program, *command.arguments, "--out", str(final)]),
-                    "output": command.out,
-                    "bytes": made.stat().st_size,
-                    "sha256": sha256(made),
-                    "seconds": round(seconds, 4),
-                }
-            )
+        studies = {}
+        if spec.study:
+            runs, studies = run_study(spec, tier, program, data, threads, Path(scratch))
+        else:
+            runs = run_commands(spec, tier, program, threads, Path(scratch))
         manifest = {
             "figure": spec.name,
             "tier": tier,
@@ -103,6 +157,8 @@ def run_figure(spec: specs.Spec, tier: str, program: str, threads: int = 1) -> d
             "seconds": round(time.monotonic() - begin, 4),
             "runs": runs,
         }
+        if studies:
+            manifest["studies"] = studies
         text = Path(scratch) / "manifest.json"
         text.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for name in [run["output"] for run in runs] + [text.name]:
@@ -123,11 +179,12 @@ def main() -> int:
     parser.add_argument("--tier", choices=specs.TIERS, default="quick")
     parser.add_argument("--program", default="build/bin/batchless")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--data", default="", help="folder with the data sets")
     options = parser.parse_args()
     try:
         spec = specs.load(options.figure)
-        run_figure(spec, options.tier, options.program, options.threads)
-        clear_leftovers(spec, {c.out for c in spec.commands(options.tier)})
+        run_figure(spec, options.tier, options.program, options.threads, options.data)
+        clear_leftovers(spec, set(spec.files(options.tier, options.data)))
     except (specs.SpecError, RunError) as error:
         print(f"figures: {options.figure}: {error}", file=sys.stderr)
         return 1

@@ -9,6 +9,8 @@
       args                         option = value; a list is joined by commas, true is a flag;
                                    `{threads}` is the number of processors granted
       each                         name = list; the runs are all combinations
+    study                          in place of [[run]]: a study of experiments/studies, whose results
+                                   become quick.csv or paper.csv, as the tier says
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path("figures")
 OUTPUT = Path("build/figures")
+# Results of long runs that are kept with the sources.
+RESULTS = Path("experiments/results")
 TIERS = ("quick", "paper")
 
 
@@ -45,6 +49,7 @@ class Spec:
     tiers: dict[str, dict]
     runs: tuple[dict, ...]
     threads: int
+    study: str = ""
 
     @property
     def folder(self) -> Path:
@@ -63,9 +68,38 @@ class Spec:
             raise SpecError(f"{self.folder}/spec.toml: written twice: {', '.join(sorted(twice))}")
         return commands
 
-    def outputs(self, tier: str) -> list[str]:
+    @property
+    def kept_results(self) -> Path:
+        """The study's results over the full protocol, where the sources have them."""
+        return ROOT.parent / RESULTS / self.study / "results.csv"
+
+    def trains(self, tier: str, data: str) -> bool:
+        """Whether the run step runs the study; the full protocol takes real data and hours."""
+        return bool(self.study) and (tier == "quick" or bool(data))
+
+    def files(self, tier: str, data: str = "") -> list[str]:
+        """Names of the data files that the run step makes."""
+        if not self.study:
+            return [c.out for c in self.commands(tier)]
+        made = [f"{tier}.csv"] if self.trains(tier, data) else []
+        if "paper.csv" not in made and self.kept_results.is_file():
+            made.append("paper.csv")
+        return made
+
+    def outputs(self, tier: str, data: str = "") -> list[str]:
         """The data files, as paths from the repository's root."""
-        return [str(self.data / c.out) for c in self.commands(tier)]
+        return [str(self.data / name) for name in self.files(tier, data)]
+
+    def sources(self, tier: str, data: str = "") -> list[str]:
+        """What the run step reads beside the specification and the program."""
+        if not self.study:
+            return []
+        read = ["experiments/study.py", "experiments/run_study.py"]
+        read.append(f"experiments/studies/{self.study}.toml")
+        if self.kept_results.is_file():
+            kept = self.kept_results
+            read += [str(kept), str(kept.with_name("manifest.json"))]
+        return read
 
 
 def _expand(run: dict, constants: dict) -> list[Command]:
@@ -90,10 +124,12 @@ def load(name: str, root: Path = ROOT) -> Spec:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise SpecError(f"{path}: {error}") from error
-    for key in ("order", "title", "caption", "alt", "run"):
+    for key in ("order", "title", "caption", "alt"):
         if key not in table:
             raise SpecError(f"{path}: '{key}' is missing")
-    for run in table["run"]:
+    if ("run" in table) == ("study" in table):
+        raise SpecError(f"{path}: either 'run' or 'study' is wanted")
+    for run in table.get("run", []):
         for key in ("command", "out", "args"):
             if key not in run:
                 raise SpecError(f"{path}: a [[run]] lacks '{key}'")
@@ -109,8 +145,9 @@ def load(name: str, root: Path = ROOT) -> Spec:
         caption=" ".join(table["caption"].split()),
         alt=" ".join(table["alt"].split()),
         tiers=table.get("tier", {}),
-        runs=tuple(table["run"]),
+        runs=tuple(table.get("run", [])),
         threads=table.get("threads", 1),
+        study=table.get("study", ""),
     )
 
 

@@ -12,6 +12,10 @@ class DataError(ValueError):
     """A data file without what was asked of it; one line that names the file."""
 
 
+class Incomplete(ValueError):
+    """Runs that were asked for are not among the results, which may still grow."""
+
+
 class Table:
     """Columns of a CSV file: numbers where every entry is one, else text."""
 
@@ -71,6 +75,9 @@ class Data:
 
     def __init__(self, folder: Path):
         self.folder = folder
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).is_file()
 
     def table(self, name: str) -> Table:
         return Table.read(self.folder / name)

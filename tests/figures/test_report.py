@@ -5,6 +5,7 @@ import unittest
 
 from figures.lib import report
 from figures.lib.claims import Result
+from figures.lib.study import ReportTable
 
 MANIFEST = {
     "program": {"version": "1", "commit": "abc", "compiler": "gcc 12", "flags": ["-O2", "-g"]},
@@ -32,6 +33,10 @@ def page(**changes):
         "caption": "Half-life of LWP_2D & SC_D",
         "alt": 'What can be "seen"',
         "manifest": MANIFEST | changes,
+        "tables": [
+            ReportTable("Accuracy & <more>", ("", "mean"), (("PB+SC_D", "90.1"),)),
+            ReportTable("Nothing yet."),
+        ],
         "picture": {"uri": "data:image/png;base64,AA==", "width": 1496, "height": 700},
     }
     result = Result(
@@ -65,6 +70,12 @@ class Page(unittest.TestCase):
         html = page(program=MANIFEST["program"] | {"commit": "def"})
         for text in ("abc; def", "gcc 12", "-O2 -g", "Some CPU", "2026-01-02", "2.5 s", "1.2 kB"):
             self.assertIn(text, html)
+
+    def test_tables_and_what_stands_for_them(self):
+        html = page()
+        self.assertIn("<caption>Accuracy &amp; &lt;more&gt;</caption>", html)
+        self.assertIn('<th scope="row">PB+SC<sub>D</sub></th><td>90.1</td>', html)
+        self.assertIn('<p class="soft">Nothing yet.</p>', html)
 
     def test_subscripts_leave_names_alone(self):
         self.assertEqual(str(report.mathematics("a sgdm_d0 file_name")), "a sgdm_d0 file_name")

@@ -73,6 +73,7 @@ class Spec(Folder):
             (SPEC.replace(".csv", ".txt"), "out: got .*accepted"),
             (SPEC.replace("tier.quick", "tier.fast"), "tier: got fast"),
             (SPEC.replace("_d{delay}", ""), "written twice: sc.csv, sgdm.csv"),
+            ('study = "s"' + SPEC, "either 'run' or 'study' is wanted"),
             (SPEC + "=", "spec.toml: "),
         ):
             with self.assertRaisesRegex(specs.SpecError, message):
@@ -84,7 +85,7 @@ class Spec(Folder):
         for spec in figures:
             self.assertTrue((spec.folder / "plot.py").is_file(), spec.name)
             for tier in specs.TIERS:
-                self.assertTrue(spec.outputs(tier))
+                self.assertTrue(spec.outputs(tier, "data"))
 
 
 class Run(Folder):
@@ -129,6 +130,77 @@ class Run(Folder):
         run.clear_leftovers(spec, {c.out for c in spec.commands("quick")})
         self.assertFalse((spec.data / "old.csv").exists())
         self.assertTrue((spec.data / "manifest.json").exists())
+
+
+STUDY_SPEC = """
+order = 1
+title = "t"
+caption = "c"
+alt = "a"
+study = "probe"
+"""
+STUDY_RUNNER = """
+import pathlib, sys
+arguments = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+if "REFUSE" in pathlib.Path(arguments["--program"]).read_text():
+    sys.exit(2)
+out = pathlib.Path(arguments["--out"])
+out.mkdir(parents=True, exist_ok=True)
+(out / "results.csv").write_text(arguments["--tier"] + "\\n" + arguments.get("--data", "") + "\\n")
+(out / "manifest.json").write_text('{"tier": "' + arguments["--tier"] + '"}')
+"""
+
+
+class StudyRun(Folder):
+    """A figure on a study, with a runner of a few lines."""
+
+    def setUp(self):
+        super().setUp()
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.root)
+        Path("experiments").mkdir()
+        Path("experiments/run_study.py").write_text(STUDY_RUNNER)
+
+    def keep(self):
+        kept = Path("experiments/results/probe")
+        kept.mkdir(parents=True)
+        (kept / "results.csv").write_text("kept\n")
+        (kept / "manifest.json").write_text('{"tier": "paper"}')
+
+    def run_it(self, tier, data=""):
+        spec = self.load(STUDY_SPEC)
+        manifest = run.run_figure(spec, tier, str(self.program), 2, data)
+        run.clear_leftovers(spec, set(spec.files(tier, data)))
+        files = {p.name: p.read_text() for p in spec.data.glob("*.csv")}
+        self.assertEqual(sorted(spec.files(tier, data)), sorted(files))
+        return manifest, files
+
+    def test_a_short_run_stands_beside_the_kept_results(self):
+        self.assertEqual(self.run_it("quick")[1], {"quick.csv": "quick\n\n"})
+        self.keep()
+        manifest, files = self.run_it("quick")
+        self.assertEqual(files, {"quick.csv": "quick\n\n", "paper.csv": "kept\n"})
+        self.assertEqual(set(manifest["studies"]), {"quick", "paper"})
+
+    def test_the_full_protocol_runs_where_there_are_data(self):
+        self.assertEqual(self.run_it("paper")[1], {})
+        self.keep()
+        self.assertEqual(self.run_it("paper")[1], {"paper.csv": "kept\n"})
+        self.assertEqual(self.run_it("paper", "sets")[1], {"paper.csv": "paper\nsets\n"})
+
+    def test_another_program_starts_anew(self):
+        self.run_it("quick")
+        (first,) = Path("build/studies/probe/quick").iterdir()
+        self.program.write_text(PROGRAM + "\n")
+        self.run_it("quick")
+        (second,) = Path("build/studies/probe/quick").iterdir()
+        self.assertNotEqual(first, second)
+
+    def test_a_failure_is_one(self):
+        self.program.write_text(PROGRAM + "# REFUSE\n")
+        with self.assertRaisesRegex(run.RunError, "run_study.py probe --tier quick .*: failed"):
+            self.run_it("quick")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+from figures.lib import statistics, style, study
+
+COLORS = {"SGDM": "#666666", "PB": "#000000"}
+
+
+def draw(data):
+    fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, 2.6))
+    for ax, letter, (_, table) in zip(axes, "ab", panels(data)):
+        if table is None:
+            study.absent(ax)
+            style.panel(ax, letter, "CIFAR-10")
+            continue
+        rows = study.rows(table)
+        for y, (name, runs) in enumerate(rows.items()):
+            color = COLORS.get(name.split(",")[0], "#009E73")
+            found = study.accuracies(runs)
+            ax.plot(found, [y] * len(found), "o", color=color, markerfacecolor="none")
+            middle = statistics.mean(found)
+            ax.plot([middle, middle], [y - 0.32, y + 0.32], color=color)
+        ax.set_yticks(range(len(rows)), [label(name) for name in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.margins(x=0.08)
+        ax.set_xlabel("final validation accuracy (%)")
+        style.panel(ax, letter, study.subject(table))
+    return fig
+
+
+def panels(data):
+    found = study.results(data)
+    return list(found.items()) + [("", None)] * (2 - len(found))
+
+
+def label(name):
+    for part in ("LWPv", "LWPw", "SC"):
+        name = name.replace(f"{part}_D", f"{part}$_D$")
+    return name

@@ -1,0 +1,10 @@
+from figures.lib import study
+
+
+def tables(data, manifest):
+    return [
+        study.comparison(file, table, manifest, "PB")
+        if table
+        else study.ReportTable(f"{study.ABSENT}.")
+        for file, table in study.results(data).items()
+    ]

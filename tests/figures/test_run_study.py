@@ -1,0 +1,232 @@
+"""The runner of studies, with a trainer of a few lines: what it writes, takes up again and refuses."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+STUDY = """
+title = "A probe"
+
+[base.network]
+name = "lenet5"
+
+[base.data]
+root = "sets"
+
+[tier.quick.data]
+name = "synthetic"
+
+[[row]]
+name = "first, of two"
+seeds = 2
+
+[[row]]
+name = "second"
+set = { optimizer.lr = 0.5, schedule.weight_stashing = true }
+"""
+# Reads the configuration that it is given and writes what the trainer would; says in `calls` that it
+# was there. {rule} is a line of Python on `seed` and `config`.
+TRAINER = """#!{python}
+import json, os, pathlib, sys, time, tomllib
+config = tomllib.loads(pathlib.Path(sys.argv[2]).read_text())
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+assert sys.argv[1] == "train" and "--resume" in sys.argv
+with open("calls", "a") as calls:
+    calls.write(out.name + "\\n")
+seed, lost = config["run"]["seed"], False
+{rule}
+out.mkdir(exist_ok=True)
+resolved = {{"network": config["network"], "data": config["data"], "run": config["run"]}}
+resolved["run"]["convolution"] = "winograd"
+resolved["optimizer"] = {{"batch": 1, "lr": config.get("optimizer", {{}}).get("lr", 0.1)}}
+stashing = config.get("schedule", {{}}).get("weight_stashing", False)
+resolved["schedule"] = {{"weight_stashing": stashing}}
+(out / "config.toml").write_text("".join(
+    f"[{{section}}]\\n" + "".join(f"{{k}} = {{json.dumps(v)}}\\n" for k, v in keys.items())
+    for section, keys in resolved.items()))
+(out / "manifest.json").write_text(json.dumps(dict(version="1", commit=f"c{{seed}}",
+    compiler="gcc", flags="-O3", cpu="Some CPU", cpu_threads=2, started="s", finished="f",
+    data=dict(name=config["data"]["name"], train_sha256="d" * 64))))
+(out / "summary.json").write_text(json.dumps(dict(network=config["network"]["name"],
+    data=config["data"]["name"], samples=100, epochs=0.01, validation_accuracy=0.1 * seed,
+    validation_loss=2.0 / seed, weights_sha256="w" * 64, samples_per_second=time.time(),
+    training_seconds=2.0, diverged=dict(stage="conv1", sample=7) if lost else None)))
+sys.exit(1 if lost else 0)
+"""
+RUNNER = Path("experiments/run_study.py").resolve()
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "probe.toml").write_text(STUDY)
+        self.trainer()
+
+    def trainer(self, rule=""):
+        program = self.root / "batchless"
+        program.write_text(TRAINER.format(python=sys.executable, rule=rule))
+        program.chmod(0o755)
+
+    def command(self, *arguments):
+        words = ["probe.toml", "--program", "./batchless", "--out", "out", *arguments]
+        return [sys.executable, str(RUNNER), *words]
+
+    def call(self, *arguments):
+        done = subprocess.run(
+            self.command(*arguments), cwd=self.root, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stderr
+
+    def calls(self):
+        path = self.root / "calls"
+        return path.read_text().split() if path.is_file() else []
+
+    def results(self, folder="out"):
+        with (self.root / folder / "results.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def manifest(self):
+        return json.loads((self.root / "out/manifest.json").read_text())
+
+
+class Results(Folder):
+    def test_a_line_for_each_run_in_the_studys_order(self):
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+        self.assertIn("[3/3]", said)
+        rows = self.results()
+        self.assertEqual(
+            [(row["row"], row["seed"]) for row in rows],
+            [("first, of two", "1"), ("first, of two", "2"), ("second", "1")],
+        )
+        self.assertEqual(rows[1]["validation_accuracy_percent"], "20")
+        self.assertEqual(rows[1]["validation_loss"], "1.0")
+        self.assertEqual(rows[0]["data"], "synthetic")
+        self.assertEqual(rows[0]["convolution"], "winograd")
+        self.assertEqual([row["optimizer.lr"] for row in rows], ["0.1", "0.1", "0.5"])
+        self.assertEqual(rows[2]["schedule.weight_stashing"], "true")
+
+    def test_the_manifest_has_what_runs_share_and_no_place_of_this_machine(self):
+        self.call()
+        manifest = self.manifest()
+        self.assertEqual(manifest["program"]["compiler"], "gcc")
+        self.assertEqual(manifest["program"]["commit"], ["c1", "c2"])
+        self.assertEqual(manifest["data"]["train_sha256"], "d" * 64)
+        self.assertEqual(manifest["settings"]["network.name"], "lenet5")
+        for key in ("optimizer.lr", "schedule.weight_stashing", "data.root", "run.seed"):
+            self.assertNotIn(key, manifest["settings"])
+        self.assertEqual((manifest["runs_finished"], manifest["runs_planned"]), (3, 3))
+        self.assertEqual(manifest["tier"], "quick")
+        for name in ("results.csv", "manifest.json"):
+            self.assertNotIn(str(self.root), (self.root / "out" / name).read_text())
+
+    def test_the_results_go_where_they_are_wanted(self):
+        self.call("--results", "kept/probe")
+        self.assertEqual(len(self.results("kept/probe")), 3)
+        self.assertFalse((self.root / "out/results.csv").exists())
+
+    def test_what_diverged_has_no_accuracy(self):
+        self.trainer("lost = seed == 2")
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+        self.assertIn("diverged at sample 7", said)
+        lost = self.results()[1]
+        self.assertEqual((lost["diverged"], lost["validation_accuracy_percent"]), ("yes", ""))
+
+    def test_nothing_is_left_half_written(self):
+        self.call()
+        hidden = [p for p in (self.root / "out").rglob(".*")]
+        self.assertEqual(hidden, [])
+
+
+class GoingOn(Folder):
+    def test_finished_runs_are_not_run_again(self):
+        self.call()
+        first = (self.root / "out/results.csv").read_bytes()
+        status, said = self.call()
+        self.assertEqual(status, 0)
+        self.assertIn("3 of 3 runs were finished already", said)
+        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual((self.root / "out/results.csv").read_bytes(), first)
+
+    def test_a_failed_run_leaves_a_smaller_result_and_is_tried_again(self):
+        self.trainer("if seed == 2: sys.exit('no more memory')")
+        status, said = self.call("--jobs", "1")
+        self.assertEqual(status, 1)
+        self.assertIn("run_study: first, of two, seed 2: no more memory (exit 1)", said)
+        self.assertEqual(len(self.results()), 2)
+        self.assertEqual(self.manifest()["runs_finished"], 2)
+        self.trainer()
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(len(self.results()), 3)
+        self.assertEqual(len(self.calls()), 4)
+
+    def test_a_finished_run_is_in_the_results_while_others_go_on(self):
+        self.trainer("if seed == 2: time.sleep(60)")
+        child = subprocess.Popen(self.command("--jobs", "2"), cwd=self.root, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if (self.root / "out/manifest.json").is_file() and len(self.results()) == 2:
+                break
+            time.sleep(0.05)
+        # Nobody else may work in the folder meanwhile.
+        status, said = self.call()
+        self.assertEqual(status, 2)
+        self.assertIn("--out: got 'out', accepted: a folder that no other run_study works in", said)
+        child.terminate()
+        said = child.communicate(timeout=30)[1].decode()
+        self.assertEqual(child.returncode, 128 + 15)
+        self.assertIn("interrupted after 2 of 3 runs; the same command goes on from there", said)
+        self.assertEqual(len(self.results()), 2)
+        self.trainer()
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(len(self.results()), 3)
+
+    def test_changed_settings_are_another_run(self):
+        self.call()
+        (self.root / "probe.toml").write_text(STUDY.replace("0.5", "0.6"))
+        self.call()
+        self.assertEqual(len(self.calls()), 4)
+        self.assertEqual(self.results()[2]["optimizer.lr"], "0.6")
+        self.assertEqual(len(list((self.root / "out/runs").iterdir())), 4)
+
+
+class BadInput(Folder):
+    def test_one_line_that_names_it(self):
+        for arguments, line in (
+            (("--jobs", "0"), "--jobs: got '0', accepted: an integer from 1"),
+            (("--jobs", "two"), "--jobs: got 'two', accepted: an integer from 1"),
+            (("--tier", "slow"), "tier: got 'slow', accepted: quick, paper"),
+            (("--data", "none"), "--data: got 'none', accepted: a folder that exists"),
+            (("--program", "none"), "--program: got 'none', accepted: the program batchless"),
+            (("--results", "batchless"), "--results: got 'batchless', accepted: a folder"),
+            (("--what",), "unrecognized arguments: --what; --help lists what is accepted"),
+        ):
+            status, said = self.call(*arguments)
+            self.assertEqual(status, 2, said)
+            self.assertIn(f"run_study: {line}", said)
+            self.assertEqual(said.count("\n"), 1, said)
+        self.assertEqual(self.calls(), [])
+        self.assertFalse((self.root / "out").exists())
+
+    def test_what_the_trainer_refuses_ends_the_study(self):
+        self.trainer("print('optimizer.lr: got 9, accepted: less', file=sys.stderr); sys.exit(2)")
+        status, said = self.call("--jobs", "1")
+        self.assertEqual(status, 2)
+        self.assertEqual(
+            said, "run_study: first, of two, seed 1: optimizer.lr: got 9, accepted: less\n"
+        )
+        self.assertEqual(len(self.calls()), 1)
+        self.assertFalse((self.root / "out/results.csv").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
