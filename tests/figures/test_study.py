@@ -1,5 +1,8 @@
 """Studies as data: what they expand to, and mistakes that are named."""
 
+import csv
+import hashlib
+import json
 import tempfile
 import tomllib
 import unittest
@@ -136,6 +139,28 @@ class RealOnes(unittest.TestCase):
         counts = {row: sum(run.row == row for run in paper.runs) for row in paper.rows}
         for row in ("SGDM, N = 128", "PB", "PB+LWPv_D+SC_D"):
             self.assertGreaterEqual(counts[row], 3)
+
+
+class KeptResults(unittest.TestCase):
+    """Results that are kept with the sources are those of the study as it is written now."""
+
+    def test_they_belong_to_the_study(self):
+        for folder in Path("experiments/results").glob("*"):
+            text = (folder / "results.csv").read_bytes()
+            manifest = json.loads((folder / "manifest.json").read_text())
+            self.assertEqual(hashlib.sha256(text).hexdigest(), manifest["results_sha256"])
+            self.assertEqual(manifest["tier"], "paper")
+            kept = study.load(folder.name, "paper")
+            planned = {(run.row, str(run.seed)): run for run in kept.runs}
+            for row in csv.DictReader(text.decode().splitlines()):
+                run = planned[row["row"], row["seed"]]
+                found = manifest["settings"] | row | {"run.seed": row["seed"]}
+                found.setdefault("optimizer.batch", row["batch"])
+                for key, value in run.settings.items():
+                    self.assertIn(key, found, run.label)
+                    is_text = isinstance(found[key], str) and not isinstance(value, str)
+                    wanted = json.dumps(value) if is_text else value
+                    self.assertEqual(found[key], wanted, f"{run.label}: {key}")
 
 
 if __name__ == "__main__":
