@@ -44,6 +44,9 @@ struct Configuration {
     std::int64_t workers = 1;
     bool weight_stashing = false;
     std::int64_t delay = 0;
+    std::optional<std::int64_t> stages;
+    std::vector<std::int64_t> placement;
+    std::string file;
   } schedule;
   struct {
     std::string name = "sgdm";

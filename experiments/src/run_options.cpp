@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "batchless/training/hyperparameter_scaling.h"
+#include "schedule_source.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -16,12 +22,18 @@ namespace {
 
 using analysis::InvalidArgument;
 using hwmodel::Normalization;
+using training::ConvolutionMethod;
 using training::Dataset;
 using training::Split;
 
 constexpr std::int64_t kDefaultImageSize = 224;
 constexpr double kDefaultRate = 0.1;
 constexpr double kDefaultMomentum = 0.9;
+
+constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolutionMethods{
+    {{"winograd", ConvolutionMethod::kWinograd},
+     {"onednn", ConvolutionMethod::kOneDnn},
+     {"reference", ConvolutionMethod::kReference}}};
 
 std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
   const std::string& name = c.data.name;
@@ -230,11 +242,93 @@ std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
 
 namespace {
 
-training::ScheduleKind ScheduleOf(std::string_view kind) {
+// Ends of the groups of stages that the pipeline has; empty where each stage is one.
+std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& network) {
+  const std::vector<std::int64_t>& placement = c.schedule.placement;
+  const std::optional<std::int64_t>& stages = c.schedule.stages;
+  const int most = network.stage_count();
+  if (!placement.empty() && stages) {
+    throw UsageError("schedule.stages", std::to_string(*stages),
+                     "either schedule.stages or schedule.placement");
+  }
+  if (stages) {
+    if (*stages > most) {
+      throw UsageError("schedule.stages", std::to_string(*stages),
+                       fmt::format("1 to {}, the stages of {}", most, network.name));
+    }
+    return hwmodel::BalancedPartition(network, static_cast<int>(*stages));
+  }
+  std::vector<int> ends;
+  for (const std::int64_t end : placement) {
+    const int least = ends.empty() ? 1 : ends.back() + 1;
+    if (end < least || end >= most) {
+      throw UsageError("schedule.placement", std::to_string(end),
+                       fmt::format("numbers that increase from 1 to at most {}: how many of the {} "
+                                   "stages of {} come before each register",
+                                   most - 1, most, network.name));
+    }
+    ends.push_back(static_cast<int>(end));
+  }
+  if (!ends.empty()) ends.push_back(most);
+  return ends;
+}
+
+// The list of actions of a configuration's schedule, or of its file.
+hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network) {
+  if (c.schedule.kind == "file") {
+    return ReadScheduleFile("schedule.file", c.schedule.file);
+  }
+  const std::vector<int> ends = GroupEnds(c, network);
+  hwmodel::ScheduleOptions options;
+  options.stages = ends.empty() ? network.stage_count() : static_cast<int>(ends.size());
+  const bool double_buffered = c.schedule.kind == "2bw";
+  const std::int64_t per_update =
+      double_buffered ? c.optimizer.batch / c.schedule.microbatch.value_or(1) : 1;
+  if (per_update < (double_buffered ? options.stages : 1)) {
+    throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
+                     fmt::format("at least {} micro-batches with 2bw, one for each stage of the "
+                                 "pipeline",
+                                 options.stages));
+  }
+  // Long enough for the pipeline to fill and to repeat itself.
+  options.microbatches = per_update * (2 * options.stages / per_update + 4);
+  options.microbatches_per_update = double_buffered ? per_update : 0;
+  options.weight_stashing = c.schedule.weight_stashing;
+  hwmodel::Schedule list =
+      hwmodel::MakeSchedule(c.schedule.kind == "zhang" ? "pb" : c.schedule.kind, options);
+  return ends.empty() ? list : hwmodel::ExpandGroups(list, ends);
+}
+
+void SetSchedule(const Configuration& c, training::TrainerOptions& options) {
   using training::ScheduleKind;
-  if (kind == "fill-drain") return ScheduleKind::kFillDrain;
-  if (kind == "pb") return ScheduleKind::kPipelinedBackpropagation;
-  return kind == "uniform-delay" ? ScheduleKind::kUniformDelay : ScheduleKind::kSequential;
+  const std::string& kind = c.schedule.kind;
+  const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
+  const bool is_list = kind == "pb" || kind == "1f1b" || kind == "2bw" || kind == "zhang";
+  if (has_groups && !is_list) {
+    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement", "a value",
+                     "nothing but with the schedules pb, 1f1b, 2bw and zhang");
+  }
+  if (kind == "zhang" && !has_groups) {
+    throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
+  }
+  if (c.schedule.file.empty() != (kind != "file")) {
+    throw UsageError("schedule.file", "'" + c.schedule.file + "'",
+                     "a schedule's CSV file with schedule.kind = file, nothing with the others");
+  }
+  if (c.schedule.weight_stashing && (kind == "2bw" || kind == "file")) {
+    throw UsageError("schedule.weight_stashing", "true",
+                     "false with 2bw, which keeps two versions, and with a file, which says for "
+                     "itself (column weights)");
+  }
+  if (kind == "fill-drain") options.schedule = ScheduleKind::kFillDrain;
+  if (kind == "uniform-delay") options.schedule = ScheduleKind::kUniformDelay;
+  if (kind == "pb" && !has_groups) {
+    options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  } else if (is_list || kind == "file") {
+    options.schedule = ScheduleKind::kList;
+    options.list = ListOf(c, options.network);
+  }
+  options.weight_stashing = c.schedule.weight_stashing && options.schedule != ScheduleKind::kList;
 }
 
 }  // namespace
@@ -243,15 +337,15 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
                                           std::int64_t epoch_size) {
   training::TrainerOptions options;
   options.network = NetworkOf(c, shape);
-  options.schedule = ScheduleOf(c.schedule.kind);
-  options.weight_stashing = c.schedule.weight_stashing;
   options.delay = c.schedule.delay;
   if (c.rule.name == kSpecTrain) options.prediction = training::PredictionScheme::kSpecTrain;
   options.workers = static_cast<int>(c.schedule.workers);
   options.batch = c.optimizer.batch;
-  const bool is_whole = options.schedule == training::ScheduleKind::kPipelinedBackpropagation ||
-                        HasBatchNormalization(options.network);
+  const std::string& kind = c.schedule.kind;
+  const bool is_whole =
+      kind == "pb" || kind == "1f1b" || kind == "zhang" || HasBatchNormalization(options.network);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
+  SetSchedule(c, options);
   options.rule = RuleOf(c);
   options.momentum = RateAndMomentumOf(c).momentum;
   // Without data only what does not depend on the run's length is looked at.
@@ -261,12 +355,14 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   options.seed = static_cast<std::uint64_t>(c.run.seed);
   const bool is_double = c.run.precision == "double";
   options.precision = is_double ? training::Precision::kDouble : training::Precision::kSingle;
-  if (is_double && c.run.convolution == "onednn") {
-    throw UsageError("run.convolution", "onednn", "reference with run.precision = double");
+  if (is_double && c.run.convolution.value_or("reference") != "reference") {
+    throw UsageError("run.convolution", *c.run.convolution,
+                     "reference with run.precision = double");
   }
-  options.convolution = is_double || c.run.convolution == "reference"
-                            ? training::ConvolutionMethod::kReference
-                            : training::ConvolutionMethod::kOneDnn;
+  if (is_double) options.convolution = ConvolutionMethod::kReference;
+  for (const auto& [name, method] : kConvolutionMethods) {
+    if (c.run.convolution == name) options.convolution = method;
+  }
   std::string why;
   if (!options.IsValid(&why)) throw UsageError::FromLine(why);
   return options;
@@ -290,8 +386,9 @@ void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
     c.optimizer.momentum = options.momentum;
   }
   if (!c.run.samples && !c.run.epochs) c.run.epochs = 1;
-  c.run.convolution =
-      options.convolution == training::ConvolutionMethod::kOneDnn ? "onednn" : "reference";
+  for (const auto& [name, method] : kConvolutionMethods) {
+    if (options.convolution == method) c.run.convolution = name;
+  }
   const auto default_to = [](std::optional<std::int64_t>& interval, std::int64_t value) {
     if (!interval) interval = value;
   };

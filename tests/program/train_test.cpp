@@ -226,6 +226,35 @@ TEST_CASE("other networks, rules and schedules train") {
   }
 }
 
+TEST_CASE("a schedule's file trains as the schedule that it holds") {
+  const Workplace place;
+  const std::string common = "--set optimizer.batch=1 --set optimizer.lr=0.001 ";
+  // The MLP of the configuration has four stages.
+  REQUIRE(
+      place.Call("schedule --kind 1f1b --stages 4 --microbatches 20 --out list.csv").exit_code ==
+      0);
+  const Json by_name = place.Train("a", common + "--set schedule.kind=1f1b");
+  const Json by_file =
+      place.Train("b", common + "--set schedule.kind=file --set schedule.file=list.csv");
+  CHECK(by_file["weights_sha256"] == by_name["weights_sha256"]);
+  CHECK(place.Train("c", common + "--set schedule.kind=pb")["weights_sha256"] !=
+        by_name["weights_sha256"]);
+
+  // Groups of one stage each are the network's own pipeline.
+  const Json pb = place.Train("d", common + "--set schedule.kind=pb");
+  const Json zhang =
+      place.Train("e", common + "--set schedule.kind=zhang --set schedule.placement=[1,2,3]");
+  CHECK(zhang["weights_sha256"] == pb["weights_sha256"]);
+  CHECK(place.Train("f",
+                    common + "--set schedule.kind=pb --set schedule.stages=2")["weights_sha256"] !=
+        pb["weights_sha256"]);
+
+  const Outcome refused =
+      place.Call("train run.toml --out g --set schedule.kind=file --set schedule.file=list.csv");
+  CHECK(refused.exit_code == 2);
+  CHECK(Contains(refused.error, "optimizer.batch: got 8, accepted: 1"));
+}
+
 TEST_CASE("MNIST's files train LeNet-5") {
   const Workplace workplace;
   fs::create_directories(workplace / "digits/mnist");

@@ -1,5 +1,6 @@
-// Pipelined backpropagation sample by sample, with old versions of the weights kept as they were:
-// slow, literal, and without anything of the engine but the stages' own arithmetic.
+// A pipeline sample by sample, with old versions of the weights kept as they were and read as the
+// schedule's summary says: slow, literal, and without anything of the engine but the stages' own
+// arithmetic.
 //
 // Products and sums are rounded together where the fused update does so: compensation and prediction
 // over 66 updates amplify a different rounding to 1e-4 of the loss within 200 samples.
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/schedule_summary.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/sample_source.h"
 #include "batchless/training/stage.h"
@@ -20,7 +22,10 @@ namespace batchless::training {
 
 struct LiteralOptions {
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
-  bool weight_stashing = false;
+  // Which versions each sample reads.
+  hwmodel::ScheduleSummary versions;
+  bool backward_as_forward = false;  // stashed and double-buffered weights; else those of a version
+  std::int64_t samples_per_update = 1;
   bool spectrain = false;
   double learning_rate = 0;
   double momentum = 0;
@@ -43,6 +48,7 @@ class LiteralPipeline {
       const StageLayout& layout = stages_.back()->layout();
       histories_.push_back({{weights[s], Block(weights[s].size()), weights[s]}});
       saved_.emplace_back(layout.saved_size);
+      gradients_.emplace_back(layout.parameter_size);
       workspace_.resize(std::max<std::size_t>(workspace_.size(), layout.workspace_size));
     }
   }
@@ -61,13 +67,12 @@ class LiteralPipeline {
     microbatch.labels = &label;
     microbatch.losses = &loss;
     microbatch.correct = &correct;
+    microbatch.gradient_scale = 1 / static_cast<float>(options_.samples_per_update);
 
-    // Forward of sample i at stage s: the weights after max(0, i - D) updates, D = 2 (S-1-s).
     std::vector<Block> used(stages);
     for (int s = 0; s < stages; ++s) {
-      const std::int64_t delay = 2 * (stages - 1 - s);
       const std::int64_t horizon = 2 * (stages - 1) - s;
-      used[s] = Predict(s, std::max<std::int64_t>(0, i - delay), delay,
+      used[s] = Predict(s, options_.versions.stages[s].microbatches[i].forward,
                         options_.spectrain ? horizon : -1);
       ForwardArguments<float> arguments;
       arguments.microbatch = &microbatch;
@@ -84,7 +89,8 @@ class LiteralPipeline {
       stages_[s]->Forward(arguments);
     }
 
-    // Backward: the weights after i updates, or those that the forward used.
+    const bool is_first = i % options_.samples_per_update == 0;
+    const bool is_last = (i + 1) % options_.samples_per_update == 0;
     std::vector<Block> gradients;
     for (const ValueLayout& value : values_) gradients.emplace_back(value.stored_size);
     for (int s = stages - 1; s >= 0; --s) {
@@ -96,13 +102,13 @@ class LiteralPipeline {
             gradients[input][j] += gradients[stage.outputs[0]][j];
           }
         }
-        Update(s, {});
+        if (is_last) Update(s, {});
         continue;
       }
-      Block weights = histories_[s].back().weights;
-      if (options_.weight_stashing) weights = used[s];
-      if (options_.spectrain) weights = Predict(s, i, 0, s);
-      Block gradient(weights.size());
+      const std::int64_t version = options_.versions.stages[s].microbatches[i].backward;
+      Block weights = At(s, version).weights;
+      if (options_.backward_as_forward) weights = used[s];
+      if (options_.spectrain) weights = Predict(s, version, s);
       BackwardArguments<float> arguments;
       arguments.microbatch = &microbatch;
       arguments.parameters = weights.data();
@@ -116,10 +122,11 @@ class LiteralPipeline {
         arguments.input_gradient = gradients[stage.inputs[0]].data();
         arguments.add_input_gradient = network_.values[stage.inputs[0]].consumers.back() != s;
       }
-      arguments.gradient = gradient.data();
+      arguments.gradient = gradients_[s].data();
+      arguments.add_gradient = !is_first;
       arguments.workspace = workspace_.data();
       stages_[s]->Backward(arguments);
-      Update(s, gradient);
+      if (is_last) Update(s, gradients_[s]);
     }
     return loss;
   }
@@ -141,10 +148,9 @@ class LiteralPipeline {
   }
 
   // Equations of the rules, or by velocity over `horizon` where that is not negative.
-  Block Predict(int stage, std::int64_t version, std::int64_t delay, std::int64_t horizon) const {
+  Block Predict(int stage, std::int64_t version, std::int64_t horizon) const {
     const Version& from = At(stage, version);
-    const analysis::Coefficients<double> c =
-        analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
+    const analysis::Coefficients<double> c = CoefficientsOf(stage);
     Block predicted = from.weights;
     const bool by_velocity =
         horizon >= 0 || options_.rule.rule.prediction == analysis::Prediction::kVelocity;
@@ -161,10 +167,16 @@ class LiteralPipeline {
     return predicted;
   }
 
+  std::int64_t Delay(int stage) const {
+    return options_.versions.stages[stage].forward_delay_updates;
+  }
+
+  analysis::Coefficients<double> CoefficientsOf(int stage) const {
+    return analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, Delay(stage));
+  }
+
   void Update(int stage, const Block& gradient) {
-    const std::int64_t delay = 2 * (network_.stage_count() - 1 - stage);
-    const analysis::Coefficients<double> c =
-        analysis::ComputeCoefficients<double>(options_.rule, options_.momentum, delay);
+    const analysis::Coefficients<double> c = CoefficientsOf(stage);
     const auto velocity_step = static_cast<float>(-options_.learning_rate * c.a);
     const auto gradient_step = static_cast<float>(-options_.learning_rate * c.b);
     const auto momentum = static_cast<float>(options_.momentum);
@@ -179,7 +191,7 @@ class LiteralPipeline {
           std::fma(velocity_step, next.velocity[j], std::fma(gradient_step, g, next.weights[j]));
     }
     history.push_back(std::move(next));
-    if (static_cast<std::int64_t>(history.size()) > delay + 1) history.pop_front();
+    if (static_cast<std::int64_t>(history.size()) > Delay(stage) + 1) history.pop_front();
     updates_of_.resize(network_.stage_count());
     ++updates_of_[stage];
   }
@@ -192,6 +204,7 @@ class LiteralPipeline {
   std::vector<std::deque<Version>> histories_;
   std::vector<std::int64_t> updates_of_;
   std::vector<Block> saved_;
+  std::vector<Block> gradients_;
   std::vector<float> workspace_;
 };
 

@@ -8,6 +8,7 @@
 #include "batchless/analysis/pipeline_stability.h"
 #include "batchless/analysis/simulation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
@@ -20,6 +21,7 @@ namespace {
 
 using analysis::FindRule;
 using hwmodel::ActionKind;
+using hwmodel::WeightVersions;
 
 constexpr const char* kRules[] = {"sgdm",  "nesterov", "sc",      "lwp-v",
                                   "lwp-w", "lwp-v+sc", "lwp-w+sc"};
@@ -73,6 +75,7 @@ typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
   options.backend = MakeReferenceBackend<Real>();
   options.program = program;
   options.microbatches = samples;
+  options.version_ages.resize(network.stage_count());
   options.coefficients = [](int, std::int64_t) { return UpdateCoefficients<Real>(); };
   return options;
 }
@@ -93,7 +96,11 @@ TEST_CASE("Every pass reads the version that it should", "[pb]") {
       options.workers = workers;
       const Plan plan = MakePlan(options);
       auto engine = EngineOptions<float>(options.network, plan.program, options.samples);
-      engine.weight_stashing = stashing;
+      engine.version_ages.clear();
+      for (const std::int64_t delay : plan.delays) {
+        engine.version_ages.push_back(stashing ? delay : 0);
+      }
+      if (stashing) engine.weights = WeightVersions::kStashed;
       std::mutex mutex;
       std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
       engine.on_read = [&](const VersionRead& read) {
@@ -178,7 +185,9 @@ TEST_CASE("Pipelined training gives the same bits on any number of workers, resu
 // for where the compiler may take another instruction.
 constexpr double kEmulationTolerance = 1e-5;
 
-void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
+// `list`: the schedule of that many samples, from the empty pipeline to the empty pipeline.
+void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
+                          const hwmodel::Schedule& list) {
   options.samples = samples;
   const auto trainer = MakeTrainer(options);
   // The same initial weights, in the stages' order.
@@ -196,7 +205,9 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
   }
   LiteralPipeline literal(options.network, blocks,
                           {.rule = options.rule,
-                           .weight_stashing = options.weight_stashing,
+                           .versions = hwmodel::Summarize(list),
+                           .backward_as_forward = list.weights != WeightVersions::kNewest,
+                           .samples_per_update = options.batch,
                            .spectrain = options.prediction == PredictionScheme::kSpecTrain,
                            .learning_rate = options.learning_rate.base,
                            .momentum = options.momentum,
@@ -214,6 +225,13 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples) {
   }
   INFO("largest difference " << worst << " at sample " << where);
   CHECK(worst <= kEmulationTolerance);
+}
+
+void CompareWithEmulation(const TrainerOptions& options, std::int64_t samples) {
+  hwmodel::Schedule list =
+      hwmodel::PipelinedBackpropagation(options.network.stage_count(), samples);
+  if (options.weight_stashing) list.weights = WeightVersions::kStashed;
+  CompareWithEmulation(options, samples, list);
 }
 
 TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation]") {
@@ -235,6 +253,136 @@ TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation
   doubled.rule.rule = FindRule("lwp-v");
   doubled.rule.options.horizon_scale = 2;
   CompareWithEmulation(doubled, 200);
+}
+
+// A schedule made twice: short, as the trainer takes it, and for all samples of a run.
+struct ListCase {
+  const char* name;
+  std::int64_t samples_per_update;
+  hwmodel::Schedule (*make)(int stages, std::int64_t samples);
+};
+
+const ListCase kLists[] = {
+    {"pb as a list", 1,
+     [](int stages, std::int64_t n) { return hwmodel::PipelinedBackpropagation(stages, n); }},
+    {"1f1b", 1,
+     [](int stages, std::int64_t n) { return hwmodel::OneForwardOneBackward(stages, n); }},
+    {"1f1b, stashed", 1,
+     [](int stages, std::int64_t n) {
+       hwmodel::Schedule list = hwmodel::OneForwardOneBackward(stages, n);
+       list.weights = WeightVersions::kStashed;
+       return list;
+     }},
+    {"2bw", 12, [](int stages, std::int64_t n) { return hwmodel::PipeDream2Bw(stages, n, 12); }},
+    {"pipedream-flush", 6,
+     [](int stages, std::int64_t n) { return hwmodel::PipeDreamFlush(stages, n, 6); }},
+    {"interleaved", 6,
+     [](int stages, std::int64_t n) { return hwmodel::Interleaved(stages, 4, n, 6); }},
+    {"pb, updates a step late", 1,
+     [](int stages, std::int64_t n) {
+       hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, n);
+       std::erase_if(list.actions, [](const hwmodel::TimedAction& timed) {
+         return timed.action.kind == ActionKind::kUpdate;
+       });
+       hwmodel::Schedule late = list;
+       late.actions.clear();
+       std::int64_t step = -1;
+       std::vector<hwmodel::Action> updates;
+       for (const hwmodel::TimedAction& timed : list.actions) {
+         if (timed.step != step) {
+           for (const hwmodel::Action& update : updates)
+             late.actions.push_back({timed.step, update});
+           updates.clear();
+           step = timed.step;
+         }
+         late.actions.push_back(timed);
+         if (timed.action.kind != ActionKind::kBackward) continue;
+         updates.push_back({timed.action.stage, ActionKind::kUpdate, timed.action.microbatch});
+       }
+       for (const hwmodel::Action& update : updates) late.actions.push_back({step + 1, update});
+       return late;
+     }},
+    {"pb over three groups", 1,
+     [](int stages, std::int64_t n) {
+       return hwmodel::ExpandGroups(hwmodel::PipelinedBackpropagation(3, n),
+                                    std::vector<int>{2, 7, stages});
+     }},
+    {"2bw over four groups", 4, [](int stages, std::int64_t n) {
+       return hwmodel::ExpandGroups(hwmodel::PipeDream2Bw(4, n, 4),
+                                    std::vector<int>{1, 3, 8, stages});
+     }}};
+
+TrainerOptions ListOptions(const ListCase& list, std::int64_t samples) {
+  TrainerOptions options = Options("lenet5", samples);
+  options.schedule = ScheduleKind::kList;
+  options.batch = list.samples_per_update;
+  options.rule.rule = FindRule("lwp-v+sc");
+  options.list = list.make(options.network.stage_count(), 48);
+  return options;
+}
+
+TEST_CASE("Every schedule follows the literal emulation", "[list][emulation]") {
+  for (const ListCase& list : kLists) {
+    for (const int workers : {1, 3}) {
+      INFO(list.name << ", workers " << workers);
+      TrainerOptions options = ListOptions(list, 96);
+      options.workers = workers;
+      CompareWithEmulation(options, 96, list.make(options.network.stage_count(), 96));
+    }
+  }
+}
+
+TEST_CASE("A schedule's state goes on in the middle with other workers", "[list]") {
+  for (const ListCase& list : kLists) {
+    INFO(list.name);
+    TrainerOptions options = ListOptions(list, 96);
+    const auto whole = MakeTrainer(options);
+    Losses(*whole, 96);
+    options.workers = 2;
+    const auto first = MakeTrainer(options);
+    Losses(*first, 41);
+    std::stringstream state;
+    first->Save(state);
+    options.workers = 5;
+    const auto second = MakeTrainer(options);
+    second->Load(state);
+    Losses(*second, 96);
+    CHECK(second->WeightsSha256() == whole->WeightsSha256());
+  }
+}
+
+TEST_CASE("The list of pipelined backpropagation is the schedule pb bit for bit", "[list]") {
+  TrainerOptions options = Options("lenet5", 60);
+  const auto pb = MakeTrainer(options);
+  Losses(*pb, 60);
+  options.schedule = ScheduleKind::kList;
+  options.list = hwmodel::PipelinedBackpropagation(options.network.stage_count(), 40);
+  const auto list = MakeTrainer(options);
+  Losses(*list, 60);
+  CHECK(pb->delays() == list->delays());
+  CHECK(pb->WeightsSha256() == list->WeightsSha256());
+}
+
+TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
+  const TrainerOptions good = ListOptions(kLists[3], 96);
+  std::string why;
+  CHECK(good.IsValid(&why));
+  TrainerOptions options = good;
+  options.batch = 6;
+  CHECK(!options.IsValid(&why));
+  CHECK(why.starts_with("optimizer.batch: got 6, accepted: 12"));
+  options = good;
+  options.list = hwmodel::PipelinedBackpropagation(5, 20);
+  CHECK(!options.IsValid(&why));
+  CHECK(why.starts_with("schedule: got 5, accepted: a list of 12 stages"));
+  options = good;
+  options.list = hwmodel::ZeroBubbleH1(12, 48, 12);
+  CHECK(!options.IsValid(&why));
+  CHECK(why.starts_with("schedule: got weight gradients (W)"));
+  options = good;
+  options.list.microbatches = 1;
+  options.list.actions.clear();
+  CHECK(!options.IsValid(&why));
 }
 
 void CompareVggWithEmulation(const char* rule) {
@@ -349,6 +497,7 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
   const hwmodel::Network network = ChainNetwork(stages);
   auto options = EngineOptions<double>(network, program, steps);
   options.forward_lag = lag;
+  options.version_ages.assign(stages, lag);
   options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
   options.coefficients = [&](int stage, std::int64_t) {
     return MakeUpdateCoefficients<double>(rule, rate, momentum, 0, delays[stage]);
@@ -409,12 +558,14 @@ TEST_CASE("On a linear chain with the delays of its stages the trainer follows t
     for (const std::vector<int>& boundaries :
          {std::vector<int>{stages}, std::vector<int>{2, stages}}) {
       const analysis::RuleSpec rule{FindRule(name), {}};
+      const Program program = SteadyProgram(
+          hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries)), boundaries);
       constexpr double kRate = 0.02;
       std::vector<std::int64_t> delays;
       delays.reserve(stages);
       for (int s = 0; s < stages; ++s) delays.push_back(2 * (stages - 1 - s));
-      const std::vector<double> residuals = RunChain(factors, StepwiseProgram(schedule, boundaries),
-                                                     delays, rule, kRate, kMomentum, 0, kSteps);
+      const std::vector<double> residuals =
+          RunChain(factors, program, delays, rule, kRate, kMomentum, 0, kSteps);
 
       analysis::PipelineOptions options;
       options.rule = rule;

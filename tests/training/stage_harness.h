@@ -31,6 +31,11 @@ inline Numbers SmallIntegers(std::int64_t size, std::uint64_t seed) {
   return numbers;
 }
 
+struct StageGradients {
+  Numbers input;                    // of the first input
+  std::vector<Numbers> parameters;  // by tensor
+};
+
 template <class Real>
 class StageHarness {
  public:
@@ -97,15 +102,10 @@ class StageHarness {
     return results;
   }
 
-  struct Gradients {
-    Numbers input;                    // of the first input
-    std::vector<Numbers> parameters;  // by tensor
-  };
-
   // For the last forward. `added_to` is what the gradients already hold, where they are added to:
   // that number everywhere.
-  Gradients Backward(const std::vector<Numbers>& output_gradients,
-                     const double* added_to = nullptr) {
+  StageGradients Backward(const std::vector<Numbers>& output_gradients,
+                          const double* added_to = nullptr) {
     BackwardArguments<Real> arguments;
     arguments.microbatch = &microbatch_;
     arguments.parameters = parameters_.data();
@@ -129,7 +129,7 @@ class StageHarness {
     std::fill(workspace_.begin(), workspace_.end(), kGarbage);
     arguments.workspace = workspace_.data();
     stage_->Backward(arguments);
-    Gradients gradients;
+    StageGradients gradients;
     if (arguments.input_gradient != nullptr) {
       gradients.input = FromLayout(description_.inputs[0], dx);
     }

@@ -35,57 +35,76 @@ Numbers Rounded(Numbers numbers) {
   return numbers;
 }
 
-void CompareStage(const Network& network, int s, int microbatch, int block) {
-  INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
-                    << microbatch << ", block " << block);
-  StageHarness<float> vector(network, s, microbatch, MakeVectorBackend(block));
-  StageHarness<double> reference(network, s, microbatch, MakeReferenceBackend<double>());
-  std::vector<Numbers> inputs;
-  for (std::size_t i = 0; i < vector.description().inputs.size(); ++i) {
-    inputs.push_back(Rounded(RandomNumbers(vector.InputSize(i), 10 + i)));
-  }
-  for (std::size_t t = 0; t < vector.layout().parameters.size(); ++t) {
-    const Numbers numbers = Rounded(RandomNumbers(vector.layout().parameters[t].size(), 20 + t));
-    vector.SetParameter(t, numbers);
-    reference.SetParameter(t, numbers);
-  }
-  const std::vector<Numbers> outputs = vector.Forward(inputs);
-  const std::vector<Numbers> expected = reference.Forward(inputs);
-  REQUIRE(outputs.size() == expected.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) CheckClose(outputs[i], expected[i]);
-  if (outputs.empty()) {
-    for (int i = 0; i < microbatch; ++i) {
-      CHECK(vector.losses()[i] == Approx(reference.losses()[i]).epsilon(kTolerance));
-    }
-  }
+struct StageResults {
+  std::vector<Numbers> outputs;
+  Numbers losses;
+  std::vector<StageGradients> gradients;  // overwriting, then adding to what is there
+};
 
-  std::vector<Numbers> projections;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    projections.push_back(Rounded(RandomNumbers(vector.OutputSize(i), 30 + i)));
+template <class Real>
+StageResults RunStage(const Network& network, int s, int microbatch,
+                      const std::shared_ptr<const Backend<Real>>& backend) {
+  StageHarness<Real> stage(network, s, microbatch, backend);
+  std::vector<Numbers> inputs;
+  for (std::size_t i = 0; i < stage.description().inputs.size(); ++i) {
+    inputs.push_back(Rounded(RandomNumbers(stage.InputSize(i), 10 + i)));
   }
-  if (vector.layout().passes_gradient) return;
+  for (std::size_t t = 0; t < stage.layout().parameters.size(); ++t) {
+    stage.SetParameter(t, Rounded(RandomNumbers(stage.layout().parameters[t].size(), 20 + t)));
+  }
+  StageResults results;
+  results.outputs = stage.Forward(inputs);
+  if (results.outputs.empty()) {
+    results.losses.assign(stage.losses().begin(), stage.losses().begin() + microbatch);
+  }
+  if (stage.layout().passes_gradient) return results;
+  std::vector<Numbers> projections;
+  for (std::size_t i = 0; i < results.outputs.size(); ++i) {
+    projections.push_back(Rounded(RandomNumbers(stage.OutputSize(i), 30 + i)));
+  }
+  results.gradients.push_back(stage.Backward(projections));
+  // Several readers of one value come in networks with skip connections alone.
   const double held = 0.5;
-  for (const double* added_to : {static_cast<const double*>(nullptr), &held}) {
-    // Several readers of one value come in networks with skip connections alone.
-    const bool may_add = network.values[network.stages[s].inputs[0]].consumers.size() > 1 ||
-                         network.stages[s].layers.front().kind == hwmodel::LayerKind::kConvolution;
-    if (added_to != nullptr && !may_add) continue;
-    const auto gradients = vector.Backward(projections, added_to);
-    const auto expected_gradients = reference.Backward(projections, added_to);
-    CheckClose(gradients.input, expected_gradients.input);
-    for (std::size_t t = 0; t < gradients.parameters.size(); ++t) {
-      INFO(vector.layout().parameters[t].name);
-      CheckClose(gradients.parameters[t], expected_gradients.parameters[t]);
+  if (network.values[network.stages[s].inputs[0]].consumers.size() > 1 ||
+      network.stages[s].layers.front().kind == hwmodel::LayerKind::kConvolution) {
+    results.gradients.push_back(stage.Backward(projections, &held));
+  }
+  return results;
+}
+
+void CompareStage(const Network& network, int s, int microbatch) {
+  const StageResults expected =
+      RunStage<double>(network, s, microbatch, MakeReferenceBackend<double>());
+  for (const int block : {8, 16}) {
+    for (const ConvolutionMethod method :
+         {ConvolutionMethod::kOneDnn, ConvolutionMethod::kWinograd}) {
+      INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
+                        << microbatch << ", block " << block << ", "
+                        << (method == ConvolutionMethod::kWinograd ? "Winograd" : "oneDNN"));
+      const StageResults actual =
+          RunStage<float>(network, s, microbatch, MakeVectorBackend(block, method));
+      REQUIRE(actual.outputs.size() == expected.outputs.size());
+      for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+        CheckClose(actual.outputs[i], expected.outputs[i]);
+      }
+      REQUIRE(actual.losses.size() == expected.losses.size());
+      for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+        CHECK(actual.losses[i] == Approx(expected.losses[i]).epsilon(kTolerance));
+      }
+      REQUIRE(actual.gradients.size() == expected.gradients.size());
+      for (std::size_t g = 0; g < expected.gradients.size(); ++g) {
+        CheckClose(actual.gradients[g].input, expected.gradients[g].input);
+        for (std::size_t t = 0; t < expected.gradients[g].parameters.size(); ++t) {
+          INFO("parameter " << t);
+          CheckClose(actual.gradients[g].parameters[t], expected.gradients[g].parameters[t]);
+        }
+      }
     }
   }
 }
 
 void CompareStages(const Network& network, int microbatch) {
-  for (const int block : {8, 16}) {
-    for (int s = 0; s < network.stage_count(); ++s) {
-      CompareStage(network, s, microbatch, block);
-    }
-  }
+  for (int s = 0; s < network.stage_count(); ++s) CompareStage(network, s, microbatch);
 }
 
 TEST_CASE("ResNet's stages agree with the reference", "[vector]") {

@@ -7,6 +7,7 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::training {
 namespace {
@@ -52,6 +53,50 @@ void ValidateBatch(const TrainerOptions& options) {
   }
 }
 
+// Whether what the workers do follows from a list of actions.
+bool IsList(const TrainerOptions& options) {
+  return options.schedule == ScheduleKind::kPipelinedBackpropagation ||
+         options.schedule == ScheduleKind::kList;
+}
+
+hwmodel::Schedule ListOf(const TrainerOptions& options) {
+  if (options.schedule == ScheduleKind::kList) return options.list;
+  const int stages = options.network.stage_count();
+  hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, 2 * stages);
+  if (options.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
+  return schedule;
+}
+
+void ValidateList(const TrainerOptions& options) {
+  const hwmodel::Schedule& list = options.list;
+  if (list.stages != options.network.stage_count()) {
+    Refuse("schedule", list.stages,
+           "a list of " + std::to_string(options.network.stage_count()) + " stages, as many as " +
+               options.network.name + " has");
+  }
+  if (list.splits_backward()) {
+    throw InvalidArgument("schedule", "weight gradients (W) as actions of their own",
+                          "backwards (B) that do both");
+  }
+  const hwmodel::SteadyState steady = hwmodel::FindSteadyState(list);
+  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
+    std::vector<std::int64_t> updates(list.stages);
+    for (const hwmodel::SteadyAction& action : worker) {
+      if (action.kind == ActionKind::kUpdate) ++updates[action.stage];
+    }
+    for (const hwmodel::SteadyAction& action : worker) {
+      const std::int64_t per_update = steady.microbatches_per_cycle / updates[action.stage];
+      if (options.batch != per_update * options.microbatch) {
+        Refuse("optimizer.batch", options.batch,
+               std::to_string(per_update * options.microbatch) + ", which stage " +
+                   std::to_string(action.stage) +
+                   " of the schedule updates after: " + std::to_string(per_update) +
+                   " micro-batches of " + std::to_string(options.microbatch));
+      }
+    }
+  }
+}
+
 void ValidateSchedule(const TrainerOptions& options) {
   const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
   const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
@@ -65,9 +110,10 @@ void ValidateSchedule(const TrainerOptions& options) {
            "1 with the schedules sequential (fill-drain gives the same bits with more) and "
            "uniform-delay");
   }
-  if (pipelined && options.samples < 1) {
-    Refuse("run.samples", options.samples, "at least 1 with the schedule pb");
+  if (IsList(options) && options.samples < 1) {
+    Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
   }
+  if (options.schedule == ScheduleKind::kList) ValidateList(options);
   if (options.weight_stashing && !pipelined && !uniform) {
     throw InvalidArgument("schedule.weight_stashing", "true",
                           "false but with the schedules pb and uniform-delay");
@@ -86,6 +132,24 @@ void ValidateSchedule(const TrainerOptions& options) {
   if (options.rule.rule.prediction != analysis::Prediction::kNone) {
     throw InvalidArgument("rule.name", options.rule.rule.name,
                           "a rule without a prediction of its own with spectrain");
+  }
+}
+
+// An action's offset is minus its step, counted from the micro-batch's entry.
+void FillSpecTrain(Plan& plan) {
+  std::int64_t last = 0;
+  for (const WorkerProgram& worker : plan.program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      if (action.kind == ActionKind::kBackward) last = std::max(last, -action.offset);
+    }
+  }
+  for (const WorkerProgram& worker : plan.program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      SpecTrainHorizons& horizons = plan.spectrain[action.stage];
+      const auto horizon = static_cast<double>(last + action.offset);
+      if (action.kind == ActionKind::kForward) horizons.forward = horizon;
+      if (action.kind == ActionKind::kBackward) horizons.backward = horizon;
+    }
   }
 }
 
@@ -108,41 +172,37 @@ void Validate(const TrainerOptions& options) {
 
 Plan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
-  std::vector<double> costs;
-  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options.network)) {
-    costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
-                                        cost.weight_gradient_flops));
-  }
-  const std::vector<int> boundaries = hwmodel::BalancedPartition(costs, options.workers);
+  const std::vector<int> boundaries = hwmodel::BalancedPartition(options.network, options.workers);
   Plan plan;
   plan.spectrain.resize(stages);
-  if (options.schedule != ScheduleKind::kPipelinedBackpropagation) {
+  if (!IsList(options)) {
     plan.program = FillDrainProgram(boundaries, options.batch / options.microbatch);
     plan.delays.assign(stages, options.delay);
+    plan.version_ages.assign(stages, options.delay);
+    if (options.weight_stashing) plan.weights = hwmodel::WeightVersions::kStashed;
     return plan;
   }
 
-  // Long enough for the first stage to see its whole delay.
-  const hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, 2 * stages);
-  plan.program = StepwiseProgram(schedule, boundaries);
-  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(schedule).stages) {
+  const hwmodel::Schedule schedule = ListOf(options);
+  const hwmodel::SteadyState steady =
+      hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries));
+  plan.program = SteadyProgram(steady, boundaries);
+  // Long enough for every stage to see its whole delay.
+  const std::int64_t cycles = 2 * DrainCycles(plan.program) + 3;
+  const hwmodel::ScheduleSummary summary =
+      hwmodel::Summarize(hwmodel::Repeat(steady, schedule, cycles * steady.microbatches_per_cycle));
+  for (const hwmodel::StageSummary& stage : summary.stages) {
     plan.delays.push_back(stage.forward_delay_updates);
   }
-  // An action's offset is minus its step, counted from the micro-batch's entry.
-  std::int64_t last = 0;
-  for (const WorkerProgram& worker : plan.program.workers) {
-    for (const ProgramAction& action : worker.actions) {
-      if (action.kind == ActionKind::kBackward) last = std::max(last, -action.offset);
+  plan.weights = schedule.weights;
+  plan.version_ages.resize(stages);
+  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
+    for (const hwmodel::SteadyAction& action : worker) {
+      std::int64_t& age = plan.version_ages[action.stage];
+      age = std::max(age, action.version_age);
     }
   }
-  for (const WorkerProgram& worker : plan.program.workers) {
-    for (const ProgramAction& action : worker.actions) {
-      SpecTrainHorizons& horizons = plan.spectrain[action.stage];
-      const auto horizon = static_cast<double>(last + action.offset);
-      if (action.kind == ActionKind::kForward) horizons.forward = horizon;
-      if (action.kind == ActionKind::kBackward) horizons.backward = horizon;
-    }
-  }
+  FillSpecTrain(plan);
   return plan;
 }
 

@@ -17,7 +17,10 @@ struct SpecTrainHorizons {
 
 struct Plan {
   Program program;
-  std::vector<std::int64_t> delays;          // by stage, updates
+  std::vector<std::int64_t> delays;  // by stage, updates
+  hwmodel::WeightVersions weights = hwmodel::WeightVersions::kNewest;
+  // By stage: updates between the newest version and the oldest one that a pass reads.
+  std::vector<std::int64_t> version_ages;
   std::vector<SpecTrainHorizons> spectrain;  // by stage
 };
 

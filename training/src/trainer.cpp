@@ -85,7 +85,7 @@ std::string ReadText(std::istream& from) {
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
   if constexpr (std::is_same_v<Real, float>) {
-    if (method == ConvolutionMethod::kOneDnn) return MakeVectorBackend();
+    if (method != ConvolutionMethod::kReference) return MakeVectorBackend(0, method);
   }
   return MakeReferenceBackend<Real>();
 }
@@ -116,15 +116,16 @@ class TrainerOf final : public Trainer {
   }
 
   std::int64_t samples_done() const override {
-    return std::min(cycles_, Updates()) * options_.batch;
+    return std::min(cycles_ * CycleSamples(), Updates() * options_.batch);
   }
 
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
     CheckSource(source);
-    std::int64_t last = std::min((to + options_.batch - 1) / options_.batch, Updates());
+    const std::int64_t all = (Updates() * options_.batch + CycleSamples() - 1) / CycleSamples();
+    std::int64_t last = std::min((to + CycleSamples() - 1) / CycleSamples(), all);
     // The run's last samples take what is still on its way with them.
-    if (last == Updates()) last += DrainCycles(plan_.program);
+    if (last == all) last += DrainCycles(plan_.program);
     const std::size_t old_results = results.size();
     // A loss that is no longer finite should be seen soon after it happens, but every look costs
     // the workers a wait for one another.
@@ -288,7 +289,8 @@ class TrainerOf final : public Trainer {
             .program = plan_.program,
             .microbatches = Updates() * per_update,
             .forward_lag = options_.delay,
-            .weight_stashing = options_.weight_stashing,
+            .weights = plan_.weights,
+            .version_ages = plan_.version_ages,
             .predicts_forward =
                 spectrain || options_.rule.rule.prediction != analysis::Prediction::kNone,
             .predicts_backward = spectrain,
@@ -296,6 +298,10 @@ class TrainerOf final : public Trainer {
                                    std::int64_t samples) { return Coefficients(stage, samples); },
             .make_stage = nullptr,
             .on_read = nullptr};
+  }
+
+  std::int64_t CycleSamples() const {
+    return plan_.program.microbatches_per_cycle * options_.microbatch;
   }
 
   // Of the whole run; without an end where none is given.

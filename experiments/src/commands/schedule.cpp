@@ -17,6 +17,7 @@
 #include "commands/commands.h"
 #include "memory.h"
 #include "output_file.h"
+#include "schedule_source.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -37,15 +38,6 @@ std::vector<std::string_view> KindNames() {
   std::vector<std::string_view> names;
   for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) names.push_back(kind.name);
   return names;
-}
-
-// Empty where there is no such file.
-std::string ReadWhole(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return {};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 class ScheduleCommand final : public Command {
@@ -139,26 +131,7 @@ class ScheduleCommand final : public Command {
     if (weight_stashing_) {
       throw UsageError("--weight-stashing", "it", "the file's column weights, with --file");
     }
-    const std::string& path = file_.Text("");
-    const bool is_text = path.ends_with(".txt");
-    const std::string content = ReadWhole(path);
-    if (content.empty() || (!is_text && !path.ends_with(".csv"))) {
-      throw UsageError(file_.name(), path, "a file whose name ends in .csv or .txt, not empty");
-    }
-    try {
-      Schedule schedule =
-          is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);
-      const std::optional<hwmodel::BrokenRule> broken = hwmodel::FirstBrokenRule(schedule);
-      if (!broken) return schedule;
-      // In CSV the actions begin on line 2.
-      const std::string line =
-          broken->action && !is_text ? fmt::format(" line {}", *broken->action + 2) : std::string();
-      throw UsageError(fmt::format("--file {}{}", path, line), broken->place, broken->accepted);
-    } catch (const hwmodel::ScheduleFileError& error) {
-      throw UsageError::FromLine(fmt::format("--file {} {}", path, error.what()));
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine(fmt::format("--file {} {}", path, error.what()));
-    }
+    return ReadScheduleFile(file_.name(), file_.Text(""));
   }
 
   std::string Title() const {

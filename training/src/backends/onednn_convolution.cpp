@@ -4,6 +4,8 @@
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "backends/blocked_weights.h"
+
 // oneDNN may have been built on OpenMP or not; where it was, these come with it.
 extern "C" {
 __attribute__((weak)) int omp_get_max_threads();
@@ -129,36 +131,19 @@ Tags TagsOf(int block) {
 class OneDnnConvolution final : public Convolution<float> {
  public:
   OneDnnConvolution(const ConvolutionShape& shape, TransposeBlocks transpose)
-      : transpose_(transpose), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+      : transpose_(transpose),
+        weight_(BlockedWeights(shape)),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_) {
     const OneThread one_thread;
     const hwmodel::Layer& layer = shape.layer;
-    const std::int64_t block = shape.output_block;
     const bool first = shape.input_block == 1;
     const Tags tags = TagsOf(shape.output_block);
     const std::int64_t in = RoundUp(layer.input.channels, shape.input_block);
-    const std::int64_t out = RoundUp(layer.output.channels, block);
-    const std::int64_t k = layer.kernel;
-
-    weight_.shape = {layer.output.channels, layer.input.channels, k, k};
-    weight_.sizes = {layer.output.channels, layer.input.channels, k, k};
-    weight_.stored_size = out * in * k * k;
-    weight_.order.out_block = block;
-    weight_.order.out_outer = block * in * k * k;
-    weight_.order.out_inner = 1;
-    if (first) {
-      weight_.order.height = k * in * block;
-      weight_.order.width = in * block;
-      weight_.order.in_outer = block;
-    } else {
-      weight_.order.in_block = block;
-      weight_.order.in_outer = k * k * block * block;
-      weight_.order.height = k * block * block;
-      weight_.order.width = block * block;
-      weight_.order.in_inner = block;
-    }
+    const std::int64_t out = RoundUp(layer.output.channels, shape.output_block);
 
     const auto type = memory::data_type::f32;
-    const memory::dims weight_dims{out, in, k, k};
+    const memory::dims weight_dims{out, in, layer.kernel, layer.kernel};
     Descriptions d;
     d.x = memory::desc({shape.microbatch, in, layer.input.height, layer.input.width}, type,
                        first ? memory::format_tag::nchw : tags.image);
@@ -280,9 +265,9 @@ class OneDnnConvolution final : public Convolution<float> {
   }
 
   TransposeBlocks transpose_;
+  ParameterTensor weight_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  ParameterTensor weight_;
   Primitive forward_;
   Primitive input_;
   Primitive weights_;

@@ -2,18 +2,23 @@
 
 #include "backends/onednn_convolution.h"
 #include "backends/vector_kernels.h"
+#include "backends/winograd_convolution.h"
 
 namespace batchless::training {
 namespace {
 
 class VectorBackend final : public Backend<float> {
  public:
-  explicit VectorBackend(int block) : block_(block), kernels_(FindVectorKernels(block)) {}
+  VectorBackend(int block, ConvolutionMethod method)
+      : block_(block), method_(method), kernels_(FindVectorKernels(block)) {}
 
   int block() const override { return block_; }
 
   std::unique_ptr<Convolution<float>> MakeConvolution(
       const ConvolutionShape& shape) const override {
+    if (method_ == ConvolutionMethod::kWinograd && SuitsWinograd(shape)) {
+      return MakeWinogradConvolution(shape);
+    }
     return MakeOneDnnConvolution(shape, kernels_.transpose_blocks);
   }
 
@@ -117,13 +122,14 @@ class VectorBackend final : public Backend<float> {
   }
 
   int block_;
+  ConvolutionMethod method_;
   VectorKernels kernels_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Backend<float>> MakeVectorBackend(int block) {
-  return std::make_shared<VectorBackend>(block == 0 ? PreferredBlock() : block);
+std::shared_ptr<const Backend<float>> MakeVectorBackend(int block, ConvolutionMethod method) {
+  return std::make_shared<VectorBackend>(block == 0 ? PreferredBlock() : block, method);
 }
 
 }  // namespace batchless::training

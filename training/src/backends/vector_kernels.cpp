@@ -10,69 +10,11 @@
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
 
+#include "backends/lanes-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// B numbers, one for each channel of a block: as many vectors as that takes.
-template <int B>
-struct Lanes {
-  using D = hn::CappedTag<float, B>;
-  using V = hn::Vec<D>;
-  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-  static constexpr int kVectors = B / kLanes;
-
-  V v[kVectors];
-
-  static HWY_INLINE Lanes Zero() { return Set(0); }
-  static HWY_INLINE Lanes Set(float value) {
-    return Make([&](int) { return hn::Set(D(), value); });
-  }
-  static HWY_INLINE Lanes Load(const float* from) {
-    return Make([&](int i) { return hn::LoadU(D(), from + i * kLanes); });
-  }
-  HWY_INLINE void Store(float* to) const {
-    for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
-  }
-  static HWY_INLINE Lanes Add(const Lanes& a, const Lanes& b) {
-    return Make([&](int i) { return hn::Add(a.v[i], b.v[i]); });
-  }
-  static HWY_INLINE Lanes Sub(const Lanes& a, const Lanes& b) {
-    return Make([&](int i) { return hn::Sub(a.v[i], b.v[i]); });
-  }
-  static HWY_INLINE Lanes Mul(const Lanes& a, const Lanes& b) {
-    return Make([&](int i) { return hn::Mul(a.v[i], b.v[i]); });
-  }
-  static HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
-    return Make([&](int i) { return hn::Max(a.v[i], b.v[i]); });
-  }
-  // a * b + c with one rounding where the machine has it.
-  static HWY_INLINE Lanes MulAdd(const Lanes& a, const Lanes& b, const Lanes& c) {
-    return Make([&](int i) { return hn::MulAdd(a.v[i], b.v[i], c.v[i]); });
-  }
-  // y where x > 0, else 0.
-  static HWY_INLINE Lanes WherePositive(const Lanes& x, const Lanes& y) {
-    return Make([&](int i) { return hn::IfThenElseZero(hn::Gt(x.v[i], hn::Zero(D())), y.v[i]); });
-  }
-  // Sum of all lanes, in an order that depends on B alone.
-  HWY_INLINE float Sum() const {
-    alignas(64) std::array<float, B> lanes;
-    Store(lanes.data());
-    for (int width = B / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-    }
-    return lanes[0];
-  }
-
-  template <class F>
-  static HWY_INLINE Lanes Make(F f) {
-    Lanes result;
-    for (int i = 0; i < kVectors; ++i) result.v[i] = f(i);
-    return result;
-  }
-};
-
 // Sums of f(p), p = 0 .. count-1: four running sums hide the latency of an addition.
 template <class L, class F>
 HWY_INLINE L SumOver(std::int64_t count, F f) {
@@ -540,64 +482,11 @@ struct Loops {
     if (c.backward != nullptr) c.backward[i] = predict(c.backward_horizon);
   }
 
-  // B vectors of B lanes become their transpose.
-  static HWY_INLINE void Transpose(std::array<L, B>& rows) {
-#if HWY_TARGET != HWY_SCALAR
-    if constexpr (L::kVectors == 1) {
-      const typename L::D d;
-      const hn::RepartitionToWide<typename L::D> d64;
-      std::array<L, B> columns;
-      // Squares of four by four inside every 128 bits.
-      for (int r = 0; r < B; r += 4) {
-        const auto low01 = hn::InterleaveLower(d, rows[r].v[0], rows[r + 1].v[0]);
-        const auto high01 = hn::InterleaveUpper(d, rows[r].v[0], rows[r + 1].v[0]);
-        const auto low23 = hn::InterleaveLower(d, rows[r + 2].v[0], rows[r + 3].v[0]);
-        const auto high23 = hn::InterleaveUpper(d, rows[r + 2].v[0], rows[r + 3].v[0]);
-        const auto wide = [&](auto v) { return hn::BitCast(d64, v); };
-        const auto narrow = [&](auto v) { return hn::BitCast(d, v); };
-        columns[r].v[0] = narrow(hn::InterleaveLower(d64, wide(low01), wide(low23)));
-        columns[r + 1].v[0] = narrow(hn::InterleaveUpper(d64, wide(low01), wide(low23)));
-        columns[r + 2].v[0] = narrow(hn::InterleaveLower(d64, wide(high01), wide(high23)));
-        columns[r + 3].v[0] = narrow(hn::InterleaveUpper(d64, wide(high01), wide(high23)));
-      }
-      // Then the squares themselves: columns[4 g + k] holds column 4 b + k of rows 4 g .. 4 g + 3
-      // in its 128-bit block b.
-      for (int k = 0; k < 4; ++k) {
-        if constexpr (B == 8) {
-          rows[k].v[0] = hn::ConcatLowerLower(d, columns[4 + k].v[0], columns[k].v[0]);
-          rows[4 + k].v[0] = hn::ConcatUpperUpper(d, columns[4 + k].v[0], columns[k].v[0]);
-        } else {
-          const auto even = [&](int g) {
-            return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(columns[g + 4 + k].v[0]),
-                                     columns[g + k].v[0]);
-          };
-          const auto odd = [&](int g) {
-            return hn::OddEvenBlocks(columns[g + 4 + k].v[0],
-                                     hn::SwapAdjacentBlocks(columns[g + k].v[0]));
-          };
-          rows[k].v[0] = hn::ConcatLowerLower(d, even(8), even(0));
-          rows[4 + k].v[0] = hn::ConcatLowerLower(d, odd(8), odd(0));
-          rows[8 + k].v[0] = hn::ConcatUpperUpper(d, even(8), even(0));
-          rows[12 + k].v[0] = hn::ConcatUpperUpper(d, odd(8), odd(0));
-        }
-      }
-      return;
-    }
-#endif
-    std::array<std::array<float, B>, B> values;
-    for (int r = 0; r < B; ++r) rows[r].Store(values[r].data());
-    for (int r = 0; r < B; ++r) {
-      std::array<float, B> column;
-      for (int c = 0; c < B; ++c) column[c] = values[c][r];
-      rows[r] = L::Load(column.data());
-    }
-  }
-
   static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
     for (std::int64_t i = 0; i < size; i += B * B) {
       std::array<L, B> rows;
       for (int r = 0; r < B; ++r) rows[r] = L::Load(from + i + r * B);
-      Transpose(rows);
+      Transpose<B>(rows);
       for (int r = 0; r < B; ++r) rows[r].Store(to + i + r * B);
     }
   }

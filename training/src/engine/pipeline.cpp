@@ -16,6 +16,7 @@ namespace batchless::training {
 namespace {
 
 using hwmodel::ActionKind;
+using hwmodel::WeightVersions;
 using Clock = std::chrono::steady_clock;
 
 // Thrown in workers that wait for one that failed.
@@ -121,12 +122,8 @@ void Pipeline<Real>::PlanMemory() {
     make_ring(slot.saved, layout(s).saved_size);
     slot.forward_versions.resize(in_flight);
     VersionCounts counts;
-    if (options_.weight_stashing) {
-      // From the forward to the backward at most as many updates as micro-batches in flight.
-      counts.forward = in_flight + options_.forward_lag;
-    } else if (options_.predicts_forward || options_.forward_lag > 0) {
-      counts.forward = options_.forward_lag + 1;
-    }
+    const std::int64_t age = options_.version_ages[s];
+    if (age > 0 || options_.predicts_forward) counts.forward = age + 1;
     counts.predicted_backward = options_.predicts_backward;
     slot.parameters = std::make_unique<StageParameters<Real>>(layout(s), counts);
   }
@@ -142,7 +139,7 @@ void Pipeline<Real>::PlanMemory() {
     slot.microbatch.losses = slot.losses.data();
     slot.microbatch.correct = slot.correct.data();
   }
-  const bool sums = options_.microbatches_per_update > 1;
+  const bool waits = !UpdatesAtOnce(options_.program);
   for (const WorkerProgram& worker : options_.program.workers) {
     std::int64_t workspace = 0;
     std::int64_t gradient = 0;
@@ -151,9 +148,9 @@ void Pipeline<Real>::PlanMemory() {
       gradient = std::max(gradient, layout(s).parameter_size);
     }
     workspaces_.emplace_back(workspace);
-    if (!sums) gradients_.emplace_back(gradient);
+    if (!waits) gradients_.emplace_back(gradient);
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      if (sums) gradients_.emplace_back(layout(s).parameter_size);
+      if (waits) gradients_.emplace_back(layout(s).parameter_size);
       stages_[s].gradient = gradients_.back().data();
     }
   }
@@ -193,7 +190,9 @@ template <class Real>
 void Pipeline<Real>::Forward(int stage, std::int64_t k, Real* workspace) {
   StageSlot& slot = stages_[stage];
   const std::int64_t version =
-      std::max<std::int64_t>(0, slot.parameters->updates() - options_.forward_lag);
+      std::max<std::int64_t>(0, options_.weights == WeightVersions::kDoubleBuffered
+                                    ? k / options_.microbatches_per_update - 1
+                                    : slot.parameters->updates() - options_.forward_lag);
   slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())] = version;
   if (options_.on_read) options_.on_read({ActionKind::kForward, stage, k, version});
   ForwardArguments<Real> arguments;
@@ -215,8 +214,9 @@ template <class Real>
 void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   StageSlot& slot = stages_[stage];
   const StageLayout& layout = slot.compute->layout();
+  const bool reads_newest = options_.weights == WeightVersions::kNewest;
   const std::int64_t version =
-      options_.weight_stashing
+      !reads_newest
           ? slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())]
           : slot.parameters->updates();
   if (options_.on_read) options_.on_read({ActionKind::kBackward, stage, k, version});
@@ -225,7 +225,7 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   BackwardArguments<Real> arguments;
   arguments.microbatch = &microbatch(k).microbatch;
   arguments.parameters =
-      options_.weight_stashing ? slot.parameters->forward(version) : slot.parameters->backward();
+      reads_newest ? slot.parameters->backward() : slot.parameters->forward(version);
   if (layout.keeps_input) arguments.input = value_rings_[input].Slot(k);
   if (layout.keeps_output) {
     arguments.output = value_rings_[slot.description->outputs[0]].Slot(k);
@@ -364,6 +364,14 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
 }
 
 template <class Real>
+bool Pipeline<Real>::HasPendingGradient(int stage, std::int64_t cycles) const {
+  const auto done = [&](ActionKind kind) {
+    return CountDone(options_.program, kind, stage, cycles, options_.microbatches);
+  };
+  return done(ActionKind::kBackward) > done(ActionKind::kUpdate);
+}
+
+template <class Real>
 template <class Visit>
 void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
   const auto done = [&](const ProgramAction& action) {
@@ -399,6 +407,10 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     visit(slot.losses.data(), slot.losses.size() * sizeof(Real));
     visit(slot.correct.data(), slot.correct.size());
   });
+  for (int s = 0; s < stage_count(); ++s) {
+    if (!HasPendingGradient(s, cycles)) continue;
+    visit(stages_[s].gradient, layout(s).parameter_size * sizeof(Real));
+  }
   for (StageSlot& slot : stages_) {
     std::int64_t updates = slot.parameters->updates();
     visit(&updates, sizeof updates);
@@ -442,7 +454,9 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles) {
     progress_[w].backwards = CountDone(options_.program, ActionKind::kBackward, worker.first_stage,
                                        cycles, options_.microbatches);
   }
-  for (StageSlot& slot : stages_) slot.has_pending_gradient = false;
+  for (int s = 0; s < stage_count(); ++s) {
+    stages_[s].has_pending_gradient = HasPendingGradient(s, cycles);
+  }
 }
 
 template class Pipeline<float>;

@@ -69,7 +69,9 @@ class Pipeline {
     std::int64_t microbatches = 0;  // of the whole run; none beyond enters
     // Forwards read the version that is this many updates older than the newest.
     std::int64_t forward_lag = 0;
-    bool weight_stashing = false;
+    hwmodel::WeightVersions weights = hwmodel::WeightVersions::kNewest;
+    // By stage: updates between the newest version and the oldest one that a pass reads.
+    std::vector<std::int64_t> version_ages;
     // Whether forwards or backwards read other weights than the newest of their versions.
     bool predicts_forward = false;
     bool predicts_backward = false;
@@ -135,6 +137,8 @@ class Pipeline {
   };
 
   void PlanMemory();
+  // Whether backwards of the stage wait for their update after that many cycles.
+  bool HasPendingGradient(int stage, std::int64_t cycles) const;
   // visit(data, bytes) for all memory that a state of `cycles` cycles consists of.
   template <class Visit>
   void ForEachLivePart(std::int64_t cycles, Visit visit);
@@ -160,7 +164,7 @@ class Pipeline {
   std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted
   std::vector<MicrobatchSlot> microbatches_;
   std::vector<AlignedBuffer<Real>> workspaces_;  // by worker
-  // By stage where gradients are summed over micro-batches; else by worker, whose stages use it one
+  // By stage where gradients wait for others or for their update; else by worker, whose stages use it one
   // after the other while it stays in the cache.
   std::vector<AlignedBuffer<Real>> gradients_;
   std::vector<Progress> progress_;

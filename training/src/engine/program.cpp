@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <stdexcept>
+#include <span>
 
 namespace batchless::training {
 namespace {
 
 using hwmodel::ActionKind;
+using hwmodel::SteadyAction;
 
 // The workers' actions of the first cycles, with what is surely done before each.
 class Timeline {
@@ -116,6 +117,26 @@ class Timeline {
   std::array<std::vector<std::vector<std::int64_t>>, hwmodel::kActionKinds.size()> places_;
 };
 
+// Orders one worker's actions of one step. Stages are independent within a step; each keeps the order
+// of its own actions. The forwards from the last stage down and the backwards from the first one up
+// hand their results to the neighbours as early as they can, and free memory before it is written
+// again.
+void HandOverEarly(std::span<SteadyAction> step) {
+  const auto is_forward = [](const SteadyAction& action) {
+    return action.kind == ActionKind::kForward;
+  };
+  // Stages that do something before a forward of the same step keep the list's order.
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    for (std::size_t j = i + 1; j < step.size(); ++j) {
+      if (step[i].stage == step[j].stage && !is_forward(step[i]) && is_forward(step[j])) return;
+    }
+  }
+  std::stable_sort(step.begin(), step.end(), [&](const SteadyAction& a, const SteadyAction& b) {
+    if (is_forward(a) != is_forward(b)) return is_forward(a);
+    return is_forward(a) ? a.stage > b.stage : a.stage < b.stage;
+  });
+}
+
 }  // namespace
 
 Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches) {
@@ -148,37 +169,48 @@ Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microb
   return program;
 }
 
-Program StepwiseProgram(const hwmodel::Schedule& schedule, const std::vector<int>& boundaries) {
-  // In the middle of the list every stage does its part in each step.
-  const std::int64_t last_step = schedule.actions.back().step;
-  const std::int64_t step = last_step / 2;
-  Program program;
-  int first = 0;
-  for (const int end : boundaries) {
-    program.workers.push_back({.first_stage = first, .end_stage = end, .actions = {}});
-    first = end;
+std::vector<int> WorkersOfStages(const std::vector<int>& boundaries) {
+  std::vector<int> workers;
+  for (std::size_t w = 0; w < boundaries.size(); ++w) {
+    workers.resize(boundaries[w], static_cast<int>(w));
   }
-  const auto append = [&](bool forwards, int stage, WorkerProgram& worker) {
-    for (const hwmodel::TimedAction& timed : schedule.actions) {
-      const hwmodel::Action& action = timed.action;
-      if (timed.step != step || action.stage != stage) continue;
-      if ((action.kind == ActionKind::kForward) != forwards) continue;
-      worker.actions.push_back({action.kind, stage, action.microbatch - step});
+  return workers;
+}
+
+Program SteadyProgram(const hwmodel::SteadyState& steady, const std::vector<int>& boundaries) {
+  Program program;
+  program.microbatches_per_cycle = steady.microbatches_per_cycle;
+  int first = 0;
+  for (std::size_t w = 0; w < boundaries.size(); ++w) {
+    std::vector<hwmodel::SteadyAction> actions = steady.workers[w];
+    for (auto step = actions.begin(); step != actions.end();) {
+      const auto end = std::find_if(step, actions.end(), [&](const SteadyAction& action) {
+        return action.step != step->step;
+      });
+      HandOverEarly({step, end});
+      step = end;
     }
-  };
-  for (WorkerProgram& worker : program.workers) {
-    // Stages are independent within a step. The forwards from the last stage down and the backwards
-    // from the first one up hand their results to the neighbours as early as they can, and free
-    // memory before it is written again.
-    for (int s = worker.end_stage - 1; s >= worker.first_stage; --s) append(true, s, worker);
-    for (int s = worker.first_stage; s < worker.end_stage; ++s) append(false, s, worker);
-    const std::size_t expected =
-        3 * static_cast<std::size_t>(worker.end_stage - worker.first_stage);
-    if (worker.actions.size() != expected) {
-      throw std::logic_error("the schedule has no steady state with one micro-batch a step");
+    WorkerProgram worker{.first_stage = first, .end_stage = boundaries[w], .actions = {}};
+    for (const SteadyAction& action : actions) {
+      worker.actions.push_back({action.kind, action.stage, action.offset});
     }
+    program.workers.push_back(std::move(worker));
+    first = boundaries[w];
   }
   return program;
+}
+
+bool UpdatesAtOnce(const Program& program) {
+  for (const WorkerProgram& worker : program.workers) {
+    for (std::size_t i = 0; i < worker.actions.size(); ++i) {
+      const ProgramAction& action = worker.actions[i];
+      if (action.kind != ActionKind::kBackward) continue;
+      if (i + 1 == worker.actions.size()) return false;
+      const ProgramAction& next = worker.actions[i + 1];
+      if (next.kind != ActionKind::kUpdate || next.stage != action.stage) return false;
+    }
+  }
+  return true;
 }
 
 std::int64_t DrainCycles(const Program& program) {

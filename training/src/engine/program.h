@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
-#include "batchless/hwmodel/schedule.h"
+#include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::training {
 
@@ -45,9 +45,16 @@ struct Program {
 // are in flight.
 Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches);
 
-// Pipelined backpropagation: one micro-batch enters in each cycle, which is one step of
-// `schedule`'s steady state. Throws std::logic_error where the schedule is too short to have one.
-Program StepwiseProgram(const hwmodel::Schedule& schedule, const std::vector<int>& boundaries);
+// The cycle that `schedule` repeats, by workers whose groups of stages end at `boundaries`: at every
+// stage the list's actions in the list's order, so that every pass reads the version that it reads
+// there. Throws what FindSteadyState throws.
+Program SteadyProgram(const hwmodel::SteadyState& steady, const std::vector<int>& boundaries);
+
+// The worker of each stage.
+std::vector<int> WorkersOfStages(const std::vector<int>& boundaries);
+
+// Whether every backward is followed at once by its stage's update.
+bool UpdatesAtOnce(const Program& program);
 
 // Cycles after the last micro-batch has entered until all have left.
 std::int64_t DrainCycles(const Program& program);

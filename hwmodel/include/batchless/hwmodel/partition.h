@@ -9,11 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "batchless/hwmodel/network.h"
+
 namespace batchless::hwmodel {
 
 /// The boundaries b_1 .. b_W: group w holds the stages from the one before (0 at first) up to, and
 /// without, boundaries[w]. Throws analysis::InvalidArgument unless 1 <= workers <= stages and every
 /// cost is finite and not negative.
 std::vector<int> BalancedPartition(std::span<const double> costs, int workers);
+
+/// The same of a network, by the FLOPs of a stage's forward, input gradient and weight gradient.
+std::vector<int> BalancedPartition(const Network& network, int workers);
 
 }  // namespace batchless::hwmodel

@@ -2,8 +2,8 @@
 //
 //   reference   plain loops, float and double, plain (n, c, h, w) tensors: what the others are
 //               tested against, and what linear problems use in double
-//   vector      float, channels in blocks of B = 16 (AVX-512) or 8: convolutions by oneDNN, the
-//               rest by vector loops over a block's channels
+//   vector      float, channels in blocks of B = 16 (AVX-512) or 8: convolutions by Winograd's
+//               method or oneDNN, the rest by vector loops over a block's channels
 //
 // Both give the same bits whatever the number of threads; each kernel call is sequential.
 #pragma once
@@ -16,6 +16,13 @@
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
+
+/// Whose kernels convolve.
+enum class ConvolutionMethod : unsigned char {
+  kReference,  ///< plain loops, the reference backend
+  kOneDnn,     ///< oneDNN's direct convolutions
+  kWinograd,   ///< our own F(2x2, 3x3) where they suit the layer, oneDNN's elsewhere
+};
 
 /// y = W * x + b and its gradients, for one shape.
 template <class Real>
@@ -165,7 +172,9 @@ class Backend {
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
 
-/// oneDNN's convolutions and vector loops. `block` is 8 or 16; 0 takes what suits this machine.
-std::shared_ptr<const Backend<float>> MakeVectorBackend(int block = 0);
+/// Vector loops, and convolutions by `method`, which is not kReference. `block` is 8 or 16; 0 takes
+/// what suits this machine.
+std::shared_ptr<const Backend<float>> MakeVectorBackend(
+    int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
 
 }  // namespace batchless::training

@@ -37,6 +37,8 @@
 
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule.h"
+#include "batchless/training/backend.h"
 #include "batchless/training/learning_rate.h"
 #include "batchless/training/sample_source.h"
 
@@ -47,6 +49,7 @@ enum class ScheduleKind : unsigned char {
   kFillDrain,
   kPipelinedBackpropagation,
   kUniformDelay,
+  kList,  ///< any list of actions, TrainerOptions::list
 };
 
 /// What the forward's weights (and SpecTrain's backward's) are extrapolated by.
@@ -57,27 +60,28 @@ enum class PredictionScheme : unsigned char {
 
 enum class Precision : unsigned char { kSingle, kDouble };
 
-/// Which kernels, backend.h; double precision has the reference's alone.
-enum class ConvolutionMethod : unsigned char { kReference, kOneDnn };
-
 struct TrainerOptions {
   hwmodel::Network network;
   ScheduleKind schedule = ScheduleKind::kSequential;
   /// Threads that share the stages; 1 with the schedules sequential and uniform-delay.
   int workers = 1;
-  bool weight_stashing = false;  ///< pb and uniform-delay
+  /// Of the network's stages, with two cycles in which every stage does everything, and no weight
+  /// gradients apart from their backwards; with kList alone. Its workers are not read.
+  hwmodel::Schedule list;
+  bool weight_stashing = false;  ///< pb and uniform-delay; a list has a rule of its own
   std::int64_t delay = 0;        ///< D of uniform-delay, updates
   PredictionScheme prediction = PredictionScheme::kRule;
   std::int64_t batch = 128;
   std::int64_t microbatch = 1;  ///< divides batch; equal to it with pb or batch normalisation
-  std::int64_t samples = 0;     ///< of the whole run; pb needs it, to drain at the end
+  std::int64_t samples = 0;     ///< of the whole run; pb and lists need it, to drain at the end
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   LearningRate learning_rate;
   double momentum = 0.9;
   double weight_decay = 0;
   std::uint64_t seed = 0;  ///< of initialisation and dropout
   Precision precision = Precision::kSingle;
-  ConvolutionMethod convolution = ConvolutionMethod::kOneDnn;
+  /// Double precision has the reference's alone.
+  ConvolutionMethod convolution = ConvolutionMethod::kWinograd;
 
   /// False with one line in `why`, "NAME: got VALUE, accepted: ACCEPTED", for the first option that
   /// is out of range; named as in a configuration file, "optimizer.batch".

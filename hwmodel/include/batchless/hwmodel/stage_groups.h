@@ -1,0 +1,26 @@
+// Schedules over groups of a network's stages: pipelines with fewer stages than the network has.
+//
+//   placement (p_1 .. p_K)   pipeline registers after the first p_1, p_2, .. p_K stages: K + 1 groups.
+//                            With PB the weights before register j (from 1) are 2(K - j + 1) updates
+//                            stale
+//
+// Source: Zhang and Abdelrahman, Pipelined Training with Stale Weights of Deep Convolutional Neural
+// Networks, arXiv 1912.12675 (pipeline placement vector; recalled).
+#pragma once
+
+#include <span>
+
+#include "batchless/hwmodel/schedule.h"
+
+namespace batchless::hwmodel {
+
+/// The schedule over a network's stages in which group g does what stage g of `groups` does, its own
+/// stages one after the other. `ends`, (groups.stages): one past each group's last stage. A step
+/// becomes 2 L steps, L the stages of the longest group: the forwards, then the rest. Every stage of
+/// a group reads the versions that the group's stage reads.
+///
+/// Throws analysis::InvalidArgument naming `ends` unless they increase from at least 1 and there is
+/// one for each group.
+Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends);
+
+}  // namespace batchless::hwmodel

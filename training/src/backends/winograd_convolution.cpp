@@ -1,0 +1,54 @@
+#include "backends/winograd_convolution.h"
+
+#include "backends/blocked_weights.h"
+#include "backends/winograd_kernels.h"
+
+namespace batchless::training {
+namespace {
+
+class WinogradConvolution final : public Convolution<float> {
+ public:
+  explicit WinogradConvolution(const ConvolutionShape& shape)
+      : weight_(BlockedWeights(shape)),
+        shape_{.microbatch = shape.microbatch,
+               .height = shape.layer.input.height,
+               .width = shape.layer.input.width,
+               .in_channels = RoundUp(shape.layer.input.channels, shape.input_block),
+               .out_channels = RoundUp(shape.layer.output.channels, shape.output_block)},
+        kernels_(FindWinogradKernels(shape.output_block)) {}
+
+  ParameterTensor weight_tensor() const override { return weight_; }
+  std::int64_t workspace_size() const override { return shape_.workspace_size(); }
+
+  void Forward(const float* x, const float* weights, const float* bias, float* y,
+               float* workspace) override {
+    kernels_.forward(shape_, x, weights, bias, y, workspace);
+  }
+
+  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace) override {
+    kernels_.backward_input(shape_, dy, weights, dx, workspace);
+  }
+
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace) override {
+    kernels_.backward_weights(shape_, x, dy, dw, workspace);
+  }
+
+ private:
+  ParameterTensor weight_;
+  WinogradShape shape_;
+  WinogradKernels kernels_;
+};
+
+}  // namespace
+
+bool SuitsWinograd(const ConvolutionShape& shape) {
+  const hwmodel::Layer& layer = shape.layer;
+  return layer.kernel == 3 && layer.stride == 1 && layer.padding == 1 &&
+         shape.input_block == shape.output_block && shape.output_block > 1;
+}
+
+std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape) {
+  return std::make_unique<WinogradConvolution>(shape);
+}
+
+}  // namespace batchless::training

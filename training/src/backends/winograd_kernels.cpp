@@ -1,0 +1,420 @@
+#include "backends/winograd_kernels.h"
+
+#include <algorithm>
+#include <array>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/winograd_kernels.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/highway.h>
+
+#include "backends/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+
+// One of the 16 products: out[r][n] (+)= sum over steps of a[r] b[n], where a[r] is a number at
+// a + r a_row + step a_step and b[n] a block of B at b + n b_panel + step b_step.
+struct MatrixProduct {
+  const float* a;
+  std::int64_t a_row;
+  std::int64_t a_step;
+  const float* b;
+  std::int64_t b_panel;
+  std::int64_t b_step;
+  float* out;
+  std::int64_t out_row;
+  std::int64_t out_panel;
+  std::int64_t steps;
+  bool add;
+};
+
+template <int B>
+struct Winograd {
+  using L = Lanes<B>;
+  using Four = std::array<L, 4>;
+
+  static constexpr int kTaps = 9;
+  static constexpr int kPositions = 16;
+  static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
+  static constexpr int kPanels = L::kVectors == 1 ? 2 : 1;
+
+  // Rows of a tile of `panels` panels whose sums fit in the registers beside the operands.
+  static constexpr int Rows(int panels) {
+    const int vectors = panels * L::kVectors;
+    return std::clamp((kRegisters - vectors - 1) / vectors, 1, 16);
+  }
+
+  // --- transforms of one dimension ---
+
+  static HWY_INLINE Four Input(const L& d0, const L& d1, const L& d2, const L& d3) {
+    return {L::Sub(d0, d2), L::Add(d1, d2), L::Sub(d2, d1), L::Sub(d3, d1)};
+  }
+  static HWY_INLINE std::array<L, 2> Output(const L& m0, const L& m1, const L& m2, const L& m3) {
+    return {L::Add(m0, L::Add(m1, m2)), L::Add(m3, L::Sub(m1, m2))};
+  }
+  static HWY_INLINE Four OutputGradient(const L& y0, const L& y1) {
+    return {y0, L::Add(y0, y1), L::Sub(y0, y1), y1};
+  }
+  static HWY_INLINE Four Filter(const L& g0, const L& g1, const L& g2) {
+    const L half = L::Set(0.5F);
+    const L even = L::Mul(half, L::Add(g0, g2));
+    const L odd = L::Mul(half, g1);
+    return {g0, L::Add(even, odd), L::Sub(even, odd), g2};
+  }
+  static HWY_INLINE std::array<L, 3> FilterGradient(const L& m0, const L& m1, const L& m2,
+                                                    const L& m3) {
+    const L half = L::Set(0.5F);
+    const L even = L::Mul(half, L::Add(m1, m2));
+    return {L::Add(m0, even), L::Mul(half, L::Sub(m1, m2)), L::Add(even, m3)};
+  }
+
+  // --- weights ---
+
+  // U of B input channels and one block of output channels; `tap` gives where a tap's B rows of B
+  // output channels start.
+  template <class Tap>
+  static HWY_INLINE void FilterBlock(Tap tap, std::int64_t plane, float* u) {
+    for (int c = 0; c < B; ++c) {
+      std::array<Four, 3> columns;
+      for (int w = 0; w < 3; ++w) {
+        columns[w] = Filter(L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
+                            L::Load(tap(6 + w) + c * B));
+      }
+      for (int h = 0; h < 4; ++h) {
+        const Four row = Filter(columns[0][h], columns[1][h], columns[2][h]);
+        for (int w = 0; w < 4; ++w) row[w].Store(u + (4 * h + w) * plane + c * B);
+      }
+    }
+  }
+
+  static HWY_NOINLINE void Filters(const WinogradShape& s, const float* weights, float* u) {
+    for (std::int64_t k = 0; k < s.out_channels; k += B) {
+      for (std::int64_t c = 0; c < s.in_channels; c += B) {
+        const float* block = weights + kTaps * (k * s.in_channels + c * B);
+        FilterBlock([&](int tap) { return block + tap * B * B; }, s.filter_plane(),
+                    u + k * s.in_channels + c * B);
+      }
+    }
+  }
+
+  // Those of the input's gradient, where `s` has in and out exchanged already.
+  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const float* weights, float* u) {
+    alignas(64) std::array<float, kTaps * B * B> turned;
+    for (std::int64_t k = 0; k < s.out_channels; k += B) {
+      for (std::int64_t c = 0; c < s.in_channels; c += B) {
+        const float* block = weights + kTaps * (c * s.out_channels + k * B);
+        for (int tap = 0; tap < kTaps; ++tap) {
+          std::array<L, B> rows;
+          for (int r = 0; r < B; ++r) rows[r] = L::Load(block + (tap * B + r) * B);
+          Transpose<B>(rows);
+          float* to = turned.data() + (kTaps - 1 - tap) * B * B;
+          for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
+        }
+        FilterBlock([&](int tap) { return turned.data() + tap * B * B; }, s.filter_plane(),
+                    u + k * s.in_channels + c * B);
+      }
+    }
+  }
+
+  // --- images ---
+
+  // The pixels of one image of B channels, zero around it.
+  struct Image {
+    Image(const float* data, std::int64_t h, std::int64_t w) : pixels(data), height(h), width(w) {}
+
+    HWY_INLINE L At(std::int64_t h, std::int64_t w) const {
+      if (h < 0 || h >= height || w < 0 || w >= width) return L::Zero();
+      return L::Load(pixels + (h * width + w) * B);
+    }
+
+    const float* pixels;
+    std::int64_t height;
+    std::int64_t width;
+  };
+
+  // visit(sample, row, first tile) of the rows of tiles from `first` on, as many as a block has.
+  template <class Visit>
+  static HWY_INLINE std::int64_t ForEachRow(const WinogradShape& s, std::int64_t first,
+                                            Visit visit) {
+    const std::int64_t end = std::min(first + s.block_rows(), s.microbatch * s.tile_rows());
+    for (std::int64_t row = first; row < end; ++row) {
+      visit(row / s.tile_rows(), row % s.tile_rows(), (row - first) * s.row_tiles());
+    }
+    return (end - first) * s.row_tiles();
+  }
+
+  // V of one row of tiles and one block of channels.
+  static HWY_NOINLINE void InputRow(const Image& image, std::int64_t row, std::int64_t tiles,
+                                    std::int64_t channels, std::int64_t plane, float* v) {
+    // A column, transformed, serves two tiles.
+    const bool inside = row > 0 && 2 * row + 2 < image.height;
+    const float* top = image.pixels + (2 * row - 1) * image.width * B;
+    const auto column = [&](std::int64_t w) -> Four {
+      if (inside && w < image.width) {
+        const float* from = top + w * B;
+        const std::int64_t step = image.width * B;
+        return Input(L::Load(from), L::Load(from + step), L::Load(from + 2 * step),
+                     L::Load(from + 3 * step));
+      }
+      return Input(image.At(2 * row - 1, w), image.At(2 * row, w), image.At(2 * row + 1, w),
+                   image.At(2 * row + 2, w));
+    };
+    Four c0 = {L::Zero(), L::Zero(), L::Zero(), L::Zero()};
+    Four c1 = column(0);
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      const Four c2 = column(2 * t + 1);
+      const Four c3 = column(2 * t + 2);
+      for (int h = 0; h < 4; ++h) {
+        const Four out = Input(c0[h], c1[h], c2[h], c3[h]);
+        for (int w = 0; w < 4; ++w) out[w].Store(v + (4 * h + w) * plane + t * channels);
+      }
+      c0 = c2;
+      c1 = c3;
+    }
+  }
+
+  static HWY_NOINLINE std::int64_t InputBlock(const WinogradShape& s, std::int64_t first,
+                                              const float* x, float* v) {
+    return ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
+      for (std::int64_t c = 0; c < s.in_channels; c += B) {
+        const Image image(x + (sample * s.in_channels + c) * s.height * s.width, s.height, s.width);
+        InputRow(image, row, s.row_tiles(), s.in_channels, s.in_plane(),
+                 v + tile * s.in_channels + c);
+      }
+    });
+  }
+
+  static HWY_NOINLINE void OutputBlock(const WinogradShape& s, std::int64_t first, const float* m,
+                                       const float* bias, float* y) {
+    const std::int64_t plane = s.out_plane();
+    ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
+      for (std::int64_t k = 0; k < s.out_channels; k += B) {
+        float* image = y + (sample * s.out_channels + k) * s.height * s.width;
+        const L offset = bias == nullptr ? L::Zero() : L::Load(bias + k);
+        for (std::int64_t t = 0; t < s.row_tiles(); ++t) {
+          const float* from = m + (tile + t) * s.out_channels + k;
+          std::array<std::array<L, 2>, 4> columns;
+          for (int w = 0; w < 4; ++w) {
+            columns[w] = Output(L::Load(from + w * plane), L::Load(from + (4 + w) * plane),
+                                L::Load(from + (8 + w) * plane), L::Load(from + (12 + w) * plane));
+          }
+          float* to = image + (2 * row * s.width + 2 * t) * B;
+          for (int h = 0; h < 2; ++h) {
+            if (2 * row + h >= s.height) break;
+            const auto out = Output(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
+            L::Add(out[0], offset).Store(to + h * s.width * B);
+            if (2 * t + 1 < s.width) L::Add(out[1], offset).Store(to + (h * s.width + 1) * B);
+          }
+        }
+      }
+    });
+  }
+
+  static HWY_INLINE void OutputGradientTile(const L& y00, const L& y01, const L& y10, const L& y11,
+                                            std::int64_t plane, float* to) {
+    const Four left = OutputGradient(y00, y10);
+    const Four right = OutputGradient(y01, y11);
+    for (int h = 0; h < 4; ++h) {
+      const Four out = OutputGradient(left[h], right[h]);
+      for (int w = 0; w < 4; ++w) out[w].Store(to + (4 * h + w) * plane);
+    }
+  }
+
+  static HWY_NOINLINE void OutputGradientBlock(const WinogradShape& s, std::int64_t first,
+                                               const float* dy, float* m) {
+    ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
+      for (std::int64_t k = 0; k < s.out_channels; k += B) {
+        const Image image(dy + (sample * s.out_channels + k) * s.height * s.width, s.height,
+                          s.width);
+        const std::int64_t whole = 2 * row + 1 < s.height ? s.width / 2 : 0;
+        float* to = m + tile * s.out_channels + k;
+        const float* from = image.pixels + 2 * row * s.width * B;
+        std::int64_t t = 0;
+        for (; t < whole; ++t, from += 2 * B, to += s.out_channels) {
+          const float* below = from + s.width * B;
+          OutputGradientTile(L::Load(from), L::Load(from + B), L::Load(below), L::Load(below + B),
+                             s.out_plane(), to);
+        }
+        for (; t < s.row_tiles(); ++t, to += s.out_channels) {
+          OutputGradientTile(image.At(2 * row, 2 * t), image.At(2 * row, 2 * t + 1),
+                             image.At(2 * row + 1, 2 * t), image.At(2 * row + 1, 2 * t + 1),
+                             s.out_plane(), to);
+        }
+      }
+    });
+  }
+
+  // --- products of matrices ---
+
+  // At least one step: the sums then never leave the registers.
+  template <int kRows, int kWidth, bool kAdd>
+  static HWY_NOINLINE void Tile(const MatrixProduct p, std::int64_t row, std::int64_t panel) {
+    float* out = p.out + row * p.out_row + panel * p.out_panel;
+    const float* a = p.a + row * p.a_row;
+    const float* b = p.b + panel * p.b_panel;
+    L sums[kRows][kWidth];
+    for (int r = 0; r < kRows; ++r) {
+      for (int n = 0; n < kWidth; ++n) {
+        sums[r][n] = kAdd ? L::Load(out + r * p.out_row + n * p.out_panel) : L::Zero();
+      }
+    }
+    std::int64_t step = 0;
+    do {
+      L blocks[kWidth];
+      for (int n = 0; n < kWidth; ++n) blocks[n] = L::Load(b + n * p.b_panel);
+      for (int r = 0; r < kRows; ++r) {
+        const L factor = L::Set(a[r * p.a_row]);
+        for (int n = 0; n < kWidth; ++n) sums[r][n] = L::MulAdd(factor, blocks[n], sums[r][n]);
+      }
+      a += p.a_step;
+      b += p.b_step;
+    } while (++step < p.steps);
+    for (int r = 0; r < kRows; ++r) {
+      for (int n = 0; n < kWidth; ++n) sums[r][n].Store(out + r * p.out_row + n * p.out_panel);
+    }
+  }
+
+  template <int kRows, int kWidth>
+  static HWY_INLINE void TileOf(std::int64_t rows, const MatrixProduct& p, std::int64_t row,
+                                std::int64_t panel) {
+    if constexpr (kRows > 1) {
+      if (rows < kRows) return TileOf<kRows - 1, kWidth>(rows, p, row, panel);
+    }
+    p.add ? Tile<kRows, kWidth, true>(p, row, panel) : Tile<kRows, kWidth, false>(p, row, panel);
+  }
+
+  // All rows of kWidth panels, in tiles of almost equal height.
+  template <int kWidth>
+  static void Panels(const MatrixProduct& p, std::int64_t rows, std::int64_t panel) {
+    constexpr int kMost = Rows(kWidth);
+    std::int64_t tiles = (rows + kMost - 1) / kMost;
+    for (std::int64_t row = 0; row < rows; --tiles) {
+      const std::int64_t height = (rows - row + tiles - 1) / tiles;
+      TileOf<kMost, kWidth>(height, p, row, panel);
+      row += height;
+    }
+  }
+
+  static void Multiply(const MatrixProduct& p, std::int64_t rows, std::int64_t panels) {
+    std::int64_t panel = 0;
+    if constexpr (kPanels == 2) {
+      for (; panel + 2 <= panels; panel += 2) Panels<2>(p, rows, panel);
+    }
+    for (; panel < panels; ++panel) Panels<1>(p, rows, panel);
+  }
+
+  // --- the three convolutions ---
+
+  static void Convolve(const WinogradShape& s, const float* x, const float* bias, float* y,
+                       float* workspace) {
+    const float* u = workspace;
+    float* v = workspace + kPositions * s.filter_plane();
+    float* m = v + kPositions * s.in_plane();
+    for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
+      const std::int64_t tiles = InputBlock(s, first, x, v);
+      for (int i = 0; i < kPositions; ++i) {
+        Multiply({.a = v + i * s.in_plane(),
+                  .a_row = s.in_channels,
+                  .a_step = 1,
+                  .b = u + i * s.filter_plane(),
+                  .b_panel = s.in_channels * B,
+                  .b_step = B,
+                  .out = m + i * s.out_plane(),
+                  .out_row = s.out_channels,
+                  .out_panel = B,
+                  .steps = s.in_channels,
+                  .add = false},
+                 tiles, s.out_channels / B);
+      }
+      OutputBlock(s, first, m, bias, y);
+    }
+  }
+
+  static void Forward(const WinogradShape& s, const float* x, const float* weights,
+                      const float* bias, float* y, float* workspace) {
+    Filters(s, weights, workspace);
+    Convolve(s, x, bias, y, workspace);
+  }
+
+  static void BackwardInput(const WinogradShape& s, const float* dy, const float* weights,
+                            float* dx, float* workspace) {
+    WinogradShape reverse = s;
+    std::swap(reverse.in_channels, reverse.out_channels);
+    TurnedFilters(reverse, weights, workspace);
+    Convolve(reverse, dy, nullptr, dx, workspace);
+  }
+
+  static void BackwardWeights(const WinogradShape& s, const float* x, const float* dy, float* dw,
+                              float* workspace) {
+    float* du = workspace;
+    float* v = workspace + kPositions * s.filter_plane();
+    float* m = v + kPositions * s.in_plane();
+    for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
+      const std::int64_t tiles = InputBlock(s, first, x, v);
+      OutputGradientBlock(s, first, dy, m);
+      for (int i = 0; i < kPositions; ++i) {
+        Multiply({.a = v + i * s.in_plane(),
+                  .a_row = 1,
+                  .a_step = s.in_channels,
+                  .b = m + i * s.out_plane(),
+                  .b_panel = B,
+                  .b_step = s.out_channels,
+                  .out = du + i * s.filter_plane(),
+                  .out_row = B,
+                  .out_panel = s.in_channels * B,
+                  .steps = tiles,
+                  .add = first > 0},
+                 s.in_channels, s.out_channels / B);
+      }
+    }
+    const std::int64_t plane = s.filter_plane();
+    for (std::int64_t k = 0; k < s.out_channels; k += B) {
+      for (std::int64_t c = 0; c < s.in_channels; ++c) {
+        const float* from = du + k * s.in_channels + c * B;
+        std::array<std::array<L, 3>, 4> columns;
+        for (int w = 0; w < 4; ++w) {
+          columns[w] =
+              FilterGradient(L::Load(from + w * plane), L::Load(from + (4 + w) * plane),
+                             L::Load(from + (8 + w) * plane), L::Load(from + (12 + w) * plane));
+        }
+        float* to = dw + kTaps * (k * s.in_channels + c / B * B * B) + c % B * B;
+        for (int h = 0; h < 3; ++h) {
+          const auto row =
+              FilterGradient(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
+          for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
+        }
+      }
+    }
+  }
+
+  static WinogradKernels Table() {
+    return {
+        .forward = Forward, .backward_input = BackwardInput, .backward_weights = BackwardWeights};
+  }
+};
+
+WinogradKernels WinogradTable(int block) {
+  return block == 16 ? Winograd<16>::Table() : Winograd<8>::Table();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace batchless::training {
+namespace {
+
+HWY_EXPORT(WinogradTable);
+
+}  // namespace
+
+WinogradKernels FindWinogradKernels(int block) {
+  return HWY_DYNAMIC_DISPATCH(WinogradTable)(block);
+}
+
+}  // namespace batchless::training
+#endif
