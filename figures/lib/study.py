@@ -95,9 +95,15 @@ def origin(manifest: dict, file: str) -> str:
     about = manifest.get("studies", {}).get(file.removesuffix(".csv"), {})
     program, machine = about.get("program", {}), about.get("machine", {})
     commit = program.get("commit", "unknown")
-    commits = ", ".join(str(c)[:12] for c in (commit if isinstance(commit, list) else [commit]))
+    commits = ", ".join(map(short, commit if isinstance(commit, list) else [commit]))
     hours = about.get("training_seconds", 0) / 3600
     return f" Commit {commits}, {machine.get('cpu', 'unknown')}, {hours:.1f} processor hours."
+
+
+def short(commit: str) -> str:
+    """Twelve digits of the hash, and whether there were changes on top."""
+    digits, *changed = str(commit).split("-", 1)
+    return "-".join([digits[:12], *changed])
 
 
 def title(table: Table) -> str:
@@ -148,6 +154,6 @@ def comparison(file: str, table: Table, manifest: dict, reference: str) -> Repor
         caption += f" A diverged run counts as guessing, {CHANCE_PERCENT:g} %."
     return ReportTable(
         caption=caption + count(manifest, file) + origin(manifest, file),
-        columns=("", "mean %", "deviation", "seeds", f"less {reference}", "t", "df", "p"),
+        columns=("", "mean %", "deviation", "seeds", f"minus {reference}", "t", "df", "p"),
         rows=tuple(lines),
     )
