@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/winograd_convolution.h"
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/backend.h"
@@ -33,12 +34,14 @@ std::vector<float> RandomVector(std::int64_t size) {
 }
 
 void Convolve(benchmark::State& state, const Case& c) {
-  const auto backend = MakeVectorBackend(0, c.method);
+  const auto backend = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
   const int block = backend->block();
-  const auto convolution =
-      backend->MakeConvolution({.layer = c.layer, .input_block = block, .output_block = block});
-  const auto stored = [&](const hwmodel::FeatureShape& shape) {
-    return RoundUp(shape.channels, block) * shape.pixels();
+  const ConvolutionShape shape{.layer = c.layer, .input_block = block, .output_block = block};
+  const auto convolution = c.method == ConvolutionMethod::kWinograd
+                               ? MakeWinogradConvolution(shape)
+                               : backend->MakeConvolution(shape);
+  const auto stored = [&](const hwmodel::FeatureShape& features) {
+    return RoundUp(features.channels, block) * features.pixels();
   };
   std::vector<float> x = RandomVector(stored(c.layer.input));
   std::vector<float> y = RandomVector(stored(c.layer.output));

@@ -1,6 +1,7 @@
 // Winograd's convolutions by themselves: sizes that no network here has, and rounding errors.
 #include <cmath>
 
+#include "backends/winograd_convolution.h"
 #include "batchless/training/backend.h"
 #include "catch.h"
 #include "stage_harness.h"
@@ -31,13 +32,10 @@ hwmodel::Layer LayerOf(const Size& size) {
 template <class Real>
 class PlainConvolution {
  public:
-  PlainConvolution(const Size& size, const Backend<Real>& backend)
+  PlainConvolution(const Size& size, int block, std::unique_ptr<Convolution<Real>> convolution)
       : size_(size),
-        block_(backend.block()),
-        convolution_(backend.MakeConvolution({.layer = LayerOf(size),
-                                              .microbatch = size.microbatch,
-                                              .input_block = block_,
-                                              .output_block = block_})),
+        block_(block),
+        convolution_(std::move(convolution)),
         weight_(convolution_->weight_tensor()),
         workspace_(convolution_->workspace_size(), Real(1e30F)) {}
 
@@ -116,16 +114,35 @@ struct Results {
   Numbers dw;
 };
 
+using RandomSource = Numbers (*)(std::int64_t, std::uint64_t);
+
 template <class Real>
-Results Run(const Size& size, const Backend<Real>& backend,
-            Numbers (*numbers)(std::int64_t, std::uint64_t)) {
+Results Run(const Size& size, int block, std::unique_ptr<Convolution<Real>> made,
+            RandomSource numbers) {
   const std::int64_t images = std::int64_t{size.microbatch} * size.height * size.width;
   const Numbers x = numbers(images * size.in, 1);
   const Numbers dy = numbers(images * size.out, 2);
   const Numbers w = numbers(std::int64_t{9} * size.in * size.out, 3);
-  PlainConvolution<Real> convolution(size, backend);
+  PlainConvolution<Real> convolution(size, block, std::move(made));
   return {convolution.Forward(x, w, numbers(size.out, 4)), convolution.BackwardInput(dy, w),
           convolution.BackwardWeights(x, dy)};
+}
+
+ConvolutionShape ShapeOf(const Size& size, int block) {
+  return {.layer = LayerOf(size),
+          .microbatch = size.microbatch,
+          .input_block = block,
+          .output_block = block};
+}
+
+Results RunReference(const Size& size, RandomSource numbers) {
+  return Run<double>(size, 1, MakeReferenceBackend<double>()->MakeConvolution(ShapeOf(size, 1)),
+                     numbers);
+}
+
+// Also for sizes that suit oneDNN better.
+Results RunWinograd(const Size& size, int block, RandomSource numbers) {
+  return Run<float>(size, block, MakeWinogradConvolution(ShapeOf(size, block)), numbers);
 }
 
 TEST_CASE("Winograd's convolutions of whole numbers are exact", "[winograd]") {
@@ -135,17 +152,33 @@ TEST_CASE("Winograd's convolutions of whole numbers are exact", "[winograd]") {
        {Size{8, 8, 1, 1, 1}, Size{8, 16, 2, 2, 1}, Size{16, 8, 1, 5, 2}, Size{24, 40, 5, 3, 1},
         Size{32, 16, 7, 7, 3}, Size{5, 11, 6, 4, 2}, Size{16, 16, 3, 80, 1},
         Size{16, 24, 33, 35, 1}, Size{64, 32, 8, 8, 2}, Size{40, 72, 4, 4, 5}}) {
-    const Results expected = Run(size, *MakeReferenceBackend<double>(), SmallIntegers);
+    const Results expected = RunReference(size, SmallIntegers);
     for (const int block : {8, 16}) {
       INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
                    << ", micro-batch " << size.microbatch << ", block " << block);
-      const Results actual =
-          Run(size, *MakeVectorBackend(block, ConvolutionMethod::kWinograd), SmallIntegers);
+      const Results actual = RunWinograd(size, block, SmallIntegers);
       CHECK(actual.y == expected.y);
       CHECK(actual.dx == expected.dx);
       CHECK(actual.dw == expected.dw);
     }
   }
+}
+
+TEST_CASE("Winograd's kernels take the layers that they can do and do faster", "[winograd]") {
+  ConvolutionShape shape = ShapeOf({64, 64, 8, 8, 1}, 16);
+  CHECK(SuitsWinograd(shape));
+  const auto change = [&](auto edit) {
+    ConvolutionShape changed = shape;
+    edit(changed);
+    return SuitsWinograd(changed);
+  };
+  CHECK(!change([](ConvolutionShape& s) { s.layer.stride = 2; }));
+  CHECK(!change([](ConvolutionShape& s) { s.layer.kernel = 1; }));
+  CHECK(!change([](ConvolutionShape& s) { s.layer.padding = 0; }));
+  CHECK(!change([](ConvolutionShape& s) { s.input_block = 1; }));
+  // Few tiles do not pay; several samples have more.
+  CHECK(!SuitsWinograd(ShapeOf({512, 512, 4, 4, 1}, 16)));
+  CHECK(SuitsWinograd(ShapeOf({512, 512, 4, 4, 4}, 16)));
 }
 
 double RelativeError(const Numbers& actual, const Numbers& expected) {
@@ -167,9 +200,12 @@ TEST_CASE("Winograd's rounding errors stay near those of direct sums", "[winogra
       for (double& number : rounded) number = static_cast<float>(number);
       return rounded;
     };
-    const Results exact = Run(size, *MakeReferenceBackend<double>(), +numbers);
-    const Results direct = Run(size, *MakeVectorBackend(0, ConvolutionMethod::kOneDnn), +numbers);
-    const Results fast = Run(size, *MakeVectorBackend(0, ConvolutionMethod::kWinograd), +numbers);
+    const auto onednn = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
+    const int block = onednn->block();
+    const Results exact = RunReference(size, +numbers);
+    const Results direct =
+        Run<float>(size, block, onednn->MakeConvolution(ShapeOf(size, block)), +numbers);
+    const Results fast = RunWinograd(size, block, +numbers);
     INFO(size.in << " channels, " << size.height << " x " << size.width);
     // In theory about twice; measured 0.7 to 2.0 times, by how each orders its sums.
     CHECK(RelativeError(fast.y, exact.y) < 3 * RelativeError(direct.y, exact.y));

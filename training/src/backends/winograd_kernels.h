@@ -32,6 +32,7 @@ struct WinogradShape {
 
   std::int64_t tile_rows() const { return (height + 1) / 2; }  // of one sample
   std::int64_t row_tiles() const { return (width + 1) / 2; }
+  std::int64_t tiles() const { return microbatch * tile_rows() * row_tiles(); }
 
   // Rows of tiles, of any sample, that are worked on at once: enough for every product of matrices
   // to pay for reading its weights, few enough to stay in the nearest caches.
