@@ -242,6 +242,9 @@ constexpr double kDouble = 1e-9;
 // losses moved by up to 3e-6 (4e-4 with batch norm) and its parameters by 1e-4 (3e-3) of their norm;
 // these are ten times that.
 constexpr double kFloatLoss = 3e-5;
+// A rounding can turn a max-pool's winner, and with it the gradient's way: the errors, 1e-7 by oneDNN's
+// kernels and until then by Winograd's, jump to 6e-4 in VGG-11's ninth step.
+constexpr double kFloatPoolLoss = 2e-3;
 constexpr double kFloatParameters = 1e-3;
 constexpr double kFloatBatchNormLoss = 4e-3;
 constexpr double kFloatBatchNormParameters = 3e-2;
@@ -274,10 +277,12 @@ TEST_CASE("Ten steps of training are PyTorch's, in double", "[golden]") {
 }
 
 TEST_CASE("Ten steps of training are PyTorch's, by the vector kernels", "[golden]") {
-  for (const char* name : {"resnet20", "resnet20_single", "vgg11", "vgg11_no_norm", "lenet5"}) {
+  for (const std::string name :
+       {"resnet20", "resnet20_single", "vgg11", "vgg11_no_norm", "lenet5"}) {
     INFO(name);
     const Json golden = ReadGolden(name);
-    CheckTenSteps(golden, OptionsOf(golden), kFloatLoss, kFloatParameters);
+    CheckTenSteps(golden, OptionsOf(golden), name == "vgg11" ? kFloatPoolLoss : kFloatLoss,
+                  kFloatParameters);
   }
   const Json golden = ReadGolden("resnet20_batch_norm");
   CheckTenSteps(golden, OptionsOf(golden), kFloatBatchNormLoss, kFloatBatchNormParameters);
