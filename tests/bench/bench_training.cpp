@@ -1,8 +1,13 @@
-// Samples a second of the trainer, on one core, and how near that is to the core's peak.
+// Samples a second of the trainer, and how near that is to the peak of the cores that it uses.
 //
 // Work is counted as the nominal multiply-adds of convolutions and linear layers, two FLOPs each, in
-// forward, input gradient and weight gradient. The peak is measured around every repetition, because
-// other programs and the processor's clock change it. Arguments: network, batch, micro-batch.
+// forward, input gradient and weight gradient; Winograd's kernels do fewer. The peak is measured around
+// every repetition, because other programs and the processor's clock change it.
+//
+//   Train, TrainOneDnn        mini-batches on one core, by Winograd's kernels or oneDNN's alone;
+//                             arguments: network, batch, micro-batch
+//   OneWorker, TwoWorkers     pipelined backpropagation at batch one with prediction and compensation
+//                             (lwp-v+sc), wall-clock time; argument: network
 
 #include <benchmark/benchmark.h>
 
@@ -29,9 +34,12 @@ double NominalFlops(const hwmodel::Network& network) {
 }
 
 struct Case {
+  std::string name;
   std::string network;
   std::int64_t batch = 1;
   std::int64_t microbatch = 1;
+  int workers = 0;  // of pipelined backpropagation; 0: mini-batches
+  ConvolutionMethod method = ConvolutionMethod::kWinograd;
 };
 
 void Train(benchmark::State& state, const Case& c) {
@@ -42,18 +50,26 @@ void Train(benchmark::State& state, const Case& c) {
   // Too small to lead anywhere: the numbers stay ordinary.
   options.learning_rate.base = 1e-5;
   options.weight_decay = 1e-4;
+  options.convolution = c.method;
+  if (c.workers > 0) {
+    options.schedule = ScheduleKind::kPipelinedBackpropagation;
+    options.rule.rule = analysis::FindRule("lwp-v+sc");
+    options.workers = c.workers;
+    options.samples = std::int64_t{1} << 40;  // never drained
+  }
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(1, Split::kTrain, 512, 1);
   const SampleSource source(kData, {.seed = 1, .order = Order::kShuffled, .augment = true});
   const auto trainer = MakeTrainer(options);
   std::vector<SampleResult> results;
   const std::int64_t samples = std::max<std::int64_t>(c.batch, 64);
-  trainer->Advance(source, samples, results);
+  // Fills the pipeline too.
+  trainer->Advance(source, 2 * options.network.stage_count() + samples, results);
   double peak = hwmodel::MeasureFmaPeak();
   for ([[maybe_unused]] auto _ : state) {
     results.clear();
     trainer->Advance(source, trainer->samples_done() + samples, results);
   }
-  peak = std::max(peak, hwmodel::MeasureFmaPeak());
+  peak = std::max(peak, hwmodel::MeasureFmaPeak()) * std::max(c.workers, 1);
   state.SetItemsProcessed(state.iterations() * samples);
   const double flops = NominalFlops(options.network) * static_cast<double>(samples) *
                        static_cast<double>(state.iterations());
@@ -66,16 +82,24 @@ void Train(benchmark::State& state, const Case& c) {
 }
 
 const bool kRegistered = [] {
-  for (const Case& c : {Case{"resnet20", 1, 1}, Case{"resnet20", 128, 1}, Case{"resnet20", 128, 8},
-                        Case{"resnet56", 1, 1}, Case{"vgg11", 1, 1}}) {
-    benchmark::RegisterBenchmark(("Train/" + c.network + "/batch:" + std::to_string(c.batch) +
-                                  "/microbatch:" + std::to_string(c.microbatch))
-                                     .c_str(),
-                                 [=](benchmark::State& state) { Train(state, c); })
-        ->MinTime(0.5)
-        ->Repetitions(5)
-        ->DisplayAggregatesOnly(true)
-        ->Unit(benchmark::kMillisecond);
+  constexpr ConvolutionMethod kOneDnn = ConvolutionMethod::kOneDnn;
+  for (const Case& c :
+       {Case{"TrainOneDnn", "resnet20", 1, 1, 0, kOneDnn}, Case{"Train", "resnet20", 1, 1},
+        Case{"Train", "resnet20", 128, 1}, Case{"Train", "resnet20", 128, 8},
+        Case{"Train", "resnet56", 1, 1}, Case{"Train", "resnet110", 1, 1},
+        Case{"Train", "vgg11", 1, 1}, Case{"OneWorker", "resnet20", 1, 1, 1},
+        Case{"TwoWorkers", "resnet20", 1, 1, 2}}) {
+    std::string name = c.name + "/" + c.network;
+    if (c.workers == 0) {
+      name += "/batch:" + std::to_string(c.batch) + "/microbatch:" + std::to_string(c.microbatch);
+    }
+    auto* registered = benchmark::RegisterBenchmark(
+                           name.c_str(), [=](benchmark::State& state) { Train(state, c); })
+                           ->MinTime(0.5)
+                           ->Repetitions(5)
+                           ->DisplayAggregatesOnly(true)
+                           ->Unit(benchmark::kMillisecond);
+    if (c.workers > 0) registered->UseRealTime();
   }
   return true;
 }();
