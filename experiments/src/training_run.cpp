@@ -17,6 +17,7 @@
 #include "durable_file.h"
 #include "interruption.h"
 #include "manifest.h"
+#include "memory.h"
 #include "run_log.h"
 #include "training_progress.h"
 #include "usage_error.h"
@@ -57,6 +58,26 @@ std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
 
 }  // namespace
 
+namespace {
+
+// A run that would not fit ends here, and not hours later by the system's hand.
+void RefuseWithoutMemory(const training::TrainerOptions& options) {
+  const hwmodel::TrainingMemory memory = training::PredictMemory(options);
+  const std::optional<double> available = AvailableMemoryBytes();
+  const auto total = static_cast<double>(memory.total());
+  if (!available || total <= *available) return;
+  const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
+  throw UsageError(
+      "network.name",
+      fmt::format("{}, whose run takes {} (weights and velocities {}, other versions {}, "
+                  "activations and their gradients {})",
+                  options.network.name, BytesText(total), text(memory.weights),
+                  text(memory.versions), text(memory.activations + memory.activation_gradients)),
+      fmt::format("what fits the {} of memory available", BytesText(*available)));
+}
+
+}  // namespace
+
 TrainingRun::TrainingRun(const TrainingRunOptions& options)
     : directory_(options.out), configuration_(options.configuration) {
   if (!options.resume && directory_.HoldsRun()) {
@@ -87,6 +108,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
     }
   }
 
+  RefuseWithoutMemory(trainer_options_);
   trainer_ = training::MakeTrainer(trainer_options_);
   if (options.init) ReadWeights("--init", *options.init, *trainer_);
   state_.configuration = ConfigurationText(configuration_);
@@ -303,6 +325,7 @@ Json TrainingRun::Summary() const {
           : Json(nullptr);
   object["peak_memory_bytes"] = PeakMemoryBytes();
   object["trainer_memory_bytes"] = trainer_->memory_bytes();
+  object["predicted_memory_bytes"] = training::PredictMemory(trainer_options_).total();
   Json workers = Json::array();
   for (const training::WorkerTimes& times : trainer_->worker_times()) {
     workers.push_back(

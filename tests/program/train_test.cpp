@@ -539,6 +539,15 @@ TEST_CASE("what cannot be written fails in one line") {
   workplace.Train("a", "--resume");
 }
 
+TEST_CASE("a run that does not fit the memory is refused with the numbers") {
+  const Workplace workplace;
+  const std::string line =
+      "train run.toml --out a --set network.name=vgg16 --set network.hidden=[] --set "
+      "schedule.kind=uniform-delay --set schedule.delay=10000";
+  workplace.CheckRefused(line, "network.name: got vgg16, whose run takes ");
+  workplace.CheckRefused(line, " of memory available");
+}
+
 TEST_CASE("two runs do not share a folder") {
   const Workplace workplace;
   RunningProgram first(Words("train run.toml --out a --set run.epochs=100000"), workplace.path());

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "catch.h"
 
@@ -276,6 +277,45 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   const auto lenet = MakeTrainer(Options("lenet5", 4));
   std::vector<SampleResult> results;
   CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);
+}
+
+TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memory]") {
+  // What the model leaves out: padding to whole blocks, oneDNN's scratch, running statistics.
+  constexpr double kTolerance = 0.1;
+  const auto check = [&](const TrainerOptions& options) {
+    const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
+    const auto predicted = static_cast<double>(PredictMemory(options).total());
+    INFO(options.network.name << ", batch " << options.batch << ", workers " << options.workers
+                              << ", rule " << options.rule.rule.name << ", stashing "
+                              << options.weight_stashing << ": " << actual / predicted);
+    CHECK(std::abs(actual / predicted - 1) < kTolerance);
+  };
+  for (const char* network : {"resnet20", "resnet56", "vgg11"}) {
+    check(Options(network, 128));
+    check(Options(network, 32, 2));
+    TrainerOptions options = Options(network, 1);
+    options.schedule = ScheduleKind::kPipelinedBackpropagation;
+    options.samples = 1000;
+    for (const int workers : {1, 2}) {
+      options.workers = workers;
+      check(options);
+    }
+    options.rule.rule = analysis::FindRule("lwp-v+sc");
+    check(options);
+    options.rule.rule = analysis::FindRule("sgdm");
+    options.weight_stashing = true;
+    check(options);
+  }
+  TrainerOptions options = Options("resnet20", 32);
+  options.schedule = ScheduleKind::kUniformDelay;
+  options.delay = 16;
+  options.microbatch = 8;
+  check(options);
+  options = Options("resnet20", 48);
+  options.schedule = ScheduleKind::kList;
+  options.samples = 480;
+  options.list = hwmodel::PipeDream2Bw(34, 192, 48);
+  check(options);
 }
 
 }  // namespace

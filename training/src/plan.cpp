@@ -7,6 +7,7 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::training {
@@ -62,7 +63,9 @@ bool IsList(const TrainerOptions& options) {
 hwmodel::Schedule ListOf(const TrainerOptions& options) {
   if (options.schedule == ScheduleKind::kList) return options.list;
   const int stages = options.network.stage_count();
-  hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, 2 * stages);
+  // Twice as long with stashing: what the first backwards read is newer than what later ones do.
+  const int microbatches = (options.weight_stashing ? 4 : 2) * stages;
+  hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, microbatches);
   if (options.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
   return schedule;
 }
@@ -168,6 +171,29 @@ void Validate(const TrainerOptions& options) {
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
     throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
   }
+}
+
+hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
+  hwmodel::TrainingMemoryOptions memory;
+  memory.microbatch = options.microbatch;
+  memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
+  memory.workers = options.workers;
+  memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
+  memory.predicts_forward =
+      memory.predicts_backward || options.rule.rule.prediction != analysis::Prediction::kNone;
+  memory.delay = options.delay;
+  if (IsList(options)) {
+    return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory);
+  }
+  // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
+  const std::int64_t microbatches =
+      std::min<std::int64_t>(options.batch / options.microbatch, 2 * options.workers);
+  const hwmodel::Schedule groups =
+      hwmodel::PipeDreamFlush(options.workers, 2 * microbatches, microbatches);
+  return hwmodel::PredictTrainingMemory(
+      options.network,
+      hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, options.workers)),
+      memory);
 }
 
 Plan MakePlan(const TrainerOptions& options) {

@@ -38,6 +38,7 @@
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule.h"
+#include "batchless/hwmodel/training_memory.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/learning_rate.h"
 #include "batchless/training/sample_source.h"
@@ -181,6 +182,10 @@ class Trainer {
  protected:
   Trainer() = default;
 };
+
+/// What a trainer of these (valid) options keeps in memory, as the hardware model predicts it: within
+/// a tenth of memory_bytes(), which is known only once everything is there.
+hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options);
 
 /// A trainer with initial weights: functions of the seed and the tensor's place in the network.
 /// Throws analysis::InvalidArgument where the options are not valid.

@@ -1,0 +1,68 @@
+// What a run keeps in memory, against counts by hand.
+#include "batchless/hwmodel/training_memory.h"
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "catch.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+constexpr std::int64_t kNumber = 4;
+
+TEST_CASE("a linear network through a pipeline of two stages, by hand") {
+  // Stage 0: 10 x 3072 weights and 10 biases; stage 1: the loss, which keeps 10 probabilities.
+  const Network network = MakeNetwork({.name = "linear"});
+  REQUIRE(network.stage_count() == 2);
+  constexpr std::int64_t kParameters = 10 * 3072 + 10;
+  Schedule schedule = PipelinedBackpropagation(2, 8);
+  const TrainingMemory memory = PredictTrainingMemory(network, schedule, {});
+  CHECK(memory.weights == 2 * kParameters * kNumber);
+  CHECK(memory.versions == 0);
+  CHECK(memory.gradients == kParameters * kNumber);
+  // Delay 2: stage 0 keeps its input for 3 micro-batches, stage 1 reads its own at once.
+  const std::int64_t saved = SavedBytes(network.stages[1], 4);
+  CHECK(memory.activations == 3 * 3072 * kNumber + 10 * kNumber + saved);
+  CHECK(memory.activation_gradients == 10 * kNumber);
+
+  // Stashed: the weights of three versions beside the newest.
+  schedule.weights = WeightVersions::kStashed;
+  CHECK(PredictTrainingMemory(network, schedule, {}).versions == 3 * kParameters * kNumber);
+  // Double precision and micro-batches of five.
+  schedule.weights = WeightVersions::kNewest;
+  const TrainingMemory larger = PredictTrainingMemory(network, schedule,
+                                                      {.microbatch = 5,
+                                                       .bytes_per_number = 8,
+                                                       .predicts_forward = true,
+                                                       .predicts_backward = true});
+  CHECK(larger.weights == 2 * memory.weights);
+  CHECK(larger.versions == 2 * kParameters * 8);
+  CHECK(larger.activation_gradients == 10 * memory.activation_gradients);
+}
+
+TEST_CASE("every micro-batch in flight counts") {
+  const Network network = MakeNetwork({.name = "resnet20"});
+  const int stages = network.stage_count();
+  const auto predict = [&](const Schedule& schedule) {
+    return PredictTrainingMemory(network, schedule, {});
+  };
+  const TrainingMemory pb = predict(PipelinedBackpropagation(stages, 2 * stages));
+  const TrainingMemory one_f_one_b = predict(OneForwardOneBackward(stages, 2 * stages));
+  const TrainingMemory gpipe = predict(Gpipe(stages, 128, 64));
+  // 1F1B keeps about half of what PB does, GPipe a whole mini-batch everywhere.
+  CHECK(10 * one_f_one_b.activations < 6 * pb.activations);
+  CHECK(gpipe.activations > pb.activations);
+  CHECK(one_f_one_b.weights == pb.weights);
+  // Gradients of every stage wait for their mini-batch.
+  CHECK(gpipe.gradients == gpipe.weights / 2);
+  CHECK(pb.gradients < gpipe.gradients);
+}
+
+TEST_CASE("a schedule of other stages is refused") {
+  const Network network = MakeNetwork({.name = "linear"});
+  CHECK_THROWS_AS(PredictTrainingMemory(network, PipelinedBackpropagation(3, 8), {}),
+                  analysis::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace batchless::hwmodel
