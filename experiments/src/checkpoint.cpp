@@ -1,10 +1,13 @@
 #include "checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <ostream>
+#include <streambuf>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "batchless/training/sha256.h"
 #include "durable_file.h"
@@ -18,9 +21,53 @@ constexpr std::string_view kFirstLine = "batchless checkpoint 1\n";
 constexpr std::size_t kDigestLength = 64;
 constexpr std::size_t kLastLineLength = kDigestLength + 1;
 
-std::string DigestOf(std::string_view text) {
+// A stream buffer that hands what it gets on in large pieces.
+class PieceBuffer final : public std::streambuf {
+ public:
+  explicit PieceBuffer(const Append& append) : append_(append) {}
+
+  void Flush() {
+    append_(pending_);
+    pending_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kPiece = 1 << 16;
+
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    const std::string_view piece(text, static_cast<std::size_t>(size));
+    if (piece.size() >= kPiece) {
+      Flush();
+      append_(piece);
+    } else {
+      pending_ += piece;
+      if (pending_.size() >= kPiece) Flush();
+    }
+    return size;
+  }
+  int_type overflow(int_type character) override {
+    if (!traits_type::eq_int_type(character, traits_type::eof())) {
+      const char value = traits_type::to_char_type(character);
+      xsputn(&value, 1);
+    }
+    return traits_type::not_eof(character);
+  }
+
+  const Append& append_;
+  std::string pending_;
+};
+
+// SHA-256 of the next `size` bytes; fewer where the file ends before.
+std::string DigestOf(std::istream& file, std::int64_t size) {
   training::Sha256 digest;
-  digest.Update(text);
+  std::vector<char> piece(1 << 20);
+  while (size > 0) {
+    file.read(piece.data(),
+              std::min<std::streamsize>(size, static_cast<std::streamsize>(piece.size())));
+    if (file.gcount() == 0) break;
+    digest.Update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
+    size -= file.gcount();
+  }
   return digest.HexDigest();
 }
 
@@ -73,13 +120,23 @@ RunState FromJson(const Json& json) {
 
 }  // namespace
 
-void WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint) {
-  std::string content(kFirstLine);
-  content += ToJson(checkpoint.run).dump();
-  content += '\n';
-  content += checkpoint.trainer;
-  content += DigestOf(content) + "\n";
-  ReplaceFile(path, content);
+void WriteCheckpoint(const std::string& path, const RunState& run,
+                     const training::Trainer& trainer) {
+  ReplaceFile(path, [&](const Append& append) {
+    training::Sha256 digest;
+    const Append hashed = [&](std::string_view piece) {
+      digest.Update(piece);
+      append(piece);
+    };
+    hashed(std::string(kFirstLine) + ToJson(run).dump() + "\n");
+    PieceBuffer buffer(hashed);
+    std::ostream stream(&buffer);
+    // What the file throws comes out again.
+    stream.exceptions(std::ios::badbit);
+    trainer.Save(stream);
+    buffer.Flush();
+    append(digest.HexDigest() + "\n");
+  });
 }
 
 std::optional<Checkpoint> ReadCheckpoint(const std::string& path) {
@@ -90,21 +147,24 @@ std::optional<Checkpoint> ReadCheckpoint(const std::string& path) {
                      std::string("a checkpoint of this program (") + std::string(why) + ")");
   };
   std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) refuse("it cannot be read");
-  if (!std::string_view(content).starts_with(kFirstLine)) refuse("it begins in another way");
-  if (content.size() < kFirstLine.size() + kLastLineLength) refuse("it is cut short");
-  const std::string_view body =
-      std::string_view(content).substr(0, content.size() - kLastLineLength);
-  if (content.substr(body.size()) != DigestOf(body) + "\n") {
-    refuse("it is damaged: its checksum is wrong");
-  }
-  const std::size_t end = body.find('\n', kFirstLine.size());
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  if (!file || error) refuse("it cannot be read");
+  std::string first(kFirstLine.size(), '\0');
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  if (first != kFirstLine) refuse("it begins in another way");
+  const std::int64_t body = size - static_cast<std::int64_t>(kLastLineLength);
+  if (body < static_cast<std::int64_t>(kFirstLine.size())) refuse("it is cut short");
+  file.seekg(0);
+  const std::string digest = DigestOf(file, body) + "\n";
+  std::string last(kLastLineLength, '\0');
+  file.read(last.data(), static_cast<std::streamsize>(last.size()));
+  if (last != digest) refuse("it is damaged: its checksum is wrong");
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(kFirstLine.size()));
+  std::string line;
+  std::getline(file, line);
   try {
-    Checkpoint checkpoint;
-    checkpoint.run = FromJson(Json::parse(body.substr(kFirstLine.size(), end - kFirstLine.size())));
-    checkpoint.trainer = body.substr(end + 1);
-    return checkpoint;
+    return Checkpoint{FromJson(Json::parse(line)), std::move(file)};
   } catch (const Json::exception&) {
     refuse("its second line is of another version");
   }

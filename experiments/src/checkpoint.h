@@ -9,8 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <string>
+
+#include "batchless/training/trainer.h"
 
 namespace batchless {
 
@@ -46,13 +49,16 @@ struct RunState {
 
 struct Checkpoint {
   RunState run;
-  std::string trainer;
+  // Open at the trainer's state: of the file that was checked, whatever replaces it meanwhile.
+  std::ifstream trainer;
 };
 
-// Throws std::runtime_error.
-void WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint);
+// Nothing of the size of the trainer's state is held in memory. Throws std::runtime_error.
+void WriteCheckpoint(const std::string& path, const RunState& run,
+                     const training::Trainer& trainer);
 
-// None where there is no such file. Throws UsageError where it cannot be read or is damaged.
+// None where there is no such file. Throws UsageError where it cannot be read or is damaged: its whole
+// content is checked.
 std::optional<Checkpoint> ReadCheckpoint(const std::string& path);
 
 }  // namespace batchless

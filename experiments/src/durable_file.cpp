@@ -52,10 +52,14 @@ void WriteAll(int descriptor, std::string_view text, const std::string& path) {
 }  // namespace
 
 void ReplaceFile(const std::string& path, std::string_view content) {
+  ReplaceFile(path, [&](const Append& append) { append(content); });
+}
+
+void ReplaceFile(const std::string& path, const std::function<void(const Append&)>& write) {
   const std::string partial = path + ".partial";
   try {
     const Descriptor file(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-    WriteAll(file.number(), content, path);
+    write([&](std::string_view text) { WriteAll(file.number(), text, path); });
     if (fsync(file.number()) != 0) Fail(path);
   } catch (...) {
     unlink(partial.c_str());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,10 @@ namespace batchless {
 // renamed, so that the file is the old one or the new one whenever the program ends. Throws
 // std::runtime_error in one line.
 void ReplaceFile(const std::string& path, std::string_view content);
+
+// The same with content that comes in pieces: `write` hands each one to `append`.
+using Append = std::function<void(std::string_view)>;
+void ReplaceFile(const std::string& path, const std::function<void(const Append&)>& write);
 
 // A file that only grows, and whose end may be cut off when it is opened. Writes are collected; what
 // has not been synced may be missing after the end of the program. Throws std::runtime_error.

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -84,7 +83,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
     throw UsageError("--out", options.out,
                      "a folder without a run in it, or --resume to go on with this one");
   }
-  const std::optional<Checkpoint> checkpoint =
+  std::optional<Checkpoint> checkpoint =
       options.resume ? ReadCheckpoint(directory_.checkpoint()) : std::nullopt;
 
   // The network before the data: what does not go together is found at once.
@@ -124,7 +123,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   }
 }
 
-void TrainingRun::Restore(const Checkpoint& checkpoint) {
+void TrainingRun::Restore(Checkpoint& checkpoint) {
   const RunState now = std::exchange(state_, checkpoint.run);
   if (state_.train_digest != now.train_digest ||
       state_.validation_digest != now.validation_digest) {
@@ -132,9 +131,8 @@ void TrainingRun::Restore(const Checkpoint& checkpoint) {
                      "the data that the run was started with");
   }
   state_.configuration = now.configuration;
-  std::istringstream stream(checkpoint.trainer);
   try {
-    trainer_->Load(stream);
+    trainer_->Load(checkpoint.trainer);
   } catch (const std::runtime_error& error) {
     throw UsageError("--resume", directory_.checkpoint(),
                      fmt::format("a checkpoint of this run ({})", error.what()));
@@ -264,9 +262,7 @@ void TrainingRun::WriteRow(RunLog& log, TrainingProgress& progress) {
 
 void TrainingRun::Save(RunLog& log) {
   log.Sync(state_);
-  std::ostringstream stream;
-  trainer_->Save(stream);
-  WriteCheckpoint(directory_.checkpoint(), {state_, std::move(stream).str()});
+  WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);
 }
 
 // Whether a multiple of the interval lies in the mini-batch that ends here.

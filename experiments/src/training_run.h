@@ -49,7 +49,7 @@ class TrainingRun {
   Json Run();
 
  private:
-  void Restore(const Checkpoint& checkpoint);
+  void Restore(Checkpoint& checkpoint);
   void Train();
   void Advance(std::int64_t to, RunLog& log, TrainingProgress& progress);
   void WriteRow(RunLog& log, TrainingProgress& progress);

@@ -433,19 +433,24 @@ void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
 
 template <class Real>
 void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles) {
-  // Everything is read before anything is replaced.
-  std::vector<std::vector<char>> parts;
-  ForEachLivePart(cycles, [&](const void* /*data*/, std::size_t bytes) {
+  // All sizes are looked at before anything is replaced.
+  const std::istream::pos_type start = from.tellg();
+  const auto read_size = [&](std::size_t bytes) {
     std::uint64_t size = 0;
     from.read(reinterpret_cast<char*>(&size), sizeof size);
     if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
-    std::vector<char>& part = parts.emplace_back(bytes);
-    from.read(part.data(), static_cast<std::streamsize>(bytes));
-    if (!from) throw std::runtime_error("the trainer's state ends too early");
+  };
+  ForEachLivePart(cycles, [&](const void* /*data*/, std::size_t bytes) {
+    read_size(bytes);
+    const auto size = static_cast<std::streamsize>(bytes);
+    if (from.ignore(size).gcount() != size) {
+      throw std::runtime_error("the trainer's state ends too early");
+    }
   });
-  std::size_t next = 0;
+  from.seekg(start);
   ForEachLivePart(cycles, [&](void* data, std::size_t bytes) {
-    std::copy_n(parts[next++].data(), bytes, static_cast<char*>(data));
+    read_size(bytes);
+    from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
   });
   for (std::size_t w = 0; w < progress_.size(); ++w) {
     const WorkerProgram& worker = options_.program.workers[w];

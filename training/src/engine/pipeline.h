@@ -96,7 +96,7 @@ class Pipeline {
            std::vector<SampleResult>& results);
 
   // The state after `cycles` cycles, and back. What it holds does not depend on the number of
-  // workers. Load throws std::runtime_error for a state of another configuration or a damaged one,
+  // workers. Load reads a stream that can be sought twice and throws std::runtime_error for a state of another configuration or a damaged one,
   // and changes nothing then.
   void Save(std::ostream& to, std::int64_t cycles) const;
   void Load(std::istream& from, std::int64_t cycles);

@@ -167,8 +167,8 @@ class Trainer {
   /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
   /// options but for the number of workers goes on from it to the same bits.
   virtual void Save(std::ostream& to) const = 0;
-  /// Throws std::runtime_error where the state is damaged or of another configuration; the trainer
-  /// is unchanged then.
+  /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
+  /// state is damaged or of another configuration; the trainer is unchanged then.
   virtual void Load(std::istream& from) = 0;
 
   /// D_s by stage, updates: by how many the forward's weights are older than those that its
