@@ -278,8 +278,8 @@ TEST_CASE("the help lists every key") {
 }
 
 TEST_CASE("the example configurations are in order") {
-  for (const std::string name :
-       {"resnet20_sgdm", "lenet5_mnist", "resnet20_cifar10_12epochs", "vgg11_cifar10"}) {
+  for (const std::string name : {"resnet20_sgdm", "lenet5_mnist", "resnet20_cifar10_12epochs",
+                                 "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
     INFO(name);
     Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});
     CHECK(Refusal([&] { FillIn(c, DataShapeOf(c), 50'000); }).empty());
