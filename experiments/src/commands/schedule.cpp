@@ -1,15 +1,10 @@
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_picture.h"

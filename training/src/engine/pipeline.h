@@ -96,8 +96,8 @@ class Pipeline {
            std::vector<SampleResult>& results);
 
   // The state after `cycles` cycles, and back. What it holds does not depend on the number of
-  // workers. Load reads a stream that can be sought twice and throws std::runtime_error for a state of another configuration or a damaged one,
-  // and changes nothing then.
+  // workers. Load reads a stream that can be sought; it throws std::runtime_error for a state of
+  // another configuration or a damaged one, and changes nothing then.
   void Save(std::ostream& to, std::int64_t cycles) const;
   void Load(std::istream& from, std::int64_t cycles);
 
@@ -164,8 +164,8 @@ class Pipeline {
   std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted
   std::vector<MicrobatchSlot> microbatches_;
   std::vector<AlignedBuffer<Real>> workspaces_;  // by worker
-  // By stage where gradients wait for others or for their update; else by worker, whose stages use it one
-  // after the other while it stays in the cache.
+  // By stage where gradients wait for others or for their update; else by worker, whose stages use
+  // it one after the other while it stays in the cache.
   std::vector<AlignedBuffer<Real>> gradients_;
   std::vector<Progress> progress_;
   std::vector<WorkerTimes> times_;
