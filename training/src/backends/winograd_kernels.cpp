@@ -31,6 +31,13 @@ struct MatrixProduct {
   bool add;
 };
 
+// Distances from one position's matrices to the next one's.
+struct Planes {
+  std::int64_t a;
+  std::int64_t b;
+  std::int64_t out;
+};
+
 template <int B>
 struct Winograd {
   using L = Lanes<B>;
@@ -249,61 +256,91 @@ struct Winograd {
 
   // --- products of matrices ---
 
-  // At least one step: the sums then never leave the registers.
+  // `count` tiles of kRows x kWidth panels, one below the other. At least one step: the sums then
+  // never leave the registers.
   template <int kRows, int kWidth, bool kAdd>
-  static HWY_NOINLINE void Tile(const MatrixProduct p, std::int64_t row, std::int64_t panel) {
-    float* out = p.out + row * p.out_row + panel * p.out_panel;
-    const float* a = p.a + row * p.a_row;
-    const float* b = p.b + panel * p.b_panel;
-    L sums[kRows][kWidth];
-    for (int r = 0; r < kRows; ++r) {
-      for (int n = 0; n < kWidth; ++n) {
-        sums[r][n] = kAdd ? L::Load(out + r * p.out_row + n * p.out_panel) : L::Zero();
-      }
-    }
-    std::int64_t step = 0;
-    do {
-      L blocks[kWidth];
-      for (int n = 0; n < kWidth; ++n) blocks[n] = L::Load(b + n * p.b_panel);
+  static HWY_NOINLINE void Tiles(const MatrixProduct& p, std::int64_t row, std::int64_t panel,
+                                 std::int64_t count) {
+    const std::int64_t a_row = p.a_row;
+    const std::int64_t a_step = p.a_step;
+    const std::int64_t b_panel = p.b_panel;
+    const std::int64_t b_step = p.b_step;
+    for (std::int64_t tile = 0; tile < count; ++tile, row += kRows) {
+      float* out = p.out + row * p.out_row + panel * p.out_panel;
+      const float* a = p.a + row * a_row;
+      const float* b = p.b + panel * b_panel;
+      L sums[kRows][kWidth];
       for (int r = 0; r < kRows; ++r) {
-        const L factor = L::Set(a[r * p.a_row]);
-        for (int n = 0; n < kWidth; ++n) sums[r][n] = L::MulAdd(factor, blocks[n], sums[r][n]);
+        for (int n = 0; n < kWidth; ++n) {
+          sums[r][n] = kAdd ? L::Load(out + r * p.out_row + n * p.out_panel) : L::Zero();
+        }
       }
-      a += p.a_step;
-      b += p.b_step;
-    } while (++step < p.steps);
-    for (int r = 0; r < kRows; ++r) {
-      for (int n = 0; n < kWidth; ++n) sums[r][n].Store(out + r * p.out_row + n * p.out_panel);
+      std::int64_t step = p.steps;
+      do {
+        L blocks[kWidth];
+        for (int n = 0; n < kWidth; ++n) blocks[n] = L::Load(b + n * b_panel);
+        for (int r = 0; r < kRows; ++r) {
+          const L factor = L::Set(a[r * a_row]);
+          for (int n = 0; n < kWidth; ++n) sums[r][n] = L::MulAdd(factor, blocks[n], sums[r][n]);
+        }
+        a += a_step;
+        b += b_step;
+      } while (--step > 0);
+      for (int r = 0; r < kRows; ++r) {
+        for (int n = 0; n < kWidth; ++n) sums[r][n].Store(out + r * p.out_row + n * p.out_panel);
+      }
     }
   }
+
+  using TilesFunction = void (*)(const MatrixProduct&, std::int64_t row, std::int64_t panel,
+                                 std::int64_t count);
 
   template <int kRows, int kWidth>
-  static HWY_INLINE void TileOf(std::int64_t rows, const MatrixProduct& p, std::int64_t row,
-                                std::int64_t panel) {
+  static TilesFunction TilesOf(std::int64_t rows, bool add) {
     if constexpr (kRows > 1) {
-      if (rows < kRows) return TileOf<kRows - 1, kWidth>(rows, p, row, panel);
+      if (rows < kRows) return TilesOf<kRows - 1, kWidth>(rows, add);
     }
-    p.add ? Tile<kRows, kWidth, true>(p, row, panel) : Tile<kRows, kWidth, false>(p, row, panel);
+    return add ? Tiles<kRows, kWidth, true> : Tiles<kRows, kWidth, false>;
   }
 
-  // All rows of kWidth panels, in tiles of almost equal height.
+  // How all rows of a product split into tiles of almost equal height.
+  struct RowSplit {
+    std::int64_t height;
+    std::int64_t tall;  // tiles of `height` rows
+    std::int64_t low;   // tiles below them, of one row less
+  };
   template <int kWidth>
-  static void Panels(const MatrixProduct& p, std::int64_t rows, std::int64_t panel) {
-    constexpr int kMost = Rows(kWidth);
-    std::int64_t tiles = (rows + kMost - 1) / kMost;
-    for (std::int64_t row = 0; row < rows; --tiles) {
-      const std::int64_t height = (rows - row + tiles - 1) / tiles;
-      TileOf<kMost, kWidth>(height, p, row, panel);
-      row += height;
+  static RowSplit SplitRows(std::int64_t rows) {
+    const std::int64_t tiles = (rows + Rows(kWidth) - 1) / Rows(kWidth);
+    const std::int64_t height = (rows + tiles - 1) / tiles;
+    const std::int64_t low = tiles * height - rows;
+    return {.height = height, .tall = tiles - low, .low = low};
+  }
+
+  // The products of all positions: `p` is that of the first, and the others follow at the planes'
+  // distances.
+  template <int kWidth>
+  static void Panels(MatrixProduct p, const Planes& planes, std::int64_t rows,
+                     std::int64_t first_panel, std::int64_t panels) {
+    const RowSplit split = SplitRows<kWidth>(rows);
+    const TilesFunction tall = TilesOf<Rows(kWidth), kWidth>(split.height, p.add);
+    const TilesFunction low =
+        TilesOf<Rows(kWidth), kWidth>(std::max<std::int64_t>(split.height - 1, 1), p.add);
+    for (int position = 0; position < kPositions; ++position) {
+      for (std::int64_t panel = first_panel; panel + kWidth <= panels; panel += kWidth) {
+        tall(p, 0, panel, split.tall);
+        if (split.low > 0) low(p, split.tall * split.height, panel, split.low);
+      }
+      p.a += planes.a;
+      p.b += planes.b;
+      p.out += planes.out;
     }
   }
 
-  static void Multiply(const MatrixProduct& p, std::int64_t rows, std::int64_t panels) {
-    std::int64_t panel = 0;
-    if constexpr (kPanels == 2) {
-      for (; panel + 2 <= panels; panel += 2) Panels<2>(p, rows, panel);
-    }
-    for (; panel < panels; ++panel) Panels<1>(p, rows, panel);
+  static void Multiply(const MatrixProduct& p, const Planes& planes, std::int64_t rows,
+                       std::int64_t panels) {
+    Panels<kPanels>(p, planes, rows, 0, panels);
+    if (panels % kPanels != 0) Panels<1>(p, planes, rows, panels - 1, panels);
   }
 
   // --- the three convolutions ---
@@ -315,20 +352,19 @@ struct Winograd {
     float* m = v + kPositions * s.in_plane();
     for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
-      for (int i = 0; i < kPositions; ++i) {
-        Multiply({.a = v + i * s.in_plane(),
-                  .a_row = s.in_channels,
-                  .a_step = 1,
-                  .b = u + i * s.filter_plane(),
-                  .b_panel = s.in_channels * B,
-                  .b_step = B,
-                  .out = m + i * s.out_plane(),
-                  .out_row = s.out_channels,
-                  .out_panel = B,
-                  .steps = s.in_channels,
-                  .add = false},
-                 tiles, s.out_channels / B);
-      }
+      Multiply({.a = v,
+                .a_row = s.in_channels,
+                .a_step = 1,
+                .b = u,
+                .b_panel = s.in_channels * B,
+                .b_step = B,
+                .out = m,
+                .out_row = s.out_channels,
+                .out_panel = B,
+                .steps = s.in_channels,
+                .add = false},
+               {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
+               s.out_channels / B);
       OutputBlock(s, first, m, bias, y);
     }
   }
@@ -355,20 +391,19 @@ struct Winograd {
     for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
       OutputGradientBlock(s, first, dy, m);
-      for (int i = 0; i < kPositions; ++i) {
-        Multiply({.a = v + i * s.in_plane(),
-                  .a_row = 1,
-                  .a_step = s.in_channels,
-                  .b = m + i * s.out_plane(),
-                  .b_panel = B,
-                  .b_step = s.out_channels,
-                  .out = du + i * s.filter_plane(),
-                  .out_row = B,
-                  .out_panel = s.in_channels * B,
-                  .steps = tiles,
-                  .add = first > 0},
-                 s.in_channels, s.out_channels / B);
-      }
+      Multiply({.a = v,
+                .a_row = 1,
+                .a_step = s.in_channels,
+                .b = m,
+                .b_panel = B,
+                .b_step = s.out_channels,
+                .out = du,
+                .out_row = B,
+                .out_panel = s.in_channels * B,
+                .steps = tiles,
+                .add = first > 0},
+               {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, s.in_channels,
+               s.out_channels / B);
     }
     const std::int64_t plane = s.filter_plane();
     for (std::int64_t k = 0; k < s.out_channels; k += B) {

@@ -37,7 +37,7 @@ struct WinogradShape {
   // Rows of tiles, of any sample, that are worked on at once: enough for every product of matrices
   // to pay for reading its weights, few enough to stay in the nearest caches.
   std::int64_t block_rows() const {
-    constexpr std::int64_t kTiles = 16;
+    constexpr std::int64_t kTiles = 32;
     const std::int64_t all = microbatch * tile_rows();
     const std::int64_t rows = kTiles / row_tiles();
     return rows < 1 ? 1 : (rows < all ? rows : all);
