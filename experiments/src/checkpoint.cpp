@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <stdexcept>
 #include <streambuf>
 #include <string_view>
 #include <utility>
@@ -120,6 +121,16 @@ RunState FromJson(const Json& json) {
 
 }  // namespace
 
+std::string RunStateText(const RunState& run) { return ToJson(run).dump(); }
+
+RunState ParseRunState(const std::string& text) {
+  try {
+    return FromJson(Json::parse(text));
+  } catch (const Json::exception&) {
+    throw std::runtime_error("the state of a run is of another version");
+  }
+}
+
 void WriteCheckpoint(const std::string& path, const RunState& run,
                      const training::Trainer& trainer) {
   ReplaceFile(path, [&](const Append& append) {
@@ -128,7 +139,7 @@ void WriteCheckpoint(const std::string& path, const RunState& run,
       digest.Update(piece);
       append(piece);
     };
-    hashed(std::string(kFirstLine) + ToJson(run).dump() + "\n");
+    hashed(std::string(kFirstLine) + RunStateText(run) + "\n");
     PieceBuffer buffer(hashed);
     std::ostream stream(&buffer);
     // What the file throws comes out again.
@@ -164,8 +175,8 @@ std::optional<Checkpoint> ReadCheckpoint(const std::string& path) {
   std::string line;
   std::getline(file, line);
   try {
-    return Checkpoint{FromJson(Json::parse(line)), std::move(file)};
-  } catch (const Json::exception&) {
+    return Checkpoint{ParseRunState(line), std::move(file)};
+  } catch (const std::runtime_error&) {
     refuse("its second line is of another version");
   }
   return std::nullopt;

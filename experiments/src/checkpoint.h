@@ -47,6 +47,10 @@ struct RunState {
   double seconds = 0;  // with validation and checkpoints
 };
 
+// As JSON on one line, and back; throws std::runtime_error for another text.
+std::string RunStateText(const RunState& run);
+RunState ParseRunState(const std::string& text);
+
 struct Checkpoint {
   RunState run;
   // Open at the trainer's state: of the file that was checked, whatever replaces it meanwhile.

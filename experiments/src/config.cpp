@@ -404,6 +404,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        kAnyResult},
       {"run", "validate_every_samples", &c.run.validate_every_samples, kCount,
        "an epoch; the end of the run always", kAnyResult},
+      {"run", "watchdog_seconds", &c.run.watchdog_seconds, NumberRange{0, 1e6},
+       "a worker that waits that long for another one gives up; 0: never", kAnyResult},
       {"run",
        "log_samples",
        &c.run.log_samples,

@@ -82,6 +82,7 @@ struct Configuration {
     std::optional<std::int64_t> checkpoint_every_samples;
     std::optional<std::int64_t> log_every_samples;
     std::optional<std::int64_t> validate_every_samples;
+    double watchdog_seconds = 300;
     bool log_samples = false;
   } run;
 };

@@ -35,7 +35,7 @@ std::string UtcText() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
 }
 
-Json MakeManifest(const Configuration& configuration, const RunData& data,
+Json MakeManifest(const Configuration& configuration, const RunData& data, int processes,
                   const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
                   const std::string& started, const std::string& finished) {
   const BuildInfo build = GetBuildInfo();
@@ -47,7 +47,8 @@ Json MakeManifest(const Configuration& configuration, const RunData& data,
   object["onednn"] = OneDnnVersion();
   object["cpu"] = CpuModel();
   object["cpu_threads"] = std::thread::hardware_concurrency();
-  object["threads"] = configuration.schedule.workers;
+  object["processes"] = processes;
+  object["threads"] = configuration.schedule.workers;  // of each process
   object["seed"] = configuration.run.seed;
   object["data"] = {{"name", data.train->dataset().name()},
                     {"train_sha256", data.train->dataset().digest()},

@@ -14,7 +14,7 @@ namespace batchless {
 std::string UtcText();
 
 // `started` and `finished` as UtcText says them; `finished` empty while the run goes on.
-Json MakeManifest(const Configuration& configuration, const RunData& data,
+Json MakeManifest(const Configuration& configuration, const RunData& data, int processes,
                   const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
                   const std::string& started, const std::string& finished);
 

@@ -5,16 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "argument.h"
-#include "batchless/analysis/argument.h"
-#include "batchless/training/data_error.h"
 #include "commands/commands.h"
 #include "interruption.h"
 #include "text_output.h"
+#include "together.h"
 #include "usage_error.h"
 #include "version.h"
 
@@ -105,18 +104,10 @@ int RunProgram(int argc, char** argv) {
   InstallInterruptHandlers();
   try {
     return Program().Run(argc, argv);
-  } catch (const UsageError& error) {
-    return Fail(kExitUsage, error.what());
-  } catch (const analysis::InvalidArgument& error) {
-    return Fail(kExitUsage, error.what());
-  } catch (const training::DataError& error) {
-    return Fail(kExitUsage, error.what());
-  } catch (const Interrupted& interruption) {
-    return Fail(128 + interruption.signal_number(), interruption.what());
-  } catch (const std::bad_alloc&) {
-    return Fail(kExitFailed, "there is not enough memory");
-  } catch (const std::exception& error) {
-    return Fail(kExitFailed, error.what());
+  } catch (...) {
+    const Failure failure = DescribeFailure(std::current_exception());
+    // Of processes that end together one says why.
+    return failure.line.empty() ? failure.exit_code : Fail(failure.exit_code, failure.line);
   }
 }
 

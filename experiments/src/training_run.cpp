@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "manifest.h"
 #include "memory.h"
 #include "run_log.h"
+#include "together.h"
 #include "training_progress.h"
 #include "usage_error.h"
 #include "weights_file.h"
@@ -78,13 +80,39 @@ void RefuseWithoutMemory(const training::TrainerOptions& options) {
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingRunOptions& options)
-    : directory_(options.out), configuration_(options.configuration) {
-  if (!options.resume && directory_.HoldsRun()) {
+    : directory_(options.out),
+      configuration_(options.configuration),
+      processes_(options.processes),
+      leads_(processes_ == nullptr || processes_->rank() == 0) {
+  std::optional<Checkpoint> checkpoint;
+  Together(processes_.get(), [&] { Prepare(options, checkpoint); });
+  Together(processes_.get(), [&] {
+    if (options.init) ReadWeights("--init", *options.init, *trainer_);
+  });
+  state_.initial_weights_sha256 = trainer_->WeightsSha256();
+  if (processes_ != nullptr) {
+    const std::string text =
+        BroadcastText(*processes_, 0, checkpoint ? RunStateText(checkpoint->run) : "");
+    if (!leads_ && !text.empty()) checkpoint = Checkpoint{ParseRunState(text), {}};
+  }
+  if (!checkpoint) return;
+  Together(processes_.get(), [&] {
+    const std::string& initial = checkpoint->run.initial_weights_sha256;
+    if (options.init && initial != state_.initial_weights_sha256) {
+      throw UsageError("--init", *options.init, "the weights that the run was started with");
+    }
+  });
+  Restore(*checkpoint);
+}
+
+// What each process does by itself; the folder is the first one's.
+void TrainingRun::Prepare(const TrainingRunOptions& options,
+                          std::optional<Checkpoint>& checkpoint) {
+  if (leads_ && !options.resume && directory_.HoldsRun()) {
     throw UsageError("--out", options.out,
                      "a folder without a run in it, or --resume to go on with this one");
   }
-  std::optional<Checkpoint> checkpoint =
-      options.resume ? ReadCheckpoint(directory_.checkpoint()) : std::nullopt;
+  if (leads_ && options.resume) checkpoint = ReadCheckpoint(directory_.checkpoint());
 
   // The network before the data: what does not go together is found at once.
   const DataShape shape = DataShapeOf(configuration_);
@@ -93,10 +121,13 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   const std::int64_t epoch_size = data_.train->epoch_size();
   FillIn(configuration_, shape, epoch_size);
   trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size);
+  trainer_options_.processes = processes_;
+  std::string why;
+  if (!trainer_options_.IsValid(&why)) throw UsageError::FromLine(why);
   total_samples_ = RunSamples(configuration_, epoch_size);
   validation_samples_ = data_.validation->epoch_size();
 
-  if (options.resume) {
+  if (leads_ && options.resume) {
     const std::optional<Configuration> before = ConfigurationBefore(directory_, checkpoint);
     if (before) {
       if (const auto difference = FirstDifference(configuration_, *before)) {
@@ -109,39 +140,36 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
 
   RefuseWithoutMemory(trainer_options_);
   trainer_ = training::MakeTrainer(trainer_options_);
-  if (options.init) ReadWeights("--init", *options.init, *trainer_);
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();
-  state_.initial_weights_sha256 = trainer_->WeightsSha256();
-  if (checkpoint) {
-    const std::string& initial = checkpoint->run.initial_weights_sha256;
-    if (options.init && initial != state_.initial_weights_sha256) {
-      throw UsageError("--init", *options.init, "the weights that the run was started with");
-    }
-    Restore(*checkpoint);
-  }
 }
 
 void TrainingRun::Restore(Checkpoint& checkpoint) {
   const RunState now = std::exchange(state_, checkpoint.run);
-  if (state_.train_digest != now.train_digest ||
-      state_.validation_digest != now.validation_digest) {
-    throw UsageError("data.root", configuration_.data.root,
-                     "the data that the run was started with");
-  }
+  Together(processes_.get(), [&] {
+    if (state_.train_digest != now.train_digest ||
+        state_.validation_digest != now.validation_digest) {
+      throw UsageError("data.root", configuration_.data.root,
+                       "the data that the run was started with");
+    }
+  });
   state_.configuration = now.configuration;
-  try {
-    trainer_->Load(checkpoint.trainer);
-  } catch (const std::runtime_error& error) {
-    throw UsageError("--resume", directory_.checkpoint(),
-                     fmt::format("a checkpoint of this run ({})", error.what()));
-  }
+  Together(processes_.get(), [&] {
+    try {
+      trainer_->Load(checkpoint.trainer);
+    } catch (const std::runtime_error& error) {
+      throw UsageError("--resume", directory_.checkpoint(),
+                       fmt::format("a checkpoint of this run ({})", error.what()));
+    }
+  });
   resumed_from_ = state_.samples;
 }
 
 Json TrainingRun::Run() {
-  directory_.Open();
+  Together(processes_.get(), [&] {
+    if (leads_) directory_.Open();
+  });
   started_ = UtcText();
   const bool was_finished = is_finished();
   if (!was_finished) {
@@ -150,44 +178,58 @@ Json TrainingRun::Run() {
   }
   Json summary = Summary();
   std::error_code error;
-  if (!was_finished || !std::filesystem::exists(directory_.summary(), error)) {
+  if (leads_ && (!was_finished || !std::filesystem::exists(directory_.summary(), error))) {
     ReplaceFile(directory_.summary(), summary.dump(2) + "\n");
   }
   if (!diverged_.is_null()) {
-    throw std::runtime_error(
+    EndTogether(std::runtime_error(
         fmt::format("training diverged in stage {} at sample {}: a loss or weight is no finite "
                     "number; the last "
                     "checkpoint is at sample {} in {}",
                     diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(),
-                    diverged_["checkpoint_samples"].get<std::int64_t>(), directory_.path()));
+                    diverged_["checkpoint_samples"].get<std::int64_t>(), directory_.path())));
   }
   return summary;
 }
 
+// What all processes throw at the same place, the first one says.
+template <class Error>
+void TrainingRun::EndTogether(const Error& error) const {
+  if (processes_ == nullptr) throw error;
+  Failure failure = DescribeFailure(std::make_exception_ptr(error));
+  if (!leads_) failure.line.clear();
+  throw AgreedFailure(failure);
+}
+
 void TrainingRun::Train() {
   const DeferredInterruption interruption;
-  RunLog log(directory_, configuration_.run.log_samples, state_);
+  if (leads_) {
+    log_ = std::make_unique<RunLog>(directory_, configuration_.run.log_samples, state_);
+    progress_ = std::make_unique<TrainingProgress>(state_.samples, total_samples_,
+                                                   data_.train->epoch_size());
+  }
   if (state_.samples == 0) {
     // Holds the initial weights: a run that is resumed needs no --init.
-    Save(log);
-    ReplaceFile(directory_.config(), state_.configuration);
+    Save();
+    if (leads_) ReplaceFile(directory_.config(), state_.configuration);
   }
   WriteManifest("");
-  TrainingProgress progress(state_.samples, total_samples_, data_.train->epoch_size());
   std::int64_t saved_samples = state_.samples;
   std::int64_t slice = trainer_options_.batch;
   try {
     while (!is_finished()) {
-      if (const int signal_number = interruption.signal_number()) {
-        if (saved_samples != state_.samples) Save(log);
-        throw Interrupted(signal_number,
-                          fmt::format("interrupted after {} of {} samples; the same command with "
-                                      "--resume goes on from there",
-                                      state_.samples, total_samples_));
+      // Clocks and signals are the first process's.
+      if (const auto signal_number = static_cast<int>(Led(interruption.signal_number()))) {
+        if (saved_samples != state_.samples) Save();
+        EndTogether(Interrupted(
+            signal_number, fmt::format("interrupted after {} of {} samples; the same command with "
+                                       "--resume goes on from there",
+                                       state_.samples, total_samples_)));
       }
+      slice = Led(slice);
       const Clock::time_point start = Clock::now();
       const std::int64_t before = state_.samples;
-      Advance(std::min(NextEvent(), before + slice), log, progress);
+      Advance(std::min(NextEvent(), before + slice));
       const double seconds = SecondsSince(start);
       state_.training_seconds += seconds;
       // Twice as much at most: the first mini-batches are slower than the others.
@@ -197,11 +239,11 @@ void TrainingRun::Train() {
       slice =
           trainer_options_.batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
                                                             2 * slice / trainer_options_.batch);
-      WriteRow(log, progress);
+      WriteRow();
       state_.seconds += SecondsSince(start);
       if (IsDue(configuration_.run.checkpoint_every_samples)) {
         const Clock::time_point save_start = Clock::now();
-        Save(log);
+        Save();
         saved_samples = state_.samples;
         state_.seconds += SecondsSince(save_start);
       }
@@ -212,21 +254,25 @@ void TrainingRun::Train() {
                  {"checkpoint_samples", saved_samples}};
     // Whole mini-batches before the bad one, however much the trainer was given at a time.
     state_.samples = error.sample() / trainer_options_.batch * trainer_options_.batch;
-    log.Sync(state_);
+    if (leads_) log_->Sync(state_);
   }
 }
 
-void TrainingRun::Advance(std::int64_t to, RunLog& log, TrainingProgress& progress) {
+std::int64_t TrainingRun::Led(std::int64_t number) const {
+  return processes_ == nullptr ? number : BroadcastNumber(*processes_, 0, number);
+}
+
+void TrainingRun::Advance(std::int64_t to) {
   std::vector<training::SampleResult> results;
   try {
     trainer_->Advance(*data_.train, to, results);
   } catch (const training::Diverged& error) {
     // Up to the bad sample, however far the trainer went on.
     std::erase_if(results, [&](const auto& result) { return result.sample > error.sample(); });
-    log.AddSamples(results);
+    if (leads_) log_->AddSamples(results);
     throw;
   }
-  log.AddSamples(results);
+  if (leads_) log_->AddSamples(results);
   double loss = 0;
   for (const training::SampleResult& result : results) {
     loss += result.loss;
@@ -235,11 +281,12 @@ void TrainingRun::Advance(std::int64_t to, RunLog& log, TrainingProgress& progre
     ++state_.interval.samples;
   }
   state_.samples = trainer_->samples_done();
-  progress.Update(state_.samples,
-                  loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
+  if (!leads_) return;
+  progress_->Update(state_.samples,
+                    loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
 }
 
-void TrainingRun::WriteRow(RunLog& log, TrainingProgress& progress) {
+void TrainingRun::WriteRow() {
   MetricsRow row;
   if (IsDue(configuration_.run.log_every_samples) && state_.interval.samples > 0) {
     row.interval = std::exchange(state_.interval, {});
@@ -252,17 +299,22 @@ void TrainingRun::WriteRow(RunLog& log, TrainingProgress& progress) {
     state_.last.validation_loss = row.validation->loss;
     state_.last.validation_accuracy = row.validation->accuracy;
   }
-  if (!row.interval && !row.validation) return;
+  if (!leads_ || (!row.interval && !row.validation)) return;
   row.samples = state_.samples;
   row.epoch = static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
   row.learning_rate = trainer_options_.learning_rate.At(state_.samples - trainer_options_.batch);
-  log.AddRow(row);
-  progress.Row(row);
+  log_->AddRow(row);
+  progress_->Row(row);
 }
 
-void TrainingRun::Save(RunLog& log) {
-  log.Sync(state_);
-  WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);
+void TrainingRun::Save() {
+  if (leads_) {
+    log_->Sync(state_);
+    WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);
+  } else {
+    std::ostringstream unused;
+    trainer_->Save(unused);
+  }
 }
 
 // Whether a multiple of the interval lies in the mini-batch that ends here.
@@ -283,8 +335,11 @@ std::int64_t TrainingRun::NextEvent() const {
 }
 
 void TrainingRun::WriteManifest(const std::string& finished) const {
-  const Json manifest = MakeManifest(configuration_, data_, state_.initial_weights_sha256,
-                                     resumed_from_, started_, finished);
+  if (!leads_) return;
+  const int processes = processes_ == nullptr ? 1 : processes_->size();
+  const Json manifest =
+      MakeManifest(configuration_, data_, processes, state_.initial_weights_sha256, resumed_from_,
+                   started_, finished);
   ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
 }
 
@@ -293,6 +348,7 @@ Json TrainingRun::Summary() const {
   object["network"] = configuration_.network.name;
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
+  object["processes"] = processes_ == nullptr ? 1 : processes_->size();
   object["stages"] = trainer_options_.network.stage_count();
   std::int64_t parameters = 0;
   for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options_.network)) {
@@ -319,7 +375,14 @@ Json TrainingRun::Summary() const {
       state_.training_seconds > 0
           ? Json(static_cast<double>(state_.samples) / state_.training_seconds)
           : Json(nullptr);
-  object["peak_memory_bytes"] = PeakMemoryBytes();
+  // Of all processes.
+  std::int64_t peak = PeakMemoryBytes();
+  if (processes_ != nullptr) {
+    std::int64_t all = 0;
+    for (int p = 0; p < processes_->size(); ++p) all += BroadcastNumber(*processes_, p, peak);
+    peak = all;
+  }
+  object["peak_memory_bytes"] = peak;
   object["trainer_memory_bytes"] = trainer_->memory_bytes();
   object["predicted_memory_bytes"] = training::PredictMemory(trainer_options_).total();
   Json workers = Json::array();

@@ -8,6 +8,8 @@
 // A checkpoint at position p comes after everything else at p. Whatever was written behind it is cut
 // off on resumption and written again, so an interrupted run and an undisturbed one leave the same
 // weights, metrics.csv and samples.csv.
+//
+// Processes that train together all do the same here; the first one alone has a folder.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +21,27 @@
 #include "checkpoint.h"
 #include "config.h"
 #include "run_directory.h"
+#include "run_log.h"
 #include "run_options.h"
 #include "text_output.h"
+#include "training_progress.h"
 
 namespace batchless {
-
-class RunLog;
-class TrainingProgress;
 
 struct TrainingRunOptions {
   Configuration configuration;
   std::string out;
   bool resume = false;
   std::optional<std::string> init;  // .npz to start from
+  // That train together with this one; null: it is alone.
+  std::shared_ptr<training::ProcessGroup> processes;
 };
 
 class TrainingRun {
  public:
   // Reads data and checkpoint and compares them with the configuration; writes nothing. Throws
-  // UsageError, analysis::InvalidArgument or training::DataError.
+  // UsageError, analysis::InvalidArgument or training::DataError; AgreedFailure where there are
+  // several processes.
   explicit TrainingRun(const TrainingRunOptions& options);
 
   // Whether nothing is left to do.
@@ -49,11 +53,16 @@ class TrainingRun {
   Json Run();
 
  private:
+  void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void Restore(Checkpoint& checkpoint);
   void Train();
-  void Advance(std::int64_t to, RunLog& log, TrainingProgress& progress);
-  void WriteRow(RunLog& log, TrainingProgress& progress);
-  void Save(RunLog& log);
+  // The first process's number.
+  std::int64_t Led(std::int64_t number) const;
+  template <class Error>
+  [[noreturn]] void EndTogether(const Error& error) const;
+  void Advance(std::int64_t to);
+  void WriteRow();
+  void Save();
   bool IsDue(const std::optional<std::int64_t>& interval) const;
   std::int64_t NextEvent() const;
   void WriteManifest(const std::string& finished) const;
@@ -61,6 +70,10 @@ class TrainingRun {
 
   RunDirectory directory_;
   Configuration configuration_;  // resolved
+  std::shared_ptr<training::ProcessGroup> processes_;
+  bool leads_;
+  std::unique_ptr<RunLog> log_;  // both while it trains, of the first process
+  std::unique_ptr<TrainingProgress> progress_;
   RunData data_;
   training::TrainerOptions trainer_options_;
   std::unique_ptr<training::Trainer> trainer_;

@@ -58,9 +58,11 @@ std::vector<std::string> TemporaryFolder::Files() const {
 }
 
 RunningProgram::RunningProgram(const Arguments& arguments, const fs::path& folder,
-                               const std::string& out, std::size_t file_bytes) {
-  Arguments words = arguments;
-  words.insert(words.begin(), BATCHLESS_PROGRAM);
+                               const std::string& out, std::size_t file_bytes,
+                               const Arguments& launcher) {
+  Arguments words = launcher;
+  words.emplace_back(BATCHLESS_PROGRAM);
+  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -40,9 +40,10 @@ class TemporaryFolder {
 class RunningProgram {
  public:
   // Starts it in `folder`; standard output goes to `out` where that is not empty, and no file can
-  // grow beyond `file_bytes` where that is not 0.
+  // grow beyond `file_bytes` where that is not 0. The words of `launcher` come before the program.
   RunningProgram(const Arguments& arguments, const std::filesystem::path& folder,
-                 const std::string& out = "", std::size_t file_bytes = 0);
+                 const std::string& out = "", std::size_t file_bytes = 0,
+                 const Arguments& launcher = {});
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;

@@ -103,15 +103,23 @@ void ValidateList(const TrainerOptions& options) {
 void ValidateSchedule(const TrainerOptions& options) {
   const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
   const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
-  const std::int64_t most = std::min(options.network.stage_count(), kMaxWorkers);
-  if (options.workers < 1 || options.workers > most) {
-    Refuse("schedule.workers", options.workers,
-           "1 to " + std::to_string(most) + ", a thread for at least one stage each");
+  const int processes = ProcessCount(options);
+  const int stages = options.network.stage_count();
+  const bool is_alone = options.schedule == ScheduleKind::kSequential || uniform;
+  const std::string together =
+      processes > 1 ? " in each of " + std::to_string(processes) + " processes" : "";
+  if (is_alone && (options.workers != 1 || processes != 1)) {
+    throw InvalidArgument(
+        "schedule.workers", std::to_string(options.workers) + together,
+        "1, in one process, with the schedules sequential (fill-drain gives the same bits with "
+        "more) and uniform-delay");
   }
-  if ((options.schedule == ScheduleKind::kSequential || uniform) && options.workers != 1) {
-    Refuse("schedule.workers", options.workers,
-           "1 with the schedules sequential (fill-drain gives the same bits with more) and "
-           "uniform-delay");
+  const int most = std::min(stages / processes, kMaxWorkers);
+  if (options.workers < 1 || options.workers > most) {
+    throw InvalidArgument("schedule.workers", std::to_string(options.workers) + together,
+                          (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
+                              ", a thread for at least one of the " + std::to_string(stages) +
+                              " stages each");
   }
   if (IsList(options) && options.samples < 1) {
     Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
@@ -158,6 +166,10 @@ void FillSpecTrain(Plan& plan) {
 
 }  // namespace
 
+int ProcessCount(const TrainerOptions& options) {
+  return options.processes == nullptr ? 1 : options.processes->size();
+}
+
 void Validate(const TrainerOptions& options) {
   if (options.network.stages.empty()) {
     throw InvalidArgument("network.name", options.network.name, "a network");
@@ -177,7 +189,8 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   hwmodel::TrainingMemoryOptions memory;
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
-  memory.workers = options.workers;
+  const int workers = options.workers * ProcessCount(options);
+  memory.workers = workers;
   memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
   memory.predicts_forward =
       memory.predicts_backward || options.rule.rule.prediction != analysis::Prediction::kNone;
@@ -187,18 +200,17 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   }
   // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
   const std::int64_t microbatches =
-      std::min<std::int64_t>(options.batch / options.microbatch, 2 * options.workers);
-  const hwmodel::Schedule groups =
-      hwmodel::PipeDreamFlush(options.workers, 2 * microbatches, microbatches);
+      std::min<std::int64_t>(options.batch / options.microbatch, 2 * workers);
+  const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
       options.network,
-      hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, options.workers)),
-      memory);
+      hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, workers)), memory);
 }
 
 Plan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
-  const std::vector<int> boundaries = hwmodel::BalancedPartition(options.network, options.workers);
+  const std::vector<int> boundaries =
+      hwmodel::BalancedPartition(options.network, options.workers * ProcessCount(options));
   Plan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {

@@ -24,6 +24,9 @@ struct Plan {
   std::vector<SpecTrainHorizons> spectrain;  // by stage
 };
 
+// Processes that share the stages.
+int ProcessCount(const TrainerOptions& options);
+
 // Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 void Validate(const TrainerOptions& options);
 

@@ -14,6 +14,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/training/random.h"
 #include "batchless/training/sha256.h"
+#include "engine/collective.h"
 #include "engine/evaluator.h"
 #include "engine/pipeline.h"
 #include "plan.h"
@@ -101,6 +102,10 @@ class TrainerOf final : public Trainer {
     std::uint64_t number = 0;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
       const StageLayout& layout = pipeline_.layout(s);
+      if (!pipeline_.span().Holds(s)) {
+        number += layout.parameters.size() + layout.state.size();
+        continue;
+      }
       const auto initialize = [&](const std::vector<ParameterTensor>& tensors, std::int64_t size) {
         std::vector<Real> block(size);
         for (const ParameterTensor& tensor : tensors) {
@@ -146,25 +151,29 @@ class TrainerOf final : public Trainer {
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(source);
     if (samples < 1) Refuse("samples", samples, "at least 1");
-    const std::int64_t threads = std::min<std::int64_t>(options_.workers, samples);
-    while (static_cast<std::int64_t>(evaluators_.size()) < threads) {
+    while (evaluators_.size() < static_cast<std::size_t>(options_.workers)) {
       evaluators_.push_back(std::make_unique<Evaluator<Real>>(options_.network, backend_));
     }
+    const NetworkWeights<Real> weights = pipeline_.CollectWeights();
+    const int processes = ProcessCount(options_);
+    const int rank = options_.processes == nullptr ? 0 : options_.processes->rank();
+    const auto share = [&](int process, int thread) {
+      return samples * (process * options_.workers + thread) / (processes * options_.workers);
+    };
     std::vector<SampleResult> results(samples);
-    std::vector<std::exception_ptr> failures(threads);
+    std::vector<std::exception_ptr> failures(options_.workers);
     {
       std::vector<std::jthread> running;
-      for (std::int64_t t = 0; t < threads; ++t) {
+      for (int t = 0; t < options_.workers; ++t) {
         const auto run = [&, t] {
           try {
-            const std::int64_t first = samples * t / threads;
-            evaluators_[t]->Run(pipeline_, source, first, samples * (t + 1) / threads,
-                                results.data() + first);
+            const std::int64_t first = share(rank, t);
+            evaluators_[t]->Run(weights, source, first, share(rank, t + 1), results.data() + first);
           } catch (...) {
             failures[t] = std::current_exception();
           }
         };
-        if (t + 1 < threads) {
+        if (t + 1 < options_.workers) {
           running.emplace_back(run);
         } else {
           run();
@@ -173,6 +182,11 @@ class TrainerOf final : public Trainer {
     }
     for (const std::exception_ptr& failure : failures) {
       if (failure) std::rethrow_exception(failure);
+    }
+    for (int p = 0; p < processes && options_.processes != nullptr; ++p) {
+      const std::int64_t first = share(p, 0);
+      options_.processes->Broadcast(
+          p, std::as_writable_bytes(std::span(results).subspan(first, share(p + 1, 0) - first)));
     }
     Evaluation evaluation{.samples = samples};
     for (const SampleResult& result : results) {
@@ -230,7 +244,7 @@ class TrainerOf final : public Trainer {
       throw InvalidArgument(given.begin()->first, "a tensor",
                             "the tensors of " + options_.network.name + " alone");
     }
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+    for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
       pipeline_.parameters(s).Reset(blocks[s].first, blocks[s].second);
     }
   }
@@ -245,27 +259,38 @@ class TrainerOf final : public Trainer {
   }
 
   void Save(std::ostream& to) const override {
-    WriteText(to, kMagic);
-    WriteText(to, Signature());
-    Write(to, &cycles_, sizeof cycles_);
+    if (IsFirst()) {
+      WriteText(to, kMagic);
+      WriteText(to, Signature());
+      Write(to, &cycles_, sizeof cycles_);
+    }
     pipeline_.Save(to, cycles_);
-    if (!to) throw std::runtime_error("the trainer's state could not be written");
+    if (IsFirst() && !to) throw std::runtime_error("the trainer's state could not be written");
   }
 
   void Load(std::istream& from) override {
-    if (ReadText(from) != kMagic) throw std::runtime_error("not a state of this trainer");
-    if (const std::string signature = ReadText(from); signature != Signature()) {
-      throw std::runtime_error("a state of another configuration: " + signature);
-    }
     std::int64_t cycles = 0;
-    Read(from, &cycles, sizeof cycles);
-    pipeline_.Load(from, cycles);
+    RunOnFirst(options_.processes.get(), [&] {
+      if (ReadText(from) != kMagic) throw std::runtime_error("not a state of this trainer");
+      if (const std::string signature = ReadText(from); signature != Signature()) {
+        throw std::runtime_error("a state of another configuration: " + signature);
+      }
+      Read(from, &cycles, sizeof cycles);
+    });
+    if (options_.processes != nullptr) {
+      options_.processes->Broadcast(0, std::as_writable_bytes(std::span(&cycles, 1)));
+    }
+    pipeline_.Load(from, cycles, cycles_);
     cycles_ = cycles;
   }
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
   std::vector<WorkerTimes> worker_times() const override { return pipeline_.worker_times(); }
-  std::int64_t memory_bytes() const override { return pipeline_.memory_bytes(); }
+  std::int64_t memory_bytes() const override {
+    std::int64_t bytes = 0;
+    ForEachProcess(pipeline_.memory_bytes(), [&](std::int64_t value) { bytes += value; });
+    return bytes;
+  }
 
  private:
   static constexpr std::int64_t kMicrobatchesBetweenChecks = 1024;
@@ -282,6 +307,7 @@ class TrainerOf final : public Trainer {
     const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
     const std::int64_t per_update = options_.batch / options_.microbatch;
     return {.network = &options_.network,
+            .group = options_.processes.get(),
             .backend = backend_,
             .microbatch = static_cast<int>(options_.microbatch),
             .microbatches_per_update = per_update,
@@ -296,6 +322,7 @@ class TrainerOf final : public Trainer {
             .predicts_backward = spectrain,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
+            .watchdog_seconds = options_.watchdog_seconds,
             .make_stage = nullptr,
             .on_read = nullptr};
   }
@@ -354,16 +381,30 @@ class TrainerOf final : public Trainer {
            std::to_string(sizeof(Real)) + "-byte numbers";
   }
 
+  bool IsFirst() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
+
+  // visit(value) of every process's value, in order. Collective.
+  template <class Visit>
+  void ForEachProcess(std::int64_t own, Visit visit) const {
+    if (options_.processes == nullptr) return visit(own);
+    for (int p = 0; p < options_.processes->size(); ++p) {
+      std::int64_t value = own;
+      options_.processes->Broadcast(p, std::as_writable_bytes(std::span(&value, 1)));
+      visit(value);
+    }
+  }
+
   // visit(tensor, values in PyTorch's order): all parameters, then all running statistics.
+  // Collective.
   template <class Visit>
   void ForEachTensor(Visit visit) const {
+    const NetworkWeights<Real> all = pipeline_.CollectWeights();
     for (const bool state : {false, true}) {
       for (int s = 0; s < pipeline_.stage_count(); ++s) {
         const StageLayout& layout = pipeline_.layout(s);
-        const StageParameters<Real>& parameters = pipeline_.parameters(s);
         for (const ParameterTensor& tensor : state ? layout.state : layout.parameters) {
           std::vector<Real> values(tensor.size());
-          Unpack<Real>(tensor, state ? parameters.state() : parameters.weights(), values);
+          Unpack<Real>(tensor, state ? all.states[s] : all.weights[s], values);
           visit(tensor, values);
         }
       }
@@ -371,11 +412,14 @@ class TrainerOf final : public Trainer {
   }
 
   std::string FirstBadStage() const {
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      if (!pipeline_.parameters(s).IsFinite()) return options_.network.stages[s].name;
+    // All weights are finite: the numbers overflowed on their way to the loss.
+    std::int64_t own = pipeline_.stage_count() - 1;
+    for (int s = pipeline_.span().end - 1; s >= pipeline_.span().first; --s) {
+      if (!pipeline_.parameters(s).IsFinite()) own = s;
     }
-    // All weights are finite, so the numbers overflowed on their way to the loss.
-    return options_.network.stages.back().name;
+    std::int64_t first = own;
+    ForEachProcess(own, [&](std::int64_t stage) { first = std::min(first, stage); });
+    return options_.network.stages[first].name;
   }
 
   TrainerOptions options_;

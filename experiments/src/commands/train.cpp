@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "argument.h"
+#include "batchless/training/mpi_process_group.h"
 #include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "config.h"
 #include "output_file.h"
 #include "run_options.h"
+#include "together.h"
 #include "training_run.h"
 #include "usage_error.h"
 #include "weights_file.h"
@@ -51,11 +53,18 @@ class TrainCommand final : public Command {
 
   void Run() override {
     const std::string& path = config_.Text("a configuration file, as in experiments/configs");
-    const Configuration configuration = LoadConfiguration(path, overrides_);
+    const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();
+    Configuration configuration;
+    Together(processes.get(), [&] {
+      configuration = LoadConfiguration(path, overrides_);
+      if (init_only_ && processes != nullptr) {
+        throw UsageError("--init-only", "it in several processes", "one process");
+      }
+    });
     if (init_only_) {
       WriteInitialWeights(configuration);
     } else {
-      Train(configuration);
+      Train(configuration, processes);
     }
   }
 
@@ -88,29 +97,39 @@ class TrainCommand final : public Command {
     output.Close();
   }
 
-  void Train(const Configuration& configuration) {
+  void Train(const Configuration& configuration,
+             const std::shared_ptr<training::ProcessGroup>& processes) {
+    const bool leads = processes == nullptr || processes->rank() == 0;
     TrainingRunOptions options;
+    options.processes = processes;
     options.configuration = configuration;
     options.out = out_.Text("a folder for the run's files");
     options.resume = resume_;
     options.init = Given(init_);
     std::unique_ptr<OutputFile> weights;
-    if (export_.given()) {
+    Together(processes.get(), [&] {
+      if (!leads || !export_.given()) return;
       weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
-    }
+    });
     TrainingRun run(options);
     const bool was_finished = run.is_finished();
-    const Json summary = run.Run();
-    if (weights) {
-      WriteWeights(*weights, run.trainer().ExportWeights(),
-                   configuration.run.precision == "double" ? training::Precision::kDouble
-                                                           : training::Precision::kSingle);
-    }
-    if (json()) {
-      PrintJson(summary);
-    } else {
-      Print(summary, was_finished);
-    }
+    OrAbort(processes.get(), [&] {
+      const Json summary = run.Run();
+      if (export_.given()) {
+        const std::vector<training::NamedTensor> tensors = run.trainer().ExportWeights();
+        if (weights) {
+          WriteWeights(*weights, tensors,
+                       configuration.run.precision == "double" ? training::Precision::kDouble
+                                                               : training::Precision::kSingle);
+        }
+      }
+      if (!leads) return;
+      if (json()) {
+        PrintJson(summary);
+      } else {
+        Print(summary, was_finished);
+      }
+    });
   }
 
   static void Print(const Json& summary, bool was_finished) {

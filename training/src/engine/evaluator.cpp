@@ -23,8 +23,8 @@ Evaluator<Real>::Evaluator(const hwmodel::Network& network,
 }
 
 template <class Real>
-void Evaluator<Real>::Run(Pipeline<Real>& pipeline, const SampleSource& source, std::int64_t first,
-                          std::int64_t last, SampleResult* results) {
+void Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const SampleSource& source,
+                          std::int64_t first, std::int64_t last, SampleResult* results) {
   for (std::int64_t position = first; position < last; ++position) {
     const std::int32_t label = source.At(position).label;
     source.Read(position, image_);
@@ -41,7 +41,7 @@ void Evaluator<Real>::Run(Pipeline<Real>& pipeline, const SampleSource& source, 
       const hwmodel::Stage& stage = network_->stages[s];
       ForwardArguments<Real> arguments;
       arguments.microbatch = &microbatch;
-      arguments.parameters = pipeline.parameters(s).weights();
+      arguments.parameters = weights.weights[s];
       for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
         arguments.inputs[i] = values_[stage.inputs[i]].data();
       }
@@ -49,7 +49,8 @@ void Evaluator<Real>::Run(Pipeline<Real>& pipeline, const SampleSource& source, 
         arguments.outputs[i] = values_[stage.outputs[i]].data();
       }
       arguments.saved = saved_.data();
-      arguments.state = pipeline.parameters(s).state();
+      // Evaluation reads it alone.
+      arguments.state = const_cast<Real*>(weights.states[s]);
       arguments.workspace = workspace_.data();
       stages_[s]->Forward(arguments);
     }

@@ -9,14 +9,14 @@
 
 namespace batchless::training {
 
-// One thread's stages and memory for evaluation; the weights are those of a pipeline.
+// One thread's stages and memory for evaluation.
 template <class Real>
 class Evaluator {
  public:
   Evaluator(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend);
 
   // The results of positions first .. last-1 go to results[0 .. last-first).
-  void Run(Pipeline<Real>& pipeline, const SampleSource& source, std::int64_t first,
+  void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
            std::int64_t last, SampleResult* results);
 
  private:

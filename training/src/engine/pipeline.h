@@ -7,7 +7,9 @@
 //                  the others add to it; a sum's inputs share the gradient of its output
 //   saved[s]       what stage s saved for its backward
 //
-// Each lives in a ring of as many slots as micro-batches can need it at a time (program.h).
+// Each lives in a ring of as many slots as micro-batches can need it at a time (program.h). Where
+// processes share the workers, each has the rings and parameters of its own stages (memory_plan.h),
+// and the boundary between two of them is a pair of links.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,8 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "aligned_buffer.h"
@@ -23,6 +27,8 @@
 #include "batchless/training/sample_source.h"
 #include "batchless/training/stage.h"
 #include "batchless/training/trainer.h"
+#include "engine/link.h"
+#include "engine/memory_plan.h"
 #include "engine/program.h"
 #include "engine/stage_parameters.h"
 
@@ -56,11 +62,21 @@ struct VersionRead {
   std::int64_t version = 0;
 };
 
+// The newest weights and the state of all stages.
+template <class Real>
+struct NetworkWeights {
+  std::vector<const Real*> weights;  // by stage, in the stage's order
+  std::vector<const Real*> states;
+  std::vector<AlignedBuffer<Real>> copies;  // of those that other processes have
+};
+
 template <class Real>
 class Pipeline {
  public:
   struct Options {
     const hwmodel::Network* network = nullptr;
+    // The program's workers are shared out among its processes, equally many each; null: one process.
+    ProcessGroup* group = nullptr;
     std::shared_ptr<const Backend<Real>> backend;
     int microbatch = 1;
     std::int64_t microbatches_per_update = 1;
@@ -77,6 +93,8 @@ class Pipeline {
     bool predicts_backward = false;
     // Coefficients of stage s's update after `samples` samples of the run.
     std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+    // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.
+    double watchdog_seconds = 0;
     // Makes the network's stages; where it is not set, MakeStage of stage.h does.
     std::function<std::unique_ptr<Stage<Real>>(int stage)> make_stage;
     // Called by workers at every pass, where it is set: for tests of the versions.
@@ -87,28 +105,39 @@ class Pipeline {
 
   int stage_count() const { return static_cast<int>(stages_.size()); }
   const StageLayout& layout(int stage) const { return stages_[stage].compute->layout(); }
+  // The stages of this process.
+  const StageSpan& span() const { return spans_[rank_]; }
+  // Of a stage of this process.
   StageParameters<Real>& parameters(int stage) { return *stages_[stage].parameters; }
   const StageParameters<Real>& parameters(int stage) const { return *stages_[stage].parameters; }
+  // The newest weights and the state of all stages, wherever they are. Collective.
+  NetworkWeights<Real> CollectWeights() const;
 
   // Runs the cycles from `first` up to, and without, `last` on all workers. Appends the results of
   // the micro-batches that met their loss. Rethrows what a worker threw; the state is lost then.
+  // Collective, and the results are everybody's.
   void Run(const SampleSource& source, std::int64_t first, std::int64_t last,
            std::vector<SampleResult>& results);
 
-  // The state after `cycles` cycles, and back. What it holds does not depend on the number of
-  // workers. Load reads a stream that can be sought; it throws std::runtime_error for a state of
-  // another configuration or a damaged one, and changes nothing then.
+  // The state after `cycles` cycles, and back. What it holds does not depend on the numbers of
+  // workers and processes. Load reads a stream that can be sought; it throws std::runtime_error for a
+  // state of another configuration or a damaged one, and changes nothing then. Collective; the
+  // streams are the first process's, the others' are left alone.
   void Save(std::ostream& to, std::int64_t cycles) const;
-  void Load(std::istream& from, std::int64_t cycles);
+  // `now`: cycles that this pipeline has run.
+  void Load(std::istream& from, std::int64_t cycles, std::int64_t now);
 
-  const std::vector<WorkerTimes>& worker_times() const { return times_; }
+  // Of all workers. Collective.
+  std::vector<WorkerTimes> worker_times() const;
+  // Of this process.
   std::int64_t memory_bytes() const;
 
  private:
   struct StageSlot {
     const hwmodel::Stage* description = nullptr;
     std::unique_ptr<Stage<Real>> compute;
-    std::unique_ptr<StageParameters<Real>> parameters;
+    VersionCounts versions;
+    std::unique_ptr<StageParameters<Real>> parameters;  // null: another process's
     Ring<Real> saved;
     std::vector<std::int64_t>
         forward_versions;  // of the micro-batches in flight, modulo their number
@@ -130,18 +159,45 @@ class Pipeline {
     std::atomic<std::int64_t> backwards{0};  // and, backward, its first stage
   };
 
-  // Memory and the actions that write and release it: which micro-batches it holds at a time.
+  // Memory and the actions that write and release it: which micro-batches it holds at a time, by
+  // process; none where a process has no copy.
   struct Tenancy {
-    Ring<Real>* ring;
-    RingUse use;
+    Ring<Real>* ring = nullptr;
+    std::size_t slot_bytes = 0;
+    std::vector<std::optional<RingUse>> uses;
   };
 
+  // What passes between this process and a neighbour with a forward, or with a backward.
+  struct Boundary {
+    std::unique_ptr<Link<Real>> link;  // null: no neighbour there
+    std::vector<Ring<Real>*> rings;
+  };
+
+  // Where a worker waits for a neighbour.
+  struct Queue {
+    hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
+    std::size_t worker = 0;
+    std::size_t neighbour = 0;
+    std::int64_t microbatch = 0;
+    bool is_full = false;  // it waits for the neighbour to take something
+  };
+
+  bool is_first_process() const { return rank_ == 0; }
+  bool is_last_process() const { return rank_ + 1 == static_cast<int>(spans_.size()); }
   void PlanMemory();
+  void PlanParameters();
+  void PlanBoundaries();
   // Whether backwards of the stage wait for their update after that many cycles.
   bool HasPendingGradient(int stage, std::int64_t cycles) const;
-  // visit(data, bytes) for all memory that a state of `cycles` cycles consists of.
+  // visit(data, bytes, ranks of the processes that have it) for all memory that a state of `cycles`
+  // cycles consists of; the data are null where this process is not one of them.
   template <class Visit>
   void ForEachLivePart(std::int64_t cycles, Visit visit);
+  // How many messages are under way at a boundary after that many cycles: what `kind` at stage `from`
+  // has sent and at stage `to` has not yet taken.
+  std::int64_t CountUnderWay(hwmodel::ActionKind kind, int from, int to, std::int64_t cycles) const;
+  void DiscardMessages(std::int64_t cycles);
+  void RepeatMessages(std::int64_t cycles);
   void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                  std::int64_t last);
   void Execute(const ProgramAction& action, std::int64_t k, Real* workspace);
@@ -149,21 +205,39 @@ class Pipeline {
   void Forward(int stage, std::int64_t k, Real* workspace);
   void Backward(int stage, std::int64_t k, Real* workspace);
   void Feed(const SampleSource& source, std::int64_t k);
-  // Waits until a neighbour is past micro-batch k. Returns the seconds waited; throws Stopped when another worker failed.
-  double Await(const std::atomic<std::int64_t>& progress, std::int64_t k) const;
+  void FeedImages(const SampleSource& source, std::int64_t k);
+  // Returns the seconds waited until `is_ready`. Throws Stopped when another worker failed, and
+  // std::runtime_error naming worker and queue when the watchdog's time is over.
+  template <class IsReady>
+  double Await(const Queue& queue, IsReady is_ready) const;
+  // Of what a worker has sent: long messages take the sender's help to arrive, whatever it waits for.
+  void BringForward(std::size_t worker) const;
+  std::string Describe(const Queue& queue, double seconds) const;
+  // Waits until a neighbour in this process is past the micro-batch.
+  double AwaitProgress(const Queue& queue) const;
+  double Send(Boundary& boundary, Queue queue);
+  double Receive(Boundary& boundary, const Queue& queue);
   MicrobatchSlot& microbatch(std::int64_t k) {
     return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
   }
 
   Options options_;
+  int rank_ = 0;
+  std::vector<StageSpan> spans_;  // by process
+  std::size_t first_worker_ = 0;  // of this process
+  std::size_t end_worker_ = 0;
   std::vector<StageSlot> stages_;
   std::vector<ValueLayout> values_;
+  std::unique_ptr<MemoryPlan> plan_;
   std::vector<Tenancy> tenancies_;
   std::vector<Ring<Real>> value_rings_;
   std::vector<Ring<Real>> gradient_rings_;
-  std::vector<int> gradient_of_;  // value whose ring holds the gradient; -1: none wanted
   std::vector<MicrobatchSlot> microbatches_;
-  std::vector<AlignedBuffer<Real>> workspaces_;  // by worker
+  Boundary forwards_in_;
+  Boundary forwards_out_;
+  Boundary backwards_in_;
+  Boundary backwards_out_;
+  std::vector<AlignedBuffer<Real>> workspaces_;  // by worker, of this process
   // By stage where gradients wait for others or for their update; else by worker, whose stages use
   // it one after the other while it stays in the cache.
   std::vector<AlignedBuffer<Real>> gradients_;

@@ -7,12 +7,27 @@ namespace batchless::training {
 
 template <class Real>
 StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts)
-    : counts_(counts),
-      weights_(layout.parameter_size),
-      velocity_(layout.parameter_size),
-      state_(layout.state_size),
-      forward_(counts.forward * layout.parameter_size),
-      backward_(counts.predicted_backward ? layout.parameter_size : 0) {}
+    : counts_(counts) {
+  const std::array<std::int64_t, kArrays> sizes = ArraySizes(layout, counts);
+  weights_ = AlignedBuffer<Real>(sizes[0]);
+  velocity_ = AlignedBuffer<Real>(sizes[1]);
+  state_ = AlignedBuffer<Real>(sizes[2]);
+  forward_ = AlignedBuffer<Real>(sizes[3]);
+  backward_ = AlignedBuffer<Real>(sizes[4]);
+}
+
+template <class Real>
+std::array<std::int64_t, StageParameters<Real>::kArrays> StageParameters<Real>::ArraySizes(
+    const StageLayout& layout, const VersionCounts& counts) {
+  const std::int64_t size = layout.parameter_size;
+  return {size, size, layout.state_size, counts.forward * size,
+          counts.predicted_backward ? size : 0};
+}
+
+template <class Real>
+std::array<Real*, StageParameters<Real>::kArrays> StageParameters<Real>::Arrays() {
+  return {weights_.data(), velocity_.data(), state_.data(), forward_.data(), backward_.data()};
+}
 
 template <class Real>
 void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,

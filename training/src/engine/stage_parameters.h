@@ -6,6 +6,7 @@
 // prediction for the backward.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,15 +54,11 @@ class StageParameters {
   bool IsFinite() const;
   std::int64_t bytes() const;
 
-  // visit(data, elements) for every array that a resumed run needs beside the count of updates.
-  template <class Visit>
-  void ForEachArray(Visit visit) {
-    visit(weights_.data(), weights_.size());
-    visit(velocity_.data(), velocity_.size());
-    visit(state_.data(), state_.size());
-    visit(forward_.data(), forward_.size());
-    visit(backward_.data(), backward_.size());
-  }
+  // Elements of every array that a resumed run needs beside the count of updates, and the arrays.
+  static constexpr int kArrays = 5;
+  static std::array<std::int64_t, kArrays> ArraySizes(const StageLayout& layout,
+                                                      const VersionCounts& counts);
+  std::array<Real*, kArrays> Arrays();
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
  private:

@@ -41,6 +41,7 @@
 #include "batchless/hwmodel/training_memory.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/learning_rate.h"
+#include "batchless/training/process_group.h"
 #include "batchless/training/sample_source.h"
 
 namespace batchless::training {
@@ -64,11 +65,18 @@ enum class Precision : unsigned char { kSingle, kDouble };
 struct TrainerOptions {
   hwmodel::Network network;
   ScheduleKind schedule = ScheduleKind::kSequential;
-  /// Threads that share the stages; 1 with the schedules sequential and uniform-delay.
+  /// Threads that share the stages; 1 with the schedules sequential and uniform-delay. With several
+  /// processes: of each.
   int workers = 1;
+  /// Processes that share the stages with this one; null: it is alone. A trainer's functions are
+  /// collective then, unless they say otherwise.
+  std::shared_ptr<ProcessGroup> processes;
   /// Of the network's stages, with two cycles in which every stage does everything, and no weight
   /// gradients apart from their backwards; with kList alone. Its workers are not read.
   hwmodel::Schedule list;
+  /// How long a worker waits for a neighbour before it gives up, naming itself and the queue; 0: for
+  /// ever. Advance throws std::runtime_error then.
+  double watchdog_seconds = 0;
   bool weight_stashing = false;  ///< pb and uniform-delay; a list has a rule of its own
   std::int64_t delay = 0;        ///< D of uniform-delay, updates
   PredictionScheme prediction = PredictionScheme::kRule;
@@ -138,7 +146,8 @@ class Trainer {
   Trainer& operator=(Trainer&&) = delete;
 
   /// Samples that have entered, from the start of the run; a multiple of the batch. With pb the
-  /// last of them are still on their way, until the run's last sample is in: then all are done.
+  /// last of them are still on their way, until the run's last sample is in: then all are done. Not
+  /// collective.
   virtual std::int64_t samples_done() const = 0;
 
   /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
@@ -149,7 +158,8 @@ class Trainer {
                        std::vector<SampleResult>& results) = 0;
 
   /// Loss and accuracy on the first `samples` positions of `source` with the current weights,
-  /// nothing dropped, on as many threads as there are workers.
+  /// nothing dropped, on as many threads as there are workers. Every process gets a copy of all
+  /// weights for that long.
   virtual Evaluation Evaluate(const SampleSource& source, std::int64_t samples) = 0;
 
   /// Parameters, then running statistics, in the order of the stages.
@@ -165,18 +175,20 @@ class Trainer {
 
   /// The whole state: weights, velocities, every other version of the weights, activations and
   /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
-  /// options but for the number of workers goes on from it to the same bits.
+  /// options but for the numbers of workers and processes goes on from it to the same bits. The
+  /// first process writes; the others' streams are left alone.
   virtual void Save(std::ostream& to) const = 0;
   /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
-  /// state is damaged or of another configuration; the trainer is unchanged then.
+  /// state is damaged or of another configuration; the trainer is unchanged then. The first process
+  /// reads.
   virtual void Load(std::istream& from) = 0;
 
   /// D_s by stage, updates: by how many the forward's weights are older than those that its
-  /// gradient updates.
+  /// gradient updates. Not collective.
   virtual std::vector<std::int64_t> delays() const = 0;
 
   virtual std::vector<WorkerTimes> worker_times() const = 0;
-  /// Bytes of parameters, gradients, activations and scratch.
+  /// Bytes of parameters, gradients, activations and scratch, of all processes.
   virtual std::int64_t memory_bytes() const = 0;
 
  protected:

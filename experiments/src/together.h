@@ -1,0 +1,71 @@
+// What processes that train together agree on: that all of them failed, or none.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "batchless/training/process_group.h"
+
+namespace batchless {
+
+// How the program ends: the line is for standard error.
+struct Failure {
+  int exit_code = 0;
+  std::string line;
+};
+
+// Of what is being thrown.
+Failure DescribeFailure(const std::exception_ptr& failure);
+
+// All processes end, each with this exit code; the first one has the line, the others none.
+class AgreedFailure : public std::exception {
+ public:
+  explicit AgreedFailure(Failure failure) : failure_(std::move(failure)) {}
+
+  const Failure& failure() const { return failure_; }
+  const char* what() const noexcept override { return failure_.line.c_str(); }
+
+ private:
+  Failure failure_;
+};
+
+// The text of `root` for everybody.
+std::string BroadcastText(training::ProcessGroup& group, int root, const std::string& text);
+std::int64_t BroadcastNumber(training::ProcessGroup& group, int root, std::int64_t number);
+
+// Throws AgreedFailure in every process where the work failed in any; `own` is null where it did not
+// fail here.
+void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own);
+
+// Runs `work` in every process; alone, it throws what the work throws.
+template <class Work>
+void Together(training::ProcessGroup* group, Work work) {
+  if (group == nullptr) return work();
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  AgreeOnFailure(*group, failure);
+}
+
+// Says which process failed and why, and ends all.
+[[noreturn]] void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure);
+
+// Runs `work`, in which processes need one another. What one of them alone fails with ends all of
+// them, wherever they are; alone, it throws what the work throws.
+template <class Work>
+void OrAbort(training::ProcessGroup* group, Work work) {
+  if (group == nullptr) return work();
+  try {
+    work();
+  } catch (const AgreedFailure&) {
+    throw;
+  } catch (...) {
+    AbortAll(*group, std::current_exception());
+  }
+}
+
+}  // namespace batchless

@@ -1,0 +1,176 @@
+// Training in several processes, from the launcher's command line to the run's files.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "catch.h"
+#include "run_program.h"
+
+using namespace batchless::test;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kConfiguration = R"(
+[network]
+name = "lenet5"
+[data]
+name = "cifar10"
+root = "data"
+[schedule]
+kind = "pb"
+[rule]
+name = "lwp-v+sc"
+[optimizer]
+batch = 1
+reference_lr = 0.02
+reference_momentum = 0.9
+reference_batch = 32
+[run]
+epochs = 2
+checkpoint_every_samples = 100
+log_every_samples = 60
+log_samples = true
+)";
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Workplace {
+ public:
+  Workplace() {
+    // Containers and continuous integration are root's, and have few processors.
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    WriteFile(folder_ / "run.toml", kConfiguration);
+    const Outcome data =
+        Run(Words("data synth --out data --train-size 200 --validation-size 50"), folder_.path());
+    REQUIRE(data.exit_code == 0);
+  }
+
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+
+  RunningProgram Start(int processes, const std::string& line) const {
+    Arguments launcher;
+    if (processes > 1) {
+      launcher = {BATCHLESS_MPIEXEC, "--oversubscribe", "-n", std::to_string(processes)};
+    }
+    return {Words(line), folder_.path(), "", 0, launcher};
+  }
+  Outcome Call(int processes, const std::string& line) const {
+    return Start(processes, line).Wait();
+  }
+
+  // The files that have to be the same.
+  std::vector<std::string> ResultOf(const std::string& out) const {
+    return {Json::parse(ReadFile(folder_ / (out + "/summary.json")))["weights_sha256"],
+            ReadFile(folder_ / (out + "/metrics.csv")), ReadFile(folder_ / (out + "/samples.csv"))};
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+void Sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+}  // namespace
+
+TEST_CASE("processes leave the files of one process") {
+  const Workplace workplace;
+  REQUIRE(workplace.Call(1, "train run.toml --out one --export-weights one.npz").exit_code == 0);
+  for (const auto& [processes, workers] : {std::pair{2, 1}, {3, 2}}) {
+    const std::string out = std::to_string(processes);
+    const Outcome outcome = workplace.Call(
+        processes, "train run.toml --json --set schedule.workers=" + std::to_string(workers) +
+                       " --out " + out + " --export-weights " + out + ".npz");
+    INFO(outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(workplace.ResultOf(out) == workplace.ResultOf("one"));
+    CHECK(ReadFile(workplace / (out + ".npz")) == ReadFile(workplace / "one.npz"));
+    // One of them speaks.
+    const Json summary = Json::parse(outcome.out);
+    CHECK(summary["processes"] == processes);
+    CHECK(summary["workers"].size() == static_cast<std::size_t>(processes * workers));
+    CHECK(Json::parse(ReadFile(workplace / (out + "/manifest.json")))["processes"] == processes);
+  }
+  // Weights go in everywhere.
+  const Outcome outcome = workplace.Call(2, "train run.toml --init one.npz --out again --json");
+  REQUIRE(outcome.exit_code == 0);
+  REQUIRE(workplace.Call(1, "train run.toml --init one.npz --out alone").exit_code == 0);
+  CHECK(workplace.ResultOf("again") == workplace.ResultOf("alone"));
+}
+
+TEST_CASE("processes that are killed or told to stop go on as other ones to the same bits") {
+  const Workplace workplace;
+  const std::string run = "train run.toml --set run.epochs=40 --resume --out ";
+  REQUIRE(workplace.Call(1, run + "whole").exit_code == 0);
+  std::mt19937 random(1);
+  int stopped = 0;
+  bool is_done = false;
+  for (int attempt = 0; !is_done && attempt < 60; ++attempt) {
+    const int processes = 1 + attempt % 3;
+    RunningProgram program = workplace.Start(processes, run + "stopped");
+    Sleep(std::uniform_int_distribution<int>(300, 1500)(random));
+    kill(program.process(), attempt % 2 == 0 ? SIGTERM : SIGKILL);
+    is_done = program.Wait().exit_code == 0;
+    if (!is_done) ++stopped;
+    // What the launcher leaves behind when it is killed ends by itself, and lets go of the folder.
+    for (int wait = 0; wait < 100 && !is_done; ++wait) {
+      const Outcome look =
+          workplace.Call(1, "train run.toml --set run.epochs=41 --resume --out stopped");
+      if (Contains(look.error, "run.epochs")) break;
+      Sleep(50);
+    }
+  }
+  CHECK(stopped > 0);
+  REQUIRE(is_done);
+  CHECK(workplace.ResultOf("stopped") == workplace.ResultOf("whole"));
+}
+
+TEST_CASE("what one process is refused for ends all of them, and is said once") {
+  const Workplace workplace;
+  struct Refusal {
+    std::string line;
+    std::string part;
+  };
+  const std::vector<Refusal> refusals = {
+      {"train missing.toml --out x", "CONFIG: got missing.toml"},
+      {"train run.toml --set schedule.workers=7 --out x",
+       "schedule.workers: got 7 in each of 2 processes, accepted: 1 to 6, a thread for at least"},
+      {"train run.toml --set schedule.kind=sequential --out x", "in one process"},
+      {"train run.toml --init-only --export-weights w.npz", "--init-only: got it in several"},
+      {"train run.toml --set data.root=nowhere --out x", "nowhere"},
+      {"train run.toml --init missing.npz --out x", "--init: got missing.npz"},
+      {"train run.toml --out x --export-weights nowhere/w.npz", "--export-weights"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Outcome outcome = workplace.Call(2, refusal.line);
+    INFO(refusal.line << ": " << outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    int said = 0;
+    for (const std::string& line : Lines(outcome.error)) {
+      if (line.starts_with("batchless: ")) ++said;
+    }
+    CHECK(said == 1);
+    CHECK(Contains(outcome.error, refusal.part));
+    CHECK(!fs::exists(workplace / "x"));
+  }
+}
+
+TEST_CASE("a divergence is said once") {
+  const Workplace workplace;
+  const Outcome outcome = workplace.Call(
+      2, "train run.toml --set optimizer.reference_lr=1e6 --set run.watchdog_seconds=20 --out x");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 1);
+  CHECK(Contains(outcome.error, "training diverged in stage"));
+  CHECK(outcome.error.find("training diverged") == outcome.error.rfind("training diverged"));
+}

@@ -1,0 +1,282 @@
+#include <mutex>
+#include <sstream>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+#include "catch.h"
+#include "thread_group.h"
+
+namespace batchless::training {
+namespace {
+
+constexpr std::int64_t kSamples = 72;
+constexpr std::int64_t kMiddle = 36;
+
+SampleSource Source() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
+  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
+}
+
+// Catch2's assertions are for one thread at a time.
+void CheckInProcess(bool expectation) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  CHECK(expectation);
+}
+
+struct Case {
+  const char* name;
+  const char* network;
+  void (*set)(TrainerOptions& options);
+};
+
+// Residual networks have values that pass a process by.
+constexpr Case kCases[] = {
+    {"pb, ResNet-20", "resnet20",
+     [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("lwp-v+sc"); }},
+    {"pb with stashing, ResNet-20", "resnet20",
+     [](TrainerOptions& o) {
+       o.rule.rule = analysis::FindRule("lwp-w");
+       o.weight_stashing = true;
+     }},
+    {"SpecTrain, LeNet-5", "lenet5",
+     [](TrainerOptions& o) { o.prediction = PredictionScheme::kSpecTrain; }},
+    {"fill-drain, ResNet-20", "resnet20",
+     [](TrainerOptions& o) {
+       o.schedule = ScheduleKind::kFillDrain;
+       o.batch = 12;
+       o.microbatch = 2;
+     }},
+    {"2bw, LeNet-5", "lenet5",
+     [](TrainerOptions& o) {
+       o.schedule = ScheduleKind::kList;
+       const int stages = o.network.stage_count();
+       o.list = hwmodel::PipeDream2Bw(stages, 4 * stages, stages);
+       o.batch = stages;
+     }},
+};
+
+TrainerOptions OptionsOf(const Case& test) {
+  TrainerOptions options;
+  hwmodel::NetworkOptions network{.name = test.network};
+  if (network.name == "lenet5") network.input = {3, 32, 32};
+  options.network = hwmodel::MakeNetwork(network);
+  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.batch = 1;
+  options.samples = kSamples;
+  options.learning_rate.base = 6.4e-6;
+  options.momentum = 0.9992;
+  options.weight_decay = 1e-4;
+  options.seed = 11;
+  test.set(options);
+  return options;
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::string weights;
+  double validation_loss = 0;
+  double accuracy = 0;
+
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+void Go(Trainer& trainer, std::int64_t to, Outcome& outcome) {
+  std::vector<SampleResult> results;
+  trainer.Advance(Source(), to, results);
+  for (const SampleResult& result : results) outcome.losses.push_back(result.loss);
+}
+
+void Finish(Trainer& trainer, Outcome& outcome) {
+  Go(trainer, kSamples, outcome);
+  outcome.weights = trainer.WeightsSha256();
+  const Evaluation evaluation = trainer.Evaluate(Source(), 19);
+  outcome.validation_loss = evaluation.loss;
+  outcome.accuracy = evaluation.accuracy;
+}
+
+Outcome Alone(const TrainerOptions& options) {
+  Outcome outcome;
+  Finish(*MakeTrainer(options), outcome);
+  return outcome;
+}
+
+TEST_CASE("Processes give the bits of one, every process the same", "[processes]") {
+  for (const Case& test : kCases) {
+    const TrainerOptions options = OptionsOf(test);
+    const Outcome expected = Alone(options);
+    REQUIRE(expected.losses.size() == static_cast<std::size_t>(kSamples));
+    for (const auto& [processes, workers] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}}) {
+      std::vector<Outcome> outcomes(processes);
+      RunAsProcesses(processes, [&, workers = workers](std::shared_ptr<ProcessGroup> group) {
+        TrainerOptions own = options;
+        own.workers = workers;
+        own.processes = group;
+        Finish(*MakeTrainer(own), outcomes[group->rank()]);
+      });
+      for (const Outcome& outcome : outcomes) {
+        INFO(test.name << ", processes " << processes << ", workers " << workers);
+        CHECK(outcome == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("A state goes from processes to others, in the middle of a run", "[processes]") {
+  struct Shape {
+    int processes;
+    int workers;
+  };
+  for (const Case& test : kCases) {
+    const TrainerOptions options = OptionsOf(test);
+    const Outcome expected = Alone(options);
+    for (const auto& [before, after] : {std::pair{Shape{1, 1}, Shape{3, 1}},
+                                        {Shape{2, 2}, Shape{1, 3}},
+                                        {Shape{2, 1}, Shape{4, 1}}}) {
+      const auto as = [&](const Shape& shape, auto work) {
+        RunAsProcesses(shape.processes, [&](std::shared_ptr<ProcessGroup> group) {
+          TrainerOptions own = options;
+          own.workers = shape.workers;
+          own.processes = group;
+          work(*MakeTrainer(own), group->rank());
+        });
+      };
+      std::string saved;
+      std::vector<Outcome> outcomes(after.processes);
+      as(before, [&](Trainer& trainer, int rank) {
+        Outcome outcome;
+        Go(trainer, kMiddle, outcome);
+        std::stringstream state;
+        trainer.Save(state);
+        if (rank != 0) CheckInProcess(state.str().empty());
+        if (rank != 0) return;
+        saved = state.str();
+        for (Outcome& other : outcomes) other = outcome;
+      });
+      as(after, [&](Trainer& trainer, int rank) {
+        // What the trainer did before is forgotten, messages under way included.
+        Outcome forgotten;
+        Go(trainer, 24, forgotten);
+        std::istringstream state(rank == 0 ? saved : "");
+        trainer.Load(state);
+        CheckInProcess(trainer.samples_done() == kMiddle);
+        Finish(trainer, outcomes[rank]);
+      });
+      for (const Outcome& outcome : outcomes) {
+        INFO(test.name << ", processes " << before.processes << " then " << after.processes);
+        CHECK(outcome == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("The saved state does not show the processes", "[processes]") {
+  const TrainerOptions options = OptionsOf(kCases[0]);
+  std::string alone;
+  std::string together;
+  for (const int processes : {1, 3}) {
+    RunAsProcesses(processes, [&](std::shared_ptr<ProcessGroup> group) {
+      TrainerOptions own = options;
+      if (processes > 1) own.processes = group;
+      const auto trainer = MakeTrainer(own);
+      Outcome outcome;
+      Go(*trainer, kMiddle, outcome);
+      std::stringstream state;
+      trainer->Save(state);
+      if (group->rank() == 0) (processes == 1 ? alone : together) = state.str();
+    });
+  }
+  CHECK(alone.size() == together.size());
+}
+
+TEST_CASE("Weights go in, and a divergence is everybody's", "[processes]") {
+  TrainerOptions options = OptionsOf(kCases[0]);
+  options.seed = 12;
+  const std::vector<NamedTensor> weights = MakeTrainer(options)->ExportWeights();
+  const std::string digest = MakeTrainer(options)->WeightsSha256();
+  options.seed = 11;
+  options.learning_rate.base = 1e6;
+  std::string where;
+  try {
+    Alone(options);
+  } catch (const Diverged& error) {
+    where = error.what();
+  }
+  REQUIRE(!where.empty());
+  std::vector<std::string> said(3);
+  RunAsProcesses(3, [&](std::shared_ptr<ProcessGroup> group) {
+    TrainerOptions own = options;
+    own.processes = group;
+    {
+      const auto trainer = MakeTrainer(own);
+      trainer->ImportWeights(weights);
+      CheckInProcess(trainer->WeightsSha256() == digest);
+    }
+    const auto trainer = MakeTrainer(own);
+    try {
+      Outcome outcome;
+      Finish(*trainer, outcome);
+    } catch (const Diverged& error) {
+      said[group->rank()] = error.what();
+    }
+  });
+  for (const std::string& line : said) CHECK(line == where);
+}
+
+TEST_CASE("A damaged state is everybody's error and changes nothing", "[processes]") {
+  const TrainerOptions options = OptionsOf(kCases[2]);
+  RunAsProcesses(2, [&](std::shared_ptr<ProcessGroup> group) {
+    TrainerOptions own = options;
+    own.processes = group;
+    const auto trainer = MakeTrainer(own);
+    std::stringstream state;
+    trainer->Save(state);
+    const std::string before = trainer->WeightsSha256();
+    std::istringstream cut(state.str().substr(0, state.str().size() / 2));
+    bool refused = false;
+    try {
+      trainer->Load(cut);
+    } catch (const std::runtime_error&) {
+      refused = true;
+    }
+    CheckInProcess(refused);
+    CheckInProcess(trainer->WeightsSha256() == before);
+  });
+}
+
+TEST_CASE("Every process keeps its part alone", "[processes]") {
+  const TrainerOptions options = OptionsOf(kCases[1]);
+  const std::int64_t alone = MakeTrainer(options)->memory_bytes();
+  RunAsProcesses(2, [&](std::shared_ptr<ProcessGroup> group) {
+    TrainerOptions own = options;
+    own.processes = group;
+    const auto trainer = MakeTrainer(own);
+    const std::int64_t all = trainer->memory_bytes();
+    // Both together: the same, what crosses the boundary twice, and a second worker's scratch.
+    CheckInProcess(all > alone);
+    CheckInProcess(all < alone + alone / 4);
+    CheckInProcess(trainer->worker_times().size() == 2);
+    CheckInProcess(std::abs(PredictMemory(own).total() - all) < all / 10);
+  });
+}
+
+TEST_CASE("More processes than stages, and schedules of one process, are refused", "[processes]") {
+  TrainerOptions options = OptionsOf(kCases[2]);
+  const auto exchange = std::make_shared<ThreadExchange>();
+  options.processes = std::make_shared<ThreadGroup>(0, 100, exchange);
+  std::string why;
+  CHECK(!options.IsValid(&why));
+  CHECK(why ==
+        "schedule.workers: got 1 in each of 100 processes, accepted: fewer processes, a thread for "
+        "at least one of the 12 stages each");
+  options.processes = std::make_shared<ThreadGroup>(0, 2, exchange);
+  options.schedule = ScheduleKind::kSequential;
+  options.prediction = PredictionScheme::kRule;
+  CHECK(!options.IsValid(&why));
+  CHECK(why.starts_with("schedule.workers: got 1 in each of 2 processes, accepted: 1, in one "));
+}
+
+}  // namespace
+}  // namespace batchless::training

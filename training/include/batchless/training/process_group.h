@@ -1,0 +1,64 @@
+// Processes that train one network together, on one machine or on many.
+//
+// All of them make trainers of the same options and call the same functions of theirs in the same
+// order: those functions are collective. Process r runs the workers r W .. r W + W - 1 of the K W
+// workers that share the stages, and holds the weights and activations of their stages alone.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace batchless::training {
+
+/// A message that is sent or received again and again, through the same memory and with the same
+/// partner. One thread at a time.
+class RepeatedMessage {
+ public:
+  virtual ~RepeatedMessage() = default;
+  RepeatedMessage(const RepeatedMessage&) = delete;
+  RepeatedMessage& operator=(const RepeatedMessage&) = delete;
+  RepeatedMessage(RepeatedMessage&&) = delete;
+  RepeatedMessage& operator=(RepeatedMessage&&) = delete;
+
+  /// Begins; returns at once. The memory is the message's until it is done.
+  virtual void Start() = 0;
+  /// Whether the last Start is done, or there was none. Asking is what brings it forward.
+  virtual bool IsDone() = 0;
+
+ protected:
+  RepeatedMessage() = default;
+};
+
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ProcessGroup(ProcessGroup&&) = delete;
+  ProcessGroup& operator=(ProcessGroup&&) = delete;
+
+  virtual int rank() const = 0;  ///< of this process, from 0; the first one talks to users
+  virtual int size() const = 0;
+
+  /// Messages of one channel arrive in the order in which they were started. Callable by any thread.
+  virtual std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,
+                                                    std::span<const std::byte> memory) = 0;
+  virtual std::unique_ptr<RepeatedMessage> MakeReceive(int from, int channel,
+                                                       std::span<std::byte> memory) = 0;
+
+  /// Return when the memory may be used again. Apart from all channels.
+  virtual void Send(int to, std::span<const std::byte> memory) = 0;
+  virtual void Receive(int from, std::span<std::byte> memory) = 0;
+
+  /// Collective: everybody's memory becomes that of `root`.
+  virtual void Broadcast(int root, std::span<std::byte> memory) = 0;
+
+  /// Ends all processes at once, wherever they are.
+  [[noreturn]] virtual void Abort(int exit_code) = 0;
+
+ protected:
+  ProcessGroup() = default;
+};
+
+}  // namespace batchless::training
