@@ -406,6 +406,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "an epoch; the end of the run always", kAnyResult},
       {"run", "watchdog_seconds", &c.run.watchdog_seconds, NumberRange{0, 1e6},
        "a worker that waits that long for another one gives up; 0: never", kAnyResult},
+      {"run", "trace_samples", &c.run.trace_samples, IntegerRange{1, 100'000},
+       "with --trace: how many, the first ones", kAnyResult},
       {"run",
        "log_samples",
        &c.run.log_samples,

@@ -83,6 +83,7 @@ struct Configuration {
     std::optional<std::int64_t> log_every_samples;
     std::optional<std::int64_t> validate_every_samples;
     double watchdog_seconds = 300;
+    std::int64_t trace_samples = 200;
     bool log_samples = false;
   } run;
 };

@@ -122,6 +122,10 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   FillIn(configuration_, shape, epoch_size);
   trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size);
   trainer_options_.processes = processes_;
+  if (options.trace) {
+    trainer_options_.traced_microbatches =
+        configuration_.run.trace_samples / trainer_options_.microbatch;
+  }
   std::string why;
   if (!trainer_options_.IsValid(&why)) throw UsageError::FromLine(why);
   total_samples_ = RunSamples(configuration_, epoch_size);

@@ -33,6 +33,7 @@ struct TrainingRunOptions {
   std::string out;
   bool resume = false;
   std::optional<std::string> init;  // .npz to start from
+  bool trace = false;               // whether the trainer keeps one, of the run's first samples
   // That train together with this one; null: it is alone.
   std::shared_ptr<training::ProcessGroup> processes;
 };

@@ -87,11 +87,11 @@ def run_commands(
     for command in spec.commands(tier, threads):
         made = scratch / command.out
         start = time.monotonic()
-        call([program, *command.arguments, "--out", str(made)])
+        call(command.words(program, made))
         seconds = time.monotonic() - start
         if not made.is_file() or made.stat().st_size == 0:
             raise RunError(f"{program} {command.arguments[0]}: wrote no {command.out}")
-        words = shlex.join([program, *command.arguments, "--out", str(spec.data / command.out)])
+        words = shlex.join(command.words(program, spec.data / command.out))
         runs.append(output(made, words, seconds))
     return runs
 

@@ -5,7 +5,10 @@
     [tier.quick], [tier.paper]     values that `{name}` stands for below
     [[run]]                        one command line, or one for each combination of `each`
       command                      subcommand of the program
+      words                        what comes after it, as it is; nothing where not given
       out                          data file, .csv or .npz; `{name}` as in `each`
+      file                         option that takes the data file, "out" where not given; with
+                                   another one, `--out` gets a folder that nobody keeps
       args                         option = value; a list is joined by commas, true is a flag;
                                    `{threads}` is the number of processors granted
       each                         name = list; the runs are all combinations
@@ -33,10 +36,16 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Command:
-    """One call of the program, less the program's name and `--out`."""
+    """One call of the program, less the program's name and the data file."""
 
     arguments: tuple[str, ...]
     out: str
+    file: str = "out"
+
+    def words(self, program: str, out: Path) -> list[str]:
+        """The whole command line; the data file is `out`."""
+        words = [program, *self.arguments, f"--{self.file}", str(out)]
+        return words if self.file == "out" else [*words, "--out", f"{out}.run"]
 
 
 @dataclass(frozen=True)
@@ -107,14 +116,15 @@ def _expand(run: dict, constants: dict) -> list[Command]:
     commands = []
     for combination in itertools.product(*each.values()):
         values = constants | dict(zip(each, combination))
-        arguments = [run["command"]]
+        arguments = [run["command"], *run.get("words", [])]
         for option, value in run["args"].items():
             if value is True:
                 arguments.append(f"--{option}")
                 continue
             parts = value if isinstance(value, list) else [value]
             arguments += [f"--{option}", ",".join(str(p).format(**values) for p in parts)]
-        commands.append(Command(tuple(arguments), run["out"].format(**values)))
+        out = run["out"].format(**values)
+        commands.append(Command(tuple(arguments), out, run.get("file", "out")))
     return commands
 
 

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "batchless/training/dataset.h"
 #include "catch.h"
@@ -556,4 +558,42 @@ TEST_CASE("two runs do not share a folder") {
                          "another run is at work");
   kill(first.process(), SIGTERM);
   CHECK(first.Wait().exit_code == 128 + SIGTERM);
+}
+
+TEST_CASE("a trace shows every pass of the first samples, once, and when") {
+  const Workplace workplace;
+  const std::string run =
+      "train run.toml --set schedule.kind=pb --set optimizer.batch=1 --set run.samples=40 "
+      "--set run.trace_samples=12 --set schedule.workers=2 ";
+  REQUIRE(workplace.Call(run + "--out a --trace a.csv").exit_code == 0);
+  const int stages = Json::parse(ReadFile(workplace / "a/summary.json"))["stages"];
+  std::map<std::tuple<std::string, std::string, std::string>, int> passes;
+  std::map<std::string, double> last;
+  for (const std::vector<std::string>& row : Rows(workplace / "a.csv")) {
+    if (row[0] == "worker") continue;
+    REQUIRE(row.size() == 6);
+    const double start = std::stod(row[4]);
+    const double end = std::stod(row[5]);
+    CHECK(start <= end);
+    // A worker does one thing at a time.
+    CHECK(start >= last[row[0]]);
+    last[row[0]] = end;
+    if (!row[1].starts_with("wait")) ++passes[{row[1], row[2], row[3]}];
+  }
+  CHECK(last.size() == 2);
+  CHECK(passes.size() == static_cast<std::size_t>(12 * 3 * stages));
+  for (const auto& [pass, times] : passes) CHECK(times == 1);
+  // For viewers: the same events, and a name for each worker. It changes no result.
+  REQUIRE(workplace.Call(run + "--out b --trace b.json").exit_code == 0);
+  const Json events = Json::parse(ReadFile(workplace / "b.json"))["traceEvents"];
+  const auto count = [&](const char* key, const std::string& value) {
+    return std::count_if(events.begin(), events.end(),
+                         [&](const Json& event) { return event[key] == value; });
+  };
+  CHECK(count("ph", "M") == 2);
+  CHECK(count("cat", "forward") == 12 * stages);
+  CHECK(count("cat", "update") == 12 * stages);
+  CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
+  workplace.CheckRefused(run + "--out c --trace c.txt", "--trace: got c.txt");
+  CHECK(!fs::exists(workplace / "c"));
 }

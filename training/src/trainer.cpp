@@ -286,6 +286,7 @@ class TrainerOf final : public Trainer {
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
   std::vector<WorkerTimes> worker_times() const override { return pipeline_.worker_times(); }
+  std::vector<TraceEvent> trace() const override { return pipeline_.trace(); }
   std::int64_t memory_bytes() const override {
     std::int64_t bytes = 0;
     ForEachProcess(pipeline_.memory_bytes(), [&](std::int64_t value) { bytes += value; });
@@ -322,6 +323,7 @@ class TrainerOf final : public Trainer {
             .predicts_backward = spectrain,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
+            .traced_microbatches = options_.traced_microbatches,
             .watchdog_seconds = options_.watchdog_seconds,
             .make_stage = nullptr,
             .on_read = nullptr};

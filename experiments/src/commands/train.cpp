@@ -11,6 +11,7 @@
 #include "output_file.h"
 #include "run_options.h"
 #include "together.h"
+#include "trace_file.h"
 #include "training_run.h"
 #include "usage_error.h"
 #include "weights_file.h"
@@ -19,6 +20,7 @@ namespace batchless {
 namespace {
 
 constexpr std::array<std::string_view, 1> kNpz = {".npz"};
+constexpr std::array<std::string_view, 2> kTraceKinds = {".json", ".csv"};
 
 class TrainCommand final : public Command {
  public:
@@ -41,7 +43,10 @@ class TrainCommand final : public Command {
         config_(app(), "CONFIG", "CONFIG.toml", "Configuration"),
         out_(app(), "--out", "DIR", "Folder for the run's files; required but with --init-only"),
         init_(app(), "--init", "W.npz", "Weights to start from, with PyTorch's names and layouts"),
-        export_(app(), "--export-weights", "W.npz", "Write the final weights") {
+        export_(app(), "--export-weights", "W.npz", "Write the final weights"),
+        trace_(app(), "--trace", "F.json|csv",
+               "Write what each worker did when in the first samples, for trace viewers or as a "
+               "table") {
     // Any number of them, each with one value: what follows may be CONFIG.
     app()
         .add_option("--set", overrides_, "Override a key; may be given several times")
@@ -76,6 +81,7 @@ class TrainCommand final : public Command {
 
   void WriteInitialWeights(const Configuration& configuration) {
     out_.Refuse("nothing together with --init-only");
+    trace_.Refuse("nothing together with --init-only");
     if (resume_) throw UsageError("--resume", "it", "nothing together with --init-only");
     const training::TrainerOptions options =
         TrainerOptionsOf(configuration, DataShapeOf(configuration), 0);
@@ -106,10 +112,16 @@ class TrainCommand final : public Command {
     options.out = out_.Text("a folder for the run's files");
     options.resume = resume_;
     options.init = Given(init_);
+    options.trace = trace_.given();
+    std::unique_ptr<OutputFile> trace;
     std::unique_ptr<OutputFile> weights;
     Together(processes.get(), [&] {
-      if (!leads || !export_.given()) return;
-      weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
+      if (leads && export_.given()) {
+        weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
+      }
+      if (leads && trace_.given()) {
+        trace = std::make_unique<OutputFile>("--trace", trace_.Text(""), kTraceKinds);
+      }
     });
     TrainingRun run(options);
     const bool was_finished = run.is_finished();
@@ -122,6 +134,10 @@ class TrainCommand final : public Command {
                        configuration.run.precision == "double" ? training::Precision::kDouble
                                                                : training::Precision::kSingle);
         }
+      }
+      if (trace_.given()) {
+        const std::vector<training::TraceEvent> events = run.trainer().trace();
+        if (trace) WriteTrace(*trace, events);
       }
       if (!leads) return;
       if (json()) {
@@ -155,6 +171,7 @@ class TrainCommand final : public Command {
   Argument out_;
   Argument init_;
   Argument export_;
+  Argument trace_;
   std::vector<std::string> overrides_;
   bool resume_ = false;
   bool init_only_ = false;

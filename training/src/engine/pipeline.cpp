@@ -154,6 +154,10 @@ void Pipeline<Real>::PlanParameters() {
       gradient = std::max(gradient, layout(s).parameter_size);
     }
     workspaces_.emplace_back(workspace);
+    traces_.emplace_back();
+    // Its passes, and two waits for a micro-batch.
+    traces_.back().reserve(options_.traced_microbatches *
+                           (3 * (worker.end_stage - worker.first_stage) + 2));
     if (!waits) gradients_.emplace_back(gradient);
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
       if (waits) gradients_.emplace_back(layout(s).parameter_size);
@@ -246,6 +250,42 @@ std::vector<WorkerTimes> Pipeline<Real>::worker_times() const {
                               std::as_writable_bytes(std::span(times).subspan(p * each, each)));
   }
   return times;
+}
+
+template <class Real>
+std::vector<TraceEvent> Pipeline<Real>::trace() const {
+  std::vector<TraceEvent> own;
+  for (const std::vector<TraceEvent>& events : traces_) {
+    own.insert(own.end(), events.begin(), events.end());
+  }
+  if (options_.group == nullptr) return own;
+  std::vector<TraceEvent> all;
+  for (int p = 0; p < options_.group->size(); ++p) {
+    std::uint64_t count = own.size();
+    options_.group->Broadcast(p, std::as_writable_bytes(std::span(&count, 1)));
+    std::vector<TraceEvent> events = own;
+    events.resize(count);
+    options_.group->Broadcast(p, std::as_writable_bytes(std::span(events)));
+    all.insert(all.end(), events.begin(), events.end());
+  }
+  return all;
+}
+
+template <class Real>
+double Pipeline<Real>::Now() const {
+  return SecondsSince(*started_);
+}
+
+template <class Real>
+void Pipeline<Real>::Trace(std::size_t worker, const ProgramAction& action, std::int64_t k,
+                           bool is_wait, double start) {
+  traces_[worker - first_worker_].push_back({.worker = static_cast<int>(worker),
+                                             .kind = action.kind,
+                                             .is_wait = is_wait,
+                                             .stage = action.stage,
+                                             .microbatch = k,
+                                             .start = start,
+                                             .end = Now()});
 }
 
 template <class Real>
@@ -472,20 +512,27 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
       const bool backward = action.kind == ActionKind::kBackward;
       const bool is_first = action.stage == own.first_stage;
       const bool is_last = action.stage == own.end_stage - 1;
-      if (forward && is_first && worker > 0) {
-        const Queue queue{action.kind, worker, worker - 1, k};
-        waited += first_here ? Receive(forwards_in_, queue) : AwaitProgress(queue);
-      }
-      if (backward && is_last && worker + 1 < program.workers.size()) {
-        const Queue queue{action.kind, worker, worker + 1, k};
-        waited += last_here ? Receive(backwards_in_, queue) : AwaitProgress(queue);
+      const bool traced = k < options_.traced_microbatches && k < options_.microbatches;
+      const bool comes_in = forward && is_first && worker > 0;
+      const bool comes_back = backward && is_last && worker + 1 < program.workers.size();
+      if (comes_in || comes_back) {
+        const double before = traced ? Now() : 0;
+        const Queue queue{action.kind, worker, comes_in ? worker - 1 : worker + 1, k};
+        if (comes_in) {
+          waited += first_here ? Receive(forwards_in_, queue) : AwaitProgress(queue);
+        } else {
+          waited += last_here ? Receive(backwards_in_, queue) : AwaitProgress(queue);
+        }
+        if (traced) Trace(worker, action, k, /*is_wait=*/true, before);
       }
       // Past the run's last micro-batch nothing is done, but workers still wait for one another: the
       // depth of the rings rests on it.
       if (k < options_.microbatches) {
         if (forward && is_first && first_here) Feed(source, k);
+        const double before = traced ? Now() : 0;
         if (forward && action.stage == 0) FeedImages(source, k);
         Execute(action, k, workspace);
+        if (traced) Trace(worker, action, k, /*is_wait=*/false, before);
       }
       if (forward && is_last) {
         if (last_here && !is_last_process()) {
@@ -519,6 +566,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
 template <class Real>
 void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::int64_t last,
                          std::vector<SampleResult>& results) {
+  if (!started_) started_ = Clock::now();
   finished_.clear();
   finished_.reserve((last - first) * options_.program.microbatches_per_cycle * options_.microbatch);
   stop_ = false;

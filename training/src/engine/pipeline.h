@@ -93,6 +93,7 @@ class Pipeline {
     bool predicts_backward = false;
     // Coefficients of stage s's update after `samples` samples of the run.
     std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+    std::int64_t traced_microbatches = 0;  // from the start of the run
     // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.
     double watchdog_seconds = 0;
     // Makes the network's stages; where it is not set, MakeStage of stage.h does.
@@ -129,6 +130,7 @@ class Pipeline {
 
   // Of all workers. Collective.
   std::vector<WorkerTimes> worker_times() const;
+  std::vector<TraceEvent> trace() const;
   // Of this process.
   std::int64_t memory_bytes() const;
 
@@ -206,6 +208,10 @@ class Pipeline {
   void Backward(int stage, std::int64_t k, Real* workspace);
   void Feed(const SampleSource& source, std::int64_t k);
   void FeedImages(const SampleSource& source, std::int64_t k);
+  // Seconds since this process started to train.
+  double Now() const;
+  void Trace(std::size_t worker, const ProgramAction& action, std::int64_t k, bool is_wait,
+             double start);
   // Returns the seconds waited until `is_ready`. Throws Stopped when another worker failed, and
   // std::runtime_error naming worker and queue when the watchdog's time is over.
   template <class IsReady>
@@ -243,6 +249,8 @@ class Pipeline {
   std::vector<AlignedBuffer<Real>> gradients_;
   std::vector<Progress> progress_;
   std::vector<WorkerTimes> times_;
+  std::vector<std::vector<TraceEvent>> traces_;  // by worker, of this process
+  std::optional<std::chrono::steady_clock::time_point> started_;
   std::vector<SampleResult> finished_;  // of the last worker in the current run
   std::atomic<bool> stop_{false};
 };

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/action.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule.h"
 #include "batchless/hwmodel/training_memory.h"
@@ -77,6 +78,8 @@ struct TrainerOptions {
   /// How long a worker waits for a neighbour before it gives up, naming itself and the queue; 0: for
   /// ever. Advance throws std::runtime_error then.
   double watchdog_seconds = 0;
+  /// Micro-batches from the start of the run whose passes Trainer::trace() shows.
+  std::int64_t traced_microbatches = 0;
   bool weight_stashing = false;  ///< pb and uniform-delay; a list has a rule of its own
   std::int64_t delay = 0;        ///< D of uniform-delay, updates
   PredictionScheme prediction = PredictionScheme::kRule;
@@ -137,6 +140,18 @@ struct WorkerTimes {
   double waiting_seconds = 0;
 };
 
+/// A worker's pass of a micro-batch, or its wait for a neighbour before one. Seconds from the moment in
+/// which its process started to train.
+struct TraceEvent {
+  int worker = 0;
+  hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
+  bool is_wait = false;
+  int stage = 0;
+  std::int64_t microbatch = 0;
+  double start = 0;
+  double end = 0;
+};
+
 class Trainer {
  public:
   virtual ~Trainer() = default;
@@ -188,6 +203,8 @@ class Trainer {
   virtual std::vector<std::int64_t> delays() const = 0;
 
   virtual std::vector<WorkerTimes> worker_times() const = 0;
+  /// By worker, in the order of time.
+  virtual std::vector<TraceEvent> trace() const = 0;
   /// Bytes of parameters, gradients, activations and scratch, of all processes.
   virtual std::int64_t memory_bytes() const = 0;
 

@@ -1,0 +1,63 @@
+#include "trace_file.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "batchless/hwmodel/action.h"
+
+namespace batchless {
+namespace {
+
+std::string Kind(const training::TraceEvent& event) {
+  return fmt::format("{}{}", event.is_wait ? "wait-" : "", hwmodel::Name(event.kind));
+}
+
+std::string Table(std::span<const training::TraceEvent> events) {
+  std::string text = "worker,kind,stage,microbatch,start_us,end_us\n";
+  for (const training::TraceEvent& event : events) {
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{:.3f},{:.3f}\n", event.worker,
+                   Kind(event), event.stage, event.microbatch, 1e6 * event.start, 1e6 * event.end);
+  }
+  return text;
+}
+
+std::string Viewer(std::span<const training::TraceEvent> events) {
+  std::set<int> workers;
+  for (const training::TraceEvent& event : events) workers.insert(event.worker);
+  std::string text = R"({"displayTimeUnit":"ms","traceEvents":[)";
+  const char* separator = "\n";
+  for (const int worker : workers) {
+    fmt::format_to(
+        std::back_inserter(text),
+        R"({}{{"ph":"M","name":"process_name","pid":{},"tid":0,"args":{{"name":"worker {}"}}}})",
+        separator, worker + 1, worker);
+    separator = ",\n";
+  }
+  for (const training::TraceEvent& event : events) {
+    fmt::format_to(std::back_inserter(text),
+                   R"({}{{"ph":"X","name":"{} {}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},)"
+                   R"("tid":1,"args":{{"stage":{},"microbatch":{}}}}})",
+                   separator, Kind(event), event.microbatch, Kind(event), 1e6 * event.start,
+                   1e6 * (event.end - event.start), event.worker + 1, event.stage,
+                   event.microbatch);
+    separator = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace
+
+void WriteTrace(OutputFile& file, std::span<const training::TraceEvent> events) {
+  std::ofstream stream(file.temporary_path(), std::ios::binary);
+  stream << (file.extension() == ".csv" ? Table(events) : Viewer(events));
+  stream.close();
+  if (!stream) throw std::runtime_error(fmt::format("{}: it could not be written", file.path()));
+  file.Commit();
+}
+
+}  // namespace batchless

@@ -1,0 +1,177 @@
+// Whatever the workers' timing: the same bits, and a worker that is stuck is named.
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+#include "catch.h"
+#include "engine/pipeline.h"
+#include "plan.h"
+
+namespace batchless::training {
+namespace {
+
+SampleSource Source() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
+  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
+}
+
+TrainerOptions Options(const char* network, std::int64_t samples) {
+  TrainerOptions options;
+  hwmodel::NetworkOptions shape{.name = network, .input = {3, 32, 32}};
+  if (shape.name == "mlp") shape.hidden = {8, 8, 8, 8};
+  options.network = hwmodel::MakeNetwork(shape);
+  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.batch = 1;
+  options.samples = samples;
+  options.rule.rule = analysis::FindRule("lwp-v+sc");
+  options.learning_rate.base = 1e-4;
+  options.momentum = 0.99;
+  return options;
+}
+
+using ReadHook = std::function<void(const VersionRead&)>;
+
+// All weights after a run of the engine, with something done at every pass.
+std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samples,
+                                const ReadHook& on_read, double watchdog_seconds = 0) {
+  const Plan plan = MakePlan(options);
+  Pipeline<float>::Options engine;
+  engine.network = &options.network;
+  engine.backend = MakeVectorBackend();
+  engine.program = plan.program;
+  engine.microbatches = samples;
+  engine.microbatch = static_cast<int>(options.microbatch);
+  engine.microbatches_per_update = options.batch / options.microbatch;
+  engine.weights = plan.weights;
+  engine.version_ages = plan.version_ages;
+  engine.predicts_forward = true;
+  engine.watchdog_seconds = watchdog_seconds;
+  engine.on_read = on_read;
+  engine.coefficients = [&](int stage, std::int64_t) {
+    return MakeUpdateCoefficients<float>(options.rule, 1e-4, 0.99, 0, plan.delays[stage]);
+  };
+  Pipeline<float> pipeline(engine);
+  std::mt19937 random(7);
+  for (int s = 0; s < pipeline.stage_count(); ++s) {
+    // Padding stays zero.
+    const StageLayout& layout = pipeline.layout(s);
+    std::vector<float> block(layout.parameter_size);
+    for (const ParameterTensor& tensor : layout.parameters) {
+      std::vector<float> values(tensor.size());
+      for (float& value : values) {
+        value = std::uniform_real_distribution<float>(-0.1F, 0.1F)(random);
+      }
+      Pack<float>(tensor, values, block.data());
+    }
+    pipeline.parameters(s).Reset(block, std::vector<float>(layout.state_size));
+  }
+  std::vector<SampleResult> results;
+  pipeline.Run(Source(), 0,
+               samples / plan.program.microbatches_per_cycle + DrainCycles(plan.program), results);
+  CHECK(results.size() == static_cast<std::size_t>(samples * options.microbatch));
+  std::vector<float> weights;
+  for (int s = 0; s < pipeline.stage_count(); ++s) {
+    const float* block = pipeline.parameters(s).weights();
+    weights.insert(weights.end(), block, block + pipeline.layout(s).parameter_size);
+  }
+  return weights;
+}
+
+TEST_CASE("Workers that are held up at random change no bit", "[timing]") {
+  constexpr std::int64_t kSamples = 48;
+  for (const bool stashing : {false, true}) {
+    TrainerOptions options = Options("lenet5", kSamples);
+    options.weight_stashing = stashing;
+    const std::vector<float> expected = WeightsAfter(options, kSamples, nullptr);
+    for (const int workers : {2, 3, 8}) {
+      options.workers = workers;
+      for (std::uint32_t seed = 0; seed < 6; ++seed) {
+        std::mutex mutex;
+        std::mt19937 random(seed);
+        // Some stages are slow in some runs, and every pass may be.
+        const int slow_stage = std::uniform_int_distribution<int>(0, 11)(random);
+        const auto hold_up = [&](const VersionRead& read) {
+          int microseconds = 0;
+          {
+            const std::lock_guard lock(mutex);
+            microseconds = std::uniform_int_distribution<int>(0, 99)(random);
+          }
+          if (read.stage == slow_stage) microseconds += 300;
+          if (microseconds >= 60) {
+            std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+          }
+        };
+        INFO("stashing " << stashing << ", workers " << workers << ", seed " << seed);
+        CHECK(WeightsAfter(options, kSamples, hold_up) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("A worker that is stuck is named, with the queue", "[timing]") {
+  TrainerOptions options = Options("lenet5", 24);
+  options.workers = 3;
+  const Plan plan = MakePlan(options);
+  const int stuck = plan.program.workers[1].first_stage;
+  const auto hold_up = [&](const VersionRead& read) {
+    if (read.stage == stuck && read.kind == hwmodel::ActionKind::kForward && read.microbatch == 5) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    }
+  };
+  std::string line;
+  try {
+    WeightsAfter(options, 24, hold_up, 0.3);
+  } catch (const std::runtime_error& error) {
+    line = error.what();
+  }
+  INFO(line);
+  // Its neighbours wait, whichever of them is the first to lose patience.
+  CHECK(line.find("worker 1 (stages " + std::to_string(stuck) + " to ") != std::string::npos);
+  CHECK(line.find("in the queue of ") != std::string::npos);
+  CHECK(line.find("run.watchdog_seconds") != std::string::npos);
+  CHECK((line.starts_with("worker 0 (stages 0 to ") || line.starts_with("worker 2 (stages ")));
+  // One that is slow for less is left alone.
+  CHECK_NOTHROW(WeightsAfter(options, 24, hold_up, 10));
+}
+
+TEST_CASE("A thousand stops and starts end with the bits of none", "[timing]") {
+  constexpr std::int64_t kSamples = 1700;
+  TrainerOptions options = Options("mlp", kSamples);
+  options.weight_stashing = true;
+  const auto whole = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  whole->Advance(Source(), kSamples, results);
+
+  std::mt19937 random(3);
+  const int stages = options.network.stage_count();
+  std::string state;
+  int cycles = 0;
+  std::string weights;
+  for (std::int64_t done = 0; done < kSamples; ++cycles) {
+    options.workers = std::uniform_int_distribution<int>(1, std::min(stages, 4))(random);
+    const auto trainer = MakeTrainer(options);
+    if (!state.empty()) {
+      std::istringstream from(state);
+      trainer->Load(from);
+    }
+    CHECK(trainer->samples_done() == done);
+    done = std::min(kSamples, done + std::uniform_int_distribution<int>(1, 2)(random));
+    results.clear();
+    trainer->Advance(Source(), done, results);
+    std::ostringstream to;
+    trainer->Save(to);
+    state = to.str();
+    weights = trainer->WeightsSha256();
+  }
+  CHECK(cycles >= 1000);
+  CHECK(weights == whole->WeightsSha256());
+}
+
+}  // namespace
+}  // namespace batchless::training
