@@ -42,6 +42,7 @@ struct Configuration {
     std::string kind = "sequential";
     std::optional<std::int64_t> microbatch;
     std::int64_t workers = 1;
+    bool pin = false;
     bool weight_stashing = false;
     std::int64_t delay = 0;
     std::optional<std::int64_t> stages;

@@ -341,6 +341,7 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   options.delay = c.schedule.delay;
   if (c.rule.name == kSpecTrain) options.prediction = training::PredictionScheme::kSpecTrain;
   options.workers = static_cast<int>(c.schedule.workers);
+  options.pin_workers = c.schedule.pin;
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const std::string& kind = c.schedule.kind;

@@ -1,4 +1,6 @@
 // Whatever the workers' timing: the same bits, and a worker that is stuck is named.
+#include <sched.h>
+
 #include <chrono>
 #include <mutex>
 #include <random>
@@ -10,6 +12,7 @@
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
+#include "engine/pinning.h"
 #include "engine/pipeline.h"
 #include "plan.h"
 
@@ -111,6 +114,45 @@ TEST_CASE("Workers that are held up at random change no bit", "[timing]") {
         CHECK(WeightsAfter(options, kSamples, hold_up) == expected);
       }
     }
+  }
+}
+
+TEST_CASE("Pinned workers give the same bits and leave the caller where it was", "[timing]") {
+  TrainerOptions options = Options("lenet5", 24);
+  std::vector<SampleResult> results;
+  const auto loose = MakeTrainer(options);
+  loose->Advance(Source(), 24, results);
+  options.workers = 3;
+  options.pin_workers = true;
+  cpu_set_t before;
+  cpu_set_t after;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  const auto pinned = MakeTrainer(options);
+  pinned->Advance(Source(), 24, results);
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+  CHECK(pinned->WeightsSha256() == loose->WeightsSha256());
+}
+
+TEST_CASE("A worker's processor is one of the process's, and its own", "[timing]") {
+  cpu_set_t all;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  const int processors = CPU_COUNT(&all);
+  std::vector<int> seen;
+  for (int number = 0; number < 2 * processors; ++number) {
+    const PinnedThread pinned(number);
+    cpu_set_t own;
+    REQUIRE(sched_getaffinity(0, sizeof own, &own) == 0);
+    REQUIRE(CPU_COUNT(&own) == 1);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &own)) ++cpu;
+    CHECK(CPU_ISSET(cpu, &all));
+    CHECK(sched_getcpu() == cpu);
+    seen.push_back(cpu);
+  }
+  for (int number = 0; number < processors; ++number) {
+    CHECK(seen[number] == seen[number + processors]);
+    for (int other = 0; other < number; ++other) CHECK(seen[number] != seen[other]);
   }
 }
 

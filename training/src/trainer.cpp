@@ -323,6 +323,7 @@ class TrainerOf final : public Trainer {
             .predicts_backward = spectrain,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
+            .pin_workers = options_.pin_workers,
             .traced_microbatches = options_.traced_microbatches,
             .watchdog_seconds = options_.watchdog_seconds,
             .make_stage = nullptr,

@@ -17,6 +17,7 @@
 #endif
 
 #include "engine/collective.h"
+#include "engine/pinning.h"
 
 namespace batchless::training {
 namespace {
@@ -574,6 +575,8 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   std::exception_ptr failure;
   const auto guarded = [&](std::size_t worker) {
     try {
+      std::optional<PinnedThread> pinned;
+      if (options_.pin_workers) pinned.emplace(worker - first_worker_);
       RunWorker(worker, source, first, last);
     } catch (const Stopped&) {
       // The one that failed says why.

@@ -93,6 +93,7 @@ class Pipeline {
     bool predicts_backward = false;
     // Coefficients of stage s's update after `samples` samples of the run.
     std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+    bool pin_workers = false;
     std::int64_t traced_microbatches = 0;  // from the start of the run
     // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.
     double watchdog_seconds = 0;

@@ -69,6 +69,8 @@ struct TrainerOptions {
   /// Threads that share the stages; 1 with the schedules sequential and uniform-delay. With several
   /// processes: of each.
   int workers = 1;
+  /// Each worker stays on a processor of its own, among those that the process may use.
+  bool pin_workers = false;
   /// Processes that share the stages with this one; null: it is alone. A trainer's functions are
   /// collective then, unless they say otherwise.
   std::shared_ptr<ProcessGroup> processes;
