@@ -162,7 +162,8 @@ Throughput Sequential(const Workload& workload, const Machine& machine,
   }
   result.memory_bytes += 2 * b * largest_boundary;
   const bool local =
-      result.memory_bytes <= machine.local_memory_bytes || machine.shared_memory_bytes == 0;
+      machine.shared_memory_bytes == 0 ||
+      (machine.launch_seconds == 0 && result.memory_bytes <= machine.local_memory_bytes);
   result.fits =
       result.memory_bytes <= (local ? machine.local_memory_bytes : machine.shared_memory_bytes);
   const double bandwidth = local ? machine.local_bytes_per_second : machine.shared_bytes_per_second;

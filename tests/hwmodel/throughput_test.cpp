@@ -131,7 +131,13 @@ TEST_CASE("Layers one after the other: launches below a batch, the roofline abov
       PredictThroughput(workload, Gpu(), {.schedule = "sequential", .microbatch = 32768});
   CHECK(large.arithmetic_intensity() > one.arithmetic_intensity());
   CHECK(large.bottleneck != "launch");
+  // Launches leave nothing in local memory, however large.
   Machine machine = Gpu();
+  machine.local_memory_bytes = 1e15;
+  machine.local_bytes_per_second = 1e15;
+  CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).local_bytes_per_sample ==
+        0);
+  machine = Gpu();
   machine.launch_seconds = 0;
   machine.shared_bytes_per_second = 1e20;
   CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).peak_share ==

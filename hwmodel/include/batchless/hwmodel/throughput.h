@@ -22,8 +22,8 @@
 // by one, so a pipeline knows no launch time. The period is that of cycle_time.h.
 //
 // `sequential`: layers one after the other on all cores, a batch at a time, each pass of each stage
-// launched; weights are read once for the batch. Memory is the local one where everything fits, else
-// the shared.
+// launched; weights are read once for the batch. Memory is the local one where everything fits and
+// nothing is launched, because launches leave nothing there, else the shared.
 //
 // Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
 // stages keep; a message in each direction.
