@@ -27,6 +27,8 @@ ROOT = Path("figures")
 OUTPUT = Path("build/figures")
 # Results of long runs that are kept with the sources.
 RESULTS = Path("experiments/results")
+# Machine files, which `hardware = ...` names.
+MACHINES = Path("hwmodel/machines")
 TIERS = ("quick", "paper")
 
 
@@ -102,7 +104,8 @@ class Spec:
     def sources(self, tier: str, data: str = "") -> list[str]:
         """What the run step reads beside the specification and the program."""
         if not self.study:
-            return []
+            hardware = [run["args"]["hardware"] for run in self.runs if "hardware" in run["args"]]
+            return sorted(str(path) for path in MACHINES.glob("*.toml")) if hardware else []
         read = ["experiments/study.py", "experiments/run_study.py"]
         read.append(f"experiments/studies/{self.study}.toml")
         if self.kept_results.is_file():

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -261,7 +263,8 @@ Network ResNet50(Builder builder, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network Vgg(Builder builder, const std::array<int, 5>& convolutions, int classes) {
+Network Vgg(Builder builder, const std::array<int, 5>& convolutions, std::span<const int> hidden,
+            int classes) {
   constexpr std::array<int, 5> kWidths{64, 128, 256, 512, 512};
   constexpr int kClassifierWidth = 512;
   constexpr double kDropout = 0.5;
@@ -275,10 +278,10 @@ Network Vgg(Builder builder, const std::array<int, 5>& convolutions, int classes
     }
     x = builder.MaxPool("pool" + std::to_string(group), x, kHalving);
   }
-  for (int j = 0; j < 2; ++j) {
+  for (std::size_t j = 0; j < 2; ++j) {
     const std::string name = "classifier." + std::to_string(j);
     x = builder.Dropout(name + ".dropout", x, kDropout);
-    x = builder.Linear(name, x, kClassifierWidth);
+    x = builder.Linear(name, x, hidden.empty() ? kClassifierWidth : hidden[j]);
     x = builder.NormRelu("", name + ".relu", x);
   }
   return builder.Finish(builder.Linear("classifier.2", x, classes));
@@ -338,6 +341,19 @@ bool StartsWith(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
+// The n of a CIFAR ResNet's name, resnet(6n+2); 0 where it is none.
+int BlocksPerGroup(std::string_view name) {
+  constexpr int kMaxDepth = 2000;
+  if (!StartsWith(name, "resnet")) return 0;
+  const std::string_view digits = name.substr(6);
+  int depth = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), depth);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  // Each depth has one name, without leading zeros or a sign.
+  if (!whole || std::to_string(depth) != digits || depth == 50) return 0;
+  return depth >= 8 && depth <= kMaxDepth && depth % 6 == 2 ? depth / 6 : 0;
+}
+
 FeatureShape DefaultInput(std::string_view name) {
   if (name == "resnet50") return kImageNetInput;
   return name == "lenet5" ? kMnistInput : kCifarInput;
@@ -394,7 +410,8 @@ std::span<const std::string_view> NetworkNames() { return kNames; }
 
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+  const int blocks_per_group = BlocksPerGroup(name);
+  if (blocks_per_group == 0 && std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
     std::string accepted;
     for (const std::string_view known : kNames) {
       accepted += (accepted.empty() ? "" : ", ") + std::string(known);
@@ -429,9 +446,11 @@ Network MakeNetwork(const NetworkOptions& options) {
     throw InvalidArgument("network.classes", std::to_string(classes),
                           "2 to " + std::to_string(kMaxWidth));
   }
-  if (!options.hidden.empty() && name != "mlp") {
-    throw InvalidArgument("network.hidden", std::to_string(options.hidden.front()),
-                          "nothing but with the network mlp");
+  const bool is_vgg = StartsWith(name, "vgg");
+  if (!options.hidden.empty() && name != "mlp" && !(is_vgg && options.hidden.size() == 2)) {
+    throw InvalidArgument(
+        "network.hidden", std::to_string(options.hidden.front()),
+        is_vgg ? "two widths" : "nothing but with the network mlp, or two widths with a VGG");
   }
   for (const int width : options.hidden) {
     if (width < 1 || width > kMaxWidth || options.hidden.size() > kMaxHiddenLayers) {
@@ -443,14 +462,10 @@ Network MakeNetwork(const NetworkOptions& options) {
 
   Builder builder(options, normalization, groups, input, classes);
   if (name == "resnet50") return ResNet50(std::move(builder), classes);
-  if (name == "resnet20") return CifarResNet(std::move(builder), 3, classes);
-  if (name == "resnet32") return CifarResNet(std::move(builder), 5, classes);
-  if (name == "resnet44") return CifarResNet(std::move(builder), 7, classes);
-  if (name == "resnet56") return CifarResNet(std::move(builder), 9, classes);
-  if (name == "resnet110") return CifarResNet(std::move(builder), 18, classes);
-  if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, classes);
-  if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, classes);
-  if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, classes);
+  if (blocks_per_group > 0) return CifarResNet(std::move(builder), blocks_per_group, classes);
+  if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, options.hidden, classes);
+  if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, options.hidden, classes);
+  if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, options.hidden, classes);
   if (name == "lenet5") return LeNet5(std::move(builder), classes);
   if (name == "alexnet") return AlexNet(std::move(builder), classes);
   if (name == "linear") return Mlp(std::move(builder), {}, classes);

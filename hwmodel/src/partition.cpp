@@ -9,7 +9,7 @@
 
 namespace batchless::hwmodel {
 
-std::vector<int> BalancedPartition(std::span<const double> costs, int workers) {
+std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, int workers) {
   const int stages = static_cast<int>(costs.size());
   if (workers < 1 || workers > stages) {
     throw analysis::InvalidArgument("workers", std::to_string(workers),
@@ -39,13 +39,21 @@ std::vector<int> BalancedPartition(std::span<const double> costs, int workers) {
       }
     }
   }
-  std::vector<int> boundaries(workers);
-  int end = stages;
-  for (int w = workers - 1; w >= 0; --w) {
-    boundaries[w] = end;
-    end = last[w][end];
+  std::vector<std::vector<int>> partitions(workers);
+  for (int count = 1; count <= workers; ++count) {
+    std::vector<int>& boundaries = partitions[count - 1];
+    boundaries.resize(count);
+    int end = stages;
+    for (int w = count - 1; w >= 0; --w) {
+      boundaries[w] = end;
+      end = last[w][end];
+    }
   }
-  return boundaries;
+  return partitions;
+}
+
+std::vector<int> BalancedPartition(std::span<const double> costs, int workers) {
+  return BalancedPartitions(costs, workers).back();
 }
 
 std::vector<int> BalancedPartition(const Network& network, int workers) {

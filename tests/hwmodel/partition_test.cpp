@@ -40,6 +40,7 @@ TEST_CASE("The partition is as good as the best of all", "[partition]") {
     const int stages = 1 + static_cast<int>(random() % 9);
     std::vector<double> costs(stages);
     for (double& cost : costs) cost = static_cast<double>(random() % 20);
+    const std::vector<std::vector<int>> all = BalancedPartitions(costs, stages);
     for (int workers = 1; workers <= stages; ++workers) {
       const std::vector<int> boundaries = BalancedPartition(costs, workers);
       REQUIRE(boundaries.size() == static_cast<std::size_t>(workers));
@@ -48,6 +49,7 @@ TEST_CASE("The partition is as good as the best of all", "[partition]") {
       CHECK(std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) ==
             boundaries.end());
       CHECK(LargestLoad(costs, boundaries) == Exhaustive(costs, workers, 0));
+      CHECK(all[workers - 1] == boundaries);
     }
   }
 }

@@ -113,11 +113,13 @@ struct NetworkOptions {
   int groups = 0;
   /// The network's default where its channels are 0.
   FeatureShape input{};
-  int classes = 0;            ///< 0: the network's default
-  std::vector<int> hidden{};  ///< widths of the MLP's hidden layers; empty: 256, 256
+  int classes = 0;  ///< 0: the network's default
+  /// Widths of the hidden linear layers of the MLP, 256, 256 where empty, or of a VGG, 512, 512.
+  std::vector<int> hidden{};
 };
 
-/// The names that MakeNetwork knows.
+/// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2), that
+/// are in no table of the papers' networks.
 std::span<const std::string_view> NetworkNames();
 
 /// Throws analysis::InvalidArgument naming network.name, network.groups, network.input,

@@ -18,7 +18,10 @@ namespace batchless::hwmodel {
 /// cost is finite and not negative.
 std::vector<int> BalancedPartition(std::span<const double> costs, int workers);
 
-/// The same of a network, by the FLOPs of a stage's forward, input gradient and weight gradient.
+/// The partitions for 1, 2, .. `workers` workers, in the time that the last one takes.
+std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, int workers);
+
+/// BalancedPartition of a network, by the FLOPs of a stage's forward, input gradient and weight gradient.
 std::vector<int> BalancedPartition(const Network& network, int workers);
 
 }  // namespace batchless::hwmodel

@@ -1,0 +1,160 @@
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/planner.h"
+#include "commands/commands.h"
+#include "machine_file.h"
+#include "memory.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+constexpr IntegerRange kMachinesRange{1, 4096};
+constexpr IntegerRange kBatchRange{1, 10'000'000};
+constexpr IntegerRange kMicrobatchRange{1, 65'536};
+// Of PipeDream's program, layers^2 machines^2 / 4 steps: some seconds.
+constexpr double kMaxSteps = 4e9;
+
+class PlanCommand final : public Command {
+ public:
+  explicit PlanCommand(CLI::App& root)
+      : Command(
+            root, "plan", "Divide a network among machines: partition, width, depth, micro-batch",
+            "  pipedream   stages of layers, each on as many machines as it needs; the batch is a\n"
+            "              machine's minibatch\n"
+            "  2bw, gpipe  equal pipelines side by side, over all depths, micro-batches and with "
+            "or\n"
+            "              without recomputation; the batch is that of an update\n"
+            "  balanced    one pipeline through all machines, as evenly as can be\n"
+            "Each machine is the whole of the machine file's; layers run on it one after the "
+            "other,\n"
+            "and its network connects it to the others. What does not fit its memory is left out,\n"
+            "unless nothing does.",
+            {"plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
+             "16 --batch 512",
+             "plan --model vgg16-imagenet --hardware hwmodel/machines/v100.toml --scheme pipedream "
+             "--machines 4 --batch 64 --json"}),
+        model_(app(), "--model", "M",
+               fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        scheme_(app(), "--scheme", "K",
+                fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),
+        machines_(app(), "--machines", "N", "Number of machines (default: 4)"),
+        batch_(app(), "--batch", "B", "Samples (default: 256; 32 with pipedream)"),
+        max_microbatch_(app(), "--max-microbatch", "B",
+                        "Largest micro-batch to try, from 1 by doubling (default: 64)") {}
+
+  void Run() override {
+    const auto models = hwmodel::WorkloadNames();
+    const auto schemes = hwmodel::PlanSchemes();
+    const std::string model(models[model_.Choice(models)]);
+    hwmodel::PlanOptions options;
+    options.scheme = schemes[scheme_.Choice(schemes)];
+    const bool pipedream = options.scheme == "pipedream";
+    options.machines = static_cast<int>(machines_.IntegerOr(4, kMachinesRange));
+    options.batch = batch_.IntegerOr(pipedream ? 32 : 256, kBatchRange);
+    if (pipedream) max_microbatch_.Refuse("nothing with pipedream");
+    options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
+    const hwmodel::Machine machine =
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+    const hwmodel::Workload workload =
+        hwmodel::MakeWorkload(model, static_cast<int>(machine.number_bytes));
+    const double product = static_cast<double>(workload.stage_count()) * options.machines;
+    if (pipedream && product * product / 4 > kMaxSteps) {
+      throw UsageError(
+          machines_.name(), std::to_string(options.machines),
+          fmt::format("fewer, with the {} layers of {}", workload.stage_count(), workload.name));
+    }
+    const hwmodel::PipelinePlan plan = Plan(workload, machine, options);
+    if (json()) {
+      ReportJson(workload, machine, options, plan);
+    } else {
+      ReportText(workload, machine, options, plan);
+    }
+  }
+
+ private:
+  static hwmodel::PipelinePlan Plan(const hwmodel::Workload& workload,
+                                    const hwmodel::Machine& machine,
+                                    const hwmodel::PlanOptions& options) {
+    try {
+      return hwmodel::MakePlan(workload, machine, options);
+    } catch (const analysis::InvalidArgument& error) {
+      const bool is_option = error.name() == "machines" || error.name() == "batch";
+      throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));
+    }
+  }
+
+  static void ReportJson(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                         const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
+    Json object;
+    object["model"] = workload.name;
+    object["hardware"] = machine.name;
+    object["scheme"] = options.scheme;
+    object["machines"] = options.machines;
+    object["batch"] = options.batch;
+    Json partition = Json::array();
+    int first = 0;
+    for (const hwmodel::PlanStage& stage : plan.stages) {
+      partition.push_back({{"first_layer", first},
+                           {"end_layer", stage.end},
+                           {"first", workload.stage_names[static_cast<std::size_t>(first)]},
+                           {"last", workload.stage_names[static_cast<std::size_t>(stage.end) - 1]},
+                           {"machines", stage.machines}});
+      first = stage.end;
+    }
+    object["partition"] = std::move(partition);
+    object["width"] = plan.width;
+    object["depth"] = plan.depth;
+    object["microbatch"] = plan.microbatch;
+    object["microbatches_per_update"] = plan.microbatches_per_update;
+    object["recompute"] = plan.recompute;
+    object["samples_per_second"] = plan.samples_per_second;
+    object["seconds_per_update"] = plan.seconds_per_update;
+    object["memory"] = {{"bytes", plan.memory_bytes}, {"fits", plan.fits}};
+    object["plans"] = plan.plans;
+    PrintJson(object);
+  }
+
+  static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                         const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
+    TextOutput output;
+    output.Print("{} on {} of {}, {}, batch {}\n", workload.name, options.machines, machine.name,
+                 options.scheme, options.batch);
+    output.Print("  samples a second  {:.6g}\n", plan.samples_per_second);
+    output.Print("  width, depth      {}, {}\n", plan.width, plan.depth);
+    output.Print("  micro-batch       {}, {} an update{}\n", plan.microbatch,
+                 plan.microbatches_per_update, plan.recompute ? ", recomputed" : "");
+    output.Print("  memory            {} at most{}\n", BytesText(plan.memory_bytes),
+                 plan.fits ? "" : ", which does not fit");
+    output.Print("  plans compared    {}\n", plan.plans);
+    output.Print("\n{:>5} {:>8}  {}\n", "stage", "machines", "layers");
+    int first = 0;
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+      const hwmodel::PlanStage& stage = plan.stages[i];
+      output.Print("{:>5} {:>8}  {} to {}\n", i, stage.machines,
+                   workload.stage_names[static_cast<std::size_t>(first)],
+                   workload.stage_names[static_cast<std::size_t>(stage.end) - 1]);
+      first = stage.end;
+    }
+    output.Close();
+  }
+
+  Argument model_;
+  Argument hardware_;
+  Argument scheme_;
+  Argument machines_;
+  Argument batch_;
+  Argument max_microbatch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePlanCommand(CLI::App& root) {
+  return std::make_unique<PlanCommand>(root);
+}
+
+}  // namespace batchless

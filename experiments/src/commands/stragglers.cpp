@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/pipeline_simulation.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+constexpr IntegerRange kStagesRange{1, 10'000};
+constexpr IntegerRange kMicrobatchesRange{1, 1'000'000};
+constexpr IntegerRange kCoresRange{1, 1'000'000};
+constexpr IntegerRange kQueueRange{0, 1'000'000};
+constexpr IntegerRange kSeedRange{0, 4'294'967'295};
+constexpr IntegerRange kThreadsRange{0, 1024};
+constexpr NumberRange kJitterRange{0, 0.999};
+constexpr NumberRange kShareRange{0, 1};
+constexpr NumberRange kFactorRange{1, 1e6};
+constexpr double kMaxParts = 2e9;
+
+std::vector<std::string_view> KindNames() {
+  std::vector<std::string_view> names;
+  for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) names.push_back(kind.name);
+  return names;
+}
+
+class StragglersCommand final : public Command {
+ public:
+  explicit StragglersCommand(CLI::App& root)
+      : Command(
+            root, "stragglers", "What uneven times, stalls and short queues cost a pipeline",
+            "Simulates a schedule of equal stages event by event. Each action takes a unit of "
+            "time\n"
+            "(a backward 2, or 1 and 1 where it is split), times 1 + jitter u with u uniform in\n"
+            "[-1, 1), and a core stalls with --stall-probability for --stall-factor times as "
+            "long.\n"
+            "slowdown is the time of the whole run over that of a run in which nothing varies and\n"
+            "no queue is full.",
+            {"stragglers --kind pb --stages 34 --microbatches 500 --jitter 0,0.3,0.6 --queue 0,1",
+             "stragglers --kind gpipe --stages 8 --microbatches 64 --stall-probability 0.01 "
+             "--stall-factor 10 --cores 1,10,100 --json"}),
+        kind_(app(), "--kind", "K", fmt::format("{}; required", fmt::join(KindNames(), "|"))),
+        stages_(app(), "--stages", "S", "Number of stages; required"),
+        microbatches_(app(), "--microbatches", "N", "Micro-batches in all; required"),
+        jitter_(app(), "--jitter", "LIST", "Largest relative deviation (default: 0)"),
+        queue_(app(), "--queue", "LIST",
+               "Messages that a queue between stages holds; 0: any number (default: 0)"),
+        cores_(app(), "--cores", "LIST", "Cores that share each action (default: 1)"),
+        stall_probability_(app(), "--stall-probability", "P", "Of a core's action (default: 0)"),
+        stall_factor_(app(), "--stall-factor", "F", "Of its time then (default: 1)"),
+        seed_(app(), "--seed", "N", "Of the random numbers (default: 1)"),
+        threads_(app(), "--threads", "N", "Threads; 0: as many as the machine has (default: 0)"),
+        out_(app(), "--out", "F.csv", "Write the table to this file") {}
+
+  void Run() override {
+    const std::vector<std::string_view> kinds = KindNames();
+    hwmodel::ScheduleOptions made;
+    const std::string kind(kinds[kind_.Choice(kinds)]);
+    made.stages = static_cast<int>(stages_.Integer(kStagesRange));
+    made.microbatches = microbatches_.Integer(kMicrobatchesRange);
+    const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
+    std::vector<std::int64_t> queues = {0};
+    if (queue_.given()) queues = queue_.IntegerList(kQueueRange);
+    std::vector<std::int64_t> cores = {1};
+    if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
+    options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
+    options_.stall_factor = stall_factor_.NumberOr(1, kFactorRange);
+    options_.seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
+    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadsRange));
+    const std::int64_t most_cores = *std::max_element(cores.begin(), cores.end());
+    const double parts = 3.0 * made.stages * static_cast<double>(made.microbatches) *
+                         static_cast<double>(most_cores);
+    if (parts > kMaxParts) {
+      throw UsageError(
+          microbatches_.name(), std::to_string(made.microbatches),
+          fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
+    }
+    std::vector<Row> rows;
+    for (const double jitter : jitters) {
+      for (const std::int64_t queue : queues) {
+        for (const std::int64_t count : cores) rows.push_back({jitter, queue, count, {}});
+      }
+    }
+    CheckRows(static_cast<double>(rows.size()), "--jitter, --queue, --cores");
+    const hwmodel::Schedule schedule = Make(kind, made);
+    TableOutput table(out_);
+    const bool split = schedule.splits_backward();
+    options_.times.stages.assign(static_cast<std::size_t>(made.stages),
+                                 {.forward_seconds = 1,
+                                  .backward_seconds = split ? 1.0 : 2.0,
+                                  .weight_gradient_seconds = split ? 1.0 : 0.0});
+    hwmodel::SimulationOptions steady;
+    steady.times = options_.times;
+    const double even = hwmodel::SimulatePipeline(schedule, steady).seconds;
+    ParallelRows(rows.size(), threads, [&](std::size_t i) { Simulate(schedule, rows[i]); });
+    Report(table, rows, even);
+  }
+
+ private:
+  struct Row {
+    double jitter = 0;
+    std::int64_t queue = 0;
+    std::int64_t cores = 1;
+    hwmodel::SimulationSummary run;
+  };
+
+  static hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) {
+    try {
+      return hwmodel::MakeSchedule(kind, options);
+    } catch (const analysis::InvalidArgument& error) {
+      throw UsageError::FromLine("--" + std::string(error.what()));
+    }
+  }
+
+  void Simulate(const hwmodel::Schedule& schedule, Row& row) const {
+    hwmodel::SimulationOptions options = options_;
+    options.jitter = row.jitter;
+    options.queue_capacity = row.queue;
+    options.cores_of_worker.assign(static_cast<std::size_t>(schedule.workers()), row.cores);
+    try {
+      row.run = hwmodel::SimulatePipeline(schedule, options);
+    } catch (const analysis::InvalidArgument& error) {
+      if (error.name() != "queue_capacity") throw;
+      throw UsageError::FromLine(queue_.name() +
+                                 std::string(error.what()).substr(error.name().size()));
+    }
+  }
+
+  void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print("jitter,queue,cores,seconds,slowdown,utilisation,longest_queue,events\n");
+        for (const Row& row : rows) {
+          output.Print("{},{},{},{},{},{},{},{}\n", row.jitter, row.queue, row.cores,
+                       row.run.seconds, row.run.seconds / even, row.run.utilisation,
+                       row.run.longest_queue, row.run.events);
+        }
+      });
+    }
+    if (!json()) return;
+    Json list = Json::array();
+    for (const Row& row : rows) {
+      list.push_back({{"jitter", row.jitter},
+                      {"queue", row.queue},
+                      {"cores", row.cores},
+                      {"seconds", row.run.seconds},
+                      {"slowdown", row.run.seconds / even},
+                      {"utilisation", row.run.utilisation},
+                      {"longest_queue", row.run.longest_queue},
+                      {"events", row.run.events}});
+    }
+    PrintJson({{"kind", kind_.Text("")}, {"rows", std::move(list)}});
+  }
+
+  Argument kind_;
+  Argument stages_;
+  Argument microbatches_;
+  Argument jitter_;
+  Argument queue_;
+  Argument cores_;
+  Argument stall_probability_;
+  Argument stall_factor_;
+  Argument seed_;
+  Argument threads_;
+  Argument out_;
+  hwmodel::SimulationOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStragglersCommand(CLI::App& root) {
+  return std::make_unique<StragglersCommand>(root);
+}
+
+}  // namespace batchless

@@ -1,0 +1,324 @@
+#include "batchless/hwmodel/throughput.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "commands/commands.h"
+#include "machine_file.h"
+#include "memory.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::Throughput;
+using hwmodel::WorkerThroughput;
+
+constexpr IntegerRange kBatchRange{1, 1'000'000};
+constexpr IntegerRange kWorkersRange{1, 10'000};
+constexpr IntegerRange kCoresRange{1, 100'000'000};
+constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
+// Of a schedule that is laid out to find its steady state: some seconds.
+constexpr std::int64_t kMaxActions = 20'000'000;
+
+std::vector<std::string_view> ScheduleNames() {
+  std::vector<std::string_view> names = {hwmodel::kSequential};
+  for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) names.push_back(kind.name);
+  return names;
+}
+
+class ThroughputCommand final : public Command {
+ public:
+  explicit ThroughputCommand(CLI::App& root)
+      : Command(
+            root, "throughput", "Samples a second of a network on a machine, predicted",
+            "sequential runs the layers one after the other on the whole machine, a batch at a\n"
+            "time, and launches each. Every other schedule is a pipeline: one worker a stage, or\n"
+            "--workers groups of stages, cores shared among them in proportion to their work.\n"
+            "Utilisation is the schedule's, of workers that take equal times; busy is what the\n"
+            "cores do with these. Without --samples both are of the steady state, otherwise of a\n"
+            "run with its fill and drain. A machine file that holds measured times of the network\n"
+            "is predicted from them. Machines: hwmodel/machines/*.toml, or what calibrate wrote;\n"
+            "--cores takes another number of the same cores, with their part of all totals.\n"
+            "Several batches or numbers of cores make a table, a row each, for --out.",
+            {"throughput --network resnet110 --hardware hwmodel/machines/wse2.toml --schedule pb",
+             "throughput --network resnet110 --hardware hwmodel/machines/v100.toml --schedule "
+             "sequential --batch 128 --json",
+             "throughput --network resnet20 --hardware hwmodel/machines/wse2.toml --schedule "
+             "fill-drain --batch 128"}),
+        network_(app(), "--network", "N",
+                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        schedule_(app(), "--schedule", "K",
+                  fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))),
+        batch_(app(), "--batch", "LIST",
+               "Samples of an update (default: the micro-batch; 4 of them for each worker with "
+               "schedules that flush, and 2bw)"),
+        microbatch_(app(), "--microbatch", "B",
+                    "Samples that go through the pipeline together (default: 1, or the batch "
+                    "where it updates after each)"),
+        workers_(app(), "--workers", "W",
+                 "Groups of stages (default: as many as there are stages, or cores)"),
+        cores_(app(), "--cores", "LIST", "Cores of the machine (default: the file's)"),
+        samples_(app(), "--samples", "N", "Count fill and drain of a run of so many samples"),
+        out_(app(), "--out", "F.csv", "Write the table to this file") {
+    app().add_flag("--weight-stashing", weight_stashing_,
+                   "Backwards read the weights that their forwards read");
+  }
+
+  void Run() override {
+    const std::vector<std::string_view> schedules = ScheduleNames();
+    const auto networks = hwmodel::WorkloadNames();
+    const std::string network(networks[network_.Choice(networks)]);
+    hwmodel::ThroughputOptions options;
+    options.schedule = schedules[schedule_.Choice(schedules)];
+    options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
+    options.samples = samples_.IntegerOr(0, kSamplesRange);
+    options.weight_stashing = weight_stashing_;
+    std::vector<std::int64_t> batches = {0};
+    if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
+    std::vector<std::int64_t> cores = {0};
+    if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
+    const hwmodel::Machine machine =
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+    const hwmodel::Workload workload =
+        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    const std::size_t rows = batches.size() * cores.size();
+    if (rows > 1 && !out_.given() && !json()) {
+      throw UsageError(out_.name(), "nothing",
+                       fmt::format("a file for the {} rows of the table, or --json", rows));
+    }
+    TableOutput table(out_);
+    std::vector<Point> points;
+    for (const std::int64_t count : cores) {
+      for (const std::int64_t batch : batches) {
+        Point point = {Scaled(machine, count), options, {}};
+        ReadBatch(batch, point.options);
+        CheckSize(workload, batch, point.options);
+        point.result = Predict(workload, point.machine, point.options);
+        points.push_back(std::move(point));
+      }
+    }
+    if (table.has_file()) {
+      table.Write([&](TextOutput& output) { PrintCsv(output, workload, points); });
+    }
+    if (json() && rows == 1) {
+      PrintJson(Describe(workload, points.front()));
+    } else if (json()) {
+      Json list = Json::array();
+      for (const Point& point : points) list.push_back(Describe(workload, point));
+      PrintJson({{"rows", std::move(list)}});
+    } else if (!table.has_file()) {
+      ReportText(workload, points.front());
+    }
+  }
+
+ private:
+  struct Point {
+    hwmodel::Machine machine;
+    hwmodel::ThroughputOptions options;
+    Throughput result;
+  };
+
+  // A machine of other many of the same cores; 0 is its own number.
+  static hwmodel::Machine Scaled(hwmodel::Machine machine, std::int64_t cores) {
+    if (cores == 0) return machine;
+    const double factor = static_cast<double>(cores) / machine.cores;
+    for (double hwmodel::Machine::*const total :
+         {&hwmodel::Machine::peak_flops_per_second, &hwmodel::Machine::local_memory_bytes,
+          &hwmodel::Machine::local_bytes_per_second, &hwmodel::Machine::fabric_bytes_per_second}) {
+      machine.*total *= factor;
+    }
+    machine.cores = static_cast<double>(cores);
+    return machine;
+  }
+
+  // Whether the batch is one micro-batch.
+  static bool TakesBatchAtOnce(const hwmodel::ThroughputOptions& options) {
+    return options.schedule == hwmodel::kSequential ||
+           hwmodel::FindScheduleKind(options.schedule).updates_each;
+  }
+
+  void ReadBatch(std::int64_t batch, hwmodel::ThroughputOptions& options) const {
+    const std::int64_t microbatch = microbatch_.IntegerOr(0, kBatchRange);
+    if (TakesBatchAtOnce(options)) {
+      options.microbatch = std::max<std::int64_t>({batch, microbatch, 1});
+      if (batch > 0 && microbatch > 0 && batch != microbatch) {
+        throw UsageError(microbatch_.name(), std::to_string(microbatch),
+                         fmt::format("the batch, {}, with {}", batch, options.schedule));
+      }
+      return;
+    }
+    options.microbatch = std::max<std::int64_t>(microbatch, 1);
+    if (batch % options.microbatch != 0) {
+      throw UsageError(batch_.name(), std::to_string(batch),
+                       fmt::format("a multiple of the micro-batch, {}", options.microbatch));
+    }
+    options.microbatches_per_update = batch / options.microbatch;
+  }
+
+  void CheckSize(const hwmodel::Workload& workload, std::int64_t batch,
+                 const hwmodel::ThroughputOptions& options) const {
+    if (TakesBatchAtOnce(options)) return;
+    const std::int64_t workers = options.workers > 0 ? options.workers : workload.stage_count();
+    const std::int64_t most = kMaxActions / (16 * workers);
+    if (options.microbatches_per_update <= most) return;
+    throw UsageError(
+        batch_.name(), std::to_string(batch),
+        fmt::format("at most {} micro-batches an update, with {} workers", most, workers));
+  }
+
+  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
+                       const std::vector<Point>& points) {
+    output.Print(
+        "network,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,busy,"
+        "peak_share,latency_seconds,memory_bytes,fits,flops_per_sample,local_bytes_per_sample,"
+        "shared_bytes_per_sample,fabric_bytes_per_sample,joules_per_sample\n");
+    for (const Point& point : points) {
+      const Throughput& r = point.result;
+      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name,
+                   workload.stage_count(), point.options.schedule, point.machine.cores,
+                   r.samples_per_update, point.options.microbatch, r.samples_per_second,
+                   r.utilisation, r.busy, r.peak_share, r.latency_seconds, r.memory_bytes,
+                   r.fits ? 1 : 0, r.flops_per_sample, r.local_bytes_per_sample,
+                   r.shared_bytes_per_sample, r.fabric_bytes_per_sample, r.joules_per_sample);
+    }
+  }
+
+  static Throughput Predict(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                            const hwmodel::ThroughputOptions& options) {
+    try {
+      return hwmodel::PredictThroughput(workload, machine, options);
+    } catch (const analysis::InvalidArgument& error) {
+      // The library names its fields, which are the options' names.
+      if (error.name() == "microbatches_per_update") {
+        throw UsageError::FromLine("--batch" +
+                                   std::string(error.what()).substr(error.name().size()) +
+                                   " micro-batches an update");
+      }
+      if (error.name() == "weight_stashing") {
+        throw UsageError::FromLine("--weight-stashing" +
+                                   std::string(error.what()).substr(error.name().size()));
+      }
+      const bool is_option = error.name() == "workers" || error.name() == "samples" ||
+                             error.name() == "schedule" || error.name() == "microbatch";
+      throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));
+    }
+  }
+
+  static std::string Stages(const hwmodel::Workload& workload, const WorkerThroughput& worker) {
+    const std::string& first = workload.stage_names[static_cast<std::size_t>(worker.first_stage)];
+    if (worker.end_stage == worker.first_stage + 1) return first;
+    return first + ".." + workload.stage_names[static_cast<std::size_t>(worker.end_stage) - 1];
+  }
+
+  static double Seconds(const hwmodel::StageTimes& times, const Throughput& result,
+                        const hwmodel::ThroughputOptions& options) {
+    const double updates =
+        static_cast<double>(options.microbatch) / static_cast<double>(result.samples_per_update);
+    return times.forward_seconds + times.backward_seconds + times.weight_gradient_seconds +
+           updates * times.update_seconds;
+  }
+
+  static Json Describe(const hwmodel::Workload& workload, const Point& point) {
+    const auto& [machine, options, result] = point;
+    Json object;
+    object["network"] = workload.name;
+    object["hardware"] = machine.name;
+    object["schedule"] = options.schedule;
+    object["batch"] = result.samples_per_update;
+    object["microbatch"] = options.microbatch;
+    object["samples"] = options.samples > 0 ? Json(options.samples) : Json(nullptr);
+    object["samples_per_second"] = result.samples_per_second;
+    object["utilisation"] = result.utilisation;
+    object["busy"] = result.busy;
+    object["peak_share"] = result.peak_share;
+    object["bottleneck"] = result.bottleneck;
+    object["seconds_per_update"] = result.seconds_per_update;
+    object["latency_seconds"] = result.latency_seconds;
+    object["stages"] = workload.stage_count();
+    object["parameters"] = workload.parameters();
+    object["memory"] = {{"bytes", result.memory_bytes}, {"fits", result.fits}};
+    object["traffic"] = {{"local_bytes_per_sample", result.local_bytes_per_sample},
+                         {"shared_bytes_per_sample", result.shared_bytes_per_sample},
+                         {"fabric_bytes_per_sample", result.fabric_bytes_per_sample}};
+    object["flops_per_sample"] = result.flops_per_sample;
+    object["arithmetic_intensity"] = result.arithmetic_intensity();
+    object["joules_per_sample"] = machine.energy ? Json(result.joules_per_sample) : Json(nullptr);
+    Json seconds = Json::array();
+    Json workers = Json::array();
+    for (const WorkerThroughput& worker : result.workers) {
+      seconds.push_back(Seconds(worker.times, result, options));
+      workers.push_back({{"stages", Stages(workload, worker)},
+                         {"first_stage", worker.first_stage},
+                         {"end_stage", worker.end_stage},
+                         {"cores", worker.cores},
+                         {"forward_seconds", worker.times.forward_seconds},
+                         {"backward_seconds", worker.times.backward_seconds},
+                         {"weight_gradient_seconds", worker.times.weight_gradient_seconds},
+                         {"update_seconds", worker.times.update_seconds},
+                         {"link_seconds", worker.link_seconds},
+                         {"bound", Name(worker.bound)},
+                         {"memory_bytes", worker.memory_bytes},
+                         {"fits", worker.fits}});
+    }
+    object["stage_seconds"] = std::move(seconds);
+    object["workers"] = std::move(workers);
+    return object;
+  }
+
+  static void ReportText(const hwmodel::Workload& workload, const Point& point) {
+    const auto& [machine, options, result] = point;
+    TextOutput output;
+    output.Print("{} on {}, {}: {} stages, {} parameters, batch {} in micro-batches of {}\n",
+                 workload.name, machine.name, options.schedule, workload.stage_count(),
+                 workload.parameters(), result.samples_per_update, options.microbatch);
+    output.Print("  samples a second  {:.6g}\n", result.samples_per_second);
+    output.Print("  utilisation       {:.6g}\n", result.utilisation);
+    output.Print("  busy              {:.6g}\n", result.busy);
+    output.Print("  share of peak     {:.6g}\n", result.peak_share);
+    output.Print("  bottleneck        {}\n", result.bottleneck);
+    output.Print("  latency           {:.6g} s\n", result.latency_seconds);
+    output.Print("  memory            {}{}\n", BytesText(result.memory_bytes),
+                 result.fits ? "" : ", which does not fit");
+    output.Print("  a sample          {:.6g} FLOPs, {} local, {} shared, {} between cores\n",
+                 result.flops_per_sample, BytesText(result.local_bytes_per_sample),
+                 BytesText(result.shared_bytes_per_sample),
+                 BytesText(result.fabric_bytes_per_sample));
+    if (machine.energy)
+      output.Print("  energy            {:.6g} J a sample\n", result.joules_per_sample);
+    output.Print("\n{:>6} {:>9} {:>10} {:>10} {:>13}  {}\n", "worker", "cores", "seconds", "memory",
+                 "bound", "stages");
+    for (std::size_t w = 0; w < result.workers.size(); ++w) {
+      const WorkerThroughput& worker = result.workers[w];
+      output.Print("{:>6} {:>9} {:>10.4g} {:>10} {:>13}  {}\n", w, worker.cores,
+                   Seconds(worker.times, result, options), BytesText(worker.memory_bytes),
+                   Name(worker.bound), Stages(workload, worker));
+    }
+    output.Close();
+  }
+
+  Argument network_;
+  Argument hardware_;
+  Argument schedule_;
+  Argument batch_;
+  Argument microbatch_;
+  Argument workers_;
+  Argument cores_;
+  Argument samples_;
+  Argument out_;
+  bool weight_stashing_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeThroughputCommand(CLI::App& root) {
+  return std::make_unique<ThroughputCommand>(root);
+}
+
+}  // namespace batchless

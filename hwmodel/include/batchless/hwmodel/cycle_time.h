@@ -1,0 +1,49 @@
+// The time that a schedule's steady state takes, exactly, for any times of its stages.
+//
+//   start_v(c) >= start_u(c - k_uv) + seconds_u + latency_uv     for every action u that v waits for
+//   seconds of a cycle = max over circuits of  sum (seconds + latency) / sum k
+//
+// u, v are the actions of one cycle (steady_state.h), c the number of the cycle, k_uv how many
+// cycles lie between them. v waits for the action before it on its worker and for the message with
+// its input; a message waits for the one before it on its link. The largest ratio over all circuits
+// is the pipeline's period. The circuit of a worker is its own work, of which no schedule gets rid;
+// where that is the largest, the worker is the bottleneck. Otherwise it is a circuit of
+// several: workers that wait for one another's results, as in a flush, or for latencies that there
+// are too few micro-batches in flight to hide.
+//
+// Computed by raising the period to the ratio of a circuit that does not fit into it until all do
+// (Dinkelbach's method with Bellman and Ford's test).
+//
+// Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, theorem 3.23
+// (the period of an event graph is its largest circuit ratio; number recalled).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batchless/hwmodel/pipeline_times.h"
+#include "batchless/hwmodel/steady_state.h"
+
+namespace batchless::hwmodel {
+
+enum class BottleneckKind : unsigned char { kWorker, kLink, kCircuit };
+
+struct CycleTime {
+  double seconds = 0;  ///< of a cycle of microbatches_per_cycle micro-batches
+  BottleneckKind bottleneck = BottleneckKind::kWorker;
+  int worker = -1;                        ///< of kWorker
+  int boundary = -1;                      ///< of kLink: between stages `boundary` and the next
+  std::vector<int> workers{};             ///< of kCircuit: those that it goes through, ascending
+  std::vector<double> busy_seconds{};     ///< (P), by worker, in a cycle
+  std::int64_t microbatches_per_cycle{};  ///< as in the steady state
+
+  double microbatches_per_second() const {
+    return static_cast<double>(microbatches_per_cycle) / seconds;
+  }
+};
+
+/// Throws what Validate of the times throws, and analysis::InvalidArgument naming `times` where a
+/// cycle takes no time at all.
+CycleTime ComputeCycleTime(const SteadyState& steady, const PipelineTimes& times);
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,100 @@
+// How to divide a network among machines: partition, copies, depth, micro-batch, recomputation.
+//
+//   M   machines   w   copies of a pipeline (width)   d   depth   b   micro-batch   B   batch
+//
+// `pipedream`: stages of consecutive layers, each on some machines that share its micro-batches.
+//   T(i..j, m) = max(sum T_l, sum S_l(m)) / m       S_l(m) = 2 (m-1) / m |w_l| / bandwidth
+//   A(j, m) = min(T(0..j, m), min over i, m' of max{A(i, m-m'), 2 C_i, T(i+1..j, m')})
+//   C_i: a micro-batch's values over the boundary after i, over the bandwidth. The least A(S, M) is
+//   the time of a micro-batch; NOAM = ceil(M / machines of the input stage) are in flight.
+//   The paper synchronises by a parameter server; S_l here is that of an all-reduce in a ring.
+//
+// `2bw`, `gpipe`: w equal pipelines of d workers, w = floor(M / d), each worker a balanced group of
+// stages; all combinations of d, b = 1, 2, 4, .. and recomputation; m = B / (w b) micro-batches of a
+// copy an update, where that is an integer.
+//   2bw     t = max_i max(T_i + C_{i-1} + C_i, R_i / m)      w b samples every t;  m >= d
+//   gpipe   t = sum (F_i + B_i) + (m - 1) (max F_i + max B_i) + 2 sum C_i + max R_i    B samples
+//   R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
+//   backward. Of those whose memory fits the one with the most samples a second is taken.
+//   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.
+//
+// `balanced`: `gpipe` with d = M and no recomputation: torchgpipe's partition.
+//
+// Memory: scheme_memory.h's of the scheme, velocity and gradients; with PipeDream's copies a stage
+// keeps ceil(machines of it and of those after it / its own) versions and micro-batches.
+//
+// Sources: PipeDream, arXiv 1806.03377, section 3.2; PipeDream-2BW, arXiv 2006.09503, section 3.3;
+// GPipe, arXiv 1811.06965; Kim et al., torchgpipe, arXiv 2004.09910.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "batchless/hwmodel/machine.h"
+#include "batchless/hwmodel/workload.h"
+
+namespace batchless::hwmodel {
+
+/// What a stage of layers takes on one machine, for a micro-batch.
+struct LayerTimes {
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double update_seconds = 0;
+  double boundary_bytes = 0;  ///< to the next layer
+  double parameter_bytes = 0;
+};
+
+/// Layers on one machine for micro-batches of b samples: roofline and launches, as `sequential`.
+std::vector<LayerTimes> TimeLayers(const Workload& workload, const Machine& machine,
+                                   std::int64_t microbatch);
+
+struct PlanStage {
+  int end = 0;  ///< one past its last layer
+  int machines = 1;
+
+  friend bool operator==(const PlanStage&, const PlanStage&) = default;
+};
+
+struct PipeDreamPlan {
+  std::vector<PlanStage> stages;
+  double seconds_per_microbatch = 0;
+  int microbatches_in_flight = 1;  ///< NOAM
+};
+
+/// PipeDream's dynamic program over all layers and machines, O(S^2 M^2). Throws
+/// analysis::InvalidArgument naming machines or bandwidth unless both are positive.
+PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
+                            double bytes_per_second);
+
+struct PlanOptions {
+  std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe or balanced
+  int machines = 4;            ///< each the whole of the machine's file
+  std::int64_t batch = 256;    ///< B, samples an update; of pipedream b, the minibatch of a machine
+  std::int64_t max_microbatch = 64;
+};
+
+struct PipelinePlan {
+  std::vector<PlanStage> stages;  ///< machines of all copies together
+  int width = 1;
+  int depth = 1;
+  std::int64_t microbatch = 1;
+  std::int64_t microbatches_per_update = 1;  ///< of one copy
+  bool recompute = false;
+  double samples_per_second = 0;
+  double seconds_per_update = 0;
+  double memory_bytes = 0;  ///< of the machine that keeps most; weights' versions and activations,
+                            ///< velocity and gradients
+  bool fits = true;
+  std::int64_t plans = 0;  ///< that were compared
+};
+
+std::span<const std::string_view> PlanSchemes();
+
+/// The best plan; one that does not fit only where none does, with the least memory then. Throws
+/// analysis::InvalidArgument naming an option, or network.bandwidth where the machine has none.
+PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const PlanOptions& options);
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,108 @@
+// Samples a second of a network on a machine, by a schedule or with whole batches.
+//
+//   b   micro-batch, samples      B   samples an update      W   workers, each a group of stages
+//   R   a core's FLOPs a second   k   cores of a worker      p   bytes of a number
+//
+// Roofline: a pass of a worker takes  max(FLOPs / (k R), bytes / bandwidth)  seconds. What each
+// stage's passes read and write, of weights w, boundaries in and out, and what it keeps:
+//
+//   forward            w + b (in + out + kept)
+//   backward           2 w + b (in + out + kept)     both gradients
+//     input gradient   w + b (in + out)              where the schedule splits it
+//     weight gradient  w + b kept
+//   update             5 w                           reads w, velocity, gradient; writes the first two
+//
+// The bandwidth is that of the k cores' local memory where all that the worker keeps fits there,
+// else their share of the shared memory's; where a machine has no shared memory it does not fit.
+//
+// Pipelines: stages are grouped evenly into W workers (partition.h) and the cores shared among them
+// in proportion to their time (core_allotment.h), each with at least as many as its memory needs. Of
+// P cores in a square each region is a strip, so that a message crosses to the next region on as many
+// links as the smaller one has cores, at most sqrt(P). Whole-machine operations are not launched one
+// by one, so a pipeline knows no launch time. The period is that of cycle_time.h.
+//
+// `sequential`: layers one after the other on all cores, a batch at a time, each pass of each stage
+// launched; weights are read once for the batch. Memory is the local one where everything fits and
+// nothing is launched, because launches leave nothing there, else the shared.
+//
+// Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
+// stages keep; a message in each direction.
+//
+// Not in the model: work that does not split evenly, caches between local and shared memory,
+// precision of accumulators, what code of real kernels loses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "batchless/hwmodel/cycle_time.h"
+#include "batchless/hwmodel/machine.h"
+#include "batchless/hwmodel/workload.h"
+
+namespace batchless::hwmodel {
+
+inline constexpr std::string_view kSequential = "sequential";
+
+struct ThroughputOptions {
+  std::string schedule = "pb";  ///< of ScheduleKinds(), or sequential
+  std::int64_t microbatch = 1;  ///< b; of sequential the whole batch
+  /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
+  std::int64_t microbatches_per_update = 0;
+  int workers = 0;  ///< 0: one for each stage, or each core where there are fewer
+  bool weight_stashing = false;
+  /// Of a whole run, with fill and drain; 0: the steady state. Whole updates.
+  std::int64_t samples = 0;
+};
+
+enum class Bound : unsigned char { kCompute, kLocalMemory, kSharedMemory, kLaunch, kMeasured };
+
+/// compute, local memory, shared memory, launch or measured.
+std::string_view Name(Bound bound);
+
+struct WorkerThroughput {
+  int first_stage = 0;
+  int end_stage = 0;  ///< one past the last
+  std::int64_t cores = 1;
+  StageTimes times{};             ///< of a micro-batch
+  Bound bound = Bound::kCompute;  ///< what most of its time goes to
+  double memory_bytes = 0;
+  bool fits = true;  ///< in its cores' local memory, or its share of the shared
+  bool in_local_memory = false;
+  double link_seconds = 0;  ///< of a message to the next worker, without latency
+};
+
+struct Throughput {
+  double samples_per_second = 0;
+  /// Of the schedule's slots, in the steady state or over the run; of stages that take equal times.
+  double utilisation = 0;
+  /// Of all cores, the share of the time in which they work; less than utilisation where workers
+  /// are unequal.
+  double busy = 0;
+  double peak_share = 0;  ///< FLOPs a second over the machine's peak
+  double seconds_per_update = 0;
+  std::int64_t samples_per_update = 0;
+  double latency_seconds = 0;  ///< of a sample alone: its way there and back
+  std::string bottleneck;
+  std::vector<WorkerThroughput> workers;
+  double memory_bytes = 0;
+  bool fits = true;
+  double flops_per_sample = 0;
+  double local_bytes_per_sample = 0;
+  double shared_bytes_per_sample = 0;
+  double fabric_bytes_per_sample = 0;
+  double joules_per_sample = 0;  ///< 0 where the machine's energies are unknown
+
+  /// FLOPs over bytes of memory.
+  double arithmetic_intensity() const {
+    return flops_per_sample / (local_bytes_per_sample + shared_bytes_per_sample);
+  }
+};
+
+/// Throws analysis::InvalidArgument naming an option, or what Validate of the machine and
+/// MakeSchedule throw.
+Throughput PredictThroughput(const Workload& workload, const Machine& machine,
+                             const ThroughputOptions& options);
+
+}  // namespace batchless::hwmodel

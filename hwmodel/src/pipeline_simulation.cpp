@@ -1,0 +1,452 @@
+#include "batchless/hwmodel/pipeline_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <string_view>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr std::int32_t kArrival = -1;  // in place of a core
+constexpr std::int32_t kPlaceFree = -2;
+constexpr std::int64_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
+
+struct Event {
+  double seconds = 0;
+  std::uint64_t number = 0;
+  std::int32_t core = 0;    // or kArrival, kPlaceFree
+  std::int32_t action = 0;  // of a free place: the link
+
+  bool Before(const Event& other) const {
+    return seconds != other.seconds ? seconds < other.seconds : number < other.number;
+  }
+};
+
+// A heap with four children a node: half as many levels as a binary one, and the children share a
+// cache line or two.
+class EventQueue {
+ public:
+  bool empty() const { return events_.empty(); }
+
+  void Push(const Event& event) {
+    std::size_t hole = events_.size();
+    events_.push_back(event);
+    while (hole > 0) {
+      const std::size_t parent = (hole - 1) / kChildren;
+      if (!event.Before(events_[parent])) break;
+      events_[hole] = events_[parent];
+      hole = parent;
+    }
+    events_[hole] = event;
+  }
+
+  Event Pop() {
+    const Event first = events_.front();
+    const Event last = events_.back();
+    events_.pop_back();
+    const std::size_t size = events_.size();
+    if (size == 0) return first;
+    std::size_t hole = 0;
+    for (;;) {
+      const std::size_t begin = kChildren * hole + 1;
+      if (begin >= size) break;
+      const std::size_t end = std::min(begin + kChildren, size);
+      std::size_t least = begin;
+      for (std::size_t child = begin + 1; child < end; ++child) {
+        if (events_[child].Before(events_[least])) least = child;
+      }
+      if (!events_[least].Before(last)) break;
+      events_[hole] = events_[least];
+      hole = least;
+    }
+    events_[hole] = last;
+    return first;
+  }
+
+ private:
+  static constexpr std::size_t kChildren = 4;
+  std::vector<Event> events_;
+};
+
+// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+std::uint64_t Mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+double UnitInterval(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+void Require(bool holds, const char* name, double value, std::string_view accepted) {
+  if (!holds) throw InvalidArgument(name, value, accepted);
+}
+
+class Simulator {
+ public:
+  Simulator(const Schedule& schedule, const SimulationOptions& options)
+      : schedule_(schedule), options_(options), workers_(schedule.workers()) {
+    Check();
+    Lay();
+  }
+
+  SimulationSummary Run() {
+    for (std::int64_t core = 0; core < summary_.cores; ++core) {
+      TryStart(static_cast<std::int32_t>(core));
+    }
+    while (!queue_.empty()) {
+      const Event event = queue_.Pop();
+      now_ = event.seconds;
+      ++summary_.events;
+      if (event.core >= 0) {
+        EndPart(event.core, event.action);
+      } else if (event.core == kArrival) {
+        Arrive(event.action);
+      } else {
+        TakePlace(event.action);
+      }
+    }
+    CheckDone();
+    summary_.seconds = now_;
+    const double busy =
+        std::accumulate(summary_.busy_seconds.begin(), summary_.busy_seconds.end(), 0.0);
+    summary_.utilisation = now_ > 0 ? busy / (static_cast<double>(summary_.cores) * now_) : 0;
+    return std::move(summary_);
+  }
+
+ private:
+  struct Entry {
+    std::int32_t stage = 0;
+    std::int32_t microbatch = 0;
+    std::int32_t parts = 0;     // still to end
+    std::int32_t waiting = -1;  // first of the cores that wait for its input
+    std::int32_t target = -1;   // action that its message is for
+    ActionKind kind = ActionKind::kForward;
+    bool ready = true;
+    bool same_worker = false;  // as its target
+    bool begun = false;
+  };
+
+  void Check() const {
+    const auto workers = static_cast<std::size_t>(workers_);
+    Validate(options_.times, schedule_.stages);
+    Require(options_.cores_of_worker.empty() || options_.cores_of_worker.size() == workers,
+            "cores_of_worker", static_cast<double>(options_.cores_of_worker.size()),
+            "one for each worker");
+    for (const std::int64_t cores : options_.cores_of_worker) {
+      Require(cores >= 1 && cores <= kMaxIndex, "cores_of_worker", static_cast<double>(cores),
+              "integers >= 1");
+    }
+    Require(options_.slowness.empty() || options_.slowness.size() == workers, "slowness",
+            static_cast<double>(options_.slowness.size()), "one for each worker");
+    for (const double factor : options_.slowness) {
+      Require(std::isfinite(factor) && factor > 0, "slowness", factor, "positive numbers");
+    }
+    Require(options_.jitter >= 0 && options_.jitter < 1, "jitter", options_.jitter,
+            "0 to 1, without 1");
+    Require(options_.stall_probability >= 0 && options_.stall_probability <= 1, "stall_probability",
+            options_.stall_probability, "0 to 1");
+    Require(std::isfinite(options_.stall_factor) && options_.stall_factor >= 1, "stall_factor",
+            options_.stall_factor, "a number >= 1");
+    Require(options_.queue_capacity >= 0 && options_.queue_capacity <= kMaxIndex, "queue_capacity",
+            static_cast<double>(options_.queue_capacity), "an integer >= 0");
+    const auto actions = static_cast<std::int64_t>(schedule_.actions.size());
+    const double passes = 2.0 * schedule_.stages * static_cast<double>(schedule_.microbatches);
+    if (actions >= kMaxIndex || passes >= static_cast<double>(kMaxIndex)) {
+      throw InvalidArgument("schedule", std::to_string(actions) + " actions",
+                            "fewer than 2^31, and as many passes");
+    }
+    for (const TimedAction& timed : schedule_.actions) {
+      const auto& [stage, kind, microbatch] = timed.action;
+      if (stage < 0 || stage >= schedule_.stages || microbatch < 0 ||
+          microbatch >= schedule_.microbatches) {
+        throw InvalidArgument("schedule", ToText(timed.action), "its stages and micro-batches");
+      }
+    }
+  }
+
+  // The message that a pass of a stage sends goes to this stage; -1 where there is none.
+  int Receiver(const Entry& entry) const {
+    if (entry.kind == ActionKind::kForward) {
+      return entry.stage + 1 < schedule_.stages ? entry.stage + 1 : -1;
+    }
+    return entry.kind == ActionKind::kBackward ? entry.stage - 1 : -1;
+  }
+
+  // The link that an action's message goes over.
+  std::size_t LinkOf(const Entry& entry) const {
+    return entry.kind == ActionKind::kForward ? 2 * static_cast<std::size_t>(entry.stage)
+                                              : 2 * static_cast<std::size_t>(entry.stage) - 1;
+  }
+
+  void Lay() {
+    const auto workers = static_cast<std::size_t>(workers_);
+    // Actions by worker, in order.
+    ends_.assign(workers + 1, 0);
+    for (const TimedAction& timed : schedule_.actions) {
+      ++ends_[static_cast<std::size_t>(schedule_.worker(timed.action.stage)) + 1];
+    }
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    std::vector<std::int64_t> next(ends_.begin(), ends_.end() - 1);
+    entries_.resize(schedule_.actions.size());
+    const auto stages = static_cast<std::size_t>(schedule_.stages);
+    const auto count = static_cast<std::size_t>(schedule_.microbatches);
+    std::vector<std::int32_t> place(2 * stages * count, -1);
+    const auto place_of = [&](ActionKind kind, int stage,
+                              std::int64_t microbatch) -> std::int32_t& {
+      const std::size_t backward = kind == ActionKind::kBackward ? 1 : 0;
+      return place[(backward * stages + static_cast<std::size_t>(stage)) * count +
+                   static_cast<std::size_t>(microbatch)];
+    };
+    for (const TimedAction& timed : schedule_.actions) {
+      const Action& action = timed.action;
+      const auto worker = static_cast<std::size_t>(schedule_.worker(action.stage));
+      const std::int64_t index = next[worker]++;
+      Entry& entry = entries_[static_cast<std::size_t>(index)];
+      entry.stage = action.stage;
+      entry.kind = action.kind;
+      entry.microbatch = static_cast<std::int32_t>(action.microbatch);
+      entry.parts = static_cast<std::int32_t>(CoresOf(worker));
+      if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) {
+        place_of(action.kind, action.stage, action.microbatch) = static_cast<std::int32_t>(index);
+      }
+    }
+    for (Entry& entry : entries_) {
+      const int receiver = Receiver(entry);
+      if (receiver < 0) continue;
+      entry.target = place_of(entry.kind, receiver, entry.microbatch);
+      if (entry.target < 0) continue;
+      entry.same_worker = schedule_.worker(receiver) == schedule_.worker(entry.stage);
+      entries_[static_cast<std::size_t>(entry.target)].ready = false;
+    }
+
+    for (std::size_t w = 0; w < workers; ++w) {
+      first_core_.push_back(summary_.cores);
+      summary_.cores += CoresOf(w);
+    }
+    if (summary_.cores >= kMaxIndex) {
+      throw InvalidArgument("cores_of_worker", static_cast<double>(summary_.cores),
+                            "fewer than 2^31 in all");
+    }
+    const auto cores = static_cast<std::size_t>(summary_.cores);
+    worker_of_core_.resize(cores);
+    position_.resize(cores);
+    next_waiting_.assign(cores, -1);
+    for (std::size_t w = 0; w < workers; ++w) {
+      const auto begin = static_cast<std::size_t>(first_core_[w]);
+      const std::size_t end = begin + static_cast<std::size_t>(CoresOf(w));
+      for (std::size_t core = begin; core < end; ++core) {
+        worker_of_core_[core] = static_cast<std::int32_t>(w);
+        position_[core] = static_cast<std::int32_t>(ends_[w]);
+      }
+    }
+    link_free_.assign(2 * stages, 0);
+    queued_.assign(2 * stages, 0);
+    if (options_.queue_capacity > 0) {
+      held_.resize(workers);
+      stopped_.assign(workers, -1);
+    }
+    summary_.busy_seconds.assign(workers, 0);
+    summary_.finish_seconds.assign(count, 0);
+  }
+
+  std::int64_t CoresOf(std::size_t worker) const {
+    return options_.cores_of_worker.empty() ? 1 : options_.cores_of_worker[worker];
+  }
+
+  double PartSeconds(std::int32_t core, std::int32_t action, const Entry& entry) const {
+    double seconds =
+        options_.times.stages[static_cast<std::size_t>(entry.stage)].seconds(entry.kind);
+    if (!options_.slowness.empty()) {
+      seconds *=
+          options_
+              .slowness[static_cast<std::size_t>(worker_of_core_[static_cast<std::size_t>(core)])];
+    }
+    if (options_.jitter == 0 && options_.stall_probability == 0) return seconds;
+    const std::uint64_t place =
+        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(core)) << 32) |
+        static_cast<std::uint32_t>(action);
+    const std::uint64_t bits = Mix(Mix(options_.seed) ^ place);
+    if (options_.jitter > 0) seconds *= 1 + options_.jitter * (2 * UnitInterval(bits) - 1);
+    if (UnitInterval(Mix(bits)) < options_.stall_probability) seconds *= options_.stall_factor;
+    return seconds;
+  }
+
+  void At(double seconds, std::int32_t core, std::int32_t action) {
+    queue_.Push({seconds, number_++, core, action});
+  }
+
+  // Starts the core's part of its next action, or notes what it waits for.
+  void TryStart(std::int32_t core) {
+    const auto c = static_cast<std::size_t>(core);
+    const auto worker = static_cast<std::size_t>(worker_of_core_[c]);
+    const std::int32_t action = position_[c];
+    if (action == ends_[worker + 1]) return;
+    if (!held_.empty() && !held_[worker].empty()) {
+      next_waiting_[c] = stopped_[worker];
+      stopped_[worker] = core;
+      return;
+    }
+    Entry& entry = entries_[static_cast<std::size_t>(action)];
+    if (!entry.ready) {
+      next_waiting_[c] = entry.waiting;
+      entry.waiting = core;
+      return;
+    }
+    if (!entry.begun) Begin(entry);
+    const double seconds = PartSeconds(core, action, entry);
+    summary_.busy_seconds[worker] += seconds;
+    At(now_ + seconds, core, action);
+  }
+
+  // The first core takes the message out of the queue.
+  void Begin(Entry& entry) {
+    entry.begun = true;
+    const bool forward = entry.kind == ActionKind::kForward;
+    if (!forward && entry.kind != ActionKind::kBackward) return;
+    const int sender = entry.stage + (forward ? -1 : 1);
+    if (sender < 0 || sender >= schedule_.stages ||
+        schedule_.worker(sender) == schedule_.worker(entry.stage)) {
+      return;
+    }
+    const std::size_t link = 2 * static_cast<std::size_t>(sender) - (forward ? 0 : 1);
+    if (queued_[link]-- == options_.queue_capacity) {
+      At(now_, kPlaceFree, static_cast<std::int32_t>(link));
+    }
+  }
+
+  void Wake(std::int32_t first) {
+    while (first >= 0) {
+      const std::int32_t next = next_waiting_[static_cast<std::size_t>(first)];
+      TryStart(first);
+      first = next;
+    }
+  }
+
+  void Arrive(std::int32_t action) {
+    Entry& entry = entries_[static_cast<std::size_t>(action)];
+    entry.ready = true;
+    const std::int32_t first = entry.waiting;
+    entry.waiting = -1;
+    Wake(first);
+  }
+
+  void EndPart(std::int32_t core, std::int32_t action) {
+    Entry& entry = entries_[static_cast<std::size_t>(action)];
+    ++position_[static_cast<std::size_t>(core)];
+    if (--entry.parts == 0) {
+      summary_.finish_seconds[static_cast<std::size_t>(entry.microbatch)] = now_;
+      if (entry.target >= 0) PassOn(action, entry);
+    }
+    TryStart(core);
+  }
+
+  void PassOn(std::int32_t action, const Entry& entry) {
+    if (entry.same_worker) {
+      Arrive(entry.target);
+      return;
+    }
+    const std::size_t link = LinkOf(entry);
+    if (options_.queue_capacity > 0) {
+      std::vector<std::int32_t>& held =
+          held_[static_cast<std::size_t>(schedule_.worker(entry.stage))];
+      // No result overtakes one that waits for the same queue.
+      if (queued_[link] >= options_.queue_capacity || FirstHeld(held, link) != held.end()) {
+        held.push_back(action);
+        return;
+      }
+    }
+    Send(entry, link);
+  }
+
+  std::vector<std::int32_t>::iterator FirstHeld(std::vector<std::int32_t>& held,
+                                                std::size_t link) const {
+    return std::find_if(held.begin(), held.end(), [&](std::int32_t action) {
+      return LinkOf(entries_[static_cast<std::size_t>(action)]) == link;
+    });
+  }
+
+  void Send(const Entry& entry, std::size_t link) {
+    summary_.longest_queue = std::max<std::int64_t>(summary_.longest_queue, ++queued_[link]);
+    const int boundary = entry.kind == ActionKind::kForward ? entry.stage : entry.stage - 1;
+    const double seconds = options_.times.message_seconds(boundary);
+    link_free_[link] = std::max(now_, link_free_[link]) + seconds;
+    const double arrival = link_free_[link] + options_.times.latency_seconds;
+    if (arrival > now_) {
+      At(arrival, kArrival, entry.target);
+    } else {
+      Arrive(entry.target);
+    }
+  }
+
+  // The first result that waits for a place in this queue.
+  void TakePlace(std::int32_t link) {
+    // Odd links carry the backwards of the stage after theirs.
+    const int stage = (link + 1) / 2;
+    const auto worker = static_cast<std::size_t>(schedule_.worker(stage));
+    std::vector<std::int32_t>& held = held_[worker];
+    const auto found = FirstHeld(held, static_cast<std::size_t>(link));
+    if (found == held.end()) return;
+    const Entry& entry = entries_[static_cast<std::size_t>(*found)];
+    held.erase(found);
+    Send(entry, static_cast<std::size_t>(link));
+    if (!held.empty()) return;
+    const std::int32_t first = stopped_[worker];
+    stopped_[worker] = -1;
+    Wake(first);
+  }
+
+  void CheckDone() const {
+    for (const Entry& entry : entries_) {
+      if (entry.parts == 0) continue;
+      throw InvalidArgument("queue_capacity", static_cast<double>(options_.queue_capacity),
+                            "more messages, or a schedule that can go on: " +
+                                ToText({entry.stage, entry.kind, entry.microbatch}) +
+                                " waits for ever");
+    }
+  }
+
+  const Schedule& schedule_;
+  const SimulationOptions& options_;
+  int workers_;
+  std::vector<Entry> entries_;
+  std::vector<std::int64_t> ends_;  // of each worker's entries, after a 0
+  std::vector<std::int64_t> first_core_;
+  std::vector<std::int32_t> worker_of_core_;
+  std::vector<std::int32_t> position_;      // entry that a core does next
+  std::vector<std::int32_t> next_waiting_;  // core that waits for the same
+  std::vector<double> link_free_;           // by link: 2 s forwards of stage s, 2 s - 1 backwards
+  std::vector<std::int64_t> queued_;        // by link
+  std::vector<std::vector<std::int32_t>> held_;  // by worker: ended, not yet sent
+  std::vector<std::int32_t> stopped_;            // by worker: first core that this stops
+  EventQueue queue_;
+  std::uint64_t number_ = 0;
+  double now_ = 0;
+  SimulationSummary summary_;
+};
+
+}  // namespace
+
+double SimulationSummary::SecondsPerMicrobatch(std::int64_t first, std::int64_t last) const {
+  const auto count = static_cast<std::int64_t>(finish_seconds.size());
+  if (first < 0 || last <= first || last >= count) {
+    throw InvalidArgument("microbatches", std::to_string(first) + " to " + std::to_string(last),
+                          "two of 0 to " + std::to_string(count - 1) + ", ascending");
+  }
+  return (finish_seconds[static_cast<std::size_t>(last)] -
+          finish_seconds[static_cast<std::size_t>(first)]) /
+         static_cast<double>(last - first);
+}
+
+SimulationSummary SimulatePipeline(const Schedule& schedule, const SimulationOptions& options) {
+  return Simulator(schedule, options).Run();
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,51 @@
+#include "batchless/hwmodel/pipeline_times.h"
+
+#include <cmath>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+void CheckSeconds(const char* name, double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    throw analysis::InvalidArgument(name, seconds, "seconds, not negative");
+  }
+}
+
+}  // namespace
+
+double StageTimes::seconds(ActionKind kind) const {
+  switch (kind) {
+    case ActionKind::kForward:
+      return forward_seconds;
+    case ActionKind::kBackward:
+      return backward_seconds;
+    case ActionKind::kWeightGradient:
+      return weight_gradient_seconds;
+    case ActionKind::kUpdate:
+      return update_seconds;
+  }
+  return 0;
+}
+
+void Validate(const PipelineTimes& times, int stages) {
+  if (times.stages.size() != static_cast<std::size_t>(stages)) {
+    throw analysis::InvalidArgument("times", std::to_string(times.stages.size()) + " stages",
+                                    "the schedule's " + std::to_string(stages));
+  }
+  if (!times.link_seconds.empty() &&
+      times.link_seconds.size() + 1 != static_cast<std::size_t>(stages)) {
+    throw analysis::InvalidArgument("link_seconds",
+                                    std::to_string(times.link_seconds.size()) + " boundaries",
+                                    "none, or " + std::to_string(stages - 1));
+  }
+  for (const StageTimes& stage : times.stages) {
+    for (const ActionKind kind : kActionKinds) CheckSeconds("times", stage.seconds(kind));
+  }
+  for (const double seconds : times.link_seconds) CheckSeconds("link_seconds", seconds);
+  CheckSeconds("latency_seconds", times.latency_seconds);
+}
+
+}  // namespace batchless::hwmodel

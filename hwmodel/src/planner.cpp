@@ -1,0 +1,323 @@
+#include "batchless/hwmodel/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/throughput.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr std::array<std::string_view, 4> kSchemes = {"pipedream", "2bw", "gpipe", "balanced"};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Bytes that each of `copies` sends and receives to sum something of that size in a ring.
+double RingSeconds(double bytes, int copies, double bytes_per_second) {
+  return 2.0 * (copies - 1) / copies * bytes / bytes_per_second;
+}
+
+// Sums over layers from the first one up to each.
+std::vector<double> Sums(std::span<const LayerTimes> layers, double (*of)(const LayerTimes&)) {
+  std::vector<double> sums(layers.size() + 1);
+  for (std::size_t l = 0; l < layers.size(); ++l) sums[l + 1] = sums[l] + of(layers[l]);
+  return sums;
+}
+
+double StepSeconds(const LayerTimes& layer) {
+  return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
+}
+
+// What the workers of one depth keep and take, for one micro-batch size.
+struct Group {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+  double weights = 0;      // bytes
+  double activations = 0;  // bytes, of a micro-batch
+  double input = 0;        // bytes, of a micro-batch
+  double send = 0;         // seconds to the next worker
+};
+
+class Sweep {
+ public:
+  Sweep(const Workload& workload, const Machine& machine, const PlanOptions& options)
+      : workload_(workload),
+        machine_(machine),
+        options_(options),
+        updates_late_(options.scheme == "2bw") {
+    const int depths = std::min(options.machines, workload.stage_count());
+    std::vector<double> costs;
+    for (const LayerTimes& layer : TimeLayers(workload, machine, options.max_microbatch)) {
+      costs.push_back(layer.forward_seconds + layer.backward_seconds);
+    }
+    partitions_ = BalancedPartitions(costs, depths);
+  }
+
+  PipelinePlan Best() {
+    const int deepest = static_cast<int>(partitions_.size());
+    const bool balanced = options_.scheme == "balanced";
+    for (std::int64_t b = 1; b <= options_.max_microbatch; b *= 2) {
+      layers_ = TimeLayers(workload_, machine_, b);
+      for (int d = balanced ? deepest : 1; d <= deepest; ++d) {
+        const int w = options_.machines / d;
+        const std::int64_t samples = w * b;
+        if (options_.batch % samples != 0) continue;
+        const std::int64_t m = options_.batch / samples;
+        if (updates_late_ && m < d) continue;
+        Lay(d, b);
+        for (const bool recompute : {false, true}) {
+          if (!(balanced && recompute)) Consider(w, d, b, m, recompute);
+        }
+      }
+    }
+    if (best_.plans == 0) {
+      throw InvalidArgument(
+          "batch", static_cast<double>(options_.batch),
+          "one that divides into micro-batches for " + std::to_string(options_.machines) +
+              " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
+    }
+    const std::vector<int>& ends = partitions_[static_cast<std::size_t>(best_.depth) - 1];
+    for (const int end : ends) best_.stages.push_back({end, best_.width});
+    return std::move(best_);
+  }
+
+ private:
+  void Lay(int d, std::int64_t b) {
+    const std::vector<int>& ends = partitions_[static_cast<std::size_t>(d) - 1];
+    groups_.assign(static_cast<std::size_t>(d), {});
+    std::size_t l = 0;
+    double input = static_cast<double>(workload_.input_bytes);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      Group& group = groups_[g];
+      group.input = static_cast<double>(b) * input;
+      for (; l < static_cast<std::size_t>(ends[g]); ++l) {
+        group.forward += layers_[l].forward_seconds;
+        group.backward += layers_[l].backward_seconds;
+        group.update += layers_[l].update_seconds;
+        group.weights += layers_[l].parameter_bytes;
+        group.activations +=
+            static_cast<double>(b) * static_cast<double>(workload_.stages[l].activation_bytes);
+      }
+      input = static_cast<double>(workload_.stages[l - 1].boundary_bytes);
+      if (g + 1 < groups_.size()) {
+        group.send = static_cast<double>(b) * input / machine_.network_bytes_per_second +
+                     machine_.network_latency_seconds;
+      }
+    }
+  }
+
+  void Consider(int w, int d, std::int64_t b, std::int64_t m, bool recompute) {
+    const auto count = static_cast<double>(m);
+    double memory = 0;
+    double slowest = 0;
+    double forward = 0;
+    double backward = 0;
+    double most_forward = 0;
+    double most_backward = 0;
+    double sends = 0;
+    double after = 0;  // update and all-reduce, once a batch
+    double receive = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Group& group = groups_[g];
+      const double back = group.backward + (recompute ? group.forward : 0);
+      const double ring =
+          w == 1 ? 0 : RingSeconds(group.weights, w, machine_.network_bytes_per_second);
+      // scheme_memory.h
+      const double in_flight =
+          updates_late_ ? static_cast<double>(d) - static_cast<double>(g) : count;
+      const double kept = recompute       ? group.activations + in_flight * group.input
+                          : updates_late_ ? in_flight * (group.activations + group.input)
+                                          : in_flight * group.activations;
+      memory = std::max(memory, (updates_late_ ? 4 : 3) * group.weights + kept);
+      slowest =
+          std::max({slowest, group.forward + back + group.update / count + receive + group.send,
+                    ring / count});
+      forward += group.forward;
+      backward += back;
+      most_forward = std::max(most_forward, group.forward);
+      most_backward = std::max(most_backward, back);
+      sends += 2 * group.send;
+      after = std::max(after, group.update + ring);
+      receive = group.send;
+    }
+    const double seconds =
+        updates_late_
+            ? slowest * count
+            : forward + backward + (count - 1) * (most_forward + most_backward) + sends + after;
+    const double samples_per_second = static_cast<double>(options_.batch) / seconds;
+    const double room = machine_.shared_memory_bytes > 0 ? machine_.shared_memory_bytes
+                                                         : machine_.local_memory_bytes;
+    const bool fits = memory <= room;
+    const std::int64_t plans = best_.plans + 1;
+    const bool better = best_.plans == 0 || (fits && !best_.fits) ||
+                        (fits == best_.fits && (fits ? samples_per_second > best_.samples_per_second
+                                                     : memory < best_.memory_bytes));
+    if (better) {
+      best_.width = w;
+      best_.depth = d;
+      best_.microbatch = b;
+      best_.microbatches_per_update = m;
+      best_.recompute = recompute;
+      best_.samples_per_second = samples_per_second;
+      best_.seconds_per_update = seconds;
+      best_.memory_bytes = memory;
+      best_.fits = fits;
+    }
+    best_.plans = plans;
+  }
+
+  const Workload& workload_;
+  const Machine& machine_;
+  const PlanOptions& options_;
+  bool updates_late_;
+  std::vector<std::vector<int>> partitions_;  // by depth - 1
+  std::vector<LayerTimes> layers_;
+  std::vector<Group> groups_;
+  PipelinePlan best_;
+};
+
+PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
+                             const PlanOptions& options) {
+  const std::vector<LayerTimes> layers = TimeLayers(workload, machine, options.batch);
+  const PipeDreamPlan found =
+      PlanPipeDream(layers, options.machines, machine.network_bytes_per_second);
+  PipelinePlan plan;
+  plan.stages = found.stages;
+  plan.depth = static_cast<int>(found.stages.size());
+  plan.width = found.stages.front().machines;
+  plan.microbatch = options.batch;
+  plan.seconds_per_update = found.seconds_per_microbatch;
+  plan.samples_per_second = static_cast<double>(options.batch) / found.seconds_per_microbatch;
+  plan.plans = 1;
+  int after = options.machines;
+  int layer = 0;
+  for (const PlanStage& stage : found.stages) {
+    const int in_flight = (after + stage.machines - 1) / stage.machines;
+    double weights = 0;
+    double activations = 0;
+    for (; layer < stage.end; ++layer) {
+      const StageCost& cost = workload.stages[static_cast<std::size_t>(layer)];
+      weights += static_cast<double>(cost.parameter_bytes);
+      activations +=
+          static_cast<double>(options.batch) * static_cast<double>(cost.activation_bytes);
+    }
+    plan.memory_bytes =
+        std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);
+    after -= stage.machines;
+  }
+  const double room =
+      machine.shared_memory_bytes > 0 ? machine.shared_memory_bytes : machine.local_memory_bytes;
+  plan.fits = plan.memory_bytes <= room;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<LayerTimes> TimeLayers(const Workload& workload, const Machine& machine,
+                                   std::int64_t microbatch) {
+  const Throughput whole = PredictThroughput(
+      workload, machine, {.schedule = std::string(kSequential), .microbatch = microbatch});
+  std::vector<LayerTimes> layers;
+  layers.reserve(whole.workers.size());
+  for (std::size_t s = 0; s < whole.workers.size(); ++s) {
+    const StageTimes& times = whole.workers[s].times;
+    layers.push_back(
+        {times.forward_seconds, times.backward_seconds, times.update_seconds,
+         static_cast<double>(microbatch) * static_cast<double>(workload.stages[s].boundary_bytes),
+         static_cast<double>(workload.stages[s].parameter_bytes)});
+  }
+  return layers;
+}
+
+PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
+                            double bytes_per_second) {
+  if (machines < 1) throw InvalidArgument("machines", machines, "an integer >= 1");
+  if (!(bytes_per_second > 0)) {
+    throw InvalidArgument("network.bandwidth", bytes_per_second, "a positive one");
+  }
+  if (layers.empty()) throw InvalidArgument("layers", "none", "at least one");
+  const std::size_t count = layers.size();
+  const auto most = static_cast<std::size_t>(machines);
+  const std::vector<double> seconds = Sums(layers, StepSeconds);
+  const std::vector<double> bytes =
+      Sums(layers, [](const LayerTimes& layer) { return layer.parameter_bytes; });
+  // Layers i .. j-1 on m machines.
+  const auto stage_seconds = [&](std::size_t i, std::size_t j, std::size_t m) {
+    const auto copies = static_cast<int>(m);
+    return std::max(seconds[j] - seconds[i],
+                    RingSeconds(bytes[j] - bytes[i], copies, bytes_per_second)) /
+           copies;
+  };
+  struct Choice {
+    double seconds = kInfinity;
+    std::size_t begin = 0;     // of the last stage
+    std::size_t machines = 0;  // of the last stage
+  };
+  // best[j][m]: the first j layers on m machines.
+  std::vector<std::vector<Choice>> best(count + 1, std::vector<Choice>(most + 1));
+  for (std::size_t j = 1; j <= count; ++j) {
+    for (std::size_t m = 1; m <= most; ++m) {
+      Choice& choice = best[j][m];
+      choice = {stage_seconds(0, j, m), 0, m};
+      for (std::size_t i = 1; i < j; ++i) {
+        const double send = 2 * layers[i - 1].boundary_bytes / bytes_per_second;
+        if (send >= choice.seconds) continue;
+        for (std::size_t last = 1; last < m; ++last) {
+          const double candidate =
+              std::max({best[i][m - last].seconds, send, stage_seconds(i, j, last)});
+          if (candidate < choice.seconds) choice = {candidate, i, last};
+        }
+      }
+    }
+  }
+  // Fewer machines may do as well, where sending and summing costs more than it wins.
+  std::size_t m = 1;
+  for (std::size_t k = 2; k <= most; ++k) {
+    if (best[count][k].seconds < best[count][m].seconds) m = k;
+  }
+  PipeDreamPlan plan;
+  plan.seconds_per_microbatch = best[count][m].seconds;
+  const std::size_t used = m;
+  for (std::size_t j = count; j > 0;) {
+    const Choice& choice = best[j][m];
+    plan.stages.insert(plan.stages.begin(),
+                       {static_cast<int>(j), static_cast<int>(choice.machines)});
+    j = choice.begin;
+    m -= choice.machines;
+  }
+  const auto input = static_cast<std::size_t>(plan.stages.front().machines);
+  plan.microbatches_in_flight = static_cast<int>((used + input - 1) / input);
+  return plan;
+}
+
+std::span<const std::string_view> PlanSchemes() { return kSchemes; }
+
+PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
+                      const PlanOptions& options) {
+  if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
+    throw InvalidArgument("scheme", options.scheme,
+                          "pipedream, 2bw, gpipe, balanced (did you mean " +
+                              std::string(analysis::Nearest(options.scheme, kSchemes)) + "?)");
+  }
+  const auto check = [](const char* name, std::int64_t value) {
+    if (value < 1) throw InvalidArgument(name, static_cast<double>(value), "an integer >= 1");
+  };
+  check("machines", options.machines);
+  check("batch", options.batch);
+  check("max_microbatch", options.max_microbatch);
+  if (options.machines > 1 && machine.network_bytes_per_second <= 0) {
+    throw InvalidArgument("network.bandwidth", "nothing", "a positive one, between machines");
+  }
+  if (options.scheme != "pipedream") return Sweep(workload, machine, options).Best();
+  if (options.machines > 1) return PipeDreamAsPlan(workload, machine, options);
+  Machine alone = machine;
+  alone.network_bytes_per_second = 1;  // of nothing
+  return PipeDreamAsPlan(workload, alone, options);
+}
+
+}  // namespace batchless::hwmodel

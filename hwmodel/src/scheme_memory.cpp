@@ -1,0 +1,98 @@
+#include "batchless/hwmodel/scheme_memory.h"
+
+#include <array>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_summary.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr std::array<MemoryScheme, 9> kSchemes = {{
+    {.name = "pb", .schedule = "pb"},
+    {.name = "stale", .schedule = "pb"},
+    {.name = "pipedream", .schedule = "1f1b", .weight_stashing = true},
+    {.name = "pipemare", .schedule = "pb", .further_weight_copies = 1},
+    {.name = "2bw", .schedule = "2bw", .counts_inputs = true},
+    {.name = "2bw-recompute", .schedule = "2bw", .recomputes = true},
+    {.name = "gpipe", .schedule = "gpipe"},
+    {.name = "gpipe-recompute", .schedule = "gpipe", .recomputes = true},
+    {.name = "reversible", .schedule = "pb", .reversible = true},
+}};
+
+}  // namespace
+
+std::span<const MemoryScheme> MemorySchemes() { return kSchemes; }
+
+const MemoryScheme& FindMemoryScheme(std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string accepted;
+  for (const MemoryScheme& scheme : kSchemes) {
+    if (scheme.name == name) return scheme;
+    names.push_back(scheme.name);
+    accepted += (accepted.empty() ? "" : ", ") + std::string(scheme.name);
+  }
+  throw InvalidArgument(
+      "scheme", name,
+      accepted + " (did you mean " + std::string(analysis::Nearest(name, names)) + "?)");
+}
+
+std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,
+                                              std::span<const int> ends,
+                                              const SchemeMemoryOptions& options) {
+  int before = 0;
+  bool ascending = true;
+  for (const int end : ends) {
+    ascending = ascending && end > before;
+    before = end;
+  }
+  if (ends.empty() || !ascending || before != workload.stage_count()) {
+    throw InvalidArgument(
+        "ends", std::to_string(ends.size()) + " workers",
+        "ascending, the last one past the " + std::to_string(workload.stage_count()) + " stages");
+  }
+  if (options.microbatch < 1) {
+    throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
+  }
+  const auto workers = static_cast<int>(ends.size());
+  const bool updates_each = FindScheduleKind(scheme.schedule).updates_each;
+  const std::int64_t m =
+      options.microbatches_per_update > 0 ? options.microbatches_per_update : workers;
+  const Schedule schedule =
+      MakeSchedule(scheme.schedule, {.stages = workers,
+                                     .microbatches = updates_each ? 4 * workers : 4 * m,
+                                     .microbatches_per_update = updates_each ? 0 : m,
+                                     .weight_stashing = scheme.weight_stashing});
+  const ScheduleSummary summary = Summarize(schedule);
+
+  std::vector<SchemeMemory> memory(ends.size());
+  const auto b = static_cast<double>(options.microbatch);
+  int stage = 0;
+  for (std::size_t g = 0; g < ends.size(); ++g) {
+    const double input =
+        b * static_cast<double>(
+                stage == 0 ? workload.input_bytes
+                           : workload.stages[static_cast<std::size_t>(stage) - 1].boundary_bytes);
+    double weights = 0;
+    double activations = 0;
+    for (; stage < ends[g]; ++stage) {
+      const StageCost& cost = workload.stages[static_cast<std::size_t>(stage)];
+      weights += static_cast<double>(cost.parameter_bytes);
+      activations += b * static_cast<double>(cost.activation_bytes);
+    }
+    const auto in_flight = static_cast<double>(summary.stages[g].activations_in_flight);
+    memory[g].weight_bytes = weights * static_cast<double>(summary.stages[g].weight_versions +
+                                                           scheme.further_weight_copies);
+    memory[g].activation_bytes = scheme.recomputes   ? activations + in_flight * input
+                                 : scheme.reversible ? activations
+                                                     : in_flight * activations;
+    if (scheme.counts_inputs) memory[g].activation_bytes += in_flight * input;
+  }
+  return memory;
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,153 @@
+#include "batchless/hwmodel/workload.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+const std::array<Transformer, 7>& Transformers() {
+  static const std::array<Transformer, 7> transformers = {{
+      {"gpt2", 12, 768, 12, 1024, 50257},
+      {"gpt2-medium", 24, 1024, 16, 1024, 50257},
+      {"gpt2-large", 36, 1280, 20, 1024, 50257},
+      {"gpt2-xl", 48, 1600, 25, 1024, 50257},
+      {"gpt3", 96, 12288, 96, 2048, 50257},
+      {"bert-base", 12, 768, 12, 512, 30522, true},
+      {"bert-large", 24, 1024, 16, 512, 30522, true},
+  }};
+  return transformers;
+}
+
+// What a stage of matrices alone costs; `matrix_flops` of its weights, `product_flops` of products
+// of two activations, whose gradients cost twice as much and none of it for weights.
+StageCost TransformerCost(std::int64_t parameters, std::int64_t matrix_flops,
+                          std::int64_t product_flops, int bytes_per_number) {
+  StageCost cost;
+  cost.parameters = parameters;
+  cost.forward_flops = matrix_flops + product_flops;
+  cost.input_gradient_flops = matrix_flops + 2 * product_flops;
+  cost.weight_gradient_flops = matrix_flops;
+  cost.update_flops = 6 * parameters;
+  cost.parameter_bytes = parameters * bytes_per_number;
+  return cost;
+}
+
+}  // namespace
+
+std::int64_t Workload::parameters() const {
+  std::int64_t sum = 0;
+  for (const StageCost& cost : stages) sum += cost.parameters;
+  return sum;
+}
+
+std::int64_t Workload::training_flops() const {
+  std::int64_t sum = 0;
+  for (const StageCost& cost : stages) {
+    sum += cost.forward_flops + cost.input_gradient_flops + cost.weight_gradient_flops;
+  }
+  return sum;
+}
+
+std::span<const std::string_view> WorkloadNames() {
+  static const std::vector<std::string_view> names = [] {
+    const auto trained = NetworkNames();
+    std::vector<std::string_view> all(trained.begin(), trained.end());
+    all.insert(all.end(), {"resnet224", "resnet362", "vgg16-imagenet"});
+    for (const Transformer& transformer : Transformers()) all.push_back(transformer.name);
+    return all;
+  }();
+  return names;
+}
+
+Workload MakeWorkload(const Network& network, int bytes_per_number) {
+  Workload workload;
+  workload.name = network.name;
+  workload.stages = ComputeCosts(network, bytes_per_number);
+  for (const Stage& stage : network.stages) workload.stage_names.push_back(stage.name);
+  workload.input_bytes = network.input.elements() * bytes_per_number;
+  return workload;
+}
+
+Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
+  const auto check = [](const char* name, int value) {
+    if (value < 1) throw InvalidArgument(name, value, "an integer >= 1");
+  };
+  check("blocks", transformer.blocks);
+  check("width", transformer.width);
+  check("heads", transformer.heads);
+  check("tokens", transformer.tokens);
+  check("words", transformer.words);
+  if (transformer.width % transformer.heads != 0) {
+    throw InvalidArgument("heads", transformer.heads,
+                          "a divisor of the width " + std::to_string(transformer.width));
+  }
+  const std::int64_t d = transformer.width;
+  const std::int64_t n = transformer.tokens;
+  const std::int64_t words = transformer.words;
+  const std::int64_t p = bytes_per_number;
+  const std::int64_t nd = n * d;
+
+  Workload workload;
+  workload.name = transformer.name;
+  workload.input_bytes = 4 * n;  // numbers of words
+  const auto add = [&](std::string name, StageCost cost, std::int64_t activation_bytes) {
+    cost.activation_bytes = activation_bytes;
+    cost.boundary_bytes = p * nd;
+    workload.stage_names.push_back(std::move(name));
+    workload.stages.push_back(cost);
+  };
+  const std::int64_t segments = transformer.encoder ? 2 * d + 2 * d : 0;
+  add("embedding", TransformerCost((words + n) * d + segments, 0, 0, bytes_per_number), 4 * n + nd);
+  for (int block = 0; block < transformer.blocks; ++block) {
+    const std::string name = "block" + std::to_string(block);
+    add(name + ".attention",
+        TransformerCost(4 * d * d + 6 * d, 8 * nd * d, 4 * n * nd, bytes_per_number),
+        (6 * p + 1) * nd + (2 * p + 1) * transformer.heads * n * n);
+    add(name + ".feedforward", TransformerCost(8 * d * d + 7 * d, 16 * nd * d, 0, bytes_per_number),
+        (10 * p + 1) * nd);
+  }
+  const std::int64_t last = transformer.encoder ? d * d + d : 2 * d;
+  add("scores", TransformerCost(words * d + last, 2 * nd * words, 0, bytes_per_number),
+      p * (nd + n * words));
+  workload.stages.front().input_gradient_flops = 0;
+  workload.stages.back().boundary_bytes = 0;
+  return workload;
+}
+
+Workload MakeWorkload(std::string_view name, int bytes_per_number) {
+  for (const Transformer& transformer : Transformers()) {
+    if (transformer.name == name) return MakeWorkload(transformer, bytes_per_number);
+  }
+  if (name == "vgg16-imagenet") {
+    NetworkOptions options;
+    options.name = "vgg16";
+    options.normalization = Normalization::kNone;
+    options.input = {3, 224, 224};
+    options.classes = 1000;
+    options.hidden = {4096, 4096};
+    Workload workload = MakeWorkload(MakeNetwork(options), bytes_per_number);
+    workload.name = name;
+    return workload;
+  }
+  const auto names = WorkloadNames();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    std::string accepted;
+    for (const std::string_view known : names) {
+      accepted += (accepted.empty() ? "" : ", ") + std::string(known);
+    }
+    throw InvalidArgument(
+        "network", name,
+        accepted + " (did you mean " + std::string(analysis::Nearest(name, names)) + "?)");
+  }
+  NetworkOptions options;
+  options.name = name;
+  return MakeWorkload(MakeNetwork(options), bytes_per_number);
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,240 @@
+#include "batchless/hwmodel/planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/scheme_memory.h"
+#include "batchless/hwmodel/throughput.h"
+#include "catch.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Step(const LayerTimes& layer) {
+  return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
+}
+
+double StageSeconds(const std::vector<LayerTimes>& layers, int begin, int end, int machines,
+                    double bandwidth) {
+  double seconds = 0;
+  double bytes = 0;
+  for (int l = begin; l < end; ++l) {
+    seconds += Step(layers[l]);
+    bytes += layers[l].parameter_bytes;
+  }
+  return std::max(seconds, 2.0 * (machines - 1) / machines * bytes / bandwidth) / machines;
+}
+
+// The least time over every partition and every number of machines for each part.
+double Exhaustive(const std::vector<LayerTimes>& layers, int begin, int machines,
+                  double bandwidth) {
+  const int count = static_cast<int>(layers.size());
+  double best = kInfinity;
+  for (int end = begin + 1; end <= count; ++end) {
+    for (int m = 1; m <= machines; ++m) {
+      const double stage = StageSeconds(layers, begin, end, m, bandwidth);
+      if (end == count) {
+        best = std::min(best, stage);
+      } else if (m < machines) {
+        best = std::min(best, std::max({stage, 2 * layers[end - 1].boundary_bytes / bandwidth,
+                                        Exhaustive(layers, end, machines - m, bandwidth)}));
+      }
+    }
+  }
+  return best;
+}
+
+Machine Gpu() {
+  Machine machine;
+  machine.name = "gpu";
+  machine.cores = 80;
+  machine.peak_flops_per_second = 1e13;
+  machine.shared_memory_bytes = 16e9;
+  machine.shared_bytes_per_second = 9e11;
+  machine.network_bytes_per_second = 1e10;
+  machine.network_latency_seconds = 1e-5;
+  machine.launch_seconds = 5e-6;
+  return machine;
+}
+
+TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[planner]") {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> draw(0, 1);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<LayerTimes> layers(1 + random() % 6);
+    for (LayerTimes& layer : layers) {
+      layer = {draw(random), 2 * draw(random), 0.1 * draw(random), draw(random), 3 * draw(random)};
+    }
+    const int machines = 1 + static_cast<int>(random() % 5);
+    const double bandwidth = 0.3 + 3 * draw(random);
+    const PipeDreamPlan plan = PlanPipeDream(layers, machines, bandwidth);
+    CHECK(plan.seconds_per_microbatch ==
+          Approx(Exhaustive(layers, 0, machines, bandwidth)).epsilon(1e-12));
+    // What it says is what its partition takes.
+    double seconds = 0;
+    int begin = 0;
+    int used = 0;
+    for (const PlanStage& stage : plan.stages) {
+      seconds =
+          std::max(seconds, StageSeconds(layers, begin, stage.end, stage.machines, bandwidth));
+      if (begin > 0) {
+        seconds = std::max(seconds, 2 * layers[begin - 1].boundary_bytes / bandwidth);
+      }
+      begin = stage.end;
+      used += stage.machines;
+    }
+    CHECK(begin == static_cast<int>(layers.size()));
+    CHECK(used <= machines);
+    CHECK(seconds == Approx(plan.seconds_per_microbatch).epsilon(1e-12));
+    CHECK(plan.microbatches_in_flight ==
+          (used + plan.stages[0].machines - 1) / plan.stages[0].machines);
+  }
+}
+
+TEST_CASE("Free communication and equal layers: every machine works all the time", "[planner]") {
+  const std::vector<LayerTimes> layers(8, {1, 2, 0, 0, 0});
+  for (const int machines : {1, 2, 4, 8}) {
+    CHECK(PlanPipeDream(layers, machines, 1).seconds_per_microbatch ==
+          Approx(8.0 * 3 / machines).epsilon(1e-12));
+  }
+}
+
+// t of a plan by the papers' equations, from the layers, for any depth, micro-batch and width.
+double Seconds(const Workload& workload, const Machine& machine, const PipelinePlan& plan,
+               bool late) {
+  const std::vector<LayerTimes> layers = TimeLayers(workload, machine, plan.microbatch);
+  const double m = static_cast<double>(plan.microbatches_per_update);
+  std::vector<double> f, b, u, r, c;
+  int l = 0;
+  for (const PlanStage& stage : plan.stages) {
+    f.push_back(0), b.push_back(0), u.push_back(0), r.push_back(0);
+    for (; l < stage.end; ++l) {
+      f.back() += layers[l].forward_seconds;
+      b.back() += layers[l].backward_seconds;
+      u.back() += layers[l].update_seconds;
+      r.back() += 2.0 * (plan.width - 1) / plan.width * layers[l].parameter_bytes /
+                  machine.network_bytes_per_second;
+    }
+    if (plan.recompute) b.back() += f.back();
+    const bool last = l == workload.stage_count();
+    c.push_back(last ? 0
+                     : layers[l - 1].boundary_bytes / machine.network_bytes_per_second +
+                           machine.network_latency_seconds);
+  }
+  double t = 0;
+  if (late) {
+    for (std::size_t i = 0; i < f.size(); ++i) {
+      const double sends = c[i] + (i > 0 ? c[i - 1] : 0);
+      t = std::max({t, f[i] + b[i] + u[i] / m + sends, r[i] / m});
+    }
+    return t * m;
+  }
+  double update = 0;
+  for (std::size_t i = 0; i < f.size(); ++i) {
+    t += f[i] + b[i] + 2 * c[i];
+    update = std::max(update, u[i] + r[i]);
+  }
+  return t +
+         (m - 1) * (*std::max_element(f.begin(), f.end()) + *std::max_element(b.begin(), b.end())) +
+         update;
+}
+
+TEST_CASE("The sweep's plan takes what the equations say, and fits as scheme_memory says",
+          "[planner]") {
+  const Workload workload = MakeWorkload("gpt2", 2);
+  for (const std::string scheme : {"2bw", "gpipe", "balanced"}) {
+    for (const int machines : {1, 2, 6, 8}) {
+      const PipelinePlan plan =
+          MakePlan(workload, Gpu(), {.scheme = scheme, .machines = machines, .batch = 96});
+      CAPTURE(scheme, machines);
+      CHECK(plan.width * plan.depth <= machines);
+      CHECK(plan.microbatch * plan.width * plan.microbatches_per_update == 96);
+      CHECK(plan.samples_per_second ==
+            Approx(96 / Seconds(workload, Gpu(), plan, scheme == "2bw")).epsilon(1e-12));
+      std::vector<int> ends;
+      for (const PlanStage& stage : plan.stages) ends.push_back(stage.end);
+      const std::string name =
+          (scheme == "2bw" ? "2bw" : "gpipe") + std::string(plan.recompute ? "-recompute" : "");
+      const std::vector<SchemeMemory> memory = PredictSchemeMemory(
+          FindMemoryScheme(name), workload, ends, {plan.microbatch, plan.microbatches_per_update});
+      double most = 0;
+      int l = 0;
+      for (std::size_t g = 0; g < memory.size(); ++g) {
+        double weights = 0;
+        for (; l < ends[g]; ++l) {
+          weights += static_cast<double>(workload.stages[l].parameter_bytes);
+        }
+        // Two versions from the first update on, also where one worker would need one.
+        const double versions = scheme == "2bw" ? 2 * weights - memory[g].weight_bytes : 0;
+        most = std::max(most, memory[g].total() + 2 * weights + versions);
+      }
+      CHECK(plan.memory_bytes == Approx(most).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("No other plan of the sweep is faster", "[planner]") {
+  const Workload workload = MakeWorkload("gpt2", 2);
+  const PlanOptions options = {.scheme = "2bw", .machines = 6, .batch = 96};
+  Machine machine = Gpu();
+  machine.shared_memory_bytes = 1e15;  // every plan fits
+  const PipelinePlan best = MakePlan(workload, machine, options);
+  std::int64_t plans = 0;
+  for (int d = 1; d <= 6; ++d) {
+    for (std::int64_t b = 1; b <= options.max_microbatch; b *= 2) {
+      PipelinePlan other;
+      other.width = 6 / d;
+      other.depth = d;
+      other.microbatch = b;
+      if (96 % (other.width * b) != 0) continue;
+      other.microbatches_per_update = 96 / (other.width * b);
+      if (other.microbatches_per_update < d) continue;
+      // The same partition, which is that of the largest micro-batch.
+      const PipelinePlan same_depth =
+          MakePlan(workload, machine, {.scheme = "balanced", .machines = d, .batch = 64});
+      other.stages = same_depth.stages;
+      for (const bool recompute : {false, true}) {
+        other.recompute = recompute;
+        ++plans;
+        CHECK(96 / Seconds(workload, machine, other, true) <=
+              best.samples_per_second * (1 + 1e-12));
+      }
+    }
+  }
+  CHECK(plans == best.plans);
+}
+
+TEST_CASE("A model too large for one machine is divided, or recomputed", "[planner]") {
+  const Workload workload = MakeWorkload("gpt2-xl", 2);
+  Machine machine = Gpu();
+  machine.shared_memory_bytes = 8e9;
+  const PipelinePlan plan =
+      MakePlan(workload, machine, {.scheme = "2bw", .machines = 16, .batch = 512});
+  CHECK(plan.fits);
+  CHECK(plan.depth > 1);
+  machine.shared_memory_bytes = 1e8;
+  CHECK_FALSE(MakePlan(workload, machine, {.scheme = "2bw", .machines = 4, .batch = 512}).fits);
+}
+
+TEST_CASE("Options out of range are refused by name", "[planner]") {
+  const Workload workload = MakeWorkload("resnet20");
+  const auto refuses = [&](const PlanOptions& options, const std::string& name) {
+    CHECK_THROWS_WITH(MakePlan(workload, Gpu(), options), Catch::Matchers::StartsWith(name));
+  };
+  refuses({.scheme = "3bw"}, "scheme");
+  refuses({.machines = 0}, "machines");
+  refuses({.batch = 0}, "batch");
+  refuses({.machines = 7, .batch = 2}, "batch");
+  Machine alone = Gpu();
+  alone.network_bytes_per_second = 0;
+  CHECK_THROWS_WITH(MakePlan(workload, alone, {}), Catch::Matchers::StartsWith("network"));
+  CHECK_NOTHROW(MakePlan(workload, alone, {.machines = 1}));
+  CHECK_NOTHROW(MakePlan(workload, alone, {.scheme = "pipedream", .machines = 1}));
+}
+
+}  // namespace
+}  // namespace batchless::hwmodel

@@ -1,0 +1,84 @@
+#include "batchless/hwmodel/scheme_memory.h"
+
+#include "batchless/analysis/argument.h"
+#include "catch.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+constexpr int kStages = 12;
+constexpr std::int64_t kParameterBytes = 1000;
+constexpr std::int64_t kActivationBytes = 70;
+constexpr std::int64_t kBoundaryBytes = 30;
+
+// Equal stages, whose input is as large as every boundary.
+Workload Equal() {
+  Workload workload;
+  workload.name = "equal";
+  workload.input_bytes = kBoundaryBytes;
+  for (int s = 0; s < kStages; ++s) {
+    workload.stage_names.push_back(std::to_string(s));
+    StageCost cost;
+    cost.parameter_bytes = kParameterBytes;
+    cost.activation_bytes = kActivationBytes;
+    cost.boundary_bytes = kBoundaryBytes;
+    workload.stages.push_back(cost);
+  }
+  return workload;
+}
+
+std::vector<int> Ends(int workers) {
+  std::vector<int> ends;
+  for (int g = 1; g <= workers; ++g) ends.push_back(kStages / workers * g);
+  return ends;
+}
+
+TEST_CASE("The first worker's memory is that of the papers' formulas", "[scheme_memory]") {
+  const Workload workload = Equal();
+  for (const int d : {1, 2, 3, 4, 6, 12}) {
+    for (const std::int64_t b : {1, 8}) {
+      const std::int64_t m = 2 * d;
+      const double w = kStages * kParameterBytes;
+      const double a = static_cast<double>(kStages * kActivationBytes * b);
+      const double in = static_cast<double>(kBoundaryBytes * b);
+      const auto first = [&](std::string_view name) {
+        return PredictSchemeMemory(FindMemoryScheme(name), workload, Ends(d), {b, m}).front();
+      };
+      CAPTURE(d, b);
+      // Narayanan et al., arXiv 2006.09503, section 3.3.
+      CHECK(first("2bw-recompute").total() == Approx(2 * w / d + a / d + d * in));
+      CHECK(first("2bw").total() == Approx(2 * w / d + d * (a / d) + d * in));
+      CHECK(first("gpipe-recompute").total() ==
+            Approx(w / d + a / d + static_cast<double>(m) * in));
+      CHECK(first("gpipe").total() == Approx(w / d + static_cast<double>(m) * a / d));
+      CHECK(first("pb").total() == Approx(w / d + (2 * d - 1) * a / d));
+      CHECK(first("pipedream").total() == Approx(d * w / d + d * a / d));
+      CHECK(first("reversible").total() == Approx(w / d + a / d));
+      CHECK(first("pipemare").total() == Approx(2 * w / d + (2 * d - 1) * a / d));
+    }
+  }
+}
+
+TEST_CASE("The last worker of an asynchronous pipeline keeps one of each", "[scheme_memory]") {
+  const Workload workload = Equal();
+  for (const std::string_view name : {"pb", "stale", "pipedream", "reversible"}) {
+    const SchemeMemory last =
+        PredictSchemeMemory(FindMemoryScheme(name), workload, Ends(4), {1, 0}).back();
+    CHECK(last.weight_bytes == 3 * kParameterBytes);
+    CHECK(last.activation_bytes == 3 * kActivationBytes);
+  }
+}
+
+TEST_CASE("Groups that are none are refused", "[scheme_memory]") {
+  const Workload workload = Equal();
+  const MemoryScheme& pb = FindMemoryScheme("pb");
+  for (const std::vector<int>& ends :
+       {std::vector<int>{}, {4}, {12, 12}, {6, 4, 12}, {13}, {0, 12}}) {
+    CHECK_THROWS_AS(PredictSchemeMemory(pb, workload, ends, {}), analysis::InvalidArgument);
+  }
+  CHECK_THROWS_WITH(FindMemoryScheme("3bw"), Catch::Matchers::Contains("did you mean 2bw?"));
+  CHECK_THROWS_AS(PredictSchemeMemory(pb, workload, Ends(2), {0, 0}), analysis::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace batchless::hwmodel

@@ -1,0 +1,219 @@
+#include "batchless/hwmodel/throughput.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "catch.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+// Fast enough in everything but FLOPs that these alone count.
+Machine Fine(double cores) {
+  Machine machine;
+  machine.name = "fine";
+  machine.cores = cores;
+  machine.peak_flops_per_second = 1e9 * cores;
+  machine.local_memory_bytes = 1e15;
+  machine.local_bytes_per_second = 1e18 * cores;
+  machine.fabric_bytes_per_second = 1e18 * cores;
+  return machine;
+}
+
+Machine Gpu() {
+  Machine machine;
+  machine.name = "gpu";
+  machine.cores = 80;
+  machine.peak_flops_per_second = 1.5e13;
+  machine.shared_memory_bytes = 32e9;
+  machine.shared_bytes_per_second = 9e11;
+  machine.launch_seconds = 5e-6;
+  return machine;
+}
+
+// Stages of equal work, without boundaries.
+Workload Equal(int stages, std::int64_t flops) {
+  Workload workload;
+  workload.name = "equal";
+  for (int s = 0; s < stages; ++s) {
+    StageCost cost;
+    cost.parameters = 10;
+    cost.parameter_bytes = 40;
+    cost.forward_flops = flops;
+    cost.input_gradient_flops = flops;
+    cost.weight_gradient_flops = flops;
+    workload.stages.push_back(cost);
+    workload.stage_names.push_back(std::to_string(s));
+  }
+  return workload;
+}
+
+TEST_CASE("Pipelined backpropagation of equal stages works all the time", "[throughput]") {
+  for (const int stages : {1, 4, 34}) {
+    const Throughput result =
+        PredictThroughput(Equal(stages, 1'000'000), Fine(stages), {.schedule = "pb"});
+    // 3e6 FLOPs a stage and sample on cores of 1e9 a second.
+    CHECK(result.samples_per_second == Approx(1e9 / 3e6).epsilon(1e-9));
+    CHECK(result.utilisation == 1);
+    CHECK(result.busy == Approx(1).epsilon(1e-9));
+    CHECK(result.peak_share == Approx(1).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("Fill and drain work N / (N + 2S - 2) of the time", "[throughput]") {
+  for (const int stages : {2, 34}) {
+    for (const std::int64_t n : {1, 32, 128}) {
+      const Throughput result =
+          PredictThroughput(Equal(stages, 1'000'000), Fine(stages),
+                            {.schedule = "fill-drain", .microbatches_per_update = n});
+      CHECK(result.utilisation ==
+            Approx(static_cast<double>(n) / (static_cast<double>(n) + 2 * stages - 2)));
+    }
+  }
+  // A whole run of PB fills and drains once.
+  const Throughput run =
+      PredictThroughput(Equal(5, 1'000'000), Fine(5), {.schedule = "pb", .samples = 1000});
+  CHECK(run.utilisation == Approx(1000.0 / (1000 + 2 * 5 - 2)).epsilon(1e-12));
+  // Without waiting for the end of steps, S - 1 times a stage's work is lost.
+  CHECK(run.samples_per_second == Approx(1e9 / 3e6 * 1000 / (1000 + 5 - 1)).epsilon(1e-9));
+}
+
+TEST_CASE("A long run approaches the steady state", "[throughput]") {
+  const Workload workload = MakeWorkload("resnet20");
+  for (const std::string kind : {"pb", "1f1b", "2bw", "gpipe", "zb-h1"}) {
+    ThroughputOptions options = {.schedule = kind};
+    const Throughput steady = PredictThroughput(workload, Fine(1000), options);
+    options.samples = 136'000'000;
+    const Throughput run = PredictThroughput(workload, Fine(1000), options);
+    CAPTURE(kind);
+    CHECK(run.samples_per_second == Approx(steady.samples_per_second).epsilon(1e-5));
+    CHECK(run.utilisation == Approx(steady.utilisation).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("Cores are shared in proportion to cost, and the slowest stage is named",
+          "[throughput]") {
+  const Workload workload = MakeWorkload("resnet110");
+  const Throughput result = PredictThroughput(workload, Fine(850'000), {.schedule = "pb"});
+  std::int64_t cores = 0;
+  std::size_t slowest = 0;
+  for (std::size_t s = 0; s < result.workers.size(); ++s) {
+    cores += result.workers[s].cores;
+    const auto seconds = [&](std::size_t i) {
+      const StageTimes& t = result.workers[i].times;
+      return t.forward_seconds + t.backward_seconds + t.update_seconds;
+    };
+    if (seconds(s) > seconds(slowest)) slowest = s;
+  }
+  CHECK(cores == 850'000);
+  CHECK(result.busy > 0.95);
+  std::ostringstream expected;
+  expected << "stage " << slowest << ' ' << workload.stage_names[slowest] << ": compute";
+  CHECK(result.bottleneck == expected.str());
+}
+
+TEST_CASE("Layers one after the other: launches below a batch, the roofline above",
+          "[throughput]") {
+  const Workload workload = MakeWorkload("resnet20");
+  const Throughput one = PredictThroughput(workload, Gpu(), {.schedule = "sequential"});
+  CHECK(one.bottleneck == "launch");
+  double before = 0;
+  for (const std::int64_t batch : {1, 8, 64, 512, 4096, 32768}) {
+    const Throughput result =
+        PredictThroughput(workload, Gpu(), {.schedule = "sequential", .microbatch = batch});
+    CHECK(result.samples_per_second > before);
+    CHECK(result.peak_share <= 1);
+    before = result.samples_per_second;
+  }
+  const Throughput large =
+      PredictThroughput(workload, Gpu(), {.schedule = "sequential", .microbatch = 32768});
+  CHECK(large.arithmetic_intensity() > one.arithmetic_intensity());
+  CHECK(large.bottleneck != "launch");
+  // Launches leave nothing in local memory, however large.
+  Machine machine = Gpu();
+  machine.local_memory_bytes = 1e15;
+  machine.local_bytes_per_second = 1e15;
+  CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).local_bytes_per_sample ==
+        0);
+  machine = Gpu();
+  machine.launch_seconds = 0;
+  machine.shared_bytes_per_second = 1e20;
+  CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).peak_share ==
+        Approx(1).epsilon(1e-9));
+}
+
+TEST_CASE("Energy is that of every FLOP and byte", "[throughput]") {
+  Machine machine = Fine(100);
+  machine.energy = MachineEnergy{1, 0, 0, 0};
+  const Workload workload = MakeWorkload("resnet20");
+  const auto joules = [&] {
+    return PredictThroughput(workload, machine, {.schedule = "pb"}).joules_per_sample;
+  };
+  const double flops = joules();
+  CHECK(flops == static_cast<double>(workload.training_flops() + 6 * workload.parameters()));
+  machine.energy = MachineEnergy{0, 0, 0, 2};
+  double boundaries = 0;
+  for (const StageCost& cost : workload.stages) {
+    boundaries += static_cast<double>(cost.boundary_bytes);
+  }
+  CHECK(joules() == Approx(2 * 2 * boundaries));
+}
+
+TEST_CASE("Measured times take the place of the roofline", "[throughput]") {
+  Machine machine = Fine(2);
+  const Workload workload = Equal(4, 100);
+  machine.measured.push_back({"equal", 1, {1, 1, 1, 1}, {2, 2, 2, 2}, {0, 0, 0, 4}});
+  // 3, 3, 3 and 7 seconds: two workers have 9 and 7, or 6 and 10.
+  const Throughput result = PredictThroughput(workload, machine, {.schedule = "1f1b"});
+  CHECK(result.samples_per_second == Approx(1.0 / 9));
+  CHECK(result.workers[0].end_stage == 3);
+  CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
+        Approx(1.0 / 16));
+  machine.measured[0].forward_seconds.pop_back();
+  CHECK_THROWS_WITH(PredictThroughput(workload, machine, {.schedule = "pb"}),
+                    Catch::Matchers::StartsWith("measured.equal"));
+}
+
+TEST_CASE("A network that does not fit is said not to", "[throughput]") {
+  Machine machine = Fine(1000);
+  machine.local_memory_bytes = 1e6;
+  CHECK_FALSE(PredictThroughput(MakeWorkload("vgg11"), machine, {.schedule = "pb"}).fits);
+  machine.local_memory_bytes = 1e12;
+  CHECK(PredictThroughput(MakeWorkload("vgg11"), machine, {.schedule = "pb"}).fits);
+}
+
+TEST_CASE("Every schedule runs on every machine", "[throughput]") {
+  const Workload workload = MakeWorkload("lenet5");
+  for (const ScheduleKind& kind : ScheduleKinds()) {
+    const Throughput result =
+        PredictThroughput(workload, Fine(50), {.schedule = std::string(kind.name)});
+    CAPTURE(kind.name);
+    CHECK(result.samples_per_second > 0);
+    CHECK(result.utilisation <= 1);
+    CHECK(result.busy <= result.utilisation * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("Throughput options out of range are refused by name", "[throughput]") {
+  const Workload workload = MakeWorkload("lenet5");
+  const auto refuses = [&](const ThroughputOptions& options, const std::string& name) {
+    CHECK_THROWS_WITH(PredictThroughput(workload, Fine(5), options),
+                      Catch::Matchers::StartsWith(name));
+  };
+  refuses({.schedule = "pbx"}, "kind");
+  refuses({.microbatch = 0}, "microbatch");
+  refuses({.microbatches_per_update = 3}, "microbatches_per_update");
+  refuses({.schedule = "sequential", .microbatches_per_update = 3}, "microbatches_per_update");
+  refuses({.workers = 6}, "workers");
+  refuses({.workers = -1}, "workers");
+  refuses({.schedule = "gpipe", .microbatches_per_update = 4, .samples = 5}, "samples");
+  Machine machine = Fine(5);
+  machine.fabric_bytes_per_second = 0;
+  CHECK_THROWS_WITH(PredictThroughput(workload, machine, {}),
+                    Catch::Matchers::StartsWith("fabric.bandwidth"));
+}
+
+}  // namespace
+}  // namespace batchless::hwmodel

@@ -1,0 +1,134 @@
+// The commands throughput, plan and calibrate: what they say, and what they refuse.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "run_program.h"
+
+using namespace batchless::test;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kMachines = std::filesystem::absolute("hwmodel/machines").string() + "/";
+
+Json Result(const std::string& line) {
+  const Outcome outcome = Run(Words(line + " --json"));
+  INFO(line << ": " << outcome.error);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
+std::string Error(const std::string& line) {
+  const Outcome outcome = Run(Words(line));
+  INFO(line);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  return outcome.error;
+}
+
+std::string On(const std::string& machine, const std::string& network,
+               const std::string& schedule) {
+  return "throughput --network " + network + " --hardware " + kMachines + machine +
+         ".toml --schedule " + schedule;
+}
+
+}  // namespace
+
+TEST_CASE("throughput has what scripts read") {
+  const Json pb = Result(On("wse2", "resnet110", "pb"));
+  CHECK(pb["stages"] == 169);
+  CHECK(pb["utilisation"] == 1.0);
+  CHECK(pb["batch"] == 1);
+  CHECK(pb["samples_per_second"].get<double>() > 1e5);
+  CHECK(pb["stage_seconds"].size() == 169);
+  CHECK(pb["workers"].size() == 169);
+  CHECK(pb["memory"]["fits"] == true);
+  CHECK(pb["traffic"]["fabric_bytes_per_sample"].get<double>() > 0);
+  CHECK_FALSE(pb["bottleneck"].get<std::string>().empty());
+  double slowest = 0;
+  for (const Json& seconds : pb["stage_seconds"])
+    slowest = std::max(slowest, seconds.get<double>());
+  CHECK(pb["samples_per_second"].get<double>() <= 1 / slowest * (1 + 1e-12));
+
+  const Json filled = Result(On("wse2", "resnet110", "fill-drain") + " --batch 128");
+  CHECK(filled["utilisation"].get<double>() == Approx(128.0 / (128 + 2 * 169 - 2)));
+  CHECK(filled["batch"] == 128);
+
+  const Json run = Result(On("wse2", "resnet20", "pb") + " --samples 1000");
+  CHECK(run["utilisation"].get<double>() == Approx(1000.0 / (1000 + 2 * 34 - 2)));
+}
+
+TEST_CASE("a batch is what each schedule makes of it") {
+  CHECK(Result(On("v100", "resnet20", "sequential") + " --batch 128")["microbatch"] == 128);
+  const Json gpipe = Result(On("v100", "resnet20", "gpipe") + " --batch 64 --microbatch 4");
+  CHECK(gpipe["batch"] == 64);
+  CHECK(gpipe["microbatch"] == 4);
+  CHECK(Error(On("v100", "resnet20", "gpipe") + " --batch 65 --microbatch 4") ==
+        "batchless: --batch: got 65, accepted: a multiple of the micro-batch, 4\n");
+  CHECK(Error(On("v100", "resnet20", "pb") + " --batch 8 --microbatch 4") ==
+        "batchless: --microbatch: got 4, accepted: the batch, 8, with pb\n");
+  CHECK(Error(On("wse2", "resnet20", "2bw") + " --batch 8").find("--batch: got 8") !=
+        std::string::npos);
+  CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 1000000").find("--batch: got 1000000") !=
+        std::string::npos);
+  CHECK(Error(On("cpu_core", "resnet20", "pb") + " --workers 2").find("--workers: got 2") !=
+        std::string::npos);
+  CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 8 --samples 12")
+            .find("--samples: got 12, accepted: a multiple of the 8") != std::string::npos);
+}
+
+TEST_CASE("a machine file is named where it is wrong") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "m.toml", "name = \"m\"\n[compute]\ncores = 4\n");
+  const Outcome outcome =
+      Run(Words("throughput --network resnet20 --hardware m.toml --schedule pb"), folder.path());
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.error ==
+        "batchless: --hardware m.toml:3: compute.cores: got 4, accepted: { value = ..., source = "
+        "\"...\" }\n");
+}
+
+TEST_CASE("plan has what scripts read") {
+  const Json plan = Result("plan --model gpt2-xl --hardware " + kMachines +
+                           "v100.toml --scheme 2bw --machines 8 --batch 256");
+  CHECK(plan["partition"].size() == plan["depth"]);
+  CHECK(plan["width"].get<int>() * plan["depth"].get<int>() <= 8);
+  CHECK(plan["partition"].back()["end_layer"] == 2 * 48 + 2);
+  CHECK(plan["microbatch"].get<int>() * plan["microbatches_per_update"].get<int>() *
+            plan["width"].get<int>() ==
+        256);
+  CHECK(plan["memory"]["fits"] == true);
+  CHECK(plan["samples_per_second"].get<double>() > 0);
+  CHECK(plan["recompute"].is_boolean());
+  const Json dp = Result("plan --model vgg16-imagenet --hardware " + kMachines +
+                         "v100.toml --scheme pipedream --machines 4");
+  int machines = 0;
+  for (const Json& stage : dp["partition"]) machines += stage["machines"].get<int>();
+  CHECK(machines <= 4);
+  CHECK(Error("plan --model gpt2 --hardware " + kMachines + "wse2.toml --scheme 2bw")
+            .find("network.bandwidth: got nothing") != std::string::npos);
+  CHECK(Error("plan --model gpt2 --hardware " + kMachines +
+              "v100.toml --scheme pipedream --max-microbatch 8")
+            .find("--max-microbatch: got 8") != std::string::npos);
+}
+
+TEST_CASE("calibrate writes a machine that throughput reads") {
+  const TemporaryFolder folder;
+  const Outcome made =
+      Run(Words("calibrate --network lenet5 --rounds 3 --out m.toml --json"), folder.path());
+  REQUIRE(made.exit_code == 0);
+  const Json measured = Json::parse(made.out);
+  CHECK(measured["forward_seconds"].size() == 12);
+  double seconds = 0;
+  for (const char* pass : {"forward_seconds", "backward_seconds", "update_seconds"}) {
+    for (const Json& value : measured[pass]) seconds += value.get<double>();
+  }
+  CHECK(measured["seconds_per_microbatch"].get<double>() == Approx(seconds));
+  const Outcome predicted =
+      Run(Words("throughput --network lenet5 --hardware m.toml --schedule sequential --json"),
+          folder.path());
+  REQUIRE(predicted.exit_code == 0);
+  CHECK(Json::parse(predicted.out)["samples_per_second"].get<double>() == Approx(1 / seconds));
+  CHECK(folder.Files() == std::vector<std::string>{"m.toml"});
+}
