@@ -47,7 +47,9 @@ TEST_CASE("every help shows examples that run") {
         continue;
       if (Contains(line, "data check")) continue;
       if (Contains(line, "experiments/configs")) continue;
-      const Outcome outcome = Run(words);
+      // Machines lie in the repository; these examples write nothing.
+      const bool reads_machine = Contains(line, "hwmodel/machines");
+      const Outcome outcome = reads_machine ? Run(words, ".") : Run(words);
       INFO(line << '\n' << outcome.error);
       CHECK(outcome.exit_code == 0);
     }
