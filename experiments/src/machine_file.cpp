@@ -165,7 +165,7 @@ class Reader {
     for (const MachineField& field : hwmodel::MachineFields()) {
       if (sections.back() != field.section) sections.push_back(field.section);
     }
-    sections.push_back("measured");
+    sections.emplace_back("measured");
     for (const auto& [key, node] : document) {
       const std::string_view name = key.str();
       if (std::find(sections.begin(), sections.end(), name) == sections.end()) {

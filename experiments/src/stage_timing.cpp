@@ -43,7 +43,7 @@ class Buffer {
 class Timer {
  public:
   Timer(const hwmodel::Network& network, int microbatch)
-      : network_(network), microbatch_(microbatch), backend_(training::MakeVectorBackend()) {
+      : network_(network), backend_(training::MakeVectorBackend()) {
     const std::vector<training::ValueLayout> layouts =
         training::PlanValues(network, backend_->block());
     for (const training::ValueLayout& layout : layouts) {
@@ -130,8 +130,8 @@ class Timer {
 
  private:
   static float Uniform(CounterRandom& random) {
-    constexpr std::uint32_t kSteps = 2000;
-    return static_cast<float>(random.Below(kSteps)) / (kSteps / 2) - 1;
+    constexpr std::uint32_t kHalf = 1000;
+    return static_cast<float>(random.Below(2 * kHalf)) / kHalf - 1;
   }
 
   static float* At(const std::vector<Buffer>& buffers, int i) {
@@ -161,7 +161,6 @@ class Timer {
   }
 
   const hwmodel::Network& network_;
-  int microbatch_;
   std::shared_ptr<const training::Backend<float>> backend_;
   std::vector<std::unique_ptr<training::Stage<float>>> stages_;
   std::vector<Buffer> values_;

@@ -456,7 +456,9 @@ class Pipeline {
         microbatches <= settled ? microbatches : settled + (microbatches - settled) % per_cycle;
     const Schedule schedule = Make(workers, simulated, m);
     const SimulationSummary run = SimulatePipeline(schedule, {.times = times});
-    const auto cycles = static_cast<double>((microbatches - simulated) / per_cycle);
+
+    const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
+    const auto cycles = static_cast<double>(whole_cycles);
     seconds_per_sample =
         (run.seconds + cycles * cycle.seconds) / static_cast<double>(options_.samples);
     const ScheduleSummary summary = Summarize(schedule);

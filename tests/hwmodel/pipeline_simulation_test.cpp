@@ -30,7 +30,9 @@ double LongestPath(const Schedule& schedule, const PipelineTimes& times) {
   std::vector<double> free(schedule.workers(), 0);
   double end = 0;
   for (const TimedAction& timed : schedule.actions) {
-    const auto [s, kind, i] = timed.action;
+    const int s = timed.action.stage;
+    const ActionKind kind = timed.action.kind;
+    const auto i = static_cast<std::size_t>(timed.action.microbatch);
     double start = free[schedule.worker(s)];
     const auto from = [&](const std::vector<double>& ends, int sender) {
       const double latency =

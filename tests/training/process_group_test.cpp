@@ -110,7 +110,7 @@ TEST_CASE("Processes give the bits of one, every process the same", "[processes]
     REQUIRE(expected.losses.size() == static_cast<std::size_t>(kSamples));
     for (const auto& [processes, workers] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}}) {
       std::vector<Outcome> outcomes(processes);
-      RunAsProcesses(processes, [&, workers = workers](std::shared_ptr<ProcessGroup> group) {
+      RunAsProcesses(processes, [&, workers = workers](const std::shared_ptr<ProcessGroup>& group) {
         TrainerOptions own = options;
         own.workers = workers;
         own.processes = group;
@@ -136,7 +136,7 @@ TEST_CASE("A state goes from processes to others, in the middle of a run", "[pro
                                         {Shape{2, 2}, Shape{1, 3}},
                                         {Shape{2, 1}, Shape{4, 1}}}) {
       const auto as = [&](const Shape& shape, auto work) {
-        RunAsProcesses(shape.processes, [&](std::shared_ptr<ProcessGroup> group) {
+        RunAsProcesses(shape.processes, [&](const std::shared_ptr<ProcessGroup>& group) {
           TrainerOptions own = options;
           own.workers = shape.workers;
           own.processes = group;
@@ -177,7 +177,7 @@ TEST_CASE("The saved state does not show the processes", "[processes]") {
   std::string alone;
   std::string together;
   for (const int processes : {1, 3}) {
-    RunAsProcesses(processes, [&](std::shared_ptr<ProcessGroup> group) {
+    RunAsProcesses(processes, [&](const std::shared_ptr<ProcessGroup>& group) {
       TrainerOptions own = options;
       if (processes > 1) own.processes = group;
       const auto trainer = MakeTrainer(own);
@@ -206,7 +206,7 @@ TEST_CASE("Weights go in, and a divergence is everybody's", "[processes]") {
   }
   REQUIRE(!where.empty());
   std::vector<std::string> said(3);
-  RunAsProcesses(3, [&](std::shared_ptr<ProcessGroup> group) {
+  RunAsProcesses(3, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
     {
@@ -227,7 +227,7 @@ TEST_CASE("Weights go in, and a divergence is everybody's", "[processes]") {
 
 TEST_CASE("A damaged state is everybody's error and changes nothing", "[processes]") {
   const TrainerOptions options = OptionsOf(kCases[2]);
-  RunAsProcesses(2, [&](std::shared_ptr<ProcessGroup> group) {
+  RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
     const auto trainer = MakeTrainer(own);
@@ -249,7 +249,7 @@ TEST_CASE("A damaged state is everybody's error and changes nothing", "[processe
 TEST_CASE("Every process keeps its part alone", "[processes]") {
   const TrainerOptions options = OptionsOf(kCases[1]);
   const std::int64_t alone = MakeTrainer(options)->memory_bytes();
-  RunAsProcesses(2, [&](std::shared_ptr<ProcessGroup> group) {
+  RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
     const auto trainer = MakeTrainer(own);

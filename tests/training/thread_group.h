@@ -154,11 +154,12 @@ class ThreadGroup final : public ProcessGroup {
 
 // Runs `work(group)` as that many processes. Throws what the first one of them threw.
 inline void RunAsProcesses(int processes,
-                           const std::function<void(std::shared_ptr<ProcessGroup>)>& work) {
+                           const std::function<void(const std::shared_ptr<ProcessGroup>&)>& work) {
   const auto exchange = std::make_shared<ThreadExchange>();
   std::vector<std::exception_ptr> failures(processes);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(processes);
     for (int p = 0; p < processes; ++p) {
       threads.emplace_back([&, p] {
         try {
