@@ -126,6 +126,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     trainer_options_.traced_microbatches =
         configuration_.run.trace_samples / trainer_options_.microbatch;
   }
+  // Once more: with processes there are more workers than the configuration says.
   std::string why;
   if (!trainer_options_.IsValid(&why)) throw UsageError::FromLine(why);
   total_samples_ = RunSamples(configuration_, epoch_size);

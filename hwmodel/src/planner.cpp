@@ -28,6 +28,11 @@ std::vector<double> Sums(std::span<const LayerTimes> layers, double (*of)(const 
   return sums;
 }
 
+// Bytes that a whole machine can keep.
+double Room(const Machine& machine) {
+  return machine.shared_memory_bytes > 0 ? machine.shared_memory_bytes : machine.local_memory_bytes;
+}
+
 double StepSeconds(const LayerTimes& layer) {
   return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
 }
@@ -150,9 +155,7 @@ class Sweep {
             ? slowest * count
             : forward + backward + (count - 1) * (most_forward + most_backward) + sends + after;
     const double samples_per_second = static_cast<double>(options_.batch) / seconds;
-    const double room = machine_.shared_memory_bytes > 0 ? machine_.shared_memory_bytes
-                                                         : machine_.local_memory_bytes;
-    const bool fits = memory <= room;
+    const bool fits = memory <= Room(machine_);
     const std::int64_t plans = best_.plans + 1;
     const bool better = best_.plans == 0 || (fits && !best_.fits) ||
                         (fits == best_.fits && (fits ? samples_per_second > best_.samples_per_second
@@ -210,9 +213,7 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
         std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);
     after -= stage.machines;
   }
-  const double room =
-      machine.shared_memory_bytes > 0 ? machine.shared_memory_bytes : machine.local_memory_bytes;
-  plan.fits = plan.memory_bytes <= room;
+  plan.fits = plan.memory_bytes <= Room(machine);
   return plan;
 }
 

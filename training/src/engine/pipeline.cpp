@@ -47,6 +47,7 @@ Pipeline<Real>::Pipeline(Options options)
       values_(PlanValues(*options_.network, options_.backend->block())),
       progress_(options_.program.workers.size()),
       times_(options_.program.workers.size()) {
+  options_.traced_microbatches = std::min(options_.traced_microbatches, options_.microbatches);
   const hwmodel::Network& network = *options_.network;
   const std::size_t processes =
       options_.group == nullptr ? 1 : static_cast<std::size_t>(options_.group->size());
@@ -81,7 +82,9 @@ void Pipeline<Real>::PlanMemory() {
   gradient_rings_.resize(value_count);
   // In the order in which states are saved.
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
-    Tenancy tenancy{.ring = &ring, .slot_bytes = size * sizeof(Real), .uses = {}};
+    // A slot as it lies in memory, for every process.
+    const std::int64_t elements = Ring<Real>(size, 0).slot_size();
+    Tenancy tenancy{.ring = &ring, .slot_bytes = elements * sizeof(Real), .uses = {}};
     for (const StageSpan& process : spans_) tenancy.uses.push_back(use_of(process));
     tenancies_.push_back(std::move(tenancy));
   };
@@ -114,8 +117,6 @@ void Pipeline<Real>::PlanMemory() {
   const std::vector<std::int64_t> depths = RingDepths(options_.program, uses);
   for (std::size_t i = 0; i < tenancies_.size(); ++i) {
     if (tenancies_[i].uses[rank_]) *tenancies_[i].ring = Ring<Real>(sizes[i], depths[i + 1]);
-    // A slot as it lies in memory, for every process.
-    tenancies_[i].slot_bytes = Ring<Real>(sizes[i], 0).slot_size() * sizeof(Real);
   }
   for (int s = span().first; s < span().end; ++s) {
     stages_[s].forward_versions.resize(depths[1 + 2 * value_count + s]);
@@ -513,7 +514,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
       const bool backward = action.kind == ActionKind::kBackward;
       const bool is_first = action.stage == own.first_stage;
       const bool is_last = action.stage == own.end_stage - 1;
-      const bool traced = k < options_.traced_microbatches && k < options_.microbatches;
+      const bool traced = k < options_.traced_microbatches;
       const bool comes_in = forward && is_first && worker > 0;
       const bool comes_back = backward && is_last && worker + 1 < program.workers.size();
       if (comes_in || comes_back) {
