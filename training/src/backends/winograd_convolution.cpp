@@ -11,7 +11,8 @@ WinogradShape ShapeOf(const ConvolutionShape& shape) {
           .height = shape.layer.input.height,
           .width = shape.layer.input.width,
           .in_channels = RoundUp(shape.layer.input.channels, shape.input_block),
-          .out_channels = RoundUp(shape.layer.output.channels, shape.output_block)};
+          .out_channels = RoundUp(shape.layer.output.channels, shape.output_block),
+          .block = shape.output_block};
 }
 
 class WinogradConvolution final : public Convolution<float> {

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "backends/winograd_kernels.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
@@ -78,41 +79,100 @@ struct Winograd {
     return {L::Add(m0, even), L::Mul(half, L::Sub(m1, m2)), L::Add(even, m3)};
   }
 
+  // --- positions ---
+
+  // The compiler would keep the distances of all 16 positions and run out of registers; from a
+  // pointer that it cannot see through it needs three.
+  template <class T>
+  static HWY_INLINE T* Opaque(T* pointer) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+    asm("" : "+r"(pointer));  // NOLINT(hicpp-no-assembler)
+#endif
+    return pointer;
+  }
+
+  // The four positions of each row of the 4 x 4, `plane` apart.
+  static HWY_INLINE void StoreRow(const Four& row, std::int64_t plane, float* to) {
+    row[0].Store(to);
+    row[1].Store(to + plane);
+    row[2].Store(to + 2 * plane);
+    row[3].Store(to + 3 * plane);
+  }
+
+  // The four positions of column `w`, as many rows of four planes apart.
+  static HWY_INLINE Four LoadColumn(const float* from, std::int64_t plane) {
+    return {L::Load(from), L::Load(from + 4 * plane), L::Load(from + 8 * plane),
+            L::Load(from + 12 * plane)};
+  }
+
   // --- weights ---
 
+  // Weights that are transformed, multiplied and dropped together: `outs` output channels from
+  // `out` on by `ins` input channels from `in` on.
+  struct Chunk {
+    std::int64_t out;
+    std::int64_t outs;
+    std::int64_t in;
+    std::int64_t ins;
+  };
+
+  // visit(chunk), all input channels of some outputs before the next outputs.
+  template <class Visit>
+  static HWY_INLINE void ForEachChunk(const WinogradShape& s, Visit visit) {
+    for (std::int64_t out = 0; out < s.out_channels; out += s.out_chunk()) {
+      const std::int64_t outs = std::min(s.out_chunk(), s.out_channels - out);
+      for (std::int64_t in = 0; in < s.in_channels; in += s.in_chunk()) {
+        visit(Chunk{
+            .out = out, .outs = outs, .in = in, .ins = std::min(s.in_chunk(), s.in_channels - in)});
+      }
+    }
+  }
+
+  // Has weights of a block on their way that the block after next is: their rows are too short for
+  // the machine to see where they go on, and waiting took most of the transform's time.
+  static HWY_INLINE void PrefetchRow(const float* block, int row) {
+    constexpr int kLine = 16;
+    for (int i = 0; i < kTaps * B; i += kLine) hwy::Prefetch(block + row * kTaps * B + i);
+  }
+
   // U of B input channels and one block of output channels; `tap` gives where a tap's B rows of B
-  // output channels start.
+  // output channels start, and `coming` where a later block does.
   template <class Tap>
-  static HWY_INLINE void FilterBlock(Tap tap, std::int64_t plane, float* u) {
+  static HWY_INLINE void FilterBlock(Tap tap, const float* coming, std::int64_t plane, float* u) {
     for (int c = 0; c < B; ++c) {
+      PrefetchRow(coming, c);
       std::array<Four, 3> columns;
       for (int w = 0; w < 3; ++w) {
         columns[w] = Filter(L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
                             L::Load(tap(6 + w) + c * B));
       }
-      for (int h = 0; h < 4; ++h) {
-        const Four row = Filter(columns[0][h], columns[1][h], columns[2][h]);
-        for (int w = 0; w < 4; ++w) row[w].Store(u + (4 * h + w) * plane + c * B);
+      float* to = u + c * B;
+      for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
+        StoreRow(Filter(columns[0][h], columns[1][h], columns[2][h]), plane, to);
       }
     }
   }
 
-  static HWY_NOINLINE void Filters(const WinogradShape& s, const float* weights, float* u) {
-    for (std::int64_t k = 0; k < s.out_channels; k += B) {
-      for (std::int64_t c = 0; c < s.in_channels; c += B) {
-        const float* block = weights + kTaps * (k * s.in_channels + c * B);
-        FilterBlock([&](int tap) { return block + tap * B * B; }, s.filter_plane(),
-                    u + k * s.in_channels + c * B);
+  static HWY_NOINLINE void Filters(const WinogradShape& s, const Chunk& chunk, const float* weights,
+                                   float* u) {
+    for (std::int64_t k = 0; k < chunk.outs; k += B) {
+      for (std::int64_t c = 0; c < chunk.ins; c += B) {
+        const float* block =
+            weights + kTaps * ((chunk.out + k) * s.in_channels + (chunk.in + c) * B);
+        FilterBlock([&](int tap) { return block + tap * B * B; }, block + 2 * kTaps * B * B,
+                    s.filter_plane(), u + k * chunk.ins + c * B);
       }
     }
   }
 
   // Those of the input's gradient, where `s` has in and out exchanged already.
-  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const float* weights, float* u) {
+  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const Chunk& chunk,
+                                         const float* weights, float* u) {
     alignas(64) std::array<float, kTaps * B * B> turned;
-    for (std::int64_t k = 0; k < s.out_channels; k += B) {
-      for (std::int64_t c = 0; c < s.in_channels; c += B) {
-        const float* block = weights + kTaps * (c * s.out_channels + k * B);
+    for (std::int64_t k = 0; k < chunk.outs; k += B) {
+      for (std::int64_t c = 0; c < chunk.ins; c += B) {
+        const float* block =
+            weights + kTaps * ((chunk.in + c) * s.out_channels + (chunk.out + k) * B);
         for (int tap = 0; tap < kTaps; ++tap) {
           std::array<L, B> rows;
           for (int r = 0; r < B; ++r) rows[r] = L::Load(block + (tap * B + r) * B);
@@ -120,8 +180,32 @@ struct Winograd {
           float* to = turned.data() + (kTaps - 1 - tap) * B * B;
           for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
         }
-        FilterBlock([&](int tap) { return turned.data() + tap * B * B; }, s.filter_plane(),
-                    u + k * s.in_channels + c * B);
+        FilterBlock([&](int tap) { return turned.data() + tap * B * B; },
+                    block + kTaps * 2 * B * s.out_channels, s.filter_plane(),
+                    u + k * chunk.ins + c * B);
+      }
+    }
+  }
+
+  // dw of a chunk's weights from the gradient of its U.
+  static HWY_NOINLINE void FilterGradients(const WinogradShape& s, const Chunk& chunk,
+                                           const float* du, float* dw) {
+    const std::int64_t plane = s.filter_plane();
+    for (std::int64_t k = 0; k < chunk.outs; k += B) {
+      float* panel = dw + kTaps * ((chunk.out + k) * s.in_channels + chunk.in * B);
+      for (std::int64_t c = 0; c < chunk.ins; ++c) {
+        const float* from = du + k * chunk.ins + c * B;
+        std::array<std::array<L, 3>, 4> columns;
+        for (int w = 0; w < 4; ++w, from = Opaque(from + plane)) {
+          const Four column = LoadColumn(from, plane);
+          columns[w] = FilterGradient(column[0], column[1], column[2], column[3]);
+        }
+        float* to = panel + kTaps * (c / B * B * B) + c % B * B;
+        for (int h = 0; h < 3; ++h) {
+          const auto row =
+              FilterGradient(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
+          for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
+        }
       }
     }
   }
@@ -174,9 +258,9 @@ struct Winograd {
     for (std::int64_t t = 0; t < tiles; ++t) {
       const Four c2 = column(2 * t + 1);
       const Four c3 = column(2 * t + 2);
-      for (int h = 0; h < 4; ++h) {
-        const Four out = Input(c0[h], c1[h], c2[h], c3[h]);
-        for (int w = 0; w < 4; ++w) out[w].Store(v + (4 * h + w) * plane + t * channels);
+      float* to = v + t * channels;
+      for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
+        StoreRow(Input(c0[h], c1[h], c2[h], c3[h]), plane, to);
       }
       c0 = c2;
       c1 = c3;
@@ -194,28 +278,37 @@ struct Winograd {
     });
   }
 
-  static HWY_NOINLINE void OutputBlock(const WinogradShape& s, std::int64_t first, const float* m,
-                                       const float* bias, float* y) {
-    const std::int64_t plane = s.out_plane();
+  // Y of one row of tiles and one block of channels; `m` is the first tile's, `y` its first pixel.
+  static HWY_NOINLINE void OutputRow(const float* m, std::int64_t plane, std::int64_t channels,
+                                     const L& offset, std::int64_t rows, std::int64_t width,
+                                     float* y) {
+    const std::int64_t row_size = width * B;
+    for (std::int64_t w = 0; w < width; w += 2, m += channels, y += 2 * B) {
+      const float* from = m;
+      std::array<std::array<L, 2>, 4> columns;
+      for (int i = 0; i < 4; ++i, from = Opaque(from + plane)) {
+        const Four column = LoadColumn(from, plane);
+        columns[i] = Output(column[0], column[1], column[2], column[3]);
+      }
+      for (std::int64_t h = 0; h < rows; ++h) {
+        const auto out = Output(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
+        L::Add(out[0], offset).Store(y + h * row_size);
+        if (w + 1 < width) L::Add(out[1], offset).Store(y + h * row_size + B);
+      }
+    }
+  }
+
+  static HWY_NOINLINE void OutputBlock(const WinogradShape& s, const Chunk& chunk,
+                                       std::int64_t first, const float* m, const float* bias,
+                                       float* y) {
+    const std::int64_t image = s.height * s.width;
     ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
-      for (std::int64_t k = 0; k < s.out_channels; k += B) {
-        float* image = y + (sample * s.out_channels + k) * s.height * s.width;
-        const L offset = bias == nullptr ? L::Zero() : L::Load(bias + k);
-        for (std::int64_t t = 0; t < s.row_tiles(); ++t) {
-          const float* from = m + (tile + t) * s.out_channels + k;
-          std::array<std::array<L, 2>, 4> columns;
-          for (int w = 0; w < 4; ++w) {
-            columns[w] = Output(L::Load(from + w * plane), L::Load(from + (4 + w) * plane),
-                                L::Load(from + (8 + w) * plane), L::Load(from + (12 + w) * plane));
-          }
-          float* to = image + (2 * row * s.width + 2 * t) * B;
-          for (int h = 0; h < 2; ++h) {
-            if (2 * row + h >= s.height) break;
-            const auto out = Output(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
-            L::Add(out[0], offset).Store(to + h * s.width * B);
-            if (2 * t + 1 < s.width) L::Add(out[1], offset).Store(to + (h * s.width + 1) * B);
-          }
-        }
+      for (std::int64_t k = 0; k < chunk.outs; k += B) {
+        const std::int64_t channel = chunk.out + k;
+        OutputRow(m + tile * chunk.outs + k, s.out_plane(), chunk.outs,
+                  bias == nullptr ? L::Zero() : L::Load(bias + channel),
+                  std::min<std::int64_t>(s.height - 2 * row, 2), s.width,
+                  y + (sample * s.out_channels + channel) * image + 2 * row * s.width * B);
       }
     });
   }
@@ -224,9 +317,24 @@ struct Winograd {
                                             std::int64_t plane, float* to) {
     const Four left = OutputGradient(y00, y10);
     const Four right = OutputGradient(y01, y11);
-    for (int h = 0; h < 4; ++h) {
-      const Four out = OutputGradient(left[h], right[h]);
-      for (int w = 0; w < 4; ++w) out[w].Store(to + (4 * h + w) * plane);
+    for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
+      StoreRow(OutputGradient(left[h], right[h]), plane, to);
+    }
+  }
+
+  static HWY_NOINLINE void OutputGradientRow(const Image& image, std::int64_t row,
+                                             std::int64_t channels, std::int64_t plane, float* m) {
+    const std::int64_t row_size = image.width * B;
+    const std::int64_t whole = 2 * row + 1 < image.height ? image.width / 2 : 0;
+    const float* from = image.pixels + 2 * row * row_size;
+    std::int64_t t = 0;
+    for (; t < whole; ++t, from += 2 * B, m += channels) {
+      OutputGradientTile(L::Load(from), L::Load(from + B), L::Load(from + row_size),
+                         L::Load(from + row_size + B), plane, m);
+    }
+    for (; 2 * t < image.width; ++t, m += channels) {
+      OutputGradientTile(image.At(2 * row, 2 * t), image.At(2 * row, 2 * t + 1),
+                         image.At(2 * row + 1, 2 * t), image.At(2 * row + 1, 2 * t + 1), plane, m);
     }
   }
 
@@ -236,20 +344,7 @@ struct Winograd {
       for (std::int64_t k = 0; k < s.out_channels; k += B) {
         const Image image(dy + (sample * s.out_channels + k) * s.height * s.width, s.height,
                           s.width);
-        const std::int64_t whole = 2 * row + 1 < s.height ? s.width / 2 : 0;
-        float* to = m + tile * s.out_channels + k;
-        const float* from = image.pixels + 2 * row * s.width * B;
-        std::int64_t t = 0;
-        for (; t < whole; ++t, from += 2 * B, to += s.out_channels) {
-          const float* below = from + s.width * B;
-          OutputGradientTile(L::Load(from), L::Load(from + B), L::Load(below), L::Load(below + B),
-                             s.out_plane(), to);
-        }
-        for (; t < s.row_tiles(); ++t, to += s.out_channels) {
-          OutputGradientTile(image.At(2 * row, 2 * t), image.At(2 * row, 2 * t + 1),
-                             image.At(2 * row + 1, 2 * t), image.At(2 * row + 1, 2 * t + 1),
-                             s.out_plane(), to);
-        }
+        OutputGradientRow(image, row, s.out_channels, s.out_plane(), m + tile * s.out_channels + k);
       }
     });
   }
@@ -345,42 +440,47 @@ struct Winograd {
 
   // --- the three convolutions ---
 
-  static void Convolve(const WinogradShape& s, const float* x, const float* bias, float* y,
-                       float* workspace) {
-    const float* u = workspace;
+  // `filters`: Filters or TurnedFilters.
+  template <class FiltersOf>
+  static HWY_INLINE void Convolve(const WinogradShape& s, FiltersOf filters, const float* x,
+                                  const float* weights, const float* bias, float* y,
+                                  float* workspace) {
+    float* u = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
     for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
-      Multiply({.a = v,
-                .a_row = s.in_channels,
-                .a_step = 1,
-                .b = u,
-                .b_panel = s.in_channels * B,
-                .b_step = B,
-                .out = m,
-                .out_row = s.out_channels,
-                .out_panel = B,
-                .steps = s.in_channels,
-                .add = false},
-               {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
-               s.out_channels / B);
-      OutputBlock(s, first, m, bias, y);
+      ForEachChunk(s, [&](const Chunk& chunk) {
+        // Where there are several blocks of tiles, all weights are one chunk.
+        if (first == 0) filters(s, chunk, weights, u);
+        Multiply({.a = v + chunk.in,
+                  .a_row = s.in_channels,
+                  .a_step = 1,
+                  .b = u,
+                  .b_panel = chunk.ins * B,
+                  .b_step = B,
+                  .out = m,
+                  .out_row = chunk.outs,
+                  .out_panel = B,
+                  .steps = chunk.ins,
+                  .add = chunk.in > 0},
+                 {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
+                 chunk.outs / B);
+        if (chunk.in + chunk.ins == s.in_channels) OutputBlock(s, chunk, first, m, bias, y);
+      });
     }
   }
 
   static void Forward(const WinogradShape& s, const float* x, const float* weights,
                       const float* bias, float* y, float* workspace) {
-    Filters(s, weights, workspace);
-    Convolve(s, x, bias, y, workspace);
+    Convolve(s, Filters, x, weights, bias, y, workspace);
   }
 
   static void BackwardInput(const WinogradShape& s, const float* dy, const float* weights,
                             float* dx, float* workspace) {
     WinogradShape reverse = s;
     std::swap(reverse.in_channels, reverse.out_channels);
-    TurnedFilters(reverse, weights, workspace);
-    Convolve(reverse, dy, nullptr, dx, workspace);
+    Convolve(reverse, TurnedFilters, dy, weights, nullptr, dx, workspace);
   }
 
   static void BackwardWeights(const WinogradShape& s, const float* x, const float* dy, float* dw,
@@ -388,40 +488,26 @@ struct Winograd {
     float* du = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
-    for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
+    const std::int64_t end = s.microbatch * s.tile_rows();
+    for (std::int64_t first = 0; first < end; first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
       OutputGradientBlock(s, first, dy, m);
-      Multiply({.a = v,
-                .a_row = 1,
-                .a_step = s.in_channels,
-                .b = m,
-                .b_panel = B,
-                .b_step = s.out_channels,
-                .out = du,
-                .out_row = B,
-                .out_panel = s.in_channels * B,
-                .steps = tiles,
-                .add = first > 0},
-               {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, s.in_channels,
-               s.out_channels / B);
-    }
-    const std::int64_t plane = s.filter_plane();
-    for (std::int64_t k = 0; k < s.out_channels; k += B) {
-      for (std::int64_t c = 0; c < s.in_channels; ++c) {
-        const float* from = du + k * s.in_channels + c * B;
-        std::array<std::array<L, 3>, 4> columns;
-        for (int w = 0; w < 4; ++w) {
-          columns[w] =
-              FilterGradient(L::Load(from + w * plane), L::Load(from + (4 + w) * plane),
-                             L::Load(from + (8 + w) * plane), L::Load(from + (12 + w) * plane));
-        }
-        float* to = dw + kTaps * (k * s.in_channels + c / B * B * B) + c % B * B;
-        for (int h = 0; h < 3; ++h) {
-          const auto row =
-              FilterGradient(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
-          for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
-        }
-      }
+      ForEachChunk(s, [&](const Chunk& chunk) {
+        Multiply({.a = v + chunk.in,
+                  .a_row = 1,
+                  .a_step = s.in_channels,
+                  .b = m + chunk.out,
+                  .b_panel = B,
+                  .b_step = s.out_channels,
+                  .out = du,
+                  .out_row = B,
+                  .out_panel = chunk.ins * B,
+                  .steps = tiles,
+                  .add = first > 0},
+                 {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, chunk.ins,
+                 chunk.outs / B);
+        if (first + s.block_rows() >= end) FilterGradients(s, chunk, du, dw);
+      });
     }
   }
 

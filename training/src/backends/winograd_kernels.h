@@ -29,6 +29,9 @@ struct WinogradShape {
   std::int64_t width = 0;
   std::int64_t in_channels = 0;   // C
   std::int64_t out_channels = 0;  // K
+  std::int64_t block = 0;         // B
+
+  static constexpr std::int64_t kInChunk = 64;
 
   std::int64_t tile_rows() const { return (height + 1) / 2; }  // of one sample
   std::int64_t row_tiles() const { return (width + 1) / 2; }
@@ -44,10 +47,23 @@ struct WinogradShape {
   }
   std::int64_t block_tiles() const { return block_rows() * row_tiles(); }
 
+  // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
+  // their U stays in the nearest caches; several blocks share U, which is made once then.
+  bool one_block() const { return block_rows() == microbatch * tile_rows(); }
+  std::int64_t in_chunk() const { return one_block() ? Least(kInChunk, in_channels) : in_channels; }
+  std::int64_t out_chunk() const {
+    return one_block() ? Least(2 * block, out_channels) : out_channels;
+  }
+
+  static std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
   // Distance between the planes of two positions: powers of two would put all 16 of them in the
   // same few sets of a cache.
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
-  std::int64_t filter_plane() const { return Plane(in_channels * out_channels); }
+  std::int64_t filter_plane() const {
+    const std::int64_t all = in_channels * out_channels;
+    return Plane(one_block() ? Least(kInChunk * 2 * block, all) : all);
+  }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
 
