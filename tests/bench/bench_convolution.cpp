@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/direct_convolution.h"
 #include "backends/winograd_convolution.h"
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/hwmodel/network.h"
@@ -19,9 +20,11 @@ namespace {
 
 enum class Pass : unsigned char { kForward, kInputGradient, kWeightGradient };
 
+enum class Kernels : unsigned char { kOneDnn, kDirect, kWinograd };
+
 struct Case {
   hwmodel::Layer layer;
-  ConvolutionMethod method;
+  Kernels kernels;
   Pass pass;
 };
 
@@ -36,15 +39,25 @@ std::vector<float> RandomVector(std::int64_t size) {
 void Convolve(benchmark::State& state, const Case& c) {
   const auto backend = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
   const int block = backend->block();
-  const ConvolutionShape shape{.layer = c.layer, .input_block = block, .output_block = block};
-  const auto convolution = c.method == ConvolutionMethod::kWinograd
-                               ? MakeWinogradConvolution(shape)
-                               : backend->MakeConvolution(shape);
-  const auto stored = [&](const hwmodel::FeatureShape& features) {
-    return RoundUp(features.channels, block) * features.pixels();
+  const ConvolutionShape shape{.layer = c.layer,
+                               .input_block = c.layer.input.channels < 8 ? 1 : block,
+                               .output_block = block};
+  const auto convolution = [&] {
+    switch (c.kernels) {
+      case Kernels::kDirect:
+        return MakeDirectConvolution(shape);
+      case Kernels::kWinograd:
+        return MakeWinogradConvolution(shape);
+      case Kernels::kOneDnn:
+        break;
+    }
+    return backend->MakeConvolution(shape);
+  }();
+  const auto stored = [&](const hwmodel::FeatureShape& features, int in_blocks_of) {
+    return RoundUp(features.channels, in_blocks_of) * features.pixels();
   };
-  std::vector<float> x = RandomVector(stored(c.layer.input));
-  std::vector<float> y = RandomVector(stored(c.layer.output));
+  std::vector<float> x = RandomVector(stored(c.layer.input, shape.input_block));
+  std::vector<float> y = RandomVector(stored(c.layer.output, block));
   std::vector<float> w = RandomVector(convolution->weight_tensor().stored_size);
   std::vector<float> workspace(convolution->workspace_size());
   double peak = hwmodel::MeasureFmaPeak();
@@ -72,40 +85,57 @@ void Convolve(benchmark::State& state, const Case& c) {
   state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
 }
 
+void Register(const hwmodel::Layer& layer, const std::string& name) {
+  for (const auto& [pass, pass_name] :
+       {std::pair{Pass::kForward, "forward"}, std::pair{Pass::kInputGradient, "input_gradient"},
+        std::pair{Pass::kWeightGradient, "weight_gradient"}}) {
+    if (pass == Pass::kInputGradient && layer.input.channels < 8) continue;
+    for (const auto& [kernels, kernels_name] :
+         {std::pair{Kernels::kOneDnn, "OneDnn"}, std::pair{Kernels::kDirect, "Direct"},
+          std::pair{Kernels::kWinograd, "Winograd"}}) {
+      const bool winograd = layer.kernel == 3 && layer.stride == 1 && layer.input.channels >= 8;
+      if (kernels == Kernels::kWinograd && !winograd) continue;
+      benchmark::RegisterBenchmark(
+          (kernels_name + ("/" + name) + "/" + pass_name).c_str(),
+          [c = Case{layer, kernels, pass}](benchmark::State& state) { Convolve(state, c); })
+          ->MinTime(0.05)
+          ->Repetitions(3)
+          ->DisplayAggregatesOnly(true)
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
 const bool kRegistered = [] {
-  // Stride-1 layers by channels and edge; ResNet-20's first three, then VGG-16's.
   struct Size {
     int in;
     int out;
     int edge;
+    int kernel = 3;
+    int stride = 1;
   };
+  // ResNet-20's first five, VGG-16's, then ResNet-50's of other kernels.
   for (const Size size :
-       {Size{16, 16, 32}, Size{32, 32, 16}, Size{64, 64, 8}, Size{64, 64, 32}, Size{64, 128, 16},
-        Size{128, 128, 16}, Size{256, 256, 8}, Size{512, 512, 4}, Size{512, 512, 2}}) {
+       {Size{16, 16, 32}, Size{32, 32, 16}, Size{64, 64, 8}, Size{3, 16, 32},
+        Size{16, 32, 32, 3, 2}, Size{32, 64, 16, 3, 2}, Size{64, 64, 32}, Size{64, 128, 16},
+        Size{128, 128, 16}, Size{256, 256, 8}, Size{512, 512, 4}, Size{512, 512, 2},
+        Size{3, 64, 32}, Size{3, 64, 224, 7, 2}, Size{128, 128, 56, 3, 2}, Size{512, 512, 14, 3, 2},
+        Size{256, 512, 56, 1, 2}, Size{64, 256, 56, 1, 1}, Size{2048, 512, 7, 1, 1}}) {
     hwmodel::Layer layer;
     layer.kind = hwmodel::LayerKind::kConvolution;
-    layer.kernel = 3;
-    layer.stride = 1;
-    layer.padding = 1;
+    layer.kernel = size.kernel;
+    layer.stride = size.stride;
+    layer.padding = size.kernel / 2;
     layer.input = {size.in, size.edge, size.edge};
-    layer.output = {size.out, size.edge, size.edge};
-    const std::string name =
-        std::to_string(size.in) + "-" + std::to_string(size.out) + "x" + std::to_string(size.edge);
-    for (const auto& [pass, pass_name] :
-         {std::pair{Pass::kForward, "forward"}, std::pair{Pass::kInputGradient, "input_gradient"},
-          std::pair{Pass::kWeightGradient, "weight_gradient"}}) {
-      for (const auto& [method, method_name] :
-           {std::pair{ConvolutionMethod::kOneDnn, "OneDnn"},
-            std::pair{ConvolutionMethod::kWinograd, "Winograd"}}) {
-        benchmark::RegisterBenchmark(
-            (method_name + ("/" + name) + "/" + pass_name).c_str(),
-            [c = Case{layer, method, pass}](benchmark::State& state) { Convolve(state, c); })
-            ->MinTime(0.05)
-            ->Repetitions(3)
-            ->DisplayAggregatesOnly(true)
-            ->Unit(benchmark::kMicrosecond);
-      }
-    }
+    const int edge = (size.edge + 2 * layer.padding - size.kernel) / size.stride + 1;
+    layer.output = {size.out, edge, edge};
+    std::string name = std::to_string(size.in);
+    const auto append = [&](char mark, int number) { name += mark + std::to_string(number); };
+    append('-', size.out);
+    append('x', size.edge);
+    if (size.kernel != 3) append('k', size.kernel);
+    if (size.stride != 1) append('s', size.stride);
+    Register(layer, name);
   }
   return true;
 }();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/direct_convolution.h"
 #include "backends/onednn_convolution.h"
 #include "backends/vector_kernels.h"
 #include "backends/winograd_convolution.h"
@@ -16,8 +17,9 @@ class VectorBackend final : public Backend<float> {
 
   std::unique_ptr<Convolution<float>> MakeConvolution(
       const ConvolutionShape& shape) const override {
-    if (method_ == ConvolutionMethod::kWinograd && SuitsWinograd(shape)) {
-      return MakeWinogradConvolution(shape);
+    if (method_ == ConvolutionMethod::kWinograd) {
+      if (SuitsWinograd(shape)) return MakeWinogradConvolution(shape);
+      if (SuitsDirect(shape)) return MakeDirectConvolution(shape);
     }
     return MakeOneDnnConvolution(shape, kernels_.transpose_blocks);
   }

@@ -11,26 +11,11 @@
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
+#include "backends/matrix_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
-
-// One of the 16 products: out[r][n] (+)= sum over steps of a[r] b[n], where a[r] is a number at
-// a + r a_row + step a_step and b[n] a block of B at b + n b_panel + step b_step.
-struct MatrixProduct {
-  const float* a;
-  std::int64_t a_row;
-  std::int64_t a_step;
-  const float* b;
-  std::int64_t b_panel;
-  std::int64_t b_step;
-  float* out;
-  std::int64_t out_row;
-  std::int64_t out_panel;
-  std::int64_t steps;
-  bool add;
-};
 
 // Distances from one position's matrices to the next one's.
 struct Planes {
@@ -42,18 +27,11 @@ struct Planes {
 template <int B>
 struct Winograd {
   using L = Lanes<B>;
+  using P = Products<B>;
   using Four = std::array<L, 4>;
 
   static constexpr int kTaps = 9;
   static constexpr int kPositions = 16;
-  static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
-  static constexpr int kPanels = L::kVectors == 1 ? 2 : 1;
-
-  // Rows of a tile of `panels` panels whose sums fit in the registers beside the operands.
-  static constexpr int Rows(int panels) {
-    const int vectors = panels * L::kVectors;
-    return std::clamp((kRegisters - vectors - 1) / vectors, 1, 16);
-  }
 
   // --- transforms of one dimension ---
 
@@ -351,91 +329,17 @@ struct Winograd {
 
   // --- products of matrices ---
 
-  // `count` tiles of kRows x kWidth panels, one below the other. At least one step: the sums then
-  // never leave the registers.
-  template <int kRows, int kWidth, bool kAdd>
-  static HWY_NOINLINE void Tiles(const MatrixProduct& p, std::int64_t row, std::int64_t panel,
-                                 std::int64_t count) {
-    const std::int64_t a_row = p.a_row;
-    const std::int64_t a_step = p.a_step;
-    const std::int64_t b_panel = p.b_panel;
-    const std::int64_t b_step = p.b_step;
-    for (std::int64_t tile = 0; tile < count; ++tile, row += kRows) {
-      float* out = p.out + row * p.out_row + panel * p.out_panel;
-      const float* a = p.a + row * a_row;
-      const float* b = p.b + panel * b_panel;
-      L sums[kRows][kWidth];
-      for (int r = 0; r < kRows; ++r) {
-        for (int n = 0; n < kWidth; ++n) {
-          sums[r][n] = kAdd ? L::Load(out + r * p.out_row + n * p.out_panel) : L::Zero();
-        }
-      }
-      std::int64_t step = p.steps;
-      do {
-        L blocks[kWidth];
-        for (int n = 0; n < kWidth; ++n) blocks[n] = L::Load(b + n * b_panel);
-        for (int r = 0; r < kRows; ++r) {
-          const L factor = L::Set(a[r * a_row]);
-          for (int n = 0; n < kWidth; ++n) sums[r][n] = L::MulAdd(factor, blocks[n], sums[r][n]);
-        }
-        a += a_step;
-        b += b_step;
-      } while (--step > 0);
-      for (int r = 0; r < kRows; ++r) {
-        for (int n = 0; n < kWidth; ++n) sums[r][n].Store(out + r * p.out_row + n * p.out_panel);
-      }
-    }
-  }
-
-  using TilesFunction = void (*)(const MatrixProduct&, std::int64_t row, std::int64_t panel,
-                                 std::int64_t count);
-
-  template <int kRows, int kWidth>
-  static TilesFunction TilesOf(std::int64_t rows, bool add) {
-    if constexpr (kRows > 1) {
-      if (rows < kRows) return TilesOf<kRows - 1, kWidth>(rows, add);
-    }
-    return add ? Tiles<kRows, kWidth, true> : Tiles<kRows, kWidth, false>;
-  }
-
-  // How all rows of a product split into tiles of almost equal height.
-  struct RowSplit {
-    std::int64_t height;
-    std::int64_t tall;  // tiles of `height` rows
-    std::int64_t low;   // tiles below them, of one row less
-  };
-  template <int kWidth>
-  static RowSplit SplitRows(std::int64_t rows) {
-    const std::int64_t tiles = (rows + Rows(kWidth) - 1) / Rows(kWidth);
-    const std::int64_t height = (rows + tiles - 1) / tiles;
-    const std::int64_t low = tiles * height - rows;
-    return {.height = height, .tall = tiles - low, .low = low};
-  }
-
   // The products of all positions: `p` is that of the first, and the others follow at the planes'
   // distances.
-  template <int kWidth>
-  static void Panels(MatrixProduct p, const Planes& planes, std::int64_t rows,
-                     std::int64_t first_panel, std::int64_t panels) {
-    const RowSplit split = SplitRows<kWidth>(rows);
-    const TilesFunction tall = TilesOf<Rows(kWidth), kWidth>(split.height, p.add);
-    const TilesFunction low =
-        TilesOf<Rows(kWidth), kWidth>(std::max<std::int64_t>(split.height - 1, 1), p.add);
+  static void Multiply(MatrixProduct p, const Planes& planes, std::int64_t rows,
+                       std::int64_t panels, bool add) {
+    const typename P::template Tiling<> tiling(rows, panels, add ? Start::kOut : Start::kZero);
     for (int position = 0; position < kPositions; ++position) {
-      for (std::int64_t panel = first_panel; panel + kWidth <= panels; panel += kWidth) {
-        tall(p, 0, panel, split.tall);
-        if (split.low > 0) low(p, split.tall * split.height, panel, split.low);
-      }
+      tiling.Multiply(p);
       p.a += planes.a;
       p.b += planes.b;
       p.out += planes.out;
     }
-  }
-
-  static void Multiply(const MatrixProduct& p, const Planes& planes, std::int64_t rows,
-                       std::int64_t panels) {
-    Panels<kPanels>(p, planes, rows, 0, panels);
-    if (panels % kPanels != 0) Panels<1>(p, planes, rows, panels - 1, panels);
   }
 
   // --- the three convolutions ---
@@ -462,10 +366,9 @@ struct Winograd {
                   .out = m,
                   .out_row = chunk.outs,
                   .out_panel = B,
-                  .steps = chunk.ins,
-                  .add = chunk.in > 0},
+                  .steps = chunk.ins},
                  {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
-                 chunk.outs / B);
+                 chunk.outs / B, chunk.in > 0);
         if (chunk.in + chunk.ins == s.in_channels) OutputBlock(s, chunk, first, m, bias, y);
       });
     }
@@ -502,10 +405,9 @@ struct Winograd {
                   .out = du,
                   .out_row = B,
                   .out_panel = chunk.ins * B,
-                  .steps = tiles,
-                  .add = first > 0},
+                  .steps = tiles},
                  {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, chunk.ins,
-                 chunk.outs / B);
+                 chunk.outs / B, first > 0);
         if (first + s.block_rows() >= end) FilterGradients(s, chunk, du, dw);
       });
     }

@@ -3,7 +3,7 @@
 //   reference   plain loops, float and double, plain (n, c, h, w) tensors: what the others are
 //               tested against, and what linear problems use in double
 //   vector      float, channels in blocks of B = 16 (AVX-512) or 8: convolutions by Winograd's
-//               method or oneDNN, the rest by vector loops over a block's channels
+//               method, direct sums or oneDNN, the rest by vector loops over a block's channels
 //
 // Both give the same bits whatever the number of threads; each kernel call is sequential.
 #pragma once
@@ -21,7 +21,7 @@ namespace batchless::training {
 enum class ConvolutionMethod : unsigned char {
   kReference,  ///< plain loops, the reference backend
   kOneDnn,     ///< oneDNN's direct convolutions
-  kWinograd,   ///< our own F(2x2, 3x3) where they suit the layer, oneDNN's elsewhere
+  kWinograd,   ///< our own where they suit the layer, by F(2x2, 3x3) or direct; else oneDNN's
 };
 
 /// y = W * x + b and its gradients, for one shape.

@@ -1,0 +1,253 @@
+#include "backends/direct_kernels.h"
+
+#include <algorithm>
+#include <array>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/direct_kernels.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "backends/lanes-inl.h"
+#include "backends/matrix_product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+
+template <int B>
+struct Direct {
+  using L = Lanes<B>;
+  using P = Products<B>;
+  using Tiling = typename P::template Tiling<true>;
+
+  // --- frames ---
+
+  // x with zeros around it: (microbatch, C / Bi, framed height, framed width, Bi).
+  static HWY_NOINLINE void FrameInput(const DirectShape& s, const float* x, float* framed) {
+    std::fill_n(framed, s.framed_size(), 0.0F);
+    const std::int64_t block = s.in_block;
+    const std::int64_t row_size = s.framed_width() * block;
+    const std::int64_t images = s.microbatch * s.in_channels / block;
+    for (std::int64_t image = 0; image < images; ++image) {
+      float* to = framed + (image * s.framed_height() + s.padding) * row_size + s.padding * block;
+      const float* from = x + image * s.height * s.width * block;
+      for (std::int64_t h = 0; h < s.height; ++h, to += row_size) {
+        if (s.planar_input) {
+          for (std::int64_t c = 0; c < block; ++c) {
+            const float* plane = from + (c * s.height + h) * s.width;
+            for (std::int64_t w = 0; w < s.width; ++w) to[w * block + c] = plane[w];
+          }
+        } else {
+          std::copy_n(from + h * s.width * block, s.width * block, to);
+        }
+      }
+    }
+  }
+
+  // dy with zeros around it: (microbatch, K / B, framed height, framed width, B).
+  static HWY_NOINLINE void FrameOutputGradient(const DirectShape& s, const float* dy,
+                                               float* framed) {
+    std::fill_n(framed, s.framed_out_size(), 0.0F);
+    const std::int64_t before = s.reach() - 1;
+    const std::int64_t row_size = s.framed_out_width() * B;
+    for (std::int64_t image = 0; image < s.microbatch * s.out_channels / B; ++image) {
+      float* to = framed + (image * s.framed_out_height() + before) * row_size + before * B;
+      for (std::int64_t h = 0; h < s.out_height; ++h, to += row_size, dy += s.out_width * B) {
+        std::copy_n(dy, s.out_width * B, to);
+      }
+    }
+  }
+
+  // --- the three convolutions ---
+
+  static void Forward(const DirectShape& s, const float* x, const float* weights, const float* bias,
+                      float* y, float* workspace) {
+    FrameInput(s, x, workspace);
+    const std::int64_t row_size = s.framed_width() * s.in_block;
+    const std::int64_t pixels = s.out_height * s.out_width;
+    const Tiling tiling(s.out_width, s.out_channels / B,
+                        bias == nullptr ? Start::kZero : Start::kBias);
+    const Runs runs{.outer = s.in_channels / s.in_block,
+                    .a_outer = s.framed_height() * row_size,
+                    .b_outer = s.kernel * s.kernel * s.in_block * B,
+                    .inner = s.kernel,
+                    .a_inner = row_size};
+    for (std::int64_t n = 0; n < s.microbatch; ++n) {
+      const float* image = workspace + n * s.in_channels * s.framed_height() * s.framed_width();
+      for (std::int64_t h = 0; h < s.out_height; ++h) {
+        tiling.Multiply({.a = image + h * s.stride * row_size,
+                         .a_row = s.stride * s.in_block,
+                         .a_step = 1,
+                         .b = weights,
+                         .b_panel = s.in_channels * s.kernel * s.kernel * B,
+                         .b_step = B,
+                         .out = y + n * s.out_channels * pixels + h * s.out_width * B,
+                         .out_row = B,
+                         .out_panel = pixels * B,
+                         .steps = s.kernel * s.in_block},
+                        &runs, bias);
+      }
+    }
+  }
+
+  static void BackwardWeights(const DirectShape& s, const float* x, const float* dy, float* dw,
+                              float* workspace) {
+    FrameInput(s, x, workspace);
+    const std::int64_t row_size = s.framed_width() * s.in_block;
+    const std::int64_t pixels = s.out_height * s.out_width;
+    const std::int64_t rows = s.kernel * s.in_block;
+    const Tiling tiling(rows, s.out_channels / B, Start::kZero);
+    const Runs runs{.outer = s.microbatch,
+                    .a_outer = s.in_channels * s.framed_height() * s.framed_width(),
+                    .b_outer = s.out_channels * pixels,
+                    .inner = s.out_height,
+                    .a_inner = s.stride * row_size};
+    for (std::int64_t c = 0; c < s.in_channels / s.in_block; ++c) {
+      for (std::int64_t i = 0; i < s.kernel; ++i) {
+        tiling.Multiply({.a = workspace + (c * s.framed_height() + i) * row_size,
+                         .a_row = 1,
+                         .a_step = s.stride * s.in_block,
+                         .b = dy,
+                         .b_panel = pixels * B,
+                         .b_step = B,
+                         .out = dw + (c * s.kernel + i) * rows * B,
+                         .out_row = B,
+                         .out_panel = s.in_channels * s.kernel * s.kernel * B,
+                         .steps = s.out_width},
+                        &runs);
+      }
+    }
+  }
+
+  // Taps i = first + stride t that reach the pixels of one remainder, in one dimension, and those
+  // pixels: h = pixel + stride m, whose last tap is that of dy's pixel out + m.
+  struct Remainder {
+    std::int64_t first;
+    std::int64_t taps;
+    std::int64_t pixel;
+    std::int64_t pixels;
+    std::int64_t out;
+
+    Remainder(const DirectShape& s, std::int64_t remainder, std::int64_t size)
+        : first(remainder),
+          taps(remainder < s.kernel ? (s.kernel - 1 - remainder) / s.stride + 1 : 0),
+          pixel((remainder - s.padding % s.stride + s.stride) % s.stride),
+          pixels(pixel < size ? (size - 1 - pixel) / s.stride + 1 : 0),
+          // In the frame, dy's pixel p is at p + reach - 1.
+          out((pixel + s.padding - remainder) / s.stride - (taps - 1) + s.reach() - 1) {}
+  };
+
+  // Input channels that dx is made of at once: their turned weights stay near.
+  struct Chunk {
+    std::int64_t first;
+    std::int64_t channels;
+  };
+
+  // A chunk's weights of the taps of one pair of remainders, turned:
+  // (chunk / B, K / B, taps, taps, B of K, B of C).
+  static HWY_NOINLINE void TurnWeights(const DirectShape& s, const Chunk& chunk,
+                                       const Remainder& row, const Remainder& column,
+                                       const float* weights, float* turned) {
+    constexpr int kLine = 16;
+    const std::int64_t next = s.kernel * s.kernel * s.in_channels * B;
+    for (std::int64_t c = 0; c < chunk.channels; c += B) {
+      const float* block = weights + s.kernel * s.kernel * (chunk.first + c) * B;
+      for (std::int64_t k = 0; k < s.out_channels; k += B, block += next) {
+        for (std::int64_t i = row.taps - 1; i >= 0; --i) {
+          const std::int64_t line = (row.first + i * s.stride) * s.kernel + column.first;
+          for (std::int64_t j = column.taps - 1; j >= 0; --j, turned += B * B) {
+            const float* tap = block + (line + j * s.stride) * B * B;
+            // Blocks lie too far apart for the machine to see where they go on.
+            for (int l = 0; l < B * B; l += kLine) hwy::Prefetch(tap + 2 * next + l);
+            std::array<L, B> rows;
+            for (int r = 0; r < B; ++r) rows[r] = L::Load(tap + r * B);
+            Transpose<B>(rows);
+            for (int r = 0; r < B; ++r) rows[r].Store(turned + r * B);
+          }
+        }
+      }
+    }
+  }
+
+  // A chunk's dx of the pixels of one pair of remainders.
+  static void BackwardPixels(const DirectShape& s, const Chunk& chunk, const Remainder& row,
+                             const Remainder& column, const float* framed, const float* turned,
+                             float* dx) {
+    const std::int64_t row_size = s.framed_out_width() * B;
+    const std::int64_t pixels = s.height * s.width;
+    const Tiling tiling(column.pixels, chunk.channels / B, Start::kZero);
+    const Runs runs{.outer = s.out_channels / B,
+                    .a_outer = s.framed_out_height() * row_size,
+                    .b_outer = row.taps * column.taps * B * B,
+                    .inner = row.taps,
+                    .a_inner = row_size};
+    for (std::int64_t n = 0; n < s.microbatch; ++n) {
+      const float* image = framed + n * runs.outer * runs.a_outer;
+      for (std::int64_t m = 0; m < row.pixels; ++m) {
+        const std::int64_t pixel = (row.pixel + m * s.stride) * s.width + column.pixel;
+        tiling.Multiply({.a = image + (row.out + m) * row_size + column.out * B,
+                         .a_row = B,
+                         .a_step = 1,
+                         .b = turned,
+                         .b_panel = s.out_channels * row.taps * column.taps * B,
+                         .b_step = B,
+                         .out = dx + (n * s.in_channels + chunk.first) * pixels + pixel * B,
+                         .out_row = s.stride * B,
+                         .out_panel = pixels * B,
+                         .steps = column.taps * B},
+                        &runs);
+      }
+    }
+  }
+
+  static void BackwardInput(const DirectShape& s, const float* dy, const float* weights, float* dx,
+                            float* workspace) {
+    float* framed = workspace;
+    float* turned = workspace + RoundUp(s.framed_out_size(), 16);
+    FrameOutputGradient(s, dy, framed);
+    if (s.kernel < s.stride) {
+      std::fill_n(dx, s.microbatch * s.in_channels * s.height * s.width, 0.0F);
+    }
+    const std::int64_t remainders = std::min(s.stride, s.kernel);
+    for (std::int64_t first = 0; first < s.in_channels; first += P::kPanels * B) {
+      const Chunk chunk{first, std::min<std::int64_t>(P::kPanels * B, s.in_channels - first)};
+      for (std::int64_t i = 0; i < remainders; ++i) {
+        const Remainder row(s, i, s.height);
+        for (std::int64_t j = 0; j < remainders; ++j) {
+          const Remainder column(s, j, s.width);
+          TurnWeights(s, chunk, row, column, weights, turned);
+          BackwardPixels(s, chunk, row, column, framed, turned, dx);
+        }
+      }
+    }
+  }
+
+  static DirectKernels Table() {
+    return {
+        .forward = Forward, .backward_input = BackwardInput, .backward_weights = BackwardWeights};
+  }
+};
+
+DirectKernels DirectTable(int block) {
+  return block == 16 ? Direct<16>::Table() : Direct<8>::Table();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace batchless::training {
+namespace {
+
+HWY_EXPORT(DirectTable);
+
+}  // namespace
+
+DirectKernels FindDirectKernels(int block) { return HWY_DYNAMIC_DISPATCH(DirectTable)(block); }
+
+}  // namespace batchless::training
+#endif

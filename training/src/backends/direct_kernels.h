@@ -1,0 +1,86 @@
+// Convolutions of any kernel, stride and padding as direct sums, for images of few pixels: the sums
+// of some neighbouring pixels by some output channels stay in the registers.
+//
+//   y[k, p, q]       = bias[k] + sum over c, i, j of w[k, c, i, j] x[c, s p + i - P, s q + j - P]
+//   dw[k, c, i, j]   = sum over p, q of dy[k, p, q] x[c, s p + i - P, s q + j - P]
+//   dx[c, h, w]      = sum over k and those i, j, p, q with s p + i - P = h, s q + j - P = w
+//
+// The image is copied once with zeros around it. In it, and in the weights, the columns j and the
+// channels c of a block lie side by side, so that one run of kernel x Bi steps does both: for y they
+// are summed over, for dw they are rows. For dx the pixels with equal (h + P) mod s and (w + P) mod s
+// are a convolution of stride 1 over dy, by the taps that reach them, turned by 180 degrees.
+#pragma once
+
+#include <cstdint>
+
+#include "batchless/training/parameter_tensor.h"
+
+namespace batchless::training {
+
+/// x (microbatch, C / Bi, height, width, Bi) or, where Bi = C, (microbatch, C, height, width);
+/// y (microbatch, K / B, out_height, out_width, B); weights (K / B, C / Bi, kernel, kernel, Bi, B).
+struct DirectShape {
+  std::int64_t microbatch = 1;
+  std::int64_t in_channels = 0;   // C, a multiple of Bi
+  std::int64_t in_block = 0;      // Bi
+  std::int64_t out_channels = 0;  // K, a multiple of B
+  bool planar_input = false;      // x in planes of one channel each
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t out_height = 0;
+  std::int64_t out_width = 0;
+  std::int64_t kernel = 0;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;  // P
+
+  // The image with its frame: as far as the last output's taps reach, or the image itself does.
+  std::int64_t framed_height() const { return Framed(height, out_height); }
+  std::int64_t framed_width() const { return Framed(width, out_width); }
+  std::int64_t framed_size() const {
+    return microbatch * in_channels * framed_height() * framed_width();
+  }
+
+  // Taps in one dimension that reach a pixel, at most.
+  std::int64_t reach() const { return (kernel + stride - 1) / stride; }
+  // dy with its frame: reach() - 1 zeros before it, and after it as many as the last pixels need.
+  std::int64_t framed_out_height() const { return FramedOut(height, out_height); }
+  std::int64_t framed_out_width() const { return FramedOut(width, out_width); }
+  std::int64_t framed_out_size() const {
+    return microbatch * out_channels * framed_out_height() * framed_out_width();
+  }
+
+  // Elements of scratch that any of the kernels takes: the framed image, or the framed dy and the
+  // turned weights of two blocks of input channels.
+  std::int64_t workspace_size() const {
+    constexpr std::int64_t kLargestBlock = 16;
+    const std::int64_t backward =
+        RoundUp(framed_out_size(), 16) + 2 * kLargestBlock * out_channels * reach() * reach();
+    return framed_size() > backward ? framed_size() : backward;
+  }
+
+ private:
+  std::int64_t Framed(std::int64_t size, std::int64_t out) const {
+    const std::int64_t reached = (out - 1) * stride + kernel;
+    const std::int64_t whole = size + padding;
+    return reached > whole ? reached : whole;
+  }
+  std::int64_t FramedOut(std::int64_t size, std::int64_t out) const {
+    const std::int64_t reached = (size - 1 + padding) / stride + 1;
+    return reach() - 1 + (reached > out ? reached : out);
+  }
+};
+
+struct DirectKernels {
+  // `bias` may be null.
+  void (*forward)(const DirectShape&, const float* x, const float* weights, const float* bias,
+                  float* y, float* workspace);
+  void (*backward_input)(const DirectShape&, const float* dy, const float* weights, float* dx,
+                         float* workspace);
+  void (*backward_weights)(const DirectShape&, const float* x, const float* dy, float* dw,
+                           float* workspace);
+};
+
+// For `block` 8 or 16.
+DirectKernels FindDirectKernels(int block);
+
+}  // namespace batchless::training

@@ -1,0 +1,36 @@
+// A convolution by kernels of our own: their shape and their table of three functions.
+#pragma once
+
+#include "backends/blocked_weights.h"
+
+namespace batchless::training {
+
+template <class Shape, class Kernels>
+class KernelConvolution final : public Convolution<float> {
+ public:
+  KernelConvolution(const ConvolutionShape& convolution, const Shape& shape, const Kernels& kernels)
+      : weight_(BlockedWeights(convolution)), shape_(shape), kernels_(kernels) {}
+
+  ParameterTensor weight_tensor() const override { return weight_; }
+  std::int64_t workspace_size() const override { return shape_.workspace_size(); }
+
+  void Forward(const float* x, const float* weights, const float* bias, float* y,
+               float* workspace) override {
+    kernels_.forward(shape_, x, weights, bias, y, workspace);
+  }
+
+  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace) override {
+    kernels_.backward_input(shape_, dy, weights, dx, workspace);
+  }
+
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace) override {
+    kernels_.backward_weights(shape_, x, dy, dw, workspace);
+  }
+
+ private:
+  ParameterTensor weight_;
+  Shape shape_;
+  Kernels kernels_;
+};
+
+}  // namespace batchless::training
