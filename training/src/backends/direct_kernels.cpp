@@ -152,20 +152,22 @@ struct Direct {
                                        const Remainder& row, const Remainder& column,
                                        const float* weights, float* turned) {
     constexpr int kLine = 16;
+    const std::int64_t taps = row.taps * column.taps;
     const std::int64_t next = s.kernel * s.kernel * s.in_channels * B;
-    for (std::int64_t c = 0; c < chunk.channels; c += B) {
-      const float* block = weights + s.kernel * s.kernel * (chunk.first + c) * B;
-      for (std::int64_t k = 0; k < s.out_channels; k += B, block += next) {
+    for (std::int64_t k = 0; k < s.out_channels; k += B, weights += next) {
+      for (std::int64_t c = 0; c < chunk.channels; c += B) {
+        const float* block = weights + s.kernel * s.kernel * (chunk.first + c) * B;
+        float* to = turned + taps * (c * s.out_channels + k * B);
         for (std::int64_t i = row.taps - 1; i >= 0; --i) {
           const std::int64_t line = (row.first + i * s.stride) * s.kernel + column.first;
-          for (std::int64_t j = column.taps - 1; j >= 0; --j, turned += B * B) {
+          for (std::int64_t j = column.taps - 1; j >= 0; --j, to += B * B) {
             const float* tap = block + (line + j * s.stride) * B * B;
             // Blocks lie too far apart for the machine to see where they go on.
-            for (int l = 0; l < B * B; l += kLine) hwy::Prefetch(tap + 2 * next + l);
+            for (int l = 0; l < B * B; l += kLine) hwy::Prefetch(tap + 4 * next + l);
             std::array<L, B> rows;
             for (int r = 0; r < B; ++r) rows[r] = L::Load(tap + r * B);
             Transpose<B>(rows);
-            for (int r = 0; r < B; ++r) rows[r].Store(turned + r * B);
+            for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
           }
         }
       }
