@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <span>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/training/data_error.h"
@@ -35,24 +34,12 @@ Failure DescribeFailure(const std::exception_ptr& failure) {
   }
 }
 
-std::int64_t BroadcastNumber(training::ProcessGroup& group, int root, std::int64_t number) {
-  group.Broadcast(root, std::as_writable_bytes(std::span(&number, 1)));
-  return number;
-}
-
-std::string BroadcastText(training::ProcessGroup& group, int root, const std::string& text) {
-  std::string all = text;
-  all.resize(BroadcastNumber(group, root, static_cast<std::int64_t>(text.size())));
-  group.Broadcast(root, std::as_writable_bytes(std::span(all)));
-  return all;
-}
-
 void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own) {
   const Failure failure = own ? DescribeFailure(own) : Failure{};
   Failure first;
   for (int p = group.size() - 1; p >= 0; --p) {
-    const auto code = static_cast<int>(BroadcastNumber(group, p, failure.exit_code));
-    std::string line = BroadcastText(group, p, failure.line);
+    const auto code = static_cast<int>(training::BroadcastNumber(group, p, failure.exit_code));
+    std::string line = training::BroadcastText(group, p, failure.line);
     if (code == 0) continue;
     // What all processes fail with needs no number.
     if (p > 0) line = fmt::format("process {} of {}: {}", p, group.size(), line);

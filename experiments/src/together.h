@@ -1,7 +1,6 @@
 // What processes that train together agree on: that all of them failed, or none.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <string>
 
@@ -29,10 +28,6 @@ class AgreedFailure : public std::exception {
  private:
   Failure failure_;
 };
-
-// The text of `root` for everybody.
-std::string BroadcastText(training::ProcessGroup& group, int root, const std::string& text);
-std::int64_t BroadcastNumber(training::ProcessGroup& group, int root, std::int64_t number);
 
 // Throws AgreedFailure in every process where the work failed in any; `own` is null where it did not
 // fail here.

@@ -108,7 +108,7 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
   const std::vector<StageCost> costs = ComputeCosts(network, options.bytes_per_number);
   std::int64_t all_parameters = 0;
   std::int64_t most_parameters = 0;
-  bool waits = false;
+  bool waits = options.gradients_wait;
   for (std::size_t s = 0; s < costs.size(); ++s) {
     const std::int64_t bytes = costs[s].parameters * number;
     memory.weights += 2 * bytes;
@@ -123,7 +123,8 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
       memory.workspace = std::max(memory.workspace, 16 * pairs * number * options.workers);
     }
   }
-  memory.gradients = waits ? all_parameters : options.workers * most_parameters;
+  memory.gradients =
+      waits ? options.gradient_sums * all_parameters : options.workers * most_parameters;
 
   Places places(schedule);
   const std::vector<int> holders = GradientHolders(network);
