@@ -8,8 +8,8 @@
 //   saved[s]       what stage s saved for its backward
 //
 // Each lives in a ring of as many slots as micro-batches can need it at a time (program.h). Where
-// processes share the workers, each has the rings and parameters of its own stages (memory_plan.h),
-// and the boundary between two of them is a pair of links.
+// processes share the workers, each has the rings and parameters of its own stages
+// (hwmodel/memory_plan.h), and the boundary between two of them is a pair of links.
 //
 // Replicas of a pipeline run the same program, each on its share of every mini-batch. Micro-batch k of
 // replica r is number (k / m R + r) m + k % m of the run, m of the M = R m micro-batches of an update.
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "aligned_buffer.h"
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/sample_source.h"
 #include "batchless/training/stage.h"
@@ -35,7 +36,6 @@
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
 #include "engine/link.h"
-#include "engine/memory_plan.h"
 #include "engine/program.h"
 #include "engine/stage_parameters.h"
 
@@ -124,7 +124,7 @@ class Pipeline {
   int stage_count() const { return static_cast<int>(stages_.size()); }
   const StageLayout& layout(int stage) const { return stages_[stage].compute->layout(); }
   // The stages of this process.
-  const StageSpan& span() const { return spans_[rank_]; }
+  const hwmodel::StageSpan& span() const { return spans_[rank_]; }
   // Of a stage of this process.
   StageParameters<Real>& parameters(int stage) { return *stages_[stage].parameters; }
   const StageParameters<Real>& parameters(int stage) const { return *stages_[stage].parameters; }
@@ -188,7 +188,7 @@ class Pipeline {
   struct Tenancy {
     Ring<Real>* ring = nullptr;
     std::size_t slot_bytes = 0;
-    std::vector<std::optional<RingUse>> uses;
+    std::vector<std::optional<hwmodel::MemoryUse>> uses;
   };
 
   // What passes between this process and a neighbour with a forward, or with a backward.
@@ -275,13 +275,13 @@ class Pipeline {
 
   Options options_;
   int rank_ = 0;
-  GradientParts parts_;           // of this replica
-  std::vector<StageSpan> spans_;  // by process
-  std::size_t first_worker_ = 0;  // of this process
+  GradientParts parts_;                    // of this replica
+  std::vector<hwmodel::StageSpan> spans_;  // by process
+  std::size_t first_worker_ = 0;           // of this process
   std::size_t end_worker_ = 0;
   std::vector<StageSlot> stages_;
   std::vector<ValueLayout> values_;
-  std::unique_ptr<MemoryPlan> plan_;
+  std::unique_ptr<hwmodel::MemoryPlan> plan_;
   std::vector<Tenancy> tenancies_;
   std::vector<Ring<Real>> value_rings_;
   std::vector<Ring<Real>> gradient_rings_;
