@@ -136,9 +136,10 @@ bool GradientExchange<Real>::Progress() {
 template <class Real>
 int GradientExchange<Real>::Missing() {
   for (const Partner& partner : partners_) {
-    const bool has_come =
-        AreDone(phase_ == Phase::kExchange ? partner.received_sums : partner.received_result);
-    if (phase_ != Phase::kIdle && !has_come) return partner.replica;
+    const bool is_first = phase_ == Phase::kExchange;
+    const bool has_come = AreDone(is_first ? partner.received_sums : partner.received_result);
+    const bool was_taken = AreDone(is_first ? partner.sent_sums : partner.sent_result);
+    if (!has_come || !was_taken) return partner.replica;
   }
   return replica_;
 }

@@ -42,7 +42,8 @@ class GradientExchange {
   void Start();
   // Brings it forward; whether it is done, or there was none. The gradient is the first sum then.
   bool Progress();
-  // A replica whose sums, or range of the result, have not come; itself where nothing is missing.
+  // While there is one: a replica that has not sent its sums, or range of the result, or not taken
+  // this one's; itself where nothing is missing.
   int Missing();
   std::int64_t bytes() const;
 

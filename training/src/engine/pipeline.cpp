@@ -535,9 +535,9 @@ std::string Pipeline<Real>::Describe(const Queue& queue, double seconds) const {
   };
   if (queue.exchange >= 0) {
     return worker(queue.worker) + " of replica " + std::to_string(replica()) + " has waited " +
-           std::to_string(std::llround(seconds)) + " s for the gradient of stage " +
-           std::to_string(queue.exchange) + " from replica " +
+           std::to_string(std::llround(seconds)) + " s for replica " +
            std::to_string(stages_[queue.exchange].exchange->Missing()) +
+           " to exchange the gradient of stage " + std::to_string(queue.exchange) +
            ": it is stuck (run.watchdog_seconds)";
   }
   const char* what = queue.kind == ActionKind::kForward ? "forwards" : "backwards";
