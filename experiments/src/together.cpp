@@ -13,6 +13,14 @@
 #include "usage_error.h"
 
 namespace batchless {
+namespace {
+
+void Say(const std::string& line) {
+  std::fputs(fmt::format("batchless: {}\n", line).c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
 
 Failure DescribeFailure(const std::exception_ptr& failure) {
   try {
@@ -34,6 +42,12 @@ Failure DescribeFailure(const std::exception_ptr& failure) {
   }
 }
 
+void EndTogether(training::ProcessGroup& group, const Failure& failure) {
+  if (group.rank() == 0) Say(OneLine(failure.line));
+  training::BroadcastNumber(group, 0, failure.exit_code);
+  throw AgreedFailure(failure.exit_code);
+}
+
 void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own) {
   const Failure failure = own ? DescribeFailure(own) : Failure{};
   Failure first;
@@ -45,17 +59,12 @@ void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own
     if (p > 0) line = fmt::format("process {} of {}: {}", p, group.size(), line);
     first = {code, std::move(line)};
   }
-  if (first.exit_code == 0) return;
-  if (group.rank() != 0) first.line.clear();
-  throw AgreedFailure(first);
+  if (first.exit_code != 0) EndTogether(group, first);
 }
 
 void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure) {
   const Failure own = DescribeFailure(failure);
-  const std::string line = fmt::format("batchless: process {} of {}: {}\n", group.rank(),
-                                       group.size(), OneLine(own.line));
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  Say(fmt::format("process {} of {}: {}", group.rank(), group.size(), OneLine(own.line)));
   group.Abort(own.exit_code);
   std::abort();  // compilers do not see that calls of virtual functions never return
 }

@@ -201,9 +201,7 @@ Json TrainingRun::Run() {
 template <class Error>
 void TrainingRun::EndTogether(const Error& error) const {
   if (processes_ == nullptr) throw error;
-  Failure failure = DescribeFailure(std::make_exception_ptr(error));
-  if (!leads_) failure.line.clear();
-  throw AgreedFailure(failure);
+  batchless::EndTogether(*processes_, DescribeFailure(std::make_exception_ptr(error)));
 }
 
 void TrainingRun::Train() {
