@@ -348,6 +348,13 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        {},
        "each of them stays on a processor of its own",
        kAnyResult},
+      {"schedule", "replicas", &c.schedule.replicas, IntegerRange{1, 1024},
+       "pipelines that share every mini-batch and sum their gradients, each in a process or "
+       "several",
+       kAnyResult},
+      {"schedule", "gradient_parts", &c.schedule.gradient_parts, kCount,
+       "parts in which a mini-batch's gradients are summed, then as a tree; a multiple of "
+       "replicas"},
       {"schedule",
        "weight_stashing",
        &c.schedule.weight_stashing,

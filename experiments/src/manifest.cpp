@@ -48,6 +48,7 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
   object["cpu"] = CpuModel();
   object["cpu_threads"] = std::thread::hardware_concurrency();
   object["processes"] = processes;
+  object["replicas"] = configuration.schedule.replicas;
   object["threads"] = configuration.schedule.workers;  // of each process
   object["seed"] = configuration.run.seed;
   object["data"] = {{"name", data.train->dataset().name()},

@@ -107,7 +107,7 @@ int RunProgram(int argc, char** argv) {
     return Program().Run(argc, argv);
   } catch (...) {
     const Failure failure = DescribeFailure(std::current_exception());
-    // Of processes that end together one says why.
+    // Processes that end together have said why.
     return failure.line.empty() ? failure.exit_code : Fail(failure.exit_code, failure.line);
   }
 }

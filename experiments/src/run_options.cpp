@@ -283,12 +283,13 @@ hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network
   options.stages = ends.empty() ? network.stage_count() : static_cast<int>(ends.size());
   const bool double_buffered = c.schedule.kind == "2bw";
   const std::int64_t per_update =
-      double_buffered ? c.optimizer.batch / c.schedule.microbatch.value_or(1) : 1;
+      double_buffered ? c.optimizer.batch / c.schedule.microbatch.value_or(1) / c.schedule.replicas
+                      : 1;
   if (per_update < (double_buffered ? options.stages : 1)) {
     throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
-                     fmt::format("at least {} micro-batches with 2bw, one for each stage of the "
+                     fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
                                  "pipeline",
-                                 options.stages));
+                                 options.stages * c.schedule.replicas));
   }
   // Long enough for the pipeline to fill, for stashed weights to be as old as later on, and to repeat
   // itself.
@@ -342,6 +343,8 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   if (c.rule.name == kSpecTrain) options.prediction = training::PredictionScheme::kSpecTrain;
   options.workers = static_cast<int>(c.schedule.workers);
   options.pin_workers = c.schedule.pin;
+  options.replicas = static_cast<int>(c.schedule.replicas);
+  options.gradient_parts = c.schedule.gradient_parts;
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const std::string& kind = c.schedule.kind;

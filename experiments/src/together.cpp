@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <span>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/training/data_error.h"
@@ -14,6 +13,14 @@
 #include "usage_error.h"
 
 namespace batchless {
+namespace {
+
+void Say(const std::string& line) {
+  std::fputs(fmt::format("batchless: {}\n", line).c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
 
 Failure DescribeFailure(const std::exception_ptr& failure) {
   try {
@@ -35,40 +42,29 @@ Failure DescribeFailure(const std::exception_ptr& failure) {
   }
 }
 
-std::int64_t BroadcastNumber(training::ProcessGroup& group, int root, std::int64_t number) {
-  group.Broadcast(root, std::as_writable_bytes(std::span(&number, 1)));
-  return number;
-}
-
-std::string BroadcastText(training::ProcessGroup& group, int root, const std::string& text) {
-  std::string all = text;
-  all.resize(BroadcastNumber(group, root, static_cast<std::int64_t>(text.size())));
-  group.Broadcast(root, std::as_writable_bytes(std::span(all)));
-  return all;
+void EndTogether(training::ProcessGroup& group, const Failure& failure) {
+  if (group.rank() == 0) Say(OneLine(failure.line));
+  training::BroadcastNumber(group, 0, failure.exit_code);
+  throw AgreedFailure(failure.exit_code);
 }
 
 void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own) {
   const Failure failure = own ? DescribeFailure(own) : Failure{};
   Failure first;
   for (int p = group.size() - 1; p >= 0; --p) {
-    const auto code = static_cast<int>(BroadcastNumber(group, p, failure.exit_code));
-    std::string line = BroadcastText(group, p, failure.line);
+    const auto code = static_cast<int>(training::BroadcastNumber(group, p, failure.exit_code));
+    std::string line = training::BroadcastText(group, p, failure.line);
     if (code == 0) continue;
     // What all processes fail with needs no number.
     if (p > 0) line = fmt::format("process {} of {}: {}", p, group.size(), line);
     first = {code, std::move(line)};
   }
-  if (first.exit_code == 0) return;
-  if (group.rank() != 0) first.line.clear();
-  throw AgreedFailure(first);
+  if (first.exit_code != 0) EndTogether(group, first);
 }
 
 void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure) {
   const Failure own = DescribeFailure(failure);
-  const std::string line = fmt::format("batchless: process {} of {}: {}\n", group.rank(),
-                                       group.size(), OneLine(own.line));
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  Say(fmt::format("process {} of {}: {}", group.rank(), group.size(), OneLine(own.line)));
   group.Abort(own.exit_code);
   std::abort();  // compilers do not see that calls of virtual functions never return
 }

@@ -1,7 +1,6 @@
 // What processes that train together agree on: that all of them failed, or none.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <string>
 
@@ -18,10 +17,10 @@ struct Failure {
 // Of what is being thrown.
 Failure DescribeFailure(const std::exception_ptr& failure);
 
-// All processes end, each with this exit code; the first one has the line, the others none.
+// All processes end, each with this exit code and, because it has been said, no line.
 class AgreedFailure : public std::exception {
  public:
-  explicit AgreedFailure(Failure failure) : failure_(std::move(failure)) {}
+  explicit AgreedFailure(int exit_code) : failure_{exit_code, ""} {}
 
   const Failure& failure() const { return failure_; }
   const char* what() const noexcept override { return failure_.line.c_str(); }
@@ -30,9 +29,9 @@ class AgreedFailure : public std::exception {
   Failure failure_;
 };
 
-// The text of `root` for everybody.
-std::string BroadcastText(training::ProcessGroup& group, int root, const std::string& text);
-std::int64_t BroadcastNumber(training::ProcessGroup& group, int root, std::int64_t number);
+// Throws AgreedFailure, once the first process has said the line: a launcher ends all that are left
+// when one of them has ended. Collective.
+[[noreturn]] void EndTogether(training::ProcessGroup& group, const Failure& failure);
 
 // Throws AgreedFailure in every process where the work failed in any; `own` is null where it did not
 // fail here.

@@ -92,7 +92,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   state_.initial_weights_sha256 = trainer_->WeightsSha256();
   if (processes_ != nullptr) {
     const std::string text =
-        BroadcastText(*processes_, 0, checkpoint ? RunStateText(checkpoint->run) : "");
+        training::BroadcastText(*processes_, 0, checkpoint ? RunStateText(checkpoint->run) : "");
     if (!leads_ && !text.empty()) checkpoint = Checkpoint{ParseRunState(text), {}};
   }
   if (!checkpoint) return;
@@ -201,9 +201,7 @@ Json TrainingRun::Run() {
 template <class Error>
 void TrainingRun::EndTogether(const Error& error) const {
   if (processes_ == nullptr) throw error;
-  Failure failure = DescribeFailure(std::make_exception_ptr(error));
-  if (!leads_) failure.line.clear();
-  throw AgreedFailure(failure);
+  batchless::EndTogether(*processes_, DescribeFailure(std::make_exception_ptr(error)));
 }
 
 void TrainingRun::Train() {
@@ -264,7 +262,7 @@ void TrainingRun::Train() {
 }
 
 std::int64_t TrainingRun::Led(std::int64_t number) const {
-  return processes_ == nullptr ? number : BroadcastNumber(*processes_, 0, number);
+  return processes_ == nullptr ? number : training::BroadcastNumber(*processes_, 0, number);
 }
 
 void TrainingRun::Advance(std::int64_t to) {
@@ -354,6 +352,7 @@ Json TrainingRun::Summary() const {
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
+  object["replicas"] = trainer_options_.replicas;
   object["stages"] = trainer_options_.network.stage_count();
   std::int64_t parameters = 0;
   for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options_.network)) {
@@ -384,7 +383,9 @@ Json TrainingRun::Summary() const {
   std::int64_t peak = PeakMemoryBytes();
   if (processes_ != nullptr) {
     std::int64_t all = 0;
-    for (int p = 0; p < processes_->size(); ++p) all += BroadcastNumber(*processes_, p, peak);
+    for (int p = 0; p < processes_->size(); ++p) {
+      all += training::BroadcastNumber(*processes_, p, peak);
+    }
     peak = all;
   }
   object["peak_memory_bytes"] = peak;

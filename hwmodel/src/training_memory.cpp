@@ -6,18 +6,11 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::hwmodel {
 namespace {
-
-struct Pass {
-  ActionKind kind;
-  int stage;
-};
-
-Pass ForwardOf(int stage) { return {ActionKind::kForward, stage}; }
-Pass BackwardOf(int stage) { return {ActionKind::kBackward, stage}; }
 
 // When each pass of each micro-batch comes. Stages of one step hand their results on before they
 // take new ones: the forwards from the last stage down, the others from the first one up.
@@ -35,15 +28,15 @@ class Places {
     }
   }
 
-  // The most micro-batches that have had their `write` and not yet all of their `reads`, the last
-  // read included.
-  std::int64_t MostHeld(Pass write, const std::vector<Pass>& reads) {
+  // The most micro-batches that have had their `write` and not yet all of their `releases`, the last
+  // of these included.
+  std::int64_t MostHeld(const MemoryUse& use) {
     std::vector<std::int64_t> written;
     std::vector<std::int64_t> released;
     for (std::int64_t i = 0; i < microbatches_; ++i) {
-      written.push_back(At(write, i));
-      std::int64_t last = At(write, i);
-      for (const Pass read : reads) last = std::max(last, At(read, i));
+      written.push_back(At(use.write, i));
+      std::int64_t last = At(use.write, i);
+      for (const Pass release : use.releases) last = std::max(last, At(release, i));
       released.push_back(last);
     }
     std::sort(written.begin(), written.end());
@@ -66,22 +59,6 @@ class Places {
   std::int64_t microbatches_;
   std::array<std::vector<std::int64_t>, kActionKinds.size()> places_;
 };
-
-bool PassesGradient(const Stage& stage) { return stage.layers.back().kind == LayerKind::kSum; }
-
-// The value whose memory holds each value's gradient; -1 where there is none. The inputs of a sum
-// that come to their last reader there share the gradient of its output.
-std::vector<int> GradientHolders(const Network& network) {
-  std::vector<int> holders(network.values.size(), -1);
-  for (std::size_t v = network.values.size() - 1; v > 0; --v) {
-    const Value& value = network.values[v];
-    if (value.consumers.empty()) continue;
-    const Stage& last = network.stages[static_cast<std::size_t>(value.consumers.back())];
-    holders[v] = PassesGradient(last) ? holders[static_cast<std::size_t>(last.outputs[0])]
-                                      : static_cast<int>(v);
-  }
-  return holders;
-}
 
 }  // namespace
 
@@ -108,7 +85,7 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
   const std::vector<StageCost> costs = ComputeCosts(network, options.bytes_per_number);
   std::int64_t all_parameters = 0;
   std::int64_t most_parameters = 0;
-  bool waits = false;
+  bool waits = options.gradients_wait;
   for (std::size_t s = 0; s < costs.size(); ++s) {
     const std::int64_t bytes = costs[s].parameters * number;
     memory.weights += 2 * bytes;
@@ -123,40 +100,25 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
       memory.workspace = std::max(memory.workspace, 16 * pairs * number * options.workers);
     }
   }
-  memory.gradients = waits ? all_parameters : options.workers * most_parameters;
+  memory.gradients =
+      waits ? options.gradient_sums * all_parameters : options.workers * most_parameters;
 
   Places places(schedule);
-  const std::vector<int> holders = GradientHolders(network);
-  const auto size_of = [&](std::size_t v) {
-    return network.values[v].shape.elements() * number * options.microbatch;
-  };
-  for (std::size_t v = 0; v < network.values.size(); ++v) {
-    const Value& value = network.values[v];
-    std::vector<Pass> reads;
-    for (const int consumer : value.consumers) {
-      const Stage& stage = network.stages[static_cast<std::size_t>(consumer)];
-      const bool kept = KeepsInput(stage) && stage.inputs[0] == static_cast<int>(v);
-      reads.push_back(kept ? BackwardOf(consumer) : ForwardOf(consumer));
+  const MemoryPlan plan(network);
+  const StageSpan all{0, network.stage_count()};
+  for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
+    const std::int64_t size =
+        network.values[static_cast<std::size_t>(v)].shape.elements() * number * options.microbatch;
+    if (const auto use = plan.ValueUse(v, all)) memory.activations += size * places.MostHeld(*use);
+    if (const auto use = plan.GradientUse(v, all)) {
+      memory.activation_gradients += size * places.MostHeld(*use);
     }
-    const int producer = std::max(value.producer, 0);
-    if (value.producer >= 0 && KeepsOutput(network.stages[static_cast<std::size_t>(producer)])) {
-      reads.push_back(BackwardOf(producer));
-    }
-    memory.activations += size_of(v) * places.MostHeld(ForwardOf(producer), reads);
-    if (holders[v] != static_cast<int>(v)) continue;
-    reads.clear();
-    for (std::size_t u = 1; u < network.values.size(); ++u) {
-      if (holders[u] == static_cast<int>(v)) {
-        reads.push_back(BackwardOf(network.values[u].producer));
-      }
-    }
-    memory.activation_gradients +=
-        size_of(v) * places.MostHeld(BackwardOf(value.consumers.back()), reads);
   }
   for (int s = 0; s < network.stage_count(); ++s) {
     memory.activations +=
         SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number) *
-        options.microbatch * places.MostHeld(ForwardOf(s), {BackwardOf(s)});
+        options.microbatch *
+        places.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
   }
   return memory;
 }

@@ -76,6 +76,10 @@ class Workplace {
   TemporaryFolder folder_;
 };
 
+// Mini-batches of 12 in 4 parts, which 1, 2 or 4 replicas may share.
+constexpr const char* kShared =
+    " --set optimizer.batch=12 --set optimizer.reference_batch=12 --set schedule.gradient_parts=4 ";
+
 void Sleep(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
@@ -105,6 +109,54 @@ TEST_CASE("processes leave the files of one process") {
   REQUIRE(outcome.exit_code == 0);
   REQUIRE(workplace.Call(1, "train run.toml --init one.npz --out alone").exit_code == 0);
   CHECK(workplace.ResultOf("again") == workplace.ResultOf("alone"));
+}
+
+TEST_CASE("replicas leave the files of one pipeline") {
+  const Workplace workplace;
+  for (const std::string schedule : {"fill-drain", "2bw --set schedule.stages=3"}) {
+    const std::string name = schedule.substr(0, 3);
+    const std::string run = "train run.toml --json" + std::string(kShared) +
+                            "--set rule.name=sc --set schedule.kind=" + schedule + " --out " + name;
+    const Outcome alone = workplace.Call(1, run + "one --export-weights " + name + "one.npz");
+    INFO(alone.error);
+    REQUIRE(alone.exit_code == 0);
+    for (const auto& [processes, replicas] : {std::pair{2, 2}, {4, 2}, {4, 4}}) {
+      const std::string out = std::to_string(processes) + std::to_string(replicas);
+      const Outcome outcome = workplace.Call(
+          processes, run + out + " --set schedule.replicas=" + std::to_string(replicas) +
+                         " --export-weights " + name + out + ".npz");
+      INFO(schedule << ", " << out << ": " << outcome.error);
+      REQUIRE(outcome.exit_code == 0);
+      CHECK(workplace.ResultOf(name + out) == workplace.ResultOf(name + "one"));
+      CHECK(ReadFile(workplace / (name + out + ".npz")) ==
+            ReadFile(workplace / (name + "one.npz")));
+      const Json summary = Json::parse(outcome.out);
+      CHECK(summary["processes"] == processes);
+      CHECK(summary["replicas"] == replicas);
+      CHECK(summary["workers"].size() == static_cast<std::size_t>(processes));
+    }
+  }
+}
+
+TEST_CASE("replicas that are told to stop go on as more or fewer of them to the same bits") {
+  const Workplace workplace;
+  const std::string run = "train run.toml --resume --set schedule.kind=fill-drain" +
+                          std::string(kShared) + "--set run.epochs=60 --out ";
+  REQUIRE(workplace.Call(1, run + "whole").exit_code == 0);
+  int stopped = 0;
+  bool is_done = false;
+  for (int attempt = 0; !is_done && attempt < 40; ++attempt) {
+    const int replicas = 1 << attempt % 3;
+    RunningProgram program = workplace.Start(
+        replicas, run + "stopped --set schedule.replicas=" + std::to_string(replicas));
+    Sleep(700 + 300 * attempt);
+    kill(program.process(), SIGTERM);
+    is_done = program.Wait().exit_code == 0;
+    if (!is_done) ++stopped;
+  }
+  CHECK(stopped > 0);
+  REQUIRE(is_done);
+  CHECK(workplace.ResultOf("stopped") == workplace.ResultOf("whole"));
 }
 
 TEST_CASE("processes that are killed or told to stop go on as other ones to the same bits") {
@@ -147,6 +199,17 @@ TEST_CASE("what one process is refused for ends all of them, and is said once") 
       {"train run.toml --set schedule.kind=sequential --out x", "in one process"},
       {"train run.toml --init-only --export-weights w.npz", "--init-only: got it in several"},
       {"train run.toml --set data.root=nowhere --out x", "nowhere"},
+      {"train run.toml --set schedule.replicas=2 --out x",
+       "schedule.replicas: got 2, accepted: 1 where an update is one micro-batch"},
+      {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=2 --out x" +
+           std::string(kShared) + "--set schedule.gradient_parts=3",
+       "schedule.replicas: got 2, accepted: a divisor of schedule.gradient_parts, 3"},
+      {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=4 --out x" +
+           std::string(kShared),
+       "schedule.replicas: got 4 in 2 processes, accepted: a divisor of the number of processes"},
+      {"train run.toml --set schedule.kind=2bw --set schedule.replicas=2 --out x" +
+           std::string(kShared),
+       "optimizer.batch: got 12, accepted: at least 24 micro-batches with 2bw"},
       {"train run.toml --init missing.npz --out x", "--init: got missing.npz"},
       {"train run.toml --out x --export-weights nowhere/w.npz", "--export-weights"},
   };

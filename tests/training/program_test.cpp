@@ -11,7 +11,7 @@ namespace {
 
 using hwmodel::ActionKind;
 
-ProgramAction On(ActionKind kind, int stage) { return {kind, stage, 0}; }
+hwmodel::Pass On(ActionKind kind, int stage) { return {kind, stage}; }
 
 TEST_CASE("Every micro-batch passes every stage once, forward, backward and into an update",
           "[program]") {
@@ -38,7 +38,7 @@ TEST_CASE("Every micro-batch passes every stage once, forward, backward and into
 }
 
 // Plays the program with workers that are held up at random, and looks at what is alive.
-std::int64_t MostAlive(const Program& program, const RingUse& use, std::uint32_t seed) {
+std::int64_t MostAlive(const Program& program, const hwmodel::MemoryUse& use, std::uint32_t seed) {
   std::mt19937 random(seed);
   const std::size_t workers = program.workers.size();
   std::vector<std::size_t> next(workers);
@@ -63,7 +63,7 @@ std::int64_t MostAlive(const Program& program, const RingUse& use, std::uint32_t
     }
     if (action.kind == use.write.kind && action.stage == use.write.stage) {
       std::int64_t released = k;
-      for (const ProgramAction& release : use.releases) {
+      for (const hwmodel::Pass& release : use.releases) {
         released = std::min(released, done[{release.kind, release.stage}]);
       }
       most = std::max(most, k - released + 1);
@@ -82,7 +82,7 @@ TEST_CASE("Rings are deep enough for workers held up at random, and no deeper", 
        {std::vector<int>{6}, std::vector<int>{3, 6}, std::vector<int>{1, 3, 6},
         std::vector<int>{1, 2, 3, 4, 5, 6}}) {
     const Program program = FillDrainProgram(boundaries, 8);
-    std::vector<RingUse> uses;
+    std::vector<hwmodel::MemoryUse> uses;
     for (int s = 0; s < 6; ++s) {
       uses.push_back({On(ActionKind::kForward, s), {On(ActionKind::kBackward, s)}});
       if (s > 0) {

@@ -9,6 +9,8 @@
 #include "batchless/hwmodel/schedule_summary.h"
 #include "batchless/hwmodel/stage_groups.h"
 #include "batchless/hwmodel/steady_state.h"
+#include "engine/gradient_exchange.h"
+#include "engine/gradient_sum.h"
 
 namespace batchless::training {
 namespace {
@@ -54,6 +56,50 @@ void ValidateBatch(const TrainerOptions& options) {
   }
 }
 
+// Of one replica: those that share the stages.
+int PipelineProcesses(const TrainerOptions& options) {
+  return options.processes == nullptr ? 1 : options.processes->size() / options.replicas;
+}
+
+void ValidateReplicas(const TrainerOptions& options) {
+  const std::int64_t microbatches = options.batch / options.microbatch;
+  if (options.gradient_parts < 1 || microbatches % options.gradient_parts != 0) {
+    Refuse(
+        "schedule.gradient_parts", options.gradient_parts,
+        "a divisor of the number of micro-batches of an update, " + std::to_string(microbatches));
+  }
+  if (options.replicas < 1 || options.gradient_parts % options.replicas != 0) {
+    Refuse("schedule.replicas", options.replicas,
+           microbatches == 1
+               ? "1 where an update is one micro-batch, which replicas cannot share"
+               : "a divisor of schedule.gradient_parts, " + std::to_string(options.gradient_parts));
+  }
+  const int processes = ProcessCount(options);
+  if (options.processes != nullptr && processes % options.replicas != 0) {
+    throw InvalidArgument(
+        "schedule.replicas",
+        std::to_string(options.replicas) + " in " + std::to_string(processes) + " processes",
+        "a divisor of the number of processes");
+  }
+}
+
+// Parts of an update are summed on their own where nothing else depends on when they are done.
+void ValidateParts(const TrainerOptions& options) {
+  if (options.gradient_parts == 1) return;
+  const Plan plan = MakePlan(options);
+  const std::int64_t per_update = MicrobatchesPerUpdate(options);
+  bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
+  for (const WorkerProgram& worker : plan.program.workers) {
+    for (const ProgramAction& action : worker.actions) {
+      if (action.kind != ActionKind::kUpdate) continue;
+      is_apart = is_apart && (action.offset + 1) % per_update == 0;
+    }
+  }
+  if (is_apart) return;
+  Refuse("schedule.gradient_parts", options.gradient_parts,
+         "1 with a schedule that neither drains after each update nor double-buffers its weights");
+}
+
 // Whether what the workers do follows from a list of actions.
 bool IsList(const TrainerOptions& options) {
   return options.schedule == ScheduleKind::kPipelinedBackpropagation ||
@@ -89,12 +135,15 @@ void ValidateList(const TrainerOptions& options) {
     }
     for (const hwmodel::SteadyAction& action : worker) {
       const std::int64_t per_update = steady.microbatches_per_cycle / updates[action.stage];
-      if (options.batch != per_update * options.microbatch) {
+      const std::int64_t samples = per_update * options.microbatch * options.replicas;
+      if (options.batch != samples) {
+        const std::string in_each =
+            options.replicas > 1 ? " in each of " + std::to_string(options.replicas) + " replicas"
+                                 : "";
         Refuse("optimizer.batch", options.batch,
-               std::to_string(per_update * options.microbatch) + ", which stage " +
-                   std::to_string(action.stage) +
+               std::to_string(samples) + ", which stage " + std::to_string(action.stage) +
                    " of the schedule updates after: " + std::to_string(per_update) +
-                   " micro-batches of " + std::to_string(options.microbatch));
+                   " micro-batches of " + std::to_string(options.microbatch) + in_each);
       }
     }
   }
@@ -103,7 +152,7 @@ void ValidateList(const TrainerOptions& options) {
 void ValidateSchedule(const TrainerOptions& options) {
   const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
   const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
-  const int processes = ProcessCount(options);
+  const int processes = PipelineProcesses(options);
   const int stages = options.network.stage_count();
   const bool is_alone = options.schedule == ScheduleKind::kSequential || uniform;
   const std::string together =
@@ -170,12 +219,18 @@ int ProcessCount(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size();
 }
 
+std::int64_t MicrobatchesPerUpdate(const TrainerOptions& options) {
+  return options.batch / options.microbatch / options.replicas;
+}
+
 void Validate(const TrainerOptions& options) {
   if (options.network.stages.empty()) {
     throw InvalidArgument("network.name", options.network.name, "a network");
   }
   ValidateBatch(options);
+  ValidateReplicas(options);
   ValidateSchedule(options);
+  ValidateParts(options);
   analysis::Validate(options.rule);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
@@ -185,11 +240,18 @@ void Validate(const TrainerOptions& options) {
   }
 }
 
-hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
+namespace {
+
+hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
   hwmodel::TrainingMemoryOptions memory;
+  memory.gradients_wait = options.replicas > 1;
+  for (int r = 0; r < options.replicas; ++r) {
+    memory.gradient_sums = std::max(
+        memory.gradient_sums, GradientParts(options.gradient_parts, options.replicas, r).slots());
+  }
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
-  const int workers = options.workers * ProcessCount(options);
+  const int workers = options.workers * PipelineProcesses(options);
   memory.workers = workers;
   memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
   memory.predicts_forward =
@@ -200,21 +262,42 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   }
   // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
   const std::int64_t microbatches =
-      std::min<std::int64_t>(options.batch / options.microbatch, 2 * workers);
+      std::min<std::int64_t>(MicrobatchesPerUpdate(options), 2 * workers);
   const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
       options.network,
       hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, workers)), memory);
 }
 
+}  // namespace
+
+hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
+  hwmodel::TrainingMemory memory = PredictReplicaMemory(options);
+  if (options.replicas == 1) return memory;
+  for (std::int64_t* bytes :
+       {&memory.weights, &memory.versions, &memory.gradients, &memory.activations,
+        &memory.activation_gradients, &memory.workspace}) {
+    *bytes *= options.replicas;
+  }
+  // What they send one another.
+  const int number = options.precision == Precision::kDouble ? 8 : 4;
+  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options.network)) {
+    for (int r = 0; r < options.replicas; ++r) {
+      memory.gradients +=
+          number * ExchangeBufferSize(options.gradient_parts, options.replicas, r, cost.parameters);
+    }
+  }
+  return memory;
+}
+
 Plan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
   const std::vector<int> boundaries =
-      hwmodel::BalancedPartition(options.network, options.workers * ProcessCount(options));
+      hwmodel::BalancedPartition(options.network, options.workers * PipelineProcesses(options));
   Plan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {
-    plan.program = FillDrainProgram(boundaries, options.batch / options.microbatch);
+    plan.program = FillDrainProgram(boundaries, MicrobatchesPerUpdate(options));
     plan.delays.assign(stages, options.delay);
     plan.version_ages.assign(stages, options.delay);
     if (options.weight_stashing) plan.weights = hwmodel::WeightVersions::kStashed;
@@ -233,6 +316,7 @@ Plan MakePlan(const TrainerOptions& options) {
     plan.delays.push_back(stage.forward_delay_updates);
   }
   plan.weights = schedule.weights;
+  plan.drains = schedule.weights == hwmodel::WeightVersions::kDoubleBuffered;
   plan.version_ages.resize(stages);
   for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
     for (const hwmodel::SteadyAction& action : worker) {

@@ -22,10 +22,15 @@ struct Plan {
   // By stage: updates between the newest version and the oldest one that a pass reads.
   std::vector<std::int64_t> version_ages;
   std::vector<SpecTrainHorizons> spectrain;  // by stage
+  // Whether the pipeline is drained at will: versions follow from the micro-batches' numbers.
+  bool drains = false;
 };
 
-// Processes that share the stages.
+// Of all replicas.
 int ProcessCount(const TrainerOptions& options);
+
+// Of one replica.
+std::int64_t MicrobatchesPerUpdate(const TrainerOptions& options);
 
 // Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 void Validate(const TrainerOptions& options);

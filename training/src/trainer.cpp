@@ -16,6 +16,7 @@
 #include "batchless/training/sha256.h"
 #include "engine/collective.h"
 #include "engine/evaluator.h"
+#include "engine/group_part.h"
 #include "engine/pipeline.h"
 #include "plan.h"
 
@@ -98,6 +99,7 @@ class TrainerOf final : public Trainer {
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(MakePlan(options_)),
+        groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
         pipeline_(PipelineOptions()) {
     std::uint64_t number = 0;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
@@ -130,7 +132,7 @@ class TrainerOf final : public Trainer {
     const std::int64_t all = (Updates() * options_.batch + CycleSamples() - 1) / CycleSamples();
     std::int64_t last = std::min((to + CycleSamples() - 1) / CycleSamples(), all);
     // The run's last samples take what is still on its way with them.
-    if (last == all) last += DrainCycles(plan_.program);
+    if (last == all && !plan_.drains) last += DrainCycles(plan_.program);
     const std::size_t old_results = results.size();
     // A loss that is no longer finite should be seen soon after it happens, but every look costs
     // the workers a wait for one another.
@@ -264,7 +266,7 @@ class TrainerOf final : public Trainer {
       WriteText(to, Signature());
       Write(to, &cycles_, sizeof cycles_);
     }
-    pipeline_.Save(to, cycles_);
+    if (Replica() == 0) pipeline_.Save(to, cycles_);
     if (IsFirst() && !to) throw std::runtime_error("the trainer's state could not be written");
   }
 
@@ -277,16 +279,21 @@ class TrainerOf final : public Trainer {
       }
       Read(from, &cycles, sizeof cycles);
     });
-    if (options_.processes != nullptr) {
-      options_.processes->Broadcast(0, std::as_writable_bytes(std::span(&cycles, 1)));
-    }
+    if (options_.processes != nullptr) cycles = BroadcastNumber(*options_.processes, 0, cycles);
     pipeline_.Load(from, cycles, cycles_);
     cycles_ = cycles;
   }
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
-  std::vector<WorkerTimes> worker_times() const override { return pipeline_.worker_times(); }
-  std::vector<TraceEvent> trace() const override { return pipeline_.trace(); }
+  std::vector<WorkerTimes> worker_times() const override {
+    return OfAllReplicas(pipeline_.worker_times());
+  }
+  std::vector<TraceEvent> trace() const override {
+    std::vector<TraceEvent> events = pipeline_.trace();
+    const int workers = static_cast<int>(plan_.program.workers.size());
+    for (TraceEvent& event : events) event.worker += Replica() * workers;
+    return OfAllReplicas(std::move(events));
+  }
   std::int64_t memory_bytes() const override {
     std::int64_t bytes = 0;
     ForEachProcess(pipeline_.memory_bytes(), [&](std::int64_t value) { bytes += value; });
@@ -306,15 +313,19 @@ class TrainerOf final : public Trainer {
 
   typename Pipeline<Real>::Options PipelineOptions() {
     const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
-    const std::int64_t per_update = options_.batch / options_.microbatch;
+    const std::int64_t per_update = MicrobatchesPerUpdate(options_);
     return {.network = &options_.network,
-            .group = options_.processes.get(),
+            .group = groups_.pipeline.get(),
+            .peers = groups_.peers.get(),
+            .everybody = options_.processes.get(),
             .backend = backend_,
             .microbatch = static_cast<int>(options_.microbatch),
             .microbatches_per_update = per_update,
+            .gradient_parts = options_.gradient_parts,
             .seed = options_.seed,
             .program = plan_.program,
             .microbatches = Updates() * per_update,
+            .drains = plan_.drains,
             .forward_lag = options_.delay,
             .weights = plan_.weights,
             .version_ages = plan_.version_ages,
@@ -331,7 +342,7 @@ class TrainerOf final : public Trainer {
   }
 
   std::int64_t CycleSamples() const {
-    return plan_.program.microbatches_per_cycle * options_.microbatch;
+    return plan_.program.microbatches_per_cycle * options_.microbatch * options_.replicas;
   }
 
   // Of the whole run; without an end where none is given.
@@ -376,12 +387,27 @@ class TrainerOf final : public Trainer {
   // What a state belongs to: everything that its arrays' sizes and orders depend on.
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
-    const bool drained = DrainCycles(plan_.program) == 0;
+    const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
            std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
            (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") + ", delay " +
            std::to_string(options_.delay) + ", block " + std::to_string(backend_->block()) + ", " +
            std::to_string(sizeof(Real)) + "-byte numbers";
+  }
+
+  int Replica() const { return groups_.peers == nullptr ? 0 : groups_.peers->rank(); }
+
+  // Everybody's values, by replica. Collective.
+  template <class Value>
+  std::vector<Value> OfAllReplicas(std::vector<Value> own) const {
+    if (groups_.peers == nullptr) return own;
+    std::vector<Value> all;
+    for (int r = 0; r < options_.replicas; ++r) {
+      std::vector<Value> values = own;
+      BroadcastVector(*groups_.peers, r, values);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
   }
 
   bool IsFirst() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
@@ -391,9 +417,7 @@ class TrainerOf final : public Trainer {
   void ForEachProcess(std::int64_t own, Visit visit) const {
     if (options_.processes == nullptr) return visit(own);
     for (int p = 0; p < options_.processes->size(); ++p) {
-      std::int64_t value = own;
-      options_.processes->Broadcast(p, std::as_writable_bytes(std::span(&value, 1)));
-      visit(value);
+      visit(BroadcastNumber(*options_.processes, p, own));
     }
   }
 
@@ -428,6 +452,7 @@ class TrainerOf final : public Trainer {
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
   Plan plan_;
+  ReplicaGroups groups_;
   Pipeline<Real> pipeline_;
   std::vector<std::unique_ptr<Evaluator<Real>>> evaluators_;
   std::int64_t cycles_ = 0;
@@ -453,6 +478,10 @@ Diverged::Diverged(std::string stage, std::int64_t sample)
 
 std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
   Validate(options);
+  if (options.replicas > 1 && options.processes == nullptr) {
+    throw InvalidArgument("schedule.replicas", std::to_string(options.replicas) + " in one process",
+                          "1, or as many processes or a multiple");
+  }
   if (options.precision == Precision::kDouble) {
     return std::make_unique<TrainerOf<double>>(options);
   }

@@ -31,6 +31,10 @@ class TrainCommand final : public Command {
             "summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the\n"
             "same command with --resume goes on to the same bits.\n"
             "\n"
+            "Processes that mpirun or srun starts share the stages; with schedule.replicas = R "
+            "they\n"
+            "are R pipelines that share every mini-batch. The files do not show it.\n"
+            "\n"
             "Keys of CONFIG and their defaults (...: it depends on others):\n"
             "\n" +
                 ConfigurationHelp(),
@@ -83,8 +87,12 @@ class TrainCommand final : public Command {
     out_.Refuse("nothing together with --init-only");
     trace_.Refuse("nothing together with --init-only");
     if (resume_) throw UsageError("--resume", "it", "nothing together with --init-only");
-    const training::TrainerOptions options =
+    training::TrainerOptions options =
         TrainerOptionsOf(configuration, DataShapeOf(configuration), 0);
+    // One replica, whose share is all that it knows of a batch: they have the same weights.
+    options.batch /= options.replicas;
+    options.gradient_parts /= options.replicas;
+    options.replicas = 1;
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);

@@ -6,10 +6,18 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "batchless/training/process_group.h"
 
 namespace batchless::training {
+
+// Everybody's values become those of `root`.
+template <class Value>
+void BroadcastVector(ProcessGroup& group, int root, std::vector<Value>& values) {
+  values.resize(BroadcastNumber(group, root, static_cast<std::int64_t>(values.size())));
+  group.Broadcast(root, std::as_writable_bytes(std::span(values)));
+}
 
 // Runs `work` on the first process; everybody throws what it throws, as std::runtime_error.
 template <class Work>
@@ -23,11 +31,8 @@ void RunOnFirst(ProcessGroup* group, Work work) {
       failure = error.what();
     }
   }
-  auto size = static_cast<std::uint64_t>(failure.size());
-  group->Broadcast(0, std::as_writable_bytes(std::span(&size, 1)));
-  failure.resize(size);
-  group->Broadcast(0, std::as_writable_bytes(std::span(failure)));
-  if (size > 0) throw std::runtime_error(failure);
+  failure = BroadcastText(*group, 0, failure);
+  if (!failure.empty()) throw std::runtime_error(failure);
 }
 
 }  // namespace batchless::training

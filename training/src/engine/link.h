@@ -15,6 +15,9 @@ namespace batchless::training {
 
 enum class LinkChannel : unsigned char { kForward, kBackward };
 
+// Of a stage's gradient, between replicas: this one and the next.
+constexpr int ExchangeChannel(int stage) { return 2 + 2 * stage; }
+
 template <class Real>
 class Link {
  public:

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <istream>
-#include <limits>
 #include <mutex>
-#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,11 +20,16 @@ namespace batchless::training {
 namespace {
 
 using hwmodel::ActionKind;
+using hwmodel::MemoryUse;
+using hwmodel::StageSpan;
 using hwmodel::WeightVersions;
 using Clock = std::chrono::steady_clock;
 
 // Thrown in workers that wait for one that failed.
 struct Stopped {};
+
+// Vectors of every slot are aligned.
+constexpr std::int64_t kGradientAlignment = 16;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -44,6 +46,7 @@ void PauseProcessor() {
 template <class Real>
 Pipeline<Real>::Pipeline(Options options)
     : options_(std::move(options)),
+      parts_(options_.gradient_parts, replicas(), replica()),
       values_(PlanValues(*options_.network, options_.backend->block())),
       progress_(options_.program.workers.size()),
       times_(options_.program.workers.size()) {
@@ -59,17 +62,15 @@ Pipeline<Real>::Pipeline(Options options)
   }
   first_worker_ = rank_ * workers;
   end_worker_ = first_worker_ + workers;
-  std::vector<const StageLayout*> layouts;
   for (int s = 0; s < network.stage_count(); ++s) {
     StageSlot slot;
     slot.description = &network.stages[s];
     slot.compute = options_.make_stage
                        ? options_.make_stage(s)
                        : MakeStage<Real>(network, s, options_.microbatch, options_.backend);
-    layouts.push_back(&slot.compute->layout());
     stages_.push_back(std::move(slot));
   }
-  plan_ = std::make_unique<MemoryPlan>(network, std::move(layouts));
+  plan_ = std::make_unique<hwmodel::MemoryPlan>(network);
   PlanMemory();
   PlanParameters();
   PlanBoundaries();
@@ -101,18 +102,18 @@ void Pipeline<Real>::PlanMemory() {
   }
   for (int s = 0; s < stage_count(); ++s) {
     sizes.push_back(layout(s).saved_size);
-    add(stages_[s].saved, sizes.back(), [&](const StageSpan& process) -> std::optional<RingUse> {
+    add(stages_[s].saved, sizes.back(), [&](const StageSpan& process) -> std::optional<MemoryUse> {
       if (!process.Holds(s)) return std::nullopt;
-      return RingUse{.write = {ActionKind::kForward, s, 0},
-                     .releases = {{ActionKind::kBackward, s, 0}}};
+      return MemoryUse{.write = {ActionKind::kForward, s},
+                       .releases = {{ActionKind::kBackward, s}}};
     });
   }
   // The micro-batch itself, from its first forward to its last backward.
-  std::vector<RingUse> uses{
-      {.write = {ActionKind::kForward, 0, 0}, .releases = {{ActionKind::kBackward, 0, 0}}}};
+  std::vector<MemoryUse> uses{
+      {.write = {ActionKind::kForward, 0}, .releases = {{ActionKind::kBackward, 0}}}};
   for (const Tenancy& tenancy : tenancies_) {
-    const std::optional<RingUse>& own = tenancy.uses[rank_];
-    uses.push_back(own ? *own : RingUse{});
+    const std::optional<MemoryUse>& own = tenancy.uses[rank_];
+    uses.push_back(own ? *own : MemoryUse{});
   }
   const std::vector<std::int64_t> depths = RingDepths(options_.program, uses);
   for (std::size_t i = 0; i < tenancies_.size(); ++i) {
@@ -128,7 +129,8 @@ void Pipeline<Real>::PlanMemory() {
     slot.correct.resize(options_.microbatch);
     slot.microbatch.seed = options_.seed;
     slot.microbatch.gradient_scale =
-        Real(1) / static_cast<Real>(options_.microbatch * options_.microbatches_per_update);
+        Real(1) /
+        static_cast<Real>(options_.microbatch * options_.microbatches_per_update * replicas());
     slot.microbatch.labels = slot.labels.data();
     slot.microbatch.losses = slot.losses.data();
     slot.microbatch.correct = slot.correct.data();
@@ -146,7 +148,7 @@ void Pipeline<Real>::PlanParameters() {
       stages_[s].parameters = std::make_unique<StageParameters<Real>>(layout(s), counts);
     }
   }
-  const bool waits = !UpdatesAtOnce(options_.program);
+  const bool waits = !UpdatesAtOnce(options_.program) || replicas() > 1;
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
     const WorkerProgram& worker = options_.program.workers[w];
     std::int64_t workspace = 0;
@@ -162,8 +164,14 @@ void Pipeline<Real>::PlanParameters() {
                            (3 * (worker.end_stage - worker.first_stage) + 2));
     if (!waits) gradients_.emplace_back(gradient);
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      if (waits) gradients_.emplace_back(layout(s).parameter_size);
-      stages_[s].gradient = gradients_.back().data();
+      StageSlot& slot = stages_[s];
+      slot.gradient_size = RoundUp(layout(s).parameter_size, kGradientAlignment);
+      if (waits) gradients_.emplace_back(parts_.slots() * slot.gradient_size);
+      slot.gradient = gradients_.back().data();
+      if (replicas() == 1 || slot.gradient_size == 0) continue;
+      slot.exchange = std::make_unique<GradientExchange<Real>>(
+          *options_.peers, options_.backend, options_.gradient_parts, ExchangeChannel(s),
+          slot.gradient, slot.gradient_size);
     }
   }
 }
@@ -182,7 +190,7 @@ void Pipeline<Real>::PlanBoundaries() {
     const int to = forward ? stage : stage - 1;
     const ActionKind kind = forward ? ActionKind::kForward : ActionKind::kBackward;
     const std::vector<std::int64_t> depths =
-        RingDepths(options_.program, {{.write = {kind, from, 0}, .releases = {{kind, to, 0}}}});
+        RingDepths(options_.program, {{.write = {kind, from}, .releases = {{kind, to}}}});
     const LinkChannel channel = forward ? LinkChannel::kForward : LinkChannel::kBackward;
     const int partner = forward == out ? rank_ + 1 : rank_ - 1;
     boundary.link =
@@ -205,6 +213,7 @@ std::int64_t Pipeline<Real>::memory_bytes() const {
   for (const StageSlot& stage : stages_) {
     bytes += stage.saved.bytes();
     if (stage.parameters) bytes += stage.parameters->bytes();
+    if (stage.exchange) bytes += stage.exchange->bytes();
   }
   for (const Ring<Real>& ring : value_rings_) bytes += ring.bytes();
   for (const Ring<Real>& ring : gradient_rings_) bytes += ring.bytes();
@@ -263,11 +272,8 @@ std::vector<TraceEvent> Pipeline<Real>::trace() const {
   if (options_.group == nullptr) return own;
   std::vector<TraceEvent> all;
   for (int p = 0; p < options_.group->size(); ++p) {
-    std::uint64_t count = own.size();
-    options_.group->Broadcast(p, std::as_writable_bytes(std::span(&count, 1)));
     std::vector<TraceEvent> events = own;
-    events.resize(count);
-    options_.group->Broadcast(p, std::as_writable_bytes(std::span(events)));
+    BroadcastVector(*options_.group, p, events);
     all.insert(all.end(), events.begin(), events.end());
   }
   return all;
@@ -285,7 +291,7 @@ void Pipeline<Real>::Trace(std::size_t worker, const ProgramAction& action, std:
                                              .kind = action.kind,
                                              .is_wait = is_wait,
                                              .stage = action.stage,
-                                             .microbatch = k,
+                                             .microbatch = InRun(k),
                                              .start = start,
                                              .end = Now()});
 }
@@ -293,7 +299,7 @@ void Pipeline<Real>::Trace(std::size_t worker, const ProgramAction& action, std:
 template <class Real>
 void Pipeline<Real>::Feed(const SampleSource& source, std::int64_t k) {
   MicrobatchSlot& slot = microbatch(k);
-  slot.microbatch.first_sample = k * options_.microbatch;
+  slot.microbatch.first_sample = InRun(k) * options_.microbatch;
   for (std::int64_t i = 0; i < options_.microbatch; ++i) {
     slot.labels[i] = source.At(slot.microbatch.first_sample + i).label;
   }
@@ -304,7 +310,7 @@ void Pipeline<Real>::FeedImages(const SampleSource& source, std::int64_t k) {
   const std::int64_t size = values_[0].stored_size;
   Real* images = value_rings_[0].Slot(k);
   for (std::int64_t i = 0; i < options_.microbatch; ++i) {
-    const std::int64_t position = k * options_.microbatch + i;
+    const std::int64_t position = microbatch(k).microbatch.first_sample + i;
     if constexpr (std::is_same_v<Real, float>) {
       source.Read(position, std::span<float>(images + i * size, size));
     } else {
@@ -323,7 +329,7 @@ void Pipeline<Real>::Forward(int stage, std::int64_t k, Real* workspace) {
                                     ? k / options_.microbatches_per_update - 1
                                     : slot.parameters->updates() - options_.forward_lag);
   slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())] = version;
-  if (options_.on_read) options_.on_read({ActionKind::kForward, stage, k, version});
+  if (options_.on_read) options_.on_read({ActionKind::kForward, stage, InRun(k), version});
   ForwardArguments<Real> arguments;
   arguments.microbatch = &microbatch(k).microbatch;
   arguments.parameters = slot.parameters->forward(version);
@@ -348,7 +354,7 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
       !reads_newest
           ? slot.forward_versions[k % static_cast<std::int64_t>(slot.forward_versions.size())]
           : slot.parameters->updates();
-  if (options_.on_read) options_.on_read({ActionKind::kBackward, stage, k, version});
+  if (options_.on_read) options_.on_read({ActionKind::kBackward, stage, InRun(k), version});
   if (layout.passes_gradient) return;
   const int input = slot.description->inputs[0];
   BackwardArguments<Real> arguments;
@@ -368,11 +374,48 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
     arguments.input_gradient = gradient_rings_[plan_->gradient_of(input)].Slot(k);
     arguments.add_input_gradient = options_.network->values[input].consumers.back() != stage;
   }
-  arguments.gradient = slot.gradient;
+  arguments.gradient = slot.gradient + parts_.slot(PartOf(k)) * slot.gradient_size;
   arguments.add_gradient = slot.has_pending_gradient;
   arguments.workspace = workspace;
   slot.compute->Backward(arguments);
   slot.has_pending_gradient = true;
+  if (options_.gradient_parts > 1) SumParts(slot, k);
+}
+
+template <class Real>
+std::int64_t Pipeline<Real>::PartOf(std::int64_t k) const {
+  if (options_.gradient_parts == 1) return 0;
+  const std::int64_t share = options_.microbatches_per_update;
+  return k % share * parts_.count() / share;
+}
+
+template <class Real>
+void Pipeline<Real>::SumParts(StageSlot& slot, std::int64_t k) {
+  const std::int64_t share = options_.microbatches_per_update;
+  if ((k + 1) % (share / parts_.count()) != 0) return;
+  const std::int64_t part = PartOf(k);
+  std::int64_t last = parts_.slot(part);
+  for (int i = 0; i < parts_.additions(part); ++i, --last) AddSums(slot, last);
+  // The next one has a slot of its own.
+  slot.has_pending_gradient = false;
+}
+
+template <class Real>
+void Pipeline<Real>::AddSums(StageSlot& slot, std::int64_t last) {
+  Real* from = slot.gradient + last * slot.gradient_size;
+  Real* to = from - slot.gradient_size;
+  options_.backend->Add(slot.gradient_size, to, from, to);
+}
+
+template <class Real>
+void Pipeline<Real>::Update(int stage, std::int64_t k) {
+  StageSlot& slot = stages_[stage];
+  const std::int64_t samples =
+      (k + 1 - options_.microbatches_per_update) * replicas() * options_.microbatch;
+  slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
+                          options_.coefficients(stage, samples));
+  slot.has_pending_gradient = false;
+  slot.exchanged = -1;
 }
 
 template <class Real>
@@ -388,13 +431,17 @@ void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* 
       break;
     case ActionKind::kWeightGradient:  // the backward does both
       break;
-    case ActionKind::kUpdate: {
-      const std::int64_t samples = (k + 1 - options_.microbatches_per_update) * options_.microbatch;
-      slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
-                              options_.coefficients(action.stage, samples));
-      slot.has_pending_gradient = false;
+    case ActionKind::kUpdate:
+      if (slot.exchange) {
+        slot.exchange->Start();
+        slot.exchanged = k;
+        break;
+      }
+      for (auto last = static_cast<std::int64_t>(parts_.sums().size()) - 1; last > 0; --last) {
+        AddSums(slot, last);
+      }
+      Update(action.stage, k);
       break;
-    }
   }
 }
 
@@ -410,8 +457,31 @@ void Pipeline<Real>::AppendResults(std::int64_t k) {
 }
 
 template <class Real>
+double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& action) {
+  if (stages_[action.stage].exchanged < 0) return 0;
+  // A forward that reads an older version than the update makes has nothing to wait for.
+  const bool reads_older =
+      action.kind == ActionKind::kForward && options_.weights == WeightVersions::kDoubleBuffered;
+  return reads_older ? 0 : AwaitUpdate(worker, action.stage);
+}
+
+template <class Real>
+double Pipeline<Real>::AwaitUpdate(std::size_t worker, int stage) {
+  const std::int64_t k = stages_[stage].exchanged;
+  if (k < 0) return 0;
+  BringForward(worker);
+  return Await({.kind = ActionKind::kUpdate,
+                .worker = worker,
+                .neighbour = worker,
+                .microbatch = k,
+                .is_full = false,
+                .exchange = stage},
+               [&] { return stages_[stage].exchanged < 0; });
+}
+
+template <class Real>
 template <class IsReady>
-double Pipeline<Real>::Await(const Queue& queue, IsReady is_ready) const {
+double Pipeline<Real>::Await(const Queue& queue, IsReady is_ready) {
   if (is_ready()) return 0;
   const Clock::time_point start = Clock::now();
   // A neighbour is rarely far behind; past that the processor may be needed by it.
@@ -445,9 +515,15 @@ double Pipeline<Real>::Await(const Queue& queue, IsReady is_ready) const {
 }
 
 template <class Real>
-void Pipeline<Real>::BringForward(std::size_t worker) const {
+void Pipeline<Real>::BringForward(std::size_t worker) {
   if (worker == first_worker_ && backwards_out_.link) backwards_out_.link->Progress();
   if (worker + 1 == end_worker_ && forwards_out_.link) forwards_out_.link->Progress();
+  if (replicas() == 1) return;
+  const WorkerProgram& program = options_.program.workers[worker];
+  for (int s = program.first_stage; s < program.end_stage; ++s) {
+    StageSlot& slot = stages_[s];
+    if (slot.exchanged >= 0 && slot.exchange->Progress()) Update(s, slot.exchanged);
+  }
 }
 
 template <class Real>
@@ -457,6 +533,13 @@ std::string Pipeline<Real>::Describe(const Queue& queue, double seconds) const {
     return "worker " + std::to_string(number) + " (stages " + std::to_string(program.first_stage) +
            " to " + std::to_string(program.end_stage - 1) + ")";
   };
+  if (queue.exchange >= 0) {
+    return worker(queue.worker) + " of replica " + std::to_string(replica()) + " has waited " +
+           std::to_string(std::llround(seconds)) + " s for replica " +
+           std::to_string(stages_[queue.exchange].exchange->Missing()) +
+           " to exchange the gradient of stage " + std::to_string(queue.exchange) +
+           ": it is stuck (run.watchdog_seconds)";
+  }
   const char* what = queue.kind == ActionKind::kForward ? "forwards" : "backwards";
   return worker(queue.worker) + " has waited " + std::to_string(std::llround(seconds)) +
          " s for micro-batch " + std::to_string(queue.microbatch) + " in the queue of " + what +
@@ -465,7 +548,7 @@ std::string Pipeline<Real>::Describe(const Queue& queue, double seconds) const {
 }
 
 template <class Real>
-double Pipeline<Real>::AwaitProgress(const Queue& queue) const {
+double Pipeline<Real>::AwaitProgress(const Queue& queue) {
   const Progress& neighbour = progress_[queue.neighbour];
   const std::atomic<std::int64_t>& progress =
       queue.kind == ActionKind::kForward ? neighbour.forwards : neighbour.backwards;
@@ -509,12 +592,12 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
   for (std::int64_t cycle = first; cycle < last; ++cycle) {
     for (const ProgramAction& action : own.actions) {
       const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
-      if (k < 0) continue;
+      if (k < begin_) continue;
       const bool forward = action.kind == ActionKind::kForward;
       const bool backward = action.kind == ActionKind::kBackward;
       const bool is_first = action.stage == own.first_stage;
       const bool is_last = action.stage == own.end_stage - 1;
-      const bool traced = k < options_.traced_microbatches;
+      const bool traced = InRun(k) < options_.traced_microbatches;
       const bool comes_in = forward && is_first && worker > 0;
       const bool comes_back = backward && is_last && worker + 1 < program.workers.size();
       if (comes_in || comes_back) {
@@ -529,7 +612,8 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
       }
       // Past the run's last micro-batch nothing is done, but workers still wait for one another: the
       // depth of the rings rests on it.
-      if (k < options_.microbatches) {
+      if (k < end_) {
+        waited += AwaitUpdate(worker, action);
         if (forward && is_first && first_here) Feed(source, k);
         const double before = traced ? Now() : 0;
         if (forward && action.stage == 0) FeedImages(source, k);
@@ -551,6 +635,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
       BringForward(worker);
     }
   }
+  for (int s = own.first_stage; s < own.end_stage; ++s) waited += AwaitUpdate(worker, s);
   // Whoever waits for the last messages would wait for the next run else.
   const std::int64_t end = last * program.microbatches_per_cycle;
   if (first_here && backwards_out_.link) {
@@ -570,7 +655,14 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
                          std::vector<SampleResult>& results) {
   if (!started_) started_ = Clock::now();
   finished_.clear();
-  finished_.reserve((last - first) * options_.program.microbatches_per_cycle * options_.microbatch);
+  const std::int64_t microbatches = (last - first) * options_.program.microbatches_per_cycle;
+  finished_.reserve(microbatches * options_.microbatch);
+  end_ = options_.microbatches;
+  if (options_.drains) {
+    begin_ = first * options_.program.microbatches_per_cycle;
+    end_ = std::min(begin_ + microbatches, options_.microbatches);
+    last += DrainCycles(options_.program);
+  }
   stop_ = false;
   std::mutex mutex;
   std::exception_ptr failure;
@@ -594,231 +686,30 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
     }
     guarded(first_worker_);
   }
-  if (options_.group != nullptr && !failure) {
-    // The last process has them.
-    const int root = options_.group->size() - 1;
-    std::uint64_t count = finished_.size();
-    options_.group->Broadcast(root, std::as_writable_bytes(std::span(&count, 1)));
-    finished_.resize(count);
-    options_.group->Broadcast(root, std::as_writable_bytes(std::span(finished_)));
+  if (!failure) {
+    ShareResults();
+    if (options_.drains) Rewind(last, begin_ + microbatches);
   }
   results.insert(results.end(), finished_.begin(), finished_.end());
   if (failure) std::rethrow_exception(failure);
 }
 
 template <class Real>
-bool Pipeline<Real>::HasPendingGradient(int stage, std::int64_t cycles) const {
-  const auto done = [&](ActionKind kind) {
-    return CountDone(options_.program, kind, stage, cycles, options_.microbatches);
-  };
-  return done(ActionKind::kBackward) > done(ActionKind::kUpdate);
-}
-
-template <class Real>
-template <class Visit>
-void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
-  const auto done = [&](const ProgramAction& action) {
-    return CountDone(options_.program, action.kind, action.stage, cycles, options_.microbatches);
-  };
-  const auto process_of = [&](int stage) {
-    int p = 0;
-    while (!spans_[p].Holds(stage)) ++p;
-    return p;
-  };
-  std::vector<int> holders;
-  for (const Tenancy& tenancy : tenancies_) {
-    if (tenancy.slot_bytes == 0) continue;
-    // By process, the micro-batches whose content is kept.
-    struct Range {
-      std::int64_t first = 0;
-      std::int64_t end = 0;
-    };
-    std::vector<Range> kept(spans_.size());
-    Range all{std::numeric_limits<std::int64_t>::max(), 0};
-    for (std::size_t p = 0; p < spans_.size(); ++p) {
-      if (!tenancy.uses[p]) continue;
-      kept[p].end = done(tenancy.uses[p]->write);
-      kept[p].first = kept[p].end;
-      for (const ProgramAction& release : tenancy.uses[p]->releases) {
-        kept[p].first = std::min(kept[p].first, done(release));
-      }
-      all = {std::min(all.first, kept[p].first), std::max(all.end, kept[p].end)};
-    }
-    for (std::int64_t k = all.first; k < all.end; ++k) {
-      holders.clear();
-      for (std::size_t p = 0; p < spans_.size(); ++p) {
-        if (kept[p].first <= k && k < kept[p].end) holders.push_back(static_cast<int>(p));
-      }
-      if (holders.empty()) continue;
-      const bool here = kept[rank_].first <= k && k < kept[rank_].end;
-      visit(here ? tenancy.ring->Slot(k) : nullptr, tenancy.slot_bytes, holders);
-    }
+void Pipeline<Real>::ShareResults() {
+  // The last process of each replica has them.
+  if (options_.group != nullptr) {
+    BroadcastVector(*options_.group, options_.group->size() - 1, finished_);
   }
-  const auto in_flight = [&](int stage, auto visit_microbatch) {
-    const std::int64_t written = done({ActionKind::kForward, stage, 0});
-    for (std::int64_t k = done({ActionKind::kBackward, stage, 0}); k < written; ++k) {
-      visit_microbatch(k);
-    }
-  };
-  const auto visit_own = [&](int stage, void* data, std::size_t bytes) {
-    holders = {process_of(stage)};
-    visit(holders[0] == rank_ ? data : nullptr, bytes, holders);
-  };
-  for (int s = 0; s < stage_count(); ++s) {
-    std::vector<std::int64_t>& versions = stages_[s].forward_versions;
-    in_flight(s, [&](std::int64_t k) {
-      const auto count = static_cast<std::int64_t>(versions.size());
-      visit_own(s, count == 0 ? nullptr : &versions[k % count], sizeof(std::int64_t));
-    });
+  if (options_.peers == nullptr) return;
+  const std::vector<SampleResult> own = std::move(finished_);
+  finished_.clear();
+  for (int r = 0; r < replicas(); ++r) {
+    std::vector<SampleResult> results = own;
+    BroadcastVector(*options_.peers, r, results);
+    finished_.insert(finished_.end(), results.begin(), results.end());
   }
-  std::vector<int> everybody;
-  for (std::size_t p = 0; p < spans_.size(); ++p) everybody.push_back(static_cast<int>(p));
-  in_flight(0, [&](std::int64_t k) {
-    MicrobatchSlot& slot = microbatch(k);
-    visit(&slot.microbatch.first_sample, sizeof(std::int64_t), everybody);
-    visit(slot.labels.data(), slot.labels.size() * sizeof(std::int32_t), everybody);
-    visit_own(stage_count() - 1, slot.losses.data(), slot.losses.size() * sizeof(Real));
-    visit_own(stage_count() - 1, slot.correct.data(), slot.correct.size());
-  });
-  for (int s = 0; s < stage_count(); ++s) {
-    if (!HasPendingGradient(s, cycles)) continue;
-    visit_own(s, stages_[s].gradient, layout(s).parameter_size * sizeof(Real));
-  }
-  for (int s = 0; s < stage_count(); ++s) {
-    StageParameters<Real>* parameters = stages_[s].parameters.get();
-    std::int64_t updates = parameters == nullptr ? 0 : parameters->updates();
-    visit_own(s, &updates, sizeof updates);
-    if (parameters != nullptr) parameters->set_updates(updates);
-    const auto sizes = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      visit_own(s, parameters == nullptr ? nullptr : parameters->Arrays()[i],
-                static_cast<std::size_t>(sizes[i]) * sizeof(Real));
-    }
-  }
-}
-
-template <class Real>
-void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
-  std::vector<std::byte> received;
-  // Only read here; the visitor is shared with Load.
-  const_cast<Pipeline&>(*this).ForEachLivePart(
-      cycles, [&](const void* data, std::size_t bytes, const std::vector<int>& holders) {
-        if (rank_ != 0) {
-          if (holders[0] == rank_) {
-            options_.group->Send(0, {static_cast<const std::byte*>(data), bytes});
-          }
-          return;
-        }
-        if (holders[0] != 0) {
-          received.resize(bytes);
-          options_.group->Receive(holders[0], received);
-          data = received.data();
-        }
-        const auto size = static_cast<std::uint64_t>(bytes);
-        to.write(reinterpret_cast<const char*>(&size), sizeof size);
-        to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-      });
-}
-
-template <class Real>
-void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t now) {
-  const auto read_size = [&](std::size_t bytes) {
-    std::uint64_t size = 0;
-    from.read(reinterpret_cast<char*>(&size), sizeof size);
-    if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
-  };
-  // All sizes are looked at before anything is replaced.
-  const auto check_sizes = [&] {
-    const std::istream::pos_type start = from.tellg();
-    ForEachLivePart(
-        cycles, [&](const void* /*data*/, std::size_t bytes, const std::vector<int>& /*holders*/) {
-          read_size(bytes);
-          const auto size = static_cast<std::streamsize>(bytes);
-          if (from.ignore(size).gcount() != size) {
-            throw std::runtime_error("the trainer's state ends too early");
-          }
-        });
-    from.seekg(start);
-  };
-  RunOnFirst(options_.group, check_sizes);
-  DiscardMessages(now);
-  std::vector<char> other;
-  ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
-    const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
-    if (rank_ != 0) {
-      if (here) options_.group->Receive(0, {static_cast<std::byte*>(data), bytes});
-      return;
-    }
-    read_size(bytes);
-    if (!here) {
-      other.resize(bytes);
-      data = other.data();
-    }
-    from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
-    for (const int holder : holders) {
-      if (holder != 0) {
-        options_.group->Send(holder, {static_cast<const std::byte*>(data), bytes});
-      }
-    }
-  });
-  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    const WorkerProgram& worker = options_.program.workers[w];
-    progress_[w].forwards = CountDone(options_.program, ActionKind::kForward, worker.end_stage - 1,
-                                      cycles, options_.microbatches);
-    progress_[w].backwards = CountDone(options_.program, ActionKind::kBackward, worker.first_stage,
-                                       cycles, options_.microbatches);
-  }
-  for (int s = span().first; s < span().end; ++s) {
-    stages_[s].has_pending_gradient = HasPendingGradient(s, cycles);
-  }
-  RepeatMessages(cycles);
-}
-
-template <class Real>
-std::int64_t Pipeline<Real>::CountUnderWay(ActionKind kind, int from, int to,
-                                           std::int64_t cycles) const {
-  // Past the run's last micro-batch messages go on.
-  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-  return CountDone(options_.program, kind, from, cycles, kEndless) -
-         CountDone(options_.program, kind, to, cycles, kEndless);
-}
-
-template <class Real>
-void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
-  const auto discard = [&](Boundary& boundary, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      while (!boundary.link->IsReady()) std::this_thread::yield();
-      boundary.link->Pass();
-    }
-  };
-  if (!is_first_process()) {
-    const int stage = span().first;
-    discard(forwards_in_, CountUnderWay(ActionKind::kForward, stage - 1, stage, cycles));
-  }
-  if (!is_last_process()) {
-    const int stage = span().end;
-    discard(backwards_in_, CountUnderWay(ActionKind::kBackward, stage, stage - 1, cycles));
-  }
-}
-
-template <class Real>
-void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
-  const auto repeat = [&](Boundary& boundary, ActionKind kind, int from, int to) {
-    const std::int64_t sent =
-        CountDone(options_.program, kind, from, cycles, std::numeric_limits<std::int64_t>::max());
-    const bool forward = kind == ActionKind::kForward;
-    const std::size_t worker = forward ? end_worker_ - 1 : first_worker_;
-    for (std::int64_t k = sent - CountUnderWay(kind, from, to, cycles); k < sent; ++k) {
-      Send(boundary, {kind, worker, forward ? worker + 1 : worker - 1, k});
-    }
-    while (!boundary.link->Progress()) std::this_thread::yield();
-  };
-  if (!is_last_process()) {
-    repeat(forwards_out_, ActionKind::kForward, span().end - 1, span().end);
-  }
-  if (!is_first_process()) {
-    repeat(backwards_out_, ActionKind::kBackward, span().first, span().first - 1);
-  }
+  std::sort(finished_.begin(), finished_.end(),
+            [](const SampleResult& a, const SampleResult& b) { return a.sample < b.sample; });
 }
 
 template class Pipeline<float>;

@@ -235,7 +235,8 @@ std::int64_t CountDone(const Program& program, ActionKind kind, int stage, std::
   return std::min(count, microbatches);
 }
 
-std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<RingUse>& uses) {
+std::vector<std::int64_t> RingDepths(const Program& program,
+                                     const std::vector<hwmodel::MemoryUse>& uses) {
   // Long enough to fill the deepest pipeline and to see its steady state.
   const std::int64_t cycles = 5 * program.stages() / program.microbatches_per_cycle + 3;
   const Timeline timeline(program, cycles);
@@ -254,7 +255,7 @@ std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<R
       for (const std::size_t u : written->second) {
         const auto is_released = [&](std::int64_t k) {
           return std::all_of(uses[u].releases.begin(), uses[u].releases.end(),
-                             [&](const ProgramAction& release) {
+                             [&](const hwmodel::Pass& release) {
                                return timeline.Precedes(release.kind, release.stage, k, w, index);
                              });
         };

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::training {
@@ -63,14 +64,9 @@ std::int64_t DrainCycles(const Program& program);
 std::int64_t CountDone(const Program& program, hwmodel::ActionKind kind, int stage,
                        std::int64_t cycles, std::int64_t microbatches);
 
-// A place where memory is written and given back, by actions on the same micro-batch.
-struct RingUse {
-  ProgramAction write;                  // first write; the offset is ignored
-  std::vector<ProgramAction> releases;  // after all of these its content is not needed
-};
-
 // For each use the number of slots that a ring of micro-batches needs: when micro-batch k is
 // written, k - depth has been released, in every interleaving of the workers.
-std::vector<std::int64_t> RingDepths(const Program& program, const std::vector<RingUse>& uses);
+std::vector<std::int64_t> RingDepths(const Program& program,
+                                     const std::vector<hwmodel::MemoryUse>& uses);
 
 }  // namespace batchless::training

@@ -5,7 +5,8 @@
 //                  to A updates old, or where the forward reads predicted ones (A = 0 then); one more
 //                  where the backward reads predicted ones
 //   gradients      of parameters: of the worker's largest stage, which its stages use in turn; of every
-//                  stage where gradients wait for other micro-batches
+//                  stage where gradients wait for other micro-batches or pipelines, as often as
+//                  micro-batches are summed apart
 //   activations    of a value, its size times the micro-batches between the forward that writes it
 //                  and the last pass that reads it; what stages save for their backwards likewise
 //   activation gradients   likewise, between the backward that writes and the one that reads
@@ -39,6 +40,8 @@ struct TrainingMemoryOptions {
   std::int64_t microbatch = 1;  ///< samples
   int bytes_per_number = 4;
   int workers = 1;
+  bool gradients_wait = false;     ///< whatever the schedule
+  std::int64_t gradient_sums = 1;  ///< of a stage at a time, where they wait
   bool predicts_forward = false;
   bool predicts_backward = false;
   /// Added to the age of the weights that both passes read: uniform delays.

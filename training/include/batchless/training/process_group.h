@@ -1,13 +1,17 @@
 // Processes that train one network together, on one machine or on many.
 //
 // All of them make trainers of the same options and call the same functions of theirs in the same
-// order: those functions are collective. Process r runs the workers r W .. r W + W - 1 of the K W
-// workers that share the stages, and holds the weights and activations of their stages alone.
+// order: those functions are collective. Process p of the P that run a pipeline has the workers
+// p W .. p W + W - 1 of the P W workers that share the stages, and holds the weights and activations of
+// their stages alone. With R replicas of the pipeline there are R P processes; those of replica r are
+// the processes r P .. r P + P - 1.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace batchless::training {
 
@@ -60,5 +64,9 @@ class ProcessGroup {
  protected:
   ProcessGroup() = default;
 };
+
+/// What `root` has, for everybody. Collective.
+std::int64_t BroadcastNumber(ProcessGroup& group, int root, std::int64_t number);
+std::string BroadcastText(ProcessGroup& group, int root, const std::string& text);
 
 }  // namespace batchless::training

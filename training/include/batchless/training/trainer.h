@@ -2,8 +2,12 @@
 //
 //   schedule      who does what when; all update each stage's parameters in the order of the samples
 //   batch         samples of one update, N
-//   micro-batch   samples that pass through a stage together, n; N / n of them make an update.
-//                 Gradients of a mini-batch are summed micro-batch by micro-batch, in order
+//   micro-batch   samples that pass through a stage together, n; M = N / n of them make an update
+//   parts         P of M / P micro-batches, whose gradients are summed one by one; then the parts' sums
+//                 as a binary tree. P = 1: all of them one by one, in order
+//   replicas      R pipelines with the same weights, each for N / R samples of every mini-batch, the
+//                 r-th of them for those with P / R of the parts. They sum their gradients at every
+//                 update, as the tree says, so that a run has the same bits with any R
 //
 //   sequential    each micro-batch forward and backward through all stages, an update after N / n
 //   fill-drain    the same through a pipeline of workers that fills and drains in each mini-batch;
@@ -20,7 +24,8 @@
 //   SpecTrain         both passes predict, by velocity, to the step in which the sample's last
 //                     backward comes: horizon 2(S-1) - s forward, s backward; pb
 //
-// Thread counts change no bit. The loss of a mini-batch is the mean over its samples.
+// Numbers of threads, processes and replicas change no bit. The loss of a mini-batch is the mean over
+// its samples.
 //
 // Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain);
 // Harlap et al., PipeDream, arXiv 1806.03377 (weight stashing); Chen et al., arXiv 1809.02839
@@ -69,13 +74,18 @@ struct TrainerOptions {
   /// Threads that share the stages; 1 with the schedules sequential and uniform-delay. With several
   /// processes: of each.
   int workers = 1;
+  /// R; divides the number of processes and gradient_parts. An update has as many micro-batches at
+  /// least; a list drains after each of them, or its weights are double-buffered.
+  int replicas = 1;
+  std::int64_t gradient_parts = 1;  ///< P; divides the micro-batches of an update
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
-  /// Processes that share the stages with this one; null: it is alone. A trainer's functions are
+  /// Processes that train together with this one; null: it is alone. A trainer's functions are
   /// collective then, unless they say otherwise.
   std::shared_ptr<ProcessGroup> processes;
-  /// Of the network's stages, with two cycles in which every stage does everything, and no weight
-  /// gradients apart from their backwards; with kList alone. Its workers are not read.
+  /// What one replica does. Of the network's stages, with two cycles in which every stage does
+  /// everything, and no weight gradients apart from their backwards; with kList alone. Its workers are
+  /// not read.
   hwmodel::Schedule list;
   /// How long a worker waits for a neighbour before it gives up, naming itself and the queue; 0: for
   /// ever. Advance throws std::runtime_error then.
@@ -98,7 +108,8 @@ struct TrainerOptions {
   ConvolutionMethod convolution = ConvolutionMethod::kWinograd;
 
   /// False with one line in `why`, "NAME: got VALUE, accepted: ACCEPTED", for the first option that
-  /// is out of range; named as in a configuration file, "optimizer.batch".
+  /// is out of range; named as in a configuration file, "optimizer.batch". Without processes their
+  /// number is not looked at.
   bool IsValid(std::string* why) const;
 };
 
@@ -163,8 +174,8 @@ class Trainer {
   Trainer& operator=(Trainer&&) = delete;
 
   /// Samples that have entered, from the start of the run; a multiple of the batch. With pb the
-  /// last of them are still on their way, until the run's last sample is in: then all are done. Not
-  /// collective.
+  /// last of them are still on their way, until the run's last sample is in: then all are done. A
+  /// pipeline whose weights are double-buffered is drained whenever Advance returns. Not collective.
   virtual std::int64_t samples_done() const = 0;
 
   /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
@@ -192,8 +203,8 @@ class Trainer {
 
   /// The whole state: weights, velocities, every other version of the weights, activations and
   /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
-  /// options but for the numbers of workers and processes goes on from it to the same bits. The
-  /// first process writes; the others' streams are left alone.
+  /// options but for the numbers of workers, processes and replicas goes on from it to the same bits.
+  /// The first process writes; the others' streams are left alone.
   virtual void Save(std::ostream& to) const = 0;
   /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
   /// state is damaged or of another configuration; the trainer is unchanged then. The first process
@@ -204,8 +215,9 @@ class Trainer {
   /// gradient updates. Not collective.
   virtual std::vector<std::int64_t> delays() const = 0;
 
+  /// By replica, and by worker of its pipeline.
   virtual std::vector<WorkerTimes> worker_times() const = 0;
-  /// By worker, in the order of time.
+  /// By worker, as above, in the order of time.
   virtual std::vector<TraceEvent> trace() const = 0;
   /// Bytes of parameters, gradients, activations and scratch, of all processes.
   virtual std::int64_t memory_bytes() const = 0;
@@ -219,7 +231,7 @@ class Trainer {
 hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options);
 
 /// A trainer with initial weights: functions of the seed and the tensor's place in the network.
-/// Throws analysis::InvalidArgument where the options are not valid.
+/// Throws analysis::InvalidArgument where the options are not valid, and for replicas in one process.
 std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options);
 
 }  // namespace batchless::training

@@ -1,0 +1,70 @@
+// Which values and gradients a process keeps, and between which passes: for the trainer, which has the
+// memory, and for predictions of it.
+//
+// A process holds the stages [first, end). Of a value it keeps a copy where one of its stages makes or
+// reads it, and where it is on its way to a later process; the copy is written by the stage that makes
+// it, or as it comes in with the forward of the process's first stage. It is kept until the process's
+// stages and, where it goes on, the forward of the next process's first stage are done with it.
+// Gradients go the other way likewise.
+//
+// The inputs of a sum that come to their last reader there share the gradient of its output: one place
+// for all of them, named by gradient_of.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/network.h"
+
+namespace batchless::hwmodel {
+
+/// A stage's forward or backward, of any micro-batch.
+struct Pass {
+  ActionKind kind = ActionKind::kForward;
+  int stage = 0;
+};
+
+/// A place in memory that passes of the same micro-batch write and read.
+struct MemoryUse {
+  Pass write;                  ///< the first one
+  std::vector<Pass> releases;  ///< after all of these its content is not needed
+};
+
+struct StageSpan {
+  int first = 0;
+  int end = 0;  ///< one past the last
+
+  bool Holds(int stage) const { return first <= stage && stage < end; }
+};
+
+class MemoryPlan {
+ public:
+  /// `network` has to outlive this object.
+  explicit MemoryPlan(const Network& network);
+
+  /// The value in whose place the gradient of value v is; -1: none is wanted.
+  int gradient_of(int v) const { return gradient_of_[static_cast<std::size_t>(v)]; }
+
+  /// None where a process with these stages keeps no copy.
+  std::optional<MemoryUse> ValueUse(int v, const StageSpan& span) const;
+  /// Of the gradients whose place is value v's; none where there are none of these.
+  std::optional<MemoryUse> GradientUse(int v, const StageSpan& span) const;
+
+  /// What passes from stage `stage` - 1 to `stage` with a forward, and back with a backward.
+  std::vector<int> CrossingValues(int stage) const;
+  std::vector<int> CrossingGradients(int stage) const;
+
+ private:
+  const Stage& StageOf(int stage) const {
+    return network_->stages[static_cast<std::size_t>(stage)];
+  }
+  const Value& ValueOf(int v) const { return network_->values[static_cast<std::size_t>(v)]; }
+  int Producer(int v) const;
+  int LastConsumer(int v) const;  // -1 where there is none
+
+  const Network* network_;
+  std::vector<int> gradient_of_;
+};
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,89 @@
+#include "batchless/hwmodel/memory_plan.h"
+
+#include <algorithm>
+
+namespace batchless::hwmodel {
+namespace {
+
+Pass ForwardOf(int stage) { return {ActionKind::kForward, stage}; }
+Pass BackwardOf(int stage) { return {ActionKind::kBackward, stage}; }
+
+// Whether the gradient of every input is that of the output.
+bool PassesGradient(const Stage& stage) { return stage.layers.back().kind == LayerKind::kSum; }
+
+}  // namespace
+
+MemoryPlan::MemoryPlan(const Network& network)
+    : network_(&network), gradient_of_(network.values.size(), -1) {
+  // Sums come after their inputs' other readers in the order of the stages, so going backwards the
+  // output's place is known first.
+  for (int v = static_cast<int>(network.values.size()) - 1; v > 0; --v) {
+    const int last = LastConsumer(v);
+    const bool shares = last >= 0 && PassesGradient(StageOf(last));
+    gradient_of_[static_cast<std::size_t>(v)] = shares ? gradient_of(StageOf(last).outputs[0]) : v;
+  }
+}
+
+// The network's input comes from before the first stage, which feeds it.
+int MemoryPlan::Producer(int v) const { return std::max(ValueOf(v).producer, 0); }
+
+int MemoryPlan::LastConsumer(int v) const {
+  const std::vector<int>& consumers = ValueOf(v).consumers;
+  return consumers.empty() ? -1 : consumers.back();
+}
+
+std::optional<MemoryUse> MemoryPlan::ValueUse(int v, const StageSpan& span) const {
+  const int producer = Producer(v);
+  if (producer >= span.end) return std::nullopt;
+  if (producer < span.first && LastConsumer(v) < span.first) return std::nullopt;
+  MemoryUse use{.write = ForwardOf(std::max(producer, span.first)), .releases = {}};
+  for (const int consumer : ValueOf(v).consumers) {
+    if (!span.Holds(consumer)) continue;
+    const bool kept = KeepsInput(StageOf(consumer)) && StageOf(consumer).inputs[0] == v;
+    use.releases.push_back(kept ? BackwardOf(consumer) : ForwardOf(consumer));
+  }
+  if (ValueOf(v).producer >= 0 && span.Holds(producer) && KeepsOutput(StageOf(producer))) {
+    use.releases.push_back(BackwardOf(producer));
+  }
+  if (LastConsumer(v) >= span.end) use.releases.push_back(ForwardOf(span.end));
+  return use;
+}
+
+std::optional<MemoryUse> MemoryPlan::GradientUse(int v, const StageSpan& span) const {
+  if (v == 0 || gradient_of(v) != v) return std::nullopt;
+  // Its own last reader writes first; those that share the place read and add later.
+  const int last = LastConsumer(v);
+  if (last < span.first) return std::nullopt;
+  MemoryUse use{.write = BackwardOf(std::min(last, span.end - 1)), .releases = {}};
+  bool goes_on = false;
+  for (int u = 1; u < static_cast<int>(gradient_of_.size()); ++u) {
+    if (gradient_of(u) != v) continue;
+    const int producer = Producer(u);
+    if (span.Holds(producer)) use.releases.push_back(BackwardOf(producer));
+    if (producer < span.first) goes_on = true;
+  }
+  if (goes_on) use.releases.push_back(BackwardOf(span.first - 1));
+  if (use.releases.empty()) return std::nullopt;
+  return use;
+}
+
+std::vector<int> MemoryPlan::CrossingValues(int stage) const {
+  std::vector<int> values;
+  for (int v = 0; v < static_cast<int>(network_->values.size()); ++v) {
+    if (Producer(v) < stage && LastConsumer(v) >= stage) values.push_back(v);
+  }
+  return values;
+}
+
+std::vector<int> MemoryPlan::CrossingGradients(int stage) const {
+  std::vector<int> places;
+  for (const int v : CrossingValues(stage)) {
+    const int place = gradient_of(v);
+    if (place >= 0 && std::find(places.begin(), places.end(), place) == places.end()) {
+      places.push_back(place);
+    }
+  }
+  return places;
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,184 @@
+#include "engine/gradient_exchange.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "batchless/training/parameter_tensor.h"
+
+namespace batchless::training {
+namespace {
+
+// Ranges begin where vectors are aligned.
+constexpr std::int64_t kAlignment = 16;
+// Below that a message costs what it costs to send at all.
+constexpr std::int64_t kSmall = 4096;
+
+bool IsOneRound(int replicas, std::int64_t slot_size) {
+  return replicas == 2 || slot_size <= kSmall;
+}
+
+std::int64_t RangeSize(int replicas, std::int64_t slot_size) {
+  return IsOneRound(replicas, slot_size)
+             ? slot_size
+             : RoundUp((slot_size + replicas - 1) / replicas, kAlignment);
+}
+
+}  // namespace
+
+std::int64_t ExchangeBufferSize(std::int64_t parts, int replicas, int replica,
+                                std::int64_t slot_size) {
+  std::int64_t sums = 0;
+  for (int r = 0; r < replicas; ++r) {
+    if (r == replica) continue;
+    sums += static_cast<std::int64_t>(GradientParts(parts, replicas, r).sums().size());
+  }
+  return sums * RangeSize(replicas, slot_size);
+}
+
+template <class Real>
+GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
+                                         std::shared_ptr<const Backend<Real>> backend,
+                                         std::int64_t parts, int channel, Real* sums,
+                                         std::int64_t slot_size)
+    : backend_(std::move(backend)), replica_(replicas.rank()), sums_(sums), slot_size_(slot_size) {
+  const int count = replicas.size();
+  const bool one_round = IsOneRound(count, slot_size);
+  const std::int64_t most = RangeSize(count, slot_size);
+  const auto range_of = [&](int replica) {
+    if (one_round) return Range{0, slot_size};
+    const std::int64_t first = std::min(replica * most, slot_size);
+    return Range{first, std::min(most, slot_size - first)};
+  };
+  const auto bytes = [](Real* data, std::int64_t size) {
+    return std::as_writable_bytes(std::span<Real>(data, static_cast<std::size_t>(size)));
+  };
+  own_ = range_of(replica_);
+  for (int r = 0; r < count; ++r) parts_.emplace_back(parts, count, r);
+  const auto own_sums = static_cast<std::int64_t>(parts_[replica_].sums().size());
+  for (int r = 0; r < count; ++r) {
+    if (r == replica_) continue;
+    const auto their_sums = static_cast<std::int64_t>(parts_[r].sums().size());
+    const Range theirs = range_of(r);
+    Partner partner{.replica = r,
+                    .sums = AlignedBuffer<Real>(their_sums * most),
+                    .received_sums = {},
+                    .sent_sums = {},
+                    .received_result = {},
+                    .sent_result = {}};
+    // The last ranges of a stage that is not much larger than a small one may be empty.
+    for (std::int64_t i = 0; i < their_sums && own_.size > 0; ++i) {
+      partner.received_sums.push_back(
+          replicas.MakeReceive(r, channel, bytes(partner.sums.data() + i * most, own_.size)));
+    }
+    for (std::int64_t i = 0; i < own_sums && theirs.size > 0; ++i) {
+      partner.sent_sums.push_back(
+          replicas.MakeSend(r, channel, bytes(sums_ + i * slot_size + theirs.first, theirs.size)));
+    }
+    if (!one_round && theirs.size > 0) {
+      partner.received_result.push_back(
+          replicas.MakeReceive(r, channel + 1, bytes(sums_ + theirs.first, theirs.size)));
+    }
+    if (!one_round && own_.size > 0) {
+      partner.sent_result.push_back(
+          replicas.MakeSend(r, channel + 1, bytes(sums_ + own_.first, own_.size)));
+    }
+    Start(partner.received_sums);
+    partners_.push_back(std::move(partner));
+  }
+}
+
+template <class Real>
+void GradientExchange<Real>::Start(const Messages& messages) {
+  for (const auto& message : messages) message->Start();
+}
+
+template <class Real>
+bool GradientExchange<Real>::AreDone(const Messages& messages) {
+  // Asking is what brings a message forward: all are asked.
+  bool all_done = true;
+  for (const auto& message : messages) all_done = message->IsDone() && all_done;
+  return all_done;
+}
+
+template <class Real>
+void GradientExchange<Real>::Start() {
+  for (const Partner& partner : partners_) Start(partner.sent_sums);
+  phase_ = Phase::kExchange;
+}
+
+template <class Real>
+bool GradientExchange<Real>::Progress() {
+  if (phase_ == Phase::kIdle) return true;
+  bool is_done = true;
+  if (phase_ == Phase::kExchange) {
+    for (const Partner& partner : partners_) {
+      is_done = AreDone(partner.sent_sums) && is_done;
+      is_done = AreDone(partner.received_sums) && is_done;
+    }
+    if (!is_done) return false;
+    AddUp();
+    for (const Partner& partner : partners_) {
+      Start(partner.received_sums);  // of the next mini-batch
+      Start(partner.received_result);
+      Start(partner.sent_result);
+    }
+    phase_ = Phase::kGather;
+  }
+  for (const Partner& partner : partners_) {
+    is_done = AreDone(partner.sent_result) && is_done;
+    is_done = AreDone(partner.received_result) && is_done;
+  }
+  if (is_done) phase_ = Phase::kIdle;
+  return is_done;
+}
+
+template <class Real>
+int GradientExchange<Real>::Missing() {
+  for (const Partner& partner : partners_) {
+    const bool is_first = phase_ == Phase::kExchange;
+    const bool has_come = AreDone(is_first ? partner.received_sums : partner.received_result);
+    const bool was_taken = AreDone(is_first ? partner.sent_sums : partner.sent_result);
+    if (!has_come || !was_taken) return partner.replica;
+  }
+  return replica_;
+}
+
+template <class Real>
+void GradientExchange<Real>::AddUp() {
+  PartialSums sums;
+  std::vector<Real*> places;
+  const auto add_last_two = [&] {
+    Real* to = places[places.size() - 2];
+    backend_->Add(own_.size, to, places.back(), to);
+    places.pop_back();
+  };
+  auto partner = partners_.begin();
+  for (int r = 0; r < static_cast<int>(parts_.size()); ++r) {
+    const bool is_own = r == replica_;
+    const std::int64_t distance =
+        is_own ? slot_size_ : RangeSize(static_cast<int>(parts_.size()), slot_size_);
+    Real* place = is_own ? sums_ + own_.first : partner->sums.data();
+    for (const PartialSum& sum : parts_[r].sums()) {
+      places.push_back(place);
+      place += distance;
+      for (int additions = sums.Append(sum); additions > 0; --additions) add_last_two();
+    }
+    if (!is_own) ++partner;
+  }
+  while (places.size() > 1) add_last_two();
+  Real* result = sums_ + own_.first;
+  if (places[0] != result) std::copy_n(places[0], own_.size, result);
+}
+
+template <class Real>
+std::int64_t GradientExchange<Real>::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Partner& partner : partners_) bytes += partner.sums.bytes();
+  return bytes;
+}
+
+template class GradientExchange<float>;
+template class GradientExchange<double>;
+
+}  // namespace batchless::training

@@ -1,0 +1,265 @@
+// What a pipeline keeps of the past: its state, saved and brought back, and the messages on their way.
+#include <algorithm>
+#include <istream>
+#include <limits>
+#include <ostream>
+#include <stdexcept>
+#include <thread>
+
+#include "engine/collective.h"
+#include "engine/pipeline.h"
+
+namespace batchless::training {
+
+using hwmodel::ActionKind;
+
+template <class Real>
+std::int64_t Pipeline<Real>::CountDoneBy(std::int64_t cycles, ActionKind kind, int stage) const {
+  return options_.drains
+             ? std::min(cycles * options_.program.microbatches_per_cycle, options_.microbatches)
+             : CountDone(options_.program, kind, stage, cycles, options_.microbatches);
+}
+
+template <class Real>
+bool Pipeline<Real>::HasPendingGradient(int stage, std::int64_t cycles) const {
+  return CountDoneBy(cycles, ActionKind::kBackward, stage) >
+         CountDoneBy(cycles, ActionKind::kUpdate, stage);
+}
+
+template <class Real>
+template <class Visit>
+void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
+  const auto done = [&](const hwmodel::Pass& pass) {
+    return CountDoneBy(cycles, pass.kind, pass.stage);
+  };
+  const auto process_of = [&](int stage) {
+    int p = 0;
+    while (!spans_[p].Holds(stage)) ++p;
+    return p;
+  };
+  std::vector<int> holders;
+  for (const Tenancy& tenancy : tenancies_) {
+    if (tenancy.slot_bytes == 0) continue;
+    // By process, the micro-batches whose content is kept.
+    struct Range {
+      std::int64_t first = 0;
+      std::int64_t end = 0;
+    };
+    std::vector<Range> kept(spans_.size());
+    Range all{std::numeric_limits<std::int64_t>::max(), 0};
+    for (std::size_t p = 0; p < spans_.size(); ++p) {
+      if (!tenancy.uses[p]) continue;
+      kept[p].end = done(tenancy.uses[p]->write);
+      kept[p].first = kept[p].end;
+      for (const hwmodel::Pass& release : tenancy.uses[p]->releases) {
+        kept[p].first = std::min(kept[p].first, done(release));
+      }
+      all = {std::min(all.first, kept[p].first), std::max(all.end, kept[p].end)};
+    }
+    for (std::int64_t k = all.first; k < all.end; ++k) {
+      holders.clear();
+      for (std::size_t p = 0; p < spans_.size(); ++p) {
+        if (kept[p].first <= k && k < kept[p].end) holders.push_back(static_cast<int>(p));
+      }
+      if (holders.empty()) continue;
+      const bool here = kept[rank_].first <= k && k < kept[rank_].end;
+      visit(here ? tenancy.ring->Slot(k) : nullptr, tenancy.slot_bytes, holders);
+    }
+  }
+  const auto in_flight = [&](int stage, auto visit_microbatch) {
+    const std::int64_t written = done({ActionKind::kForward, stage});
+    for (std::int64_t k = done({ActionKind::kBackward, stage}); k < written; ++k) {
+      visit_microbatch(k);
+    }
+  };
+  const auto visit_own = [&](int stage, void* data, std::size_t bytes) {
+    holders = {process_of(stage)};
+    visit(holders[0] == rank_ ? data : nullptr, bytes, holders);
+  };
+  for (int s = 0; s < stage_count(); ++s) {
+    std::vector<std::int64_t>& versions = stages_[s].forward_versions;
+    in_flight(s, [&](std::int64_t k) {
+      const auto count = static_cast<std::int64_t>(versions.size());
+      visit_own(s, count == 0 ? nullptr : &versions[k % count], sizeof(std::int64_t));
+    });
+  }
+  std::vector<int> everybody;
+  for (std::size_t p = 0; p < spans_.size(); ++p) everybody.push_back(static_cast<int>(p));
+  in_flight(0, [&](std::int64_t k) {
+    MicrobatchSlot& slot = microbatch(k);
+    visit(&slot.microbatch.first_sample, sizeof(std::int64_t), everybody);
+    visit(slot.labels.data(), slot.labels.size() * sizeof(std::int32_t), everybody);
+    visit_own(stage_count() - 1, slot.losses.data(), slot.losses.size() * sizeof(Real));
+    visit_own(stage_count() - 1, slot.correct.data(), slot.correct.size());
+  });
+  for (int s = 0; s < stage_count(); ++s) {
+    if (!HasPendingGradient(s, cycles)) continue;
+    visit_own(s, stages_[s].gradient, layout(s).parameter_size * sizeof(Real));
+  }
+  for (int s = 0; s < stage_count(); ++s) {
+    StageParameters<Real>* parameters = stages_[s].parameters.get();
+    std::int64_t updates = parameters == nullptr ? 0 : parameters->updates();
+    visit_own(s, &updates, sizeof updates);
+    if (parameters != nullptr) parameters->set_updates(updates);
+    const auto sizes = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      visit_own(s, parameters == nullptr ? nullptr : parameters->Arrays()[i],
+                static_cast<std::size_t>(sizes[i]) * sizeof(Real));
+    }
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
+  std::vector<std::byte> received;
+  // Only read here; the visitor is shared with Load.
+  const_cast<Pipeline&>(*this).ForEachLivePart(
+      cycles, [&](const void* data, std::size_t bytes, const std::vector<int>& holders) {
+        if (rank_ != 0) {
+          if (holders[0] == rank_) {
+            options_.group->Send(0, {static_cast<const std::byte*>(data), bytes});
+          }
+          return;
+        }
+        if (holders[0] != 0) {
+          received.resize(bytes);
+          options_.group->Receive(holders[0], received);
+          data = received.data();
+        }
+        const auto size = static_cast<std::uint64_t>(bytes);
+        to.write(reinterpret_cast<const char*>(&size), sizeof size);
+        to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+      });
+}
+
+template <class Real>
+void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t now) {
+  const auto read_size = [&](std::size_t bytes) {
+    std::uint64_t size = 0;
+    from.read(reinterpret_cast<char*>(&size), sizeof size);
+    if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
+  };
+  // All sizes are looked at before anything is replaced.
+  const auto check_sizes = [&] {
+    const std::istream::pos_type start = from.tellg();
+    ForEachLivePart(
+        cycles, [&](const void* /*data*/, std::size_t bytes, const std::vector<int>& /*holders*/) {
+          read_size(bytes);
+          const auto size = static_cast<std::streamsize>(bytes);
+          if (from.ignore(size).gcount() != size) {
+            throw std::runtime_error("the trainer's state ends too early");
+          }
+        });
+    from.seekg(start);
+  };
+  RunOnFirst(options_.everybody, check_sizes);
+  if (!options_.drains) DiscardMessages(now);
+  std::vector<char> other;
+  ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
+    const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
+    if (replica() > 0) {
+      if (here) options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
+      return;
+    }
+    if (rank_ != 0) {
+      if (!here) return;
+      options_.group->Receive(0, {static_cast<std::byte*>(data), bytes});
+      if (options_.peers != nullptr) {
+        options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
+      }
+      return;
+    }
+    read_size(bytes);
+    if (!here) {
+      other.resize(bytes);
+      data = other.data();
+    }
+    from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
+    for (const int holder : holders) {
+      if (holder != 0) {
+        options_.group->Send(holder, {static_cast<const std::byte*>(data), bytes});
+      }
+    }
+    if (here && options_.peers != nullptr) {
+      options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
+    }
+  });
+  if (options_.drains) return;
+  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
+    const WorkerProgram& worker = options_.program.workers[w];
+    progress_[w].forwards = CountDone(options_.program, ActionKind::kForward, worker.end_stage - 1,
+                                      cycles, options_.microbatches);
+    progress_[w].backwards = CountDone(options_.program, ActionKind::kBackward, worker.first_stage,
+                                       cycles, options_.microbatches);
+  }
+  for (int s = span().first; s < span().end; ++s) {
+    stages_[s].has_pending_gradient = HasPendingGradient(s, cycles);
+  }
+  RepeatMessages(cycles);
+}
+
+template <class Real>
+std::int64_t Pipeline<Real>::CountUnderWay(ActionKind kind, int from, int to,
+                                           std::int64_t cycles) const {
+  // Past the run's last micro-batch messages go on.
+  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+  return CountDone(options_.program, kind, from, cycles, kEndless) -
+         CountDone(options_.program, kind, to, cycles, kEndless);
+}
+
+template <class Real>
+void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
+  const auto discard = [&](Boundary& boundary, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      while (!boundary.link->IsReady()) std::this_thread::yield();
+      boundary.link->Pass();
+    }
+  };
+  if (!is_first_process()) {
+    const int stage = span().first;
+    discard(forwards_in_, CountUnderWay(ActionKind::kForward, stage - 1, stage, cycles));
+  }
+  if (!is_last_process()) {
+    const int stage = span().end;
+    discard(backwards_in_, CountUnderWay(ActionKind::kBackward, stage, stage - 1, cycles));
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t microbatches) {
+  DiscardMessages(cycles);
+  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
+    progress_[w].forwards = microbatches;
+    progress_[w].backwards = microbatches;
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
+  const auto repeat = [&](Boundary& boundary, ActionKind kind, int from, int to) {
+    const std::int64_t sent =
+        CountDone(options_.program, kind, from, cycles, std::numeric_limits<std::int64_t>::max());
+    const bool forward = kind == ActionKind::kForward;
+    const std::size_t worker = forward ? end_worker_ - 1 : first_worker_;
+    for (std::int64_t k = sent - CountUnderWay(kind, from, to, cycles); k < sent; ++k) {
+      Send(boundary, {kind, worker, forward ? worker + 1 : worker - 1, k});
+    }
+    while (!boundary.link->Progress()) std::this_thread::yield();
+  };
+  if (!is_last_process()) {
+    repeat(forwards_out_, ActionKind::kForward, span().end - 1, span().end);
+  }
+  if (!is_first_process()) {
+    repeat(backwards_out_, ActionKind::kBackward, span().first, span().first - 1);
+  }
+}
+
+// The rest of the class is instantiated where it is defined, in pipeline.cpp.
+template void Pipeline<float>::Save(std::ostream&, std::int64_t) const;
+template void Pipeline<double>::Save(std::ostream&, std::int64_t) const;
+template void Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
+template void Pipeline<double>::Load(std::istream&, std::int64_t, std::int64_t);
+template void Pipeline<float>::Rewind(std::int64_t, std::int64_t);
+template void Pipeline<double>::Rewind(std::int64_t, std::int64_t);
+
+}  // namespace batchless::training
