@@ -43,6 +43,8 @@ struct Configuration {
     std::optional<std::int64_t> microbatch;
     std::int64_t workers = 1;
     bool pin = false;
+    std::string balance = "measured";
+    std::string machine;
     bool weight_stashing = false;
     std::int64_t delay = 0;
     std::optional<std::int64_t> stages;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/core_allotment.h"
@@ -82,9 +84,10 @@ void Add(StageTimes& sum, const StageTimes& times) {
   sum.update_seconds += times.update_seconds;
 }
 
-const MeasuredNetwork* Measured(const Workload& workload, const Machine& machine) {
-  const MeasuredNetwork* measured = machine.FindMeasured(workload.name);
-  if (measured == nullptr) return nullptr;
+std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine& machine,
+                                        int workers) {
+  std::optional<MeasuredNetwork> measured = machine.MeasuredTimes(workload.name, workers);
+  if (!measured) return std::nullopt;
   if (measured->forward_seconds.size() != workload.stages.size()) {
     throw InvalidArgument("measured." + workload.name,
                           std::to_string(measured->forward_seconds.size()) + " stages",
@@ -167,7 +170,7 @@ Throughput Sequential(const Workload& workload, const Machine& machine,
   result.fits =
       result.memory_bytes <= (local ? machine.local_memory_bytes : machine.shared_memory_bytes);
   const double bandwidth = local ? machine.local_bytes_per_second : machine.shared_bytes_per_second;
-  const MeasuredNetwork* measured = Measured(workload, machine);
+  const std::optional<MeasuredNetwork> measured = Measured(workload, machine, 1);
 
   double compute = 0;
   double memory = 0;
@@ -202,7 +205,7 @@ Throughput Sequential(const Workload& workload, const Machine& machine,
                 : row_compute > row_memory                     ? Bound::kCompute
                 : local                                        ? Bound::kLocalMemory
                                                                : Bound::kSharedMemory;
-    if (measured != nullptr) {
+    if (measured) {
       row.times = MeasuredTimes(*measured, s, b);
       row.bound = Bound::kMeasured;
     }
@@ -217,7 +220,7 @@ Throughput Sequential(const Workload& workload, const Machine& machine,
   result.samples_per_second = b / result.seconds_per_update;
   result.utilisation = 1;
   result.busy = 1;
-  if (measured != nullptr) {
+  if (measured) {
     result.bottleneck = "measured times";
   } else {
     result.busy = (compute + memory) / result.seconds_per_update;
@@ -259,11 +262,14 @@ class Pipeline {
     result_.seconds_per_update = seconds_per_sample * static_cast<double>(m) * b_;
     if (options_.samples > 0) WholeRun(steady, cycle, times, workers, m, seconds_per_sample);
     result_.samples_per_second = 1 / seconds_per_sample;
+    const double cycle_seconds = per_cycle * b_ * seconds_per_sample;
     double work = 0;
     double cores = 0;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       const auto k = static_cast<double>(result_.workers[g].cores);
       work += k * cycle.busy_seconds[g];
+      // The slowest worker's work is the cycle but for the rounding of its sum.
+      result_.workers[g].idle = std::max(0.0, 1 - cycle.busy_seconds[g] / cycle_seconds);
       cores += k;
       const StageTimes& stage = times.stages[g];
       result_.latency_seconds += stage.forward_seconds + stage.backward_seconds;
@@ -272,7 +278,7 @@ class Pipeline {
             2 * (times.message_seconds(static_cast<int>(g)) + times.latency_seconds);
       }
     }
-    result_.busy = work / (per_cycle * b_ * seconds_per_sample * std::max(cores, machine_.cores));
+    result_.busy = work / (cycle_seconds * std::max(cores, machine_.cores));
     Describe(cycle);
     Finish(workload_, machine_, result_);
     return std::move(result_);
@@ -301,29 +307,29 @@ class Pipeline {
 
   // Seconds of each stage on one core, in its local memory.
   std::vector<double> CoreSeconds() const {
-    const MeasuredNetwork* measured = Measured(workload_, machine_);
     const double bandwidth = machine_.local_bytes_per_second > 0
                                  ? machine_.local_bytes_per_second / machine_.cores
                                  : machine_.shared_bytes_per_second / machine_.cores;
     std::vector<double> seconds;
     for (std::size_t s = 0; s < workload_.stages.size(); ++s) {
-      seconds.push_back(measured != nullptr
-                            ? Sum(MeasuredTimes(*measured, s, b_))
-                            : Sum(TimesOf(PassesOf(workload_, s, b_, false),
-                                          machine_.core_flops_per_second(), bandwidth)));
+      seconds.push_back(measured_ ? Sum(MeasuredTimes(*measured_, s, b_))
+                                  : Sum(TimesOf(PassesOf(workload_, s, b_, false),
+                                                machine_.core_flops_per_second(), bandwidth)));
     }
     return seconds;
   }
 
   void Group() {
-    core_seconds_ = CoreSeconds();
     const int most = static_cast<int>(
         std::min<double>(machine_.cores, static_cast<double>(workload_.stage_count())));
     if (options_.workers > most) {
       throw InvalidArgument("workers", options_.workers,
                             "at most " + std::to_string(most) + ", the stages and cores there are");
     }
-    ends_ = BalancedPartition(core_seconds_, options_.workers > 0 ? options_.workers : most);
+    const int workers = options_.workers > 0 ? options_.workers : most;
+    measured_ = Measured(workload_, machine_, workers);
+    core_seconds_ = CoreSeconds();
+    ends_ = BalancedPartition(core_seconds_, workers);
     int first = 0;
     for (const int end : ends_) {
       result_.workers.push_back({.first_stage = first, .end_stage = end});
@@ -382,8 +388,7 @@ class Pipeline {
   PipelineTimes Times(bool split) {
     PipelineTimes times;
     times.latency_seconds = ends_.size() > 1 ? machine_.fabric_latency_seconds : 0;
-    const MeasuredNetwork* measured = Measured(workload_, machine_);
-    if (measured != nullptr && split) {
+    if (measured_ && split) {
       throw InvalidArgument(
           "schedule", options_.schedule,
           "one that does not split the backward, whose times were measured whole");
@@ -409,10 +414,10 @@ class Pipeline {
           (worker.in_local_memory ? result_.local_bytes_per_sample
                                   : result_.shared_bytes_per_sample) += pass.bytes / samples;
         }
-        Add(worker.times, measured != nullptr ? MeasuredTimes(*measured, index, b_)
-                                              : TimesOf(passes, flops_per_second, bandwidth));
+        Add(worker.times, measured_ ? MeasuredTimes(*measured_, index, b_)
+                                    : TimesOf(passes, flops_per_second, bandwidth));
       }
-      worker.bound = measured != nullptr      ? Bound::kMeasured
+      worker.bound = measured_                ? Bound::kMeasured
                      : by_flops >= by_bytes   ? Bound::kCompute
                      : worker.in_local_memory ? Bound::kLocalMemory
                                               : Bound::kSharedMemory;
@@ -493,6 +498,7 @@ class Pipeline {
   const ThroughputOptions& options_;
   const ScheduleKind& kind_;
   double b_;
+  std::optional<MeasuredNetwork> measured_;
   std::vector<double> core_seconds_;  // by stage
   std::vector<int> ends_;             // by worker
   Throughput result_;

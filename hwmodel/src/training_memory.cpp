@@ -130,6 +130,7 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
   const auto size_of = [&](std::size_t v) {
     return network.values[v].shape.elements() * number * options.microbatch;
   };
+  std::int64_t values = 0;  // of one sample
   for (std::size_t v = 0; v < network.values.size(); ++v) {
     const Value& value = network.values[v];
     std::vector<Pass> reads;
@@ -138,6 +139,7 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
       const bool kept = KeepsInput(stage) && stage.inputs[0] == static_cast<int>(v);
       reads.push_back(kept ? BackwardOf(consumer) : ForwardOf(consumer));
     }
+    values += value.shape.elements() * number;
     const int producer = std::max(value.producer, 0);
     if (value.producer >= 0 && KeepsOutput(network.stages[static_cast<std::size_t>(producer)])) {
       reads.push_back(BackwardOf(producer));
@@ -153,11 +155,15 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
     memory.activation_gradients +=
         size_of(v) * places.MostHeld(BackwardOf(value.consumers.back()), reads);
   }
+  std::int64_t most_saved = 0;
   for (int s = 0; s < network.stage_count(); ++s) {
+    const std::int64_t saved =
+        SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number);
+    most_saved = std::max(most_saved, saved);
     memory.activations +=
-        SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number) *
-        options.microbatch * places.MostHeld(ForwardOf(s), {BackwardOf(s)});
+        saved * options.microbatch * places.MostHeld(ForwardOf(s), {BackwardOf(s)});
   }
+  memory.evaluation = options.workers * (values + most_saved) + memory.workspace;
   return memory;
 }
 

@@ -172,6 +172,35 @@ TEST_CASE("A state goes from processes to others, in the middle of a run", "[pro
   }
 }
 
+TEST_CASE("Processes share the stages by their costs, with the bits of one", "[processes]") {
+  TrainerOptions options = OptionsOf(kCases[0]);
+  const Outcome expected = Alone(options);
+  // All that costs lies in front: the last process has most of the stages.
+  options.stage_costs.assign(34, 1);
+  options.stage_costs[0] = 30;
+  options.stage_costs[1] = 20;
+  std::vector<Outcome> outcomes(3);
+  RunAsProcesses(3, [&](const std::shared_ptr<ProcessGroup>& group) {
+    TrainerOptions own = options;
+    own.processes = group;
+    const auto trainer = MakeTrainer(own);
+    Outcome& outcome = outcomes[group->rank()];
+    Go(*trainer, kMiddle, outcome);
+    // The same state goes on where the stages are shared in another way.
+    std::stringstream state;
+    trainer->Save(state);
+    own.stage_costs.assign(34, 1);
+    const auto other = MakeTrainer(own);
+    other->Load(state);
+    Finish(*other, outcome);
+    const std::vector<WorkerTimes> times = trainer->worker_times();
+    CheckInProcess(times[0].end_stage == 1);
+    CheckInProcess(times[1].end_stage == 2);
+    CheckInProcess(other->worker_times()[0].end_stage == 11);
+  });
+  for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
+}
+
 TEST_CASE("The saved state does not show the processes", "[processes]") {
   const TrainerOptions options = OptionsOf(kCases[0]);
   std::string alone;

@@ -1,6 +1,8 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -19,6 +21,13 @@ using hwmodel::ActionKind;
 constexpr std::int64_t kMaxBatch = 1 << 20;
 constexpr int kMaxWorkers = 1024;
 constexpr std::int64_t kMaxUniformDelay = 10'000;
+
+// The ends of the workers' groups of stages.
+std::vector<int> ShareStages(const TrainerOptions& options) {
+  const int workers = options.workers * ProcessCount(options);
+  return options.stage_costs.empty() ? hwmodel::BalancedPartition(options.network, workers)
+                                     : hwmodel::BalancedPartition(options.stage_costs, workers);
+}
 
 [[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
   throw InvalidArgument(name, std::to_string(value), accepted);
@@ -100,6 +109,20 @@ void ValidateList(const TrainerOptions& options) {
   }
 }
 
+void ValidateCosts(const TrainerOptions& options) {
+  const std::vector<double>& costs = options.stage_costs;
+  const int stages = options.network.stage_count();
+  if (!costs.empty() && std::ssize(costs) != stages) {
+    Refuse("stage_costs", std::ssize(costs),
+           "one for each of the " + std::to_string(stages) + " stages, or none");
+  }
+  for (const double cost : costs) {
+    if (!(cost >= 0) || !std::isfinite(cost)) {
+      throw InvalidArgument("stage_costs", cost, "finite numbers that are not negative");
+    }
+  }
+}
+
 void ValidateSchedule(const TrainerOptions& options) {
   const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
   const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
@@ -121,6 +144,7 @@ void ValidateSchedule(const TrainerOptions& options) {
                               ", a thread for at least one of the " + std::to_string(stages) +
                               " stages each");
   }
+  ValidateCosts(options);
   if (IsList(options) && options.samples < 1) {
     Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
   }
@@ -203,14 +227,12 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
       std::min<std::int64_t>(options.batch / options.microbatch, 2 * workers);
   const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
-      options.network,
-      hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, workers)), memory);
+      options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory);
 }
 
 Plan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
-  const std::vector<int> boundaries =
-      hwmodel::BalancedPartition(options.network, options.workers * ProcessCount(options));
+  const std::vector<int> boundaries = ShareStages(options);
   Plan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {
