@@ -230,7 +230,7 @@ TEST_CASE("workers share the stages by measured times, which change no byte") {
   shared(place.Train("measured", two));
   CHECK(shared(place.Train("flops", two + "--set schedule.balance=flops")) == 1);
 
-  // From a file: all that costs is the last stage.
+  // From a file: the last stage costs as much as all others.
   const std::string machine = R"(name = "a machine"
 [compute]
 cores = { value = 2, source = "made up" }
@@ -247,7 +247,7 @@ bandwidth = { value = "1 GB/s", source = "made up" }
     }
     return text;
   };
-  WriteFile(place / "machine.toml", machine + measured("[0, 0, 0, 1]"));
+  WriteFile(place / "machine.toml", machine + measured("[1, 1, 1, 3]"));
   CHECK(shared(place.Train("file", two + "--set schedule.machine=machine.toml")) == 3);
   for (const std::string out : {"measured", "flops", "file"}) {
     CHECK(ResultOf(place, out) == ResultOf(place, "alone"));
