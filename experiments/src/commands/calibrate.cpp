@@ -100,7 +100,7 @@ class CalibrateCommand final : public Command {
             "a machine file for throughput, plan and train (schedule.machine). Other programs on\n"
             "the machine lower what is measured.",
             {"calibrate --network resnet20 --out machine.toml",
-             "calibrate --network vgg11 --microbatch 8 --json"}),
+             "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::NetworkNames(), "|"))),
         microbatch_(app(), "--microbatch", "B", "Samples that go through together (default: 1)"),
