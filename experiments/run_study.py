@@ -319,8 +319,8 @@ def common(values: list) -> object:
 def manifest_of(study: studies.Study, done: list[Finished], results: str) -> dict:
     shared = {}
     for key, value in done[0].settings.items():
-        # The folder of the data is the machine's own; seeds and what rows vary are in the results.
-        if key not in ("data.root", "run.seed", *study.varied):
+        # Paths are the machine's own; seeds and what rows vary are in the results.
+        if key not in ("data.root", "schedule.machine", "run.seed", *study.varied):
             values = [item.settings.get(key) for item in done]
             if all(other == value for other in values):
                 shared[key] = value

@@ -27,8 +27,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "studies"
 TIERS = ("quick", "paper")
 
-# Where the data lie, how many threads share the work: no result depends on these.
-_WITHOUT_EFFECT = ("data.root", "schedule.workers")
+# Where the data lie, how many threads share the work and how: no result depends on these.
+_WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine")
 
 
 class StudyError(ValueError):

@@ -348,6 +348,16 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        {},
        "each of them stays on a processor of its own",
        kAnyResult},
+      {"schedule", "balance", &c.schedule.balance, Words{"measured", "flops"},
+       "what they share equally: times of the stages, measured before long runs, or FLOPs",
+       kAnyResult},
+      {"schedule",
+       "machine",
+       &c.schedule.machine,
+       {},
+       "in place of measuring: a machine file with the network's times, as `batchless calibrate` "
+       "writes it",
+       kAnyResult},
       {"schedule", "replicas", &c.schedule.replicas, IntegerRange{1, 1024},
        "pipelines that share every mini-batch and sum their gradients, each in a process or "
        "several",

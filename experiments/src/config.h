@@ -43,6 +43,8 @@ struct Configuration {
     std::optional<std::int64_t> microbatch;
     std::int64_t workers = 1;
     bool pin = false;
+    std::string balance = "measured";
+    std::string machine;
     std::int64_t replicas = 1;
     std::int64_t gradient_parts = 1;
     bool weight_stashing = false;

@@ -30,6 +30,7 @@ using hwmodel::Machine;
 using hwmodel::MachineField;
 
 constexpr std::size_t kMaxFileBytes = 1 << 22;
+constexpr int kMaxWorkers = 100'000;
 constexpr std::array<std::string_view, 4> kMeasuredKeys = {"microbatch", "forward_seconds",
                                                            "backward_seconds", "update_seconds"};
 
@@ -256,17 +257,48 @@ class Reader {
     return times;
   }
 
+  // Of one worker alone, and in a section below it of several.
   void ReadMeasured(std::string_view network, const toml::node& node) {
     const std::string name = fmt::format("measured.{}", network);
+    const hwmodel::MeasuredNetwork alone = ReadTimesOf(network, name, node, /*is_shared=*/false);
+    machine_.measured.push_back(alone);
+    const toml::node* below = node.as_table()->get("shared");
+    if (below == nullptr) return;
+    const std::string full_name = name + ".shared";
+    hwmodel::MeasuredNetwork shared = ReadTimesOf(network, full_name, *below, /*is_shared=*/true);
+    if (shared.forward_seconds.size() != alone.forward_seconds.size() ||
+        shared.microbatch != alone.microbatch) {
+      Refuse(*below, full_name,
+             fmt::format("{} stages, micro-batches of {}", shared.forward_seconds.size(),
+                         shared.microbatch),
+             fmt::format("the {} stages and micro-batches of {} of {}",
+                         alone.forward_seconds.size(), alone.microbatch, name));
+    }
+    machine_.measured.push_back(std::move(shared));
+  }
+
+  hwmodel::MeasuredNetwork ReadTimesOf(std::string_view network, const std::string& name,
+                                       const toml::node& node, bool is_shared) const {
     const toml::table* table = node.as_table();
     if (table == nullptr) Refuse(node, name, TextOf(node), "a section");
     hwmodel::MeasuredNetwork measured;
     measured.network = network;
+    if (is_shared) measured.workers = 0;
     bool has_source = false;
     for (const auto& [key, value] : *table) {
       const std::string full_name = fmt::format("{}.{}", name, key.str());
       if (key.str() == "source") {
         has_source = !value.value<std::string>().value_or("").empty();
+        continue;
+      }
+      if (!is_shared && key.str() == "shared") continue;
+      if (is_shared && key.str() == "workers") {
+        const std::int64_t workers = value.is_integer() ? value.as_integer()->get() : 0;
+        if (workers < 2 || workers > kMaxWorkers) {
+          Refuse(value, full_name, TextOf(value),
+                 fmt::format("an integer from 2 to {}", kMaxWorkers));
+        }
+        measured.workers = static_cast<int>(workers);
         continue;
       }
       if (key.str() == "microbatch") {
@@ -282,7 +314,8 @@ class Reader {
         measured.update_seconds = ReadTimes(full_name, value);
       } else {
         Refuse(value, full_name, "an unknown field",
-               fmt::format("source, {}", fmt::join(kMeasuredKeys, ", ")));
+               fmt::format("source, {}{}", fmt::join(kMeasuredKeys, ", "),
+                           is_shared ? ", workers" : ", shared"));
       }
     }
     if (!has_source) {
@@ -296,7 +329,11 @@ class Reader {
                          measured.backward_seconds.size(), measured.update_seconds.size()),
              "as many of each as the network has stages");
     }
-    machine_.measured.push_back(std::move(measured));
+    if (measured.workers == 0) {
+      Refuse(node, name + ".workers", "nothing",
+             fmt::format("an integer from 2 to {}", kMaxWorkers));
+    }
+    return measured;
   }
 
   std::string path_;
@@ -372,11 +409,14 @@ std::string MachineText(const Machine& machine, std::string_view source) {
       for (const double value : values) items.push_back(analysis::ToText(value));
       return fmt::format("[{}]", fmt::join(items, ", "));
     };
+    const bool is_shared = measured.workers > 1;
+    text += fmt::format("\n[measured.{}{}]\nsource = \"{}\"\n", measured.network,
+                        is_shared ? ".shared" : "", source);
+    if (is_shared) text += fmt::format("workers = {}\n", measured.workers);
     text += fmt::format(
-        "\n[measured.{}]\nsource = \"{}\"\nmicrobatch = {}\nforward_seconds = {}\n"
-        "backward_seconds = {}\nupdate_seconds = {}\n",
-        measured.network, source, measured.microbatch, list(measured.forward_seconds),
-        list(measured.backward_seconds), list(measured.update_seconds));
+        "microbatch = {}\nforward_seconds = {}\nbackward_seconds = {}\nupdate_seconds = {}\n",
+        measured.microbatch, list(measured.forward_seconds), list(measured.backward_seconds),
+        list(measured.update_seconds));
   }
   return text;
 }

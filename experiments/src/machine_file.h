@@ -12,6 +12,8 @@
 //   source = "..."
 //   microbatch = 1
 //   forward_seconds = [...]      also backward_seconds, update_seconds
+//   [measured.NETWORK.shared]    the same while several workers share the stages, if it was measured
+//   workers = 2                  on as many cores
 #pragma once
 
 #include <string>

@@ -1,10 +1,14 @@
 #include "memory.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
+
+#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -37,6 +41,35 @@ std::optional<double> AvailableMemoryBytes() {
     available = available ? std::min(*available, left) : left;
   }
   return available;
+}
+
+std::int64_t ResidentMemoryBytes() {
+  // Pages: of the address space, then of those the resident ones.
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  return file >> all >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::int64_t PeakMemoryBytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptions& options) {
+  const hwmodel::TrainingMemory memory = training::PredictMemory(options);
+  const std::optional<double> available = AvailableMemoryBytes();
+  const auto total = static_cast<double>(memory.peak());
+  if (!available || total <= *available) return;
+  const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
+  throw UsageError(
+      argument,
+      fmt::format("{}, whose run takes {} (weights and velocities {}, other versions {}, "
+                  "activations and their gradients {})",
+                  options.network.name, BytesText(total), text(memory.weights),
+                  text(memory.versions), text(memory.activations + memory.activation_gradients)),
+      fmt::format("what fits the {} of memory available", BytesText(*available)));
 }
 
 std::string BytesText(double bytes) {

@@ -1,7 +1,6 @@
 #include "training_run.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -16,9 +16,11 @@
 #include "batchless/hwmodel/network.h"
 #include "durable_file.h"
 #include "interruption.h"
+#include "machine_file.h"
 #include "manifest.h"
 #include "memory.h"
 #include "run_log.h"
+#include "stage_timing.h"
 #include "together.h"
 #include "training_progress.h"
 #include "usage_error.h"
@@ -30,15 +32,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSliceSeconds = 0.5;
+// A run has to be that many times as long as the measurement of its stages.
+constexpr std::int64_t kLeastLength = 20;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::int64_t PeakMemoryBytes() {
-  struct rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
 Json ToJson(const std::optional<double>& value) {
@@ -59,26 +57,6 @@ std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
 
 }  // namespace
 
-namespace {
-
-// A run that would not fit ends here, and not hours later by the system's hand.
-void RefuseWithoutMemory(const training::TrainerOptions& options) {
-  const hwmodel::TrainingMemory memory = training::PredictMemory(options);
-  const std::optional<double> available = AvailableMemoryBytes();
-  const auto total = static_cast<double>(memory.total());
-  if (!available || total <= *available) return;
-  const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
-  throw UsageError(
-      "network.name",
-      fmt::format("{}, whose run takes {} (weights and velocities {}, other versions {}, "
-                  "activations and their gradients {})",
-                  options.network.name, BytesText(total), text(memory.weights),
-                  text(memory.versions), text(memory.activations + memory.activation_gradients)),
-      fmt::format("what fits the {} of memory available", BytesText(*available)));
-}
-
-}  // namespace
-
 TrainingRun::TrainingRun(const TrainingRunOptions& options)
     : directory_(options.out),
       configuration_(options.configuration),
@@ -86,6 +64,9 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
       leads_(processes_ == nullptr || processes_->rank() == 0) {
   std::optional<Checkpoint> checkpoint;
   Together(processes_.get(), [&] { Prepare(options, checkpoint); });
+  memory_before_bytes_ = ResidentMemoryBytes();
+  ShareStages(total_samples_ - (checkpoint ? checkpoint->run.samples : 0));
+  Together(processes_.get(), [&] { trainer_ = training::MakeTrainer(trainer_options_); });
   Together(processes_.get(), [&] {
     if (options.init) ReadWeights("--init", *options.init, *trainer_);
   });
@@ -143,11 +124,56 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     }
   }
 
-  RefuseWithoutMemory(trainer_options_);
-  trainer_ = training::MakeTrainer(trainer_options_);
+  RefuseWithoutMemory("network.name", trainer_options_);
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();
+}
+
+// Of one replica, in all its processes.
+int TrainingRun::PipelineWorkers() const {
+  const int processes = processes_ == nullptr ? 1 : processes_->size();
+  return trainer_options_.workers * processes / trainer_options_.replicas;
+}
+
+// No result depends on how they are shared, so a run that is resumed may share them anew.
+void TrainingRun::ShareStages(std::int64_t samples_left) {
+  if (PipelineWorkers() == 1) return;
+  std::vector<double>& costs = trainer_options_.stage_costs;
+  Together(processes_.get(), [&] {
+    if (leads_) costs = MeasuredCosts(samples_left);
+  });
+  if (processes_ == nullptr) return;
+  costs.resize(static_cast<std::size_t>(Led(std::ssize(costs))));
+  processes_->Broadcast(0, std::as_writable_bytes(std::span(costs)));
+}
+
+// From the machine file or, where there is none and the run is long enough, measured here; empty where
+// the stages' FLOPs have to do.
+std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const {
+  const std::string& path = configuration_.schedule.machine;
+  const hwmodel::Network& network = trainer_options_.network;
+  if (!path.empty()) {
+    const hwmodel::Machine machine = ReadMachineFile("schedule.machine", path);
+    const std::optional<hwmodel::MeasuredNetwork> measured =
+        machine.MeasuredTimes(network.name, PipelineWorkers());
+    if (!measured || std::ssize(measured->forward_seconds) != network.stage_count()) {
+      throw UsageError("schedule.machine", path,
+                       fmt::format("a machine file with measured times of the {} stages of {}, as "
+                                   "batchless calibrate writes it",
+                                   network.stage_count(), network.name));
+    }
+    return StageCosts(*measured, trainer_options_);
+  }
+  if (configuration_.schedule.balance == "flops") return {};
+  // As many rounds as there are stages: half a second for ResNet-20.
+  const std::int64_t rounds = network.stage_count();
+  const std::int64_t measured_samples =
+      (FillMicrobatches(trainer_options_) + rounds) * trainer_options_.microbatch;
+  if (samples_left < kLeastLength * measured_samples) return {};
+  training::TrainerOptions alone = trainer_options_;
+  alone.workers = 1;
+  return StageCosts(MeasureStages(alone, *data_.train, rounds), alone);
 }
 
 void TrainingRun::Restore(Checkpoint& checkpoint) {
@@ -379,22 +405,25 @@ Json TrainingRun::Summary() const {
       state_.training_seconds > 0
           ? Json(static_cast<double>(state_.samples) / state_.training_seconds)
           : Json(nullptr);
-  // Of all processes.
-  std::int64_t peak = PeakMemoryBytes();
-  if (processes_ != nullptr) {
+  const auto of_all_processes = [&](std::int64_t bytes) {
+    if (processes_ == nullptr) return bytes;
     std::int64_t all = 0;
-    for (int p = 0; p < processes_->size(); ++p) {
-      all += training::BroadcastNumber(*processes_, p, peak);
-    }
-    peak = all;
-  }
-  object["peak_memory_bytes"] = peak;
+    for (int p = 0; p < processes_->size(); ++p) all += training::BroadcastNumber(*processes_, p, bytes);
+    return all;
+  };
+  object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());
+  const std::int64_t before = of_all_processes(memory_before_bytes_);
+  const hwmodel::TrainingMemory predicted = training::PredictMemory(trainer_options_);
+  object["memory_before_bytes"] = before;
+  object["predicted_peak_memory_bytes"] = before + predicted.peak();
   object["trainer_memory_bytes"] = trainer_->memory_bytes();
-  object["predicted_memory_bytes"] = training::PredictMemory(trainer_options_).total();
+  object["predicted_memory_bytes"] = predicted.total();
   Json workers = Json::array();
   for (const training::WorkerTimes& times : trainer_->worker_times()) {
-    workers.push_back(
-        {{"busy_seconds", times.busy_seconds}, {"waiting_seconds", times.waiting_seconds}});
+    workers.push_back({{"first_stage", times.first_stage},
+                       {"end_stage", times.end_stage},
+                       {"busy_seconds", times.busy_seconds},
+                       {"waiting_seconds", times.waiting_seconds}});
   }
   object["workers"] = workers;
   return object;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "batchless/training/trainer.h"
 #include "checkpoint.h"
@@ -55,6 +56,9 @@ class TrainingRun {
 
  private:
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
+  int PipelineWorkers() const;
+  void ShareStages(std::int64_t samples_left);
+  std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
   void Restore(Checkpoint& checkpoint);
   void Train();
   // The first process's number.
@@ -82,6 +86,7 @@ class TrainingRun {
   std::int64_t validation_samples_ = 0;
   RunState state_;
   std::int64_t resumed_from_ = 0;
+  std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer
   std::string started_;
   Json diverged_ = nullptr;
 };

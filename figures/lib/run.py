@@ -3,7 +3,8 @@
     python3 -m figures.lib.run FIGURE --tier quick|paper --program build/bin/batchless
 
 The files appear under their own names only when they are complete; the manifest comes last. A figure
-on a study runs the study instead, and takes the results that are kept with the sources.
+on a study runs the study instead, and takes the results that are kept with the sources; one on kept
+results does nothing else.
 """
 
 from __future__ import annotations
@@ -131,6 +132,18 @@ def run_study(
     return runs, manifests
 
 
+def take_kept(spec: specs.Spec, scratch: Path) -> tuple[list[dict], dict]:
+    """Results that are kept with the sources, and what they say about their origin."""
+    kept = spec.kept_results
+    if not kept.is_file():
+        return [], {}
+    start = time.monotonic()
+    made = Path(shutil.copy(kept, scratch / kept.name))
+    about = json.loads(kept.with_name("manifest.json").read_text(encoding="utf-8"))
+    words = f"cp {kept} {spec.data / kept.name}"
+    return [output(made, words, time.monotonic() - start)], about
+
+
 def run_figure(
     spec: specs.Spec, tier: str, program: str, threads: int = 1, data: str = ""
 ) -> dict:
@@ -139,8 +152,10 @@ def run_figure(
     started = datetime.now(timezone.utc)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
-        studies = {}
-        if spec.study:
+        studies, kept = {}, {}
+        if spec.results:
+            runs, kept = take_kept(spec, Path(scratch))
+        elif spec.study:
             runs, studies = run_study(spec, tier, program, data, threads, Path(scratch))
         else:
             runs = run_commands(spec, tier, program, threads, Path(scratch))
@@ -159,6 +174,8 @@ def run_figure(
         }
         if studies:
             manifest["studies"] = studies
+        if kept:
+            manifest["kept"] = kept
         text = Path(scratch) / "manifest.json"
         text.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for name in [run["output"] for run in runs] + [text.name]:

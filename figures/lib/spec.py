@@ -14,6 +14,8 @@
       each                         name = list; the runs are all combinations
     study                          in place of [[run]]: a study of experiments/studies, whose results
                                    become quick.csv or paper.csv, as the tier says
+    results                        in place of [[run]]: a folder of experiments/results, whose
+                                   results.csv is shown whatever the tier, where it is there
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ class Spec:
     runs: tuple[dict, ...]
     threads: int
     study: str = ""
+    results: str = ""
 
     @property
     def folder(self) -> Path:
@@ -82,7 +85,7 @@ class Spec:
     @property
     def kept_results(self) -> Path:
         """The study's results over the full protocol, where the sources have them."""
-        return ROOT.parent / RESULTS / self.study / "results.csv"
+        return ROOT.parent / RESULTS / (self.study or self.results) / "results.csv"
 
     def trains(self, tier: str, data: str) -> bool:
         """Whether the run step runs the study; the full protocol takes real data and hours."""
@@ -90,6 +93,8 @@ class Spec:
 
     def files(self, tier: str, data: str = "") -> list[str]:
         """Names of the data files that the run step makes."""
+        if self.results:
+            return [self.kept_results.name] if self.kept_results.is_file() else []
         if not self.study:
             return [c.out for c in self.commands(tier)]
         made = [f"{tier}.csv"] if self.trains(tier, data) else []
@@ -103,15 +108,15 @@ class Spec:
 
     def sources(self, tier: str, data: str = "") -> list[str]:
         """What the run step reads beside the specification and the program."""
+        kept = [str(self.kept_results), str(self.kept_results.with_name("manifest.json"))]
+        if self.results:
+            return kept if self.kept_results.is_file() else []
         if not self.study:
             hardware = [run["args"]["hardware"] for run in self.runs if "hardware" in run["args"]]
             return sorted(str(path) for path in MACHINES.glob("*.toml")) if hardware else []
         read = ["experiments/study.py", "experiments/run_study.py"]
         read.append(f"experiments/studies/{self.study}.toml")
-        if self.kept_results.is_file():
-            kept = self.kept_results
-            read += [str(kept), str(kept.with_name("manifest.json"))]
-        return read
+        return read + kept if self.kept_results.is_file() else read
 
 
 def _expand(run: dict, constants: dict) -> list[Command]:
@@ -140,8 +145,8 @@ def load(name: str, root: Path = ROOT) -> Spec:
     for key in ("order", "title", "caption", "alt"):
         if key not in table:
             raise SpecError(f"{path}: '{key}' is missing")
-    if ("run" in table) == ("study" in table):
-        raise SpecError(f"{path}: either 'run' or 'study' is wanted")
+    if sum(key in table for key in ("run", "study", "results")) != 1:
+        raise SpecError(f"{path}: one of 'run', 'study' and 'results' is wanted")
     for run in table.get("run", []):
         for key in ("command", "out", "args"):
             if key not in run:
@@ -161,6 +166,7 @@ def load(name: str, root: Path = ROOT) -> Spec:
         runs=tuple(table.get("run", [])),
         threads=table.get("threads", 1),
         study=table.get("study", ""),
+        results=table.get("results", ""),
     )
 
 

@@ -1,5 +1,6 @@
 #include "batchless/hwmodel/machine.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -65,6 +66,28 @@ const MeasuredNetwork* Machine::FindMeasured(std::string_view network) const {
     if (candidate.network == network) return &candidate;
   }
   return nullptr;
+}
+
+std::optional<MeasuredNetwork> Machine::MeasuredTimes(std::string_view network, int workers) const {
+  const MeasuredNetwork* one = FindMeasured(network);
+  if (one == nullptr) return std::nullopt;
+  const MeasuredNetwork* most = one;
+  for (const MeasuredNetwork& candidate : measured) {
+    if (candidate.network == network && candidate.workers > most->workers) most = &candidate;
+  }
+  MeasuredNetwork result = *one;
+  result.workers = std::clamp(workers, one->workers, most->workers);
+  if (most == one) return result;
+  const double share = static_cast<double>(result.workers - one->workers) /
+                       static_cast<double>(most->workers - one->workers);
+  for (std::vector<double> MeasuredNetwork::*const times :
+       {&MeasuredNetwork::forward_seconds, &MeasuredNetwork::backward_seconds,
+        &MeasuredNetwork::update_seconds}) {
+    for (std::size_t s = 0; s < (result.*times).size(); ++s) {
+      (result.*times)[s] += share * ((most->*times)[s] - (result.*times)[s]);
+    }
+  }
+  return result;
 }
 
 std::span<const MachineField> MachineFields() { return kFields; }

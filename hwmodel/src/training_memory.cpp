@@ -106,20 +106,28 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
   Places places(schedule);
   const MemoryPlan plan(network);
   const StageSpan all{0, network.stage_count()};
+  std::int64_t values = 0;  // of one sample
   for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
     const std::int64_t size =
-        network.values[static_cast<std::size_t>(v)].shape.elements() * number * options.microbatch;
-    if (const auto use = plan.ValueUse(v, all)) memory.activations += size * places.MostHeld(*use);
+        network.values[static_cast<std::size_t>(v)].shape.elements() * number;
+    values += size;
+    if (const auto use = plan.ValueUse(v, all)) {
+      memory.activations += size * options.microbatch * places.MostHeld(*use);
+    }
     if (const auto use = plan.GradientUse(v, all)) {
-      memory.activation_gradients += size * places.MostHeld(*use);
+      memory.activation_gradients += size * options.microbatch * places.MostHeld(*use);
     }
   }
+  std::int64_t most_saved = 0;
   for (int s = 0; s < network.stage_count(); ++s) {
+    const std::int64_t saved =
+        SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number);
+    most_saved = std::max(most_saved, saved);
     memory.activations +=
-        SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number) *
-        options.microbatch *
+        saved * options.microbatch *
         places.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
   }
+  memory.evaluation = options.workers * (values + most_saved) + memory.workspace;
   return memory;
 }
 

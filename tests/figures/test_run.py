@@ -73,7 +73,7 @@ class Spec(Folder):
             (SPEC.replace(".csv", ".txt"), "out: got .*accepted"),
             (SPEC.replace("tier.quick", "tier.fast"), "tier: got fast"),
             (SPEC.replace("_d{delay}", ""), "written twice: sc.csv, sgdm.csv"),
-            ('study = "s"' + SPEC, "either 'run' or 'study' is wanted"),
+            ('study = "s"' + SPEC, "one of 'run', 'study' and 'results' is"),
             (SPEC + "=", "spec.toml: "),
         ):
             with self.assertRaisesRegex(specs.SpecError, message):
@@ -85,7 +85,7 @@ class Spec(Folder):
         for spec in figures:
             self.assertTrue((spec.folder / "plot.py").is_file(), spec.name)
             for tier in specs.TIERS:
-                self.assertTrue(spec.outputs(tier, "data"))
+                self.assertTrue(spec.outputs(tier, "data") or spec.results, spec.name)
 
 
 class Run(Folder):
@@ -188,6 +188,22 @@ class StudyRun(Folder):
         self.keep()
         self.assertEqual(self.run_it("paper")[1], {"paper.csv": "kept\n"})
         self.assertEqual(self.run_it("paper", "sets")[1], {"paper.csv": "paper\nsets\n"})
+
+    def test_results_that_are_kept_are_shown_as_they_are(self):
+        spec = self.load(STUDY_SPEC.replace("study", "results"))
+        manifest = run.run_figure(spec, "quick", str(self.program))
+        self.assertEqual((manifest["runs"], spec.files("quick"), spec.sources("quick")), ([], [], []))
+        self.assertNotIn("kept", manifest)
+        self.keep()
+        for tier in specs.TIERS:
+            manifest = run.run_figure(spec, tier, str(self.program))
+            self.assertEqual(spec.files(tier), ["results.csv"])
+            self.assertEqual((spec.data / "results.csv").read_text(), "kept\n")
+            self.assertEqual(manifest["kept"], {"tier": "paper"})
+            self.assertEqual(
+                spec.sources(tier),
+                [f"experiments/results/probe/{name}" for name in ("results.csv", "manifest.json")],
+            )
 
     def test_another_program_starts_anew(self):
         self.run_it("quick")

@@ -10,7 +10,7 @@ namespace {
 
 Machine Good() {
   Machine machine;
-  machine.name = "m";
+  machine.name = std::string("m");
   machine.peak_flops_per_second = 1e9;
   machine.local_memory_bytes = 1e6;
   machine.local_bytes_per_second = 1e9;
@@ -34,6 +34,24 @@ TEST_CASE("A number that cannot be is refused by its name", "[machine]") {
         CHECK(error.name() == name);
       }
     }
+  }
+}
+
+TEST_CASE("Measured times grow from those of one worker to those of the most", "[machine]") {
+  Machine machine = Good();
+  CHECK_FALSE(machine.MeasuredTimes("n", 1));
+  machine.measured.push_back({"n", 1, {1, 2}, {4, 4}, {0, 1}});
+  CHECK(machine.MeasuredTimes("n", 7)->forward_seconds == std::vector<double>{1, 2});
+  machine.measured.push_back({"n", 1, {3, 2}, {8, 5}, {0, 2}, 5});
+  machine.measured.push_back({"other", 1, {9, 9}, {9, 9}, {9, 9}, 50});
+  CHECK(machine.MeasuredTimes("n", 1)->backward_seconds == std::vector<double>{4, 4});
+  const std::optional<MeasuredNetwork> between = machine.MeasuredTimes("n", 3);
+  CHECK(between->workers == 3);
+  CHECK(between->forward_seconds == std::vector<double>{2, 2});
+  CHECK(between->backward_seconds == std::vector<double>{6, 4.5});
+  CHECK(between->update_seconds == std::vector<double>{0, 1.5});
+  for (const int workers : {5, 100}) {
+    CHECK(machine.MeasuredTimes("n", workers)->forward_seconds == std::vector<double>{3, 2});
   }
 }
 

@@ -169,11 +169,30 @@ TEST_CASE("Measured times take the place of the roofline", "[throughput]") {
   const Throughput result = PredictThroughput(workload, machine, {.schedule = "1f1b"});
   CHECK(result.samples_per_second == Approx(1.0 / 9));
   CHECK(result.workers[0].end_stage == 3);
+  CHECK(result.workers[0].idle == 0);
+  CHECK(result.workers[1].idle == Approx(1 - 7.0 / 9));
   CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
         Approx(1.0 / 16));
+  // Two workers hold each other up.
+  machine.measured.push_back({"equal", 1, {2, 1, 1, 1}, {4, 2, 2, 2}, {0, 0, 0, 4}, 2});
+  CHECK(PredictThroughput(workload, machine, {.schedule = "pb", .workers = 2}).samples_per_second ==
+        Approx(1.0 / 10));
+  CHECK(PredictThroughput(workload, machine, {.schedule = "pb", .workers = 1}).samples_per_second ==
+        Approx(1.0 / 16));
+  machine.measured.pop_back();
   machine.measured[0].forward_seconds.pop_back();
   CHECK_THROWS_WITH(PredictThroughput(workload, machine, {.schedule = "pb"}),
                     Catch::Matchers::StartsWith("measured.equal"));
+}
+
+TEST_CASE("Idle time counts fill and drain of a run", "[throughput]") {
+  // One of two equal workers works in 2 N of the 2 N + 2 slots of N micro-batches that are drained.
+  Machine machine = Fine(2);
+  const Workload workload = Equal(2, 100);
+  machine.measured.push_back({"equal", 1, {1, 1}, {1, 1}, {0, 0}});
+  const Throughput result = PredictThroughput(
+      workload, machine, {.schedule = "gpipe", .microbatches_per_update = 4, .samples = 8});
+  for (const WorkerThroughput& worker : result.workers) CHECK(worker.idle == Approx(2.0 / 10));
 }
 
 TEST_CASE("A network that does not fit is said not to", "[throughput]") {

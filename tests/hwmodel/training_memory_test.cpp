@@ -24,6 +24,9 @@ TEST_CASE("a linear network through a pipeline of two stages, by hand") {
   const std::int64_t saved = SavedBytes(network.stages[1], 4);
   CHECK(memory.activations == 3 * 3072 * kNumber + 10 * kNumber + saved);
   CHECK(memory.activation_gradients == 10 * kNumber);
+  // One sample's input and outputs, and what the loss saves.
+  CHECK(memory.evaluation == (3072 + 10) * kNumber + saved);
+  CHECK(memory.peak() == memory.total() + memory.evaluation);
 
   // Stashed: the weights of three versions beside the newest.
   schedule.weights = WeightVersions::kStashed;

@@ -108,6 +108,27 @@ TEST_CASE("Measured times are as many as there are stages") {
   CHECK(machine.FindMeasured("linear")->backward_seconds == std::vector<double>{3, 4});
   CHECK(machine.FindMeasured("linear")->microbatch == 2);
   CHECK(machine.FindMeasured("mlp") == nullptr);
+  const std::string shared =
+      "update_seconds = [5, 0.5]\n[measured.linear.shared]\nsource = \"s\"\n";
+  const std::string times =
+      "forward_seconds = [2, 2]\nbackward_seconds = [3, 8]\nupdate_seconds = [6, 0.5]\n";
+  const auto error = [&](const std::string& text) {
+    return Error(kGood + measured + shared + text).substr(std::string("f.toml:19: ").size());
+  };
+  const Machine both =
+      ParseMachine(kGood + measured + shared + "workers = 4\nmicrobatch = 2\n" + times, "f.toml");
+  CHECK(both.measured.size() == 2);
+  CHECK(both.FindMeasured("linear")->workers == 1);
+  CHECK(both.measured[1].workers == 4);
+  CHECK(error("microbatch = 2\n" + times).find("measured.linear.shared.workers: got nothing") !=
+        std::string::npos);
+  CHECK(error("workers = 1\n" + times).find("shared.workers: got 1, accepted: an integer from 2") !=
+        std::string::npos);
+  CHECK(
+      error("workers = 2\nmicrobatch = 3\n" + times)
+          .find(
+              "got 2 stages, micro-batches of 3, accepted: the 2 stages and micro-batches of 2") !=
+      std::string::npos);
   CHECK(Error(kGood + measured + "update_seconds = [5]\n").find("measured.linear: got 2 forward") !=
         std::string::npos);
   CHECK(Error(kGood + measured + "update_seconds = [5, -1]\n").find("measured.linear.update") !=
@@ -121,6 +142,7 @@ TEST_CASE("What is written reads back as the same machine") {
   machine.energy = hwmodel::MachineEnergy{1e-12, 2e-12, 3e-12, 4e-12};
   machine.launch_seconds = 1.0 / 3;
   machine.measured.push_back({"linear", 3, {0.1, 0.2}, {1.0 / 3, 1}, {0, 1e-9}});
+  machine.measured.push_back({"linear", 3, {0.2, 0.2}, {1.0 / 3, 2}, {0, 1e-9}, 8});
   const Machine again = ParseMachine(MachineText(machine, "test"), "g.toml");
   for (const hwmodel::MachineField& field : hwmodel::MachineFields()) {
     CAPTURE(field.section, field.name);
@@ -132,6 +154,10 @@ TEST_CASE("What is written reads back as the same machine") {
   }
   CHECK(again.measured[0].backward_seconds == machine.measured[0].backward_seconds);
   CHECK(again.measured[0].microbatch == 3);
+  REQUIRE(again.measured.size() == 2);
+  CHECK(again.measured[0].workers == 1);
+  CHECK(again.measured[1].workers == 8);
+  CHECK(again.measured[1].forward_seconds == machine.measured[1].forward_seconds);
 }
 
 TEST_CASE("Every machine of the repository reads") {

@@ -104,6 +104,13 @@ TEST_CASE("processes leave the files of one process") {
     CHECK(summary["workers"].size() == static_cast<std::size_t>(processes * workers));
     CHECK(Json::parse(ReadFile(workplace / (out + "/manifest.json")))["processes"] == processes);
   }
+  // The first one measures how the stages are shared, all do as it says.
+  const Outcome measured =
+      workplace.Call(2, "train run.toml --set run.epochs=5 --out measured --json");
+  INFO(measured.error);
+  REQUIRE(measured.exit_code == 0);
+  REQUIRE(workplace.Call(1, "train run.toml --set run.epochs=5 --out unshared").exit_code == 0);
+  CHECK(workplace.ResultOf("measured") == workplace.ResultOf("unshared"));
   // Weights go in everywhere.
   const Outcome outcome = workplace.Call(2, "train run.toml --init one.npz --out again --json");
   REQUIRE(outcome.exit_code == 0);

@@ -178,7 +178,8 @@ TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
   CHECK(summary["weights_sha256"].get<std::string>().size() == 64);
   CHECK(summary["samples_per_second"].get<double>() > 0);
   CHECK(summary["seconds"].get<double>() >= summary["training_seconds"].get<double>());
-  CHECK(summary["peak_memory_bytes"].get<double>() > 1e6);
+  CHECK(summary["memory_before_bytes"].get<double>() > 1e6);
+  CHECK(summary["peak_memory_bytes"] >= summary["memory_before_bytes"]);
   CHECK(summary["train_loss"] == std::stod(metrics.back()[3]));
   CHECK(summary["validation_accuracy"] == std::stod(metrics.back()[6]));
   CHECK(summary["workers"].size() == 1);
@@ -210,6 +211,59 @@ TEST_CASE("configuration and seed decide every byte; workers do not") {
   CHECK(again.exit_code == 0);
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "e"));
   CHECK(ReadFile(workplace / "a/config.toml") == ReadFile(workplace / "e/config.toml"));
+}
+
+TEST_CASE("workers share the stages by measured times, which change no byte") {
+  const Workplace place;
+  const std::string common =
+      "--set optimizer.batch=1 --set optimizer.lr=0.001 --set schedule.kind=pb ";
+  // A thousand samples are more than twenty times what is measured of four stages.
+  place.Train("alone", common);
+  const std::string two = common + "--set schedule.workers=2 ";
+  const auto shared = [](const Json& summary) {
+    const Json& workers = summary["workers"];
+    CHECK(workers[0]["first_stage"] == 0);
+    CHECK(workers[0]["end_stage"] == workers[1]["first_stage"]);
+    CHECK(workers[1]["end_stage"] == 4);
+    return workers[0]["end_stage"].get<int>();
+  };
+  shared(place.Train("measured", two));
+  CHECK(shared(place.Train("flops", two + "--set schedule.balance=flops")) == 1);
+
+  // From a file: the last stage costs as much as all others.
+  const std::string machine = R"(name = "a machine"
+[compute]
+cores = { value = 2, source = "made up" }
+peak = { value = "1 GFLOP/s", source = "made up" }
+number = { value = "4 B", source = "made up" }
+[shared]
+memory = { value = "1 GB", source = "made up" }
+bandwidth = { value = "1 GB/s", source = "made up" }
+)";
+  const auto measured = [](const std::string& times) {
+    std::string text = "[measured.mlp]\nsource = \"made up\"\nmicrobatch = 1\n";
+    for (const char* pass : {"forward", "backward", "update"}) {
+      text += std::string(pass) + "_seconds = " + times + "\n";
+    }
+    return text;
+  };
+  WriteFile(place / "machine.toml", machine + measured("[1, 1, 1, 3]"));
+  CHECK(shared(place.Train("file", two + "--set schedule.machine=machine.toml")) == 3);
+  for (const std::string out : {"measured", "flops", "file"}) {
+    CHECK(ResultOf(place, out) == ResultOf(place, "alone"));
+  }
+
+  WriteFile(place / "short.toml", machine + measured("[1, 1]"));
+  WriteFile(place / "empty.toml", machine);
+  for (const std::string file : {"short.toml", "empty.toml"}) {
+    place.CheckRefused("train run.toml --out x " + two + "--set schedule.machine=" + file,
+                       "schedule.machine: got " + file +
+                           ", accepted: a machine file with measured "
+                           "times of the 4 stages of mlp");
+  }
+  place.CheckRefused("train run.toml --out x " + two + "--set schedule.machine=none.toml",
+                     "schedule.machine: got none.toml, accepted: a machine file");
+  CHECK_FALSE(fs::exists(place / "x"));
 }
 
 TEST_CASE("other networks, rules and schedules train") {

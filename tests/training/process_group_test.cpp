@@ -172,6 +172,42 @@ TEST_CASE("A state goes from processes to others, in the middle of a run", "[pro
   }
 }
 
+TEST_CASE("Processes share the stages by their costs, and anew, with the bits of one",
+          "[processes]") {
+  TrainerOptions options = OptionsOf(kCases[0]);
+  const Outcome expected = Alone(options);
+  const auto as_three = [&](const std::vector<double>& costs, auto work) {
+    RunAsProcesses(3, [&](const std::shared_ptr<ProcessGroup>& group) {
+      TrainerOptions own = options;
+      own.processes = group;
+      own.stage_costs = costs;
+      work(*MakeTrainer(own), group->rank());
+    });
+  };
+  // All that costs lies in front: the last process has most of the stages.
+  std::vector<double> costs(34, 1);
+  costs[0] = 60;
+  costs[1] = 50;
+  std::vector<Outcome> outcomes(3);
+  std::string saved;
+  as_three(costs, [&](Trainer& trainer, int rank) {
+    Go(trainer, kMiddle, outcomes[rank]);
+    std::stringstream state;
+    trainer.Save(state);
+    if (rank == 0) saved = state.str();
+    const std::vector<WorkerTimes> times = trainer.worker_times();
+    CheckInProcess(times[0].end_stage == 1);
+    CheckInProcess(times[1].end_stage == 2);
+  });
+  as_three(std::vector<double>(34, 1), [&](Trainer& trainer, int rank) {
+    std::istringstream state(rank == 0 ? saved : "");
+    trainer.Load(state);
+    CheckInProcess(trainer.worker_times()[0].end_stage == 11);
+    Finish(trainer, outcomes[rank]);
+  });
+  for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
+}
+
 TEST_CASE("The saved state does not show the processes", "[processes]") {
   const TrainerOptions options = OptionsOf(kCases[0]);
   std::string alone;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "catch.h"
@@ -251,6 +252,26 @@ TEST_CASE("Evaluation is the mean over samples and does not depend on threads", 
   CHECK(one->WeightsSha256() == before);
 }
 
+TEST_CASE("Workers share what the stages cost", "[trainer]") {
+  const auto ends = [](const TrainerOptions& options) {
+    std::vector<int> found;
+    int first = 0;
+    for (const WorkerTimes& times : MakeTrainer(options)->worker_times()) {
+      CHECK(times.first_stage == first);
+      first = times.end_stage;
+      found.push_back(first);
+    }
+    return found;
+  };
+  TrainerOptions options = Options("resnet20", 8, 3);
+  CHECK(ends(options) == hwmodel::BalancedPartition(options.network, 3));
+  options.stage_costs.assign(34, 1);
+  CHECK(ends(options) == std::vector<int>{11, 22, 34});
+  // One stage costs more than all others together.
+  options.stage_costs[4] = 100;
+  CHECK(ends(options) == std::vector<int>{4, 5, 34});
+}
+
 TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   const auto why = [](auto change) {
     TrainerOptions options = Options("resnet20", 8);
@@ -274,6 +295,9 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
           o.network = hwmodel::MakeNetwork(
               {.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
         }) == "schedule.microbatch");
+  CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(33, 1); }) == "stage_costs");
+  CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, -1); }) == "stage_costs");
+  CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, NAN); }) == "stage_costs");
   const auto lenet = MakeTrainer(Options("lenet5", 4));
   std::vector<SampleResult> results;
   CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);

@@ -182,6 +182,44 @@ TEST_CASE("A worker that is stuck is named, with the queue", "[timing]") {
   CHECK_NOTHROW(WeightsAfter(options, 24, hold_up, 10));
 }
 
+TEST_CASE("However the stages are shared, and shared anew on the way: the same bits", "[timing]") {
+  constexpr std::int64_t kSamples = 60;
+  std::mt19937 random(5);
+  for (const bool stashing : {false, true}) {
+    TrainerOptions options = Options("resnet20", kSamples);
+    options.weight_stashing = stashing;
+    const auto whole = MakeTrainer(options);
+    std::vector<SampleResult> results;
+    whole->Advance(Source(), kSamples, results);
+    for (int run = 0; run < 6; ++run) {
+      std::string state;
+      std::string weights;
+      for (std::int64_t done = 0; done < kSamples; done += 20) {
+        options.workers = std::uniform_int_distribution<int>(2, 5)(random);
+        options.stage_costs.clear();
+        for (int s = 0; s < options.network.stage_count(); ++s) {
+          // Some cost nothing, some much more than others.
+          const int cost = std::uniform_int_distribution<int>(0, 6)(random);
+          options.stage_costs.push_back(cost * cost * cost);
+        }
+        const auto trainer = MakeTrainer(options);
+        if (!state.empty()) {
+          std::istringstream from(state);
+          trainer->Load(from);
+        }
+        results.clear();
+        trainer->Advance(Source(), done + 20, results);
+        std::ostringstream to;
+        trainer->Save(to);
+        state = to.str();
+        weights = trainer->WeightsSha256();
+      }
+      INFO("stashing " << stashing << ", run " << run);
+      CHECK(weights == whole->WeightsSha256());
+    }
+  }
+}
+
 TEST_CASE("A thousand stops and starts end with the bits of none", "[timing]") {
   constexpr std::int64_t kSamples = 1700;
   TrainerOptions options = Options("mlp", kSamples);

@@ -1,6 +1,8 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -59,6 +61,13 @@ void ValidateBatch(const TrainerOptions& options) {
 // Of one replica: those that share the stages.
 int PipelineProcesses(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size() / options.replicas;
+}
+
+// The ends of the workers' groups of stages.
+std::vector<int> ShareStages(const TrainerOptions& options) {
+  const int workers = options.workers * PipelineProcesses(options);
+  return options.stage_costs.empty() ? hwmodel::BalancedPartition(options.network, workers)
+                                     : hwmodel::BalancedPartition(options.stage_costs, workers);
 }
 
 void ValidateReplicas(const TrainerOptions& options) {
@@ -149,6 +158,20 @@ void ValidateList(const TrainerOptions& options) {
   }
 }
 
+void ValidateCosts(const TrainerOptions& options) {
+  const std::vector<double>& costs = options.stage_costs;
+  const int stages = options.network.stage_count();
+  if (!costs.empty() && std::ssize(costs) != stages) {
+    Refuse("stage_costs", std::ssize(costs),
+           "one for each of the " + std::to_string(stages) + " stages, or none");
+  }
+  for (const double cost : costs) {
+    if (!(cost >= 0) || !std::isfinite(cost)) {
+      throw InvalidArgument("stage_costs", cost, "finite numbers that are not negative");
+    }
+  }
+}
+
 void ValidateSchedule(const TrainerOptions& options) {
   const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
   const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
@@ -170,6 +193,7 @@ void ValidateSchedule(const TrainerOptions& options) {
                               ", a thread for at least one of the " + std::to_string(stages) +
                               " stages each");
   }
+  ValidateCosts(options);
   if (IsList(options) && options.samples < 1) {
     Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
   }
@@ -265,8 +289,7 @@ hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
       std::min<std::int64_t>(MicrobatchesPerUpdate(options), 2 * workers);
   const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
-      options.network,
-      hwmodel::ExpandGroups(groups, hwmodel::BalancedPartition(options.network, workers)), memory);
+      options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory);
 }
 
 }  // namespace
@@ -276,7 +299,7 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   if (options.replicas == 1) return memory;
   for (std::int64_t* bytes :
        {&memory.weights, &memory.versions, &memory.gradients, &memory.activations,
-        &memory.activation_gradients, &memory.workspace}) {
+        &memory.activation_gradients, &memory.workspace, &memory.evaluation}) {
     *bytes *= options.replicas;
   }
   // What they send one another.
@@ -292,8 +315,7 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
 
 Plan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
-  const std::vector<int> boundaries =
-      hwmodel::BalancedPartition(options.network, options.workers * PipelineProcesses(options));
+  const std::vector<int> boundaries = ShareStages(options);
   Plan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {

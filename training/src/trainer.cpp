@@ -32,24 +32,25 @@ static_assert(std::endian::native == std::endian::little);
   throw InvalidArgument(name, std::to_string(value), accepted);
 }
 
-std::vector<double> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
-                                  std::uint64_t number) {
+template <class Real>
+std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
+                                std::uint64_t number) {
   CounterRandom random(seed, RandomStream::kInitialization, number);
-  std::vector<double> values(tensor.size());
+  std::vector<Real> values(tensor.size());
   switch (tensor.initializer) {
     case Initializer::kZero:
       break;
     case Initializer::kOne:
-      std::fill(values.begin(), values.end(), 1.0);
+      std::fill(values.begin(), values.end(), Real(1));
       break;
     case Initializer::kHeNormal: {
       const double deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
-      for (double& value : values) value = deviation * random.Normal();
+      for (Real& value : values) value = static_cast<Real>(deviation * random.Normal());
       break;
     }
     case Initializer::kLinearUniform: {
       const double bound = 1 / std::sqrt(static_cast<double>(tensor.fan));
-      for (double& value : values) value = bound * (2 * random.Uniform() - 1);
+      for (Real& value : values) value = static_cast<Real>(bound * (2 * random.Uniform() - 1));
       break;
     }
   }
@@ -111,9 +112,7 @@ class TrainerOf final : public Trainer {
       const auto initialize = [&](const std::vector<ParameterTensor>& tensors, std::int64_t size) {
         std::vector<Real> block(size);
         for (const ParameterTensor& tensor : tensors) {
-          const std::vector<double> values = InitialValues(tensor, options_.seed, number++);
-          const std::vector<Real> rounded(values.begin(), values.end());
-          Pack<Real>(tensor, rounded, block.data());
+          Pack<Real>(tensor, InitialValues<Real>(tensor, options_.seed, number++), block.data());
         }
         return block;
       };

@@ -1,14 +1,21 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "argument.h"
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/hwmodel/memory_bandwidth.h"
 #include "batchless/hwmodel/network.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/random.h"
+#include "batchless/training/sample_source.h"
+#include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "machine_file.h"
 #include "memory.h"
@@ -28,34 +35,88 @@ constexpr std::int64_t kSecondLevelBytes = 256 << 10;
 constexpr std::int64_t kThirdLevelBytes = 8 << 20;
 constexpr std::int64_t kMemoryBytes = 256 << 20;
 
+// Long enough that a second in which the machine is slow does not decide.
+constexpr double kSeconds = 5;
+// So small that the weights stay what they are.
+constexpr double kRate = 1e-9;
+
+// Images of noise for networks of any input.
+class Noise final : public training::Dataset {
+ public:
+  explicit Noise(const hwmodel::Network& network)
+      : Dataset(ContentFor(network)), pixels_(static_cast<std::size_t>(shape().size())) {
+    training::CounterRandom random(1, training::RandomStream::kSynthetic, 0);
+    for (std::uint8_t& pixel : pixels_) pixel = static_cast<std::uint8_t>(random.Below(256));
+  }
+
+ private:
+  static Content ContentFor(const hwmodel::Network& network) {
+    const hwmodel::FeatureShape& input = network.input;
+    constexpr float kMiddle = 0.5F;
+    const std::vector<float> halves(static_cast<std::size_t>(input.channels), kMiddle);
+    return {.name = "noise",
+            .shape = {input.channels, input.height, input.width},
+            .classes = network.classes,
+            .mean = halves,
+            .deviation = halves,
+            .labels = {0},
+            .digest = ""};
+  }
+
+  void DoRead(std::int64_t /*sample*/, std::span<std::uint8_t> pixels) const override {
+    std::copy(pixels_.begin(), pixels_.end(), pixels.begin());
+  }
+  void DoReadAugmented(std::int64_t sample, training::CounterRandom& /*random*/,
+                       std::span<std::uint8_t> pixels) const override {
+    DoRead(sample, pixels);
+  }
+
+  std::vector<std::uint8_t> pixels_;
+};
+
+// Pipelined backpropagation in its plain form, which the hardware model knows.
+training::TrainerOptions PipelineOf(hwmodel::Network network, int microbatch) {
+  training::TrainerOptions options;
+  options.network = std::move(network);
+  options.schedule = training::ScheduleKind::kPipelinedBackpropagation;
+  options.batch = microbatch;
+  options.microbatch = microbatch;
+  options.samples = microbatch;
+  options.learning_rate.base = kRate;
+  return options;
+}
+
 class CalibrateCommand final : public Command {
  public:
   explicit CalibrateCommand(CLI::App& root)
       : Command(
             root, "calibrate", "Measure this machine and a network's stages on it",
             "Measures one core: its peak of multiply-adds, what it copies a second within each\n"
-            "cache and in memory, and the time of each stage of the network by the trainer's\n"
-            "kernels, alone on its core. Peak and caches count once for each core, memory for\n"
-            "all. The second-level cache is the local memory, the third-level cache the fabric\n"
-            "between cores; its latency is not measured. --out writes a machine file for\n"
-            "throughput and plan. Other programs on the machine lower what is measured.",
+            "cache and in memory, and the time of each stage of the network in a pipeline that\n"
+            "trains: with one worker, and with as many as there are cores. Peak and caches count\n"
+            "once for each core, memory for all. The second-level cache is the local memory, the\n"
+            "third-level cache the fabric between cores; its latency is not measured. --out "
+            "writes\n"
+            "a machine file for throughput, plan and train (schedule.machine). Other programs on\n"
+            "the machine lower what is measured.",
             {"calibrate --network resnet20 --out machine.toml",
-             "calibrate --network vgg11 --microbatch 8 --json"}),
+             "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::NetworkNames(), "|"))),
         microbatch_(app(), "--microbatch", "B", "Samples that go through together (default: 1)"),
         rounds_(app(), "--rounds", "R",
-                "Passes through the network, of which the median counts (default: 15)"),
+                "Micro-batches of the full pipeline whose median counts (default: 5 s of them)"),
         out_(app(), "--out", "F.toml", "Write the machine to this file") {}
 
   void Run() override {
     const auto names = hwmodel::NetworkNames();
     const std::string name(names[network_.Choice(names)]);
     const auto microbatch = static_cast<int>(microbatch_.IntegerOr(1, kMicrobatchRange));
-    const auto rounds = static_cast<int>(rounds_.IntegerOr(15, kRoundsRange));
+    const std::int64_t rounds = rounds_.IntegerOr(0, kRoundsRange);
     std::optional<OutputFile> out;
     if (out_.given()) out.emplace(out_.name(), out_.Text(""), kExtensions);
     const hwmodel::Network network = hwmodel::MakeNetwork({.name = name});
+    RefuseWithoutMemory(network_.name(), PipelineOf(network, microbatch));
 
     hwmodel::Machine machine;
     machine.name = "this machine";
@@ -69,7 +130,8 @@ class CalibrateCommand final : public Command {
         machine.cores * hwmodel::MeasureCopyBandwidth(std::min(third / 2, kMemoryBytes));
     machine.shared_memory_bytes = AvailableMemoryBytes().value_or(1e9);
     machine.shared_bytes_per_second = hwmodel::MeasureCopyBandwidth(kMemoryBytes);
-    machine.measured.push_back(MeasureStages(network, microbatch, rounds));
+    machine.measured =
+        Measure(PipelineOf(network, microbatch), static_cast<int>(machine.cores), rounds);
     Validate(machine);
 
     if (out) {
@@ -88,6 +150,26 @@ class CalibrateCommand final : public Command {
  private:
   static std::int64_t Known(std::int64_t bytes, std::int64_t otherwise) {
     return bytes > 0 ? bytes : otherwise;
+  }
+
+  // 0 rounds: as many as take some seconds.
+  static hwmodel::MeasuredNetwork MeasureFor(const training::TrainerOptions& options,
+                                             std::int64_t rounds) {
+    const training::SampleSource source(std::make_shared<Noise>(options.network), {});
+    if (rounds > 0) return MeasureStages(options, source, rounds);
+    const double seconds = Total(MeasureStages(options, source, 1)) / options.workers;
+    const double fitting =
+        std::clamp(kSeconds / seconds, 1.0, static_cast<double>(kRoundsRange.high));
+    return MeasureStages(options, source, static_cast<std::int64_t>(fitting));
+  }
+
+  static std::vector<hwmodel::MeasuredNetwork> Measure(training::TrainerOptions options, int cores,
+                                                       std::int64_t rounds) {
+    std::vector<hwmodel::MeasuredNetwork> measured = {MeasureFor(options, rounds)};
+    options.workers = std::min(cores, options.network.stage_count());
+    options.stage_costs = StageCosts(measured.front(), options);
+    if (options.workers > 1) measured.push_back(MeasureFor(options, rounds));
+    return measured;
   }
 
   static double Total(const hwmodel::MeasuredNetwork& measured) {
@@ -115,6 +197,15 @@ class CalibrateCommand final : public Command {
     object["forward_seconds"] = measured.forward_seconds;
     object["backward_seconds"] = measured.backward_seconds;
     object["update_seconds"] = measured.update_seconds;
+    object["shared"] = nullptr;
+    if (machine.measured.size() > 1) {
+      const hwmodel::MeasuredNetwork& shared = machine.measured.back();
+      object["shared"] = {{"workers", shared.workers},
+                          {"seconds_per_microbatch", Total(shared)},
+                          {"forward_seconds", shared.forward_seconds},
+                          {"backward_seconds", shared.backward_seconds},
+                          {"update_seconds", shared.update_seconds}};
+    }
     if (out_.given()) object["out"] = out_.Text("");
     PrintJson(object);
   }
@@ -130,7 +221,12 @@ class CalibrateCommand final : public Command {
     output.Print("  third-level caches    {:.4g} B/s\n", machine.fabric_bytes_per_second);
     output.Print("  memory                {}, {:.4g} B/s\n", BytesText(machine.shared_memory_bytes),
                  machine.shared_bytes_per_second);
-    output.Print("  a micro-batch         {:.4g} s on one core\n\n", Total(measured));
+    output.Print("  a micro-batch         {:.4g} s on one core", Total(measured));
+    if (machine.measured.size() > 1) {
+      const hwmodel::MeasuredNetwork& shared = machine.measured.back();
+      output.Print("; {:.4g} s in all on {} that share it", Total(shared), shared.workers);
+    }
+    output.Print("\n\n");
     output.Print("{:>5} {:>10} {:>10} {:>10}  {}\n", "stage", "forward", "backward", "update",
                  "name");
     for (std::size_t s = 0; s < measured.forward_seconds.size(); ++s) {

@@ -263,6 +263,7 @@ class ThroughputCommand final : public Command {
                          {"weight_gradient_seconds", worker.times.weight_gradient_seconds},
                          {"update_seconds", worker.times.update_seconds},
                          {"link_seconds", worker.link_seconds},
+                         {"idle", worker.idle},
                          {"bound", Name(worker.bound)},
                          {"memory_bytes", worker.memory_bytes},
                          {"fits", worker.fits}});
@@ -292,13 +293,13 @@ class ThroughputCommand final : public Command {
                  BytesText(result.fabric_bytes_per_sample));
     if (machine.energy)
       output.Print("  energy            {:.6g} J a sample\n", result.joules_per_sample);
-    output.Print("\n{:>6} {:>9} {:>10} {:>10} {:>13}  {}\n", "worker", "cores", "seconds", "memory",
-                 "bound", "stages");
+    output.Print("\n{:>6} {:>9} {:>10} {:>7} {:>10} {:>13}  {}\n", "worker", "cores", "seconds",
+                 "idle", "memory", "bound", "stages");
     for (std::size_t w = 0; w < result.workers.size(); ++w) {
       const WorkerThroughput& worker = result.workers[w];
-      output.Print("{:>6} {:>9} {:>10.4g} {:>10} {:>13}  {}\n", w, worker.cores,
-                   Seconds(worker.times, result, options), BytesText(worker.memory_bytes),
-                   Name(worker.bound), Stages(workload, worker));
+      output.Print("{:>6} {:>9} {:>10.4g} {:>6.1f}% {:>10} {:>13}  {}\n", w, worker.cores,
+                   Seconds(worker.times, result, options), 100 * worker.idle,
+                   BytesText(worker.memory_bytes), Name(worker.bound), Stages(workload, worker));
     }
     output.Close();
   }

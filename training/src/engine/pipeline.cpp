@@ -60,6 +60,10 @@ Pipeline<Real>::Pipeline(Options options)
     spans_.push_back({options_.program.workers[p * workers].first_stage,
                       options_.program.workers[(p + 1) * workers - 1].end_stage});
   }
+  for (std::size_t w = 0; w < times_.size(); ++w) {
+    times_[w].first_stage = options_.program.workers[w].first_stage;
+    times_[w].end_stage = options_.program.workers[w].end_stage;
+  }
   first_worker_ = rank_ * workers;
   end_worker_ = first_worker_ + workers;
   for (int s = 0; s < network.stage_count(); ++s) {

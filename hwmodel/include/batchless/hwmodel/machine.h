@@ -30,13 +30,15 @@ struct MachineEnergy {
   double joules_per_fabric_byte = 0;
 };
 
-/// Measured seconds of each stage of a network on one core, for one micro-batch.
+/// Measured seconds of each stage of a network on one core, for one micro-batch, while workers on as
+/// many cores shared the stages.
 struct MeasuredNetwork {
   std::string network;
   std::int64_t microbatch = 1;  ///< samples
   std::vector<double> forward_seconds;
   std::vector<double> backward_seconds;  ///< both gradients
   std::vector<double> update_seconds;
+  int workers = 1;
 };
 
 struct Machine {
@@ -54,13 +56,19 @@ struct Machine {
   double network_latency_seconds = 0;
   double launch_seconds = 0;
   std::optional<MachineEnergy> energy{};
+  /// Of a network: with one worker, then perhaps with several, which have memory and its bandwidth in
+  /// common.
   std::vector<MeasuredNetwork> measured{};
 
   double core_flops_per_second() const { return peak_flops_per_second / cores; }
   double core_memory_bytes() const { return local_memory_bytes / cores; }
   /// Of all memory: what a run may take.
   double memory_bytes() const { return local_memory_bytes + shared_memory_bytes; }
+  /// The first of a network; null where there is none.
   const MeasuredNetwork* FindMeasured(std::string_view network) const;
+  /// With that many workers: times grow linearly from those of one to those of the most measured, and
+  /// no further. None where the network was not measured.
+  std::optional<MeasuredNetwork> MeasuredTimes(std::string_view network, int workers) const;
 };
 
 enum class Dimension : unsigned char {

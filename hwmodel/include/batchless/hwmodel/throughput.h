@@ -70,6 +70,9 @@ struct WorkerThroughput {
   double memory_bytes = 0;
   bool fits = true;  ///< in its cores' local memory, or its share of the shared
   bool in_local_memory = false;
+  /// Share of the time in which it waits: 1 - load / largest load where the most loaded worker is the
+  /// bottleneck.
+  double idle = 0;
   double link_seconds = 0;  ///< of a message to the next worker, without latency
 };
 

@@ -11,6 +11,8 @@
 //                  and the last pass that reads it; what stages save for their backwards likewise
 //   activation gradients   likewise, between the backward that writes and the one that reads
 //   workspace      transformed weights of the largest convolution, 16 numbers for each 3x3 weights
+//   evaluation     of each worker, beside all that: the values of one sample, the most that a stage saves
+//                  and a workspace
 //
 // How many micro-batches are between two passes is counted in the list of actions.
 #pragma once
@@ -30,10 +32,14 @@ struct TrainingMemory {
   std::int64_t activations = 0;
   std::int64_t activation_gradients = 0;
   std::int64_t workspace = 0;
+  std::int64_t evaluation = 0;
 
+  /// Of training alone.
   std::int64_t total() const {
     return weights + versions + gradients + activations + activation_gradients + workspace;
   }
+  /// With an evaluation on the way.
+  std::int64_t peak() const { return total() + evaluation; }
 };
 
 struct TrainingMemoryOptions {

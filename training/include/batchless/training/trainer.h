@@ -80,6 +80,10 @@ struct TrainerOptions {
   std::int64_t gradient_parts = 1;  ///< P; divides the micro-batches of an update
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
+  /// Of each stage, in any unit: what is shared as equally as contiguous groups can be among the
+  /// workers of a pipeline's processes (hwmodel/partition.h). The same in every process; empty: the FLOPs of
+  /// its passes. No result depends on it.
+  std::vector<double> stage_costs;
   /// Processes that train together with this one; null: it is alone. A trainer's functions are
   /// collective then, unless they say otherwise.
   std::shared_ptr<ProcessGroup> processes;
@@ -149,6 +153,8 @@ struct Evaluation {
 
 /// What a worker did, over the whole life of the trainer.
 struct WorkerTimes {
+  int first_stage = 0;
+  int end_stage = 0;  ///< one past its last
   double busy_seconds = 0;
   double waiting_seconds = 0;
 };
@@ -226,8 +232,8 @@ class Trainer {
   Trainer() = default;
 };
 
-/// What a trainer of these (valid) options keeps in memory, as the hardware model predicts it: within
-/// a tenth of memory_bytes(), which is known only once everything is there.
+/// What a trainer of these (valid) options keeps in memory, as the hardware model predicts it: its total
+/// within a tenth of memory_bytes(), which is known only once everything is there.
 hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options);
 
 /// A trainer with initial weights: functions of the seed and the tensor's place in the network.

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Measures the trainer against what the hardware model predicts of it from calibrated times.
+
+For each network, `--repeats` times over: `batchless calibrate`, then with 1 and 2 workers the
+prediction of `batchless throughput` and a run of `batchless train`, all by plain pipelined
+backpropagation at one sample a step, on the built-in synthetic set. The folder OUT gets
+
+    config.toml                  what every run was told
+    NETWORK/REPEAT/machine.toml  calibrated times
+    NETWORK/REPEAT/predicted-W.json
+    NETWORK/REPEAT/run-W/        the run's folder, as the trainer writes it
+    results.csv                  a line for each network, number of workers and repeat
+    manifest.json                what made them: build, machine, times
+
+The last two are written anew after each run that ends. The same command goes on where an earlier one
+stopped. Networks take turns, so that an hour in which the machine is slow does not decide about one of
+them. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from experiments.run_study import (  # noqa: E402  (its folder has to be found first)
+    Interrupted,
+    Parser,
+    RunError,
+    UsageError,
+    common,
+    positive,
+    replace,
+)
+
+NETWORKS = ("resnet20", "resnet56", "vgg11")
+WORKERS = (1, 2)
+CONFIGURATION = """\
+[data]
+name = "synthetic"
+limit_validation = 1
+
+[schedule]
+kind = "pb"
+
+[optimizer]
+batch = 1
+reference_lr = 0.1
+reference_momentum = 0.9
+reference_batch = 128
+weight_decay = 1e-4
+"""
+# Of a run; long enough for the machine's fast and slow seconds to mix.
+SECONDS = 10
+# Written to results.csv in this order; a column of each kind for every worker comes after them.
+COLUMNS = (
+    "network",
+    "workers",
+    "repeat",
+    "samples",
+    "samples_per_second",
+    "predicted_samples_per_second",
+    "trainer_memory_bytes",
+    "predicted_memory_bytes",
+    "peak_memory_bytes",
+    "predicted_peak_memory_bytes",
+)
+WORKER_COLUMNS = ("idle", "predicted_idle")
+
+
+class Comparison:
+    def __init__(self, program: str, out: Path, results: Path, networks: list[str], repeats: int):
+        self.program, self.out, self.results = program, out, results
+        self.cases = [
+            (network, workers, repeat)
+            for repeat in range(1, repeats + 1)
+            for network in networks
+            for workers in WORKERS
+        ]
+        self.networks = networks
+
+    def execute(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.results.mkdir(parents=True, exist_ok=True)
+        config = self.out / "config.toml"
+        if config.exists() and config.read_text(encoding="utf-8") != CONFIGURATION:
+            raise UsageError(f"--out: got '{self.out}', accepted: a folder of the same comparison")
+        replace(config, CONFIGURATION)
+        done = []
+        for case in self.cases:
+            done.append(self.measure(*case))
+            self.write_results(done)
+            row = done[-1]["row"]
+            off = row["predicted_samples_per_second"] / row["samples_per_second"] - 1
+            print(
+                f"[{len(done)}/{len(self.cases)}] {case[0]}, {case[1]} workers, repeat {case[2]}: "
+                f"{row['samples_per_second']:.1f} samples/s, predicted {off:+.1%}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def measure(self, network: str, workers: int, repeat: int) -> dict:
+        folder = self.out / network / str(repeat)
+        folder.mkdir(parents=True, exist_ok=True)
+        machine = folder / "machine.toml"
+        if not machine.exists():
+            self.call("calibrate", "--network", network, "--out", str(machine))
+        prediction = folder / f"predicted-{workers}.json"
+        if not prediction.exists():
+            text = self.call(
+                "throughput", "--network", network, "--hardware", str(machine), "--schedule", "pb",
+                "--workers", str(workers), "--json",
+            )  # fmt: skip
+            replace(prediction, text)
+        predicted = json.loads(prediction.read_text(encoding="utf-8"))
+        run = folder / f"run-{workers}"
+        if not (run / "summary.json").exists():
+            settings = {
+                "network.name": network,
+                "schedule.workers": workers,
+                "schedule.machine": machine,
+                "run.samples": round(SECONDS * predicted["samples_per_second"]),
+            }
+            words = [word for key, x in settings.items() for word in ("--set", f"{key}={x}")]
+            self.call("train", str(self.out / "config.toml"), *words, "--resume", "--out", str(run))
+        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+        return {"row": row_of(network, workers, repeat, summary, predicted), "manifest": manifest}
+
+    def call(self, *words: str) -> str:
+        """Standard output of the program."""
+        try:
+            done = subprocess.run(
+                [self.program, *words], capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise UsageError(
+                f"--program: got '{self.program}', accepted: the program batchless "
+                f"({error.strerror})"
+            ) from error
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines() or ["without a word"]
+            raise RunError(f"{words[0]}: {said[-1]} (exit {done.returncode})")
+        return done.stdout
+
+    def write_results(self, done: list[dict]) -> None:
+        text = io.StringIO()
+        worker_columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(max(WORKERS))]
+        writer = csv.DictWriter(text, [*COLUMNS, *worker_columns], restval="", lineterminator="\n")
+        writer.writeheader()
+        order = {network: k for k, network in enumerate(self.networks)}
+        rows = [item["row"] for item in done]
+        writer.writerows(
+            sorted(rows, key=lambda row: (order[row["network"]], row["workers"], row["repeat"]))
+        )
+        replace(self.results / "results.csv", text.getvalue())
+        manifests = [item["manifest"] for item in done]
+        about = {
+            "runs_finished": len(done),
+            "runs_planned": len(self.cases),
+            "program": {
+                key: common([manifest.get(key) for manifest in manifests])
+                for key in ("version", "commit", "compiler", "flags", "onednn")
+            },
+            "machine": {
+                key: common([manifest.get(key) for manifest in manifests])
+                for key in ("cpu", "cpu_threads")
+            },
+            "started": manifests[0]["started"],
+            "finished": manifests[-1]["finished"],
+            "results_sha256": hashlib.sha256(text.getvalue().encode()).hexdigest(),
+        }
+        replace(self.results / "manifest.json", json.dumps(about, indent=2) + "\n")
+
+
+def row_of(network: str, workers: int, repeat: int, summary: dict, predicted: dict) -> dict:
+    row = {"network": network, "workers": workers, "repeat": repeat}
+    row |= {
+        name: summary[name]
+        for name in COLUMNS
+        if name in summary and name not in row and name != "workers"
+    }
+    row["predicted_samples_per_second"] = predicted["samples_per_second"]
+    for w, (times, expected) in enumerate(zip(summary["workers"], predicted["workers"], strict=True)):
+        if (times["first_stage"], times["end_stage"]) != (
+            expected["first_stage"],
+            expected["end_stage"],
+        ):
+            raise RunError(f"{network}, {workers} workers: not shared as predicted")
+        all_seconds = times["busy_seconds"] + times["waiting_seconds"]
+        row[f"idle_{w}"] = times["waiting_seconds"] / all_seconds
+        row[f"predicted_idle_{w}"] = expected["idle"]
+    return row
+
+
+def comparison_of(arguments: list[str]) -> Comparison:
+    parser = Parser(prog="compare_predicted.py", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", help="folder for the runs; build/compare_predicted")
+    parser.add_argument("--results", help="folder for results.csv and manifest.json; OUT")
+    parser.add_argument("--program", default="build/bin/batchless", help="the trainer")
+    parser.add_argument("--networks", default=",".join(NETWORKS), help="joined by commas")
+    parser.add_argument("--repeats", default="3", help="of everything; 3")
+    options = parser.parse_args(arguments)
+    if not os.access(options.program, os.X_OK) or not Path(options.program).is_file():
+        raise UsageError(
+            f"--program: got '{options.program}', accepted: the program batchless (make build)"
+        )
+    out = Path(options.out or "build/compare_predicted")
+    results = Path(options.results) if options.results else out
+    for name, folder in (("--out", out), ("--results", results)):
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{name}: got '{folder}', accepted: a folder")
+    program = str(Path(options.program).resolve())
+    repeats = positive("--repeats", options.repeats)
+    return Comparison(program, out, results, options.networks.split(","), repeats)
+
+
+def stop(number: int, _frame) -> None:
+    # What is under way is not kept; whatever had ended is.
+    raise Interrupted(number, "interrupted; the same command goes on from there")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        comparison_of(sys.argv[1:] if arguments is None else arguments).execute()
+    except UsageError as error:
+        print(f"compare_predicted: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as error:
+        print(f"compare_predicted: {error}", file=sys.stderr)
+        return 128 + error.number
+    except (RunError, OSError, ValueError) as error:
+        print(f"compare_predicted: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+import numpy as np
+
+from figures.lib import style
+from figures.predicted_measured.comparison import ABSENT, NETWORKS, TOLERANCE, cases
+
+COLORS = {"resnet20": "#0072B2", "resnet56": "#009E73", "vgg11": "#D55E00"}
+MARKERS = {1: "o", 2: "s"}
+
+
+def draw(data):
+    if not data.has("results.csv"):
+        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1))
+        ax.set_axis_off()
+        ax.text(0.5, 0.5, f"{ABSENT}:\nexperiments/compare_predicted.py", ha="center", va="center")
+        return fig
+    found = cases(data.table("results.csv"))
+    fig = style.plt.figure(figsize=(style.PAGE, 3.1))
+    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.12])
+    axes = [fig.add_subplot(grid[0, k]) for k in range(3)]
+    scatter(axes[0], [(case, case.speed) for case in found], 1)
+    style.panel(axes[0], "a", "samples a second")
+    idle = [(case, pair) for case in found if case.workers > 1 for pair in case.idle]
+    for case, pair in idle:
+        predicted, measured = (100 * x for x in pair.middle)
+        axes[1].plot(predicted, measured, **look(case))
+    most = 1.1 * max(100 * max(pair.middle) for _, pair in idle) + 1
+    axes[1].plot([0, most], [0, most], color="#999999", linewidth=0.8, zorder=0)
+    style.panel(axes[1], "b", "idle, each of 2 workers (%)")
+    scatter(axes[2], [(case, case.peak) for case in found], 1e6)
+    style.panel(axes[2], "c", "peak memory (MB)")
+    for ax in axes:
+        ax.set_xlabel("predicted")
+    axes[0].set_ylabel("measured")
+    handles = [
+        style.plt.Line2D([], [], color=color, marker="o", linestyle="", label=NETWORKS[network])
+        for network, color in COLORS.items()
+    ] + [
+        style.plt.Line2D(
+            [], [], color="#333333", marker=marker, markerfacecolor="white", linestyle="",
+            label=f"{workers} worker{'s' if workers > 1 else ''}",
+        )
+        for workers, marker in MARKERS.items()
+    ]  # fmt: skip
+    style.legend_below(fig, grid[1, :], handles, 5)
+    return fig
+
+
+def look(case):
+    color = COLORS.get(case.network, "#000000")
+    marker = MARKERS.get(case.workers, "D")
+    return {"color": color, "marker": marker, "markerfacecolor": "white", "linestyle": ""}
+
+
+def scatter(ax, pairs, unit):
+    """A point a case, in the middle of its repeats; what lies in the band is predicted."""
+    for case, pair in pairs:
+        predicted, measured = (x / unit for x in pair.middle)
+        ax.plot(predicted, measured, **look(case))
+    ends = [x / unit for _, pair in pairs for x in pair.middle]
+    line = np.array([0.7 * min(ends), 1.4 * max(ends)])
+    ax.plot(line, line, color="#999999", linewidth=0.8, zorder=0)
+    band = (line / (1 + TOLERANCE), line / (1 - TOLERANCE))
+    ax.fill_between(line, *band, color="#EEEEEE", linewidth=0, zorder=-1)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        style.plain_log(axis)

@@ -1,0 +1,158 @@
+"""The comparison of prediction and measurement, with a program of a few lines: what it writes, takes up
+again and refuses; and what figure and table make of it."""
+
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from figures.lib.tables import Data
+from figures.predicted_measured import comparison, plot, table
+
+# Says in `calls` what it was asked; {rule} is a line of Python.
+PROGRAM = """#!{python}
+import json, pathlib, sys
+words = sys.argv[1:]
+with open("calls", "a") as calls:
+    calls.write(" ".join(words) + "\\n")
+def after(word):
+    return words[words.index(word) + 1]
+spans = {{1: [(0, 4)], 2: [(0, 1), (1, 4)]}}
+{rule}
+if words[0] == "calibrate":
+    pathlib.Path(after("--out")).write_text("machine")
+elif words[0] == "throughput":
+    workers = int(after("--workers"))
+    print(json.dumps(dict(samples_per_second=100.0 * workers, workers=[
+        dict(first_stage=a, end_stage=b, idle=0.1 * k) for k, (a, b) in enumerate(spans[workers])])))
+elif words[0] == "train":
+    settings = dict(word.split("=", 1) for word in words if "=" in word)
+    out = pathlib.Path(after("--out"))
+    out.mkdir(exist_ok=True)
+    workers = int(settings["schedule.workers"])
+    (out / "manifest.json").write_text(json.dumps(dict(version="1", commit="c", compiler="gcc",
+        flags="-O3", onednn="2", cpu="Some CPU", cpu_threads=2, started="s", finished="f")))
+    (out / "summary.json").write_text(json.dumps(dict(samples=int(settings["run.samples"]),
+        network=settings["network.name"], samples_per_second=80.0 * workers,
+        trainer_memory_bytes=10, predicted_memory_bytes=11, peak_memory_bytes=100,
+        predicted_peak_memory_bytes=90, workers=[
+        dict(first_stage=a, end_stage=b, busy_seconds=3.0, waiting_seconds=1.0)
+        for a, b in spans[workers]])))
+"""
+SCRIPT = Path("experiments/compare_predicted.py").resolve()
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.program()
+
+    def program(self, rule=""):
+        program = self.root / "batchless"
+        program.write_text(PROGRAM.format(python=sys.executable, rule=rule))
+        program.chmod(0o755)
+
+    def call(self, *arguments, code=0):
+        words = ["--program", "./batchless", "--out", "out", "--networks", "a,b", *arguments]
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), *words], cwd=self.root, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def calls(self):
+        path = self.root / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def rows(self):
+        with (self.root / "out" / "results.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+
+class Compare(Folder):
+    def test_every_network_and_number_of_workers_each_repeat(self):
+        self.call("--repeats", "2")
+        rows = self.rows()
+        self.assertEqual(
+            [(row["network"], row["workers"], row["repeat"]) for row in rows],
+            [(n, w, r) for n in "ab" for w in "12" for r in "12"],
+        )
+        self.assertEqual(rows[2]["samples_per_second"], "160.0")
+        self.assertEqual(rows[2]["predicted_samples_per_second"], "200.0")
+        self.assertEqual(rows[2]["samples"], "2000")
+        self.assertEqual((rows[2]["idle_0"], rows[2]["idle_1"]), ("0.25", "0.25"))
+        self.assertEqual((rows[0]["idle_1"], rows[0]["predicted_idle_1"]), ("", ""))
+        self.assertEqual(rows[2]["predicted_idle_1"], "0.1")
+        manifest = json.loads((self.root / "out" / "manifest.json").read_text())
+        self.assertEqual((manifest["runs_finished"], manifest["runs_planned"]), (8, 8))
+        self.assertEqual(manifest["machine"], {"cpu": "Some CPU", "cpu_threads": 2})
+        # Repeats are apart in time, and each has a calibration of its own.
+        words = [line.split()[0] for line in self.calls()]
+        self.assertEqual(words, ["calibrate", *["throughput", "train"] * 2] * 4)
+        self.assertIn("schedule.machine=out/a/1/machine.toml", self.calls()[2])
+
+    def test_what_is_there_is_not_measured_again(self):
+        self.program('sys.exit(3) if words[0] == "train" and "network.name=b" in words else None')
+        self.assertIn("train: without a word (exit 3)", self.call("--repeats", "1", code=1))
+        self.assertEqual(len(self.rows()), 2)
+        before = len(self.calls())
+        self.program()
+        self.call("--repeats", "1")
+        self.assertEqual(len(self.rows()), 4)
+        self.assertTrue(all("network.name=a" not in line for line in self.calls()[before:]))
+
+    def test_another_split_than_the_predicted_one_is_an_error(self):
+        self.program('spans[2] = [(0, 2), (2, 4)] if words[0] == "train" else spans[2]')
+        self.assertIn("a, 2 workers: not shared as predicted", self.call(code=1))
+
+    def test_bad_arguments_are_named(self):
+        for arguments, line in (
+            (("--repeats", "0"), "--repeats: got '0', accepted: an integer from 1"),
+            (("--program", "missing"), "--program: got 'missing', accepted: the program"),
+            (("--out", "batchless"), "--out: got 'batchless', accepted: a folder"),
+            (("--what",), "--help lists what is accepted"),
+        ):
+            self.assertIn(line, self.call(*arguments, code=2))
+        (self.root / "out").mkdir()
+        (self.root / "out" / "config.toml").write_text("another")
+        self.assertIn("a folder of the same comparison", self.call(code=2))
+
+
+class Shown(Folder):
+    def test_what_was_not_measured_says_so(self):
+        (shown,) = table.tables(Data(self.root), {})
+        self.assertEqual((shown.caption, shown.rows), ("Not measured yet.", ()))
+        self.assertEqual(len(plot.draw(Data(self.root)).axes), 1)
+
+    def test_medians_and_what_is_within_tolerance(self):
+        self.call("--repeats", "3")
+        data = Data(self.root / "out")
+        one, two = comparison.cases(data.table("results.csv"))[:2]
+        self.assertEqual((one.workers, two.workers), (1, 2))
+        self.assertEqual(two.speed.middle, (200.0, 160.0))
+        self.assertAlmostEqual(two.speed.off, 0.25)
+        self.assertAlmostEqual(two.peak.off, -0.1)
+        self.assertEqual([pair.middle for pair in two.idle], [(0.0, 0.25), (0.1, 0.25)])
+        self.assertFalse(two.within)
+        manifest = {"kept": json.loads((self.root / "out" / "manifest.json").read_text())}
+        self.assertEqual(len(plot.draw(data).axes), 4)
+        (shown,) = table.tables(data, manifest)
+        self.assertIn("Some CPU, 2 processors, s to f, commit c; medians of 3", shown.caption)
+        self.assertEqual({len(row) for row in shown.rows}, {len(shown.columns)})
+        self.assertEqual(shown.rows[1][:4], ("a, 2", "200", "160", "25 %"))
+
+    def test_only_all_of_them_within_tolerance_is_within(self):
+        rule = """
+if words[0] == "train": json.dumps = lambda d, dumps=json.dumps: dumps(
+    d | ({} if "workers" not in d else dict(samples_per_second=d["samples_per_second"] * 1.25,
+        workers=[w | dict(waiting_seconds=0.3) for w in d["workers"]])))"""
+        self.program(rule)
+        self.call("--repeats", "1")
+        cases = comparison.cases(Data(self.root / "out").table("results.csv"))
+        self.assertTrue(all(case.within for case in cases))
