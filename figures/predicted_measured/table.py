@@ -47,11 +47,12 @@ def numbers(pair, unit, digits):
 def caption(data, manifest):
     about = manifest["kept"]
     repeats = len(set(data.table("results.csv")["repeat"]))
+    times = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
     machine, program = about["machine"], about["program"]
     return (
         f"Measured on {machine['cpu']}, {machine['cpu_threads']} processors, {about['started']} to "
-        f"{about['finished']}, commit {study.short(program['commit'])}; medians of {repeats} repeats, "
-        "each with a calibration of its own. Idle time by worker; it counts as predicted within "
+        f"{about['finished']}, commit {study.short(program['commit'])}; {times} with a "
+        "calibration of its own. Idle time by worker; it counts as predicted within "
         f"{100 * TOLERANCE:.0f} points. Peak memory is the whole process's: what program and data had "
         "before, measured, and what the model predicts of the trainer."
     )
