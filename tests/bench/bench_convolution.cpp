@@ -40,7 +40,7 @@ void Convolve(benchmark::State& state, const Case& c) {
   const auto backend = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
   const int block = backend->block();
   const ConvolutionShape shape{.layer = c.layer,
-                               .input_block = c.layer.input.channels < 8 ? 1 : block,
+                               .input_block = c.layer.input.channels < 4 ? 1 : block,
                                .output_block = block};
   const auto convolution = [&] {
     switch (c.kernels) {
@@ -89,7 +89,7 @@ void Register(const hwmodel::Layer& layer, const std::string& name) {
   for (const auto& [pass, pass_name] :
        {std::pair{Pass::kForward, "forward"}, std::pair{Pass::kInputGradient, "input_gradient"},
         std::pair{Pass::kWeightGradient, "weight_gradient"}}) {
-    if (pass == Pass::kInputGradient && layer.input.channels < 8) continue;
+    if (pass == Pass::kInputGradient && layer.input.channels < 4) continue;
     for (const auto& [kernels, kernels_name] :
          {std::pair{Kernels::kOneDnn, "OneDnn"}, std::pair{Kernels::kDirect, "Direct"},
           std::pair{Kernels::kWinograd, "Winograd"}}) {
@@ -119,7 +119,7 @@ const bool kRegistered = [] {
        {Size{16, 16, 32}, Size{32, 32, 16}, Size{64, 64, 8}, Size{3, 16, 32},
         Size{16, 32, 32, 3, 2}, Size{32, 64, 16, 3, 2}, Size{64, 64, 32}, Size{64, 128, 16},
         Size{128, 128, 16}, Size{256, 256, 8}, Size{512, 512, 4}, Size{512, 512, 2},
-        Size{3, 64, 32}, Size{3, 64, 224, 7, 2}, Size{128, 128, 56, 3, 2}, Size{512, 512, 14, 3, 2},
+        Size{1, 6, 28, 5}, Size{6, 16, 14, 5}, Size{64, 192, 8, 5},         Size{3, 64, 32}, Size{3, 64, 224, 7, 2}, Size{128, 128, 56, 3, 2}, Size{512, 512, 14, 3, 2},
         Size{256, 512, 56, 1, 2}, Size{64, 256, 56, 1, 1}, Size{2048, 512, 7, 1, 1}}) {
     hwmodel::Layer layer;
     layer.kind = hwmodel::LayerKind::kConvolution;

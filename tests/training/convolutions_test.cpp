@@ -223,6 +223,9 @@ TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct]"
   CHECK(!change([](ConvolutionShape& s) { s.input_block = 1; }));
   CHECK(SuitsDirect(ShapeOf({16, 32, 32, 32, 1, 3, 2, 1}, 16)));
   CHECK(!SuitsDirect(ShapeOf({256, 512, 56, 56, 1, 1, 2, 0}, 16)));
+  ConvolutionShape first = ShapeOf({1, 6, 28, 28, 1, 5, 1, 2}, 8);
+  first.input_block = 1;
+  CHECK(SuitsDirect(first));
   // Few tiles do not pay; several samples have more.
   CHECK(!SuitsWinograd(ShapeOf({512, 512, 4, 4, 1}, 16)));
   CHECK(SuitsWinograd(ShapeOf({512, 512, 4, 4, 4}, 16)));
