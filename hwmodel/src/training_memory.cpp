@@ -60,6 +60,17 @@ class Places {
   std::array<std::vector<std::int64_t>, kActionKinds.size()> places_;
 };
 
+// Numbers of scratch that a convolution's passes take.
+std::int64_t ConvolutionWorkspace(const Layer& layer, std::int64_t microbatch) {
+  // Tiles of 2x2 outputs from which on Winograd's method transforms all weights at once.
+  constexpr std::int64_t kBlockOfTiles = 32;
+  const std::int64_t pairs = std::int64_t{layer.input.channels} * layer.output.channels;
+  const std::int64_t tiles = microbatch * layer.output.pixels() / 4;
+  const bool transformed = layer.kernel == 3 && layer.stride == 1 && tiles > kBlockOfTiles;
+  return 2 * microbatch * layer.input.elements() + pairs * layer.kernel * layer.kernel +
+         (transformed ? 16 * pairs : 0);
+}
+
 }  // namespace
 
 TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& schedule,
@@ -96,8 +107,9 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
     waits = waits || updates[s] < steady.microbatches_per_cycle;
     for (const Layer& layer : network.stages[s].layers) {
       if (layer.kind != LayerKind::kConvolution) continue;
-      const std::int64_t pairs = std::int64_t{layer.input.channels} * layer.output.channels;
-      memory.workspace = std::max(memory.workspace, 16 * pairs * number * options.workers);
+      memory.workspace =
+          std::max(memory.workspace,
+                   ConvolutionWorkspace(layer, options.microbatch) * number * options.workers);
     }
   }
   memory.gradients =
@@ -108,8 +120,7 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
   const StageSpan all{0, network.stage_count()};
   std::int64_t values = 0;  // of one sample
   for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
-    const std::int64_t size =
-        network.values[static_cast<std::size_t>(v)].shape.elements() * number;
+    const std::int64_t size = network.values[static_cast<std::size_t>(v)].shape.elements() * number;
     values += size;
     if (const auto use = plan.ValueUse(v, all)) {
       memory.activations += size * options.microbatch * places.MostHeld(*use);

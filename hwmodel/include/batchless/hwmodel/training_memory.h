@@ -10,7 +10,9 @@
 //   activations    of a value, its size times the micro-batches between the forward that writes it
 //                  and the last pass that reads it; what stages save for their backwards likewise
 //   activation gradients   likewise, between the backward that writes and the one that reads
-//   workspace      transformed weights of the largest convolution, 16 numbers for each 3x3 weights
+//   workspace      of the largest convolution: its rectified input and that one's gradient, a gradient
+//                  of its weights to be added, and 16 numbers for each 3x3 weights where many pixels
+//                  share their transforms
 //   evaluation     of each worker, beside all that: the values of one sample, the most that a stage saves
 //                  and a workspace
 //
