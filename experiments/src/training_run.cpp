@@ -408,7 +408,8 @@ Json TrainingRun::Summary() const {
   const auto of_all_processes = [&](std::int64_t bytes) {
     if (processes_ == nullptr) return bytes;
     std::int64_t all = 0;
-    for (int p = 0; p < processes_->size(); ++p) all += training::BroadcastNumber(*processes_, p, bytes);
+    for (int p = 0; p < processes_->size(); ++p)
+      all += training::BroadcastNumber(*processes_, p, bytes);
     return all;
   };
   object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());

@@ -116,11 +116,14 @@ const bool kRegistered = [] {
   };
   // ResNet-20's first five, VGG-16's, then ResNet-50's of other kernels.
   for (const Size size :
-       {Size{16, 16, 32}, Size{32, 32, 16}, Size{64, 64, 8}, Size{3, 16, 32},
-        Size{16, 32, 32, 3, 2}, Size{32, 64, 16, 3, 2}, Size{64, 64, 32}, Size{64, 128, 16},
-        Size{128, 128, 16}, Size{256, 256, 8}, Size{512, 512, 4}, Size{512, 512, 2},
-        Size{1, 6, 28, 5}, Size{6, 16, 14, 5}, Size{64, 192, 8, 5},         Size{3, 64, 32}, Size{3, 64, 224, 7, 2}, Size{128, 128, 56, 3, 2}, Size{512, 512, 14, 3, 2},
-        Size{256, 512, 56, 1, 2}, Size{64, 256, 56, 1, 1}, Size{2048, 512, 7, 1, 1}}) {
+       {Size{16, 16, 32},         Size{32, 32, 16},         Size{64, 64, 8},
+        Size{3, 16, 32},          Size{16, 32, 32, 3, 2},   Size{32, 64, 16, 3, 2},
+        Size{64, 64, 32},         Size{64, 128, 16},        Size{128, 128, 16},
+        Size{256, 256, 8},        Size{512, 512, 4},        Size{512, 512, 2},
+        Size{1, 6, 28, 5},        Size{6, 16, 14, 5},       Size{64, 192, 8, 5},
+        Size{3, 64, 32},          Size{3, 64, 224, 7, 2},   Size{128, 128, 56, 3, 2},
+        Size{512, 512, 14, 3, 2}, Size{256, 512, 56, 1, 2}, Size{64, 256, 56, 1, 1},
+        Size{2048, 512, 7, 1, 1}}) {
     hwmodel::Layer layer;
     layer.kind = hwmodel::LayerKind::kConvolution;
     layer.kernel = size.kernel;
