@@ -23,7 +23,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -37,6 +36,8 @@ from experiments.run_study import (  # noqa: E402  (its folder has to be found f
     RunError,
     UsageError,
     common,
+    exit_code_of,
+    places,
     positive,
     replace,
 )
@@ -209,16 +210,7 @@ def comparison_of(arguments: list[str]) -> Comparison:
     parser.add_argument("--networks", default=",".join(NETWORKS), help="joined by commas")
     parser.add_argument("--repeats", default="3", help="of everything; 3")
     options = parser.parse_args(arguments)
-    if not os.access(options.program, os.X_OK) or not Path(options.program).is_file():
-        raise UsageError(
-            f"--program: got '{options.program}', accepted: the program batchless (make build)"
-        )
-    out = Path(options.out or "build/compare_predicted")
-    results = Path(options.results) if options.results else out
-    for name, folder in (("--out", out), ("--results", results)):
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{name}: got '{folder}', accepted: a folder")
-    program = str(Path(options.program).resolve())
+    program, out, results = places(options, "build/compare_predicted")
     repeats = positive("--repeats", options.repeats)
     return Comparison(program, out, results, options.networks.split(","), repeats)
 
@@ -231,18 +223,8 @@ def stop(number: int, _frame) -> None:
 def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    try:
-        comparison_of(sys.argv[1:] if arguments is None else arguments).execute()
-    except UsageError as error:
-        print(f"compare_predicted: {error}", file=sys.stderr)
-        return 2
-    except Interrupted as error:
-        print(f"compare_predicted: {error}", file=sys.stderr)
-        return 128 + error.number
-    except (RunError, OSError, ValueError) as error:
-        print(f"compare_predicted: {error}", file=sys.stderr)
-        return 1
-    return 0
+    words = sys.argv[1:] if arguments is None else arguments
+    return exit_code_of("compare_predicted", lambda: comparison_of(words).execute())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -384,31 +385,43 @@ def runner_of(arguments: list[str]) -> Runner:
     jobs = max(1, processors() // study.workers)
     if options.jobs is not None:
         jobs = positive("--jobs", options.jobs)
+    program, out, results = places(options, f"build/studies/{study.name}/{study.tier}")
+    return Runner(study, out, results, program, jobs)
+
+
+def places(options: argparse.Namespace, default: str) -> tuple[str, Path, Path]:
+    """The program, OUT and where the results go."""
     if not os.access(options.program, os.X_OK) or not Path(options.program).is_file():
         raise UsageError(
             f"--program: got '{options.program}', accepted: the program batchless (make build)"
         )
-    out = Path(options.out or f"build/studies/{study.name}/{study.tier}")
+    out = Path(options.out or default)
     results = Path(options.results) if options.results else out
     for name, folder in (("--out", out), ("--results", results)):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{name}: got '{folder}', accepted: a folder")
-    return Runner(study, out, results, str(Path(options.program).resolve()), jobs)
+    return str(Path(options.program).resolve()), out, results
+
+
+def exit_code_of(name: str, work: Callable[[], None]) -> int:
+    """Of work whose failures become one line that starts with the name."""
+    try:
+        work()
+    except (UsageError, studies.StudyError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 128 + error.number
+    except (RunError, OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    try:
-        runner_of(sys.argv[1:] if arguments is None else arguments).execute()
-    except (UsageError, studies.StudyError) as error:
-        print(f"run_study: {error}", file=sys.stderr)
-        return 2
-    except Interrupted as error:
-        print(f"run_study: {error}", file=sys.stderr)
-        return 128 + error.number
-    except (RunError, OSError, ValueError) as error:
-        print(f"run_study: {error}", file=sys.stderr)
-        return 1
-    return 0
+    words = sys.argv[1:] if arguments is None else arguments
+    return exit_code_of("run_study", lambda: runner_of(words).execute())
 
 
 if __name__ == "__main__":

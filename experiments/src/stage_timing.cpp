@@ -14,10 +14,6 @@ using hwmodel::ActionKind;
 using training::TraceEvent;
 using training::TrainerOptions;
 
-std::int64_t MicrobatchesPerUpdate(const TrainerOptions& options) {
-  return options.batch / options.microbatch;
-}
-
 double Median(std::span<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -53,7 +49,7 @@ hwmodel::MeasuredNetwork MeasureStages(TrainerOptions options, const training::S
   options.batch /= options.replicas;
   options.gradient_parts = 1;
   options.replicas = 1;
-  const std::int64_t per_update = MicrobatchesPerUpdate(options);
+  const std::int64_t per_update = options.MicrobatchesPerUpdate();
   const std::int64_t updates = (FillMicrobatches(options) + rounds + per_update - 1) / per_update;
   options.traced_microbatches = updates * per_update;
   // A run that goes on: the pipeline is not drained.
@@ -91,7 +87,7 @@ std::vector<double> StageCosts(const hwmodel::MeasuredNetwork& measured,
                                const TrainerOptions& options) {
   const double samples =
       static_cast<double>(options.microbatch) / static_cast<double>(measured.microbatch);
-  const auto per_update = static_cast<double>(MicrobatchesPerUpdate(options));
+  const auto per_update = static_cast<double>(options.MicrobatchesPerUpdate());
   std::vector<double> costs;
   for (std::size_t s = 0; s < measured.forward_seconds.size(); ++s) {
     costs.push_back(samples * (measured.forward_seconds[s] + measured.backward_seconds[s]) +

@@ -130,15 +130,9 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   state_.validation_digest = data_.validation->dataset().digest();
 }
 
-// Of one replica, in all its processes.
-int TrainingRun::PipelineWorkers() const {
-  const int processes = processes_ == nullptr ? 1 : processes_->size();
-  return trainer_options_.workers * processes / trainer_options_.replicas;
-}
-
 // No result depends on how they are shared, so a run that is resumed may share them anew.
 void TrainingRun::ShareStages(std::int64_t samples_left) {
-  if (PipelineWorkers() == 1) return;
+  if (trainer_options_.PipelineWorkers() == 1) return;
   std::vector<double>& costs = trainer_options_.stage_costs;
   Together(processes_.get(), [&] {
     if (leads_) costs = MeasuredCosts(samples_left);
@@ -156,7 +150,7 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
   if (!path.empty()) {
     const hwmodel::Machine machine = ReadMachineFile("schedule.machine", path);
     const std::optional<hwmodel::MeasuredNetwork> measured =
-        machine.MeasuredTimes(network.name, PipelineWorkers());
+        machine.MeasuredTimes(network.name, trainer_options_.PipelineWorkers());
     if (!measured || std::ssize(measured->forward_seconds) != network.stage_count()) {
       throw UsageError("schedule.machine", path,
                        fmt::format("a machine file with measured times of the {} stages of {}, as "

@@ -56,7 +56,6 @@ class TrainingRun {
 
  private:
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
-  int PipelineWorkers() const;
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
   void Restore(Checkpoint& checkpoint);

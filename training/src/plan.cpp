@@ -65,7 +65,7 @@ int PipelineProcesses(const TrainerOptions& options) {
 
 // The ends of the workers' groups of stages.
 std::vector<int> ShareStages(const TrainerOptions& options) {
-  const int workers = options.workers * PipelineProcesses(options);
+  const int workers = options.PipelineWorkers();
   return options.stage_costs.empty() ? hwmodel::BalancedPartition(options.network, workers)
                                      : hwmodel::BalancedPartition(options.stage_costs, workers);
 }
@@ -96,7 +96,7 @@ void ValidateReplicas(const TrainerOptions& options) {
 void ValidateParts(const TrainerOptions& options) {
   if (options.gradient_parts == 1) return;
   const Plan plan = MakePlan(options);
-  const std::int64_t per_update = MicrobatchesPerUpdate(options);
+  const std::int64_t per_update = options.MicrobatchesPerUpdate();
   bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
   for (const WorkerProgram& worker : plan.program.workers) {
     for (const ProgramAction& action : worker.actions) {
@@ -239,12 +239,10 @@ void FillSpecTrain(Plan& plan) {
 
 }  // namespace
 
+int TrainerOptions::PipelineWorkers() const { return workers * PipelineProcesses(*this); }
+
 int ProcessCount(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size();
-}
-
-std::int64_t MicrobatchesPerUpdate(const TrainerOptions& options) {
-  return options.batch / options.microbatch / options.replicas;
 }
 
 void Validate(const TrainerOptions& options) {
@@ -275,7 +273,7 @@ hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
   }
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
-  const int workers = options.workers * PipelineProcesses(options);
+  const int workers = options.PipelineWorkers();
   memory.workers = workers;
   memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
   memory.predicts_forward =
@@ -286,7 +284,7 @@ hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
   }
   // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
   const std::int64_t microbatches =
-      std::min<std::int64_t>(MicrobatchesPerUpdate(options), 2 * workers);
+      std::min<std::int64_t>(options.MicrobatchesPerUpdate(), 2 * workers);
   const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
       options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory);
@@ -319,7 +317,7 @@ Plan MakePlan(const TrainerOptions& options) {
   Plan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {
-    plan.program = FillDrainProgram(boundaries, MicrobatchesPerUpdate(options));
+    plan.program = FillDrainProgram(boundaries, options.MicrobatchesPerUpdate());
     plan.delays.assign(stages, options.delay);
     plan.version_ages.assign(stages, options.delay);
     if (options.weight_stashing) plan.weights = hwmodel::WeightVersions::kStashed;

@@ -29,9 +29,6 @@ struct Plan {
 // Of all replicas.
 int ProcessCount(const TrainerOptions& options);
 
-// Of one replica.
-std::int64_t MicrobatchesPerUpdate(const TrainerOptions& options);
-
 // Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 void Validate(const TrainerOptions& options);
 

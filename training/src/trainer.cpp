@@ -312,7 +312,7 @@ class TrainerOf final : public Trainer {
 
   typename Pipeline<Real>::Options PipelineOptions() {
     const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
-    const std::int64_t per_update = MicrobatchesPerUpdate(options_);
+    const std::int64_t per_update = options_.MicrobatchesPerUpdate();
     return {.network = &options_.network,
             .group = groups_.pipeline.get(),
             .peers = groups_.peers.get(),

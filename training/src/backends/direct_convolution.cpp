@@ -35,8 +35,8 @@ bool SuitsDirect(const ConvolutionShape& shape) {
 }
 
 std::unique_ptr<Convolution<float>> MakeDirectConvolution(const ConvolutionShape& shape) {
-  return std::make_unique<KernelConvolution<DirectShape, DirectKernels>>(
-      shape, ShapeOf(shape), FindDirectKernels(shape.output_block));
+  return std::make_unique<KernelConvolution<DirectShape>>(shape, ShapeOf(shape),
+                                                          FindDirectKernels(shape.output_block));
 }
 
 }  // namespace batchless::training

@@ -11,8 +11,10 @@
 // are a convolution of stride 1 over dy, by the taps that reach them, turned by 180 degrees.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "backends/convolution_kernels.h"
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
@@ -55,30 +57,20 @@ struct DirectShape {
     constexpr std::int64_t kLargestBlock = 16;
     const std::int64_t backward =
         RoundUp(framed_out_size(), 16) + 2 * kLargestBlock * out_channels * reach() * reach();
-    return framed_size() > backward ? framed_size() : backward;
+    return std::max(framed_size(), backward);
   }
 
  private:
   std::int64_t Framed(std::int64_t size, std::int64_t out) const {
-    const std::int64_t reached = (out - 1) * stride + kernel;
-    const std::int64_t whole = size + padding;
-    return reached > whole ? reached : whole;
+    return std::max((out - 1) * stride + kernel, size + padding);
   }
   std::int64_t FramedOut(std::int64_t size, std::int64_t out) const {
     const std::int64_t reached = (size - 1 + padding) / stride + 1;
-    return reach() - 1 + (reached > out ? reached : out);
+    return reach() - 1 + std::max(reached, out);
   }
 };
 
-struct DirectKernels {
-  // `bias` may be null.
-  void (*forward)(const DirectShape&, const float* x, const float* weights, const float* bias,
-                  float* y, float* workspace);
-  void (*backward_input)(const DirectShape&, const float* dy, const float* weights, float* dx,
-                         float* workspace);
-  void (*backward_weights)(const DirectShape&, const float* x, const float* dy, float* dw,
-                           float* workspace);
-};
+using DirectKernels = ConvolutionKernels<DirectShape>;
 
 // For `block` 8 or 16.
 DirectKernels FindDirectKernels(int block);

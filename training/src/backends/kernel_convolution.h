@@ -2,13 +2,15 @@
 #pragma once
 
 #include "backends/blocked_weights.h"
+#include "backends/convolution_kernels.h"
 
 namespace batchless::training {
 
-template <class Shape, class Kernels>
+template <class Shape>
 class KernelConvolution final : public Convolution<float> {
  public:
-  KernelConvolution(const ConvolutionShape& convolution, const Shape& shape, const Kernels& kernels)
+  KernelConvolution(const ConvolutionShape& convolution, const Shape& shape,
+                    const ConvolutionKernels<Shape>& kernels)
       : weight_(BlockedWeights(convolution)), shape_(shape), kernels_(kernels) {}
 
   ParameterTensor weight_tensor() const override { return weight_; }
@@ -30,7 +32,7 @@ class KernelConvolution final : public Convolution<float> {
  private:
   ParameterTensor weight_;
   Shape shape_;
-  Kernels kernels_;
+  ConvolutionKernels<Shape> kernels_;
 };
 
 }  // namespace batchless::training

@@ -29,7 +29,7 @@ bool SuitsWinograd(const ConvolutionShape& shape) {
 }
 
 std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape) {
-  return std::make_unique<KernelConvolution<WinogradShape, WinogradKernels>>(
+  return std::make_unique<KernelConvolution<WinogradShape>>(
       shape, ShapeOf(shape), FindWinogradKernels(shape.output_block));
 }
 

@@ -16,8 +16,10 @@
 // section 4.1; with the signs of B's and A's last columns turned, which saves negations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "backends/convolution_kernels.h"
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
@@ -43,26 +45,26 @@ struct WinogradShape {
     constexpr std::int64_t kTiles = 32;
     const std::int64_t all = microbatch * tile_rows();
     const std::int64_t rows = kTiles / row_tiles();
-    return rows < 1 ? 1 : (rows < all ? rows : all);
+    return std::clamp<std::int64_t>(rows, 1, all);
   }
   std::int64_t block_tiles() const { return block_rows() * row_tiles(); }
 
   // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
   // their U stays in the nearest caches; several blocks share U, which is made once then.
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
-  std::int64_t in_chunk() const { return one_block() ? Least(kInChunk, in_channels) : in_channels; }
-  std::int64_t out_chunk() const {
-    return one_block() ? Least(2 * block, out_channels) : out_channels;
+  std::int64_t in_chunk() const {
+    return one_block() ? std::min(kInChunk, in_channels) : in_channels;
   }
-
-  static std::int64_t Least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+  std::int64_t out_chunk() const {
+    return one_block() ? std::min(2 * block, out_channels) : out_channels;
+  }
 
   // Distance between the planes of two positions: powers of two would put all 16 of them in the
   // same few sets of a cache.
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
   std::int64_t filter_plane() const {
     const std::int64_t all = in_channels * out_channels;
-    return Plane(one_block() ? Least(kInChunk * 2 * block, all) : all);
+    return Plane(one_block() ? std::min(kInChunk * 2 * block, all) : all);
   }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
@@ -71,15 +73,7 @@ struct WinogradShape {
   std::int64_t workspace_size() const { return 16 * (filter_plane() + in_plane() + out_plane()); }
 };
 
-struct WinogradKernels {
-  // `weights` OIhwBiBo. `bias` may be null.
-  void (*forward)(const WinogradShape&, const float* x, const float* weights, const float* bias,
-                  float* y, float* workspace);
-  void (*backward_input)(const WinogradShape&, const float* dy, const float* weights, float* dx,
-                         float* workspace);
-  void (*backward_weights)(const WinogradShape&, const float* x, const float* dy, float* dw,
-                           float* workspace);
-};
+using WinogradKernels = ConvolutionKernels<WinogradShape>;
 
 // For `block` 8 or 16.
 WinogradKernels FindWinogradKernels(int block);

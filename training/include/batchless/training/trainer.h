@@ -81,8 +81,8 @@ struct TrainerOptions {
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
   /// Of each stage, in any unit: what is shared as equally as contiguous groups can be among the
-  /// workers of a pipeline's processes (hwmodel/partition.h). The same in every process; empty: the FLOPs of
-  /// its passes. No result depends on it.
+  /// workers of a pipeline's processes (hwmodel/partition.h). The same in every process; empty: the
+  /// FLOPs of its passes. No result depends on it.
   std::vector<double> stage_costs;
   /// Processes that train together with this one; null: it is alone. A trainer's functions are
   /// collective then, unless they say otherwise.
@@ -115,6 +115,11 @@ struct TrainerOptions {
   /// is out of range; named as in a configuration file, "optimizer.batch". Without processes their
   /// number is not looked at.
   bool IsValid(std::string* why) const;
+
+  /// Those that share the stages: of one replica, in all its processes. For valid options.
+  int PipelineWorkers() const;
+  /// Of one replica. For valid options.
+  std::int64_t MicrobatchesPerUpdate() const { return batch / microbatch / replicas; }
 };
 
 /// A loss, weight or velocity that is no finite number.
