@@ -34,7 +34,7 @@ bench: ## run the benchmarks: build/bench/*.json and a table of ratios [FORCE=1]
 install: ## install program, libraries and CMake package [PREFIX=/usr/local]
 	@.ci/install
 
-lint: ## check the formatting and run clang-tidy [FORCE=1]
+lint: ## check the formatting and run clang-tidy's checks [FORCE=1]
 	@.ci/lint
 
 format: ## format the C++ sources in place

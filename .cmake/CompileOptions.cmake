@@ -6,7 +6,7 @@
 # option that licenses reassociation is used anywhere.
 add_compile_options(-ffp-contract=off)
 
-# Only warnings that GCC 12 and Clang 14 both know, so that clang-tidy can read a compilation
+# Only warnings that GCC 12 and Clang 14 both know, so that clangd can read a compilation
 # database written for either. Libraries' headers come in as system headers.
 # -Wsign-conversion is left out: Eigen's signed indices meet std::size_t on every other line.
 add_compile_options(
