@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "batchless/analysis/argument.h"
@@ -62,6 +63,8 @@ Argument::Argument(CLI::App& command, std::string name, const std::string& form,
   option_->option_text(form);
 }
 
+bool Argument::given() const { return option_->count() > 0; }
+
 const std::string& Argument::Text(std::string_view accepted) const {
   if (!given()) throw UsageError(name_, "nothing", accepted);
   return text_;
@@ -114,6 +117,16 @@ std::vector<double> Argument::NumberListOr(std::string_view fallback,
 
 void Argument::Refuse(std::string_view accepted) const {
   if (given()) throw UsageError(name_, text_, accepted);
+}
+
+Flag::Flag(CLI::App& command, const std::string& name, const std::string& help) {
+  command.add_flag(name, given_, help);
+}
+
+RepeatedArgument::RepeatedArgument(CLI::App& command, const std::string& name,
+                                   const std::string& form, const std::string& help) {
+  // What follows the value may be an argument without a name.
+  command.add_option(name, texts_, help)->option_text(form)->allow_extra_args(false);
 }
 
 std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& error, int argc,

@@ -4,7 +4,6 @@
 // gives the same line: "--delay: got -1, accepted: an integer from 0 to 10000000".
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +12,13 @@
 #include <vector>
 
 #include "values.h"
+
+// Declared, not included: CLI11's header takes longer to compile than any command.
+namespace CLI {
+class App;
+class Option;
+class ParseError;
+}  // namespace CLI
 
 namespace batchless {
 
@@ -28,7 +34,7 @@ class Argument {
   ~Argument() = default;
 
   const std::string& name() const { return name_; }
-  bool given() const { return option_->count() > 0; }
+  bool given() const;
   // The value as it was written. Throws UsageError where it was not given.
   const std::string& Text(std::string_view accepted) const;
 
@@ -54,6 +60,42 @@ class Argument {
   std::string name_;
   std::string text_;
   CLI::Option* option_;
+};
+
+// An option without a value.
+class Flag {
+ public:
+  Flag(CLI::App& command, const std::string& name, const std::string& help);
+  // CLI11 holds the address of what was given.
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+  Flag(Flag&&) = delete;
+  Flag& operator=(Flag&&) = delete;
+  ~Flag() = default;
+
+  bool given() const { return given_; }
+
+ private:
+  bool given_ = false;
+};
+
+// An option that may be given several times, each time with one value.
+class RepeatedArgument {
+ public:
+  RepeatedArgument(CLI::App& command, const std::string& name, const std::string& form,
+                   const std::string& help);
+  // CLI11 holds the address of the texts.
+  RepeatedArgument(const RepeatedArgument&) = delete;
+  RepeatedArgument& operator=(const RepeatedArgument&) = delete;
+  RepeatedArgument(RepeatedArgument&&) = delete;
+  RepeatedArgument& operator=(RepeatedArgument&&) = delete;
+  ~RepeatedArgument() = default;
+
+  // In the order of the command line.
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::vector<std::string> texts_;
 };
 
 // A command line that CLI11 could not take apart, as the one line that names what is wrong with it.

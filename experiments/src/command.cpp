@@ -1,5 +1,7 @@
 #include "command.h"
 
+#include <CLI/CLI.hpp>
+
 #include "rule_arguments.h"
 
 namespace batchless {
@@ -22,6 +24,8 @@ Command::Command(CLI::App& root, const std::string& name, const std::string& des
   app_->footer(Footer(explanation, examples));
   app_->add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
 }
+
+bool Command::chosen() const { return app_->parsed(); }
 
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
   const EffectiveOptions effective = Effective(spec, delay);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "argument.h"
 #include "batchless/analysis/rule.h"
 #include "text_output.h"
 
@@ -24,7 +24,7 @@ class Command {
   Command(Command&&) = delete;
   Command& operator=(Command&&) = delete;
 
-  bool chosen() const { return app_->parsed(); }
+  bool chosen() const;
   void set_json() { json_ = true; }
 
   // Throws UsageError or analysis::InvalidArgument for what cannot be worked with, before the long

@@ -67,10 +67,9 @@ class ScheduleCommand final : public Command {
                     "that is at least S)"),
         chunks_(app(), "--chunks", "V", "Stages of a worker, with interleaved (default: 2)"),
         file_(app(), "--file", "F.csv|F.txt", "Read a schedule in place of making one"),
-        out_(app(), "--out", "F.csv|F.txt|F.svg|F.json", "Write the actions to this file") {
-    app().add_flag("--weight-stashing", weight_stashing_,
-                   "Backwards read the weights that their forwards read");
-  }
+        out_(app(), "--out", "F.csv|F.txt|F.svg|F.json", "Write the actions to this file"),
+        weight_stashing_(app(), "--weight-stashing",
+                         "Backwards read the weights that their forwards read") {}
 
   void Run() override {
     const Schedule schedule = file_.given() ? ReadSchedule() : MakeNamed();
@@ -94,7 +93,7 @@ class ScheduleCommand final : public Command {
     options.microbatches = microbatches_.Integer(kMicrobatchesRange);
     options.microbatches_per_update = per_update_.IntegerOr(0, kMicrobatchesRange);
     options.chunks = static_cast<int>(chunks_.IntegerOr(0, kStagesRange));
-    options.weight_stashing = weight_stashing_;
+    options.weight_stashing = weight_stashing_.given();
     CheckMemory(options);
     try {
       return hwmodel::MakeSchedule(kind_.Text(""), options);
@@ -123,7 +122,7 @@ class ScheduleCommand final : public Command {
     for (const Argument* argument : {&kind_, &stages_, &microbatches_, &per_update_, &chunks_}) {
       argument->Refuse("nothing together with --file");
     }
-    if (weight_stashing_) {
+    if (weight_stashing_.given()) {
       throw UsageError("--weight-stashing", "it", "the file's column weights, with --file");
     }
     return ReadScheduleFile(file_.name(), file_.Text(""));
@@ -225,7 +224,7 @@ class ScheduleCommand final : public Command {
   Argument chunks_;
   Argument file_;
   Argument out_;
-  bool weight_stashing_ = false;
+  Flag weight_stashing_;
 };
 
 }  // namespace

@@ -33,9 +33,8 @@ class SimulateCommand final : public Command {
         rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
         steps_(app(), "--steps", "N", "Number of updates, required"),
         initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
-        out_(app(), "--out", "F.csv", "Write the trajectory to this file") {
-    app().add_flag("--impulse", impulse_, "Response to one unit gradient instead");
-  }
+        out_(app(), "--out", "F.csv", "Write the trajectory to this file"),
+        impulse_(app(), "--impulse", "Response to one unit gradient instead") {}
 
   void Run() override {
     analysis::SimulationOptions options;
@@ -45,13 +44,14 @@ class SimulateCommand final : public Command {
     options.learning_rate = rate_.Number(kRateRange);
     options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
     options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
-    if (impulse_) initial_weight_.Refuse("nothing together with --impulse");
+    if (impulse_.given()) initial_weight_.Refuse("nothing together with --impulse");
     std::string why;
     if (!options.IsValid(&why)) throw UsageError::FromLine(why);
     CheckMemory(options);
     TableOutput table(out_);
-    const std::vector<TrajectoryPoint> points =
-        impulse_ ? analysis::ImpulseResponse(options) : analysis::SimulateQuadratic(options);
+    const std::vector<TrajectoryPoint> points = impulse_.given()
+                                                    ? analysis::ImpulseResponse(options)
+                                                    : analysis::SimulateQuadratic(options);
 
     if (table.has_file() || !json()) {
       table.Write([&](TextOutput& output) {
@@ -81,7 +81,7 @@ class SimulateCommand final : public Command {
     object["momentum"] = options.momentum;
     object["rate"] = options.learning_rate;
     object["steps"] = options.updates;
-    object["impulse"] = impulse_;
+    object["impulse"] = impulse_.given();
     object["final_weight"] = points.back().weight;
     object["final_velocity"] = points.back().velocity;
     if (has_file) {
@@ -109,7 +109,7 @@ class SimulateCommand final : public Command {
   Argument steps_;
   Argument initial_weight_;
   Argument out_;
-  bool impulse_ = false;
+  Flag impulse_;
 };
 
 }  // namespace

@@ -38,22 +38,21 @@ class StabilityCommand final : public Command {
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
         momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
-        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required") {
-    app().add_flag("--roots", roots_, "All roots of the characteristic polynomial as well");
-  }
+        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
+        roots_(app(), "--roots", "All roots of the characteristic polynomial as well") {}
 
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
     const analysis::Delay delay = delay_.Integer(kDelayRange);
     const double momentum = momentum_.Number(kMomentumRange);
     const double rate = rate_.Number(kRateRange);
-    if (roots_ && delay > analysis::kMaxRootsDelay) {
+    if (roots_.given() && delay > analysis::kMaxRootsDelay) {
       throw UsageError("--roots", fmt::format("--delay {}", delay),
                        fmt::format("delays up to {}", analysis::kMaxRootsDelay));
     }
     const SpectralRadius radius = analysis::ComputeSpectralRadius(spec, momentum, delay, rate);
     std::vector<std::complex<double>> roots;
-    if (roots_) roots = analysis::AllRoots(spec, momentum, delay, rate);
+    if (roots_.given()) roots = analysis::AllRoots(spec, momentum, delay, rate);
     if (json()) {
       Json object = DescribeRule(spec, delay);
       object["momentum"] = momentum;
@@ -65,7 +64,7 @@ class StabilityCommand final : public Command {
       object["half_life_updates"] = radius.half_life_updates();
       object["stable"] = radius.stable();
       object["precision"] = Name(radius.precision);
-      if (roots_) {
+      if (roots_.given()) {
         Json list = Json::array();
         for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});
         object["roots"] = list;
@@ -81,7 +80,7 @@ class StabilityCommand final : public Command {
     if (radius.stable())
       output.Print("  half-life        {} updates\n", radius.half_life_updates());
     output.Print("  arithmetic       {}\n", Name(radius.precision));
-    if (roots_) output.Print("  roots (real part, imaginary part, modulus)\n");
+    if (roots_.given()) output.Print("  roots (real part, imaginary part, modulus)\n");
     for (const std::complex<double>& root : roots) {
       output.Print("    {:>24} {:>24} {:>24}\n", root.real(), root.imag(), std::abs(root));
     }
@@ -93,7 +92,7 @@ class StabilityCommand final : public Command {
   Argument delay_;
   Argument momentum_;
   Argument rate_;
-  bool roots_ = false;
+  Flag roots_;
 };
 
 }  // namespace

@@ -66,10 +66,9 @@ class ThroughputCommand final : public Command {
                  "Groups of stages (default: as many as there are stages, or cores)"),
         cores_(app(), "--cores", "LIST", "Cores of the machine (default: the file's)"),
         samples_(app(), "--samples", "N", "Count fill and drain of a run of so many samples"),
-        out_(app(), "--out", "F.csv", "Write the table to this file") {
-    app().add_flag("--weight-stashing", weight_stashing_,
-                   "Backwards read the weights that their forwards read");
-  }
+        out_(app(), "--out", "F.csv", "Write the table to this file"),
+        weight_stashing_(app(), "--weight-stashing",
+                         "Backwards read the weights that their forwards read") {}
 
   void Run() override {
     const std::vector<std::string_view> schedules = ScheduleNames();
@@ -79,7 +78,7 @@ class ThroughputCommand final : public Command {
     options.schedule = schedules[schedule_.Choice(schedules)];
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
     options.samples = samples_.IntegerOr(0, kSamplesRange);
-    options.weight_stashing = weight_stashing_;
+    options.weight_stashing = weight_stashing_.given();
     std::vector<std::int64_t> batches = {0};
     if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
     std::vector<std::int64_t> cores = {0};
@@ -313,7 +312,7 @@ class ThroughputCommand final : public Command {
   Argument cores_;
   Argument samples_;
   Argument out_;
-  bool weight_stashing_ = false;
+  Flag weight_stashing_;
 };
 
 }  // namespace

@@ -50,27 +50,23 @@ class TrainCommand final : public Command {
         export_(app(), "--export-weights", "W.npz", "Write the final weights"),
         trace_(app(), "--trace", "F.json|csv",
                "Write what each worker did when in the first samples, for trace viewers or as a "
-               "table") {
-    // Any number of them, each with one value: what follows may be CONFIG.
-    app()
-        .add_option("--set", overrides_, "Override a key; may be given several times")
-        ->option_text("section.key=value")
-        ->allow_extra_args(false);
-    app().add_flag("--resume", resume_, "Go on with the run in DIR, or start it");
-    app().add_flag("--init-only", init_only_, "Write the initial weights and do not train");
-  }
+               "table"),
+        overrides_(app(), "--set", "section.key=value",
+                   "Override a key; may be given several times"),
+        resume_(app(), "--resume", "Go on with the run in DIR, or start it"),
+        init_only_(app(), "--init-only", "Write the initial weights and do not train") {}
 
   void Run() override {
     const std::string& path = config_.Text("a configuration file, as in experiments/configs");
     const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();
     Configuration configuration;
     Together(processes.get(), [&] {
-      configuration = LoadConfiguration(path, overrides_);
-      if (init_only_ && processes != nullptr) {
+      configuration = LoadConfiguration(path, overrides_.texts());
+      if (init_only_.given() && processes != nullptr) {
         throw UsageError("--init-only", "it in several processes", "one process");
       }
     });
-    if (init_only_) {
+    if (init_only_.given()) {
       WriteInitialWeights(configuration);
     } else {
       Train(configuration, processes);
@@ -86,7 +82,7 @@ class TrainCommand final : public Command {
   void WriteInitialWeights(const Configuration& configuration) {
     out_.Refuse("nothing together with --init-only");
     trace_.Refuse("nothing together with --init-only");
-    if (resume_) throw UsageError("--resume", "it", "nothing together with --init-only");
+    if (resume_.given()) throw UsageError("--resume", "it", "nothing together with --init-only");
     training::TrainerOptions options =
         TrainerOptionsOf(configuration, DataShapeOf(configuration), 0);
     // One replica, whose share is all that it knows of a batch: they have the same weights.
@@ -118,7 +114,7 @@ class TrainCommand final : public Command {
     options.processes = processes;
     options.configuration = configuration;
     options.out = out_.Text("a folder for the run's files");
-    options.resume = resume_;
+    options.resume = resume_.given();
     options.init = Given(init_);
     options.trace = trace_.given();
     std::unique_ptr<OutputFile> trace;
@@ -180,9 +176,9 @@ class TrainCommand final : public Command {
   Argument init_;
   Argument export_;
   Argument trace_;
-  std::vector<std::string> overrides_;
-  bool resume_ = false;
-  bool init_only_ = false;
+  RepeatedArgument overrides_;
+  Flag resume_;
+  Flag init_only_;
 };
 
 }  // namespace
