@@ -24,6 +24,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 std::atomic<bool> deferred = false;
 std::atomic<int> noted_signal = 0;
+std::atomic<int> silent_exit_code = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 template <std::size_t n>
@@ -33,10 +34,12 @@ void WriteText(const char (&text)[n]) {
 }
 
 void HandleInterrupt(int signal_number) {
-  if (deferred && noted_signal.exchange(signal_number) == 0) return;
+  const int exit_code = silent_exit_code;
+  if (exit_code == 0 && deferred && noted_signal.exchange(signal_number) == 0) return;
   for (Slot& slot : slots) {
     if (slot.armed) unlink(slot.path.data());
   }
+  if (exit_code != 0) _exit(exit_code);
   // Takes the place of a progress bar's line.
   if (isatty(STDERR_FILENO) != 0) WriteText("\r\033[K");
   WriteText("batchless: interrupted\n");
@@ -60,6 +63,8 @@ void InstallInterruptHandlers() {
     sigaction(signal_number, &action, nullptr);
   }
 }
+
+void InterruptSilently(int exit_code) { silent_exit_code = exit_code; }
 
 DeletedWhenInterrupted::DeletedWhenInterrupted(const std::string& path) : slot_(-1) {
   if (path.size() >= kPathBytes) throw std::runtime_error("the path is too long: " + path);

@@ -12,6 +12,9 @@ namespace batchless {
 // that way.
 void InstallInterruptHandlers();
 
+// From here on they end it without a word and with this exit code: why it ends is being said.
+void InterruptSilently(int exit_code);
+
 // While one of these lives, an interruption deletes the file.
 class DeletedWhenInterrupted {
  public:

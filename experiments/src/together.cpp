@@ -43,8 +43,11 @@ Failure DescribeFailure(const std::exception_ptr& failure) {
 }
 
 void EndTogether(training::ProcessGroup& group, const Failure& failure) {
+  // The launcher interrupts all that are left when one process has ended: none ends before the
+  // others keep silent about that, and the first has spoken.
+  InterruptSilently(failure.exit_code);
   if (group.rank() == 0) Say(OneLine(failure.line));
-  training::BroadcastNumber(group, 0, failure.exit_code);
+  for (int p = 0; p < group.size(); ++p) training::BroadcastNumber(group, p, failure.exit_code);
   throw AgreedFailure(failure.exit_code);
 }
 

@@ -29,8 +29,7 @@ class AgreedFailure : public std::exception {
   Failure failure_;
 };
 
-// Throws AgreedFailure, once the first process has said the line: a launcher ends all that are left
-// when one of them has ended. Collective.
+// Throws AgreedFailure, once the first process has said the line and all know of the end. Collective.
 [[noreturn]] void EndTogether(training::ProcessGroup& group, const Failure& failure);
 
 // Throws AgreedFailure in every process where the work failed in any; `own` is null where it did not
