@@ -14,7 +14,7 @@
 #include "values.h"
 
 // Declared, not included: CLI11's header takes longer to compile than any command.
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
 class Option;
 class ParseError;

@@ -170,6 +170,33 @@ def ratio_range(claim: dict, read: Reader) -> Outcome:
     )
 
 
+def hybrid(speedup: float, share: float) -> float:
+    """Speedup of training that is pipelined for a share of its samples, plain for the rest.
+
+    1 / (1 - share + share / speedup); Zhang and Abdelrahman, arXiv 1912.12675 (hybrid training).
+    """
+    return 1 / (1 - share + share / speedup)
+
+
+def speedups(claim: dict, read: Reader) -> Outcome:
+    """Every `fast` / `slow` is within `tolerance` (relative) of its `expected`.
+
+    With `share`, of training that is as fast for that share of its samples alone.
+    """
+    share = claim.get("share", 1)
+    found = [
+        (case, hybrid(value(case["fast"], read) / value(case["slow"], read), share))
+        for case in claim["case"]
+    ]
+    off = float(np.max([abs(x / case["expected"] - 1) for case, x in found]))
+    words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
+    limit = claim["tolerance"]
+    return Outcome(
+        f"{words}; published in brackets, largest deviation {off:.1%}, allowed {limit:.0%}",
+        bool(off <= limit),
+    )
+
+
 def array_bound(claim: dict, read: Reader) -> Outcome:
     """No entry of an array, over several .npz files, exceeds `bound`."""
     worst, count = 0.0, 0
@@ -260,6 +287,6 @@ CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
     for check in (
         values, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
-        array_bound, welch_above, welch_not_below, paired_above,
+        speedups, array_bound, welch_above, welch_not_below, paired_above,
     )
 }  # fmt: skip

@@ -22,6 +22,7 @@ VERDICTS = ("reproduced", "not reproduced", "not tested")
 BASES = {
     "equation checked": "follows from equations that were checked numerically against a literal "
     "simulation; expected numbers come from an independent computation",
+    "published": "number printed in the publication, beside what the model here predicts",
     "recalled": "recalled from the publication, not compared with the printed text",
 }
 REQUIRED = ("id", "statement", "source", "basis", "quantity")
@@ -76,8 +77,9 @@ def with_figure(claim: dict) -> dict:
     def fill(entry):
         if isinstance(entry, list):
             return [fill(item) for item in entry]
-        if isinstance(entry, dict) and "file" in entry:
-            return {"figure": claim["figure"]} | entry
+        if isinstance(entry, dict):
+            filled = {key: fill(item) for key, item in entry.items()}
+            return {"figure": claim["figure"]} | filled if "file" in entry else filled
         return entry
 
     return {key: fill(entry) for key, entry in claim.items()}

@@ -9,58 +9,136 @@
 #include "batchless/analysis/argument.h"
 
 namespace batchless::hwmodel {
+namespace {
 
-std::vector<std::int64_t> AllotCores(std::span<const double> costs, std::int64_t cores,
+using analysis::InvalidArgument;
+using Workers = std::span<const std::vector<CoreWork>>;
+
+void Check(Workers workers) {
+  for (const std::vector<CoreWork>& worker : workers) {
+    for (const CoreWork& part : worker) {
+      if (!(part.seconds >= 0) || !std::isfinite(part.seconds)) {
+        throw InvalidArgument("cost", part.seconds, "finite numbers that are not negative");
+      }
+      if (!(part.most_cores >= 1)) {
+        throw InvalidArgument("most_cores", part.most_cores, "numbers >= 1");
+      }
+    }
+  }
+}
+
+double MostCores(std::span<const CoreWork> work) {
+  double most = 1;
+  for (const CoreWork& part : work) {
+    if (part.seconds > 0) most = std::max(most, part.most_cores);
+  }
+  return most;
+}
+
+// Cores that each worker needs for its minimum and for the period.
+bool Allot(Workers workers, std::span<const std::int64_t> minimums, double period,
+           std::int64_t cores, std::vector<std::int64_t>& allotted) {
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const double need = CoresWithin(workers[w], period);
+    if (need > static_cast<double>(cores)) return false;
+    allotted[w] = std::max(minimums[w], static_cast<std::int64_t>(need));
+    cores -= allotted[w];
+    if (cores < 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+double SecondsOn(std::span<const CoreWork> work, double cores) {
+  double seconds = 0;
+  for (const CoreWork& part : work) seconds += part.seconds / std::min(cores, part.most_cores);
+  return seconds;
+}
+
+double CoresWithin(std::span<const CoreWork> work, double seconds) {
+  double least = 0;
+  for (const CoreWork& part : work) least += part.seconds / part.most_cores;
+  if (least > seconds) return std::numeric_limits<double>::infinity();
+  // With k below the answer, parts that have enough cores take what they take and the others need
+  // k' = their seconds on one core / (what is left): k < k' <= the answer, so that this ends there.
+  for (double cores = 1;;) {
+    double open = 0;
+    double left = seconds;
+    for (const CoreWork& part : work) {
+      if (part.most_cores <= cores) {
+        left -= part.seconds / part.most_cores;
+      } else {
+        open += part.seconds;
+      }
+    }
+    const double next = open == 0 ? cores : std::ceil(open / left);
+    if (!(next > cores)) return cores;
+    // Rounding must not ask for cores that nobody can use.
+    if (next >= MostCores(work)) return std::ceil(MostCores(work));
+    cores = next;
+  }
+}
+
+std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
                                      std::span<const std::int64_t> minimums) {
-  const std::size_t stages = costs.size();
-  if (!minimums.empty() && minimums.size() != stages) {
-    throw analysis::InvalidArgument("minimums", std::to_string(minimums.size()),
-                                    "one for each of " + std::to_string(stages) + " stages");
+  if (!minimums.empty() && minimums.size() != workers.size()) {
+    throw InvalidArgument("minimums", std::to_string(minimums.size()),
+                          "one for each of " + std::to_string(workers.size()) + " workers");
   }
-  std::vector<std::int64_t> allotted(minimums.begin(), minimums.end());
-  allotted.resize(stages, 1);
-  for (const std::int64_t minimum : allotted) {
+  std::vector<std::int64_t> least(minimums.begin(), minimums.end());
+  least.resize(workers.size(), 1);
+  for (const std::int64_t minimum : least) {
     if (minimum < 1) {
-      throw analysis::InvalidArgument("minimums", static_cast<double>(minimum), "integers >= 1");
+      throw InvalidArgument("minimums", static_cast<double>(minimum), "integers >= 1");
     }
   }
-  for (const double cost : costs) {
-    if (!(cost >= 0) || !std::isfinite(cost)) {
-      throw analysis::InvalidArgument("cost", cost, "finite numbers that are not negative");
-    }
+  Check(workers);
+  const std::int64_t needed = std::accumulate(least.begin(), least.end(), std::int64_t{0});
+  if (workers.empty() || cores < needed) {
+    throw InvalidArgument("cores", static_cast<double>(cores),
+                          "at least the " + std::to_string(needed) + " needed");
   }
-  const std::int64_t least = std::accumulate(allotted.begin(), allotted.end(), std::int64_t{0});
-  if (stages == 0 || cores < least) {
-    throw analysis::InvalidArgument("cores", static_cast<double>(cores),
-                                    "at least the " + std::to_string(least) + " needed");
-  }
-  const double total = std::accumulate(costs.begin(), costs.end(), 0.0);
-  if (total == 0 || cores == least) return allotted;
 
-  // max(minimum, ceil(c / T)) <= minimum + c / T, so that this T needs no more than there are, and
-  // the optimum gives every stage at least as many. A rounding up must not take one too many.
-  const double seconds = total / static_cast<double>(cores - least) * (1 + 1e-12);
-  std::int64_t left = cores;
-  for (std::size_t s = 0; s < stages; ++s) {
-    allotted[s] = std::max(allotted[s], static_cast<std::int64_t>(std::ceil(costs[s] / seconds)));
-    left -= allotted[s];
+  // Bisection of the period, to the last bit.
+  double high = 0;
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    high = std::max(high, SecondsOn(workers[w], static_cast<double>(least[w])));
   }
+  double low = 0;
+  std::vector<std::int64_t> allotted = least;
+  std::vector<std::int64_t> trial = least;
+  for (;;) {
+    // Halving exponents first would save steps where the answer is far smaller; it never is by much.
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    if (Allot(workers, least, middle, cores, trial)) {
+      high = middle;
+      allotted = trial;
+    } else {
+      low = middle;
+    }
+  }
+
   struct Slowest {
     double seconds;
-    std::size_t stage;
+    std::size_t worker;
     bool operator<(const Slowest& other) const {
-      return seconds != other.seconds ? seconds < other.seconds : stage > other.stage;
+      return seconds != other.seconds ? seconds < other.seconds : worker > other.worker;
     }
   };
   std::priority_queue<Slowest> queue;
-  for (std::size_t s = 0; s < stages; ++s) {
-    queue.push({costs[s] / static_cast<double>(allotted[s]), s});
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    queue.push({SecondsOn(workers[w], static_cast<double>(allotted[w])), w});
   }
+  std::int64_t left = cores - std::accumulate(allotted.begin(), allotted.end(), std::int64_t{0});
   for (; left > 0; --left) {
-    const std::size_t s = queue.top().stage;
+    const std::size_t w = queue.top().worker;
+    if (static_cast<double>(allotted[w]) >= MostCores(workers[w]) || queue.top().seconds == 0)
+      break;
     queue.pop();
-    ++allotted[s];
-    queue.push({costs[s] / static_cast<double>(allotted[s]), s});
+    ++allotted[w];
+    queue.push({SecondsOn(workers[w], static_cast<double>(allotted[w])), w});
   }
   return allotted;
 }

@@ -522,6 +522,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       cost.forward_flops += 2 * multiply_adds + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
       if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + elementwise;
+      cost.largest_output = std::max(cost.largest_output, layer.output.elements());
     }
     cost.update_flops = 6 * cost.parameters;
     cost.parameter_bytes = cost.parameters * bytes_per_number;

@@ -102,31 +102,24 @@ class Pipeline {
     return MakeSchedule(options_.schedule, options);
   }
 
-  // Seconds of each stage on one core, in its local memory.
-  std::vector<double> CoreSeconds() const {
-    const double bandwidth = machine_.local_bytes_per_second > 0
-                                 ? machine_.local_bytes_per_second / machine_.cores
-                                 : machine_.shared_bytes_per_second / machine_.cores;
-    std::vector<double> seconds;
-    for (std::size_t s = 0; s < workload_.stages.size(); ++s) {
-      seconds.push_back(measured_ ? Sum(MeasuredTimes(*measured_, s, b_))
-                                  : Sum(TimesOf(PassesOf(workload_, s, b_, false),
-                                                machine_.core_flops_per_second(), bandwidth)));
-    }
-    return seconds;
-  }
-
   void Group() {
     const int most = static_cast<int>(
         std::min<double>(machine_.cores, static_cast<double>(workload_.stage_count())));
-    if (options_.workers > most) {
-      throw InvalidArgument("workers", options_.workers,
+    const int given =
+        options_.ends.empty() ? options_.workers : static_cast<int>(options_.ends.size());
+    if (given > most) {
+      throw InvalidArgument("workers", given,
                             "at most " + std::to_string(most) + ", the stages and cores there are");
     }
-    const int workers = options_.workers > 0 ? options_.workers : most;
+    const int workers = given > 0 ? given : most;
     measured_ = Measured(workload_, machine_, workers);
-    core_seconds_ = CoreSeconds();
-    ends_ = BalancedPartition(core_seconds_, workers);
+    work_ = WorkOf(workload_, machine_, b_, measured_);
+    ends_ = options_.ends;
+    if (ends_.empty()) {
+      std::vector<double> seconds;
+      for (const CoreWork& stage : work_) seconds.push_back(stage.seconds);
+      ends_ = BalancedPartition(seconds, workers);
+    }
     int first = 0;
     for (const int end : ends_) {
       result_.workers.push_back({.first_stage = first, .end_stage = end});
@@ -141,27 +134,16 @@ class Pipeline {
 
   // Memory of each worker, and cores enough to hold it where there are.
   void AllotMemory(const ScheduleSummary& summary) {
-    std::vector<double> costs;
+    std::vector<std::vector<CoreWork>> works;
     std::vector<std::int64_t> minimums;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       WorkerThroughput& worker = result_.workers[g];
       const StageSummary& stage = summary.stages[g];
-      double cost = 0;
-      double parameters = 0;
-      double kept = 0;
-      for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-        const auto index = static_cast<std::size_t>(s);
-        cost += core_seconds_[index];
-        parameters += static_cast<double>(workload_.stages[index].parameter_bytes);
-        kept += static_cast<double>(workload_.stages[index].activation_bytes);
-      }
-      worker.memory_bytes =
-          parameters * static_cast<double>(stage.weight_versions + 2) +
-          b_ * kept * static_cast<double>(stage.activations_in_flight) +
-          2 * (BoundaryBytes(g) +
-               (g > 0 ? BoundaryBytes(g - 1) : b_ * static_cast<double>(workload_.input_bytes)));
+      works.emplace_back(work_.begin() + worker.first_stage, work_.begin() + worker.end_stage);
+      worker.memory_bytes = WorkerBytes(workload_, worker.first_stage, worker.end_stage, b_,
+                                        static_cast<double>(stage.weight_versions),
+                                        static_cast<double>(stage.activations_in_flight));
       result_.memory_bytes += worker.memory_bytes;
-      costs.push_back(cost);
       const double share = machine_.core_memory_bytes();
       minimums.push_back(share > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(
                                                                    worker.memory_bytes / share)))
@@ -171,7 +153,7 @@ class Pipeline {
     const std::int64_t least = std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0});
     const bool all_local = machine_.local_memory_bytes > 0 && least <= cores;
     const std::vector<std::int64_t> allotted =
-        all_local ? AllotCores(costs, cores, minimums) : AllotCores(costs, cores);
+        all_local ? AllotCores(works, cores, minimums) : AllotCores(works, cores);
     result_.fits = all_local || result_.memory_bytes <= machine_.shared_memory_bytes;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       WorkerThroughput& worker = result_.workers[g];
@@ -193,14 +175,15 @@ class Pipeline {
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       WorkerThroughput& worker = result_.workers[g];
       const auto k = static_cast<double>(worker.cores);
-      const double flops_per_second = k * machine_.core_flops_per_second();
-      const double bandwidth = k / machine_.cores *
-                               (worker.in_local_memory ? machine_.local_bytes_per_second
-                                                       : machine_.shared_bytes_per_second);
       double by_flops = 0;
       double by_bytes = 0;
       for (int s = worker.first_stage; s < worker.end_stage; ++s) {
         const auto index = static_cast<std::size_t>(s);
+        const double sharing = std::min(k, work_[index].most_cores);
+        const double flops_per_second = sharing * machine_.core_flops_per_second();
+        const double bandwidth = worker.in_local_memory
+                                     ? sharing / machine_.cores * machine_.local_bytes_per_second
+                                     : k / machine_.cores * machine_.shared_bytes_per_second;
         const Passes passes = PassesOf(workload_, index, b_, split);
         for (std::size_t kind = 0; kind < passes.size(); ++kind) {
           const Pass& pass = passes[kind];
@@ -296,8 +279,8 @@ class Pipeline {
   const ScheduleKind& kind_;
   double b_;
   std::optional<MeasuredNetwork> measured_;
-  std::vector<double> core_seconds_;  // by stage
-  std::vector<int> ends_;             // by worker
+  std::vector<CoreWork> work_;  // by stage
+  std::vector<int> ends_;       // by worker
   Throughput result_;
 };
 

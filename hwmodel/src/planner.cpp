@@ -6,6 +6,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/scheme_memory.h"
 #include "batchless/hwmodel/throughput.h"
 
 namespace batchless::hwmodel {
@@ -13,7 +14,8 @@ namespace {
 
 using analysis::InvalidArgument;
 
-constexpr std::array<std::string_view, 4> kSchemes = {"pipedream", "2bw", "gpipe", "balanced"};
+constexpr std::array<std::string_view, 5> kSchemes = {"pipedream", "2bw", "gpipe", "balanced",
+                                                      "pb"};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Bytes that each of `copies` sends and receives to sum something of that size in a ring.
@@ -71,6 +73,7 @@ class Sweep {
       for (int d = balanced ? deepest : 1; d <= deepest; ++d) {
         const int w = options_.machines / d;
         const std::int64_t samples = w * b;
+        if (options_.depth > 0 && d != options_.depth) continue;
         if (options_.batch % samples != 0) continue;
         const std::int64_t m = options_.batch / samples;
         if (updates_late_ && m < d) continue;
@@ -144,8 +147,8 @@ class Sweep {
                     ring / count});
       forward += group.forward;
       backward += back;
-      most_forward = std::max(most_forward, group.forward);
-      most_backward = std::max(most_backward, back);
+      most_forward = std::max(most_forward, group.forward + group.send);
+      most_backward = std::max(most_backward, back + receive);
       sends += 2 * group.send;
       after = std::max(after, group.update + ring);
       receive = group.send;
@@ -213,6 +216,48 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
         std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);
     after -= stage.machines;
   }
+  plan.fits = plan.memory_bytes <= Room(machine);
+  return plan;
+}
+
+PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
+                      const PlanOptions& options) {
+  const std::vector<LayerTimes> layers = TimeLayers(workload, machine, options.batch);
+  std::vector<int> ends = options.ends;
+  if (ends.empty()) {
+    std::vector<double> costs;
+    costs.reserve(layers.size());
+    for (const LayerTimes& layer : layers) costs.push_back(StepSeconds(layer));
+    ends = BalancedPartition(costs, std::min(options.machines, workload.stage_count()));
+  } else if (std::ssize(ends) > options.machines) {
+    throw InvalidArgument(
+        "ends", std::to_string(ends.size()) + " groups of layers",
+        "one for each of at most " + std::to_string(options.machines) + " machines");
+  }
+  PipelinePlan plan;
+  plan.depth = static_cast<int>(ends.size());
+  plan.microbatch = options.batch;
+  plan.plans = 1;
+  // Throws where the ends are none.
+  const std::vector<SchemeMemory> kept =
+      PredictSchemeMemory(FindMemoryScheme("pb"), workload, ends, {.microbatch = options.batch});
+  int layer = 0;
+  for (std::size_t g = 0; g < ends.size(); ++g) {
+    double seconds = 0;
+    double weights = 0;
+    for (; layer < ends[g]; ++layer) {
+      seconds += StepSeconds(layers[static_cast<std::size_t>(layer)]);
+      weights += layers[static_cast<std::size_t>(layer)].parameter_bytes;
+    }
+    const bool sends = g + 1 < ends.size();
+    const double send = sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
+                                    machine.network_bytes_per_second
+                              : 0;
+    plan.seconds_per_update = std::max({plan.seconds_per_update, seconds, send});
+    plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * weights);
+    plan.stages.push_back({ends[g], 1});
+  }
+  plan.samples_per_second = static_cast<double>(options.batch) / plan.seconds_per_update;
   plan.fits = plan.memory_bytes <= Room(machine);
   return plan;
 }
@@ -302,7 +347,7 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
     throw InvalidArgument("scheme", options.scheme,
-                          "pipedream, 2bw, gpipe, balanced (did you mean " +
+                          "pipedream, 2bw, gpipe, balanced, pb (did you mean " +
                               std::string(analysis::Nearest(options.scheme, kSchemes)) + "?)");
   }
   const auto check = [](const char* name, std::int64_t value) {
@@ -311,9 +356,20 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
   check("machines", options.machines);
   check("batch", options.batch);
   check("max_microbatch", options.max_microbatch);
+  const bool sweeps = options.scheme == "2bw" || options.scheme == "gpipe";
+  const int deepest = std::min(options.machines, workload.stage_count());
+  if (options.depth < 0 || options.depth > deepest || (options.depth > 0 && !sweeps)) {
+    throw InvalidArgument("depth", options.depth,
+                          sweeps ? "1 to " + std::to_string(deepest) + ", machines and layers"
+                                 : "nothing with " + options.scheme);
+  }
+  if (!options.ends.empty() && options.scheme != "pb") {
+    throw InvalidArgument("ends", "some", "none with " + options.scheme);
+  }
   if (options.machines > 1 && machine.network_bytes_per_second <= 0) {
     throw InvalidArgument("network.bandwidth", "nothing", "a positive one, between machines");
   }
+  if (options.scheme == "pb") return PbAsPlan(workload, machine, options);
   if (options.scheme != "pipedream") return Sweep(workload, machine, options).Best();
   if (options.machines > 1) return PipeDreamAsPlan(workload, machine, options);
   Machine alone = machine;

@@ -79,6 +79,40 @@ StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double 
           measured.update_seconds[s]};
 }
 
+std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,
+                             const std::optional<MeasuredNetwork>& measured) {
+  const double bandwidth = machine.local_bytes_per_second > 0
+                               ? machine.local_bytes_per_second / machine.cores
+                               : machine.shared_bytes_per_second / machine.cores;
+  std::vector<CoreWork> work;
+  for (std::size_t s = 0; s < workload.stages.size(); ++s) {
+    const double seconds = measured ? Sum(MeasuredTimes(*measured, s, b))
+                                    : Sum(TimesOf(PassesOf(workload, s, b, false),
+                                                  machine.core_flops_per_second(), bandwidth));
+    const double values = b * static_cast<double>(workload.stages[s].largest_output);
+    work.push_back({seconds, std::max(values, static_cast<double>(workload.stages[s].parameters))});
+  }
+  return work;
+}
+
+double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
+                   double activations_in_flight) {
+  const auto boundary = [&](int stage) {
+    return b * static_cast<double>(
+                   stage < 0 ? workload.input_bytes
+                             : workload.stages[static_cast<std::size_t>(stage)].boundary_bytes);
+  };
+  double parameters = 0;
+  double kept = 0;
+  for (int s = first; s < end; ++s) {
+    const StageCost& cost = workload.stages[static_cast<std::size_t>(s)];
+    parameters += static_cast<double>(cost.parameter_bytes);
+    kept += static_cast<double>(cost.activation_bytes);
+  }
+  return parameters * (weight_versions + 2) + b * kept * activations_in_flight +
+         2 * (boundary(end - 1) + boundary(first - 1));
+}
+
 void Finish(const Workload& workload, const Machine& machine, Throughput& result) {
   for (const StageCost& cost : workload.stages) {
     result.flops_per_sample +=

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/core_allotment.h"
 #include "batchless/hwmodel/machine.h"
 #include "batchless/hwmodel/pipeline_times.h"
 #include "batchless/hwmodel/throughput.h"
@@ -37,6 +39,16 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
 
 // The measured times of a stage, for micro-batches of b samples.
 StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double b);
+
+// Work of each stage for b samples, on one core in its local memory; measured times where the machine
+// has some of the network.
+std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,
+                             const std::optional<MeasuredNetwork>& measured);
+
+// What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
+// the stages keep of the micro-batches in flight, a message in each direction.
+double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
+                   double activations_in_flight);
 
 // Everything that both ways of execution count in the same way, per sample.
 void Finish(const Workload& workload, const Machine& machine, Throughput& result);

@@ -96,24 +96,28 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
   Workload workload;
   workload.name = transformer.name;
   workload.input_bytes = 4 * n;  // numbers of words
-  const auto add = [&](std::string name, StageCost cost, std::int64_t activation_bytes) {
+  const auto add = [&](std::string name, StageCost cost, std::int64_t largest_output,
+                       std::int64_t activation_bytes) {
+    cost.largest_output = largest_output;
     cost.activation_bytes = activation_bytes;
     cost.boundary_bytes = p * nd;
     workload.stage_names.push_back(std::move(name));
     workload.stages.push_back(cost);
   };
   const std::int64_t segments = transformer.encoder ? 2 * d + 2 * d : 0;
-  add("embedding", TransformerCost((words + n) * d + segments, 0, 0, bytes_per_number), 4 * n + nd);
+  add("embedding", TransformerCost((words + n) * d + segments, 0, 0, bytes_per_number), nd,
+      4 * n + nd);
   for (int block = 0; block < transformer.blocks; ++block) {
     const std::string name = "block" + std::to_string(block);
     add(name + ".attention",
         TransformerCost(4 * d * d + 6 * d, 8 * nd * d, 4 * n * nd, bytes_per_number),
+        std::max(3 * nd, transformer.heads * n * n),
         (6 * p + 1) * nd + (2 * p + 1) * transformer.heads * n * n);
     add(name + ".feedforward", TransformerCost(8 * d * d + 7 * d, 16 * nd * d, 0, bytes_per_number),
-        (10 * p + 1) * nd);
+        4 * nd, (10 * p + 1) * nd);
   }
   const std::int64_t last = transformer.encoder ? d * d + d : 2 * d;
-  add("scores", TransformerCost(words * d + last, 2 * nd * words, 0, bytes_per_number),
+  add("scores", TransformerCost(words * d + last, 2 * nd * words, 0, bytes_per_number), n * words,
       p * (nd + n * words));
   workload.stages.front().input_gradient_flops = 0;
   workload.stages.back().boundary_bytes = 0;

@@ -1,6 +1,7 @@
 // Plans a second of the sweeps, partition and layers' times included, and PipeDream's program.
 #include <benchmark/benchmark.h>
 
+#include "batchless/hwmodel/fine_grained_planner.h"
 #include "batchless/hwmodel/planner.h"
 
 namespace batchless::hwmodel {
@@ -36,9 +37,27 @@ void BM_PlanPipeDream(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(PlanPipeDream(layers, 32, 1e10));
 }
 
+// Layouts a second, of ResNet-110 on a wafer's cores.
+void BM_PlanFineGrained(benchmark::State& state) {
+  const Workload workload = MakeWorkload("resnet110", 2);
+  Machine machine;
+  machine.name = "wafer";
+  machine.cores = 850'000;
+  machine.peak_flops_per_second = 7.5e15;
+  machine.local_memory_bytes = 4e10;
+  machine.local_bytes_per_second = 2e16;
+  machine.fabric_bytes_per_second = 2.75e16;
+  const auto workers = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(PartitionFineGrained(workload, machine, {}, workers));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
 BENCHMARK(BM_Plan2bw);
 BENCHMARK(BM_PlanGpipe);
 BENCHMARK(BM_PlanPipeDream);
+BENCHMARK(BM_PlanFineGrained)->Arg(16)->Arg(85)->Arg(168)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace batchless::hwmodel

@@ -25,11 +25,11 @@ void Simulate(benchmark::State& state, std::int64_t cores, std::int64_t microbat
   const Workload workload = MakeWorkload("resnet110");
   SimulationOptions options = {.times = Times(workload), .jitter = jitter};
   if (cores > workload.stage_count()) {
-    std::vector<double> costs;
+    std::vector<std::vector<CoreWork>> works;
     for (const StageTimes& stage : options.times.stages) {
-      costs.push_back(stage.forward_seconds + stage.backward_seconds);
+      works.push_back({{.seconds = stage.forward_seconds + stage.backward_seconds}});
     }
-    options.cores_of_worker = AllotCores(costs, cores);
+    options.cores_of_worker = AllotCores(works, cores);
   }
   const Schedule schedule = PipelinedBackpropagation(workload.stage_count(), microbatches);
   std::int64_t events = 0;

@@ -76,6 +76,9 @@ class Checks(unittest.TestCase):
             "same_columns": {"first": low, "second": low, "tolerance": 1},
             "slope": {"case": [low | {"axis": "condition", "range": [0, 9]}]},
             "ratio_range": {"numerator": low, "denominator": low, "range": [0, 9]},
+            "speedups": {
+                "case": [{"label": "s", "expected": 1, "fast": good, "slow": hole}], "tolerance": 9
+            },
         }.items():
             with self.subTest(kind):
                 self.assertFalse(self.check(kind, **claim).passed)
@@ -107,6 +110,17 @@ class Checks(unittest.TestCase):
         case = self.case("a", axis="condition")
         self.assertTrue(self.check("slope", case=[case | {"range": [0.99, 1.01]}]).passed)
         self.assertFalse(self.check("slope", case=[case | {"range": [0.45, 0.55]}]).passed)
+
+    def test_speedups(self):
+        # 1000 / 400.
+        case = {"label": "c", "fast": self.case("a", 100), "slow": self.case("b", 100)}
+        for expected, passes in ((2.5, True), (2.45, True), (2.6, True), (2.2, False), (2.9, False)):
+            found = self.check("speedups", case=[case | {"expected": expected}], tolerance=0.05)
+            self.assertEqual(found.passed, passes)
+        # Half at that speed: 1 / (0.5 + 0.2).
+        both = [case | {"expected": 1 / 0.7}]
+        self.assertTrue(self.check("speedups", case=both, tolerance=1e-12, share=0.5).passed)
+        self.assertFalse(self.check("speedups", case=both, tolerance=0.05).passed)
 
     def test_ratio_range(self):
         claim = {"numerator": self.case("a"), "denominator": self.case("b")}

@@ -11,55 +11,95 @@
 namespace batchless::hwmodel {
 namespace {
 
-double Slowest(const std::vector<double>& costs, const std::vector<std::int64_t>& cores) {
+using Workers = std::vector<std::vector<CoreWork>>;
+
+double Slowest(const Workers& workers, const std::vector<std::int64_t>& cores) {
   double slowest = 0;
-  for (std::size_t s = 0; s < costs.size(); ++s) {
-    slowest = std::max(slowest, costs[s] / static_cast<double>(cores[s]));
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    slowest = std::max(slowest, SecondsOn(workers[w], static_cast<double>(cores[w])));
   }
   return slowest;
 }
 
 // The least over every way to share the cores.
-double Exhaustive(const std::vector<double>& costs, const std::vector<std::int64_t>& minimums,
-                  std::size_t stage, std::int64_t cores) {
-  if (stage == costs.size()) return 0;
+double Exhaustive(const Workers& workers, const std::vector<std::int64_t>& minimums, std::size_t w,
+                  std::int64_t cores) {
+  if (w == workers.size()) return 0;
   double best = std::numeric_limits<double>::infinity();
-  for (std::int64_t k = minimums[stage]; k <= cores; ++k) {
-    best = std::min(best, std::max(costs[stage] / static_cast<double>(k),
-                                   Exhaustive(costs, minimums, stage + 1, cores - k)));
+  for (std::int64_t k = minimums[w]; k <= cores; ++k) {
+    best = std::min(best, std::max(SecondsOn(workers[w], static_cast<double>(k)),
+                                   Exhaustive(workers, minimums, w + 1, cores - k)));
   }
   return best;
+}
+
+TEST_CASE("Time on cores", "[core_allotment]") {
+  const std::vector<CoreWork> work = {{6, 2}, {4, 4}, {0, 1}};
+  CHECK(SecondsOn(work, 1) == 10);
+  CHECK(SecondsOn(work, 2) == 5);
+  CHECK(SecondsOn(work, 4) == 4);
+  CHECK(SecondsOn(work, 100) == 4);
+}
+
+TEST_CASE("The fewest cores for a time are those that a search finds", "[core_allotment]") {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 1000; ++trial) {
+    std::vector<CoreWork> work(1 + random() % 5);
+    for (CoreWork& part : work) {
+      part = {static_cast<double>(random() % 10), static_cast<double>(1 + random() % 9)};
+    }
+    const double seconds = 0.1 + static_cast<double>(random() % 300) / 10;
+    double least = std::numeric_limits<double>::infinity();
+    for (int k = 9; k >= 1; --k) {
+      if (SecondsOn(work, k) <= seconds) least = k;
+    }
+    CAPTURE(trial, seconds);
+    CHECK(CoresWithin(work, seconds) == least);
+  }
 }
 
 TEST_CASE("The allotment is as good as the best of all", "[core_allotment]") {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {
-    const std::size_t stages = 1 + random() % 4;
-    std::vector<double> costs(stages);
-    std::vector<std::int64_t> minimums(stages);
-    for (double& cost : costs) cost = static_cast<double>(random() % 10);
+    Workers workers(1 + random() % 4);
+    std::vector<std::int64_t> minimums(workers.size());
+    for (std::vector<CoreWork>& worker : workers) {
+      worker.resize(1 + random() % 3);
+      for (CoreWork& part : worker) {
+        part.seconds = static_cast<double>(random() % 10);
+        if (trial % 2 == 0) part.most_cores = static_cast<double>(1 + random() % 6);
+      }
+    }
     for (std::int64_t& minimum : minimums) minimum = 1 + static_cast<std::int64_t>(random() % 3);
     const std::int64_t least = std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0});
     const std::int64_t cores = least + static_cast<std::int64_t>(random() % 8);
-    const std::vector<std::int64_t> allotted = AllotCores(costs, cores, minimums);
+    const std::vector<std::int64_t> allotted = AllotCores(workers, cores, minimums);
     CHECK(std::accumulate(allotted.begin(), allotted.end(), std::int64_t{0}) <= cores);
-    for (std::size_t s = 0; s < stages; ++s) CHECK(allotted[s] >= minimums[s]);
-    CHECK(Slowest(costs, allotted) == Exhaustive(costs, minimums, 0, cores));
+    for (std::size_t w = 0; w < workers.size(); ++w) CHECK(allotted[w] >= minimums[w]);
+    CHECK(Slowest(workers, allotted) ==
+          Approx(Exhaustive(workers, minimums, 0, cores)).epsilon(1e-14));
   }
 }
 
 TEST_CASE("Many cores are shared in proportion", "[core_allotment]") {
-  const std::vector<double> costs = {1, 2, 3, 4};
-  CHECK(AllotCores(costs, 1'000'000) ==
+  const Workers workers = {{{1}}, {{2}}, {{3}}, {{4}}};
+  CHECK(AllotCores(workers, 1'000'000) ==
         std::vector<std::int64_t>{100'000, 200'000, 300'000, 400'000});
 }
 
+TEST_CASE("Cores that nobody can use are left", "[core_allotment]") {
+  // The first worker takes a second on its two cores, whatever there is.
+  const Workers workers = {{{2, 2}}, {{3, 50}}};
+  CHECK(AllotCores(workers, 1'000'000) == std::vector<std::int64_t>{2, 3});
+}
+
 TEST_CASE("What cannot be shared is refused", "[core_allotment]") {
-  const std::vector<double> costs = {1, 2};
+  const Workers costs = {{{1}}, {{2}}};
   const std::vector<std::int64_t> minimums = {1, 3};
   CHECK_THROWS_AS(AllotCores(costs, 1), analysis::InvalidArgument);
   CHECK_THROWS_AS(AllotCores(costs, 3, minimums), analysis::InvalidArgument);
-  CHECK_THROWS_AS(AllotCores(std::vector<double>{-1}, 3), analysis::InvalidArgument);
+  CHECK_THROWS_AS(AllotCores(Workers{{{-1}}}, 3), analysis::InvalidArgument);
+  CHECK_THROWS_AS(AllotCores(Workers{{{1, 0.5}}}, 3), analysis::InvalidArgument);
   CHECK_THROWS_AS(AllotCores(costs, 3, std::vector<std::int64_t>{1}), analysis::InvalidArgument);
 }
 

@@ -138,9 +138,13 @@ double Seconds(const Workload& workload, const Machine& machine, const PipelineP
     t += f[i] + b[i] + 2 * c[i];
     update = std::max(update, u[i] + r[i]);
   }
-  return t +
-         (m - 1) * (*std::max_element(f.begin(), f.end()) + *std::max_element(b.begin(), b.end())) +
-         update;
+  double forward = 0;
+  double backward = 0;
+  for (std::size_t i = 0; i < f.size(); ++i) {
+    forward = std::max(forward, f[i] + c[i]);
+    backward = std::max(backward, b[i] + (i > 0 ? c[i - 1] : 0));
+  }
+  return t + (m - 1) * (forward + backward) + update;
 }
 
 TEST_CASE("The sweep's plan takes what the equations say, and fits as scheme_memory says",

@@ -141,11 +141,23 @@ std::vector<CommandCase> MakeCases() {
       {"plan",
        {{"--model", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
         {"--hardware", kMachine, {"", "nonexistent.toml", "folder.csv", "text.npz"}, true},
-        {"--scheme", "2bw", {"", "2BW", "pb", "abc"}, true},
+        {"--scheme", "2bw", {"", "2BW", "PB", "abc"}, true},
         {"--machines", "2", Plus(kNoNumber, {"0", "-1", "1.5", "4097"})},
         {"--batch", "8", Plus(kNoNumber, {"0", "-1", "1.5", "1e8"})},
-        {"--max-microbatch", "4", Plus(kNoNumber, {"0", "-1", "1.5", "65537"})}},
+        {"--max-microbatch", "4", Plus(kNoNumber, {"0", "-1", "1.5", "65537"})},
+        {"--depth", "1", Plus(kNoNumber, {"0", "-1", "1.5", "5", "4097"})},
+        {"--placement", "", List(Plus(kNoNumber, {"0", "-1", "1.5", "12", "2"}))},
+        csv},
        {}},
+      {"layout",
+       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+        {"--hardware", kMachine, {"", "nonexistent.toml", "folder.csv", "text.npz"}, true},
+        {"--schedule", "pb", {"", "PB", "gpipe", "abc"}},
+        {"--workers", "2,4", List(Plus(kNoNumber, {"0", "-1", "1.5", "13", "2049"}))},
+        {"--microbatch", "2", Plus(kNoNumber, {"0", "-1", "1.5", "1e6"})},
+        {"--slack", "0.1", Plus(kNoNumber, {"-0.1", "1"})},
+        csv},
+       {"--weight-stashing"}},
       {"memory",
        {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
         {"--workers", "2,4", List(Plus(kNoNumber, {"0", "-1", "1.5", "13"})), true},
@@ -171,7 +183,9 @@ std::vector<CommandCase> MakeCases() {
         {"--microbatch", "2", Plus(kNoNumber, {"0", "-1", "1.5", "4097"})},
         {"--rounds", "1", Plus(kNoNumber, {"0", "-1", "1.5", "100001"})},
         {"--out", "f.toml", {"", "/nonexistent/f.toml", "f.txt", "f", "folder.csv", "/dev/full"}}},
-       {}},
+       {},
+       {},
+       Words("--rounds 1")},
       {"train",
        {{"--out", "d", {"", "/dev/full", "/proc/d", "text.npz"}, true},
         {"--set", "run.seed=2", {"", "abc", "-inf", "=1", "run.seed", "run.seed=-1", "a.b=1"}},
@@ -196,7 +210,9 @@ Arguments CommandCase::CallWith(const std::string& option, const std::string& va
     call.insert(call.end(), {"fetch", "mnist"});
   } else {
     call.insert(call.end(), words.begin(), words.end());
-    call.insert(call.end(), fixed.begin(), fixed.end());
+    if (fixed.empty() || fixed.front() != option || option == "--set") {
+      call.insert(call.end(), fixed.begin(), fixed.end());
+    }
   }
   for (const OptionCase& item : options) {
     const bool chosen = item.name == option;

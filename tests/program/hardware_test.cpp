@@ -113,6 +113,54 @@ TEST_CASE("plan has what scripts read") {
             .find("--max-microbatch: got 8") != std::string::npos);
 }
 
+TEST_CASE("plan cuts where it is told to, and as deep") {
+  const std::string pb =
+      "plan --model resnet56 --hardware " + kMachines + "v100.toml --scheme pb --batch 128 ";
+  const Json one = Result(pb + "--machines 1");
+  const Json two = Result(pb + "--machines 2 --placement 28");
+  CHECK(two["partition"][0]["end_layer"] == 28);
+  CHECK(two["depth"] == 2);
+  const double speedup =
+      two["samples_per_second"].get<double>() / one["samples_per_second"].get<double>();
+  CHECK(speedup > 1);
+  // An even cut is at least as good.
+  CHECK(Result(pb + "--machines 2")["samples_per_second"].get<double>() >=
+        two["samples_per_second"].get<double>());
+  CHECK(Error(pb + "--machines 2 --placement 28,40") ==
+        "batchless: --placement: got 28,40, accepted: fewer cuts than the 2 machines\n");
+  CHECK(Error(pb + "--machines 3 --placement 40,28") ==
+        "batchless: --placement: got 40,28, accepted: ascending numbers of layers\n");
+  CHECK(Error(pb + "--machines 2 --placement 88").find("--placement: got 88") != std::string::npos);
+  const std::string gpt =
+      "plan --model gpt2 --hardware " + kMachines + "v100.toml --machines 8 --batch 64 --scheme ";
+  CHECK(Result(gpt + "2bw --depth 4")["depth"] == 4);
+  CHECK(Error(gpt + "2bw --placement 4") ==
+        "batchless: --placement: got 4, accepted: nothing with 2bw\n");
+  CHECK(Error(gpt + "balanced --depth 4") ==
+        "batchless: --depth: got 4, accepted: nothing with balanced\n");
+}
+
+TEST_CASE("layout has what scripts read") {
+  const TemporaryFolder folder;
+  const Outcome outcome = Run(Words("layout --network resnet20 --hardware " + kMachines +
+                                    "wse2.toml --workers 4,34 --slack 0.5 --out l.csv --json"),
+                              folder.path());
+  REQUIRE(outcome.exit_code == 0);
+  const Json layout = Json::parse(outcome.out);
+  CHECK(layout["layouts"].size() == 2);
+  CHECK(layout["partition"].size() == layout["workers"]);
+  CHECK(layout["partition"].back()["end_stage"] == 34);
+  CHECK(layout["largest_delay"].get<int>() == 2 * (layout["workers"].get<int>() - 1));
+  CHECK(layout["memory"]["fits"] == true);
+  // What the throughput model says of the same pipeline.
+  const Json all = Result(On("wse2", "resnet20", "pb") + " --workers 34");
+  CHECK(layout["layouts"][1]["samples_per_second"].get<double>() ==
+        Approx(all["samples_per_second"].get<double>()).epsilon(1e-9));
+  CHECK(Lines(ReadFile(folder / "l.csv")).size() == 3);
+  CHECK(Error("layout --network resnet20 --hardware " + kMachines + "wse2.toml --workers 35") ==
+        "batchless: --workers: got 35, accepted: 1 to 34, the stages and cores there are\n");
+}
+
 TEST_CASE("calibrate writes a machine that throughput reads") {
   const TemporaryFolder folder;
   const Outcome made =

@@ -78,6 +78,7 @@ TEST_CASE("every option takes its good value") {
       // These need a file or the network.
       if (option.name == "--hessian" || option.name == "--mirror") continue;
       if (option.name == "--init" || option.name == "--file") continue;
+      if (option.name == "--placement") continue;  // goes with another scheme
       const Outcome outcome = Run(command.CallWith(option.name, option.good));
       INFO(command.name << ' ' << option.name << ": " << outcome.error);
       CHECK(outcome.exit_code == 0);

@@ -19,6 +19,7 @@ std::unique_ptr<Command> MakeRootsCommand(CLI::App& root);
 std::unique_ptr<Command> MakeScheduleCommand(CLI::App& root);
 std::unique_ptr<Command> MakeThroughputCommand(CLI::App& root);
 std::unique_ptr<Command> MakePlanCommand(CLI::App& root);
+std::unique_ptr<Command> MakeLayoutCommand(CLI::App& root);
 std::unique_ptr<Command> MakeMemoryCommand(CLI::App& root);
 std::unique_ptr<Command> MakeStragglersCommand(CLI::App& root);
 std::unique_ptr<Command> MakeCalibrateCommand(CLI::App& root);

@@ -29,7 +29,7 @@ class OptimumCommand final : public Command {
             "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N.",
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
-             "optimum --rule sc --delay log:1:1000:30 --condition log:10:1e6:6 "
+             "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
              "--sc-delay-scale 1,2 --json"}),
         rule_(app(), RuleArguments::Form::kLists),
         delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "commands/commands.h"
 #include "machine_file.h"
 #include "memory.h"
+#include "table_output.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -29,11 +32,15 @@ class PlanCommand final : public Command {
             "or\n"
             "              without recomputation; the batch is that of an update\n"
             "  balanced    one pipeline through all machines, as evenly as can be\n"
+            "  pb          the same without ever draining: pipelined backpropagation, an update\n"
+            "              after each batch, by gradients that are late\n"
             "Each machine is the whole of the machine file's; layers run on it one after the "
             "other,\n"
             "and its network connects it to the others. What does not fit its memory is left out,\n"
             "unless nothing does.",
-            {"plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
+            {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
+             "--batch 128 --placement 28",
+             "plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
              "16 --batch 512",
              "plan --model vgg16-imagenet --hardware hwmodel/machines/v100.toml --scheme pipedream "
              "--machines 4 --batch 64 --json"}),
@@ -43,9 +50,13 @@ class PlanCommand final : public Command {
         scheme_(app(), "--scheme", "K",
                 fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),
         machines_(app(), "--machines", "N", "Number of machines (default: 4)"),
-        batch_(app(), "--batch", "B", "Samples (default: 256; 32 with pipedream)"),
+        batch_(app(), "--batch", "B", "Samples (default: 256; 32 with pipedream and pb)"),
         max_microbatch_(app(), "--max-microbatch", "B",
-                        "Largest micro-batch to try, from 1 by doubling (default: 64)") {}
+                        "Largest micro-batch to try, from 1 by doubling (default: 64)"),
+        depth_(app(), "--depth", "D", "Machines of a pipeline, with 2bw and gpipe (default: any)"),
+        placement_(app(), "--placement", "LIST",
+                   "With pb, cut after so many layers, ascending (default: evenly)"),
+        out_(app(), "--out", "F.csv", "Write the plan's numbers to this file") {}
 
   void Run() override {
     const auto models = hwmodel::WorkloadNames();
@@ -54,14 +65,18 @@ class PlanCommand final : public Command {
     hwmodel::PlanOptions options;
     options.scheme = schemes[scheme_.Choice(schemes)];
     const bool pipedream = options.scheme == "pipedream";
+    const bool one_microbatch = pipedream || options.scheme == "pb";
     options.machines = static_cast<int>(machines_.IntegerOr(4, kMachinesRange));
-    options.batch = batch_.IntegerOr(pipedream ? 32 : 256, kBatchRange);
-    if (pipedream) max_microbatch_.Refuse("nothing with pipedream");
+    options.batch = batch_.IntegerOr(one_microbatch ? 32 : 256, kBatchRange);
+    if (one_microbatch) max_microbatch_.Refuse("nothing with " + options.scheme);
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
     const hwmodel::Machine machine =
         ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(model, static_cast<int>(machine.number_bytes));
+    options.depth = static_cast<int>(depth_.IntegerOr(0, kMachinesRange));
+    ReadPlacement(workload, options);
+    TableOutput table(out_);
     const double product = static_cast<double>(workload.stage_count()) * options.machines;
     if (pipedream && product * product / 4 > kMaxSteps) {
       throw UsageError(
@@ -69,6 +84,9 @@ class PlanCommand final : public Command {
           fmt::format("fewer, with the {} layers of {}", workload.stage_count(), workload.name));
     }
     const hwmodel::PipelinePlan plan = Plan(workload, machine, options);
+    if (table.has_file()) {
+      table.Write([&](TextOutput& output) { PrintCsv(output, workload, machine, options, plan); });
+    }
     if (json()) {
       ReportJson(workload, machine, options, plan);
     } else {
@@ -77,15 +95,45 @@ class PlanCommand final : public Command {
   }
 
  private:
+  void ReadPlacement(const hwmodel::Workload& workload, hwmodel::PlanOptions& options) const {
+    if (!placement_.given()) return;
+    if (options.scheme != "pb") placement_.Refuse("nothing with " + options.scheme);
+    const std::vector<std::int64_t> cuts =
+        placement_.IntegerList({1, std::max(1, workload.stage_count() - 1)}, Repeats::kKeep);
+    for (const std::int64_t layers : cuts) options.ends.push_back(static_cast<int>(layers));
+    options.ends.push_back(workload.stage_count());
+    const std::string& text = placement_.Text("");
+    if (!std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>())) {
+      throw UsageError(placement_.name(), text, "ascending numbers of layers");
+    }
+    if (std::ssize(options.ends) > options.machines) {
+      throw UsageError(placement_.name(), text,
+                       fmt::format("fewer cuts than the {} machines", options.machines));
+    }
+  }
+
   static hwmodel::PipelinePlan Plan(const hwmodel::Workload& workload,
                                     const hwmodel::Machine& machine,
                                     const hwmodel::PlanOptions& options) {
     try {
       return hwmodel::MakePlan(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
-      const bool is_option = error.name() == "machines" || error.name() == "batch";
+      const bool is_option =
+          error.name() == "machines" || error.name() == "batch" || error.name() == "depth";
       throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));
     }
+  }
+
+  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
+                       const hwmodel::Machine& machine, const hwmodel::PlanOptions& options,
+                       const hwmodel::PipelinePlan& plan) {
+    output.Print(
+        "model,hardware,scheme,machines,batch,width,depth,microbatch,recompute,"
+        "samples_per_second,memory_bytes,fits\n");
+    output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name, machine.name,
+                 options.scheme, options.machines, options.batch, plan.width, plan.depth,
+                 plan.microbatch, plan.recompute ? 1 : 0, plan.samples_per_second,
+                 plan.memory_bytes, plan.fits ? 1 : 0);
   }
 
   static void ReportJson(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
@@ -149,6 +197,9 @@ class PlanCommand final : public Command {
   Argument machines_;
   Argument batch_;
   Argument max_microbatch_;
+  Argument depth_;
+  Argument placement_;
+  Argument out_;
 };
 
 }  // namespace

@@ -1,20 +1,38 @@
-// Cores for stages in proportion to their cost: a layer split over many cores.
+// Cores for workers: a layer split over many cores, but over no more than can share it.
 //
-//   minimise  max_s cost_s / k_s   over integers k_s >= minimum_s with sum k_s <= P
+//   a worker runs parts i (its stages) one after the other, each of c_i seconds on one core and of work
+//   for at most p_i cores:   t(k) = sum_i c_i / min(k, p_i)   on k cores
 //
-// A stage's work is taken to split evenly over its cores, whatever their number.
+//   minimise  max_w t_w(k_w)   over integers k_w >= minimum_w with sum k_w <= P
+//
+// Up to p_i cores a part's work is taken to split evenly.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace batchless::hwmodel {
 
-/// k_s, optimal; of what the optimum leaves, each further core goes to the stage that is slowest
-/// then, the first of equals. minimums: (S), each at least 1, or empty for 1. O((S + sum of minimums)
-/// log S). Throws analysis::InvalidArgument naming `cores`, `cost` or `minimums`.
-std::vector<std::int64_t> AllotCores(std::span<const double> costs, std::int64_t cores,
+struct CoreWork {
+  double seconds = 0;                                           ///< c, on one core
+  double most_cores = std::numeric_limits<double>::infinity();  ///< p >= 1
+};
+
+/// t(k).
+double SecondsOn(std::span<const CoreWork> work, double cores);
+
+/// The fewest cores that do the work in so many seconds; infinity where no number does. What rounding
+/// makes of equality decides a core more or less.
+double CoresWithin(std::span<const CoreWork> work, double seconds);
+
+/// k_w, optimal; of what the optimum leaves, each further core goes to the worker that is slowest
+/// then, the first of equals, until that one has no use for it. minimums: one for each worker, each at
+/// least 1, or empty for 1. Throws analysis::InvalidArgument naming `cores`, `cost`, `most_cores` or
+/// `minimums`.
+std::vector<std::int64_t> AllotCores(std::span<const std::vector<CoreWork>> workers,
+                                     std::int64_t cores,
                                      std::span<const std::int64_t> minimums = {});
 
 }  // namespace batchless::hwmodel

@@ -155,6 +155,8 @@ struct StageCost {
   /// A value that two stages keep counts at the first of them.
   std::int64_t activation_bytes = 0;
   std::int64_t boundary_bytes = 0;  ///< of the values that cross to the next stage, one direction
+  /// Of its largest layer, values.
+  std::int64_t largest_output = 1;
 };
 
 /// Costs by stage, with `bytes_per_number` bytes for each number.

@@ -13,10 +13,14 @@
 // stages; all combinations of d, b = 1, 2, 4, .. and recomputation; m = B / (w b) micro-batches of a
 // copy an update, where that is an integer.
 //   2bw     t = max_i max(T_i + C_{i-1} + C_i, R_i / m)      w b samples every t;  m >= d
-//   gpipe   t = sum (F_i + B_i) + (m - 1) (max F_i + max B_i) + 2 sum C_i + max R_i    B samples
+//   gpipe   t = sum (F_i + B_i + 2 C_i) + (m - 1) (max (F_i + C_i) + max (B_i + C_{i-1})) + max R_i
+//           B samples every t; as with 2bw, a machine does nothing else while it sends
 //   R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
 //   backward. Of those whose memory fits the one with the most samples a second is taken.
 //   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.
+//
+// `pb`: one pipeline through all machines, d = M, one micro-batch of b = B samples an update, stale
+//   weights. Transfers go on beside the work:  t = max_i max(T_i, C_i),  b samples every t.
 //
 // `balanced`: `gpipe` with d = M and no recomputation: torchgpipe's partition.
 //
@@ -24,7 +28,8 @@
 // keeps ceil(machines of it and of those after it / its own) versions and micro-batches.
 //
 // Sources: PipeDream, arXiv 1806.03377, section 3.2; PipeDream-2BW, arXiv 2006.09503, section 3.3;
-// GPipe, arXiv 1811.06965; Kim et al., torchgpipe, arXiv 2004.09910.
+// GPipe, arXiv 1811.06965; Kim et al., torchgpipe, arXiv 2004.09910; Zhang and Abdelrahman, arXiv
+// 1912.12675 (pb over a few machines).
 #pragma once
 
 #include <cstdint>
@@ -70,10 +75,14 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
                             double bytes_per_second);
 
 struct PlanOptions {
-  std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe or balanced
+  std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe, balanced or pb
   int machines = 4;            ///< each the whole of the machine's file
-  std::int64_t batch = 256;    ///< B, samples an update; of pipedream b, the minibatch of a machine
+  std::int64_t batch =
+      256;  ///< B, samples an update; of pipedream and pb b, the minibatch of a machine
   std::int64_t max_microbatch = 64;
+  int depth = 0;  ///< d, of 2bw and gpipe; 0: any
+  /// Of pb, one past each machine's last layer; empty: shared evenly.
+  std::vector<int> ends{};
 };
 
 struct PipelinePlan {

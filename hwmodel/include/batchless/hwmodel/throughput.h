@@ -1,10 +1,12 @@
 // Samples a second of a network on a machine, by a schedule or with whole batches.
 //
 //   b   micro-batch, samples      B   samples an update      W   workers, each a group of stages
-//   R   a core's FLOPs a second   k   cores of a worker      p   bytes of a number
+//   R   a core's FLOPs a second   k   cores of a worker      p   cores that can share a stage
 //
-// Roofline: a pass of a worker takes  max(FLOPs / (k R), bytes / bandwidth)  seconds. What each
-// stage's passes read and write, of weights w, boundaries in and out, and what it keeps:
+// Roofline: a pass of a stage takes  max(FLOPs / (min(k, p) R), bytes / bandwidth)  seconds. A core has a
+// value to compute or a weight of its own at least, so p is the larger of b times the values of the
+// stage's largest layer and its parameters. What passes read and write, of weights w, boundaries in
+// and out, and what the stage keeps:
 //
 //   forward            w + b (in + out + kept)
 //   backward           2 w + b (in + out + kept)     both gradients
@@ -12,11 +14,11 @@
 //     weight gradient  w + b kept
 //   update             5 w                           reads w, velocity, gradient; writes the first two
 //
-// The bandwidth is that of the k cores' local memory where all that the worker keeps fits there,
+// The bandwidth is that of these cores' local memory where all that the worker keeps fits there,
 // else their share of the shared memory's; where a machine has no shared memory it does not fit.
 //
-// Pipelines: stages are grouped evenly into W workers (partition.h) and the cores shared among them
-// in proportion to their time (core_allotment.h), each with at least as many as its memory needs. Of
+// Pipelines: stages are grouped evenly into W workers (partition.h), or as given, and the cores shared
+// among them by their time (core_allotment.h), each with at least as many as its memory needs. Of
 // P cores in a square each region is a strip, so that a message crosses to the next region on as many
 // links as the smaller one has cores, at most sqrt(P). Whole-machine operations are not launched one
 // by one, so a pipeline knows no launch time. The period is that of cycle_time.h.
@@ -28,8 +30,8 @@
 // Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
 // stages keep; a message in each direction.
 //
-// Not in the model: work that does not split evenly, caches between local and shared memory,
-// precision of accumulators, what code of real kernels loses.
+// Not in the model: work that splits unevenly over fewer cores than p, what summing over cores takes,
+// caches between local and shared memory, precision of accumulators, what code of real kernels loses.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,8 @@ struct ThroughputOptions {
   /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
   std::int64_t microbatches_per_update = 0;
   int workers = 0;  ///< 0: one for each stage, or each core where there are fewer
+  /// Of a pipeline, one past each worker's last stage; empty: grouped evenly by their time.
+  std::vector<int> ends{};
   bool weight_stashing = false;
   /// Of a whole run, with fill and drain; 0: the steady state. Whole updates.
   std::int64_t samples = 0;

@@ -1,0 +1,188 @@
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/fine_grained_planner.h"
+#include "commands/commands.h"
+#include "machine_file.h"
+#include "memory.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::FineGrainedLayout;
+using hwmodel::FineGrainedPlan;
+using hwmodel::WorkerThroughput;
+
+constexpr IntegerRange kWorkersRange{1, 2048};
+constexpr IntegerRange kMicrobatchRange{1, 65'536};
+constexpr NumberRange kSlackRange{0, 0.999};
+constexpr std::array<std::string_view, 2> kSchedules = {"pb", "1f1b"};
+
+class LayoutCommand final : public Command {
+ public:
+  explicit LayoutCommand(CLI::App& root)
+      : Command(
+            root, "layout", "Lay a network out on the cores of one fine-grained machine",
+            "Groups consecutive stages into workers and shares the cores among these, so that the\n"
+            "slowest worker takes as little time as it can while all that they keep fits their\n"
+            "cores' memory. Fewer workers mean gradients that are less late: of all numbers of\n"
+            "workers the fewest is chosen that costs no more than the slack of the most samples a\n"
+            "second.",
+            {"layout --network resnet110 --hardware hwmodel/machines/wse2.toml",
+             "layout --network vgg16 --hardware hwmodel/machines/ipu_gc2.toml --workers 8,16,24,39 "
+             "--slack 0.05 --json"}),
+        network_(app(), "--network", "N",
+                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        schedule_(app(), "--schedule", "K", "pb or 1f1b (default: pb)"),
+        workers_(app(), "--workers", "LIST",
+                 "Numbers of workers to compare (default: powers of two, and as many as there are "
+                 "stages, or cores)"),
+        microbatch_(app(), "--microbatch", "B",
+                    "Samples that go through the pipeline together (default: 1)"),
+        slack_(app(), "--slack", "X",
+               "Share of the most samples a second that fewer workers may cost (default: 0.01)"),
+        out_(app(), "--out", "F.csv", "Write a row for each number of workers to this file"),
+        weight_stashing_(app(), "--weight-stashing",
+                         "Backwards read the weights that their forwards read") {}
+
+  void Run() override {
+    const auto networks = hwmodel::WorkloadNames();
+    const std::string network(networks[network_.Choice(networks)]);
+    hwmodel::FineGrainedOptions options;
+    if (schedule_.given()) options.schedule = kSchedules[schedule_.Choice(kSchedules)];
+    if (workers_.given()) {
+      for (const std::int64_t workers : workers_.IntegerList(kWorkersRange)) {
+        options.workers.push_back(static_cast<int>(workers));
+      }
+    }
+    options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
+    options.slack = slack_.NumberOr(options.slack, kSlackRange);
+    options.weight_stashing = weight_stashing_.given();
+    const hwmodel::Machine machine =
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+    const hwmodel::Workload workload =
+        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    TableOutput table(out_);
+    const FineGrainedPlan plan = Plan(workload, machine, options);
+    if (table.has_file()) {
+      table.Write([&](TextOutput& output) { PrintCsv(output, plan); });
+    }
+    if (json()) {
+      PrintJson(Describe(workload, machine, options, plan));
+    } else {
+      ReportText(workload, machine, options, plan);
+    }
+  }
+
+ private:
+  static FineGrainedPlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                              const hwmodel::FineGrainedOptions& options) {
+    try {
+      return hwmodel::PlanFineGrained(workload, machine, options);
+    } catch (const analysis::InvalidArgument& error) {
+      throw UsageError::FromLine((error.name() == "workers" ? "--" : "") +
+                                 std::string(error.what()));
+    }
+  }
+
+  static void PrintCsv(TextOutput& output, const FineGrainedPlan& plan) {
+    output.Print("workers,samples_per_second,busy,largest_delay,memory_bytes,fits,chosen\n");
+    for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
+      const FineGrainedLayout& layout = plan.layouts[i];
+      output.Print("{},{},{},{},{},{},{}\n", layout.ends.size(),
+                   layout.throughput.samples_per_second, layout.throughput.busy,
+                   layout.largest_delay, layout.throughput.memory_bytes,
+                   layout.throughput.fits ? 1 : 0, i == plan.best ? 1 : 0);
+    }
+  }
+
+  static Json Describe(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                       const hwmodel::FineGrainedOptions& options, const FineGrainedPlan& plan) {
+    const auto summary = [](const FineGrainedLayout& layout) {
+      Json object;
+      object["workers"] = layout.ends.size();
+      object["samples_per_second"] = layout.throughput.samples_per_second;
+      object["busy"] = layout.throughput.busy;
+      object["largest_delay"] = layout.largest_delay;
+      object["memory"] = {{"bytes", layout.throughput.memory_bytes},
+                          {"fits", layout.throughput.fits}};
+      object["bottleneck"] = layout.throughput.bottleneck;
+      return object;
+    };
+    const FineGrainedLayout& best = plan.layouts[plan.best];
+    Json object = {{"network", workload.name},
+                   {"hardware", machine.name},
+                   {"schedule", options.schedule},
+                   {"microbatch", options.microbatch}};
+    object.update(summary(best));
+    Json partition = Json::array();
+    for (const WorkerThroughput& worker : best.throughput.workers) {
+      partition.push_back({{"first_stage", worker.first_stage},
+                           {"end_stage", worker.end_stage},
+                           {"first", NameOf(workload, worker.first_stage)},
+                           {"last", NameOf(workload, worker.end_stage - 1)},
+                           {"cores", worker.cores},
+                           {"memory_bytes", worker.memory_bytes},
+                           {"idle", worker.idle}});
+    }
+    object["partition"] = std::move(partition);
+    Json layouts = Json::array();
+    for (const FineGrainedLayout& layout : plan.layouts) layouts.push_back(summary(layout));
+    object["layouts"] = std::move(layouts);
+    return object;
+  }
+
+  static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                         const hwmodel::FineGrainedOptions& options, const FineGrainedPlan& plan) {
+    TextOutput output;
+    output.Print("{} on {}, {}, micro-batches of {}\n\n", workload.name, machine.name,
+                 options.schedule, options.microbatch);
+    output.Print("  {:>7} {:>16} {:>6} {:>7} {:>10}  {}\n", "workers", "samples a second", "busy",
+                 "delay", "memory", "bottleneck");
+    for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
+      const FineGrainedLayout& layout = plan.layouts[i];
+      output.Print("{} {:>7} {:>16.6g} {:>5.1f}% {:>7} {:>10}  {}{}\n", i == plan.best ? '*' : ' ',
+                   layout.ends.size(), layout.throughput.samples_per_second,
+                   100 * layout.throughput.busy, layout.largest_delay,
+                   BytesText(layout.throughput.memory_bytes),
+                   layout.throughput.fits ? "" : "does not fit; ", layout.throughput.bottleneck);
+    }
+    const FineGrainedLayout& best = plan.layouts[plan.best];
+    output.Print("\n* {} workers, at most {:g} % slower than the fastest:\n\n", best.ends.size(),
+                 100 * options.slack);
+    output.Print("{:>6} {:>8} {:>10} {:>6}  {}\n", "worker", "cores", "memory", "idle", "stages");
+    for (std::size_t g = 0; g < best.ends.size(); ++g) {
+      const WorkerThroughput& worker = best.throughput.workers[g];
+      output.Print("{:>6} {:>8} {:>10} {:>5.1f}%  {} to {}\n", g, worker.cores,
+                   BytesText(worker.memory_bytes), 100 * worker.idle,
+                   NameOf(workload, worker.first_stage), NameOf(workload, worker.end_stage - 1));
+    }
+    output.Close();
+  }
+
+  static const std::string& NameOf(const hwmodel::Workload& workload, int stage) {
+    return workload.stage_names[static_cast<std::size_t>(stage)];
+  }
+
+  Argument network_;
+  Argument hardware_;
+  Argument schedule_;
+  Argument workers_;
+  Argument microbatch_;
+  Argument slack_;
+  Argument out_;
+  Flag weight_stashing_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeLayoutCommand(CLI::App& root) {
+  return std::make_unique<LayoutCommand>(root);
+}
+
+}  // namespace batchless

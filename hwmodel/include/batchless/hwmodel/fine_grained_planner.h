@@ -1,0 +1,69 @@
+// How to lay a network out on one fine-grained machine: which consecutive stages become a worker, on
+// how many cores, and how many workers there are at all.
+//
+//   W   workers g = 0 (input) .. W-1, each a group of stages      P   cores      M   memory of a core
+//   t   seconds of a worker's passes on k cores (core_allotment.h), of its stages one after the other
+//
+//   minimise  T = max_g t_g(k_g)   over partitions into W groups and integers k_g with
+//             sum k_g <= P,   k_g >= memory_g / M
+//
+// What a worker keeps grows with the workers behind it: with pb 2 (W-1-g) + 1 micro-batches are in
+// flight (throughput.h says what is counted). So for a period T and from the last stage on, the fewest
+// cores for the first h workers from the end are a dynamic program,
+//
+//   need(i..j, h) = max(least k with t_ij(k) <= T, ceil(memory_ij(h) / M))
+//   f_h(i) = min over j of  need(i..j, h) + f_{h-1}(j)
+//
+// and T is found by bisection: O(S^2 W) for each T.
+//
+// A stage keeps no more cores busy than can share it, so a large machine takes many workers. But more
+// workers mean longer delays of the gradients, 2 (W-1) updates with pb, and more in flight. A layout with
+// few workers and nearly all the throughput is the one to train with.
+//
+// Links are not part of T. Whole predictions (PredictThroughput) have them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "batchless/hwmodel/machine.h"
+#include "batchless/hwmodel/throughput.h"
+#include "batchless/hwmodel/workload.h"
+
+namespace batchless::hwmodel {
+
+struct FineGrainedOptions {
+  std::string schedule = "pb";  ///< pb or 1f1b
+  std::int64_t microbatch = 1;
+  bool weight_stashing = false;
+  std::vector<int> workers{};  ///< to lay out; empty: powers of two, and as many as can be
+  /// Of the most samples a second, what fewer workers may cost.
+  double slack = 0.01;
+};
+
+/// One past each worker's last stage, for the least T. Where no layout into that many workers fits
+/// the cores' memories, for the least T whatever they keep. Throws analysis::InvalidArgument naming
+/// an option, or what PredictThroughput throws.
+std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& machine,
+                                      const FineGrainedOptions& options, int workers);
+
+struct FineGrainedLayout {
+  std::vector<int> ends;
+  Throughput throughput;
+  std::int64_t largest_delay = 0;  ///< of a gradient, in updates; the first worker's
+};
+
+struct FineGrainedPlan {
+  std::vector<FineGrainedLayout> layouts;  ///< by workers, ascending
+  /// Of the layouts that fit, where any does: the one with the fewest workers that is within the slack
+  /// of the fastest.
+  std::size_t best = 0;
+};
+
+/// Throws as PartitionFineGrained.
+FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
+                                const FineGrainedOptions& options);
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,220 @@
+#include "batchless/hwmodel/fine_grained_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/core_allotment.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_summary.h"
+#include "roofline.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+int MostWorkers(const Workload& workload, const Machine& machine) {
+  return static_cast<int>(
+      std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
+}
+
+void Check(const Workload& workload, const Machine& machine, const FineGrainedOptions& options) {
+  Validate(machine);
+  if (!FindScheduleKind(options.schedule).updates_each) {
+    throw InvalidArgument("schedule", options.schedule, "pb or 1f1b, which never drain");
+  }
+  if (options.microbatch < 1) {
+    throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
+  }
+  if (!(options.slack >= 0 && options.slack < 1)) {
+    throw InvalidArgument("slack", options.slack, "a number from 0 up to 1");
+  }
+  const int most = MostWorkers(workload, machine);
+  for (const int workers : options.workers) {
+    if (workers < 1 || workers > most) {
+      throw InvalidArgument("workers", workers,
+                            "1 to " + std::to_string(most) + ", the stages and cores there are");
+    }
+  }
+}
+
+ScheduleSummary SummaryFor(const FineGrainedOptions& options, int workers) {
+  return Summarize(MakeSchedule(options.schedule, {.stages = workers,
+                                                   .microbatches = 4 * workers + 4,
+                                                   .weight_stashing = options.weight_stashing}));
+}
+
+// The dynamic program for W workers; h of them are behind the one in question.
+class Partitioner {
+ public:
+  Partitioner(const Workload& workload, const Machine& machine, const FineGrainedOptions& options,
+              int workers)
+      : stages_(workload.stage_count()),
+        workers_(workers),
+        cores_(machine.cores),
+        core_memory_(machine.core_memory_bytes()),
+        summary_(SummaryFor(options, workers)) {
+    const auto b = static_cast<double>(options.microbatch);
+    work_ = WorkOf(workload, machine, b, Measured(workload, machine, workers));
+    for (int begin = 0; begin < stages_; ++begin) {
+      for (int end = begin + 1; end <= stages_; ++end) {
+        const double fixed = WorkerBytes(workload, begin, end, b, 0, 0);
+        bytes_.push_back({.fixed = fixed,
+                          .version = WorkerBytes(workload, begin, end, b, 1, 0) - fixed,
+                          .in_flight = WorkerBytes(workload, begin, end, b, 0, 1) - fixed});
+      }
+    }
+    needs_.resize(bytes_.size());
+    fewest_.resize(static_cast<std::size_t>(workers) * stages_);
+    ends_.resize(fewest_.size());
+  }
+
+  std::vector<int> Best() {
+    if (FewestCores(kInfinity) > cores_) core_memory_ = 0;
+    // P cores take a P-th of one core's time at least, W workers of one core no more than all of it.
+    double high = SecondsOn(work_, 1) * (1 + 1e-12);
+    if (!(high > 0)) throw InvalidArgument("cost", 0, "a network that takes time");
+    double low = high / cores_ * (1 - 1e-11);
+    while (high / low > 1 + 1e-12) {
+      const double middle = std::sqrt(low * high);
+      (FewestCores(middle) <= cores_ ? high : low) = middle;
+    }
+    FewestCores(high);
+    std::vector<int> ends;
+    for (int h = workers_ - 1, begin = 0; h >= 0; --h) {
+      begin = ends_[Place(h, begin)];
+      ends.push_back(begin);
+    }
+    return ends;
+  }
+
+ private:
+  // What a group of stages keeps is linear in its weight versions and micro-batches in flight.
+  struct Bytes {
+    double fixed;
+    double version;
+    double in_flight;
+  };
+
+  std::size_t Place(int h, int begin) const {
+    return static_cast<std::size_t>(h) * stages_ + begin;
+  }
+
+  // Groups of stages that begin at 0, 1, .. come one after the other.
+  std::size_t Group(int begin, int end) const {
+    return static_cast<std::size_t>(begin) * (2 * stages_ - begin + 1) / 2 + end - begin - 1;
+  }
+
+  double Need(int begin, int end, int h) const {
+    double cores = needs_[Group(begin, end)];
+    if (core_memory_ > 0) {
+      const Bytes& bytes = bytes_[Group(begin, end)];
+      const StageSummary& worker = summary_.stages[workers_ - 1 - h];
+      const double kept = bytes.fixed +
+                          static_cast<double>(worker.weight_versions) * bytes.version +
+                          static_cast<double>(worker.activations_in_flight) * bytes.in_flight;
+      cores = std::max(cores, std::ceil(kept / core_memory_));
+    }
+    return cores;
+  }
+
+  // Of all workers, for a period; keeps where each ends.
+  double FewestCores(double period) {
+    for (int begin = 0; begin < stages_; ++begin) {
+      for (int end = begin + 1; end <= stages_; ++end) {
+        needs_[Group(begin, end)] =
+            CoresWithin(std::span(work_).subspan(begin, end - begin), period);
+      }
+    }
+    for (int h = 0; h < workers_; ++h) {
+      // Each of the workers before and behind has a stage at least.
+      for (int begin = workers_ - 1 - h; begin < stages_ - h; ++begin) {
+        double fewest = kInfinity;
+        int best = stages_;
+        const int last = h == 0 ? stages_ : stages_ - h;
+        for (int end = h == 0 ? stages_ : begin + 1; end <= last; ++end) {
+          const double behind = h == 0 ? 0 : fewest_[Place(h - 1, end)];
+          if (behind >= fewest) continue;
+          const double cores = behind + Need(begin, end, h);
+          if (cores < fewest) {
+            fewest = cores;
+            best = end;
+          }
+        }
+        fewest_[Place(h, begin)] = fewest;
+        ends_[Place(h, begin)] = best;
+      }
+    }
+    return fewest_[Place(workers_ - 1, 0)];
+  }
+
+  int stages_;
+  int workers_;
+  double cores_;
+  double core_memory_;  // 0: needs no cores
+  ScheduleSummary summary_;
+  std::vector<CoreWork> work_;
+  std::vector<Bytes> bytes_;    // by group of consecutive stages
+  std::vector<double> needs_;   // cores for the period, by the same
+  std::vector<double> fewest_;  // cores from a stage on
+  std::vector<int> ends_;       // of the worker that begins there
+};
+
+}  // namespace
+
+std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& machine,
+                                      const FineGrainedOptions& options, int workers) {
+  FineGrainedOptions one = options;
+  one.workers = {workers};
+  Check(workload, machine, one);
+  return Partitioner(workload, machine, options, workers).Best();
+}
+
+FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
+                                const FineGrainedOptions& options) {
+  Check(workload, machine, options);
+  std::vector<int> counts = options.workers;
+  if (counts.empty()) {
+    const int most = MostWorkers(workload, machine);
+    for (int workers = 1; workers < most; workers *= 2) counts.push_back(workers);
+    counts.push_back(most);
+  }
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+
+  FineGrainedPlan plan;
+  for (const int workers : counts) {
+    FineGrainedLayout layout;
+    layout.ends = Partitioner(workload, machine, options, workers).Best();
+    layout.throughput = PredictThroughput(workload, machine,
+                                          {.schedule = options.schedule,
+                                           .microbatch = options.microbatch,
+                                           .ends = layout.ends,
+                                           .weight_stashing = options.weight_stashing});
+    layout.largest_delay = SummaryFor(options, workers).stages.front().forward_delay_updates;
+    plan.layouts.push_back(std::move(layout));
+  }
+  const bool any_fits =
+      std::any_of(plan.layouts.begin(), plan.layouts.end(),
+                  [](const FineGrainedLayout& layout) { return layout.throughput.fits; });
+  const auto counts_for = [&](const FineGrainedLayout& layout) {
+    return layout.throughput.fits || !any_fits;
+  };
+  double fastest = 0;
+  for (const FineGrainedLayout& layout : plan.layouts) {
+    if (counts_for(layout)) fastest = std::max(fastest, layout.throughput.samples_per_second);
+  }
+  const auto best =
+      std::find_if(plan.layouts.begin(), plan.layouts.end(), [&](const FineGrainedLayout& layout) {
+        return counts_for(layout) &&
+               layout.throughput.samples_per_second >= (1 - options.slack) * fastest;
+      });
+  plan.best = static_cast<std::size_t>(best - plan.layouts.begin());
+  return plan;
+}
+
+}  // namespace batchless::hwmodel
