@@ -64,7 +64,7 @@ class Pipeline {
     double cores = 0;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       const auto k = static_cast<double>(result_.workers[g].cores);
-      work += k * cycle.busy_seconds[g];
+      work += working_cores_[g] * cycle.busy_seconds[g];
       // The slowest worker's work is the cycle but for the rounding of its sum.
       result_.workers[g].idle = std::max(0.0, 1 - cycle.busy_seconds[g] / cycle_seconds);
       cores += k;
@@ -175,6 +175,7 @@ class Pipeline {
     for (std::size_t g = 0; g < ends_.size(); ++g) {
       WorkerThroughput& worker = result_.workers[g];
       const auto k = static_cast<double>(worker.cores);
+      double core_seconds = 0;
       double by_flops = 0;
       double by_bytes = 0;
       for (int s = worker.first_stage; s < worker.end_stage; ++s) {
@@ -194,9 +195,13 @@ class Pipeline {
           (worker.in_local_memory ? result_.local_bytes_per_sample
                                   : result_.shared_bytes_per_sample) += pass.bytes / samples;
         }
-        Add(worker.times, measured_ ? MeasuredTimes(*measured_, index, b_)
-                                    : TimesOf(passes, flops_per_second, bandwidth));
+        const StageTimes stage = measured_ ? MeasuredTimes(*measured_, index, b_)
+                                           : TimesOf(passes, flops_per_second, bandwidth);
+        core_seconds += sharing * Sum(stage);
+        Add(worker.times, stage);
       }
+      const double seconds = Sum(worker.times);
+      working_cores_.push_back(seconds > 0 ? core_seconds / seconds : k);
       worker.bound = measured_                ? Bound::kMeasured
                      : by_flops >= by_bytes   ? Bound::kCompute
                      : worker.in_local_memory ? Bound::kLocalMemory
@@ -279,8 +284,9 @@ class Pipeline {
   const ScheduleKind& kind_;
   double b_;
   std::optional<MeasuredNetwork> measured_;
-  std::vector<CoreWork> work_;  // by stage
-  std::vector<int> ends_;       // by worker
+  std::vector<CoreWork> work_;         // by stage
+  std::vector<double> working_cores_;  // by worker, on the average while it works
+  std::vector<int> ends_;              // by worker
   Throughput result_;
 };
 

@@ -93,6 +93,22 @@ TEST_CASE("A long run approaches the steady state", "[throughput]") {
   }
 }
 
+TEST_CASE("Cores beyond what a stage can share are idle", "[throughput]") {
+  // The first stage is for 2 cores, the second for 10, of 10: 3 seconds on two and 0.6 on all.
+  Workload workload = Equal(2, 1'000'000'000);
+  for (StageCost& cost : workload.stages) cost.parameters = 1;
+  workload.stages[0].largest_output = 2;
+  workload.stages[1].largest_output = 10;
+  const Throughput one = PredictThroughput(workload, Fine(10), {.schedule = "pb", .workers = 1});
+  CHECK(one.samples_per_second == Approx(1 / (1.5 + 0.3)).epsilon(1e-9));
+  CHECK(one.busy == Approx((2 * 1.5 + 10 * 0.3) / (10 * 1.8)).epsilon(1e-9));
+  // A worker each: the first takes its two cores, and no more help it.
+  const Throughput two = PredictThroughput(workload, Fine(10), {.schedule = "pb", .workers = 2});
+  CHECK(two.samples_per_second == Approx(1 / 1.5).epsilon(1e-9));
+  CHECK(two.workers[0].cores == 2);
+  CHECK(two.busy == Approx(6 / (10 * 1.5)).epsilon(1e-9));
+}
+
 TEST_CASE("Cores are shared in proportion to cost, and the slowest stage is named",
           "[throughput]") {
   const Workload workload = MakeWorkload("resnet110");
