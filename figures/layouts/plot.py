@@ -1,16 +1,9 @@
 from figures.lib import style
 
-NETWORKS = {
-    "resnet20": ("ResNet-20", "#0072B2", "o"),
-    "vgg16": ("VGG-16", "#009E73", "^"),
-    "resnet110": ("ResNet-110", "#D55E00", "s"),
-    "resnet50": ("ResNet-50, 224 x 224", "#E69F00", "v"),
-}
-
 
 def draw(data):
     fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, 2.8))
-    for network, (name, color, marker) in NETWORKS.items():
+    for network, (name, color, marker) in style.NETWORKS.items():
         table = data.table(f"{network}.csv")
         chosen = table.where(chosen=1)
         for ax, column in zip(axes, ("samples_per_second", "busy"), strict=True):

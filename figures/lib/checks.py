@@ -55,9 +55,7 @@ def value(source: dict, read: Reader) -> float:
     return float(table[source["column"]][0])
 
 
-def values(claim: dict, read: Reader) -> Outcome:
-    """Every case is within `tolerance` (relative) of its `expected`."""
-    found = [(case, value(case, read)) for case in claim["case"]]
+def near_expected(claim: dict, found: list[tuple[dict, float]]) -> Outcome:
     off = float(np.max([abs(x / case["expected"] - 1) for case, x in found]))
     words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
     limit = claim["tolerance"]
@@ -65,6 +63,11 @@ def values(claim: dict, read: Reader) -> Outcome:
         f"{words}; expected in brackets, largest deviation {off:.2%}, allowed {limit:.1%}",
         bool(off <= limit),
     )
+
+
+def values(claim: dict, read: Reader) -> Outcome:
+    """Every case is within `tolerance` (relative) of its `expected`."""
+    return near_expected(claim, [(case, value(case, read)) for case in claim["case"]])
 
 
 def agree(claim: dict, read: Reader) -> Outcome:
@@ -188,13 +191,7 @@ def speedups(claim: dict, read: Reader) -> Outcome:
         (case, hybrid(value(case["fast"], read) / value(case["slow"], read), share))
         for case in claim["case"]
     ]
-    off = float(np.max([abs(x / case["expected"] - 1) for case, x in found]))
-    words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
-    limit = claim["tolerance"]
-    return Outcome(
-        f"{words}; published in brackets, largest deviation {off:.1%}, allowed {limit:.0%}",
-        bool(off <= limit),
-    )
+    return near_expected(claim, found)
 
 
 def array_bound(claim: dict, read: Reader) -> Outcome:

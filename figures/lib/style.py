@@ -19,6 +19,14 @@ import numpy as np  # noqa: E402
 COLUMN = 3.3  # inches: one column of two
 PAGE = 6.8  # inches: both columns
 
+# Label, colour and marker, where figures of machines compare these.
+NETWORKS = {
+    "resnet20": ("ResNet-20", "#0072B2", "o"),
+    "resnet110": ("ResNet-110", "#D55E00", "s"),
+    "vgg16": ("VGG-16", "#009E73", "^"),
+    "resnet50": ("ResNet-50, 224 x 224", "#E69F00", "v"),
+}
+
 plt.style.use(Path(__file__).parent.parent / "batchless.mplstyle")
 
 

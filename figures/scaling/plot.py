@@ -2,17 +2,10 @@ import numpy as np
 
 from figures.lib import style
 
-NETWORKS = {
-    "resnet20": ("ResNet-20", "#0072B2", "o"),
-    "resnet110": ("ResNet-110", "#D55E00", "s"),
-    "vgg16": ("VGG-16", "#009E73", "^"),
-    "resnet50": ("ResNet-50, 224 x 224", "#E69F00", "v"),
-}
-
 
 def draw(data):
     fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, 2.7))
-    for network, (label, color, marker) in NETWORKS.items():
+    for network, (label, color, marker) in style.NETWORKS.items():
         rows = data.table(f"{network}.csv")
         fits = rows["fits"] > 0
         first = int(np.argmax(fits)) if fits.any() else len(rows)

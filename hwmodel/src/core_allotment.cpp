@@ -109,7 +109,6 @@ std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
   std::vector<std::int64_t> allotted = least;
   std::vector<std::int64_t> trial = least;
   for (;;) {
-    // Halving exponents first would save steps where the answer is far smaller; it never is by much.
     const double middle = low + (high - low) / 2;
     if (middle <= low || middle >= high) break;
     if (Allot(workers, least, middle, cores, trial)) {

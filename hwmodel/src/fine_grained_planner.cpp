@@ -17,11 +17,6 @@ using analysis::InvalidArgument;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-int MostWorkers(const Workload& workload, const Machine& machine) {
-  return static_cast<int>(
-      std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
-}
-
 void Check(const Workload& workload, const Machine& machine, const FineGrainedOptions& options) {
   Validate(machine);
   if (!FindScheduleKind(options.schedule).updates_each) {
@@ -52,14 +47,14 @@ ScheduleSummary SummaryFor(const FineGrainedOptions& options, int workers) {
 class Partitioner {
  public:
   Partitioner(const Workload& workload, const Machine& machine, const FineGrainedOptions& options,
-              int workers)
+              const ScheduleSummary& summary)
       : stages_(workload.stage_count()),
-        workers_(workers),
+        workers_(static_cast<int>(summary.stages.size())),
         cores_(machine.cores),
         core_memory_(machine.core_memory_bytes()),
-        summary_(SummaryFor(options, workers)) {
+        summary_(summary) {
     const auto b = static_cast<double>(options.microbatch);
-    work_ = WorkOf(workload, machine, b, Measured(workload, machine, workers));
+    work_ = WorkOf(workload, machine, b, Measured(workload, machine, workers_));
     for (int begin = 0; begin < stages_; ++begin) {
       for (int end = begin + 1; end <= stages_; ++end) {
         const double fixed = WorkerBytes(workload, begin, end, b, 0, 0);
@@ -69,7 +64,7 @@ class Partitioner {
       }
     }
     needs_.resize(bytes_.size());
-    fewest_.resize(static_cast<std::size_t>(workers) * stages_);
+    fewest_.resize(static_cast<std::size_t>(workers_) * stages_);
     ends_.resize(fewest_.size());
   }
 
@@ -135,8 +130,8 @@ class Partitioner {
       for (int begin = workers_ - 1 - h; begin < stages_ - h; ++begin) {
         double fewest = kInfinity;
         int best = stages_;
-        const int last = h == 0 ? stages_ : stages_ - h;
-        for (int end = h == 0 ? stages_ : begin + 1; end <= last; ++end) {
+        // The last worker ends with the last stage.
+        for (int end = h == 0 ? stages_ : begin + 1; end <= stages_ - h; ++end) {
           const double behind = h == 0 ? 0 : fewest_[Place(h - 1, end)];
           if (behind >= fewest) continue;
           const double cores = behind + Need(begin, end, h);
@@ -156,7 +151,7 @@ class Partitioner {
   int workers_;
   double cores_;
   double core_memory_;  // 0: needs no cores
-  ScheduleSummary summary_;
+  const ScheduleSummary& summary_;
   std::vector<CoreWork> work_;
   std::vector<Bytes> bytes_;    // by group of consecutive stages
   std::vector<double> needs_;   // cores for the period, by the same
@@ -171,7 +166,7 @@ std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& m
   FineGrainedOptions one = options;
   one.workers = {workers};
   Check(workload, machine, one);
-  return Partitioner(workload, machine, options, workers).Best();
+  return Partitioner(workload, machine, options, SummaryFor(options, workers)).Best();
 }
 
 FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
@@ -188,14 +183,15 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
 
   FineGrainedPlan plan;
   for (const int workers : counts) {
+    const ScheduleSummary summary = SummaryFor(options, workers);
     FineGrainedLayout layout;
-    layout.ends = Partitioner(workload, machine, options, workers).Best();
+    layout.ends = Partitioner(workload, machine, options, summary).Best();
     layout.throughput = PredictThroughput(workload, machine,
                                           {.schedule = options.schedule,
                                            .microbatch = options.microbatch,
                                            .ends = layout.ends,
                                            .weight_stashing = options.weight_stashing});
-    layout.largest_delay = SummaryFor(options, workers).stages.front().forward_delay_updates;
+    layout.largest_delay = summary.stages.front().forward_delay_updates;
     plan.layouts.push_back(std::move(layout));
   }
   const bool any_fits =

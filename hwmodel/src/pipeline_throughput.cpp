@@ -103,8 +103,7 @@ class Pipeline {
   }
 
   void Group() {
-    const int most = static_cast<int>(
-        std::min<double>(machine_.cores, static_cast<double>(workload_.stage_count())));
+    const int most = MostWorkers(workload_, machine_);
     const int given =
         options_.ends.empty() ? options_.workers : static_cast<int>(options_.ends.size());
     if (given > most) {

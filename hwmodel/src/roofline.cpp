@@ -79,6 +79,11 @@ StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double 
           measured.update_seconds[s]};
 }
 
+int MostWorkers(const Workload& workload, const Machine& machine) {
+  return static_cast<int>(
+      std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
+}
+
 std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,
                              const std::optional<MeasuredNetwork>& measured) {
   const double bandwidth = machine.local_bytes_per_second > 0

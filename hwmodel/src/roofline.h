@@ -40,6 +40,9 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
 // The measured times of a stage, for micro-batches of b samples.
 StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double b);
 
+// Of a pipeline: the stages, or the cores where there are fewer.
+int MostWorkers(const Workload& workload, const Machine& machine);
+
 // Work of each stage for b samples, on one core in its local memory; measured times where the machine
 // has some of the network.
 std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,

@@ -181,11 +181,9 @@ std::vector<CommandCase> MakeCases() {
       {"calibrate",
        {{"--network", "linear", {"", "resnet21", "gpt2", "LINEAR"}, true},
         {"--microbatch", "2", Plus(kNoNumber, {"0", "-1", "1.5", "4097"})},
-        {"--rounds", "1", Plus(kNoNumber, {"0", "-1", "1.5", "100001"})},
+        {"--rounds", "1", Plus(kNoNumber, {"0", "-1", "1.5", "100001"}), false, true},
         {"--out", "f.toml", {"", "/nonexistent/f.toml", "f.txt", "f", "folder.csv", "/dev/full"}}},
-       {},
-       {},
-       Words("--rounds 1")},
+       {}},
       {"train",
        {{"--out", "d", {"", "/dev/full", "/proc/d", "text.npz"}, true},
         {"--set", "run.seed=2", {"", "abc", "-inf", "=1", "run.seed", "run.seed=-1", "a.b=1"}},
@@ -210,9 +208,7 @@ Arguments CommandCase::CallWith(const std::string& option, const std::string& va
     call.insert(call.end(), {"fetch", "mnist"});
   } else {
     call.insert(call.end(), words.begin(), words.end());
-    if (fixed.empty() || fixed.front() != option || option == "--set") {
-      call.insert(call.end(), fixed.begin(), fixed.end());
-    }
+    call.insert(call.end(), fixed.begin(), fixed.end());
   }
   for (const OptionCase& item : options) {
     const bool chosen = item.name == option;
@@ -220,7 +216,7 @@ Arguments CommandCase::CallWith(const std::string& option, const std::string& va
     if (!chosen && option == "--hessian" && item.name == "--spectrum") continue;
     if (!chosen && option == "--learning-rate" && item.name == "--rate") continue;
     if (!chosen && option == "--file") continue;
-    if (!chosen && !item.required) continue;
+    if (!chosen && !item.required && !item.shortens) continue;
     call.push_back(item.name);
     call.push_back(chosen ? value : item.good);
   }

@@ -15,6 +15,7 @@ struct OptionCase {
   std::string good;              // a valid value; not part of the call where `extra`
   std::vector<std::string> bad;  // values that are refused
   bool required = false;
+  bool shortens = false;  // each call: part of it, though not required
 };
 
 struct CommandCase {

@@ -77,8 +77,7 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
 struct PlanOptions {
   std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe, balanced or pb
   int machines = 4;            ///< each the whole of the machine's file
-  std::int64_t batch =
-      256;  ///< B, samples an update; of pipedream and pb b, the minibatch of a machine
+  std::int64_t batch = 256;    ///< B, samples an update; of pipedream and pb b, a machine's
   std::int64_t max_microbatch = 64;
   int depth = 0;  ///< d, of 2bw and gpipe; 0: any
   /// Of pb, one past each machine's last layer; empty: shared evenly.
