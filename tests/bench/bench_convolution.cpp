@@ -1,6 +1,6 @@
 // Each kind of convolution of the networks at batch one, layer by layer and method by method, beside
-// the core's peak: what `SuitsWinograd` is decided by. FLOPs are those of direct sums, two for each
-// multiply-add; Winograd's kernels take 4/9 of the multiplications.
+// the core's peak: what `WinogradEdge` is decided by. FLOPs are those of direct sums, two for each
+// multiply-add; Winograd's F(2x2) takes 4/9 of the multiplications, F(4x4) a quarter.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 enum class Pass : unsigned char { kForward, kInputGradient, kWeightGradient };
 
-enum class Kernels : unsigned char { kOneDnn, kDirect, kWinograd };
+enum class Kernels : unsigned char { kOneDnn, kDirect, kWinograd2, kWinograd4 };
 
 struct Case {
   hwmodel::Layer layer;
@@ -46,8 +46,10 @@ void Convolve(benchmark::State& state, const Case& c) {
     switch (c.kernels) {
       case Kernels::kDirect:
         return MakeDirectConvolution(shape);
-      case Kernels::kWinograd:
-        return MakeWinogradConvolution(shape);
+      case Kernels::kWinograd2:
+        return MakeWinogradConvolution(shape, 2);
+      case Kernels::kWinograd4:
+        return MakeWinogradConvolution(shape, 4);
       case Kernels::kOneDnn:
         break;
     }
@@ -92,9 +94,10 @@ void Register(const hwmodel::Layer& layer, const std::string& name) {
     if (pass == Pass::kInputGradient && layer.input.channels < 4) continue;
     for (const auto& [kernels, kernels_name] :
          {std::pair{Kernels::kOneDnn, "OneDnn"}, std::pair{Kernels::kDirect, "Direct"},
-          std::pair{Kernels::kWinograd, "Winograd"}}) {
+          std::pair{Kernels::kWinograd2, "Winograd2"},
+          std::pair{Kernels::kWinograd4, "Winograd4"}}) {
       const bool winograd = layer.kernel == 3 && layer.stride == 1 && layer.input.channels >= 8;
-      if (kernels == Kernels::kWinograd && !winograd) continue;
+      if (kernels >= Kernels::kWinograd2 && !winograd) continue;
       benchmark::RegisterBenchmark(
           (kernels_name + ("/" + name) + "/" + pass_name).c_str(),
           [c = Case{layer, kernels, pass}](benchmark::State& state) { Convolve(state, c); })

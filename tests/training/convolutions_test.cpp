@@ -155,12 +155,22 @@ Results RunReference(const Size& size, RandomSource numbers) {
 }
 
 // Also for sizes that suit others better.
-Results RunWinograd(const Size& size, int block, RandomSource numbers) {
+Results RunWinograd(const Size& size, int block, int edge, RandomSource numbers) {
   const ConvolutionShape shape = ShapeOf(size, block);
-  return Run<float>(shape, MakeWinogradConvolution(shape), numbers);
+  return Run<float>(shape, MakeWinogradConvolution(shape, edge), numbers);
 }
 
-TEST_CASE("Winograd's convolutions of whole numbers are exact", "[winograd]") {
+double RelativeError(const Numbers& actual, const Numbers& expected) {
+  double error = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST_CASE("Winograd's convolutions of whole numbers", "[winograd]") {
   // Odd and even edges, single pixels, rows longer than a block of tiles, channels that are no
   // whole block, one sample and several in one block of tiles.
   for (const Size& size : {Size{8, 8, 1, 1, 1}, Size{8, 16, 2, 2, 1}, Size{16, 8, 1, 5, 2},
@@ -171,10 +181,15 @@ TEST_CASE("Winograd's convolutions of whole numbers are exact", "[winograd]") {
     for (const int block : {8, 16}) {
       INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
                    << ", micro-batch " << size.microbatch << ", block " << block);
-      const Results actual = RunWinograd(size, block, SmallIntegers);
-      CHECK(actual.y == expected.y);
-      CHECK(actual.dx == expected.dx);
-      CHECK(actual.dw == expected.dw);
+      const Results exact = RunWinograd(size, block, 2, SmallIntegers);
+      CHECK(exact.y == expected.y);
+      CHECK(exact.dx == expected.dx);
+      CHECK(exact.dw == expected.dw);
+      // F(4x4) has roots in it. A wrong term of the smallest sums here would be of the order of 1.
+      const Results rounded = RunWinograd(size, block, 4, SmallIntegers);
+      CHECK(RelativeError(rounded.y, expected.y) < 2e-6);
+      CHECK(RelativeError(rounded.dx, expected.dx) < 2e-6);
+      CHECK(RelativeError(rounded.dw, expected.dw) < 2e-6);
     }
   }
 }
@@ -211,34 +226,26 @@ TEST_CASE("Direct convolutions of whole numbers are exact", "[direct]") {
 
 TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct]") {
   ConvolutionShape shape = ShapeOf({64, 64, 8, 8, 1}, 16);
-  CHECK(SuitsWinograd(shape));
+  CHECK(WinogradEdge(shape) == 2);
   const auto change = [&](auto edit) {
     ConvolutionShape changed = shape;
     edit(changed);
-    return SuitsWinograd(changed);
+    return WinogradEdge(changed);
   };
-  CHECK(!change([](ConvolutionShape& s) { s.layer.stride = 2; }));
-  CHECK(!change([](ConvolutionShape& s) { s.layer.kernel = 1; }));
-  CHECK(!change([](ConvolutionShape& s) { s.layer.padding = 0; }));
-  CHECK(!change([](ConvolutionShape& s) { s.input_block = 1; }));
+  CHECK(change([](ConvolutionShape& s) { s.layer.stride = 2; }) == 0);
+  CHECK(change([](ConvolutionShape& s) { s.layer.kernel = 1; }) == 0);
+  CHECK(change([](ConvolutionShape& s) { s.layer.padding = 0; }) == 0);
+  CHECK(change([](ConvolutionShape& s) { s.input_block = 1; }) == 0);
   CHECK(SuitsDirect(ShapeOf({16, 32, 32, 32, 1, 3, 2, 1}, 16)));
   CHECK(!SuitsDirect(ShapeOf({256, 512, 56, 56, 1, 1, 2, 0}, 16)));
   ConvolutionShape first = ShapeOf({1, 6, 28, 28, 1, 5, 1, 2}, 8);
   first.input_block = 1;
   CHECK(SuitsDirect(first));
   // Few tiles do not pay; several samples have more.
-  CHECK(!SuitsWinograd(ShapeOf({512, 512, 4, 4, 1}, 16)));
-  CHECK(SuitsWinograd(ShapeOf({512, 512, 4, 4, 4}, 16)));
-}
-
-double RelativeError(const Numbers& actual, const Numbers& expected) {
-  double error = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(error / norm);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 1}, 16)) == 0);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 4}, 16)) == 2);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 16}, 16)) == 4);
+  CHECK(WinogradEdge(ShapeOf({16, 16, 15, 13, 1}, 16)) == 4);
 }
 
 TEST_CASE("Winograd's rounding errors stay near those of direct sums", "[winograd]") {
@@ -255,14 +262,22 @@ TEST_CASE("Winograd's rounding errors stay near those of direct sums", "[winogra
     const Results exact = RunReference(size, +numbers);
     const ConvolutionShape shape = ShapeOf(size, block);
     const Results direct = Run<float>(shape, onednn->MakeConvolution(shape), +numbers);
-    const Results fast = RunWinograd(size, block, +numbers);
+    const Results fast = RunWinograd(size, block, 2, +numbers);
+    const Results faster = RunWinograd(size, block, 4, +numbers);
     INFO(size.in << " channels, " << size.height << " x " << size.width);
-    // In theory about twice; measured 0.7 to 2.0 times, by how each orders its sums.
-    CHECK(RelativeError(fast.y, exact.y) < 3 * RelativeError(direct.y, exact.y));
-    CHECK(RelativeError(fast.dx, exact.dx) < 3 * RelativeError(direct.dx, exact.dx));
-    CHECK(RelativeError(fast.dw, exact.dw) < 3 * RelativeError(direct.dw, exact.dw));
-    // The two methods are not one and the same.
+    const auto check = [&](Numbers Results::*pass) {
+      const double error = RelativeError(fast.*pass, exact.*pass);
+      // In theory about twice; measured 0.7 to 2.0 times, by how each orders its sums.
+      CHECK(error < 3 * RelativeError(direct.*pass, exact.*pass));
+      // Measured 1.6 to 3.4 times; with +-1 and +-2 as points it would be twice as much.
+      CHECK(RelativeError(faster.*pass, exact.*pass) < 4 * error);
+    };
+    check(&Results::y);
+    check(&Results::dx);
+    check(&Results::dw);
+    // The methods are not one and the same.
     CHECK(fast.y != direct.y);
+    CHECK(faster.y != fast.y);
   }
 }
 

@@ -18,7 +18,9 @@ class VectorBackend final : public Backend<float> {
   std::unique_ptr<Convolution<float>> MakeConvolution(
       const ConvolutionShape& shape) const override {
     if (method_ == ConvolutionMethod::kWinograd) {
-      if (SuitsWinograd(shape)) return MakeWinogradConvolution(shape);
+      if (const int edge = WinogradEdge(shape); edge != 0) {
+        return MakeWinogradConvolution(shape, edge);
+      }
       if (SuitsDirect(shape)) return MakeDirectConvolution(shape);
     }
     return MakeOneDnnConvolution(shape, kernels_.transpose_blocks);

@@ -7,9 +7,12 @@
 
 namespace batchless::training {
 
-// Whether Winograd's kernels can do the layer, and do it faster than direct sums.
-bool SuitsWinograd(const ConvolutionShape& shape);
+// The edge of the tiles by which the layer is done fastest, 2 or 4; 0 where Winograd's kernels cannot
+// do it, or direct sums are faster.
+int WinogradEdge(const ConvolutionShape& shape);
 
-std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape);
+// By F(edge x edge, 3x3), edge 2 or 4.
+std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape,
+                                                            int edge);
 
 }  // namespace batchless::training

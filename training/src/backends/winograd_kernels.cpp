@@ -24,43 +24,127 @@ struct Planes {
   std::int64_t out;
 };
 
-template <int B>
+template <int B, int M>
 struct Winograd {
   using L = Lanes<B>;
   using P = Products<B>;
-  using Four = std::array<L, 4>;
 
   static constexpr int kTaps = 9;
-  static constexpr int kPositions = 16;
+  static constexpr int kEdge = M + 2;
+  static constexpr int kPositions = kEdge * kEdge;
+
+  using Positions = std::array<L, kEdge>;  // a row or a column of a tile's positions
+  using Pixels = std::array<L, M>;         // of a tile's outputs
+  using Taps = std::array<L, 3>;
 
   // --- transforms of one dimension ---
 
-  static HWY_INLINE Four Input(const L& d0, const L& d1, const L& d2, const L& d3) {
-    return {L::Sub(d0, d2), L::Add(d1, d2), L::Sub(d2, d1), L::Sub(d3, d1)};
+  static constexpr float kRootHalf = 0.707106781F;  // the points of F(4x4), with their negatives
+  static constexpr float kRootTwo = 1.41421356F;
+
+  // a + factor b, and the two values even +- factor odd.
+  static HWY_INLINE L Plus(const L& a, float factor, const L& b) {
+    return L::MulAdd(L::Set(factor), b, a);
   }
-  static HWY_INLINE std::array<L, 2> Output(const L& m0, const L& m1, const L& m2, const L& m3) {
-    return {L::Add(m0, L::Add(m1, m2)), L::Add(m3, L::Sub(m1, m2))};
+  static HWY_INLINE void PlusMinus(const L& even, float factor, const L& odd, L& plus, L& minus) {
+    plus = Plus(even, factor, odd);
+    minus = Plus(even, -factor, odd);
   }
-  static HWY_INLINE Four OutputGradient(const L& y0, const L& y1) {
-    return {y0, L::Add(y0, y1), L::Sub(y0, y1), y1};
+
+  static HWY_INLINE Positions Input(const Positions& d) {
+    if constexpr (M == 2) {
+      return {L::Sub(d[0], d[2]), L::Add(d[1], d[2]), L::Sub(d[2], d[1]), L::Sub(d[3], d[1])};
+    } else {
+      Positions v;
+      v[0] = Plus(L::Add(d[0], d[4]), -2.5F, d[2]);
+      PlusMinus(Plus(d[4], -2, d[2]), kRootHalf, Plus(d[3], -2, d[1]), v[1], v[2]);
+      PlusMinus(Plus(d[4], -0.5F, d[2]), kRootTwo, Plus(d[3], -0.5F, d[1]), v[3], v[4]);
+      v[5] = Plus(L::Add(d[1], d[5]), -2.5F, d[3]);
+      return v;
+    }
   }
-  static HWY_INLINE Four Filter(const L& g0, const L& g1, const L& g2) {
-    const L half = L::Set(0.5F);
-    const L even = L::Mul(half, L::Add(g0, g2));
-    const L odd = L::Mul(half, g1);
-    return {g0, L::Add(even, odd), L::Sub(even, odd), g2};
+  static HWY_INLINE Pixels Output(const Positions& m) {
+    if constexpr (M == 2) {
+      return {L::Add(m[0], L::Add(m[1], m[2])), L::Add(m[3], L::Sub(m[1], m[2]))};
+    } else {
+      const L even_half = L::Add(m[1], m[2]);
+      const L odd_half = L::Sub(m[1], m[2]);
+      const L even_two = L::Add(m[3], m[4]);
+      const L odd_two = L::Sub(m[3], m[4]);
+      return {L::Add(m[0], L::Add(even_half, even_two)),
+              Plus(L::Mul(L::Set(kRootTwo), odd_two), kRootHalf, odd_half),
+              Plus(L::Mul(L::Set(0.5F), even_half), 2, even_two),
+              Plus(Plus(m[5], kRootHalf / 2, odd_half), 2 * kRootTwo, odd_two)};
+    }
   }
-  static HWY_INLINE std::array<L, 3> FilterGradient(const L& m0, const L& m1, const L& m2,
-                                                    const L& m3) {
-    const L half = L::Set(0.5F);
-    const L even = L::Mul(half, L::Add(m1, m2));
-    return {L::Add(m0, even), L::Mul(half, L::Sub(m1, m2)), L::Add(even, m3)};
+  static HWY_INLINE Positions OutputGradient(const Pixels& y) {
+    if constexpr (M == 2) {
+      return {y[0], L::Add(y[0], y[1]), L::Sub(y[0], y[1]), y[1]};
+    } else {
+      Positions m;
+      m[0] = y[0];
+      PlusMinus(Plus(y[0], 0.5F, y[2]), kRootHalf, Plus(y[1], 0.5F, y[3]), m[1], m[2]);
+      PlusMinus(Plus(y[0], 2, y[2]), kRootTwo, Plus(y[1], 2, y[3]), m[3], m[4]);
+      m[5] = y[3];
+      return m;
+    }
   }
+  static HWY_INLINE Positions Filter(const Taps& g) {
+    if constexpr (M == 2) {
+      const L half = L::Set(0.5F);
+      const L even = L::Mul(half, L::Add(g[0], g[2]));
+      const L odd = L::Mul(half, g[1]);
+      return {g[0], L::Add(even, odd), L::Sub(even, odd), g[2]};
+    } else {
+      const L third = L::Mul(L::Set(1 / 3.0F), g[2]);
+      Positions u;
+      u[0] = g[0];
+      PlusMinus(L::Sub(L::Mul(L::Set(-2 / 3.0F), g[0]), third), -2 / 3.0F * kRootHalf, g[1], u[1],
+                u[2]);
+      PlusMinus(Plus(third, 1 / 6.0F, g[0]), kRootTwo / 6, g[1], u[3], u[4]);
+      u[5] = g[2];
+      return u;
+    }
+  }
+  static HWY_INLINE Taps FilterGradient(const Positions& m) {
+    if constexpr (M == 2) {
+      const L half = L::Set(0.5F);
+      const L even = L::Mul(half, L::Add(m[1], m[2]));
+      return {L::Add(m[0], even), L::Mul(half, L::Sub(m[1], m[2])), L::Add(even, m[3])};
+    } else {
+      const L even_half = L::Add(m[1], m[2]);
+      const L even_two = L::Add(m[3], m[4]);
+      return {Plus(Plus(m[0], -2 / 3.0F, even_half), 1 / 6.0F, even_two),
+              Plus(L::Mul(L::Set(kRootTwo / 6), L::Sub(m[3], m[4])), -2 / 3.0F * kRootHalf,
+                   L::Sub(m[1], m[2])),
+              Plus(m[5], 1 / 3.0F, L::Sub(even_two, even_half))};
+    }
+  }
+
+  // A tile, or a run of them, between its two transforms. In memory: vectors in arrays of arrays
+  // would be copied in halves, for which the loads that follow have to wait.
+  template <int kRows, int kColumns>
+  struct Grid {
+    HWY_INLINE void StoreColumn(std::int64_t w, const std::array<L, kRows>& column) {
+      for (int h = 0; h < kRows; ++h) column[h].Store(values.data() + (h * kColumns + w) * B);
+    }
+    // kCount vectors of row `h` from column `w` on.
+    template <int kCount = kColumns>
+    HWY_INLINE std::array<L, kCount> LoadRow(int h, std::int64_t w = 0) const {
+      std::array<L, kCount> row;
+      for (int i = 0; i < kCount; ++i) {
+        row[i] = L::Load(values.data() + (h * kColumns + w + i) * B);
+      }
+      return row;
+    }
+
+    alignas(64) std::array<float, kRows * kColumns * B> values;
+  };
 
   // --- positions ---
 
-  // The compiler would keep the distances of all 16 positions and run out of registers; from a
-  // pointer that it cannot see through it needs three.
+  // The compiler would keep the distances of all positions and run out of registers; from a
+  // pointer that it cannot see through it needs a few.
   template <class T>
   static HWY_INLINE T* Opaque(T* pointer) {
 #if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
@@ -69,18 +153,14 @@ struct Winograd {
     return pointer;
   }
 
-  // The four positions of each row of the 4 x 4, `plane` apart.
-  static HWY_INLINE void StoreRow(const Four& row, std::int64_t plane, float* to) {
-    row[0].Store(to);
-    row[1].Store(to + plane);
-    row[2].Store(to + 2 * plane);
-    row[3].Store(to + 3 * plane);
+  // The positions of a tile, `plane` apart.
+  static HWY_INLINE void StoreRow(const Positions& row, std::int64_t plane, float* to) {
+    for (int w = 0; w < kEdge; ++w) row[w].Store(to + w * plane);
   }
-
-  // The four positions of column `w`, as many rows of four planes apart.
-  static HWY_INLINE Four LoadColumn(const float* from, std::int64_t plane) {
-    return {L::Load(from), L::Load(from + 4 * plane), L::Load(from + 8 * plane),
-            L::Load(from + 12 * plane)};
+  static HWY_INLINE Positions LoadColumn(const float* from, std::int64_t plane) {
+    Positions column;
+    for (int h = 0; h < kEdge; ++h) column[h] = L::Load(from + h * kEdge * plane);
+    return column;
   }
 
   // --- weights ---
@@ -119,14 +199,14 @@ struct Winograd {
   static HWY_INLINE void FilterBlock(Tap tap, const float* coming, std::int64_t plane, float* u) {
     for (int c = 0; c < B; ++c) {
       PrefetchRow(coming, c);
-      std::array<Four, 3> columns;
+      Grid<kEdge, 3> columns;
       for (int w = 0; w < 3; ++w) {
-        columns[w] = Filter(L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
-                            L::Load(tap(6 + w) + c * B));
+        columns.StoreColumn(w, Filter({L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
+                                       L::Load(tap(6 + w) + c * B)}));
       }
       float* to = u + c * B;
-      for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
-        StoreRow(Filter(columns[0][h], columns[1][h], columns[2][h]), plane, to);
+      for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
+        StoreRow(Filter(columns.LoadRow(h)), plane, to);
       }
     }
   }
@@ -173,15 +253,13 @@ struct Winograd {
       float* panel = dw + kTaps * ((chunk.out + k) * s.in_channels + chunk.in * B);
       for (std::int64_t c = 0; c < chunk.ins; ++c) {
         const float* from = du + k * chunk.ins + c * B;
-        std::array<std::array<L, 3>, 4> columns;
-        for (int w = 0; w < 4; ++w, from = Opaque(from + plane)) {
-          const Four column = LoadColumn(from, plane);
-          columns[w] = FilterGradient(column[0], column[1], column[2], column[3]);
+        Grid<3, kEdge> columns;
+        for (int w = 0; w < kEdge; ++w, from = Opaque(from + plane)) {
+          columns.StoreColumn(w, FilterGradient(LoadColumn(from, plane)));
         }
         float* to = panel + kTaps * (c / B * B * B) + c % B * B;
         for (int h = 0; h < 3; ++h) {
-          const auto row =
-              FilterGradient(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
+          const Taps row = FilterGradient(columns.LoadRow(h));
           for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
         }
       }
@@ -218,30 +296,32 @@ struct Winograd {
   // V of one row of tiles and one block of channels.
   static HWY_NOINLINE void InputRow(const Image& image, std::int64_t row, std::int64_t tiles,
                                     std::int64_t channels, std::int64_t plane, float* v) {
-    // A column, transformed, serves two tiles.
-    const bool inside = row > 0 && 2 * row + 2 < image.height;
-    const float* top = image.pixels + (2 * row - 1) * image.width * B;
-    const auto column = [&](std::int64_t w) -> Four {
-      if (inside && w < image.width) {
-        const float* from = top + w * B;
-        const std::int64_t step = image.width * B;
-        return Input(L::Load(from), L::Load(from + step), L::Load(from + 2 * step),
-                     L::Load(from + 3 * step));
+    const bool inside = row > 0 && M * row + M < image.height;
+    const std::int64_t row_size = image.width * B;
+    const float* top = image.pixels + (M * row - 1) * row_size;
+    const auto column = [&](std::int64_t w) -> Positions {
+      Positions d;
+      if (inside && w >= 0 && w < image.width) {
+        for (int h = 0; h < kEdge; ++h) d[h] = L::Load(top + h * row_size + w * B);
+      } else {
+        for (int h = 0; h < kEdge; ++h) d[h] = image.At(M * row - 1 + h, w);
       }
-      return Input(image.At(2 * row - 1, w), image.At(2 * row, w), image.At(2 * row + 1, w),
-                   image.At(2 * row + 2, w));
+      return Input(d);
     };
-    Four c0 = {L::Zero(), L::Zero(), L::Zero(), L::Zero()};
-    Four c1 = column(0);
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const Four c2 = column(2 * t + 1);
-      const Four c3 = column(2 * t + 2);
-      float* to = v + t * channels;
-      for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
-        StoreRow(Input(c0[h], c1[h], c2[h], c3[h]), plane, to);
+    // Neighbours share two columns: those of a run of tiles are transformed first.
+    constexpr int kRun = 8;
+    Grid<kEdge, kRun * M + 2> columns;
+    for (std::int64_t first = 0; first < tiles; first += kRun) {
+      const std::int64_t run = std::min<std::int64_t>(kRun, tiles - first);
+      for (std::int64_t w = 0; w < run * M + 2; ++w) {
+        columns.StoreColumn(w, column(first * M - 1 + w));
       }
-      c0 = c2;
-      c1 = c3;
+      for (std::int64_t t = 0; t < run; ++t) {
+        float* to = v + (first + t) * channels;
+        for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
+          StoreRow(Input(columns.template LoadRow<kEdge>(h, t * M)), plane, to);
+        }
+      }
     }
   }
 
@@ -261,17 +341,19 @@ struct Winograd {
                                      const L& offset, std::int64_t rows, std::int64_t width,
                                      float* y) {
     const std::int64_t row_size = width * B;
-    for (std::int64_t w = 0; w < width; w += 2, m += channels, y += 2 * B) {
+    for (std::int64_t w = 0; w < width; w += M, m += channels, y += M * B) {
       const float* from = m;
-      std::array<std::array<L, 2>, 4> columns;
-      for (int i = 0; i < 4; ++i, from = Opaque(from + plane)) {
-        const Four column = LoadColumn(from, plane);
-        columns[i] = Output(column[0], column[1], column[2], column[3]);
+      Grid<M, kEdge> columns;
+      for (int i = 0; i < kEdge; ++i, from = Opaque(from + plane)) {
+        columns.StoreColumn(i, Output(LoadColumn(from, plane)));
       }
-      for (std::int64_t h = 0; h < rows; ++h) {
-        const auto out = Output(columns[0][h], columns[1][h], columns[2][h], columns[3][h]);
-        L::Add(out[0], offset).Store(y + h * row_size);
-        if (w + 1 < width) L::Add(out[1], offset).Store(y + h * row_size + B);
+      const bool whole = w + M <= width;
+      for (int h = 0; h < M; ++h) {
+        if (h == rows) break;
+        const Pixels out = Output(columns.LoadRow(h));
+        for (int i = 0; i < M; ++i) {
+          if (whole || w + i < width) L::Add(out[i], offset).Store(y + h * row_size + i * B);
+        }
       }
     }
   }
@@ -285,34 +367,32 @@ struct Winograd {
         const std::int64_t channel = chunk.out + k;
         OutputRow(m + tile * chunk.outs + k, s.out_plane(), chunk.outs,
                   bias == nullptr ? L::Zero() : L::Load(bias + channel),
-                  std::min<std::int64_t>(s.height - 2 * row, 2), s.width,
-                  y + (sample * s.out_channels + channel) * image + 2 * row * s.width * B);
+                  std::min<std::int64_t>(s.height - M * row, M), s.width,
+                  y + (sample * s.out_channels + channel) * image + M * row * s.width * B);
       }
     });
-  }
-
-  static HWY_INLINE void OutputGradientTile(const L& y00, const L& y01, const L& y10, const L& y11,
-                                            std::int64_t plane, float* to) {
-    const Four left = OutputGradient(y00, y10);
-    const Four right = OutputGradient(y01, y11);
-    for (int h = 0; h < 4; ++h, to = Opaque(to + 4 * plane)) {
-      StoreRow(OutputGradient(left[h], right[h]), plane, to);
-    }
   }
 
   static HWY_NOINLINE void OutputGradientRow(const Image& image, std::int64_t row,
                                              std::int64_t channels, std::int64_t plane, float* m) {
     const std::int64_t row_size = image.width * B;
-    const std::int64_t whole = 2 * row + 1 < image.height ? image.width / 2 : 0;
-    const float* from = image.pixels + 2 * row * row_size;
-    std::int64_t t = 0;
-    for (; t < whole; ++t, from += 2 * B, m += channels) {
-      OutputGradientTile(L::Load(from), L::Load(from + B), L::Load(from + row_size),
-                         L::Load(from + row_size + B), plane, m);
-    }
-    for (; 2 * t < image.width; ++t, m += channels) {
-      OutputGradientTile(image.At(2 * row, 2 * t), image.At(2 * row, 2 * t + 1),
-                         image.At(2 * row + 1, 2 * t), image.At(2 * row + 1, 2 * t + 1), plane, m);
+    const std::int64_t whole = M * row + M <= image.height ? image.width - M : -1;
+    for (std::int64_t w = 0; w < image.width; w += M, m += channels) {
+      const float* from = image.pixels + M * row * row_size + w * B;
+      Grid<kEdge, M> columns;
+      for (int i = 0; i < M; ++i) {
+        Pixels column;
+        if (w <= whole) {
+          for (int h = 0; h < M; ++h) column[h] = L::Load(from + h * row_size + i * B);
+        } else {
+          for (int h = 0; h < M; ++h) column[h] = image.At(M * row + h, w + i);
+        }
+        columns.StoreColumn(i, OutputGradient(column));
+      }
+      float* to = m;
+      for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
+        StoreRow(OutputGradient(columns.LoadRow(h)), plane, to);
+      }
     }
   }
 
@@ -419,8 +499,9 @@ struct Winograd {
   }
 };
 
-WinogradKernels WinogradTable(int block) {
-  return block == 16 ? Winograd<16>::Table() : Winograd<8>::Table();
+WinogradKernels WinogradTable(int block, int edge) {
+  if (block == 16) return edge == 4 ? Winograd<16, 4>::Table() : Winograd<16, 2>::Table();
+  return edge == 4 ? Winograd<8, 4>::Table() : Winograd<8, 2>::Table();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -435,8 +516,8 @@ HWY_EXPORT(WinogradTable);
 
 }  // namespace
 
-WinogradKernels FindWinogradKernels(int block) {
-  return HWY_DYNAMIC_DISPATCH(WinogradTable)(block);
+WinogradKernels FindWinogradKernels(int block, int edge) {
+  return HWY_DYNAMIC_DISPATCH(WinogradTable)(block, edge);
 }
 
 }  // namespace batchless::training

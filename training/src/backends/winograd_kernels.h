@@ -1,19 +1,24 @@
-// Convolutions 3x3 with stride 1 and padding 1 by Winograd's F(2x2, 3x3): four products for each
-// output and pair of channels where the direct sum takes nine.
+// Convolutions 3x3 with stride 1 and padding 1 by Winograd's F(m x m, 3x3), m = 2 or 4: (m + 2)^2
+// products for each m x m outputs and pair of channels where the direct sum takes 9 m^2; 4 and 2.25
+// for each output.
 //
 //   Y  = A' [sum over c of (G g G') * (B' d B)] A           forward, * elementwise
 //   dg = G' [sum over tiles of (B' d B) * (A dY A')] G      weights
 //
-//   d   4x4 pixels of x, overlapping their neighbours' by two     (B' d B): V (16, tiles, C)
-//   g   3x3 weights of one pair of channels                       (G g G'): U (16, K / B, C, B)
-//   Y   2x2 pixels of y                                           (A dY A'): (16, tiles, K)
+//   d   m+2 x m+2 pixels of x, which overlap their           (B' d B): V (positions, tiles, C)
+//       neighbours' by two
+//   g   3x3 weights of one pair of channels                  (G g G'): U (positions, K / B, C, B)
+//   Y   m x m pixels of y                                    (A dY A'): (positions, tiles, K)
 //
-// Each of the 16 positions is a product of matrices, (tiles, C) by (C, K). The input's gradient is
-// the forward of dy with in and out exchanged and the taps turned by 180 degrees. Rounding errors are
-// about twice those of direct sums: the transforms add and subtract, and halve the weights.
+// Each of the (m + 2)^2 positions is a product of matrices, (tiles, C) by (C, K). The input's gradient
+// is the forward of dy with in and out exchanged and the taps turned by 180 degrees.
+//
+// F(2x2) interpolates at 0, 1, -1 and infinity, F(4x4) at 0, +-sqrt(1/2), +-sqrt(2) and infinity: the
+// same transforms as with +-1, +-2 but for their factors, and half the rounding error. Errors of y
+// beside those of direct sums: about the same for F(2x2), three times for F(4x4).
 //
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308,
-// section 4.1; with the signs of B's and A's last columns turned, which saves negations.
+// section 4; in F(2x2) the signs of B's and A's last columns are turned, which saves negations.
 #pragma once
 
 #include <algorithm>
@@ -32,11 +37,12 @@ struct WinogradShape {
   std::int64_t in_channels = 0;   // C
   std::int64_t out_channels = 0;  // K
   std::int64_t block = 0;         // B
+  std::int64_t edge = 2;          // m
 
   static constexpr std::int64_t kInChunk = 64;
 
-  std::int64_t tile_rows() const { return (height + 1) / 2; }  // of one sample
-  std::int64_t row_tiles() const { return (width + 1) / 2; }
+  std::int64_t tile_rows() const { return (height + edge - 1) / edge; }  // of one sample
+  std::int64_t row_tiles() const { return (width + edge - 1) / edge; }
   std::int64_t tiles() const { return microbatch * tile_rows() * row_tiles(); }
 
   // Rows of tiles, of any sample, that are worked on at once: enough for every product of matrices
@@ -59,7 +65,7 @@ struct WinogradShape {
     return one_block() ? std::min(2 * block, out_channels) : out_channels;
   }
 
-  // Distance between the planes of two positions: powers of two would put all 16 of them in the
+  // Distance between the planes of two positions: powers of two would put all of them in the
   // same few sets of a cache.
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
   std::int64_t filter_plane() const {
@@ -70,12 +76,14 @@ struct WinogradShape {
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
 
   // Elements of scratch that any of the kernels takes.
-  std::int64_t workspace_size() const { return 16 * (filter_plane() + in_plane() + out_plane()); }
+  std::int64_t workspace_size() const {
+    return (edge + 2) * (edge + 2) * (filter_plane() + in_plane() + out_plane());
+  }
 };
 
 using WinogradKernels = ConvolutionKernels<WinogradShape>;
 
-// For `block` 8 or 16.
-WinogradKernels FindWinogradKernels(int block);
+// For `block` 8 or 16, `edge` 2 or 4.
+WinogradKernels FindWinogradKernels(int block, int edge);
 
 }  // namespace batchless::training

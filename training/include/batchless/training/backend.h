@@ -21,7 +21,7 @@ namespace batchless::training {
 enum class ConvolutionMethod : unsigned char {
   kReference,  ///< plain loops, the reference backend
   kOneDnn,     ///< oneDNN's direct convolutions
-  kWinograd,   ///< our own where they suit the layer, by F(2x2, 3x3) or direct; else oneDNN's
+  kWinograd,   ///< our own where they suit the layer, by F(2x2), F(4x4) or direct; else oneDNN's
 };
 
 /// y = W * x + b and its gradients, for one shape.
