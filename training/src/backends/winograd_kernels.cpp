@@ -268,18 +268,43 @@ struct Winograd {
 
   // --- images ---
 
-  // The pixels of one image of B channels, zero around it.
+  // The pixels of one image of B channels.
   struct Image {
-    Image(const float* data, std::int64_t h, std::int64_t w) : pixels(data), height(h), width(w) {}
-
-    HWY_INLINE L At(std::int64_t h, std::int64_t w) const {
-      if (h < 0 || h >= height || w < 0 || w >= width) return L::Zero();
-      return L::Load(pixels + (h * width + w) * B);
-    }
-
     const float* pixels;
     std::int64_t height;
     std::int64_t width;
+  };
+
+  // kCount rows of an image from `first` on, zero outside of it: rows out there read the same few
+  // zeros all along.
+  template <int kCount>
+  class Rows {
+   public:
+    HWY_INLINE Rows(const Image& image, std::int64_t first) : width_(image.width) {
+      for (int h = 0; h < kCount; ++h) {
+        const std::int64_t row = first + h;
+        const bool inside = row >= 0 && row < image.height;
+        pixels_[h] = inside ? image.pixels + row * image.width * B : kZeros.data();
+        masks_[h] = inside ? -1 : 0;
+      }
+    }
+
+    HWY_INLINE std::array<L, kCount> Column(std::int64_t w) const {
+      std::array<L, kCount> column;
+      if (w < 0 || w >= width_) {
+        column.fill(L::Zero());
+      } else {
+        for (int h = 0; h < kCount; ++h) column[h] = L::Load(pixels_[h] + (w * B & masks_[h]));
+      }
+      return column;
+    }
+
+   private:
+    alignas(64) static constexpr std::array<float, B> kZeros{};
+
+    std::int64_t width_;
+    std::array<const float*, kCount> pixels_;
+    std::array<std::int64_t, kCount> masks_;
   };
 
   // visit(sample, row, first tile) of the rows of tiles from `first` on, as many as a block has.
@@ -296,25 +321,14 @@ struct Winograd {
   // V of one row of tiles and one block of channels.
   static HWY_NOINLINE void InputRow(const Image& image, std::int64_t row, std::int64_t tiles,
                                     std::int64_t channels, std::int64_t plane, float* v) {
-    const bool inside = row > 0 && M * row + M < image.height;
-    const std::int64_t row_size = image.width * B;
-    const float* top = image.pixels + (M * row - 1) * row_size;
-    const auto column = [&](std::int64_t w) -> Positions {
-      Positions d;
-      if (inside && w >= 0 && w < image.width) {
-        for (int h = 0; h < kEdge; ++h) d[h] = L::Load(top + h * row_size + w * B);
-      } else {
-        for (int h = 0; h < kEdge; ++h) d[h] = image.At(M * row - 1 + h, w);
-      }
-      return Input(d);
-    };
+    const Rows<kEdge> rows(image, M * row - 1);
     // Neighbours share two columns: those of a run of tiles are transformed first.
     constexpr int kRun = 8;
     Grid<kEdge, kRun * M + 2> columns;
     for (std::int64_t first = 0; first < tiles; first += kRun) {
       const std::int64_t run = std::min<std::int64_t>(kRun, tiles - first);
       for (std::int64_t w = 0; w < run * M + 2; ++w) {
-        columns.StoreColumn(w, column(first * M - 1 + w));
+        columns.StoreColumn(w, Input(rows.Column(first * M - 1 + w)));
       }
       for (std::int64_t t = 0; t < run; ++t) {
         float* to = v + (first + t) * channels;
@@ -329,7 +343,7 @@ struct Winograd {
                                               const float* x, float* v) {
     return ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
       for (std::int64_t c = 0; c < s.in_channels; c += B) {
-        const Image image(x + (sample * s.in_channels + c) * s.height * s.width, s.height, s.width);
+        const Image image{x + (sample * s.in_channels + c) * s.height * s.width, s.height, s.width};
         InputRow(image, row, s.row_tiles(), s.in_channels, s.in_plane(),
                  v + tile * s.in_channels + c);
       }
@@ -375,20 +389,10 @@ struct Winograd {
 
   static HWY_NOINLINE void OutputGradientRow(const Image& image, std::int64_t row,
                                              std::int64_t channels, std::int64_t plane, float* m) {
-    const std::int64_t row_size = image.width * B;
-    const std::int64_t whole = M * row + M <= image.height ? image.width - M : -1;
+    const Rows<M> rows(image, M * row);
     for (std::int64_t w = 0; w < image.width; w += M, m += channels) {
-      const float* from = image.pixels + M * row * row_size + w * B;
       Grid<kEdge, M> columns;
-      for (int i = 0; i < M; ++i) {
-        Pixels column;
-        if (w <= whole) {
-          for (int h = 0; h < M; ++h) column[h] = L::Load(from + h * row_size + i * B);
-        } else {
-          for (int h = 0; h < M; ++h) column[h] = image.At(M * row + h, w + i);
-        }
-        columns.StoreColumn(i, OutputGradient(column));
-      }
+      for (int i = 0; i < M; ++i) columns.StoreColumn(i, OutputGradient(rows.Column(w + i)));
       float* to = m;
       for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
         StoreRow(OutputGradient(columns.LoadRow(h)), plane, to);
@@ -400,8 +404,8 @@ struct Winograd {
                                                const float* dy, float* m) {
     ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
       for (std::int64_t k = 0; k < s.out_channels; k += B) {
-        const Image image(dy + (sample * s.out_channels + k) * s.height * s.width, s.height,
-                          s.width);
+        const Image image{dy + (sample * s.out_channels + k) * s.height * s.width, s.height,
+                          s.width};
         OutputGradientRow(image, row, s.out_channels, s.out_plane(), m + tile * s.out_channels + k);
       }
     });
