@@ -377,9 +377,8 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
 void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
   const training::TrainerOptions options = TrainerOptionsOf(c, shape, epoch_size);
   const hwmodel::Layer* normalization = FirstNormalization(options.network);
-  c.network.norm = normalization == nullptr                                ? "none"
-                   : normalization->normalization == Normalization::kBatch ? "batch"
-                                                                           : "group";
+  c.network.norm =
+      Name(normalization == nullptr ? Normalization::kNone : normalization->normalization);
   if (c.network.norm == "group") c.network.groups = normalization->groups;
   if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
   if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;

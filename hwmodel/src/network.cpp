@@ -81,6 +81,14 @@ class Builder {
     return End();
   }
 
+  // One stage: normalisation, where the network has it.
+  int Norm(const std::string& name, int input) {
+    if (normalization_ == Normalization::kNone) return input;
+    Begin(name, {input});
+    AppendNormalization(name);
+    return End();
+  }
+
   int Sum(const std::string& name, int first, int second) {
     Begin(name, {first, second});
     Append({.kind = LayerKind::kSum, .output = shape(first)});
@@ -203,17 +211,18 @@ class Builder {
 
 constexpr Builder::Window kHalving{.kernel = 2, .stride = 2, .padding = 0};
 
+constexpr std::array<int, 3> kCifarResNetWidths{16, 32, 64};
+
 std::string BlockName(std::size_t group, int block) {
   return "group" + std::to_string(group + 1) + ".block" + std::to_string(block) + ".";
 }
 
 Network CifarResNet(Builder builder, int blocks_per_group, int classes) {
-  constexpr std::array<int, 3> kWidths{16, 32, 64};
-  int x = builder.Convolution("conv1", 0, kWidths[0], {});
-  for (std::size_t group = 0; group < kWidths.size(); ++group) {
+  int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
+  for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
     for (int block = 0; block < blocks_per_group; ++block) {
       const std::string name = BlockName(group, block);
-      const int width = kWidths[group];
+      const int width = kCifarResNetWidths[group];
       const bool changes = builder.shape(x).channels != width;
       const int stride = changes ? 2 : 1;
       int h = -1;
@@ -228,6 +237,25 @@ Network CifarResNet(Builder builder, int blocks_per_group, int classes) {
     }
   }
   x = builder.NormRelu("norm", "norm", x);
+  x = builder.AveragePool(x);
+  return builder.Finish(builder.Linear("fc", x, classes));
+}
+
+Network PostActivationResNet(Builder builder, int blocks_per_group, int classes) {
+  int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
+  x = builder.NormRelu("norm1", "norm1", x);
+  for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
+    for (int block = 0; block < blocks_per_group; ++block) {
+      const std::string name = BlockName(group, block);
+      const int width = kCifarResNetWidths[group];
+      const int stride = builder.shape(x).channels != width ? 2 : 1;
+      int y = builder.Convolution(name + "conv1", x, width, {.stride = stride});
+      y = builder.NormRelu(name + "norm1", name + "norm1", y);
+      y = builder.Convolution(name + "conv2", y, width, {});
+      y = builder.Norm(name + "norm2", y);
+      x = builder.NormRelu("", name + "relu", builder.Sum(name + "sum", y, x));
+    }
+  }
   x = builder.AveragePool(x);
   return builder.Finish(builder.Linear("fc", x, classes));
 }
@@ -422,9 +450,7 @@ Network MakeNetwork(const NetworkOptions& options) {
   const Normalization normalization =
       options.normalization.value_or(normalized ? Normalization::kGroup : Normalization::kNone);
   if (!normalized && normalization != Normalization::kNone) {
-    throw InvalidArgument("network.norm",
-                          normalization == Normalization::kGroup ? "group" : "batch",
-                          "none for " + name);
+    throw InvalidArgument("network.norm", Name(normalization), "none for " + name);
   }
   if (options.groups < 0 || (options.groups > 0 && normalization != Normalization::kGroup)) {
     throw InvalidArgument("network.groups", std::to_string(options.groups),
@@ -459,9 +485,15 @@ Network MakeNetwork(const NetworkOptions& options) {
                                 std::to_string(kMaxWidth));
     }
   }
+  if (options.post_activation && blocks_per_group == 0) {
+    throw InvalidArgument("network.post_activation", "true", "false for " + name);
+  }
 
   Builder builder(options, normalization, groups, input, classes);
   if (name == "resnet50") return ResNet50(std::move(builder), classes);
+  if (options.post_activation) {
+    return PostActivationResNet(std::move(builder), blocks_per_group, classes);
+  }
   if (blocks_per_group > 0) return CifarResNet(std::move(builder), blocks_per_group, classes);
   if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, options.hidden, classes);
   if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, options.hidden, classes);
@@ -523,6 +555,9 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       cost.weight_gradient_flops += 2 * multiply_adds;
       if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + elementwise;
       cost.largest_output = std::max(cost.largest_output, layer.output.elements());
+      const std::int64_t output_bytes = layer.output.elements() * bytes_per_number;
+      if (layer.kind != LayerKind::kLoss) cost.layer_output_bytes += output_bytes;
+      if (layer.kind == LayerKind::kRelu) cost.relu_output_bytes += output_bytes;
     }
     cost.update_flops = 6 * cost.parameters;
     cost.parameter_bytes = cost.parameters * bytes_per_number;

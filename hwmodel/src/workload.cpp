@@ -58,7 +58,7 @@ std::span<const std::string_view> WorkloadNames() {
   static const std::vector<std::string_view> names = [] {
     const auto trained = NetworkNames();
     std::vector<std::string_view> all(trained.begin(), trained.end());
-    all.insert(all.end(), {"resnet224", "resnet362", "vgg16-imagenet"});
+    all.insert(all.end(), {"resnet20-v1", "resnet224", "resnet362", "vgg16-imagenet"});
     for (const Transformer& transformer : Transformers()) all.push_back(transformer.name);
     return all;
   }();
@@ -124,20 +124,15 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
   return workload;
 }
 
-Workload MakeWorkload(std::string_view name, int bytes_per_number) {
+Workload MakeWorkload(std::string_view name, int bytes_per_number,
+                      std::optional<Normalization> normalization) {
   for (const Transformer& transformer : Transformers()) {
-    if (transformer.name == name) return MakeWorkload(transformer, bytes_per_number);
-  }
-  if (name == "vgg16-imagenet") {
-    NetworkOptions options;
-    options.name = "vgg16";
-    options.normalization = Normalization::kNone;
-    options.input = {3, 224, 224};
-    options.classes = 1000;
-    options.hidden = {4096, 4096};
-    Workload workload = MakeWorkload(MakeNetwork(options), bytes_per_number);
-    workload.name = name;
-    return workload;
+    if (transformer.name != name) continue;
+    if (normalization) {
+      throw InvalidArgument("network.norm", Name(*normalization),
+                            "nothing with " + std::string(name));
+    }
+    return MakeWorkload(transformer, bytes_per_number);
   }
   const auto names = WorkloadNames();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -151,7 +146,20 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number) {
   }
   NetworkOptions options;
   options.name = name;
-  return MakeWorkload(MakeNetwork(options), bytes_per_number);
+  options.normalization = normalization;
+  if (name == "vgg16-imagenet") {
+    options.name = "vgg16";
+    options.normalization = normalization.value_or(Normalization::kNone);
+    options.input = {3, 224, 224};
+    options.classes = 1000;
+    options.hidden = {4096, 4096};
+  } else if (name == "resnet20-v1") {
+    options.name = "resnet20";
+    options.post_activation = true;
+  }
+  Workload workload = MakeWorkload(MakeNetwork(options), bytes_per_number);
+  workload.name = name;
+  return workload;
 }
 
 }  // namespace batchless::hwmodel

@@ -92,6 +92,26 @@ TEST_CASE("A skip connection is part of every boundary that it crosses", "[netwo
   CHECK(ComputeCosts(network)[1].boundary_bytes == 2 * 4 * 16 * 1024);
 }
 
+TEST_CASE("A ResNet as first published normalises after its convolutions", "[network]") {
+  for (const auto norm : {Normalization::kNone, Normalization::kGroup, Normalization::kBatch}) {
+    const Network network =
+        MakeNetwork({.name = "resnet20", .normalization = norm, .post_activation = true});
+    const bool normalized = norm != Normalization::kNone;
+    CHECK(network.stage_count() == 2 + 9 * (normalized ? 6 : 5) + 3);
+    int shortcuts = 0;
+    for (const Stage& stage : network.stages) {
+      if (stage.layers.back().kind != LayerKind::kSum) continue;
+      // Every second pixel, and zeros in the further channels.
+      const FeatureShape& sum = stage.layers.back().output;
+      const FeatureShape& shortcut = network.values.at(stage.inputs[1]).shape;
+      CHECK(network.values.at(stage.inputs[0]).shape == sum);
+      CHECK(sum.channels / shortcut.channels == shortcut.height / sum.height);
+      if (!(shortcut == sum)) ++shortcuts;
+    }
+    CHECK(shortcuts == 2);
+  }
+}
+
 TEST_CASE("What a network cannot be is refused by name", "[network]") {
   const auto message = [](const NetworkOptions& options) {
     try {
@@ -111,6 +131,8 @@ TEST_CASE("What a network cannot be is refused by name", "[network]") {
   CHECK(message({.name = "resnet20", .classes = 1}).find("network.classes: got") == 0);
   CHECK(message({.name = "resnet20", .hidden = {5}}).find("network.hidden: got") == 0);
   CHECK(message({.name = "mlp", .hidden = {0}}).find("network.hidden: got") == 0);
+  CHECK(message({.name = "vgg11", .post_activation = true}).find("network.post_activation: got") ==
+        0);
 }
 
 TEST_CASE("Convolutions have a bias in networks without normalisation alone", "[network]") {

@@ -62,6 +62,9 @@ TEST_CASE("A network's workload is its costs", "[workload]") {
     CHECK(workload.parameters() == parameters);
     CHECK(workload.input_bytes == network.input.elements() * 4);
   }
+  // Two numbers for each channel of a normalisation, and no biases.
+  CHECK(MakeWorkload("vgg16").parameters() ==
+        MakeWorkload("vgg16", 4, Normalization::kNone).parameters() + 4224);
   // 6n + 2 layers are 9n + 7 stages.
   CHECK(MakeWorkload("resnet224").stage_count() == 9 * 37 + 7);
   CHECK(MakeWorkload("resnet362").stage_count() == 9 * 60 + 7);
@@ -70,6 +73,10 @@ TEST_CASE("A network's workload is its costs", "[workload]") {
 TEST_CASE("What is unknown is refused with the nearest name", "[workload]") {
   CHECK_THROWS_AS(MakeWorkload("resnet21"), analysis::InvalidArgument);
   CHECK_THROWS_AS(MakeNetwork({.name = "resnet020"}), analysis::InvalidArgument);
+  CHECK_THROWS_WITH(MakeWorkload("gpt2", 4, Normalization::kGroup),
+                    Catch::Matchers::Contains("network.norm: got group"));
+  CHECK_THROWS_WITH(MakeWorkload("lenet5", 4, Normalization::kBatch),
+                    Catch::Matchers::Contains("network.norm: got batch"));
   CHECK_THROWS_WITH(MakeWorkload("gpt4"), Catch::Matchers::Contains("did you mean gpt"));
   CHECK_THROWS_AS(MakeWorkload(Transformer{"t", 1, 10, 3, 1, 1}), analysis::InvalidArgument);
   CHECK_THROWS_AS(MakeWorkload(Transformer{"t", 0, 9, 3, 1, 1}), analysis::InvalidArgument);

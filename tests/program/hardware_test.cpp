@@ -1,4 +1,4 @@
-// The commands throughput, plan and calibrate: what they say, and what they refuse.
+// The commands throughput, plan, layout, memory and calibrate: what they say, and what they refuse.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -159,6 +159,66 @@ TEST_CASE("layout has what scripts read") {
   CHECK(Lines(ReadFile(folder / "l.csv")).size() == 3);
   CHECK(Error("layout --network resnet20 --hardware " + kMachines + "wse2.toml --workers 35") ==
         "batchless: --workers: got 35, accepted: 1 to 34, the stages and cores there are\n");
+}
+
+TEST_CASE("memory says what pipelining adds") {
+  // Counted by hand: of 115 722 results of AlexNet's layers, 76 800 come before the cut; each has a
+  // gradient.
+  const double weights = 4.0 * 23'272'266;
+  const double activations = 2 * 4.0 * 128 * 115'722;
+  const double waiting = 2 * 4.0 * 128 * 76'800;
+  const TemporaryFolder folder;
+  const std::string line = "memory --network alexnet --placement 8 --microbatch 128";
+  const Outcome outcome = Run(Words(line + " --out m.csv --json"), folder.path());
+  REQUIRE(outcome.exit_code == 0);
+  const Json memory = Json::parse(outcome.out);
+  CHECK(memory["placement"] == Json({8}));
+  CHECK(memory["weight_bytes"] == weights);
+  CHECK(memory["activation_bytes"] == activations);
+  // Without the gradients, and without what no backward reads.
+  CHECK(memory["kept_activation_bytes"].get<double>() < activations / 2);
+  const Json& pipedream = memory["rows"][0];
+  const Json& stale = memory["rows"][1];
+  CHECK(pipedream["scheme"] == "pipedream");
+  CHECK(stale["scheme"] == "stale");
+  CHECK(stale["further_weight_bytes"] == 0);
+  CHECK(pipedream["further_weight_bytes"] == 4 * weights);
+  for (const Json& row : memory["rows"]) {
+    CHECK(row["further_activation_bytes"] == waiting);
+    const double further = row["further_weight_bytes"].get<double>() + waiting;
+    CHECK(row["increase_percent"].get<double>() ==
+          Approx(100 * further / (activations + weights)).epsilon(1e-12));
+  }
+  const std::vector<std::string> rows = Lines(ReadFile(folder / "m.csv"));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0] ==
+        "scheme,weight_bytes,activation_bytes,kept_activation_bytes,further_weight_bytes,"
+        "further_activation_bytes,increase_percent");
+  CHECK(rows[1].starts_with("pipedream,"));
+  CHECK(rows[2].starts_with("stale,"));
+  CHECK(Run(Words(line)).out == ReadFile(folder / "m.csv"));
+
+  CHECK(Result("memory --network alexnet --placement 8 --relu-in-place")["activation_bytes"] <
+        Result("memory --network alexnet --placement 8")["activation_bytes"]);
+  CHECK(Result("memory --network vgg16 --workers 1 --norm none")["rows"][0]["weight_bytes"] ==
+        4 * 15'245'130);
+}
+
+TEST_CASE("memory refuses what does not go together") {
+  CHECK(Error("memory --network lenet5 --placement 8,6") ==
+        "batchless: --placement: got 8,6, accepted: ascending numbers of layers\n");
+  CHECK(Error("memory --network lenet5 --placement 6 --workers 2") ==
+        "batchless: --workers: got 2, accepted: nothing with --placement\n");
+  CHECK(Error("memory --network lenet5 --placement 6 --microbatches-per-update 2") ==
+        "batchless: --microbatches-per-update: got 2, accepted: nothing with --placement\n");
+  CHECK(Error("memory --network lenet5 --workers 2 --relu-in-place") ==
+        "batchless: --placement: got nothing, accepted: a list of stages with --relu-in-place\n");
+  CHECK(Error("memory --network lenet5 --placement 6 --norm group") ==
+        "batchless: --norm: got group, accepted: none for lenet5\n");
+  CHECK(Error("memory --network gpt2 --workers 2 --norm none") ==
+        "batchless: --norm: got none, accepted: nothing with gpt2\n");
+  CHECK(Error("memory --network gpt2 --placement 6") ==
+        "batchless: --network: got gpt2, accepted: one whose layers are known with --placement\n");
 }
 
 TEST_CASE("calibrate writes a machine that throughput reads") {

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +7,7 @@
 #include "commands/commands.h"
 #include "machine_file.h"
 #include "memory.h"
+#include "placement.h"
 #include "table_output.h"
 #include "usage_error.h"
 
@@ -98,16 +97,9 @@ class PlanCommand final : public Command {
   void ReadPlacement(const hwmodel::Workload& workload, hwmodel::PlanOptions& options) const {
     if (!placement_.given()) return;
     if (options.scheme != "pb") placement_.Refuse("nothing with " + options.scheme);
-    const std::vector<std::int64_t> cuts =
-        placement_.IntegerList({1, std::max(1, workload.stage_count() - 1)}, Repeats::kKeep);
-    for (const std::int64_t layers : cuts) options.ends.push_back(static_cast<int>(layers));
-    options.ends.push_back(workload.stage_count());
-    const std::string& text = placement_.Text("");
-    if (!std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>())) {
-      throw UsageError(placement_.name(), text, "ascending numbers of layers");
-    }
+    options.ends = PlacementEnds(placement_, workload.stage_count());
     if (std::ssize(options.ends) > options.machines) {
-      throw UsageError(placement_.name(), text,
+      throw UsageError(placement_.name(), placement_.Text(""),
                        fmt::format("fewer cuts than the {} machines", options.machines));
     }
   }

@@ -1,5 +1,6 @@
 #include "batchless/training/stage.h"
 
+#include "batchless/analysis/argument.h"
 #include "stages/stages.h"
 
 namespace batchless::training {
@@ -75,6 +76,8 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
     case LayerKind::kRelu:
       return parts.stage.layers.size() > 1 ? MakeNormReluStage(parts) : MakeElementwiseStage(parts);
     case LayerKind::kNormalization:
+      throw analysis::InvalidArgument("network", parts.stage.name,
+                                      "normalisations with a ReLU behind them");
     case LayerKind::kSum:
     case LayerKind::kDropout:
       return MakeElementwiseStage(parts);

@@ -25,6 +25,7 @@
 // (pre-activation); Simonyan and Zisserman, arXiv 1409.1556 (VGG); LeCun et al. 1998 (LeNet-5).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -62,6 +63,12 @@ enum class Normalization : unsigned char {
   kGroup,  ///< over the pixels and channels of a group, for each sample
   kBatch,  ///< over the pixels of a channel in a whole mini-batch
 };
+
+/// In the order of the enumeration.
+inline constexpr std::array<std::string_view, 3> kNormalizationNames{"none", "group", "batch"};
+constexpr std::string_view Name(Normalization normalization) {
+  return kNormalizationNames.at(static_cast<std::size_t>(normalization));
+}
 
 /// One layer; fields that its kind does not use keep their defaults.
 struct Layer {
@@ -116,6 +123,10 @@ struct NetworkOptions {
   int classes = 0;  ///< 0: the network's default
   /// Widths of the hidden linear layers of the MLP, 256, 256 where empty, or of a VGG, 512, 512.
   std::vector<int> hidden{};
+  /// CIFAR ResNets as they were first published, arXiv 1512.03385: a convolution is followed by its
+  /// normalisation, a sum by a ReLU, and a shortcut has no weights: every second pixel, and zeros
+  /// in the further channels. For costs alone, the trainer has no such stages.
+  bool post_activation = false;
 };
 
 /// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2), that
@@ -123,7 +134,7 @@ struct NetworkOptions {
 std::span<const std::string_view> NetworkNames();
 
 /// Throws analysis::InvalidArgument naming network.name, network.groups, network.input,
-/// network.classes or network.hidden.
+/// network.classes, network.hidden or network.post_activation.
 Network MakeNetwork(const NetworkOptions& options);
 
 /// Values that cross from stage s to stage s + 1, ascending.
@@ -154,6 +165,10 @@ struct StageCost {
   /// Kept from a sample's forward to its backward: inputs or outputs read again, and what is saved.
   /// A value that two stages keep counts at the first of them.
   std::int64_t activation_bytes = 0;
+  /// Results of all its layers, the loss's left out, where every layer writes one of its own and
+  /// keeps it, as layers of common frameworks do. 0 where nothing is known of the layers.
+  std::int64_t layer_output_bytes = 0;
+  std::int64_t relu_output_bytes = 0;  ///< of these, what ReLUs in place do without
   std::int64_t boundary_bytes = 0;  ///< of the values that cross to the next stage, one direction
   /// Of its largest layer, values.
   std::int64_t largest_output = 1;

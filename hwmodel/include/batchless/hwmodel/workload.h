@@ -4,6 +4,7 @@
 //   name                     parameters   sample                      source
 //   resnet20, vgg11, ...                  as network.h                network.h
 //   vgg16-imagenet           138 357 544  3 x 224 x 224               Simonyan, Zisserman 1409.1556
+//   resnet20-v1                  269 722  3 x 32 x 32                 He et al. 1512.03385
 //   resnet224, resnet362                  3 x 32 x 32, n = 37, 60     network.h
 //   gpt2                     124 439 808  1024 tokens                 Radford et al. 2019
 //   gpt2-medium, -large, -xl              1024 tokens                 the same
@@ -27,6 +28,7 @@
 // (activations).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,9 +66,11 @@ struct Transformer {
 /// The names that MakeWorkload knows.
 std::span<const std::string_view> WorkloadNames();
 
-/// With `bytes_per_number` bytes for each number. Throws analysis::InvalidArgument naming network,
-/// with the nearest name, or what MakeNetwork throws.
-Workload MakeWorkload(std::string_view name, int bytes_per_number = 4);
+/// With `bytes_per_number` bytes for each number and the network's own normalisation, unless given.
+/// Throws analysis::InvalidArgument naming network, with the nearest name, or network.norm, or what
+/// MakeNetwork throws.
+Workload MakeWorkload(std::string_view name, int bytes_per_number = 4,
+                      std::optional<Normalization> normalization = {});
 
 /// The costs of a network that can be trained, whatever its options.
 Workload MakeWorkload(const Network& network, int bytes_per_number = 4);
