@@ -70,6 +70,18 @@ def values(claim: dict, read: Reader) -> Outcome:
     return near_expected(claim, [(case, value(case, read)) for case in claim["case"]])
 
 
+def points(claim: dict, read: Reader) -> Outcome:
+    """Every case, in percent, is within `tolerance` points of its `expected`."""
+    found = [(case, value(case, read)) for case in claim["case"]]
+    off = float(np.max([abs(x - case["expected"]) for case, x in found]))
+    words = ", ".join(f"{case['label']} {x:.1f} % ({case['expected']} %)" for case, x in found)
+    return Outcome(
+        f"{words}; expected in brackets, largest deviation {off:.1f} points, "
+        f"allowed {claim['tolerance']}",
+        bool(off <= claim["tolerance"]),
+    )
+
+
 def agree(claim: dict, read: Reader) -> Outcome:
     """All cases have the same value within `tolerance` (relative)."""
     found = [(case["label"], value(case, read)) for case in claim["case"]]
@@ -283,7 +295,7 @@ def paired_above(claim: dict, read: Reader) -> Outcome:
 CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
     for check in (
-        values, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
+        values, points, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
         speedups, array_bound, welch_above, welch_not_below, paired_above,
     )
 }  # fmt: skip

@@ -48,6 +48,11 @@ class Checks(unittest.TestCase):
         with self.assertRaisesRegex(DataError, "no column 'speed'"):
             self.check("values", case=[self.case("a", 10, column="speed")], tolerance=1)
 
+    def test_points(self):
+        near = [self.case("a", 10, expected=98), self.case("b", 10, expected=51)]
+        self.assertTrue(self.check("points", case=near, tolerance=2).passed)
+        self.assertFalse(self.check("points", case=near, tolerance=1.9).passed)
+
     def test_agree(self):
         cases = [self.case("b", 100), self.case("b", 1000)]
         self.assertTrue(self.check("agree", case=cases, tolerance=0.03).passed)
@@ -71,6 +76,7 @@ class Checks(unittest.TestCase):
         for kind, claim in {
             "curve_below": {"lower": low, "higher": [self.case("a")]},
             "values": {"case": [good | {"expected": 50}, hole | {"expected": 1}], "tolerance": 9},
+            "points": {"case": [good | {"expected": 50}, hole | {"expected": 1}], "tolerance": 9},
             "agree": {"case": [good, hole], "tolerance": 9},
             "below": {"lower": [good, hole], "higher": [self.case("a", 1000)]},
             "same_columns": {"first": low, "second": low, "tolerance": 1},

@@ -8,6 +8,7 @@ from figures.lib import claims
 from figures.lib import spec as specs
 from figures.lib.checks import CHECKS
 from figures.lib.tables import Data
+from figures.memory_increase.published import CASES
 
 import reference_half_lives as reference
 
@@ -75,6 +76,15 @@ class Expected(unittest.TestCase):
     def test_every_rule_has_one(self):
         for delay in (1, 4):
             self.assertEqual(list(self.cases(f"half-life-d{delay}")), list(reference.RULES))
+
+
+    def test_published_memory_is_what_the_figure_shows(self):
+        published = {case.file: case.published for case in CASES}
+        found = [c for c in claims.load(PATH) if c.get("figure") == "memory_increase"]
+        self.assertEqual(sum(len(claim["case"]) for claim in found), 14)
+        for case in (case for claim in found for case in claim["case"]):
+            row = published[case["file"]]
+            self.assertEqual(case["expected"], getattr(row, case["where"]["scheme"]))
 
 
 class Verdicts(unittest.TestCase):
