@@ -72,7 +72,7 @@ void Convolve(benchmark::State& state, const Case& c) {
         convolution->BackwardInput(y.data(), w.data(), x.data(), workspace.data());
         break;
       case Pass::kWeightGradient:
-        convolution->BackwardWeights(x.data(), y.data(), w.data(), workspace.data());
+        convolution->BackwardWeights(x.data(), y.data(), w.data(), workspace.data(), nullptr);
         break;
     }
     benchmark::ClobberMemory();

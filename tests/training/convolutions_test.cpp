@@ -61,7 +61,7 @@ class PlainConvolution {
   Numbers BackwardWeights(const Numbers& x, const Numbers& dy) {
     std::vector<Real> dw(weight_.stored_size, Real(1e30F));
     convolution_->BackwardWeights(Block(x, input_).data(), Block(dy, output_).data(), dw.data(),
-                                  workspace_.data());
+                                  workspace_.data(), nullptr);
     std::vector<Real> values(weight_.size());
     Unpack<Real>(weight_, dw.data(), values);
     return {values.begin(), values.end()};

@@ -95,29 +95,66 @@ struct Direct {
   }
 
   static void BackwardWeights(const DirectShape& s, const float* x, const float* dy, float* dw,
-                              float* workspace) {
+                              float* workspace, GradientConsumer<float>* consumer) {
     FrameInput(s, x, workspace);
+    // Pieces that the nearest caches hold together with what a consumer reads beside them.
+    constexpr std::int64_t kPieceChannels = 64;
+    const std::int64_t outs = P::kPanels * B;
+    const std::int64_t ins = std::max(kPieceChannels / s.in_block, std::int64_t{1}) * s.in_block;
+    const std::int64_t taps = s.kernel * s.kernel;
+    for (std::int64_t k = 0; k < s.out_channels; k += outs) {
+      for (std::int64_t c = 0; c < s.in_channels; c += ins) {
+        const Piece piece{.out = k,
+                          .outs = std::min(outs, s.out_channels - k),
+                          .in = c,
+                          .ins = std::min(ins, s.in_channels - c)};
+        const std::int64_t panel = taps * piece.ins * B;
+        if (consumer == nullptr) {
+          WeightGradients(s, piece, workspace, dy, dw + taps * (k * s.in_channels + c * B),
+                          taps * s.in_channels * B);
+          continue;
+        }
+        WeightGradients(s, piece, workspace, dy, dw, panel);
+        for (std::int64_t p = 0; p < piece.outs; p += B) {
+          consumer->Take(taps * ((k + p) * s.in_channels + c * B), panel,
+                         dw + taps * piece.ins * p);
+        }
+      }
+    }
+  }
+
+  // Weights of `outs` output channels from `out` on by `ins` input channels from `in` on.
+  struct Piece {
+    std::int64_t out;
+    std::int64_t outs;
+    std::int64_t in;
+    std::int64_t ins;
+  };
+
+  // dw of one piece, the weights of every B output channels `panel` after those before.
+  static void WeightGradients(const DirectShape& s, const Piece& piece, const float* framed,
+                              const float* dy, float* dw, std::int64_t panel) {
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
     const std::int64_t rows = s.kernel * s.in_block;
-    const Tiling tiling(rows, s.out_channels / B, Start::kZero);
+    const Tiling tiling(rows, piece.outs / B, Start::kZero);
     const Runs runs{.outer = s.microbatch,
                     .a_outer = s.in_channels * s.framed_height() * s.framed_width(),
                     .b_outer = s.out_channels * pixels,
                     .inner = s.out_height,
                     .a_inner = s.stride * row_size};
-    for (std::int64_t c = 0; c < s.in_channels / s.in_block; ++c) {
+    for (std::int64_t c = 0; c < piece.ins / s.in_block; ++c) {
+      const std::int64_t block = piece.in / s.in_block + c;
       for (std::int64_t i = 0; i < s.kernel; ++i) {
-        float* taps = dw + (c * s.kernel + i) * rows * B;
-        tiling.Multiply({.a = workspace + (c * s.framed_height() + i) * row_size,
+        tiling.Multiply({.a = framed + (block * s.framed_height() + i) * row_size,
                          .a_row = 1,
                          .a_step = s.stride * s.in_block,
-                         .b = dy,
+                         .b = dy + piece.out * pixels,
                          .b_panel = pixels * B,
                          .b_step = B,
-                         .out = taps,
+                         .out = dw + (c * s.kernel + i) * rows * B,
                          .out_row = B,
-                         .out_panel = s.in_channels * s.kernel * s.kernel * B,
+                         .out_panel = panel,
                          .steps = s.out_width},
                         &runs);
       }

@@ -25,8 +25,9 @@ class KernelConvolution final : public Convolution<float> {
     kernels_.backward_input(shape_, dy, weights, dx, workspace);
   }
 
-  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace) override {
-    kernels_.backward_weights(shape_, x, dy, dw, workspace);
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
+                       GradientConsumer<float>* consumer) override {
+    kernels_.backward_weights(shape_, x, dy, dw, workspace, consumer);
   }
 
  private:

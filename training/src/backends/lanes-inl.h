@@ -35,6 +35,10 @@ struct Lanes {
   HWY_INLINE void Store(float* to) const {
     for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
   }
+  // Past the caches, to an aligned place; hwy::FlushStream() makes it seen by other threads.
+  HWY_INLINE void Stream(float* to) const {
+    for (int i = 0; i < kVectors; ++i) hn::Stream(v[i], D(), to + i * kLanes);
+  }
   static HWY_INLINE Lanes Add(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Add(a.v[i], b.v[i]); });
   }

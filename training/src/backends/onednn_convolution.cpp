@@ -222,7 +222,8 @@ class OneDnnConvolution final : public Convolution<float> {
     Execute(input_, 4, arguments.data());
   }
 
-  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace) override {
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
+                       GradientConsumer<float>* consumer) override {
     Set(x_, x);
     Set(y_, dy);
     Set(forward_weights_memory_, dw);
@@ -233,6 +234,7 @@ class OneDnnConvolution final : public Convolution<float> {
          {DNNL_ARG_DIFF_WEIGHTS, forward_weights_memory_.get()},
          {DNNL_ARG_SCRATCHPAD, weights_.scratchpad.get()}}};
     Execute(weights_, 4, arguments.data());
+    if (consumer != nullptr) consumer->Take(0, weight_tensor().stored_size, dw);
   }
 
  private:

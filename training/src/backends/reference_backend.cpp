@@ -53,10 +53,13 @@ class ReferenceConvolution final : public Convolution<Real> {
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { dx[xi] += dy[yi] * weights[wi]; });
   }
 
-  void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* /*workspace*/) override {
-    std::fill_n(dw, weight_tensor().stored_size, Real(0));
+  void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* /*workspace*/,
+                       GradientConsumer<Real>* consumer) override {
+    const std::int64_t size = weight_tensor().stored_size;
+    std::fill_n(dw, size, Real(0));
     ForEachProduct(
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { dw[wi] += x[xi] * dy[yi]; });
+    if (consumer != nullptr) consumer->Take(0, size, dw);
   }
 
  private:

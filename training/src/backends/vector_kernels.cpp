@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "backends/vector_kernels.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
@@ -452,8 +453,11 @@ struct Loops {
     L weight;
   };
 
+  // What becomes of the forward's prediction.
+  enum class Forward : unsigned char { kNone, kStored, kStreamed };
+
   // Updates B parameters from i on.
-  template <bool kForward, bool kBackward>
+  template <Forward kForward, bool kBackward>
   static HWY_INLINE void UpdateLane(const UpdateCoefficients<float>& c, const UpdateLanes& k,
                                     const Prediction& forward, const Prediction& backward,
                                     std::int64_t i) {
@@ -463,7 +467,8 @@ struct Loops {
     const L updated = L::MulAdd(k.velocity_step, v, L::MulAdd(k.gradient_step, gradient, w));
     v.Store(c.velocity + i);
     updated.Store(c.weights + i);
-    if constexpr (kForward) forward(w, updated, v).Store(c.forward + i);
+    if constexpr (kForward == Forward::kStored) forward(w, updated, v).Store(c.forward + i);
+    if constexpr (kForward == Forward::kStreamed) forward(w, updated, v).Stream(c.forward + i);
     if constexpr (kBackward) backward(w, updated, v).Store(c.backward + i);
   }
 
@@ -491,7 +496,7 @@ struct Loops {
     }
   }
 
-  template <bool kForward, bool kBackward>
+  template <Forward kForward, bool kBackward>
   static void UpdateAll(std::int64_t size, const UpdateCoefficients<float>& c) {
     const UpdateLanes k(c);
     const Prediction forward(c.forward_horizon);
@@ -499,14 +504,19 @@ struct Loops {
     ForEach(
         size, [&](std::int64_t i) { UpdateLane<kForward, kBackward>(c, k, forward, backward, i); },
         [&](std::int64_t i) { UpdateOne(c, i); });
+    if constexpr (kForward == Forward::kStreamed) hwy::FlushStream();
+  }
+
+  template <Forward kForward>
+  static void UpdateBoth(std::int64_t size, const UpdateCoefficients<float>& c) {
+    c.backward != nullptr ? UpdateAll<kForward, true>(size, c)
+                          : UpdateAll<kForward, false>(size, c);
   }
 
   static void Update(std::int64_t size, const UpdateCoefficients<float>& c) {
-    if (c.backward != nullptr) {
-      c.forward != nullptr ? UpdateAll<true, true>(size, c) : UpdateAll<false, true>(size, c);
-    } else {
-      c.forward != nullptr ? UpdateAll<true, false>(size, c) : UpdateAll<false, false>(size, c);
-    }
+    if (c.forward == nullptr) return UpdateBoth<Forward::kNone>(size, c);
+    c.streams_forward ? UpdateBoth<Forward::kStreamed>(size, c)
+                      : UpdateBoth<Forward::kStored>(size, c);
   }
 
   static VectorKernels Table() {

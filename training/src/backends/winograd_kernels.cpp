@@ -247,10 +247,12 @@ struct Winograd {
 
   // dw of a chunk's weights from the gradient of its U.
   static HWY_NOINLINE void FilterGradients(const WinogradShape& s, const Chunk& chunk,
-                                           const float* du, float* dw) {
+                                           const float* du, float* dw,
+                                           GradientConsumer<float>* consumer) {
     const std::int64_t plane = s.filter_plane();
     for (std::int64_t k = 0; k < chunk.outs; k += B) {
-      float* panel = dw + kTaps * ((chunk.out + k) * s.in_channels + chunk.in * B);
+      const std::int64_t first = kTaps * ((chunk.out + k) * s.in_channels + chunk.in * B);
+      float* panel = consumer == nullptr ? dw + first : dw;
       for (std::int64_t c = 0; c < chunk.ins; ++c) {
         const float* from = du + k * chunk.ins + c * B;
         Grid<3, kEdge> columns;
@@ -263,6 +265,7 @@ struct Winograd {
           for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
         }
       }
+      if (consumer != nullptr) consumer->Take(first, kTaps * chunk.ins * B, panel);
     }
   }
 
@@ -471,7 +474,7 @@ struct Winograd {
   }
 
   static void BackwardWeights(const WinogradShape& s, const float* x, const float* dy, float* dw,
-                              float* workspace) {
+                              float* workspace, GradientConsumer<float>* consumer) {
     float* du = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
@@ -492,7 +495,7 @@ struct Winograd {
                   .steps = tiles},
                  {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, chunk.ins,
                  chunk.outs / B, first > 0);
-        if (first + s.block_rows() >= end) FilterGradients(s, chunk, du, dw);
+        if (first + s.block_rows() >= end) FilterGradients(s, chunk, du, dw, consumer);
       });
     }
   }

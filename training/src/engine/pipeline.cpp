@@ -153,6 +153,7 @@ void Pipeline<Real>::PlanParameters() {
     }
   }
   const bool waits = !UpdatesAtOnce(options_.program) || replicas() > 1;
+  updates_pieces_ = !waits;
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
     const WorkerProgram& worker = options_.program.workers[w];
     std::int64_t workspace = 0;
@@ -349,6 +350,29 @@ void Pipeline<Real>::Forward(int stage, std::int64_t k, Real* workspace) {
   slot.compute->Forward(arguments);
 }
 
+// Updates a stage's largest tensor while its backward makes the gradient: weights, gradient and
+// predictions pass through the caches once.
+template <class Real>
+class Pipeline<Real>::PieceUpdate final : public GradientConsumer<Real> {
+ public:
+  PieceUpdate(const StageSlot& slot, const Backend<Real>& backend,
+              const UpdateCoefficients<Real>& coefficients)
+      : parameters_(*slot.parameters),
+        tensor_(slot.compute->layout().parameters[slot.compute->layout().consumed]),
+        backend_(backend),
+        coefficients_(coefficients) {}
+
+  void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
+    parameters_.UpdatePiece(backend_, tensor_, first, size, gradient, coefficients_);
+  }
+
+ private:
+  StageParameters<Real>& parameters_;
+  const ParameterTensor& tensor_;
+  const Backend<Real>& backend_;
+  UpdateCoefficients<Real> coefficients_;
+};
+
 template <class Real>
 void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   StageSlot& slot = stages_[stage];
@@ -381,7 +405,13 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   arguments.gradient = slot.gradient + parts_.slot(PartOf(k)) * slot.gradient_size;
   arguments.add_gradient = slot.has_pending_gradient;
   arguments.workspace = workspace;
-  slot.compute->Backward(arguments);
+  if (updates_pieces_ && layout.consumed >= 0) {
+    PieceUpdate update(slot, *options_.backend, Coefficients(stage, k));
+    arguments.consumer = &update;
+    slot.compute->Backward(arguments);
+  } else {
+    slot.compute->Backward(arguments);
+  }
   slot.has_pending_gradient = true;
   if (options_.gradient_parts > 1) SumParts(slot, k);
 }
@@ -412,12 +442,18 @@ void Pipeline<Real>::AddSums(StageSlot& slot, std::int64_t last) {
 }
 
 template <class Real>
-void Pipeline<Real>::Update(int stage, std::int64_t k) {
-  StageSlot& slot = stages_[stage];
+UpdateCoefficients<Real> Pipeline<Real>::Coefficients(int stage, std::int64_t k) const {
   const std::int64_t samples =
       (k + 1 - options_.microbatches_per_update) * replicas() * options_.microbatch;
-  slot.parameters->Update(*options_.backend, slot.compute->layout(), slot.gradient,
-                          options_.coefficients(stage, samples));
+  return options_.coefficients(stage, samples);
+}
+
+template <class Real>
+void Pipeline<Real>::Update(int stage, std::int64_t k) {
+  StageSlot& slot = stages_[stage];
+  const StageLayout& layout = slot.compute->layout();
+  slot.parameters->Update(*options_.backend, layout, slot.gradient, Coefficients(stage, k),
+                          updates_pieces_ ? layout.consumed : -1);
   slot.has_pending_gradient = false;
   slot.exchanged = -1;
 }

@@ -169,6 +169,8 @@ class Pipeline {
     std::int64_t exchanged = -1;  // micro-batch whose update waits for the exchange; -1: none does
   };
 
+  class PieceUpdate;
+
   // Results and labels of one micro-batch.
   struct MicrobatchSlot {
     Microbatch<Real> microbatch;
@@ -244,6 +246,8 @@ class Pipeline {
   void SumParts(StageSlot& slot, std::int64_t k);
   // The sums of slots `last` - 1 and `last` become one.
   void AddSums(StageSlot& slot, std::int64_t last);
+  // Of the update that micro-batch k ends.
+  UpdateCoefficients<Real> Coefficients(int stage, std::int64_t k) const;
   void Update(int stage, std::int64_t k);
   // The update that waits for other replicas, where the action needs it; the seconds waited.
   double AwaitUpdate(std::size_t worker, const ProgramAction& action);
@@ -294,6 +298,7 @@ class Pipeline {
   // By stage where gradients wait for others, for other replicas or for their update; else by worker,
   // whose stages use it one after the other while it stays in the cache.
   std::vector<AlignedBuffer<Real>> gradients_;
+  bool updates_pieces_ = false;  // backwards update a stage's largest tensor in passing
   std::vector<Progress> progress_;
   std::vector<WorkerTimes> times_;
   std::vector<std::vector<TraceEvent>> traces_;  // by worker, of this process

@@ -30,22 +30,34 @@ std::array<Real*, StageParameters<Real>::kArrays> StageParameters<Real>::Arrays(
 }
 
 template <class Real>
+void StageParameters<Real>::UpdatePiece(const Backend<Real>& backend, const ParameterTensor& tensor,
+                                        std::int64_t first, std::int64_t size, const Real* gradient,
+                                        const UpdateCoefficients<Real>& coefficients) {
+  // A prediction of more weights than caches keep until the next forward is written past them.
+  constexpr std::int64_t kStreamedBytes = 1 << 20;
+  const std::int64_t offset = tensor.offset + first;
+  UpdateCoefficients<Real> c = coefficients;
+  c.gradient = gradient;
+  c.weights = weights_.data() + offset;
+  c.velocity = velocity_.data() + offset;
+  if (!forward_.empty()) {
+    c.forward = forward_.data() + (updates_ + 1) % counts_.forward * weights_.size() + offset;
+    c.streams_forward = tensor.stored_size * std::int64_t{sizeof(Real)} >= kStreamedBytes;
+  }
+  if (!backward_.empty()) c.backward = backward_.data() + offset;
+  backend.Update(size, c);
+}
+
+template <class Real>
 void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
                                    const Real* gradient,
-                                   const UpdateCoefficients<Real>& coefficients) {
-  ++updates_;
-  Real* forward =
-      forward_.empty() ? nullptr : forward_.data() + updates_ % counts_.forward * weights_.size();
-  Real* backward = backward_.empty() ? nullptr : backward_.data();
-  for (const ParameterTensor& tensor : layout.parameters) {
-    UpdateCoefficients<Real> c = coefficients;
-    c.gradient = gradient + tensor.offset;
-    c.weights = weights_.data() + tensor.offset;
-    c.velocity = velocity_.data() + tensor.offset;
-    c.forward = forward == nullptr ? nullptr : forward + tensor.offset;
-    c.backward = backward == nullptr ? nullptr : backward + tensor.offset;
-    backend.Update(tensor.stored_size, c);
+                                   const UpdateCoefficients<Real>& coefficients, int done) {
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const ParameterTensor& tensor = layout.parameters[i];
+    if (static_cast<int>(i) == done) continue;
+    UpdatePiece(backend, tensor, 0, tensor.stored_size, gradient + tensor.offset, coefficients);
   }
+  ++updates_;
 }
 
 template <class Real>

@@ -43,9 +43,15 @@ class StageParameters {
   Real* state() { return state_.data(); }
   const Real* state() const { return state_.data(); }
 
-  // One fused pass over the block; `coefficients` without its pointers.
+  // One fused pass over the block, but for a tensor that UpdatePiece has been over already (-1: none);
+  // `coefficients` without its pointers.
   void Update(const Backend<Real>& backend, const StageLayout& layout, const Real* gradient,
-              const UpdateCoefficients<Real>& coefficients);
+              const UpdateCoefficients<Real>& coefficients, int done = -1);
+
+  // Makes `size` elements of a tensor from `first` on ready for the next update.
+  void UpdatePiece(const Backend<Real>& backend, const ParameterTensor& tensor, std::int64_t first,
+                   std::int64_t size, const Real* gradient,
+                   const UpdateCoefficients<Real>& coefficients);
 
   // Replaces weights and state (each a block in the stage's order) in all versions; velocities
   // become 0.

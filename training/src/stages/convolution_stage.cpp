@@ -36,6 +36,7 @@ class ConvolutionStage final : public Stage<Real> {
         std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
     weight_ = weight.offset;
     weight_size_ = weight.stored_size;
+    layout.consumed = static_cast<int>(layout.parameters.size());
     layout.parameter_size += Aligned(weight.stored_size);
     layout.parameters.push_back(std::move(weight));
     output_shape_ =
@@ -78,18 +79,7 @@ class ConvolutionStage final : public Stage<Real> {
       norm_relu_->Recompute(arguments, workspace.h);
       x = workspace.h;
     }
-    Real* dw = arguments.gradient + weight_;
-    if (arguments.add_gradient) {
-      convolution_->BackwardWeights(x, dy, workspace.dw, workspace.kernel);
-      backend_->Add(weight_size_, dw, workspace.dw, dw);
-    } else {
-      convolution_->BackwardWeights(x, dy, dw, workspace.kernel);
-    }
-    if (bias_) {
-      backend_->BiasGradient(output_shape_, dy, arguments.add_gradient,
-                             arguments.gradient + *bias_);
-    }
-
+    // A consumer may change the weights, so that their gradient comes last.
     const Real* weights = arguments.parameters + weight_;
     if (norm_relu_) {
       convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel);
@@ -103,6 +93,18 @@ class ConvolutionStage final : public Stage<Real> {
       } else {
         convolution_->BackwardInput(dy, weights, dx, workspace.kernel);
       }
+    }
+
+    if (bias_) {
+      backend_->BiasGradient(output_shape_, dy, arguments.add_gradient,
+                             arguments.gradient + *bias_);
+    }
+    Real* dw = arguments.gradient + weight_;
+    if (arguments.add_gradient) {
+      convolution_->BackwardWeights(x, dy, workspace.dw, workspace.kernel, nullptr);
+      backend_->Add(weight_size_, dw, workspace.dw, dw);
+    } else {
+      convolution_->BackwardWeights(x, dy, dw, workspace.kernel, arguments.consumer);
     }
   }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "stages/stages.h"
 
 namespace batchless::training {
@@ -31,6 +33,7 @@ class LinearStage final : public Stage<Real> {
     weight.initializer = Initializer::kLinearUniform;
     weight.fan = layer.input.elements();
     layout.parameter_size = Aligned(weight.stored_size);
+    layout.consumed = 0;
     layout.parameters.push_back(std::move(weight));
     ParameterTensor& bias =
         AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias", out_, 1,
@@ -47,11 +50,23 @@ class LinearStage final : public Stage<Real> {
 
   void Backward(const BackwardArguments<Real>& arguments) override {
     const Real* dy = arguments.output_gradients[0];
-    backend_->LinearBackwardWeights(n_, in_, out_, arguments.input, dy, arguments.add_gradient,
-                                    arguments.gradient, arguments.gradient + bias_);
     if (arguments.input_gradient != nullptr) {
       backend_->LinearBackwardInput(n_, in_, out_, dy, arguments.parameters,
                                     arguments.input_gradient);
+    }
+    // Rows that a consumer finds in the nearest caches. With several samples, dy's rows are of all
+    // outputs, and so are the pieces.
+    constexpr std::int64_t kPieceSize = 8192;
+    const bool pieces = arguments.consumer != nullptr && n_ == 1;
+    const std::int64_t rows = pieces ? std::max<std::int64_t>(kPieceSize / in_, 1) : out_;
+    for (std::int64_t o = 0; o < out_; o += rows) {
+      const std::int64_t count = std::min(rows, out_ - o);
+      backend_->LinearBackwardWeights(n_, in_, count, arguments.input, dy + o,
+                                      arguments.add_gradient, arguments.gradient,
+                                      arguments.gradient + bias_ + o);
+      if (arguments.consumer != nullptr) {
+        arguments.consumer->Take(o * in_, count * in_, arguments.gradient);
+      }
     }
   }
 

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "batchless/hwmodel/network.h"
+#include "batchless/training/gradient_consumer.h"
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
@@ -44,8 +45,9 @@ class Convolution {
   virtual void Forward(const Real* x, const Real* weights, const Real* bias, Real* y,
                        Real* workspace) = 0;
   virtual void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* workspace) = 0;
-  /// Overwrites dw.
-  virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace) = 0;
+  /// Overwrites dw. With a consumer, which may be null, dw is scratch for its pieces.
+  virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace,
+                               GradientConsumer<Real>* consumer) = 0;
 };
 
 struct ConvolutionShape {

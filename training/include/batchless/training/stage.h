@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "batchless/hwmodel/network.h"
+#include "batchless/training/gradient_consumer.h"
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
@@ -70,6 +71,9 @@ struct BackwardArguments {
   bool add_input_gradient = false;
   Real* gradient = nullptr;   ///< of the parameters, in the forward's order
   bool add_gradient = false;  ///< whether it is added to
+  /// Takes the gradient of the layout's `consumed` parameter, whose place in `gradient` is scratch
+  /// then; null: not wanted. Called once the parameter is no longer read. Not with add_gradient.
+  GradientConsumer<Real>* consumer = nullptr;
   Real* workspace = nullptr;
 };
 
@@ -80,6 +84,8 @@ struct StageLayout {
   std::int64_t state_size = 0;
   std::int64_t saved_size = 0;      ///< elements, for one micro-batch
   std::int64_t workspace_size = 0;  ///< elements
+  /// The parameter whose gradient a consumer can take; -1: none.
+  int consumed = -1;
   bool keeps_input = false;
   bool keeps_output = false;
   /// The gradient of every input is that of the output (a sum): the engine lets them share memory

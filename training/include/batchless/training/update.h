@@ -46,6 +46,8 @@ struct UpdateCoefficients {
   Real* velocity = nullptr;
   Real* forward = nullptr;
   Real* backward = nullptr;
+  /// Whether `forward`, aligned to 64 bytes, is written past the caches.
+  bool streams_forward = false;
 };
 
 /// Coefficients of `rule` for a stage's delay, from analysis/rule.h: the forward's prediction is the
