@@ -23,6 +23,9 @@ struct Direct {
   using P = Products<B>;
   using Tiling = typename P::template Tiling<true>;
 
+  // Output channels whose sums are in the registers together.
+  static constexpr std::int64_t kOuts = P::kPanels * B;
+
   // --- frames ---
 
   // x with zeros around it: (microbatch, C / Bi, framed height, framed width, Bi).
@@ -68,28 +71,32 @@ struct Direct {
     FrameInput(s, x, workspace);
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
-    const Tiling tiling(s.out_width, s.out_channels / B,
-                        bias == nullptr ? Start::kZero : Start::kBias);
+    const std::int64_t panel = s.in_channels * s.kernel * s.kernel * B;
     const Runs runs{.outer = s.in_channels / s.in_block,
                     .a_outer = s.framed_height() * row_size,
                     .b_outer = s.kernel * s.kernel * s.in_block * B,
                     .inner = s.kernel,
-                    .a_inner = row_size};
-    for (std::int64_t n = 0; n < s.microbatch; ++n) {
-      const float* image = workspace + n * s.in_channels * s.framed_height() * s.framed_width();
-      for (std::int64_t h = 0; h < s.out_height; ++h) {
-        float* row = y + n * s.out_channels * pixels + h * s.out_width * B;
-        tiling.Multiply({.a = image + h * s.stride * row_size,
+                    .a_inner = row_size,
+                    .line = s.out_width,
+                    .a_line = s.stride * row_size,
+                    .out_line = s.out_width * B};
+    // All pixels by some output channels, whose weights then come from memory once.
+    for (std::int64_t k = 0; k < s.out_channels; k += kOuts) {
+      const Tiling tiling(pixels, std::min(kOuts, s.out_channels - k) / B,
+                          bias == nullptr ? Start::kZero : Start::kBias);
+      for (std::int64_t n = 0; n < s.microbatch; ++n) {
+        float* to = y + (n * s.out_channels + k) * pixels;
+        tiling.Multiply({.a = workspace + n * s.in_channels * s.framed_height() * s.framed_width(),
                          .a_row = s.stride * s.in_block,
                          .a_step = 1,
-                         .b = weights,
-                         .b_panel = s.in_channels * s.kernel * s.kernel * B,
+                         .b = weights + k / B * panel,
+                         .b_panel = panel,
                          .b_step = B,
-                         .out = row,
+                         .out = to,
                          .out_row = B,
                          .out_panel = pixels * B,
                          .steps = s.kernel * s.in_block},
-                        &runs, bias);
+                        &runs, bias == nullptr ? nullptr : bias + k);
       }
     }
   }
@@ -99,13 +106,12 @@ struct Direct {
     FrameInput(s, x, workspace);
     // Pieces that the nearest caches hold together with what a consumer reads beside them.
     constexpr std::int64_t kPieceChannels = 64;
-    const std::int64_t outs = P::kPanels * B;
     const std::int64_t ins = std::max(kPieceChannels / s.in_block, std::int64_t{1}) * s.in_block;
     const std::int64_t taps = s.kernel * s.kernel;
-    for (std::int64_t k = 0; k < s.out_channels; k += outs) {
+    for (std::int64_t k = 0; k < s.out_channels; k += kOuts) {
       for (std::int64_t c = 0; c < s.in_channels; c += ins) {
         const Piece piece{.out = k,
-                          .outs = std::min(outs, s.out_channels - k),
+                          .outs = std::min(kOuts, s.out_channels - k),
                           .in = c,
                           .ins = std::min(ins, s.in_channels - c)};
         const std::int64_t panel = taps * piece.ins * B;
@@ -142,17 +148,21 @@ struct Direct {
                     .a_outer = s.in_channels * s.framed_height() * s.framed_width(),
                     .b_outer = s.out_channels * pixels,
                     .inner = s.out_height,
-                    .a_inner = s.stride * row_size};
+                    .a_inner = s.stride * row_size,
+                    .line = rows,
+                    .a_line = 0,
+                    .out_line = 0};
     for (std::int64_t c = 0; c < piece.ins / s.in_block; ++c) {
       const std::int64_t block = piece.in / s.in_block + c;
       for (std::int64_t i = 0; i < s.kernel; ++i) {
+        float* to = dw + (c * s.kernel + i) * rows * B;
         tiling.Multiply({.a = framed + (block * s.framed_height() + i) * row_size,
                          .a_row = 1,
                          .a_step = s.stride * s.in_block,
                          .b = dy + piece.out * pixels,
                          .b_panel = pixels * B,
                          .b_step = B,
-                         .out = dw + (c * s.kernel + i) * rows * B,
+                         .out = to,
                          .out_row = B,
                          .out_panel = panel,
                          .steps = s.out_width},
@@ -219,29 +229,30 @@ struct Direct {
                              float* dx) {
     const std::int64_t row_size = s.framed_out_width() * B;
     const std::int64_t pixels = s.height * s.width;
-    const Tiling tiling(column.pixels, chunk.channels / B, Start::kZero);
+    const Tiling tiling(row.pixels * column.pixels, chunk.channels / B, Start::kZero);
     const Runs runs{.outer = s.out_channels / B,
                     .a_outer = s.framed_out_height() * row_size,
                     .b_outer = row.taps * column.taps * B * B,
                     .inner = row.taps,
-                    .a_inner = row_size};
+                    .a_inner = row_size,
+                    .line = column.pixels,
+                    .a_line = row_size,
+                    .out_line = s.stride * s.width * B};
     for (std::int64_t n = 0; n < s.microbatch; ++n) {
-      const float* image = framed + n * runs.outer * runs.a_outer;
-      for (std::int64_t m = 0; m < row.pixels; ++m) {
-        const std::int64_t pixel = (row.pixel + m * s.stride) * s.width + column.pixel;
-        float* to = dx + (n * s.in_channels + chunk.first) * pixels + pixel * B;
-        tiling.Multiply({.a = image + (row.out + m) * row_size + column.out * B,
-                         .a_row = B,
-                         .a_step = 1,
-                         .b = turned,
-                         .b_panel = s.out_channels * row.taps * column.taps * B,
-                         .b_step = B,
-                         .out = to,
-                         .out_row = s.stride * B,
-                         .out_panel = pixels * B,
-                         .steps = column.taps * B},
-                        &runs);
-      }
+      float* to = dx + (n * s.in_channels + chunk.first) * pixels +
+                  (row.pixel * s.width + column.pixel) * B;
+      tiling.Multiply(
+          {.a = framed + n * runs.outer * runs.a_outer + row.out * row_size + column.out * B,
+           .a_row = B,
+           .a_step = 1,
+           .b = turned,
+           .b_panel = s.out_channels * row.taps * column.taps * B,
+           .b_step = B,
+           .out = to,
+           .out_row = s.stride * B,
+           .out_panel = pixels * B,
+           .steps = column.taps * B},
+          &runs);
     }
   }
 
@@ -260,6 +271,7 @@ struct Direct {
         const Remainder row(s, i, s.height);
         for (std::int64_t j = 0; j < remainders; ++j) {
           const Remainder column(s, j, s.width);
+          if (row.pixels * column.pixels == 0) continue;
           TurnWeights(s, chunk, row, column, weights, turned);
           BackwardPixels(s, chunk, row, column, framed, turned, dx);
         }

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "backends/lanes-inl.h"
@@ -34,13 +35,17 @@ struct MatrixProduct {
 };
 
 // Runs of steps in two dimensions: a's run starts at outer a_outer + inner a_inner; b's steps go on
-// from run to run, and every outer run begins b_outer after the one before.
+// from run to run, and every outer run begins b_outer after the one before. Rows may be broken into
+// lines: after `line` of them the next one is a_line and out_line from where this one began.
 struct Runs {
   std::int64_t outer;
   std::int64_t a_outer;
   std::int64_t b_outer;
   std::int64_t inner;
   std::int64_t a_inner;
+  std::int64_t line;
+  std::int64_t a_line;
+  std::int64_t out_line;
 };
 
 // What the sums begin with: nothing, what `out` holds, or a block for each panel.
@@ -63,9 +68,9 @@ struct Products {
   struct Sums {
     L of[kRows][kWidth];
 
-    // At least one step: the sums then never leave the registers.
-    HWY_INLINE void Add(const MatrixProduct& p, const float* a, const float*& b) {
-      const std::int64_t a_row = p.a_row;
+    // At least one step: the sums then never leave the registers. rows: where those of a begin.
+    template <class RowStart>
+    HWY_INLINE void Add(const MatrixProduct& p, const float* a, RowStart rows, const float*& b) {
       const std::int64_t a_step = p.a_step;
       const std::int64_t b_panel = p.b_panel;
       const std::int64_t b_step = p.b_step;
@@ -74,7 +79,7 @@ struct Products {
         L blocks[kWidth];
         for (int n = 0; n < kWidth; ++n) blocks[n] = L::Load(b + n * b_panel);
         for (int r = 0; r < kRows; ++r) {
-          const L factor = L::Set(a[r * a_row]);
+          const L factor = L::Set(a[rows(r)]);
           for (int n = 0; n < kWidth; ++n) of[r][n] = L::MulAdd(factor, blocks[n], of[r][n]);
         }
         a += a_step;
@@ -87,15 +92,41 @@ struct Products {
   template <int kRows, int kWidth, Start kStart, bool kRuns>
   static HWY_NOINLINE void Tiles(const MatrixProduct& p, const Runs* runs, const float* bias,
                                  std::int64_t row, std::int64_t panel, std::int64_t count) {
+    [[maybe_unused]] std::int64_t place = 0;  // of the next row in its line
+    [[maybe_unused]] std::int64_t a_line = 0;
+    [[maybe_unused]] std::int64_t out_line = 0;
+    if constexpr (kRuns) {
+      const std::int64_t line = row / runs->line;
+      place = row - line * runs->line;
+      a_line = line * runs->a_line;
+      out_line = line * runs->out_line;
+    }
     for (std::int64_t tile = 0; tile < count; ++tile, row += kRows) {
-      float* out = p.out + row * p.out_row + panel * p.out_panel;
-      const float* a = p.a + row * p.a_row;
+      float* out = p.out + panel * p.out_panel;
+      const float* a = p.a;
       const float* b = p.b + panel * p.b_panel;
+      std::array<std::int64_t, kRows> out_rows;
+      std::array<std::int64_t, kRows> a_rows;
+      if constexpr (kRuns) {
+        for (int r = 0; r < kRows; ++r) {
+          out_rows[r] = out_line + place * p.out_row;
+          a_rows[r] = a_line + place * p.a_row;
+          if (++place == runs->line) {
+            place = 0;
+            out_line += runs->out_line;
+            a_line += runs->a_line;
+          }
+        }
+      } else {
+        out += row * p.out_row;
+        a += row * p.a_row;
+        for (int r = 0; r < kRows; ++r) out_rows[r] = r * p.out_row;
+      }
       Sums<kRows, kWidth> sums;
       for (int r = 0; r < kRows; ++r) {
         for (int n = 0; n < kWidth; ++n) {
           if constexpr (kStart == Start::kOut) {
-            sums.of[r][n] = L::Load(out + r * p.out_row + n * p.out_panel);
+            sums.of[r][n] = L::Load(out + out_rows[r] + n * p.out_panel);
           } else if constexpr (kStart == Start::kBias) {
             sums.of[r][n] = L::Load(bias + (panel + n) * B);
           } else {
@@ -107,15 +138,19 @@ struct Products {
         for (std::int64_t outer = 0; outer < runs->outer; ++outer) {
           const float* run = b + outer * runs->b_outer;
           for (std::int64_t inner = 0; inner < runs->inner; ++inner) {
-            sums.Add(p, a + outer * runs->a_outer + inner * runs->a_inner, run);
+            sums.Add(
+                p, a + outer * runs->a_outer + inner * runs->a_inner,
+                [&](int r) { return a_rows[r]; }, run);
           }
         }
       } else {
-        sums.Add(p, a, b);
+        const std::int64_t a_row = p.a_row;
+        sums.Add(
+            p, a, [&](int r) { return r * a_row; }, b);
       }
       for (int r = 0; r < kRows; ++r) {
         for (int n = 0; n < kWidth; ++n) {
-          sums.of[r][n].Store(out + r * p.out_row + n * p.out_panel);
+          sums.of[r][n].Store(out + out_rows[r] + n * p.out_panel);
         }
       }
     }
