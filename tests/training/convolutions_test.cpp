@@ -1,4 +1,5 @@
 // Our convolutions by themselves: sizes that no network here has, and rounding errors.
+#include <algorithm>
 #include <cmath>
 
 #include "backends/direct_convolution.h"
@@ -34,6 +35,21 @@ hwmodel::Layer LayerOf(const Size& size) {
   return layer;
 }
 
+// Puts a gradient's pieces together.
+template <class Real>
+struct Collector final : GradientConsumer<Real> {
+  explicit Collector(std::size_t size) : values(size, Real(1e30F)) {}
+
+  void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
+    REQUIRE(first + size <= static_cast<std::int64_t>(values.size()));
+    std::copy_n(gradient, size, values.begin() + first);
+    taken += size;
+  }
+
+  std::vector<Real> values;
+  std::int64_t taken = 0;
+};
+
 // One convolution with its tensors in plain (n, c, h, w) order.
 template <class Real>
 class PlainConvolution {
@@ -60,8 +76,17 @@ class PlainConvolution {
   }
   Numbers BackwardWeights(const Numbers& x, const Numbers& dy) {
     std::vector<Real> dw(weight_.stored_size, Real(1e30F));
-    convolution_->BackwardWeights(Block(x, input_).data(), Block(dy, output_).data(), dw.data(),
-                                  workspace_.data(), nullptr);
+    const std::vector<Real> input = Block(x, input_);
+    const std::vector<Real> output = Block(dy, output_);
+    convolution_->BackwardWeights(input.data(), output.data(), dw.data(), workspace_.data(),
+                                  nullptr);
+    // The same bits in pieces.
+    Collector<Real> pieces(dw.size());
+    std::vector<Real> scratch(weight_.stored_size, Real(1e30F));
+    convolution_->BackwardWeights(input.data(), output.data(), scratch.data(), workspace_.data(),
+                                  &pieces);
+    CHECK(pieces.taken == static_cast<std::int64_t>(dw.size()));
+    CHECK(pieces.values == dw);
     std::vector<Real> values(weight_.size());
     Unpack<Real>(weight_, dw.data(), values);
     return {values.begin(), values.end()};

@@ -1,9 +1,11 @@
 // The vector backend's stages against the reference's in double, for both blocks of channels.
+#include <algorithm>
 #include <cmath>
 
 #include "batchless/training/backend.h"
 #include "batchless/training/update.h"
 #include "catch.h"
+#include "engine/stage_parameters.h"
 #include "stage_harness.h"
 
 namespace batchless::training {
@@ -202,6 +204,58 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
         CHECK(reference[3][i] == Approx(w + 2 * (w - start_w[i])));
       }
     }
+  }
+}
+
+// Everything of a stage's parameters after two updates, by pieces of `piece` elements of the first
+// tensor where it is above 0.
+std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, float gradient) {
+  const auto backend = MakeVectorBackend(0, ConvolutionMethod::kWinograd);
+  StageParameters<float> parameters(layout, {.forward = 3, .predicted_backward = true});
+  const Numbers start = RandomNumbers(layout.parameter_size, 1);
+  parameters.Reset({start.begin(), start.end()}, {});
+  UpdateCoefficients<float> c;
+  c.momentum = 0.75F;
+  c.velocity_step = -0.25F;
+  c.gradient_step = -0.5F;
+  c.forward_horizon.velocity = -1.5F;
+  c.backward_horizon.weight = 2.0F;
+  for (int update = 0; update < 2; ++update) {
+    const Numbers numbers = RandomNumbers(layout.parameter_size, 2 + update);
+    std::vector<float> g(numbers.begin(), numbers.end());
+    g[0] += gradient;
+    const ParameterTensor& tensor = layout.parameters[0];
+    for (std::int64_t i = 0; piece > 0 && i < tensor.stored_size; i += piece) {
+      parameters.UpdatePiece(*backend, tensor, i, std::min(piece, tensor.stored_size - i),
+                             g.data() + tensor.offset + i, c);
+    }
+    parameters.Update(*backend, layout, g.data(), c, piece > 0 ? 0 : -1);
+  }
+  std::vector<float> all;
+  const auto sizes = StageParameters<float>::ArraySizes(layout, {3, true});
+  const auto arrays = parameters.Arrays();
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    all.insert(all.end(), arrays[i], arrays[i] + sizes[i]);
+  }
+  return all;
+}
+
+TEST_CASE("An update in pieces is the update", "[vector]") {
+  // Of a tensor that caches keep, and of one whose predictions are written past them.
+  for (const std::int64_t size : {4099, 300'001}) {
+    StageLayout layout;
+    for (const std::int64_t elements : {size, std::int64_t{10}}) {
+      ParameterTensor tensor;
+      tensor.offset = layout.parameter_size;
+      tensor.stored_size = elements;
+      layout.parameter_size += RoundUp(elements, 16);
+      layout.parameters.push_back(tensor);
+    }
+    const std::vector<float> whole = UpdatedTwice(layout, 0, 0);
+    // Pieces that begin at vectors, and pieces that begin anywhere.
+    CHECK(UpdatedTwice(layout, 1024, 0) == whole);
+    CHECK(UpdatedTwice(layout, 1001, 0) == whole);
+    CHECK(UpdatedTwice(layout, 1024, 1) != whole);
   }
 }
 

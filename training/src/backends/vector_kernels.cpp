@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/vector_kernels.cpp"
@@ -515,8 +516,10 @@ struct Loops {
 
   static void Update(std::int64_t size, const UpdateCoefficients<float>& c) {
     if (c.forward == nullptr) return UpdateBoth<Forward::kNone>(size, c);
-    c.streams_forward ? UpdateBoth<Forward::kStreamed>(size, c)
-                      : UpdateBoth<Forward::kStored>(size, c);
+    // Rows of a linear layer may begin anywhere.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(c.forward) % sizeof(L) == 0;
+    c.streams_forward&& aligned ? UpdateBoth<Forward::kStreamed>(size, c)
+                                : UpdateBoth<Forward::kStored>(size, c);
   }
 
   static VectorKernels Table() {

@@ -46,7 +46,7 @@ struct UpdateCoefficients {
   Real* velocity = nullptr;
   Real* forward = nullptr;
   Real* backward = nullptr;
-  /// Whether `forward`, aligned to 64 bytes, is written past the caches.
+  /// Whether `forward` is written past the caches, where its alignment lets it.
   bool streams_forward = false;
 };
 
