@@ -77,7 +77,6 @@ class Expected(unittest.TestCase):
         for delay in (1, 4):
             self.assertEqual(list(self.cases(f"half-life-d{delay}")), list(reference.RULES))
 
-
     def test_published_memory_is_what_the_figure_shows(self):
         published = {case.file: case.published for case in CASES}
         found = [c for c in claims.load(PATH) if c.get("figure") == "memory_increase"]

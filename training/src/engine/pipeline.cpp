@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -405,13 +406,11 @@ void Pipeline<Real>::Backward(int stage, std::int64_t k, Real* workspace) {
   arguments.gradient = slot.gradient + parts_.slot(PartOf(k)) * slot.gradient_size;
   arguments.add_gradient = slot.has_pending_gradient;
   arguments.workspace = workspace;
+  std::optional<PieceUpdate> update;
   if (updates_pieces_ && layout.consumed >= 0) {
-    PieceUpdate update(slot, *options_.backend, Coefficients(stage, k));
-    arguments.consumer = &update;
-    slot.compute->Backward(arguments);
-  } else {
-    slot.compute->Backward(arguments);
+    arguments.consumer = &update.emplace(slot, *options_.backend, Coefficients(stage, k));
   }
+  slot.compute->Backward(arguments);
   slot.has_pending_gradient = true;
   if (options_.gradient_parts > 1) SumParts(slot, k);
 }
