@@ -1,12 +1,15 @@
 // What a family of kernels of our own gives for its kind of shape: the three passes of a convolution.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "batchless/training/gradient_consumer.h"
 
 namespace batchless::training {
 
-// `weights` OIhwBiBo, or OhwiBo where the input is not in blocks. dw is
-// overwritten, or scratch for the consumer's pieces where it is not null.
+// `weights` OIhwBiBo, or OhwiBo where the input is not in blocks. dw is overwritten, or scratch for
+// the consumer's pieces where it is not null.
 template <class Shape>
 struct ConvolutionKernels {
   // `bias` may be null.
@@ -17,5 +20,28 @@ struct ConvolutionKernels {
   void (*backward_weights)(const Shape&, const float* x, const float* dy, float* dw,
                            float* workspace, GradientConsumer<float>* consumer);
 };
+
+// Weights that a kernel works on together: `outs` output channels from `out` on by `ins` input
+// channels from `in` on.
+struct WeightPiece {
+  std::int64_t out;
+  std::int64_t outs;
+  std::int64_t in;
+  std::int64_t ins;
+};
+
+// visit(piece) for pieces of up to `outs` by `ins` channels, all input channels of some outputs
+// before the next outputs.
+template <class Shape, class Visit>
+void ForEachPiece(const Shape& s, std::int64_t outs, std::int64_t ins, Visit visit) {
+  for (std::int64_t out = 0; out < s.out_channels; out += outs) {
+    for (std::int64_t in = 0; in < s.in_channels; in += ins) {
+      visit(WeightPiece{.out = out,
+                        .outs = std::min(outs, s.out_channels - out),
+                        .in = in,
+                        .ins = std::min(ins, s.in_channels - in)});
+    }
+  }
+}
 
 }  // namespace batchless::training

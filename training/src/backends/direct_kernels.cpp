@@ -108,37 +108,22 @@ struct Direct {
     constexpr std::int64_t kPieceChannels = 64;
     const std::int64_t ins = std::max(kPieceChannels / s.in_block, std::int64_t{1}) * s.in_block;
     const std::int64_t taps = s.kernel * s.kernel;
-    for (std::int64_t k = 0; k < s.out_channels; k += kOuts) {
-      for (std::int64_t c = 0; c < s.in_channels; c += ins) {
-        const Piece piece{.out = k,
-                          .outs = std::min(kOuts, s.out_channels - k),
-                          .in = c,
-                          .ins = std::min(ins, s.in_channels - c)};
-        const std::int64_t panel = taps * piece.ins * B;
-        if (consumer == nullptr) {
-          WeightGradients(s, piece, workspace, dy, dw + taps * (k * s.in_channels + c * B),
-                          taps * s.in_channels * B);
-          continue;
-        }
-        WeightGradients(s, piece, workspace, dy, dw, panel);
-        for (std::int64_t p = 0; p < piece.outs; p += B) {
-          consumer->Take(taps * ((k + p) * s.in_channels + c * B), panel,
-                         dw + taps * piece.ins * p);
-        }
+    ForEachPiece(s, kOuts, ins, [&](const WeightPiece& piece) {
+      const std::int64_t first = taps * (piece.out * s.in_channels + piece.in * B);
+      if (consumer == nullptr) {
+        WeightGradients(s, piece, workspace, dy, dw + first, taps * s.in_channels * B);
+        return;
       }
-    }
+      const std::int64_t panel = taps * piece.ins * B;
+      WeightGradients(s, piece, workspace, dy, dw, panel);
+      for (std::int64_t k = 0; k < piece.outs; k += B) {
+        consumer->Take(first + taps * k * s.in_channels, panel, dw + taps * k * piece.ins);
+      }
+    });
   }
 
-  // Weights of `outs` output channels from `out` on by `ins` input channels from `in` on.
-  struct Piece {
-    std::int64_t out;
-    std::int64_t outs;
-    std::int64_t in;
-    std::int64_t ins;
-  };
-
   // dw of one piece, the weights of every B output channels `panel` after those before.
-  static void WeightGradients(const DirectShape& s, const Piece& piece, const float* framed,
+  static void WeightGradients(const DirectShape& s, const WeightPiece& piece, const float* framed,
                               const float* dy, float* dw, std::int64_t panel) {
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;

@@ -165,27 +165,6 @@ struct Winograd {
 
   // --- weights ---
 
-  // Weights that are transformed, multiplied and dropped together: `outs` output channels from
-  // `out` on by `ins` input channels from `in` on.
-  struct Chunk {
-    std::int64_t out;
-    std::int64_t outs;
-    std::int64_t in;
-    std::int64_t ins;
-  };
-
-  // visit(chunk), all input channels of some outputs before the next outputs.
-  template <class Visit>
-  static HWY_INLINE void ForEachChunk(const WinogradShape& s, Visit visit) {
-    for (std::int64_t out = 0; out < s.out_channels; out += s.out_chunk()) {
-      const std::int64_t outs = std::min(s.out_chunk(), s.out_channels - out);
-      for (std::int64_t in = 0; in < s.in_channels; in += s.in_chunk()) {
-        visit(Chunk{
-            .out = out, .outs = outs, .in = in, .ins = std::min(s.in_chunk(), s.in_channels - in)});
-      }
-    }
-  }
-
   // Has weights of a block on their way that the block after next is: their rows are too short for
   // the machine to see where they go on, and waiting took most of the transform's time.
   static HWY_INLINE void PrefetchRow(const float* block, int row) {
@@ -211,26 +190,26 @@ struct Winograd {
     }
   }
 
-  static HWY_NOINLINE void Filters(const WinogradShape& s, const Chunk& chunk, const float* weights,
-                                   float* u) {
-    for (std::int64_t k = 0; k < chunk.outs; k += B) {
-      for (std::int64_t c = 0; c < chunk.ins; c += B) {
+  static HWY_NOINLINE void Filters(const WinogradShape& s, const WeightPiece& piece,
+                                   const float* weights, float* u) {
+    for (std::int64_t k = 0; k < piece.outs; k += B) {
+      for (std::int64_t c = 0; c < piece.ins; c += B) {
         const float* block =
-            weights + kTaps * ((chunk.out + k) * s.in_channels + (chunk.in + c) * B);
+            weights + kTaps * ((piece.out + k) * s.in_channels + (piece.in + c) * B);
         FilterBlock([&](int tap) { return block + tap * B * B; }, block + 2 * kTaps * B * B,
-                    s.filter_plane(), u + k * chunk.ins + c * B);
+                    s.filter_plane(), u + k * piece.ins + c * B);
       }
     }
   }
 
   // Those of the input's gradient, where `s` has in and out exchanged already.
-  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const Chunk& chunk,
+  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const WeightPiece& piece,
                                          const float* weights, float* u) {
     alignas(64) std::array<float, kTaps * B * B> turned;
-    for (std::int64_t k = 0; k < chunk.outs; k += B) {
-      for (std::int64_t c = 0; c < chunk.ins; c += B) {
+    for (std::int64_t k = 0; k < piece.outs; k += B) {
+      for (std::int64_t c = 0; c < piece.ins; c += B) {
         const float* block =
-            weights + kTaps * ((chunk.in + c) * s.out_channels + (chunk.out + k) * B);
+            weights + kTaps * ((piece.in + c) * s.out_channels + (piece.out + k) * B);
         for (int tap = 0; tap < kTaps; ++tap) {
           std::array<L, B> rows;
           for (int r = 0; r < B; ++r) rows[r] = L::Load(block + (tap * B + r) * B);
@@ -240,21 +219,21 @@ struct Winograd {
         }
         FilterBlock([&](int tap) { return turned.data() + tap * B * B; },
                     block + kTaps * 2 * B * s.out_channels, s.filter_plane(),
-                    u + k * chunk.ins + c * B);
+                    u + k * piece.ins + c * B);
       }
     }
   }
 
-  // dw of a chunk's weights from the gradient of its U.
-  static HWY_NOINLINE void FilterGradients(const WinogradShape& s, const Chunk& chunk,
+  // dw of a piece's weights from the gradient of its U.
+  static HWY_NOINLINE void FilterGradients(const WinogradShape& s, const WeightPiece& piece,
                                            const float* du, float* dw,
                                            GradientConsumer<float>* consumer) {
     const std::int64_t plane = s.filter_plane();
-    for (std::int64_t k = 0; k < chunk.outs; k += B) {
-      const std::int64_t first = kTaps * ((chunk.out + k) * s.in_channels + chunk.in * B);
+    for (std::int64_t k = 0; k < piece.outs; k += B) {
+      const std::int64_t first = kTaps * ((piece.out + k) * s.in_channels + piece.in * B);
       float* panel = consumer == nullptr ? dw + first : dw;
-      for (std::int64_t c = 0; c < chunk.ins; ++c) {
-        const float* from = du + k * chunk.ins + c * B;
+      for (std::int64_t c = 0; c < piece.ins; ++c) {
+        const float* from = du + k * piece.ins + c * B;
         Grid<3, kEdge> columns;
         for (int w = 0; w < kEdge; ++w, from = Opaque(from + plane)) {
           columns.StoreColumn(w, FilterGradient(LoadColumn(from, plane)));
@@ -265,7 +244,7 @@ struct Winograd {
           for (int w = 0; w < 3; ++w) row[w].Store(to + (3 * h + w) * B * B);
         }
       }
-      if (consumer != nullptr) consumer->Take(first, kTaps * chunk.ins * B, panel);
+      if (consumer != nullptr) consumer->Take(first, kTaps * piece.ins * B, panel);
     }
   }
 
@@ -375,14 +354,14 @@ struct Winograd {
     }
   }
 
-  static HWY_NOINLINE void OutputBlock(const WinogradShape& s, const Chunk& chunk,
+  static HWY_NOINLINE void OutputBlock(const WinogradShape& s, const WeightPiece& piece,
                                        std::int64_t first, const float* m, const float* bias,
                                        float* y) {
     const std::int64_t image = s.height * s.width;
     ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
-      for (std::int64_t k = 0; k < chunk.outs; k += B) {
-        const std::int64_t channel = chunk.out + k;
-        OutputRow(m + tile * chunk.outs + k, s.out_plane(), chunk.outs,
+      for (std::int64_t k = 0; k < piece.outs; k += B) {
+        const std::int64_t channel = piece.out + k;
+        OutputRow(m + tile * piece.outs + k, s.out_plane(), piece.outs,
                   bias == nullptr ? L::Zero() : L::Load(bias + channel),
                   std::min<std::int64_t>(s.height - M * row, M), s.width,
                   y + (sample * s.out_channels + channel) * image + M * row * s.width * B);
@@ -441,22 +420,22 @@ struct Winograd {
     float* m = v + kPositions * s.in_plane();
     for (std::int64_t first = 0; first < s.microbatch * s.tile_rows(); first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
-      ForEachChunk(s, [&](const Chunk& chunk) {
-        // Where there are several blocks of tiles, all weights are one chunk.
-        if (first == 0) filters(s, chunk, weights, u);
-        Multiply({.a = v + chunk.in,
+      ForEachPiece(s, s.out_piece(), s.in_piece(), [&](const WeightPiece& piece) {
+        // Where there are several blocks of tiles, all weights are one piece.
+        if (first == 0) filters(s, piece, weights, u);
+        Multiply({.a = v + piece.in,
                   .a_row = s.in_channels,
                   .a_step = 1,
                   .b = u,
-                  .b_panel = chunk.ins * B,
+                  .b_panel = piece.ins * B,
                   .b_step = B,
                   .out = m,
-                  .out_row = chunk.outs,
+                  .out_row = piece.outs,
                   .out_panel = B,
-                  .steps = chunk.ins},
+                  .steps = piece.ins},
                  {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
-                 chunk.outs / B, chunk.in > 0);
-        if (chunk.in + chunk.ins == s.in_channels) OutputBlock(s, chunk, first, m, bias, y);
+                 piece.outs / B, piece.in > 0);
+        if (piece.in + piece.ins == s.in_channels) OutputBlock(s, piece, first, m, bias, y);
       });
     }
   }
@@ -482,20 +461,20 @@ struct Winograd {
     for (std::int64_t first = 0; first < end; first += s.block_rows()) {
       const std::int64_t tiles = InputBlock(s, first, x, v);
       OutputGradientBlock(s, first, dy, m);
-      ForEachChunk(s, [&](const Chunk& chunk) {
-        Multiply({.a = v + chunk.in,
+      ForEachPiece(s, s.out_piece(), s.in_piece(), [&](const WeightPiece& piece) {
+        Multiply({.a = v + piece.in,
                   .a_row = 1,
                   .a_step = s.in_channels,
-                  .b = m + chunk.out,
+                  .b = m + piece.out,
                   .b_panel = B,
                   .b_step = s.out_channels,
                   .out = du,
                   .out_row = B,
-                  .out_panel = chunk.ins * B,
+                  .out_panel = piece.ins * B,
                   .steps = tiles},
-                 {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, chunk.ins,
-                 chunk.outs / B, first > 0);
-        if (first + s.block_rows() >= end) FilterGradients(s, chunk, du, dw, consumer);
+                 {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, piece.ins,
+                 piece.outs / B, first > 0);
+        if (first + s.block_rows() >= end) FilterGradients(s, piece, du, dw, consumer);
       });
     }
   }

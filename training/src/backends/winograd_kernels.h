@@ -39,7 +39,7 @@ struct WinogradShape {
   std::int64_t block = 0;         // B
   std::int64_t edge = 2;          // m
 
-  static constexpr std::int64_t kInChunk = 64;
+  static constexpr std::int64_t kInPiece = 64;
 
   std::int64_t tile_rows() const { return (height + edge - 1) / edge; }  // of one sample
   std::int64_t row_tiles() const { return (width + edge - 1) / edge; }
@@ -58,10 +58,10 @@ struct WinogradShape {
   // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
   // their U stays in the nearest caches; several blocks share U, which is made once then.
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
-  std::int64_t in_chunk() const {
-    return one_block() ? std::min(kInChunk, in_channels) : in_channels;
+  std::int64_t in_piece() const {
+    return one_block() ? std::min(kInPiece, in_channels) : in_channels;
   }
-  std::int64_t out_chunk() const {
+  std::int64_t out_piece() const {
     return one_block() ? std::min(2 * block, out_channels) : out_channels;
   }
 
@@ -70,7 +70,7 @@ struct WinogradShape {
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
   std::int64_t filter_plane() const {
     const std::int64_t all = in_channels * out_channels;
-    return Plane(one_block() ? std::min(kInChunk * 2 * block, all) : all);
+    return Plane(one_block() ? std::min(kInPiece * 2 * block, all) : all);
   }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
