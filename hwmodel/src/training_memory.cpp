@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/steady_state.h"
 
 namespace batchless::hwmodel {
@@ -62,84 +61,192 @@ class Places {
 
 // Numbers of scratch that a convolution's passes take.
 std::int64_t ConvolutionWorkspace(const Layer& layer, std::int64_t microbatch) {
-  // Tiles of 2x2 outputs from which on Winograd's method transforms all weights at once.
-  constexpr std::int64_t kBlockOfTiles = 32;
-  const std::int64_t pairs = std::int64_t{layer.input.channels} * layer.output.channels;
-  const std::int64_t tiles = microbatch * layer.output.pixels() / 4;
-  const bool transformed = layer.kernel == 3 && layer.stride == 1 && tiles > kBlockOfTiles;
-  return 2 * microbatch * layer.input.elements() + pairs * layer.kernel * layer.kernel +
-         (transformed ? 16 * pairs : 0);
+  const std::int64_t ins = layer.input.channels;
+  const std::int64_t outs = layer.output.channels;
+  std::int64_t transformed = 0;
+  if (layer.kernel == 3 && layer.stride == 1) {
+    // F(4x4) from 16 tiles of 4x4 outputs on, else F(2x2). Where there are more tiles than are worked
+    // on at once, all weights are transformed at once.
+    constexpr std::int64_t kFewTiles = 16;
+    constexpr std::int64_t kTilesAtOnce = 32;
+    const std::int64_t pixels = microbatch * layer.output.pixels();
+    const std::int64_t edge = pixels >= 16 * kFewTiles ? 4 : 2;
+    const std::int64_t tiles = pixels / (edge * edge);
+    const std::int64_t weights = tiles > kTilesAtOnce ? ins * outs : 0;
+    transformed =
+        (edge + 2) * (edge + 2) * (weights + std::min(tiles, kTilesAtOnce) * (ins + outs));
+  }
+  return 2 * microbatch * layer.input.elements() + ins * outs * layer.kernel * layer.kernel +
+         transformed;
 }
+
+// How the list of actions uses a network's stages.
+class StageUse {
+ public:
+  StageUse(const Network& network, const Schedule& schedule, std::int64_t delay)
+      : ages_(network.stages.size(), delay), waits_(network.stages.size()) {
+    const SteadyState steady = FindSteadyState(schedule);
+    std::vector<std::int64_t> updates(network.stages.size());
+    for (const std::vector<SteadyAction>& worker : steady.workers) {
+      for (const SteadyAction& action : worker) {
+        const auto stage = static_cast<std::size_t>(action.stage);
+        ages_[stage] = std::max(ages_[stage], action.version_age + delay);
+        if (action.kind == ActionKind::kUpdate) ++updates[stage];
+      }
+    }
+    for (std::size_t s = 0; s < updates.size(); ++s) {
+      waits_[s] = updates[s] < steady.microbatches_per_cycle;
+    }
+  }
+
+  // Updates between the newest weights and the oldest ones that a pass of the stage reads.
+  std::int64_t age(int stage) const { return ages_[static_cast<std::size_t>(stage)]; }
+  // Whether its gradients wait for other micro-batches.
+  bool waits(int stage) const { return waits_[static_cast<std::size_t>(stage)]; }
+
+ private:
+  std::vector<std::int64_t> ages_;
+  std::vector<bool> waits_;
+};
+
+class Prediction {
+ public:
+  Prediction(const Network& network, const Schedule& schedule, const TrainingMemoryOptions& options)
+      : network_(network),
+        options_(options),
+        use_(network, schedule, options.delay),
+        places_(schedule),
+        plan_(network),
+        costs_(ComputeCosts(network, options.bytes_per_number)) {}
+
+  TrainingMemory Of(const StageSpan& process) {
+    TrainingMemory memory;
+    AddParameters(process, memory);
+    AddActivations(process, memory);
+    AddLinks(process, memory);
+    return memory;
+  }
+
+ private:
+  std::int64_t number() const { return options_.bytes_per_number; }
+  std::int64_t parameter_bytes(int stage) const {
+    return costs_[static_cast<std::size_t>(stage)].parameters * number();
+  }
+
+  void AddParameters(const StageSpan& process, TrainingMemory& memory) const {
+    std::int64_t all = 0;
+    std::int64_t most = 0;
+    bool waits = options_.gradients_wait;
+    for (int s = process.first; s < process.end; ++s) {
+      const std::int64_t bytes = parameter_bytes(s);
+      memory.weights += 2 * bytes;
+      if (use_.age(s) > 0 || options_.predicts_forward) {
+        memory.versions += (use_.age(s) + 1) * bytes;
+      }
+      if (options_.predicts_backward) memory.versions += bytes;
+      all += bytes;
+      most = std::max(most, bytes);
+      waits = waits || use_.waits(s);
+    }
+    memory.gradients = waits ? options_.gradient_sums * all : options_.workers * most;
+  }
+
+  void AddActivations(const StageSpan& process, TrainingMemory& memory) {
+    for (int v = 0; v < static_cast<int>(network_.values.size()); ++v) {
+      const std::int64_t bytes = ValueBytes(v) * options_.microbatch;
+      if (const auto use = plan_.ValueUse(v, process)) {
+        memory.activations += bytes * places_.MostHeld(*use);
+      }
+      if (const auto use = plan_.GradientUse(v, process)) {
+        memory.activation_gradients += bytes * places_.MostHeld(*use);
+      }
+      // Evaluations go through all stages.
+      memory.evaluation += ValueBytes(v) * options_.workers;
+    }
+    std::int64_t workspace = 0;  // of the process's stages, and of all
+    std::int64_t evaluation_workspace = 0;
+    std::int64_t most_saved = 0;
+    for (int s = 0; s < network_.stage_count(); ++s) {
+      const Stage& stage = network_.stages[static_cast<std::size_t>(s)];
+      const std::int64_t saved = SavedBytes(stage, options_.bytes_per_number);
+      most_saved = std::max(most_saved, saved);
+      if (process.Holds(s)) {
+        memory.activations +=
+            saved * options_.microbatch *
+            places_.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
+      }
+      for (const Layer& layer : stage.layers) {
+        if (layer.kind != LayerKind::kConvolution) continue;
+        evaluation_workspace = std::max(evaluation_workspace, ConvolutionWorkspace(layer, 1));
+        if (!process.Holds(s)) continue;
+        workspace = std::max(workspace, ConvolutionWorkspace(layer, options_.microbatch));
+      }
+    }
+    memory.workspace = workspace * number() * options_.workers;
+    memory.evaluation += (most_saved + evaluation_workspace * number()) * options_.workers;
+    if (process.first == 0 && process.end == network_.stage_count()) return;
+    for (int s = 0; s < network_.stage_count(); ++s) memory.evaluation += parameter_bytes(s);
+  }
+
+  void AddLinks(const StageSpan& process, TrainingMemory& memory) {
+    for (const int stage : {process.first, process.end}) {
+      if (stage == 0 || stage == network_.stage_count()) continue;
+      // One side waits for the other when it has as many micro-batches in flight as ever.
+      const std::int64_t messages = places_.MostHeld(
+          {{ActionKind::kForward, stage - 1}, {{ActionKind::kBackward, stage - 1}}});
+      for (const auto& crossing : {plan_.CrossingValues(stage), plan_.CrossingGradients(stage)}) {
+        for (const int v : crossing) {
+          memory.links += ValueBytes(v) * options_.microbatch * messages;
+        }
+      }
+    }
+  }
+
+  // Of one sample.
+  std::int64_t ValueBytes(int v) const {
+    return network_.values[static_cast<std::size_t>(v)].shape.elements() * number();
+  }
+
+  const Network& network_;
+  const TrainingMemoryOptions& options_;
+  StageUse use_;
+  Places places_;
+  MemoryPlan plan_;
+  std::vector<StageCost> costs_;
+};
 
 }  // namespace
 
-TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& schedule,
-                                     const TrainingMemoryOptions& options) {
+TrainingMemory& TrainingMemory::operator+=(const TrainingMemory& other) {
+  weights += other.weights;
+  versions += other.versions;
+  gradients += other.gradients;
+  activations += other.activations;
+  activation_gradients += other.activation_gradients;
+  workspace += other.workspace;
+  links += other.links;
+  evaluation += other.evaluation;
+  return *this;
+}
+
+std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const Schedule& schedule,
+                                                  const TrainingMemoryOptions& options,
+                                                  std::span<const StageSpan> processes) {
   if (schedule.stages != network.stage_count()) {
     throw analysis::InvalidArgument(
         "schedule", std::to_string(schedule.stages) + " stages",
         "the " + std::to_string(network.stage_count()) + " of " + network.name);
   }
-  const SteadyState steady = FindSteadyState(schedule);
-  std::vector<std::int64_t> ages(network.stages.size(), options.delay);
-  std::vector<std::int64_t> updates(network.stages.size());
-  for (const std::vector<SteadyAction>& worker : steady.workers) {
-    for (const SteadyAction& action : worker) {
-      const auto stage = static_cast<std::size_t>(action.stage);
-      ages[stage] = std::max(ages[stage], action.version_age + options.delay);
-      if (action.kind == ActionKind::kUpdate) ++updates[stage];
-    }
-  }
-
-  TrainingMemory memory;
-  const std::int64_t number = options.bytes_per_number;
-  const std::vector<StageCost> costs = ComputeCosts(network, options.bytes_per_number);
-  std::int64_t all_parameters = 0;
-  std::int64_t most_parameters = 0;
-  bool waits = options.gradients_wait;
-  for (std::size_t s = 0; s < costs.size(); ++s) {
-    const std::int64_t bytes = costs[s].parameters * number;
-    memory.weights += 2 * bytes;
-    if (ages[s] > 0 || options.predicts_forward) memory.versions += (ages[s] + 1) * bytes;
-    if (options.predicts_backward) memory.versions += bytes;
-    all_parameters += bytes;
-    most_parameters = std::max(most_parameters, bytes);
-    waits = waits || updates[s] < steady.microbatches_per_cycle;
-    for (const Layer& layer : network.stages[s].layers) {
-      if (layer.kind != LayerKind::kConvolution) continue;
-      memory.workspace =
-          std::max(memory.workspace,
-                   ConvolutionWorkspace(layer, options.microbatch) * number * options.workers);
-    }
-  }
-  memory.gradients =
-      waits ? options.gradient_sums * all_parameters : options.workers * most_parameters;
-
-  Places places(schedule);
-  const MemoryPlan plan(network);
-  const StageSpan all{0, network.stage_count()};
-  std::int64_t values = 0;  // of one sample
-  for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
-    const std::int64_t size = network.values[static_cast<std::size_t>(v)].shape.elements() * number;
-    values += size;
-    if (const auto use = plan.ValueUse(v, all)) {
-      memory.activations += size * options.microbatch * places.MostHeld(*use);
-    }
-    if (const auto use = plan.GradientUse(v, all)) {
-      memory.activation_gradients += size * options.microbatch * places.MostHeld(*use);
-    }
-  }
-  std::int64_t most_saved = 0;
-  for (int s = 0; s < network.stage_count(); ++s) {
-    const std::int64_t saved =
-        SavedBytes(network.stages[static_cast<std::size_t>(s)], options.bytes_per_number);
-    most_saved = std::max(most_saved, saved);
-    memory.activations +=
-        saved * options.microbatch *
-        places.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
-  }
-  memory.evaluation = options.workers * (values + most_saved) + memory.workspace;
+  Prediction prediction(network, schedule, options);
+  std::vector<TrainingMemory> memory;
+  for (const StageSpan& process : processes) memory.push_back(prediction.Of(process));
   return memory;
+}
+
+TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& schedule,
+                                     const TrainingMemoryOptions& options) {
+  const StageSpan all{0, network.stage_count()};
+  return PredictTrainingMemory(network, schedule, options, {&all, 1}).front();
 }
 
 }  // namespace batchless::hwmodel

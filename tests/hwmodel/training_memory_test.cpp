@@ -1,6 +1,8 @@
 // What a run keeps in memory, against counts by hand.
 #include "batchless/hwmodel/training_memory.h"
 
+#include <vector>
+
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
@@ -41,6 +43,32 @@ TEST_CASE("a linear network through a pipeline of two stages, by hand") {
   CHECK(larger.weights == 2 * memory.weights);
   CHECK(larger.versions == 2 * kParameters * 8);
   CHECK(larger.activation_gradients == 10 * memory.activation_gradients);
+}
+
+TEST_CASE("the same network in two processes, by hand") {
+  const Network network = MakeNetwork({.name = "linear"});
+  constexpr std::int64_t kParameters = 10 * 3072 + 10;
+  const Schedule schedule = PipelinedBackpropagation(2, 8);
+  const TrainingMemory alone = PredictTrainingMemory(network, schedule, {});
+  const std::vector<StageSpan> spans = {{0, 1}, {1, 2}};
+  const std::vector<TrainingMemory> two = PredictTrainingMemory(network, schedule, {}, spans);
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].weights == alone.weights);
+  CHECK(two[1].weights == 0);
+  // Three micro-batches are between forward and backward of stage 0: so many messages of ten outputs
+  // there, and of their gradients back, on either side.
+  for (const TrainingMemory& process : two) {
+    CHECK(process.links == 3 * 2 * 10 * kNumber);
+    // All weights come together for an evaluation.
+    CHECK(process.evaluation == alone.evaluation + kParameters * kNumber);
+  }
+  // The outputs are kept on both sides, and so are their gradients.
+  TrainingMemory both = two[0];
+  both += two[1];
+  CHECK(both.activations == alone.activations + 10 * kNumber);
+  CHECK(both.activation_gradients == alone.activation_gradients + 10 * kNumber);
+  CHECK(both.total() == two[0].total() + two[1].total());
+  CHECK(both.peak() == two[0].peak() + two[1].peak());
 }
 
 TEST_CASE("every micro-batch in flight counts") {

@@ -235,6 +235,11 @@ TEST_CASE("CIFAR-10's files are refused with file, record and reason") {
   folder.Write(kBatch1, CifarRecords({1}));
   folder.Write(kBatch2, CifarRecords({255}));
   CheckRefused(train, folder.path() / kBatch2, 0, "label is 255");
+  // Fewer files are a smaller set; one from among them is not.
+  folder.Write(kBatch2, CifarRecords({2}));
+  folder.Write("cifar-10-batches-bin/data_batch_5.bin", CifarRecords({3}));
+  CheckRefused(train, folder.path() / "cifar-10-batches-bin/data_batch_3.bin", -1,
+               "missing, but there is data_batch_5.bin");
   fs::create_directory(folder.path() / kTestBatch);
   CheckRefused(validation, folder.path() / kTestBatch, -1, "no regular file");
   CheckRefused([&] { LoadCifar10(folder.path() / "no\nfolder", Split::kTrain); },

@@ -8,14 +8,11 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/stage_groups.h"
-#include "batchless/training/dataset.h"
 #include "batchless/training/random.h"
-#include "batchless/training/trainer.h"
-#include "catch.h"
+#include "collective_runs.h"
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
 #include "engine/group_part.h"
-#include "thread_group.h"
 
 namespace batchless::training {
 namespace {
@@ -126,15 +123,9 @@ TEST_CASE("An exchange leaves the tree's sum with every replica", "[replicas]") 
   }
 }
 
-SampleSource Source() {
-  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
-  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
-}
-
 constexpr int kBatch = 12;
 constexpr std::int64_t kSamples = 60;
 constexpr std::int64_t kMiddle = 36;
-constexpr std::int64_t kValidation = 7;
 
 // The list of one replica's share, of the whole network in groups of equal work.
 void SetList(TrainerOptions& options, hwmodel::Schedule (*make)(int, std::int64_t, std::int64_t)) {
@@ -214,51 +205,12 @@ TrainerOptions OptionsOf(const Case& test, const Shape& shape) {
   return options;
 }
 
-struct Outcome {
-  std::vector<std::int64_t> samples;
-  std::vector<double> losses;
-  std::string weights;
-  double validation_loss = 0;
-
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
-void Go(Trainer& trainer, std::int64_t to, Outcome& outcome) {
-  std::vector<SampleResult> results;
-  trainer.Advance(Source(), to, results);
-  for (const SampleResult& result : results) {
-    outcome.samples.push_back(result.sample);
-    outcome.losses.push_back(result.loss);
-  }
-}
-
-void Finish(Trainer& trainer, Outcome& outcome) {
-  Go(trainer, kSamples, outcome);
-  outcome.weights = trainer.WeightsSha256();
-  outcome.validation_loss = trainer.Evaluate(Source(), kValidation).loss;
-}
-
-// Catch2's assertions are for one thread at a time.
-void CheckInProcess(bool expectation) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  CHECK(expectation);
-}
-
 void RunAs(const Case& test, const Shape& shape,
            const std::function<void(Trainer& trainer, int rank)>& work) {
-  RunAsProcesses(shape.replicas * shape.processes, [&](const std::shared_ptr<ProcessGroup>& group) {
-    TrainerOptions options = OptionsOf(test, shape);
-    options.processes = group;
-    work(*MakeTrainer(options), group->rank());
-  });
+  TrainAsProcesses(shape.replicas * shape.processes, OptionsOf(test, shape), work);
 }
 
-Outcome Alone(const Case& test) {
-  Outcome outcome;
-  Finish(*MakeTrainer(OptionsOf(test, {1, 1, 1})), outcome);
-  return outcome;
-}
+Outcome Alone(const Case& test) { return Alone(OptionsOf(test, {1, 1, 1})); }
 
 std::string Text(const Case& test, const Shape& shape) {
   return std::string(test.name) + ", replicas " + std::to_string(shape.replicas) + ", processes " +
@@ -276,7 +228,8 @@ TEST_CASE("Replicas give the bits of one pipeline, every process the same", "[re
       // The groups of a list need as many micro-batches.
       if (std::string(test.name).starts_with("2bw") && shape.replicas > 4) continue;
       std::vector<Outcome> outcomes(shape.replicas * shape.processes);
-      RunAs(test, shape, [&](Trainer& trainer, int rank) { Finish(trainer, outcomes[rank]); });
+      RunAs(test, shape,
+            [&](Trainer& trainer, int rank) { Finish(trainer, kSamples, outcomes[rank]); });
       INFO(Text(test, shape));
       for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
     }
@@ -289,8 +242,7 @@ TEST_CASE("Parts change no more than the rounding", "[replicas]") {
     std::vector<Outcome> outcomes;
     for (const int parts : {1, 2, 12}) {
       options.gradient_parts = parts;
-      outcomes.emplace_back();
-      Finish(*MakeTrainer(options), outcomes.back());
+      outcomes.push_back(Alone(options));
     }
     // Five updates with sums in single precision.
     constexpr double kRounding = 1e-4;
@@ -305,13 +257,11 @@ TEST_CASE("Parts change no more than the rounding", "[replicas]") {
 
 TEST_CASE("Sequential and fill-drain sum the same parts", "[replicas]") {
   TrainerOptions options = OptionsOf(kCases[0], {1, 1, 1});
-  Outcome pipelined;
   options.workers = 3;
-  Finish(*MakeTrainer(options), pipelined);
-  Outcome sequential;
+  const Outcome pipelined = Alone(options);
   options.workers = 1;
   options.schedule = ScheduleKind::kSequential;
-  Finish(*MakeTrainer(options), sequential);
+  const Outcome sequential = Alone(options);
   CHECK(pipelined == sequential);
 }
 
@@ -348,7 +298,7 @@ TEST_CASE("A state goes from replicas to others, in the middle of a run", "[repl
         std::istringstream state(rank == 0 ? saved : "");
         trainer.Load(state);
         CheckInProcess(trainer.samples_done() == kMiddle);
-        Finish(trainer, outcomes[rank]);
+        Finish(trainer, kSamples, outcomes[rank]);
       });
       for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
     }
@@ -369,7 +319,7 @@ TEST_CASE("A divergence is every replica's", "[replicas]") {
   RunAs(diverging, {2, 2, 1}, [&](Trainer& trainer, int rank) {
     try {
       Outcome outcome;
-      Finish(trainer, outcome);
+      Finish(trainer, kSamples, outcome);
     } catch (const Diverged& error) {
       said[rank] = error.what();
     }
@@ -387,20 +337,20 @@ TEST_CASE("Weights go in, and times and traces are those of all replicas", "[rep
   RunAsProcesses(6, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions options = OptionsOf(test, shape);
     options.processes = group;
-    options.traced_microbatches = kBatch;
+    options.traced_microbatches = kSamples;
     const auto trainer = MakeTrainer(options);
     trainer->ImportWeights(weights);
     CheckInProcess(trainer->WeightsSha256() == digest);
     Outcome outcome;
     Go(*trainer, kSamples, outcome);
     CheckInProcess(trainer->worker_times().size() == 12);
-    // Every stage's forward of each traced micro-batch once, by a worker of its replica.
-    std::vector<int> forwards(kBatch);
+    // Every stage's forward of each micro-batch of the run once, by a worker of its replica.
+    std::vector<int> forwards(kSamples);
     bool is_owners = true;
     for (const TraceEvent& event : trainer->trace()) {
       if (event.is_wait || event.kind != hwmodel::ActionKind::kForward) continue;
       ++forwards[event.microbatch];
-      is_owners = is_owners && event.worker / 4 == event.microbatch / 4;
+      is_owners = is_owners && event.worker / 4 == event.microbatch % kBatch / 4;
     }
     CheckInProcess(is_owners);
     for (const int count : forwards) CheckInProcess(count == options.network.stage_count());

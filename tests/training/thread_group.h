@@ -76,6 +76,7 @@ class ThreadGroup final : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int machine_of(int /*rank*/) const override { return 0; }
 
   std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,
                                             std::span<const std::byte> memory) override {

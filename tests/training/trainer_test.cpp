@@ -233,6 +233,27 @@ TEST_CASE("A run that blows up says where and keeps what it has", "[trainer]") {
   }
 }
 
+TEST_CASE("Weights that the last update spoils end the run, and no state of them is saved",
+          "[trainer]") {
+  // The loss of the only mini-batch is finite; its update overflows.
+  TrainerOptions options = Options("vgg11", 8);
+  options.samples = 8;
+  options.learning_rate.base = 1e6;
+  options.weight_decay = 1;
+  options.momentum = 0;
+  const auto trainer = MakeTrainer(options);
+  std::vector<NamedTensor> weights = trainer->ExportWeights();
+  weights.back().values[0] = 3e36;  // a bias of the classifier, which becomes -3e42
+  trainer->ImportWeights(weights);
+  std::vector<SampleResult> results;
+  CHECK_THROWS_AS(trainer->Advance(Source(), 8, results), Diverged);
+  REQUIRE(results.size() == 8);
+  for (const SampleResult& result : results) CHECK(std::isfinite(result.loss));
+  std::stringstream state;
+  CHECK_THROWS_AS(trainer->Save(state), Diverged);
+  CHECK(state.str().empty());
+}
+
 TEST_CASE("Evaluation is the mean over samples and does not depend on threads", "[trainer]") {
   const SampleSource source(Data(), {.order = Order::kSequential});
   const auto one = MakeTrainer(Options("resnet20", 4));
@@ -302,6 +323,10 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(33, 1); }) == "stage_costs");
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, -1); }) == "stage_costs");
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, NAN); }) == "stage_costs");
+  CHECK(why([](TrainerOptions& o) { o.learning_rate.base = NAN; }) == "optimizer.lr");
+  TrainerOptions endless = Options("lenet5", 4);
+  endless.learning_rate.shape = LearningRateShape::kCosine;
+  CHECK_THROWS_AS(MakeTrainer(endless), InvalidArgument);
   const auto lenet = MakeTrainer(Options("lenet5", 4));
   std::vector<SampleResult> results;
   CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);
@@ -334,6 +359,11 @@ TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memor
     options.weight_stashing = true;
     check(options);
   }
+  TrainerOptions deep = Options("resnet110", 1);
+  deep.schedule = ScheduleKind::kPipelinedBackpropagation;
+  deep.samples = 1000;
+  deep.weight_stashing = true;
+  check(deep);
   TrainerOptions options = Options("resnet20", 32);
   options.schedule = ScheduleKind::kUniformDelay;
   options.delay = 16;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/update.h"
 #include "catch.h"
@@ -130,6 +131,26 @@ TEST_CASE("VGG's, LeNet's and the MLP's stages agree with the reference", "[vect
   CompareStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 1);
   CompareStages(MakeNetwork({.name = "lenet5"}), 2);
   CompareStages(MakeNetwork({.name = "mlp", .input = {3, 5, 7}, .hidden = {19, 33}}), 3);
+}
+
+TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector]") {
+  const hwmodel::Network network = hwmodel::MakeNetwork({.name = "lenet5"});
+  const auto backend = MakeVectorBackend();
+  int refused = 0;
+  for (int s = 0; s + 1 < network.stage_count(); ++s) {
+    hwmodel::Network shared = network;
+    shared.values[shared.stages[s].inputs[0]].consumers.push_back(s + 1);
+    const hwmodel::LayerKind kind = network.stages[s].layers.back().kind;
+    const bool adds = kind == hwmodel::LayerKind::kConvolution || kind == hwmodel::LayerKind::kRelu;
+    CHECK(MakeStage<float>(network, s, 1, backend) != nullptr);
+    if (adds) {
+      CHECK(MakeStage<float>(shared, s, 1, backend) != nullptr);
+    } else {
+      CHECK_THROWS_AS(MakeStage<float>(shared, s, 1, backend), analysis::InvalidArgument);
+      ++refused;
+    }
+  }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("Convolutions of whole numbers are exact", "[vector]") {

@@ -9,20 +9,13 @@
 
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "batchless/training/dataset.h"
-#include "batchless/training/trainer.h"
-#include "catch.h"
+#include "collective_runs.h"
 #include "engine/pinning.h"
 #include "engine/pipeline.h"
 #include "plan.h"
 
 namespace batchless::training {
 namespace {
-
-SampleSource Source() {
-  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
-  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
-}
 
 TrainerOptions Options(const char* network, std::int64_t samples) {
   TrainerOptions options;
@@ -75,7 +68,7 @@ std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samp
     pipeline.parameters(s).Reset(block, std::vector<float>(layout.state_size));
   }
   std::vector<SampleResult> results;
-  pipeline.Run(Source(), 0,
+  pipeline.Run(SmallSource(), 0,
                samples / plan.program.microbatches_per_cycle + DrainCycles(plan.program), results);
   CHECK(results.size() == static_cast<std::size_t>(samples * options.microbatch));
   std::vector<float> weights;
@@ -121,14 +114,14 @@ TEST_CASE("Pinned workers give the same bits and leave the caller where it was",
   TrainerOptions options = Options("lenet5", 24);
   std::vector<SampleResult> results;
   const auto loose = MakeTrainer(options);
-  loose->Advance(Source(), 24, results);
+  loose->Advance(SmallSource(), 24, results);
   options.workers = 3;
   options.pin_workers = true;
   cpu_set_t before;
   cpu_set_t after;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   const auto pinned = MakeTrainer(options);
-  pinned->Advance(Source(), 24, results);
+  pinned->Advance(SmallSource(), 24, results);
   REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
   CHECK(CPU_EQUAL(&before, &after));
   CHECK(pinned->WeightsSha256() == loose->WeightsSha256());
@@ -190,7 +183,7 @@ TEST_CASE("However the stages are shared, and shared anew on the way: the same b
     options.weight_stashing = stashing;
     const auto whole = MakeTrainer(options);
     std::vector<SampleResult> results;
-    whole->Advance(Source(), kSamples, results);
+    whole->Advance(SmallSource(), kSamples, results);
     for (int run = 0; run < 6; ++run) {
       std::string state;
       std::string weights;
@@ -208,7 +201,7 @@ TEST_CASE("However the stages are shared, and shared anew on the way: the same b
           trainer->Load(from);
         }
         results.clear();
-        trainer->Advance(Source(), done + 20, results);
+        trainer->Advance(SmallSource(), done + 20, results);
         std::ostringstream to;
         trainer->Save(to);
         state = to.str();
@@ -226,7 +219,7 @@ TEST_CASE("A thousand stops and starts end with the bits of none", "[timing]") {
   options.weight_stashing = true;
   const auto whole = MakeTrainer(options);
   std::vector<SampleResult> results;
-  whole->Advance(Source(), kSamples, results);
+  whole->Advance(SmallSource(), kSamples, results);
 
   std::mt19937 random(3);
   const int stages = options.network.stage_count();
@@ -243,7 +236,7 @@ TEST_CASE("A thousand stops and starts end with the bits of none", "[timing]") {
     CHECK(trainer->samples_done() == done);
     done = std::min(kSamples, done + std::uniform_int_distribution<int>(1, 2)(random));
     results.clear();
-    trainer->Advance(Source(), done, results);
+    trainer->Advance(SmallSource(), done, results);
     std::ostringstream to;
     trainer->Save(to);
     state = to.str();

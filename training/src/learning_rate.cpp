@@ -15,6 +15,37 @@ void Check(const char* name, double value, double low, double high, const char* 
   if (!(value >= low && value <= high)) throw InvalidArgument(name, value, accepted);
 }
 
+}  // namespace
+
+double LearningRate::At(std::int64_t sample) const {
+  const std::int64_t i = samples > 0 ? std::min(sample, samples) : sample;
+  double scale = 1;
+  switch (shape) {
+    case LearningRateShape::kSteps:
+      for (const LearningRateDrop& drop : drops) {
+        if (i >= drop.sample) scale *= drop.factor;
+      }
+      break;
+    case LearningRateShape::kCosine: {
+      const double share = static_cast<double>(i) / static_cast<double>(samples);
+      scale = final + (1 - final) * (1 + std::cos(std::numbers::pi * share)) / 2;
+      break;
+    }
+    case LearningRateShape::kOneCycle: {
+      const double n = static_cast<double>(samples);
+      const double peak = peak_fraction * n;
+      const auto place = static_cast<double>(i);
+      scale = place < peak ? start + (1 - start) * (place / peak)
+                           : final + (1 - final) * ((n - place) / (n - peak));
+      break;
+    }
+  }
+  if (i + 1 < warm_up_samples) {
+    scale *= static_cast<double>(i + 1) / static_cast<double>(warm_up_samples);
+  }
+  return base * scale;
+}
+
 void Validate(const LearningRate& rate) {
   // Factors and rates multiply to a finite number.
   constexpr double kMax = 1e6;
@@ -46,37 +77,6 @@ void Validate(const LearningRate& rate) {
       throw InvalidArgument("optimizer.peak", rate.peak_fraction, "a number between 0 and 1");
     }
   }
-}
-
-}  // namespace
-
-double LearningRate::At(std::int64_t sample) const {
-  const std::int64_t i = samples > 0 ? std::min(sample, samples) : sample;
-  double scale = 1;
-  switch (shape) {
-    case LearningRateShape::kSteps:
-      for (const LearningRateDrop& drop : drops) {
-        if (i >= drop.sample) scale *= drop.factor;
-      }
-      break;
-    case LearningRateShape::kCosine: {
-      const double share = static_cast<double>(i) / static_cast<double>(samples);
-      scale = final + (1 - final) * (1 + std::cos(std::numbers::pi * share)) / 2;
-      break;
-    }
-    case LearningRateShape::kOneCycle: {
-      const double n = static_cast<double>(samples);
-      const double peak = peak_fraction * n;
-      const auto place = static_cast<double>(i);
-      scale = place < peak ? start + (1 - start) * (place / peak)
-                           : final + (1 - final) * ((n - place) / (n - peak));
-      break;
-    }
-  }
-  if (i + 1 < warm_up_samples) {
-    scale *= static_cast<double>(i + 1) / static_cast<double>(warm_up_samples);
-  }
-  return base * scale;
 }
 
 bool LearningRate::IsValid(std::string* why) const {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #ifdef BATCHLESS_MPI
 // The C interface alone.
@@ -79,6 +80,17 @@ class MpiGroup final : public ProcessGroup {
     }
     Check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "asking for the rank");
     Check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "asking for the size");
+    // A machine's number is its first process's rank.
+    MPI_Comm neighbours = MPI_COMM_NULL;
+    Check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL,
+                              &neighbours),
+          "asking for the processes of this machine");
+    int machine = rank_;
+    Check(MPI_Bcast(&machine, 1, MPI_INT, 0, neighbours), "a broadcast");
+    MPI_Comm_free(&neighbours);
+    machines_.resize(static_cast<std::size_t>(size_));
+    Check(MPI_Allgather(&machine, 1, MPI_INT, machines_.data(), 1, MPI_INT, MPI_COMM_WORLD),
+          "asking for the processes' machines");
   }
   ~MpiGroup() override { MPI_Finalize(); }
   MpiGroup(const MpiGroup&) = delete;
@@ -88,6 +100,7 @@ class MpiGroup final : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int machine_of(int rank) const override { return machines_[static_cast<std::size_t>(rank)]; }
 
   std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,
                                             std::span<const std::byte> memory) override {
@@ -148,6 +161,7 @@ class MpiGroup final : public ProcessGroup {
 
   int rank_ = 0;
   int size_ = 1;
+  std::vector<int> machines_;  // by rank
 };
 
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -200,7 +201,7 @@ void ValidateSchedule(const TrainerOptions& options) {
   if (options.schedule == ScheduleKind::kList) ValidateList(options);
   if (options.weight_stashing && !pipelined && !uniform) {
     throw InvalidArgument("schedule.weight_stashing", "true",
-                          "false but with the schedules pb and uniform-delay");
+                          "false but with the schedules pb, 1f1b, zhang and uniform-delay");
   }
   if (options.delay < 0 || options.delay > kMaxUniformDelay || (options.delay > 0 && !uniform)) {
     Refuse("schedule.delay", options.delay,
@@ -241,6 +242,15 @@ void FillSpecTrain(Plan& plan) {
 
 int TrainerOptions::PipelineWorkers() const { return workers * PipelineProcesses(*this); }
 
+TrainerOptions TrainerOptions::OfOneReplica() const {
+  TrainerOptions options = *this;
+  options.processes = nullptr;
+  options.batch /= replicas;
+  options.gradient_parts /= replicas;
+  options.replicas = 1;
+  return options;
+}
+
 int ProcessCount(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size();
 }
@@ -254,6 +264,7 @@ void Validate(const TrainerOptions& options) {
   ValidateSchedule(options);
   ValidateParts(options);
   analysis::Validate(options.rule);
+  Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
   }
@@ -264,7 +275,20 @@ void Validate(const TrainerOptions& options) {
 
 namespace {
 
-hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
+// By process of a replica.
+std::vector<hwmodel::StageSpan> ProcessSpans(const TrainerOptions& options) {
+  const std::vector<int> ends = ShareStages(options);
+  std::vector<hwmodel::StageSpan> spans;
+  int first = 0;
+  for (std::size_t last = options.workers - 1; last < ends.size(); last += options.workers) {
+    spans.push_back({first, ends[last]});
+    first = ends[last];
+  }
+  return spans;
+}
+
+std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
+    const TrainerOptions& options, std::span<const hwmodel::StageSpan> processes) {
   hwmodel::TrainingMemoryOptions memory;
   memory.gradients_wait = options.replicas > 1;
   for (int r = 0; r < options.replicas; ++r) {
@@ -273,42 +297,49 @@ hwmodel::TrainingMemory PredictReplicaMemory(const TrainerOptions& options) {
   }
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
-  const int workers = options.PipelineWorkers();
-  memory.workers = workers;
+  memory.workers = options.workers;
   memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
   memory.predicts_forward =
       memory.predicts_backward || options.rule.rule.prediction != analysis::Prediction::kNone;
   memory.delay = options.delay;
   if (IsList(options)) {
-    return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory);
+    return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory, processes);
   }
   // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
+  const int workers = options.PipelineWorkers();
   const std::int64_t microbatches =
       std::min<std::int64_t>(options.MicrobatchesPerUpdate(), 2 * workers);
   const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
   return hwmodel::PredictTrainingMemory(
-      options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory);
+      options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory, processes);
 }
 
 }  // namespace
 
-hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
-  hwmodel::TrainingMemory memory = PredictReplicaMemory(options);
-  if (options.replicas == 1) return memory;
-  for (std::int64_t* bytes :
-       {&memory.weights, &memory.versions, &memory.gradients, &memory.activations,
-        &memory.activation_gradients, &memory.workspace, &memory.evaluation}) {
-    *bytes *= options.replicas;
-  }
-  // What they send one another.
+std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions& options) {
+  const std::vector<hwmodel::StageSpan> spans = ProcessSpans(options);
+  const std::vector<hwmodel::TrainingMemory> of_replica = PredictReplicaMemory(options, spans);
   const int number = options.precision == Precision::kDouble ? 8 : 4;
-  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(options.network)) {
-    for (int r = 0; r < options.replicas; ++r) {
-      memory.gradients +=
-          number * ExchangeBufferSize(options.gradient_parts, options.replicas, r, cost.parameters);
+  const std::vector<hwmodel::StageCost> costs = hwmodel::ComputeCosts(options.network);
+  std::vector<hwmodel::TrainingMemory> processes;
+  for (int r = 0; r < options.replicas; ++r) {
+    for (std::size_t p = 0; p < spans.size(); ++p) {
+      processes.push_back(of_replica[p]);
+      // What it receives from the others.
+      for (int s = spans[p].first; options.replicas > 1 && s < spans[p].end; ++s) {
+        processes.back().gradients +=
+            number *
+            ExchangeBufferSize(options.gradient_parts, options.replicas, r, costs[s].parameters);
+      }
     }
   }
-  return memory;
+  return processes;
+}
+
+hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
+  hwmodel::TrainingMemory all;
+  for (const hwmodel::TrainingMemory& process : PredictMemoryByProcess(options)) all += process;
+  return all;
 }
 
 Plan MakePlan(const TrainerOptions& options) {

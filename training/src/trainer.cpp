@@ -7,6 +7,8 @@
 #include <cstring>
 #include <istream>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <ostream>
 #include <thread>
 #include <utility>
@@ -58,7 +60,7 @@ std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t see
 }
 
 // The start of a saved state, then its version.
-constexpr std::string_view kMagic = "batchless trainer 1\n";
+constexpr std::string_view kMagic = "batchless trainer 2\n";
 
 void Write(std::ostream& to, const void* data, std::size_t bytes) {
   to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
@@ -119,6 +121,7 @@ class TrainerOf final : public Trainer {
       const std::vector<Real> weights = initialize(layout.parameters, layout.parameter_size);
       pipeline_.parameters(s).Reset(weights, initialize(layout.state, layout.state_size));
     }
+    CheckProcesses();
   }
 
   std::int64_t samples_done() const override {
@@ -128,25 +131,27 @@ class TrainerOf final : public Trainer {
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
     CheckSource(source);
-    const std::int64_t all = (Updates() * options_.batch + CycleSamples() - 1) / CycleSamples();
-    std::int64_t last = std::min((to + CycleSamples() - 1) / CycleSamples(), all);
+    std::int64_t last = (to + CycleSamples() - 1) / CycleSamples();
     // The run's last samples take what is still on its way with them.
-    if (last == all && !plan_.drains) last += DrainCycles(plan_.program);
-    const std::size_t old_results = results.size();
+    if (last >= FillingCycles()) last = AllCycles();
     // A loss that is no longer finite should be seen soon after it happens, but every look costs
     // the workers a wait for one another.
     const std::int64_t between_checks = std::max<std::int64_t>(
         1, kMicrobatchesBetweenChecks / plan_.program.microbatches_per_cycle);
     while (cycles_ < last) {
       const std::int64_t next = std::min(last, cycles_ + between_checks);
+      const std::size_t old_results = results.size();
       pipeline_.Run(source, cycles_, next, results);
       cycles_ = next;
       for (std::size_t i = old_results; i < results.size(); ++i) {
-        if (!std::isfinite(results[i].loss)) {
-          throw Diverged(FirstBadStage(), results[i].sample);
-        }
+        if (std::isfinite(results[i].loss)) continue;
+        // Where all weights are finite, the numbers overflowed on their way to the loss.
+        const int last_stage = pipeline_.stage_count() - 1;
+        throw Diverged(StageName(FirstBadStage().value_or(last_stage)), results[i].sample);
       }
     }
+    // No loss says what the last updates have made of the weights.
+    if (cycles_ == AllCycles()) CheckWeights();
   }
 
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
@@ -260,6 +265,7 @@ class TrainerOf final : public Trainer {
   }
 
   void Save(std::ostream& to) const override {
+    CheckWeights();
     if (IsFirst()) {
       WriteText(to, kMagic);
       WriteText(to, Signature());
@@ -277,6 +283,9 @@ class TrainerOf final : public Trainer {
         throw std::runtime_error("a state of another configuration: " + signature);
       }
       Read(from, &cycles, sizeof cycles);
+      if (cycles < 0 || cycles > AllCycles()) {
+        throw std::runtime_error("the trainer's state is damaged");
+      }
     });
     if (options_.processes != nullptr) cycles = BroadcastNumber(*options_.processes, 0, cycles);
     pipeline_.Load(from, cycles, cycles_);
@@ -285,18 +294,17 @@ class TrainerOf final : public Trainer {
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
   std::vector<WorkerTimes> worker_times() const override {
-    return OfAllReplicas(pipeline_.worker_times());
+    return Gather(groups_.peers.get(), pipeline_.worker_times());
   }
   std::vector<TraceEvent> trace() const override {
     std::vector<TraceEvent> events = pipeline_.trace();
     const int workers = static_cast<int>(plan_.program.workers.size());
     for (TraceEvent& event : events) event.worker += Replica() * workers;
-    return OfAllReplicas(std::move(events));
+    return Gather(groups_.peers.get(), std::move(events));
   }
   std::int64_t memory_bytes() const override {
-    std::int64_t bytes = 0;
-    ForEachProcess(pipeline_.memory_bytes(), [&](std::int64_t value) { bytes += value; });
-    return bytes;
+    const std::vector<std::int64_t> all = OfAllProcesses(pipeline_.memory_bytes());
+    return std::accumulate(all.begin(), all.end(), std::int64_t{0});
   }
 
  private:
@@ -344,6 +352,14 @@ class TrainerOf final : public Trainer {
     return plan_.program.microbatches_per_cycle * options_.microbatch * options_.replicas;
   }
 
+  // Until the run's last sample has entered, and until all samples have left.
+  std::int64_t FillingCycles() const {
+    return (Updates() * options_.batch + CycleSamples() - 1) / CycleSamples();
+  }
+  std::int64_t AllCycles() const {
+    return FillingCycles() + (plan_.drains ? 0 : DrainCycles(plan_.program));
+  }
+
   // Of the whole run; without an end where none is given.
   std::int64_t Updates() const {
     constexpr std::int64_t kEndless = std::int64_t{1} << 40;
@@ -387,37 +403,33 @@ class TrainerOf final : public Trainer {
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
     const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
+    const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
-           std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
-           (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") + ", delay " +
-           std::to_string(options_.delay) + ", block " + std::to_string(backend_->block()) + ", " +
-           std::to_string(sizeof(Real)) + "-byte numbers";
+           (spectrain ? "spectrain" : std::string(options_.rule.rule.name)) + ", batch " +
+           std::to_string(options_.batch) + ", micro-batch " + std::to_string(options_.microbatch) +
+           (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") +
+           ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
+           std::string(Name(plan_.weights)) + " weights, delay " + std::to_string(options_.delay) +
+           ", block " + std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
+           "-byte numbers";
+  }
+
+  // Processors of different kinds have kernels of different blocks.
+  void CheckProcesses() const {
+    if (options_.processes == nullptr) return;
+    const std::string first = BroadcastText(*options_.processes, 0, Signature());
+    if (first == Signature()) return;
+    throw std::runtime_error("this process would train as (" + Signature() + "), the first as (" +
+                             first + "): their processors or options differ");
   }
 
   int Replica() const { return groups_.peers == nullptr ? 0 : groups_.peers->rank(); }
 
-  // Everybody's values, by replica. Collective.
-  template <class Value>
-  std::vector<Value> OfAllReplicas(std::vector<Value> own) const {
-    if (groups_.peers == nullptr) return own;
-    std::vector<Value> all;
-    for (int r = 0; r < options_.replicas; ++r) {
-      std::vector<Value> values = own;
-      BroadcastVector(*groups_.peers, r, values);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  }
-
   bool IsFirst() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
 
-  // visit(value) of every process's value, in order. Collective.
-  template <class Visit>
-  void ForEachProcess(std::int64_t own, Visit visit) const {
-    if (options_.processes == nullptr) return visit(own);
-    for (int p = 0; p < options_.processes->size(); ++p) {
-      visit(BroadcastNumber(*options_.processes, p, own));
-    }
+  // Everybody's number, by process. Collective.
+  std::vector<std::int64_t> OfAllProcesses(std::int64_t own) const {
+    return Gather(options_.processes.get(), std::vector<std::int64_t>{own});
   }
 
   // visit(tensor, values in PyTorch's order): all parameters, then all running statistics.
@@ -437,16 +449,26 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  std::string FirstBadStage() const {
-    // All weights are finite: the numbers overflowed on their way to the loss.
-    std::int64_t own = pipeline_.stage_count() - 1;
+  // The first one with a weight or velocity that is not finite. Collective.
+  std::optional<int> FirstBadStage() const {
+    const std::int64_t none = pipeline_.stage_count();
+    std::int64_t own = none;
     for (int s = pipeline_.span().end - 1; s >= pipeline_.span().first; --s) {
       if (!pipeline_.parameters(s).IsFinite()) own = s;
     }
-    std::int64_t first = own;
-    ForEachProcess(own, [&](std::int64_t stage) { first = std::min(first, stage); });
-    return options_.network.stages[first].name;
+    const std::vector<std::int64_t> all = OfAllProcesses(own);
+    const std::int64_t first = *std::min_element(all.begin(), all.end());
+    if (first == none) return std::nullopt;
+    return static_cast<int>(first);
   }
+
+  void CheckWeights() const {
+    if (const std::optional<int> stage = FirstBadStage()) {
+      throw Diverged(StageName(*stage), std::max<std::int64_t>(samples_done() - 1, 0));
+    }
+  }
+
+  const std::string& StageName(int stage) const { return options_.network.stages[stage].name; }
 
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
@@ -466,12 +488,12 @@ bool TrainerOptions::IsValid(std::string* why) const {
     if (why != nullptr) *why = error.what();
     return false;
   }
-  return learning_rate.IsValid(why);
+  return true;
 }
 
 Diverged::Diverged(std::string stage, std::int64_t sample)
-    : std::runtime_error("the loss of sample " + std::to_string(sample) +
-                         " is not a finite number; the first stage that is not: " + stage),
+    : std::runtime_error("numbers are not finite at sample " + std::to_string(sample) +
+                         "; the first stage with such: " + stage),
       stage_(std::move(stage)),
       sample_(sample) {}
 

@@ -23,8 +23,8 @@ struct Direct {
   using P = Products<B>;
   using Tiling = typename P::template Tiling<true>;
 
-  // Output channels whose sums are in the registers together.
-  static constexpr std::int64_t kOuts = P::kPanels * B;
+  // Channels whose sums are in the registers together.
+  static constexpr std::int64_t kSums = P::kPanels * B;
 
   // --- frames ---
 
@@ -81,8 +81,8 @@ struct Direct {
                     .a_line = s.stride * row_size,
                     .out_line = s.out_width * B};
     // All pixels by some output channels, whose weights then come from memory once.
-    for (std::int64_t k = 0; k < s.out_channels; k += kOuts) {
-      const Tiling tiling(pixels, std::min(kOuts, s.out_channels - k) / B,
+    for (std::int64_t k = 0; k < s.out_channels; k += kSums) {
+      const Tiling tiling(pixels, std::min(kSums, s.out_channels - k) / B,
                           bias == nullptr ? Start::kZero : Start::kBias);
       for (std::int64_t n = 0; n < s.microbatch; ++n) {
         float* to = y + (n * s.out_channels + k) * pixels;
@@ -108,7 +108,7 @@ struct Direct {
     constexpr std::int64_t kPieceChannels = 64;
     const std::int64_t ins = std::max(kPieceChannels / s.in_block, std::int64_t{1}) * s.in_block;
     const std::int64_t taps = s.kernel * s.kernel;
-    ForEachPiece(s, kOuts, ins, [&](const WeightPiece& piece) {
+    ForEachPiece(s, kSums, ins, [&](const WeightPiece& piece) {
       const std::int64_t first = taps * (piece.out * s.in_channels + piece.in * B);
       if (consumer == nullptr) {
         WeightGradients(s, piece, workspace, dy, dw + first, taps * s.in_channels * B);
@@ -174,23 +174,17 @@ struct Direct {
           out((pixel + s.padding - remainder) / s.stride - (taps - 1) + s.reach() - 1) {}
   };
 
-  // Input channels that dx is made of at once: their turned weights stay near.
-  struct Chunk {
-    std::int64_t first;
-    std::int64_t channels;
-  };
-
-  // A chunk's weights of the taps of one pair of remainders, turned:
-  // (chunk / B, K / B, taps, taps, B of K, B of C).
-  static HWY_NOINLINE void TurnWeights(const DirectShape& s, const Chunk& chunk,
+  // A piece's weights, of all outputs, of the taps of one pair of remainders, turned:
+  // (piece / B, K / B, taps, taps, B of K, B of C).
+  static HWY_NOINLINE void TurnWeights(const DirectShape& s, const WeightPiece& piece,
                                        const Remainder& row, const Remainder& column,
                                        const float* weights, float* turned) {
     constexpr int kLine = 16;
     const std::int64_t taps = row.taps * column.taps;
     const std::int64_t next = s.kernel * s.kernel * s.in_channels * B;
     for (std::int64_t k = 0; k < s.out_channels; k += B, weights += next) {
-      for (std::int64_t c = 0; c < chunk.channels; c += B) {
-        const float* block = weights + s.kernel * s.kernel * (chunk.first + c) * B;
+      for (std::int64_t c = 0; c < piece.ins; c += B) {
+        const float* block = weights + s.kernel * s.kernel * (piece.in + c) * B;
         float* to = turned + taps * (c * s.out_channels + k * B);
         for (std::int64_t i = row.taps - 1; i >= 0; --i) {
           const std::int64_t line = (row.first + i * s.stride) * s.kernel + column.first;
@@ -208,13 +202,13 @@ struct Direct {
     }
   }
 
-  // A chunk's dx of the pixels of one pair of remainders.
-  static void BackwardPixels(const DirectShape& s, const Chunk& chunk, const Remainder& row,
+  // A piece's dx of the pixels of one pair of remainders.
+  static void BackwardPixels(const DirectShape& s, const WeightPiece& piece, const Remainder& row,
                              const Remainder& column, const float* framed, const float* turned,
                              float* dx) {
     const std::int64_t row_size = s.framed_out_width() * B;
     const std::int64_t pixels = s.height * s.width;
-    const Tiling tiling(row.pixels * column.pixels, chunk.channels / B, Start::kZero);
+    const Tiling tiling(row.pixels * column.pixels, piece.ins / B, Start::kZero);
     const Runs runs{.outer = s.out_channels / B,
                     .a_outer = s.framed_out_height() * row_size,
                     .b_outer = row.taps * column.taps * B * B,
@@ -224,8 +218,8 @@ struct Direct {
                     .a_line = row_size,
                     .out_line = s.stride * s.width * B};
     for (std::int64_t n = 0; n < s.microbatch; ++n) {
-      float* to = dx + (n * s.in_channels + chunk.first) * pixels +
-                  (row.pixel * s.width + column.pixel) * B;
+      float* to =
+          dx + (n * s.in_channels + piece.in) * pixels + (row.pixel * s.width + column.pixel) * B;
       tiling.Multiply(
           {.a = framed + n * runs.outer * runs.a_outer + row.out * row_size + column.out * B,
            .a_row = B,
@@ -250,18 +244,18 @@ struct Direct {
       std::fill_n(dx, s.microbatch * s.in_channels * s.height * s.width, 0.0F);
     }
     const std::int64_t remainders = std::min(s.stride, s.kernel);
-    for (std::int64_t first = 0; first < s.in_channels; first += P::kPanels * B) {
-      const Chunk chunk{first, std::min<std::int64_t>(P::kPanels * B, s.in_channels - first)};
+    // Of some inputs at once: their turned weights stay near.
+    ForEachPiece(s, s.out_channels, kSums, [&](const WeightPiece& piece) {
       for (std::int64_t i = 0; i < remainders; ++i) {
         const Remainder row(s, i, s.height);
         for (std::int64_t j = 0; j < remainders; ++j) {
           const Remainder column(s, j, s.width);
           if (row.pixels * column.pixels == 0) continue;
-          TurnWeights(s, chunk, row, column, weights, turned);
-          BackwardPixels(s, chunk, row, column, framed, turned, dx);
+          TurnWeights(s, piece, row, column, weights, turned);
+          BackwardPixels(s, piece, row, column, framed, turned, dx);
         }
       }
-    }
+    });
   }
 
   static DirectKernels Table() {

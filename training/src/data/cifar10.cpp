@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kImageBytes = 3 * 32 * 32;
 constexpr std::size_t kRecordBytes = 1 + kImageBytes;
 constexpr int kClasses = 10;
+constexpr int kTrainFiles = 5;
 
 void Append(const std::filesystem::path& file, std::vector<int>& labels,
             std::vector<std::uint8_t>& pixels) {
@@ -44,11 +45,18 @@ std::shared_ptr<const Dataset> LoadCifar10(const std::filesystem::path& root, Sp
   std::vector<int> labels;
   std::vector<std::uint8_t> pixels;
   if (split == Split::kTrain) {
-    Append(folder / "data_batch_1.bin", labels, pixels);
-    for (const char* name :
-         {"data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}) {
-      if (std::filesystem::exists(folder / name)) Append(folder / name, labels, pixels);
+    std::vector<std::filesystem::path> files;
+    std::vector<std::filesystem::path> missing;
+    for (int i = 1; i <= kTrainFiles; ++i) {
+      std::filesystem::path file = folder / ("data_batch_" + std::to_string(i) + ".bin");
+      std::error_code error;
+      const bool is_there = i == 1 || std::filesystem::exists(file, error);
+      if (is_there && !missing.empty()) {
+        throw DataError(missing[0], "missing, but there is " + file.filename().string());
+      }
+      (is_there ? files : missing).push_back(std::move(file));
     }
+    for (const std::filesystem::path& file : files) Append(file, labels, pixels);
   } else {
     Append(folder / "test_batch.bin", labels, pixels);
   }

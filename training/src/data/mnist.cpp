@@ -34,7 +34,9 @@ IdxFile ReadIdx(const std::filesystem::path& folder, const std::string& name,
                 std::size_t dimensions) {
   IdxFile file;
   file.path = folder / name;
-  if (!std::filesystem::exists(file.path) && std::filesystem::exists(folder / (name + ".gz"))) {
+  std::error_code error;
+  if (!std::filesystem::exists(file.path, error) &&
+      std::filesystem::exists(folder / (name + ".gz"), error)) {
     file.path = folder / (name + ".gz");
   }
   std::vector<std::uint8_t> bytes = ReadDataFile(file.path);

@@ -19,6 +19,19 @@ void BroadcastVector(ProcessGroup& group, int root, std::vector<Value>& values) 
   group.Broadcast(root, std::as_writable_bytes(std::span(values)));
 }
 
+// Everybody's values, by process; `group` null: one's own.
+template <class Value>
+std::vector<Value> Gather(ProcessGroup* group, std::vector<Value> own) {
+  if (group == nullptr) return own;
+  std::vector<Value> all;
+  for (int p = 0; p < group->size(); ++p) {
+    std::vector<Value> values = own;
+    BroadcastVector(*group, p, values);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
 // Runs `work` on the first process; everybody throws what it throws, as std::runtime_error.
 template <class Work>
 void RunOnFirst(ProcessGroup* group, Work work) {

@@ -86,6 +86,30 @@ GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
     Start(partner.received_sums);
     partners_.push_back(std::move(partner));
   }
+  PlanAdditions(most);
+}
+
+template <class Real>
+void GradientExchange<Real>::PlanAdditions(std::int64_t range_size) {
+  PartialSums sums;
+  std::vector<Real*> places;
+  const auto add_last_two = [&] {
+    additions_.push_back({.to = places[places.size() - 2], .from = places.back()});
+    places.pop_back();
+  };
+  auto partner = partners_.begin();
+  for (int r = 0; r < static_cast<int>(parts_.size()); ++r) {
+    const bool is_own = r == replica_;
+    Real* place = is_own ? sums_ + own_.first : partner->sums.data();
+    for (const PartialSum& sum : parts_[r].sums()) {
+      places.push_back(place);
+      place += is_own ? slot_size_ : range_size;
+      for (int additions = sums.Append(sum); additions > 0; --additions) add_last_two();
+    }
+    if (!is_own) ++partner;
+  }
+  while (places.size() > 1) add_last_two();
+  result_ = places[0];
 }
 
 template <class Real>
@@ -146,29 +170,11 @@ int GradientExchange<Real>::Missing() {
 
 template <class Real>
 void GradientExchange<Real>::AddUp() {
-  PartialSums sums;
-  std::vector<Real*> places;
-  const auto add_last_two = [&] {
-    Real* to = places[places.size() - 2];
-    backend_->Add(own_.size, to, places.back(), to);
-    places.pop_back();
-  };
-  auto partner = partners_.begin();
-  for (int r = 0; r < static_cast<int>(parts_.size()); ++r) {
-    const bool is_own = r == replica_;
-    const std::int64_t distance =
-        is_own ? slot_size_ : RangeSize(static_cast<int>(parts_.size()), slot_size_);
-    Real* place = is_own ? sums_ + own_.first : partner->sums.data();
-    for (const PartialSum& sum : parts_[r].sums()) {
-      places.push_back(place);
-      place += distance;
-      for (int additions = sums.Append(sum); additions > 0; --additions) add_last_two();
-    }
-    if (!is_own) ++partner;
+  for (const Addition& addition : additions_) {
+    backend_->Add(own_.size, addition.to, addition.from, addition.to);
   }
-  while (places.size() > 1) add_last_two();
-  Real* result = sums_ + own_.first;
-  if (places[0] != result) std::copy_n(places[0], own_.size, result);
+  Real* gradient = sums_ + own_.first;
+  if (result_ != gradient) std::copy_n(result_, own_.size, gradient);
 }
 
 template <class Real>

@@ -64,6 +64,14 @@ class GradientExchange {
     Messages sent_result;
   };
 
+  // One range is added to another.
+  struct Addition {
+    Real* to = nullptr;
+    const Real* from = nullptr;
+  };
+
+  // From the sums of all replicas, each `range_size` after the one before, to the one that is left.
+  void PlanAdditions(std::int64_t range_size);
   static void Start(const Messages& messages);
   static bool AreDone(const Messages& messages);
   void AddUp();
@@ -75,6 +83,8 @@ class GradientExchange {
   std::int64_t slot_size_;
   Range own_;
   std::vector<Partner> partners_;  // in the order of the replicas, without this one
+  std::vector<Addition> additions_;
+  const Real* result_ = nullptr;
   Phase phase_ = Phase::kIdle;
 };
 

@@ -14,6 +14,7 @@ class GroupPart final : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int machine_of(int rank) const override { return whole_->machine_of(InWhole(rank)); }
 
   std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,
                                             std::span<const std::byte> memory) override;

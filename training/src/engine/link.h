@@ -1,15 +1,19 @@
-// A queue of messages from one process to its neighbour: the boundary tensors of micro-batches, in
-// order. As deep as micro-batches can be under way at a time (RingDepths), so that a sender never
-// waits for the receiver, and the receiver takes what has come while it computed.
+// A queue of messages from one process to its neighbour: what of a micro-batch crosses the boundary
+// between them, values with its forward and gradients with its backward, in the order of the
+// micro-batches. As deep as micro-batches can be under way at a time (RingDepths), so that a sender
+// never waits for the receiver, and the receiver takes what has come while it computed.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "aligned_buffer.h"
 #include "batchless/training/process_group.h"
+#include "engine/ring.h"
 
 namespace batchless::training {
 
@@ -21,18 +25,18 @@ constexpr int ExchangeChannel(int stage) { return 2 + 2 * stage; }
 template <class Real>
 class Link {
  public:
-  // From or to the process `partner`, messages of `elements`.
+  // To or from the process `partner`: a message holds a micro-batch's slots of these rings.
   static std::unique_ptr<Link> Outgoing(ProcessGroup& group, int partner, LinkChannel channel,
-                                        std::int64_t elements, std::int64_t depth) {
-    auto link = std::unique_ptr<Link>(new Link(elements, depth));
+                                        std::vector<Ring<Real>*> rings, std::int64_t depth) {
+    auto link = std::unique_ptr<Link>(new Link(std::move(rings), depth));
     for (AlignedBuffer<Real>& buffer : link->buffers_) {
       link->messages_.push_back(group.MakeSend(partner, static_cast<int>(channel), Bytes(buffer)));
     }
     return link;
   }
   static std::unique_ptr<Link> Incoming(ProcessGroup& group, int partner, LinkChannel channel,
-                                        std::int64_t elements, std::int64_t depth) {
-    auto link = std::unique_ptr<Link>(new Link(elements, depth));
+                                        std::vector<Ring<Real>*> rings, std::int64_t depth) {
+    auto link = std::unique_ptr<Link>(new Link(std::move(rings), depth));
     for (AlignedBuffer<Real>& buffer : link->buffers_) {
       link->messages_.push_back(
           group.MakeReceive(partner, static_cast<int>(channel), Bytes(buffer)));
@@ -43,13 +47,25 @@ class Link {
 
   // Whether the next message can be written, or has come in.
   bool IsReady() { return messages_[next_]->IsDone(); }
-  // Its memory; where it is ready.
-  Real* data() { return buffers_[next_].data(); }
-  // Sends it, or is done with it and waits for another one in its place.
-  void Pass() {
-    messages_[next_]->Start();
-    next_ = (next_ + 1) % messages_.size();
+
+  // The next message, where it is ready: from the rings to the neighbour, from it to the rings, or away.
+  void Send(std::int64_t microbatch) {
+    Real* to = buffers_[next_].data();
+    for (Ring<Real>* ring : rings_) {
+      to = std::copy_n(ring->Slot(microbatch), ring->slot_size(), to);
+    }
+    StartNext();
   }
+  void Receive(std::int64_t microbatch) {
+    const Real* from = buffers_[next_].data();
+    for (Ring<Real>* ring : rings_) {
+      std::copy_n(from, ring->slot_size(), ring->Slot(microbatch));
+      from += ring->slot_size();
+    }
+    StartNext();
+  }
+  void Discard() { StartNext(); }
+
   // Brings the messages that are under way forward; whether none is left.
   bool Progress() {
     bool all_done = true;
@@ -64,11 +80,19 @@ class Link {
   }
 
  private:
-  Link(std::int64_t elements, std::int64_t depth) {
+  Link(std::vector<Ring<Real>*> rings, std::int64_t depth) : rings_(std::move(rings)) {
     // A message says at least that the micro-batch has passed.
+    std::int64_t elements = 0;
+    for (const Ring<Real>* ring : rings_) elements += ring->slot_size();
     for (std::int64_t i = 0; i < depth; ++i) {
       buffers_.emplace_back(std::max<std::int64_t>(elements, 1));
     }
+  }
+
+  // Sends it, or waits for another one in its place.
+  void StartNext() {
+    messages_[next_]->Start();
+    next_ = (next_ + 1) % messages_.size();
   }
 
   static std::span<std::byte> Bytes(AlignedBuffer<Real>& buffer) {
@@ -76,6 +100,7 @@ class Link {
         std::span<Real>(buffer.data(), static_cast<std::size_t>(buffer.size())));
   }
 
+  std::vector<Ring<Real>*> rings_;
   std::vector<AlignedBuffer<Real>> buffers_;
   std::vector<std::unique_ptr<RepeatedMessage>> messages_;  // ends before its memory does
   std::size_t next_ = 0;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <ostream>
 #include <stdexcept>
-#include <thread>
 
 #include "engine/collective.h"
 #include "engine/pipeline.h"
@@ -37,35 +36,8 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     while (!spans_[p].Holds(stage)) ++p;
     return p;
   };
+  memory_->ForEachKept(done, visit);
   std::vector<int> holders;
-  for (const Tenancy& tenancy : tenancies_) {
-    if (tenancy.slot_bytes == 0) continue;
-    // By process, the micro-batches whose content is kept.
-    struct Range {
-      std::int64_t first = 0;
-      std::int64_t end = 0;
-    };
-    std::vector<Range> kept(spans_.size());
-    Range all{std::numeric_limits<std::int64_t>::max(), 0};
-    for (std::size_t p = 0; p < spans_.size(); ++p) {
-      if (!tenancy.uses[p]) continue;
-      kept[p].end = done(tenancy.uses[p]->write);
-      kept[p].first = kept[p].end;
-      for (const hwmodel::Pass& release : tenancy.uses[p]->releases) {
-        kept[p].first = std::min(kept[p].first, done(release));
-      }
-      all = {std::min(all.first, kept[p].first), std::max(all.end, kept[p].end)};
-    }
-    for (std::int64_t k = all.first; k < all.end; ++k) {
-      holders.clear();
-      for (std::size_t p = 0; p < spans_.size(); ++p) {
-        if (kept[p].first <= k && k < kept[p].end) holders.push_back(static_cast<int>(p));
-      }
-      if (holders.empty()) continue;
-      const bool here = kept[rank_].first <= k && k < kept[rank_].end;
-      visit(here ? tenancy.ring->Slot(k) : nullptr, tenancy.slot_bytes, holders);
-    }
-  }
   const auto in_flight = [&](int stage, auto visit_microbatch) {
     const std::int64_t written = done({ActionKind::kForward, stage});
     for (std::int64_t k = done({ActionKind::kBackward, stage}); k < written; ++k) {
@@ -77,31 +49,32 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     visit(holders[0] == rank_ ? data : nullptr, bytes, holders);
   };
   for (int s = 0; s < stage_count(); ++s) {
-    std::vector<std::int64_t>& versions = stages_[s].forward_versions;
     in_flight(s, [&](std::int64_t k) {
-      const auto count = static_cast<std::int64_t>(versions.size());
-      visit_own(s, count == 0 ? nullptr : &versions[k % count], sizeof(std::int64_t));
+      visit_own(s, stages_[s].forward_version(k), sizeof(std::int64_t));
     });
   }
   std::vector<int> everybody;
   for (std::size_t p = 0; p < spans_.size(); ++p) everybody.push_back(static_cast<int>(p));
   in_flight(0, [&](std::int64_t k) {
-    MicrobatchSlot& slot = microbatch(k);
+    MicrobatchSlot<Real>& slot = memory_->At(k);
     visit(&slot.microbatch.first_sample, sizeof(std::int64_t), everybody);
     visit(slot.labels.data(), slot.labels.size() * sizeof(std::int32_t), everybody);
+  });
+  in_flight(stage_count() - 1, [&](std::int64_t k) {
+    MicrobatchSlot<Real>& slot = memory_->At(k);
     visit_own(stage_count() - 1, slot.losses.data(), slot.losses.size() * sizeof(Real));
     visit_own(stage_count() - 1, slot.correct.data(), slot.correct.size());
   });
   for (int s = 0; s < stage_count(); ++s) {
     if (!HasPendingGradient(s, cycles)) continue;
-    visit_own(s, stages_[s].gradient, layout(s).parameter_size * sizeof(Real));
+    visit_own(s, stages_[s].gradient(), layout(s).parameter_size * sizeof(Real));
   }
   for (int s = 0; s < stage_count(); ++s) {
-    StageParameters<Real>* parameters = stages_[s].parameters.get();
+    StageParameters<Real>* parameters = stages_[s].parameters();
     std::int64_t updates = parameters == nullptr ? 0 : parameters->updates();
     visit_own(s, &updates, sizeof updates);
     if (parameters != nullptr) parameters->set_updates(updates);
-    const auto sizes = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions);
+    const auto sizes = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       visit_own(s, parameters == nullptr ? nullptr : parameters->Arrays()[i],
                 static_cast<std::size_t>(sizes[i]) * sizeof(Real));
@@ -153,11 +126,12 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
     from.seekg(start);
   };
   RunOnFirst(options_.everybody, check_sizes);
+  stop_ = false;
   if (!options_.drains) DiscardMessages(now);
   std::vector<char> other;
   ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
     const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
-    if (replica() > 0) {
+    if (options_.replica() > 0) {
       if (here) options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
       return;
     }
@@ -193,7 +167,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
                                        cycles, options_.microbatches);
   }
   for (int s = span().first; s < span().end; ++s) {
-    stages_[s].has_pending_gradient = HasPendingGradient(s, cycles);
+    stages_[s].set_has_pending_gradient(HasPendingGradient(s, cycles));
   }
   RepeatMessages(cycles);
 }
@@ -209,20 +183,19 @@ std::int64_t Pipeline<Real>::CountUnderWay(ActionKind kind, int from, int to,
 
 template <class Real>
 void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
-  const auto discard = [&](Boundary& boundary, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      while (!boundary.link->IsReady()) std::this_thread::yield();
-      boundary.link->Pass();
+  const auto discard = [&](Link<Real>& link, ActionKind kind, int from, int to) {
+    const bool forward = kind == ActionKind::kForward;
+    const std::size_t worker = forward ? first_worker_ : end_worker_ - 1;
+    const std::size_t neighbour = forward ? worker - 1 : worker + 1;
+    for (std::int64_t i = CountUnderWay(kind, from, to, cycles); i > 0; --i) {
+      Await({.kind = kind, .worker = worker, .neighbour = neighbour},
+            [&] { return link.IsReady(); });
+      link.Discard();
     }
   };
-  if (!is_first_process()) {
-    const int stage = span().first;
-    discard(forwards_in_, CountUnderWay(ActionKind::kForward, stage - 1, stage, cycles));
-  }
-  if (!is_last_process()) {
-    const int stage = span().end;
-    discard(backwards_in_, CountUnderWay(ActionKind::kBackward, stage, stage - 1, cycles));
-  }
+  const auto [first, end] = span();
+  if (!is_first_process()) discard(*forwards_in_, ActionKind::kForward, first - 1, first);
+  if (!is_last_process()) discard(*backwards_in_, ActionKind::kBackward, end, end - 1);
 }
 
 template <class Real>
@@ -236,22 +209,17 @@ void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t microbatches) {
 
 template <class Real>
 void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
-  const auto repeat = [&](Boundary& boundary, ActionKind kind, int from, int to) {
+  const auto repeat = [&](std::size_t worker, ActionKind kind, int from, int to) {
     const std::int64_t sent =
         CountDone(options_.program, kind, from, cycles, std::numeric_limits<std::int64_t>::max());
-    const bool forward = kind == ActionKind::kForward;
-    const std::size_t worker = forward ? end_worker_ - 1 : first_worker_;
     for (std::int64_t k = sent - CountUnderWay(kind, from, to, cycles); k < sent; ++k) {
-      Send(boundary, {kind, worker, forward ? worker + 1 : worker - 1, k});
+      SendOn(worker, kind, k);
     }
-    while (!boundary.link->Progress()) std::this_thread::yield();
   };
-  if (!is_last_process()) {
-    repeat(forwards_out_, ActionKind::kForward, span().end - 1, span().end);
-  }
-  if (!is_first_process()) {
-    repeat(backwards_out_, ActionKind::kBackward, span().first, span().first - 1);
-  }
+  const auto [first, end] = span();
+  if (!is_last_process()) repeat(end_worker_ - 1, ActionKind::kForward, end - 1, end);
+  if (!is_first_process()) repeat(first_worker_, ActionKind::kBackward, first, first - 1);
+  for (std::size_t w = first_worker_; w < end_worker_; ++w) AwaitLinks(w, 0);
 }
 
 // The rest of the class is instantiated where it is defined, in pipeline.cpp.

@@ -61,6 +61,38 @@ NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int micro
           .groups = layer.groups};
 }
 
+namespace {
+
+// Whether the gradient by the stage's input can be added to what later readers of it have left.
+bool AddsInputGradient(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kConvolution:
+    case LayerKind::kRelu:
+    case LayerKind::kNormalization:
+      return true;
+    case LayerKind::kSum:  // its inputs share the gradient of its output
+    case LayerKind::kDropout:
+    case LayerKind::kMaxPool:
+    case LayerKind::kAveragePool:
+    case LayerKind::kLinear:
+    case LayerKind::kLoss:
+      return false;
+  }
+  return false;
+}
+
+void CheckReaders(const hwmodel::Network& network, int number) {
+  const hwmodel::Stage& stage = network.stages[number];
+  if (AddsInputGradient(stage.layers.back().kind)) return;
+  for (const int input : stage.inputs) {
+    if (network.values[input].consumers.back() == number) continue;
+    throw analysis::InvalidArgument("network", stage.name + " before other readers of its input",
+                                    "a convolution, a normalisation or a ReLU there");
+  }
+}
+
+}  // namespace
+
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
                                        std::shared_ptr<const Backend<Real>> backend) {
@@ -70,6 +102,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                .microbatch = microbatch,
                                .backend = backend,
                                .values = PlanValues(network, backend->block())};
+  CheckReaders(network, stage);
   switch (parts.stage.layers.back().kind) {
     case LayerKind::kConvolution:
       return MakeConvolutionStage(parts);

@@ -11,16 +11,23 @@
 //                  and the last pass that reads it; what stages save for their backwards likewise
 //   activation gradients   likewise, between the backward that writes and the one that reads
 //   workspace      of the largest convolution: its rectified input and that one's gradient, a gradient
-//                  of its weights to be added, and 16 numbers for each 3x3 weights where many pixels
-//                  share their transforms
+//                  of its weights to be added, and what Winograd's method transforms: for m x m outputs
+//                  of 3x3 weights (m + 2)^2 numbers of each weight and of each tile's channels
+//   links          what crosses to another process, there and back, times the micro-batches by which
+//                  one can be ahead of the other: those between the forward and the backward of the
+//                  last stage before the boundary
 //   evaluation     of each worker, beside all that: the values of one sample, the most that a stage saves
-//                  and a workspace
+//                  and a workspace; and all weights, in each of several processes
 //
-// How many micro-batches are between two passes is counted in the list of actions.
+// How many micro-batches are between two passes is counted in the list of actions. A process holds a
+// range of stages, and copies of the values that others of its stages' neighbours make (memory_plan.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule.h"
 
@@ -34,20 +41,23 @@ struct TrainingMemory {
   std::int64_t activations = 0;
   std::int64_t activation_gradients = 0;
   std::int64_t workspace = 0;
+  std::int64_t links = 0;
   std::int64_t evaluation = 0;
 
   /// Of training alone.
   std::int64_t total() const {
-    return weights + versions + gradients + activations + activation_gradients + workspace;
+    return weights + versions + gradients + activations + activation_gradients + workspace + links;
   }
   /// With an evaluation on the way.
   std::int64_t peak() const { return total() + evaluation; }
+
+  TrainingMemory& operator+=(const TrainingMemory& other);
 };
 
 struct TrainingMemoryOptions {
   std::int64_t microbatch = 1;  ///< samples
   int bytes_per_number = 4;
-  int workers = 1;
+  int workers = 1;                 ///< of each process
   bool gradients_wait = false;     ///< whatever the schedule
   std::int64_t gradient_sums = 1;  ///< of a stage at a time, where they wait
   bool predicts_forward = false;
@@ -56,9 +66,14 @@ struct TrainingMemoryOptions {
   std::int64_t delay = 0;
 };
 
-/// `schedule`: of the network's stages, with two cycles in which every stage does everything. Throws
-/// what FindSteadyState throws, and analysis::InvalidArgument naming `schedule` where its stages are
-/// not the network's.
+/// By process, of those that share the stages. `schedule`: of the network's stages, with two cycles in
+/// which every stage does everything. Throws what FindSteadyState throws, and
+/// analysis::InvalidArgument naming `schedule` where its stages are not the network's.
+std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const Schedule& schedule,
+                                                  const TrainingMemoryOptions& options,
+                                                  std::span<const StageSpan> processes);
+
+/// Of a process that has all stages.
 TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& schedule,
                                      const TrainingMemoryOptions& options);
 

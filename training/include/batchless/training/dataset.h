@@ -12,7 +12,7 @@
 //
 // Files:
 //   CIFAR-10  ROOT/cifar-10-batches-bin/{data_batch_1..5,test_batch}.bin: records of 1 label and
-//             3072 pixels, any whole number of them in a file; data_batch_2..5 may be missing.
+//             3072 pixels, any whole number of them in a file; the last of them may be missing.
 //             https://www.cs.toronto.edu/~kriz/cifar.html
 //   MNIST     ROOT/mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz
 //   folders   ROOT/{train,val}/CLASS/*.jpg|jpeg|JPG|JPEG: classes and files in the order of their

@@ -41,4 +41,7 @@ struct LearningRate {
   bool IsValid(std::string* why) const;
 };
 
+/// Throws analysis::InvalidArgument with that line.
+void Validate(const LearningRate& rate);
+
 }  // namespace batchless::training

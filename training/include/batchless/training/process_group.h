@@ -44,6 +44,9 @@ class ProcessGroup {
 
   virtual int rank() const = 0;  ///< of this process, from 0; the first one talks to users
   virtual int size() const = 0;
+  /// A number of the machine that process `rank` runs on: those that share memory and processors have
+  /// the same.
+  virtual int machine_of(int rank) const = 0;
 
   /// Messages of one channel arrive in the order in which they were started. Callable by any thread.
   virtual std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,

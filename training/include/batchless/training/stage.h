@@ -125,7 +125,8 @@ struct ValueLayout {
 /// Layouts of all values of `network` under kernels whose block is `block`.
 std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block);
 
-/// The stage number `stage` of `network` for micro-batches of `microbatch` samples.
+/// The stage number `stage` of `network` for micro-batches of `microbatch` samples. Throws
+/// analysis::InvalidArgument naming `network` for layers that are not implemented where they are.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
                                        std::shared_ptr<const Backend<Real>> backend);

@@ -120,6 +120,8 @@ struct TrainerOptions {
   int PipelineWorkers() const;
   /// Of one replica. For valid options.
   std::int64_t MicrobatchesPerUpdate() const { return batch / microbatch / replicas; }
+  /// What one replica does, in one process: its share is all that it knows of a batch.
+  TrainerOptions OfOneReplica() const;
 };
 
 /// A loss, weight or velocity that is no finite number.
@@ -128,7 +130,8 @@ class Diverged : public std::runtime_error {
   Diverged(std::string stage, std::int64_t sample);
 
   const std::string& stage() const { return stage_; }  ///< first one that is not finite
-  std::int64_t sample() const { return sample_; }  ///< position in the run of the first bad loss
+  /// Position in the run: of the first bad loss or, where only weights are bad, of the last sample.
+  std::int64_t sample() const { return sample_; }
 
  private:
   std::string stage_;
@@ -215,7 +218,8 @@ class Trainer {
   /// The whole state: weights, velocities, every other version of the weights, activations and
   /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
   /// options but for the numbers of workers, processes and replicas goes on from it to the same bits.
-  /// The first process writes; the others' streams are left alone.
+  /// The first process writes; the others' streams are left alone. Throws Diverged, before it writes,
+  /// where a weight or velocity is no finite number: nobody could go on from that.
   virtual void Save(std::ostream& to) const = 0;
   /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
   /// state is damaged or of another configuration; the trainer is unchanged then. The first process
@@ -240,9 +244,12 @@ class Trainer {
 /// What a trainer of these (valid) options keeps in memory, as the hardware model predicts it: its total
 /// within a tenth of memory_bytes(), which is known only once everything is there.
 hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options);
+/// The same by process.
+std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions& options);
 
 /// A trainer with initial weights: functions of the seed and the tensor's place in the network.
-/// Throws analysis::InvalidArgument where the options are not valid, and for replicas in one process.
+/// Throws analysis::InvalidArgument where the options are not valid, and for replicas in one process;
+/// std::runtime_error where another process's options or processor make another trainer.
 std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options);
 
 }  // namespace batchless::training

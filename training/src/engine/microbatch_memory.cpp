@@ -1,0 +1,117 @@
+#include "engine/microbatch_memory.h"
+
+#include <type_traits>
+#include <utility>
+
+namespace batchless::training {
+
+using hwmodel::ActionKind;
+using hwmodel::MemoryUse;
+using hwmodel::StageSpan;
+
+template <class Real>
+MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
+                                         const std::vector<StageSpan>& processes, int rank,
+                                         const std::vector<std::int64_t>& saved_sizes)
+    : options_(options), rank_(rank), plan_(*options.network) {
+  const std::vector<ValueLayout> layouts = PlanValues(*options.network, options.backend->block());
+  const int value_count = static_cast<int>(layouts.size());
+  const int stage_count = static_cast<int>(saved_sizes.size());
+  image_size_ = layouts[0].stored_size;
+  values_.resize(value_count);
+  gradients_.resize(value_count);
+  saved_.resize(stage_count);
+  std::vector<std::int64_t> sizes;
+  const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
+    sizes.push_back(size);
+    // A slot as it lies in memory, for every process.
+    const std::int64_t elements = Ring<Real>(size, 0).slot_size();
+    Lifetime lifetime{.ring = &ring, .slot_bytes = elements * sizeof(Real), .uses = {}};
+    for (const StageSpan& process : processes) lifetime.uses.push_back(use_of(process));
+    lifetimes_.push_back(std::move(lifetime));
+  };
+  for (int v = 0; v < value_count; ++v) {
+    add(values_[v], options.microbatch * layouts[v].stored_size,
+        [&](const StageSpan& process) { return plan_.ValueUse(v, process); });
+  }
+  for (int v = 0; v < value_count; ++v) {
+    add(gradients_[v], options.microbatch * layouts[v].stored_size,
+        [&](const StageSpan& process) { return plan_.GradientUse(v, process); });
+  }
+  for (int s = 0; s < stage_count; ++s) {
+    add(saved_[s], saved_sizes[s], [&](const StageSpan& process) -> std::optional<MemoryUse> {
+      if (!process.Holds(s)) return std::nullopt;
+      return MemoryUse{.write = {ActionKind::kForward, s},
+                       .releases = {{ActionKind::kBackward, s}}};
+    });
+  }
+  // The micro-batch itself, from its first forward to its last backward.
+  std::vector<MemoryUse> uses{
+      {.write = {ActionKind::kForward, 0}, .releases = {{ActionKind::kBackward, 0}}}};
+  for (const Lifetime& lifetime : lifetimes_) {
+    uses.push_back(lifetime.uses[rank_].value_or(MemoryUse{}));
+  }
+  const std::vector<std::int64_t> depths = RingDepths(options.program, uses);
+  for (std::size_t i = 0; i < lifetimes_.size(); ++i) {
+    if (lifetimes_[i].uses[rank_]) *lifetimes_[i].ring = Ring<Real>(sizes[i], depths[i + 1]);
+  }
+  microbatches_.resize(depths[0]);
+  for (MicrobatchSlot<Real>& slot : microbatches_) {
+    slot.labels.resize(options.microbatch);
+    slot.losses.resize(options.microbatch);
+    slot.correct.resize(options.microbatch);
+    slot.microbatch.seed = options.seed;
+    slot.microbatch.gradient_scale =
+        Real(1) / static_cast<Real>(options.microbatch * options.microbatches_per_update *
+                                    options.replicas());
+    slot.microbatch.labels = slot.labels.data();
+    slot.microbatch.losses = slot.losses.data();
+    slot.microbatch.correct = slot.correct.data();
+  }
+}
+
+template <class Real>
+std::vector<Ring<Real>*> MicrobatchMemory<Real>::RingsOf(std::vector<Ring<Real>>& rings,
+                                                         const std::vector<int>& values) {
+  std::vector<Ring<Real>*> found;
+  for (const int v : values) found.push_back(&rings[v]);
+  return found;
+}
+
+template <class Real>
+void MicrobatchMemory<Real>::Feed(const SampleSource& source, std::int64_t k) {
+  MicrobatchSlot<Real>& slot = At(k);
+  slot.microbatch.first_sample = options_.InRun(k) * options_.microbatch;
+  for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+    slot.labels[i] = source.At(slot.microbatch.first_sample + i).label;
+  }
+}
+
+template <class Real>
+void MicrobatchMemory<Real>::FeedImages(const SampleSource& source, std::int64_t k) {
+  Real* image = Value(0, k);
+  for (std::int64_t i = 0; i < options_.microbatch; ++i, image += image_size_) {
+    const std::int64_t position = At(k).microbatch.first_sample + i;
+    if constexpr (std::is_same_v<Real, float>) {
+      source.Read(position, std::span<float>(image, image_size_));
+    } else {
+      image_.resize(image_size_);
+      source.Read(position, image_);
+      std::copy(image_.begin(), image_.end(), image);
+    }
+  }
+}
+
+template <class Real>
+std::int64_t MicrobatchMemory<Real>::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto* rings : {&values_, &gradients_, &saved_}) {
+    for (const Ring<Real>& ring : *rings) bytes += ring.bytes();
+  }
+  return bytes;
+}
+
+template class MicrobatchMemory<float>;
+template class MicrobatchMemory<double>;
+
+}  // namespace batchless::training

@@ -1,0 +1,139 @@
+// Memory of the micro-batches in flight.
+//
+// Of micro-batch k:
+//
+//   value v       output of a stage (or the network's input), kept until nobody reads it again
+//   gradient v    the loss's gradient by a value. The last stage to read the value writes it first,
+//                 the others add to it; a sum's inputs share the gradient of its output
+//   saved s       what stage s saved for its backward
+//   the rest      labels, losses, where it is in the run
+//
+// Each lives in a ring of as many slots as micro-batches can need it at a time (program.h). Where
+// processes share the stages, each has the rings of its own (hwmodel/memory_plan.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "batchless/hwmodel/memory_plan.h"
+#include "batchless/training/sample_source.h"
+#include "engine/pipeline_options.h"
+#include "engine/ring.h"
+
+namespace batchless::training {
+
+// Results and labels of one micro-batch.
+template <class Real>
+struct MicrobatchSlot {
+  Microbatch<Real> microbatch;
+  std::vector<std::int32_t> labels;
+  std::vector<Real> losses;
+  std::vector<std::uint8_t> correct;
+};
+
+template <class Real>
+class MicrobatchMemory {
+ public:
+  // `processes`: by rank, the stages of those that share them, this one's rank among them.
+  // `saved_sizes`: by stage, elements.
+  MicrobatchMemory(const PipelineOptions<Real>& options,
+                   const std::vector<hwmodel::StageSpan>& processes, int rank,
+                   const std::vector<std::int64_t>& saved_sizes);
+
+  // Of the values and stages that this process has.
+  Real* Value(int v, std::int64_t k) { return values_[v].Slot(k); }
+  // Null where no gradient by the value is wanted.
+  Real* Gradient(int v, std::int64_t k) {
+    const int place = plan_.gradient_of(v);
+    return place < 0 ? nullptr : gradients_[place].Slot(k);
+  }
+  Real* Saved(int stage, std::int64_t k) { return saved_[stage].Slot(k); }
+  MicrobatchSlot<Real>& At(std::int64_t k) {
+    return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
+  }
+
+  // Takes micro-batch k's place in the run, and labels, for this process, and its images.
+  void Feed(const SampleSource& source, std::int64_t k);
+  void FeedImages(const SampleSource& source, std::int64_t k);
+
+  // How many micro-batches can be between a stage's forward and backward.
+  std::int64_t InFlight(int stage) const { return saved_[stage].depth(); }
+  // What comes to `stage` from the one before with a forward, and goes back with a backward.
+  std::vector<Ring<Real>*> CrossingValues(int stage) {
+    return RingsOf(values_, plan_.CrossingValues(stage));
+  }
+  std::vector<Ring<Real>*> CrossingGradients(int stage) {
+    return RingsOf(gradients_, plan_.CrossingGradients(stage));
+  }
+
+  // visit(data, bytes, ranks of the processes that have it) for all values, gradients and what is
+  // saved, of micro-batches that still need them where done(pass) have had a pass; the data are null
+  // where this process is not one of them.
+  template <class Done, class Visit>
+  void ForEachKept(Done done, Visit visit);
+
+  std::int64_t bytes() const;
+
+ private:
+  // A ring, and the passes that write and release its slots, by process; none where a process has no
+  // copy.
+  struct Lifetime {
+    Ring<Real>* ring = nullptr;
+    std::size_t slot_bytes = 0;
+    std::vector<std::optional<hwmodel::MemoryUse>> uses;
+  };
+
+  static std::vector<Ring<Real>*> RingsOf(std::vector<Ring<Real>>& rings,
+                                          const std::vector<int>& values);
+
+  const PipelineOptions<Real>& options_;
+  int rank_;
+  hwmodel::MemoryPlan plan_;
+  std::vector<Ring<Real>> values_;
+  std::vector<Ring<Real>> gradients_;
+  std::vector<Ring<Real>> saved_;
+  std::vector<Lifetime> lifetimes_;  // in the order in which states are saved
+  std::vector<MicrobatchSlot<Real>> microbatches_;
+  std::int64_t image_size_ = 0;
+  std::vector<float> image_;  // on its way to double precision
+};
+
+template <class Real>
+template <class Done, class Visit>
+void MicrobatchMemory<Real>::ForEachKept(Done done, Visit visit) {
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+  std::vector<int> holders;
+  for (const Lifetime& lifetime : lifetimes_) {
+    if (lifetime.slot_bytes == 0) continue;
+    std::vector<Range> kept(lifetime.uses.size());  // by process
+    Range all{std::numeric_limits<std::int64_t>::max(), 0};
+    for (std::size_t p = 0; p < kept.size(); ++p) {
+      const std::optional<hwmodel::MemoryUse>& use = lifetime.uses[p];
+      if (!use) continue;
+      kept[p].end = done(use->write);
+      kept[p].first = kept[p].end;
+      for (const hwmodel::Pass& release : use->releases) {
+        kept[p].first = std::min(kept[p].first, done(release));
+      }
+      all = {std::min(all.first, kept[p].first), std::max(all.end, kept[p].end)};
+    }
+    for (std::int64_t k = all.first; k < all.end; ++k) {
+      holders.clear();
+      for (std::size_t p = 0; p < kept.size(); ++p) {
+        if (kept[p].first <= k && k < kept[p].end) holders.push_back(static_cast<int>(p));
+      }
+      if (holders.empty()) continue;
+      const bool here = kept[rank_].first <= k && k < kept[rank_].end;
+      visit(here ? lifetime.ring->Slot(k) : nullptr, lifetime.slot_bytes, holders);
+    }
+  }
+}
+
+}  // namespace batchless::training

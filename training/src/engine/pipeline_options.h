@@ -1,0 +1,79 @@
+// What a pipeline is made of.
+//
+// Replicas of a pipeline run the same program, each on its share of every mini-batch. Micro-batch k of
+// replica r is number (k / m R + r) m + k % m of the run, m of the M = R m micro-batches of an update.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule.h"
+#include "batchless/training/backend.h"
+#include "batchless/training/process_group.h"
+#include "batchless/training/stage.h"
+#include "batchless/training/update.h"
+#include "engine/program.h"
+
+namespace batchless::training {
+
+// Which version of its stage's weights a pass read.
+struct VersionRead {
+  hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
+  int stage = 0;
+  std::int64_t microbatch = 0;
+  std::int64_t version = 0;
+};
+
+template <class Real>
+struct PipelineOptions {
+  const hwmodel::Network* network = nullptr;
+  // The program's workers are shared out among its processes, equally many each; null: one process.
+  ProcessGroup* group = nullptr;
+  // The processes that have this one's stages in the replicas of the pipeline; null: one replica.
+  ProcessGroup* peers = nullptr;
+  // Those of all replicas; null: one process.
+  ProcessGroup* everybody = nullptr;
+  std::shared_ptr<const Backend<Real>> backend;
+  int microbatch = 1;
+  std::int64_t microbatches_per_update = 1;  // of one replica
+  // Parts in which a mini-batch's gradients are summed, gradient_sum.h; of all replicas.
+  std::int64_t gradient_parts = 1;
+  std::uint64_t seed = 0;
+  Program program;
+  std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
+  // Whether every call of Run fills the pipeline and drains it. With the versions of kDoubleBuffered,
+  // which follow from the micro-batch's number, that changes no result.
+  bool drains = false;
+  // Forwards read the version that is this many updates older than the newest.
+  std::int64_t forward_lag = 0;
+  hwmodel::WeightVersions weights = hwmodel::WeightVersions::kNewest;
+  // By stage: updates between the newest version and the oldest one that a pass reads.
+  std::vector<std::int64_t> version_ages;
+  // Whether forwards or backwards read other weights than the newest of their versions.
+  bool predicts_forward = false;
+  bool predicts_backward = false;
+  // Coefficients of stage s's update after `samples` samples of the run.
+  std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+  bool pin_workers = false;
+  std::int64_t traced_microbatches = 0;  // from the start of the run, of all replicas
+  // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.
+  double watchdog_seconds = 0;
+  // Makes the network's stages; where it is not set, MakeStage of stage.h does.
+  std::function<std::unique_ptr<Stage<Real>>(int stage)> make_stage;
+  // Called by workers at every pass, where it is set: for tests of the versions.
+  std::function<void(const VersionRead&)> on_read;
+
+  int replicas() const { return peers == nullptr ? 1 : peers->size(); }
+  int replica() const { return peers == nullptr ? 0 : peers->rank(); }
+  // The number in the run of this replica's micro-batch k.
+  std::int64_t InRun(std::int64_t k) const {
+    const std::int64_t m = microbatches_per_update;
+    return peers == nullptr ? k : (k / m * replicas() + replica()) * m + k % m;
+  }
+};
+
+}  // namespace batchless::training

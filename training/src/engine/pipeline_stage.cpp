@@ -1,0 +1,201 @@
+#include "engine/pipeline_stage.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/link.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::ActionKind;
+using hwmodel::WeightVersions;
+
+// Vectors of every slot are aligned.
+constexpr std::int64_t kGradientAlignment = 16;
+
+}  // namespace
+
+// Updates a tensor while a backward makes its gradient: weights, gradient and predictions pass through
+// the caches once.
+template <class Real>
+class PipelineStage<Real>::PieceUpdate final : public GradientConsumer<Real> {
+ public:
+  PieceUpdate(StageParameters<Real>& parameters, const ParameterTensor& tensor,
+              const Backend<Real>& backend, const UpdateCoefficients<Real>& coefficients)
+      : parameters_(parameters), tensor_(tensor), backend_(backend), coefficients_(coefficients) {}
+
+  void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
+    parameters_.UpdatePiece(backend_, tensor_, first, size, gradient, coefficients_);
+  }
+
+ private:
+  StageParameters<Real>& parameters_;
+  const ParameterTensor& tensor_;
+  const Backend<Real>& backend_;
+  UpdateCoefficients<Real> coefficients_;
+};
+
+template <class Real>
+PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int number)
+    : options_(options),
+      number_(number),
+      description_(options.network->stages[number]),
+      compute_(options.make_stage ? options.make_stage(number)
+                                  : MakeStage<Real>(*options.network, number, options.microbatch,
+                                                    options.backend)) {
+  const std::int64_t age = options.version_ages[number];
+  if (age > 0 || options.predicts_forward) versions_.forward = age + 1;
+  versions_.predicted_backward = options.predicts_backward;
+}
+
+template <class Real>
+void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts,
+                                 Real* gradient) {
+  memory_ = &memory;
+  parts_ = &parts;
+  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_);
+  forward_versions_.resize(memory.InFlight(number_));
+  gradient_size_ = RoundUp(layout().parameter_size, kGradientAlignment);
+  gradient_ = gradient;
+  if (gradient != nullptr) {
+    updated_in_backward_ = layout().consumed;
+    return;
+  }
+  own_gradient_ = AlignedBuffer<Real>(parts.slots() * gradient_size_);
+  gradient_ = own_gradient_.data();
+  if (options_.replicas() == 1 || gradient_size_ == 0) return;
+  exchange_ = std::make_unique<GradientExchange<Real>>(
+      *options_.peers, options_.backend, options_.gradient_parts, ExchangeChannel(number_),
+      gradient_, gradient_size_);
+}
+
+template <class Real>
+void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace) {
+  const std::int64_t version =
+      std::max<std::int64_t>(0, options_.weights == WeightVersions::kDoubleBuffered
+                                    ? k / options_.microbatches_per_update - 1
+                                    : parameters_->updates() - options_.forward_lag);
+  *forward_version(k) = version;
+  if (options_.on_read) {
+    options_.on_read({ActionKind::kForward, number_, options_.InRun(k), version});
+  }
+  ForwardArguments<Real> arguments;
+  arguments.microbatch = &memory_->At(k).microbatch;
+  arguments.parameters = parameters_->forward(version);
+  for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
+    arguments.inputs[i] = memory_->Value(description_.inputs[i], k);
+  }
+  for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
+    arguments.outputs[i] = memory_->Value(description_.outputs[i], k);
+  }
+  arguments.saved = memory_->Saved(number_, k);
+  arguments.state = parameters_->state();
+  arguments.workspace = workspace;
+  compute_->Forward(arguments);
+}
+
+template <class Real>
+void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace) {
+  const bool reads_newest = options_.weights == WeightVersions::kNewest;
+  const std::int64_t version = reads_newest ? parameters_->updates() : *forward_version(k);
+  if (options_.on_read) {
+    options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
+  }
+  if (layout().passes_gradient) return;
+  const int input = description_.inputs[0];
+  BackwardArguments<Real> arguments;
+  arguments.microbatch = &memory_->At(k).microbatch;
+  arguments.parameters = reads_newest ? parameters_->backward() : parameters_->forward(version);
+  if (layout().keeps_input) arguments.input = memory_->Value(input, k);
+  if (layout().keeps_output) arguments.output = memory_->Value(description_.outputs[0], k);
+  arguments.saved = memory_->Saved(number_, k);
+  for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
+    arguments.output_gradients[i] = memory_->Gradient(description_.outputs[i], k);
+  }
+  arguments.input_gradient = memory_->Gradient(input, k);
+  arguments.add_input_gradient = options_.network->values[input].consumers.back() != number_;
+  arguments.gradient = gradient_ + parts_->slot(PartOf(k)) * gradient_size_;
+  arguments.add_gradient = has_pending_gradient_;
+  arguments.workspace = workspace;
+  std::optional<PieceUpdate> update;
+  if (updated_in_backward_ >= 0) {
+    arguments.consumer = &update.emplace(*parameters_, layout().parameters[updated_in_backward_],
+                                         *options_.backend, Coefficients(k));
+  }
+  compute_->Backward(arguments);
+  has_pending_gradient_ = true;
+  if (options_.gradient_parts > 1) SumParts(k);
+}
+
+template <class Real>
+std::int64_t PipelineStage<Real>::PartOf(std::int64_t k) const {
+  if (options_.gradient_parts == 1) return 0;
+  const std::int64_t share = options_.microbatches_per_update;
+  return k % share * parts_->count() / share;
+}
+
+template <class Real>
+void PipelineStage<Real>::SumParts(std::int64_t k) {
+  const std::int64_t share = options_.microbatches_per_update;
+  if ((k + 1) % (share / parts_->count()) != 0) return;
+  const std::int64_t part = PartOf(k);
+  std::int64_t last = parts_->slot(part);
+  for (int i = 0; i < parts_->additions(part); ++i, --last) AddSums(last);
+  // The next one has a slot of its own.
+  has_pending_gradient_ = false;
+}
+
+template <class Real>
+void PipelineStage<Real>::AddSums(std::int64_t last) {
+  Real* from = gradient_ + last * gradient_size_;
+  Real* to = from - gradient_size_;
+  options_.backend->Add(gradient_size_, to, from, to);
+}
+
+template <class Real>
+void PipelineStage<Real>::Update(std::int64_t k) {
+  if (exchange_) {
+    exchange_->Start();
+    exchanged_ = k;
+    return;
+  }
+  for (auto last = static_cast<std::int64_t>(parts_->sums().size()) - 1; last > 0; --last) {
+    AddSums(last);
+  }
+  UpdateParameters(k);
+}
+
+template <class Real>
+void PipelineStage<Real>::ProgressExchange() {
+  if (!is_exchanging() || !exchange_->Progress()) return;
+  UpdateParameters(exchanged_);
+  exchanged_ = -1;
+}
+
+template <class Real>
+UpdateCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
+  const std::int64_t samples =
+      (k + 1 - options_.microbatches_per_update) * options_.replicas() * options_.microbatch;
+  return options_.coefficients(number_, samples);
+}
+
+template <class Real>
+void PipelineStage<Real>::UpdateParameters(std::int64_t k) {
+  parameters_->Update(*options_.backend, layout(), gradient_, Coefficients(k),
+                      updated_in_backward_);
+  has_pending_gradient_ = false;
+}
+
+template <class Real>
+std::int64_t PipelineStage<Real>::bytes() const {
+  std::int64_t bytes = own_gradient_.bytes();
+  if (parameters_) bytes += parameters_->bytes();
+  if (exchange_) bytes += exchange_->bytes();
+  return bytes;
+}
+
+template class PipelineStage<float>;
+template class PipelineStage<double>;
+
+}  // namespace batchless::training

@@ -1,0 +1,101 @@
+// One stage of a pipeline: its passes over micro-batches, and its updates.
+//
+// Which version of the weights a pass reads, after u updates:
+//
+//   forward     max(0, u - lag); double-buffered max(0, k / m - 1) for micro-batch k, m of them an update
+//   backward    the newest; stashed or double-buffered the one that the forward read
+//
+// The gradients of an update's micro-batches are summed in parts (gradient_sum.h), then over the
+// replicas of the pipeline (gradient_exchange.h), which meet at updates alone: where a stage's gradient
+// is complete its exchange begins, and the stage's next pass that would read the new weights, or write
+// the gradient, waits for it. Where nothing waits, a backward's gradient of its stage's largest tensor
+// is handed to the update piece by piece while it is in the caches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "aligned_buffer.h"
+#include "engine/gradient_exchange.h"
+#include "engine/gradient_sum.h"
+#include "engine/microbatch_memory.h"
+#include "engine/pipeline_options.h"
+#include "engine/stage_parameters.h"
+
+namespace batchless::training {
+
+template <class Real>
+class PipelineStage {
+ public:
+  // Of any stage, whichever process has it. The options outlive it.
+  PipelineStage(const PipelineOptions<Real>& options, int number);
+
+  const StageLayout& layout() const { return compute_->layout(); }
+  const VersionCounts& versions() const { return versions_; }
+
+  // Of a stage that this process has, before anything below. `parts`: of this replica. The gradient is
+  // summed in `gradient`, which stages that update at once can share; null: in memory of its own.
+  void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
+
+  void Forward(std::int64_t k, Real* workspace);
+  void Backward(std::int64_t k, Real* workspace);
+  // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
+  void Update(std::int64_t k);
+
+  // Whether an update waits for other replicas, after micro-batch exchanged().
+  bool is_exchanging() const { return exchanged_ >= 0; }
+  std::int64_t exchanged() const { return exchanged_; }
+  // Brings the exchange forward, and makes the update when it is done.
+  void ProgressExchange();
+  int MissingReplica() { return exchange_->Missing(); }
+
+  // Null where another process has the stage.
+  StageParameters<Real>* parameters() { return parameters_.get(); }
+  const StageParameters<Real>* parameters() const { return parameters_.get(); }
+  // For saved states: the version that micro-batch k's forward read, and the gradient that waits for
+  // the rest of a mini-batch.
+  std::int64_t* forward_version(std::int64_t k) {
+    if (forward_versions_.empty()) return nullptr;
+    return &forward_versions_[k % static_cast<std::int64_t>(forward_versions_.size())];
+  }
+  Real* gradient() { return gradient_; }
+  void set_has_pending_gradient(bool value) { has_pending_gradient_ = value; }
+
+  std::int64_t bytes() const;
+
+ private:
+  class PieceUpdate;
+
+  // The part of its share of a mini-batch that micro-batch k belongs to.
+  std::int64_t PartOf(std::int64_t k) const;
+  // Ends micro-batch k's part where it is the last one.
+  void SumParts(std::int64_t k);
+  // The sums of slots `last` - 1 and `last` become one.
+  void AddSums(std::int64_t last);
+  // Of the update that micro-batch k ends.
+  UpdateCoefficients<Real> Coefficients(std::int64_t k) const;
+  void UpdateParameters(std::int64_t k);
+
+  const PipelineOptions<Real>& options_;
+  int number_;
+  const hwmodel::Stage& description_;
+  std::unique_ptr<Stage<Real>> compute_;
+  VersionCounts versions_;
+
+  MicrobatchMemory<Real>* memory_ = nullptr;
+  const GradientParts* parts_ = nullptr;
+  std::unique_ptr<StageParameters<Real>> parameters_;
+  std::vector<std::int64_t>
+      forward_versions_;  // of the micro-batches in flight, modulo their number
+  // Slots of `gradient_size_` elements, for the sums of parts of a mini-batch.
+  Real* gradient_ = nullptr;
+  std::int64_t gradient_size_ = 0;
+  AlignedBuffer<Real> own_gradient_;
+  bool has_pending_gradient_ = false;                 // in the slot of the current part
+  int updated_in_backward_ = -1;                      // parameter tensor; -1: none
+  std::unique_ptr<GradientExchange<Real>> exchange_;  // null: one replica
+  std::int64_t exchanged_ = -1;
+};
+
+}  // namespace batchless::training
