@@ -58,18 +58,31 @@ void ReplaceFile(const std::string& path, std::string_view content) {
 void ReplaceFile(const std::string& path, const std::function<void(const Append&)>& write) {
   const std::string partial = path + ".partial";
   try {
-    const Descriptor file(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-    write([&](std::string_view text) { WriteAll(file.number(), text, path); });
-    if (fsync(file.number()) != 0) Fail(path);
+    {
+      const Descriptor file(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+      write([&](std::string_view text) { WriteAll(file.number(), text, path); });
+    }
+    PutInPlace(partial, path);
   } catch (...) {
     unlink(partial.c_str());
     throw;
   }
-  if (std::rename(partial.c_str(), path.c_str()) != 0) Fail(path);
-  // The new name is in the folder, which has to reach the disk too.
+}
+
+void PutInPlace(const std::string& finished, const std::string& path) {
+  {
+    const Descriptor file(finished, O_RDONLY | O_CLOEXEC);
+    if (fsync(file.number()) != 0) Fail(path);
+  }
+  if (std::rename(finished.c_str(), path.c_str()) != 0) Fail(path);
+  SyncFolderOf(path);
+}
+
+void SyncFolderOf(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_CLOEXEC);
-  fsync(folder.number());
+  // Some file systems keep names without being asked, and know no such request.
+  if (fsync(folder.number()) != 0 && errno != EINVAL) Fail(path);
 }
 
 AppendedFile::AppendedFile(std::string path, std::int64_t kept_bytes)

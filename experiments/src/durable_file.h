@@ -17,6 +17,12 @@ void ReplaceFile(const std::string& path, std::string_view content);
 using Append = std::function<void(std::string_view)>;
 void ReplaceFile(const std::string& path, const std::function<void(const Append&)>& write);
 
+// Brings the content of `finished` to the disk, then renames it, then brings the name to the disk.
+void PutInPlace(const std::string& finished, const std::string& path);
+
+// Brings the name `path` to the disk: it is in the folder around it.
+void SyncFolderOf(const std::string& path);
+
 // A file that only grows, and whose end may be cut off when it is opened. Writes are collected; what
 // has not been synced may be missing after the end of the program. Throws std::runtime_error.
 class AppendedFile {

@@ -36,7 +36,7 @@ std::string UtcText() {
 }
 
 Json MakeManifest(const Configuration& configuration, const RunData& data, int processes,
-                  const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
+                  const RunState& state, std::int64_t resumed_from_sample,
                   const std::string& started, const std::string& finished) {
   const BuildInfo build = GetBuildInfo();
   Json object;
@@ -52,9 +52,11 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
   object["threads"] = configuration.schedule.workers;  // of each process
   object["seed"] = configuration.run.seed;
   object["data"] = {{"name", data.train->dataset().name()},
-                    {"train_sha256", data.train->dataset().digest()},
-                    {"validation_sha256", data.validation->dataset().digest()}};
-  object["initial_weights_sha256"] = initial_weights_sha256;
+                    {"train_sha256", state.train_digest},
+                    {"validation_sha256", state.validation_digest}};
+  object["schedule_sha256"] =
+      state.schedule_digest.empty() ? Json(nullptr) : Json(state.schedule_digest);
+  object["initial_weights_sha256"] = state.initial_weights_sha256;
   object["resumed_from_sample"] = resumed_from_sample;
   object["started"] = started;
   object["finished"] = finished.empty() ? Json(nullptr) : Json(finished);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint.h"
 #include "config.h"
 #include "run_options.h"
 #include "text_output.h"
@@ -15,7 +16,7 @@ std::string UtcText();
 
 // `started` and `finished` as UtcText says them; `finished` empty while the run goes on.
 Json MakeManifest(const Configuration& configuration, const RunData& data, int processes,
-                  const std::string& initial_weights_sha256, std::int64_t resumed_from_sample,
+                  const RunState& state, std::int64_t resumed_from_sample,
                   const std::string& started, const std::string& finished);
 
 }  // namespace batchless

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "usage_error.h"
 
@@ -23,24 +25,87 @@ std::optional<double> SystemAvailableBytes() {
   return std::nullopt;
 }
 
-std::optional<double> FirstNumber(const char* path) {
+std::optional<double> FirstNumber(const std::filesystem::path& path) {
   std::ifstream file(path);
   double value = 0;
   if (file >> value) return value;
   return std::nullopt;  // "max" in a control group without a limit
 }
 
+// The number behind `key` in a file of lines "KEY NUMBER"; 0 where there is none.
+double NumberOf(const std::filesystem::path& path, std::string_view key) {
+  std::ifstream file(path);
+  std::string word;
+  double value = 0;
+  while (file >> word >> value) {
+    if (word == key) return value;
+  }
+  return 0;
+}
+
+// Where a version of control groups keeps its memory's numbers.
+struct ControlGroupFiles {
+  const char* folder;  // below the mount point
+  const char* limit;
+  const char* used;
+  const char*
+      inactive;  // key in memory.stat of cached files, which are given up when memory is short
+};
+constexpr ControlGroupFiles kFirstVersion = {"memory", "memory.limit_in_bytes",
+                                             "memory.usage_in_bytes", "total_inactive_file"};
+constexpr ControlGroupFiles kSecondVersion = {"", "memory.max", "memory.current", "inactive_file"};
+
+// Of all processes that share this one's.
+hwmodel::TrainingMemory MemoryOnThisMachine(const training::TrainerOptions& options) {
+  if (options.processes == nullptr) return training::PredictMemory(options);
+  const training::ProcessGroup& group = *options.processes;
+  const std::vector<hwmodel::TrainingMemory> all = training::PredictMemoryByProcess(options);
+  hwmodel::TrainingMemory here;
+  for (int p = 0; p < group.size(); ++p) {
+    if (group.machine_of(p) != group.machine_of(group.rank())) continue;
+    here += all[static_cast<std::size_t>(p)];
+  }
+  return here;
+}
+
 }  // namespace
 
-std::optional<double> AvailableMemoryBytes() {
-  std::optional<double> available = SystemAvailableBytes();
-  const std::optional<double> limit = FirstNumber("/sys/fs/cgroup/memory.max");
-  const std::optional<double> used = FirstNumber("/sys/fs/cgroup/memory.current");
-  if (limit && used) {
-    const double left = std::max(0.0, *limit - *used);
-    available = available ? std::min(*available, left) : left;
+std::optional<double> ControlGroupAvailableBytes(const std::string& groups,
+                                                 const std::string& mount) {
+  namespace fs = std::filesystem;
+  std::optional<double> available;
+  std::ifstream file(groups);
+  // NUMBER:CONTROLLERS:PATH; the second version has no controllers.
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    const std::size_t path_colon = line.find(':', colon + 1);
+    if (colon == std::string::npos || path_colon == std::string::npos) continue;
+    const std::string controllers = line.substr(colon + 1, path_colon - colon - 1);
+    if (!controllers.empty() && controllers != "memory") continue;
+    const ControlGroupFiles& names = controllers.empty() ? kSecondVersion : kFirstVersion;
+    const fs::path root = fs::path(mount) / names.folder;
+    // A group is bound by all that it is in. In a container the path may be that of the host.
+    fs::path below = fs::path(line.substr(path_colon + 1)).relative_path();
+    for (bool is_root = false; !is_root; below = below.parent_path()) {
+      is_root = below.empty();
+      const fs::path group = root / below;
+      const std::optional<double> limit = FirstNumber(group / names.limit);
+      const std::optional<double> used = FirstNumber(group / names.used);
+      if (!limit || !used) continue;
+      const double left =
+          std::max(0.0, *limit - *used + NumberOf(group / "memory.stat", names.inactive));
+      available = available ? std::min(*available, left) : left;
+    }
   }
   return available;
+}
+
+std::optional<double> AvailableMemoryBytes() {
+  const std::optional<double> available = SystemAvailableBytes();
+  const std::optional<double> left =
+      ControlGroupAvailableBytes("/proc/self/cgroup", "/sys/fs/cgroup");
+  if (!available || !left) return available ? available : left;
+  return std::min(*available, *left);
 }
 
 std::int64_t ResidentMemoryBytes() {
@@ -57,19 +122,24 @@ std::int64_t PeakMemoryBytes() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
-void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptions& options) {
-  const hwmodel::TrainingMemory memory = training::PredictMemory(options);
+bool FitsInMemory(const training::TrainerOptions& options) {
   const std::optional<double> available = AvailableMemoryBytes();
-  const auto total = static_cast<double>(memory.peak());
-  if (!available || total <= *available) return;
+  const auto needed = static_cast<double>(MemoryOnThisMachine(options).peak());
+  return !available || needed <= *available;
+}
+
+void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptions& options) {
+  if (FitsInMemory(options)) return;
+  const hwmodel::TrainingMemory memory = MemoryOnThisMachine(options);
   const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
   throw UsageError(
       argument,
       fmt::format("{}, whose run takes {} (weights and velocities {}, other versions {}, "
                   "activations and their gradients {})",
-                  options.network.name, BytesText(total), text(memory.weights),
+                  options.network.name, text(memory.peak()), text(memory.weights),
                   text(memory.versions), text(memory.activations + memory.activation_gradients)),
-      fmt::format("what fits the {} of memory available", BytesText(*available)));
+      fmt::format("what fits the {} of memory available",
+                  BytesText(AvailableMemoryBytes().value_or(0))));
 }
 
 std::string BytesText(double bytes) {

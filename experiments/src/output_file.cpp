@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <stdexcept>
 
+#include "durable_file.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -85,9 +84,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::Commit() {
-  if (std::rename(temporary_path_.c_str(), target_.c_str()) != 0) {
-    throw std::runtime_error(fmt::format("{}: {}", path_, std::strerror(errno)));
-  }
+  PutInPlace(temporary_path_, target_);
   committed_ = true;
 }
 

@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
+#include "durable_file.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -24,17 +27,18 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::string& path) : path_(path) {
-  std::error_code error;
-  if (path.empty()) Refuse(path, "this is no name");
-  if (fs::exists(path, error) && !fs::is_directory(path, error)) Refuse(path, "this is no folder");
-}
+RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {}
 
 RunDirectory::~RunDirectory() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
 bool RunDirectory::HoldsRun() const {
+  std::error_code status;
+  if (path_.empty()) Refuse(path_, "this is no name");
+  if (fs::exists(path_, status) && !fs::is_directory(path_, status)) {
+    Refuse(path_, "this is no folder");
+  }
   const std::array<std::string, 6> files = {config(),     metrics(),  samples(),
                                             checkpoint(), manifest(), summary()};
   return std::any_of(files.begin(), files.end(), [](const std::string& file) {
@@ -43,10 +47,22 @@ bool RunDirectory::HoldsRun() const {
   });
 }
 
+bool RunDirectory::HoldsResults() const {
+  std::error_code error;
+  if (fs::exists(summary(), error)) return true;
+  std::ifstream log(metrics());
+  std::string line;
+  for (int lines = 0; std::getline(log, line); ++lines) {
+    if (lines > 0) return true;
+  }
+  return false;
+}
+
 void RunDirectory::Open() {
   std::error_code error;
-  fs::create_directories(path_, error);
+  const bool is_new = fs::create_directories(path_, error);
   if (error) Refuse(path_, error.message());
+  if (is_new) SyncFolderOf(path_);
   if (access(path_.c_str(), W_OK) != 0) Refuse(path_, std::strerror(errno));
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) Refuse(path_, std::strerror(errno));

@@ -14,15 +14,18 @@ namespace batchless {
 
 class RunDirectory {
  public:
-  // Changes nothing yet. Throws UsageError where `path` cannot be the folder of a run.
-  explicit RunDirectory(const std::string& path);
+  // Changes nothing yet.
+  explicit RunDirectory(std::string path);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
   RunDirectory(RunDirectory&&) = delete;
   RunDirectory& operator=(RunDirectory&&) = delete;
 
+  // Throws UsageError where the path cannot be the folder of a run.
   bool HoldsRun() const;
+  // Whether there is a summary, or a row of the log: what a run that begins would write over.
+  bool HoldsResults() const;
   // Makes the folder and keeps other runs out of it as long as this object lives. Throws UsageError.
   void Open();
 

@@ -42,13 +42,9 @@ std::int64_t FillMicrobatches(const TrainerOptions& options) {
   return std::int64_t{2} * options.network.stage_count();
 }
 
-hwmodel::MeasuredNetwork MeasureStages(TrainerOptions options, const training::SampleSource& source,
-                                       std::int64_t rounds) {
-  // One replica with its share, alone.
-  options.processes = nullptr;
-  options.batch /= options.replicas;
-  options.gradient_parts = 1;
-  options.replicas = 1;
+hwmodel::MeasuredNetwork MeasureStages(const TrainerOptions& all,
+                                       const training::SampleSource& source, std::int64_t rounds) {
+  TrainerOptions options = all.OfOneReplica();
   const std::int64_t per_update = options.MicrobatchesPerUpdate();
   const std::int64_t updates = (FillMicrobatches(options) + rounds + per_update - 1) / per_update;
   options.traced_microbatches = updates * per_update;
@@ -70,11 +66,11 @@ hwmodel::MeasuredNetwork MeasureStages(TrainerOptions options, const training::S
   measured.workers = options.workers;
   for (PassTimes& stage : times) {
     const auto median_of = [&](ActionKind kind) {
-      std::vector<double>& all = stage[static_cast<std::size_t>(kind)];
+      std::vector<double>& seconds = stage[static_cast<std::size_t>(kind)];
       const std::int64_t count =
           kind == ActionKind::kUpdate ? std::max<std::int64_t>(rounds / per_update, 1) : rounds;
-      return Median(std::span(all).last(
-          static_cast<std::size_t>(std::min<std::int64_t>(count, std::ssize(all)))));
+      return Median(std::span(seconds).last(
+          static_cast<std::size_t>(std::min<std::int64_t>(count, std::ssize(seconds)))));
     };
     measured.forward_seconds.push_back(median_of(ActionKind::kForward));
     measured.backward_seconds.push_back(median_of(ActionKind::kBackward));

@@ -22,9 +22,9 @@ namespace batchless {
 std::int64_t FillMicrobatches(const training::TrainerOptions& options);
 
 // Trains on the first FillMicrobatches + rounds micro-batches of `source`, rounded up to whole updates,
-// by the workers of `options`, of this process alone. Its processes and the length of its run are not
+// by the workers of one replica of `all`, in this process alone; the length of its run is not
 // read. Throws what reading a sample throws.
-hwmodel::MeasuredNetwork MeasureStages(training::TrainerOptions options,
+hwmodel::MeasuredNetwork MeasureStages(const training::TrainerOptions& all,
                                        const training::SampleSource& source, std::int64_t rounds);
 
 // Costs by stage, from measured times, for micro-batches of `options`: passes over more samples take

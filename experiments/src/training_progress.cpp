@@ -27,7 +27,10 @@ TrainingProgress::TrainingProgress(std::int64_t samples, std::int64_t total_samp
     : first_sample_(samples),
       total_samples_(total_samples),
       epoch_size_(epoch_size),
-      bar_("samples", static_cast<std::size_t>(total_samples)) {}
+      bar_("samples", static_cast<std::size_t>(total_samples)) {
+  if (samples == 0 || samples >= total_samples) return;
+  std::fputs(fmt::format("goes on from sample {} of {}\n", samples, total_samples).c_str(), stderr);
+}
 
 double TrainingProgress::SamplesPerSecond(std::int64_t samples) const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();

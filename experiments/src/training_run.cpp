@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule_file.h"
+#include "batchless/training/sha256.h"
 #include "durable_file.h"
 #include "interruption.h"
 #include "machine_file.h"
@@ -89,11 +91,21 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
 // What each process does by itself; the folder is the first one's.
 void TrainingRun::Prepare(const TrainingRunOptions& options,
                           std::optional<Checkpoint>& checkpoint) {
-  if (leads_ && !options.resume && directory_.HoldsRun()) {
+  if (leads_ && directory_.HoldsRun() && !options.resume) {
     throw UsageError("--out", options.out,
                      "a folder without a run in it, or --resume to go on with this one");
   }
-  if (leads_ && options.resume) checkpoint = ReadCheckpoint(directory_.checkpoint());
+  if (leads_ && options.resume) {
+    checkpoint = ReadCheckpoint(directory_.checkpoint());
+    if (!checkpoint && directory_.HoldsResults()) {
+      throw UsageError("--resume", options.out,
+                       "a folder with a checkpoint, or without results of a run");
+    }
+    if (checkpoint && checkpoint->run.samples > 0 && !options.trace.empty()) {
+      throw UsageError("--trace", options.trace,
+                       "nothing with a run that goes on: a trace is of its first samples");
+    }
+  }
 
   // The network before the data: what does not go together is found at once.
   const DataShape shape = DataShapeOf(configuration_);
@@ -103,9 +115,10 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   FillIn(configuration_, shape, epoch_size);
   trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size);
   trainer_options_.processes = processes_;
-  if (options.trace) {
+  if (!options.trace.empty()) {
     trainer_options_.traced_microbatches =
-        configuration_.run.trace_samples / trainer_options_.microbatch;
+        (configuration_.run.trace_samples + trainer_options_.microbatch - 1) /
+        trainer_options_.microbatch;
   }
   // Once more: with processes there are more workers than the configuration says.
   std::string why;
@@ -128,6 +141,11 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();
+  if (!configuration_.schedule.file.empty()) {
+    training::Sha256 digest;
+    digest.Update(hwmodel::ToCsv(trainer_options_.list));
+    state_.schedule_digest = digest.HexDigest();
+  }
 }
 
 // No result depends on how they are shared, so a run that is resumed may share them anew.
@@ -165,8 +183,10 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
   const std::int64_t measured_samples =
       (FillMicrobatches(trainer_options_) + rounds) * trainer_options_.microbatch;
   if (samples_left < kLeastLength * measured_samples) return {};
-  training::TrainerOptions alone = trainer_options_;
+  training::TrainerOptions alone = trainer_options_.OfOneReplica();
   alone.workers = 1;
+  // A network that is shared because no machine holds it is not measured by one.
+  if (!FitsInMemory(alone)) return {};
   return StageCosts(MeasureStages(alone, *data_.train, rounds), alone);
 }
 
@@ -177,6 +197,10 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
         state_.validation_digest != now.validation_digest) {
       throw UsageError("data.root", configuration_.data.root,
                        "the data that the run was started with");
+    }
+    if (state_.schedule_digest != now.schedule_digest) {
+      throw UsageError("schedule.file", configuration_.schedule.file,
+                       "the schedule that the run was started with");
     }
   });
   state_.configuration = now.configuration;
@@ -296,6 +320,7 @@ void TrainingRun::Advance(std::int64_t to) {
     throw;
   }
   if (leads_) log_->AddSamples(results);
+  before_samples_ = state_.samples;
   double loss = 0;
   for (const training::SampleResult& result : results) {
     loss += result.loss;
@@ -340,10 +365,9 @@ void TrainingRun::Save() {
   }
 }
 
-// Whether a multiple of the interval lies in the mini-batch that ends here.
+// Whether a multiple of the interval lies in the samples that were trained on last.
 bool TrainingRun::IsDue(const std::optional<std::int64_t>& interval) const {
-  const std::int64_t before = state_.samples - trainer_options_.batch;
-  return is_finished() || state_.samples / *interval > before / *interval;
+  return is_finished() || state_.samples / *interval > before_samples_ / *interval;
 }
 
 std::int64_t TrainingRun::NextEvent() const {
@@ -351,7 +375,7 @@ std::int64_t TrainingRun::NextEvent() const {
   std::int64_t next = total_samples_;
   for (const auto& interval :
        {run.log_every_samples, run.validate_every_samples, run.checkpoint_every_samples}) {
-    // The trainer rounds up to whole mini-batches.
+    // The trainer rounds up to whole mini-batches, or cycles of its schedule.
     next = std::min(next, (state_.samples / *interval + 1) * *interval);
   }
   return next;
@@ -361,8 +385,7 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
   if (!leads_) return;
   const int processes = processes_ == nullptr ? 1 : processes_->size();
   const Json manifest =
-      MakeManifest(configuration_, data_, processes, state_.initial_weights_sha256, resumed_from_,
-                   started_, finished);
+      MakeManifest(configuration_, data_, processes, state_, resumed_from_, started_, finished);
   ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
 }
 

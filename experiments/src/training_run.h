@@ -2,8 +2,9 @@
 //
 //   slice      mini-batches that the trainer is given at a time, about half a second of work, so
 //              that interruptions and the progress bar are served; it changes no bit
-//   event      a row of the log, a validation, a checkpoint: at the first whole mini-batch at or
-//              after each multiple of its interval, and at the end
+//   event      a row of the log, a validation, a checkpoint: at the first whole mini-batch (of a
+//              schedule that updates several times a cycle: cycle) at or after each multiple of its
+//              interval, and at the end
 //
 // A checkpoint at position p comes after everything else at p. Whatever was written behind it is cut
 // off on resumption and written again, so an interrupted run and an undisturbed one leave the same
@@ -34,7 +35,7 @@ struct TrainingRunOptions {
   std::string out;
   bool resume = false;
   std::optional<std::string> init;  // .npz to start from
-  bool trace = false;               // whether the trainer keeps one, of the run's first samples
+  std::string trace;                // file for one of the run's first samples; empty: none
   // That train together with this one; null: it is alone.
   std::shared_ptr<training::ProcessGroup> processes;
 };
@@ -84,6 +85,7 @@ class TrainingRun {
   std::int64_t total_samples_ = 0;
   std::int64_t validation_samples_ = 0;
   RunState state_;
+  std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer
   std::string started_;

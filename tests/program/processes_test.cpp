@@ -176,7 +176,7 @@ TEST_CASE("processes that are killed or told to stop go on as other ones to the 
   for (int attempt = 0; !is_done && attempt < 60; ++attempt) {
     const int processes = 1 + attempt % 3;
     RunningProgram program = workplace.Start(processes, run + "stopped");
-    Sleep(std::uniform_int_distribution<int>(300, 1500)(random));
+    Sleep(std::uniform_int_distribution<int>(300, 1500 + 100 * attempt)(random));
     kill(program.process(), attempt % 2 == 0 ? SIGTERM : SIGKILL);
     is_done = program.Wait().exit_code == 0;
     if (!is_done) ++stopped;
@@ -191,6 +191,19 @@ TEST_CASE("processes that are killed or told to stop go on as other ones to the 
   CHECK(stopped > 0);
   REQUIRE(is_done);
   CHECK(workplace.ResultOf("stopped") == workplace.ResultOf("whole"));
+}
+
+TEST_CASE("a process that fails alone ends all of them, and says which it was and why") {
+  const Workplace workplace;
+  // A folder is where the first one, which alone writes, wants to begin the checkpoint.
+  fs::create_directories(workplace / "a/checkpoint.partial");
+  const Outcome outcome = workplace.Call(2, "train run.toml --out a");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code != 0);
+  CHECK(Contains(outcome.error, "batchless: process 0 of 2: a/checkpoint.partial: Is a directory"));
+  // With that out of the way, they start.
+  fs::remove(workplace / "a/checkpoint.partial");
+  CHECK(workplace.Call(2, "train run.toml --out a --resume").exit_code == 0);
 }
 
 TEST_CASE("what one process is refused for ends all of them, and is said once") {

@@ -305,6 +305,21 @@ TEST_CASE("a schedule's file trains as the schedule that it holds") {
                     common + "--set schedule.kind=pb --set schedule.stages=2")["weights_sha256"] !=
         pb["weights_sha256"]);
 
+  // The file is part of the run: other actions, though of the same sizes, are another one.
+  const std::string stopped =
+      "train run.toml --out h --set schedule.kind=file --set schedule.file=list.csv " + common;
+  REQUIRE(place.Call(stopped + "--set run.samples=40").exit_code == 0);
+  CHECK(Json::parse(ReadFile(place / "h/manifest.json"))["schedule_sha256"].is_string());
+  CHECK(place.Call(stopped + "--set run.samples=40 --resume").exit_code == 0);
+  REQUIRE(
+      place.Call("schedule --kind 1f1b --stages 4 --microbatches 24 --out list.csv").exit_code ==
+      0);
+  place.CheckRefused(stopped + "--set run.samples=40 --resume",
+                     "schedule.file: got list.csv, accepted: the schedule that the run was");
+  REQUIRE(
+      place.Call("schedule --kind 1f1b --stages 4 --microbatches 20 --out list.csv").exit_code ==
+      0);
+
   const Outcome refused =
       place.Call("train run.toml --out g --set schedule.kind=file --set schedule.file=list.csv");
   CHECK(refused.exit_code == 2);
@@ -365,6 +380,14 @@ TEST_CASE("nothing is overwritten without --resume, and a finished run stays as 
   CHECK(Contains(again.out, "finished already"));
   CHECK(ReadFile(workplace / "a/summary.json") == summary);
   CHECK(ResultOf(workplace, "a") == result);
+  // Without its checkpoint it cannot go on, and is not begun anew over what is there.
+  fs::rename(workplace / "a/checkpoint", workplace / "checkpoint");
+  workplace.CheckRefused("train run.toml --out a --resume", "--resume: got a, accepted: a folder");
+  CHECK(ReadFile(workplace / "a/summary.json") == summary);
+  CHECK(ReadFile(workplace / "a/metrics.csv") == result.metrics);
+  fs::rename(workplace / "checkpoint", workplace / "a/checkpoint");
+  // Its first samples are long gone.
+  workplace.CheckRefused("train run.toml --out a --resume --trace t.csv", "--trace: got t.csv");
   // Killed between the last checkpoint and the summary.
   fs::remove(workplace / "a/summary.json");
   workplace.Train("a", "--resume");
@@ -454,8 +477,10 @@ TEST_CASE("another configuration is no resumption; what changes no result may ch
       "train run.toml --out a --resume --set run.checkpoint_every_samples=8 --set "
       "run.log_every_samples=999 --set run.validate_every_samples=7");
   CHECK(outcome.exit_code == 0);
-  // Without its checkpoint the folder's configuration is what counts.
-  fs::remove(workplace / "a/checkpoint");
+  // Killed before its first checkpoint: the folder's configuration is what counts.
+  for (const char* name : {"checkpoint", "summary.json", "metrics.csv"}) {
+    fs::remove(workplace / (std::string("a/") + name));
+  }
   workplace.CheckRefused("train run.toml --out a --resume --set run.seed=2", "run.seed");
   workplace.Train("a", "--resume");
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "whole"));
@@ -485,6 +510,7 @@ TEST_CASE("a damaged checkpoint is refused by name") {
   WriteFile(workplace / "a/checkpoint", good);
   WriteFile(workplace / "a/metrics.csv", "samples");
   fs::remove(workplace / "a/checkpoint");
+  fs::remove(workplace / "a/summary.json");
   workplace.Train("a", "--resume");
   CHECK(ResultOf(workplace, "a") == result);
 
@@ -580,7 +606,7 @@ TEST_CASE("a run that diverges says where, keeps its log and fails") {
   CHECK_FALSE(fs::exists(workplace / "w.npz"));
   // It goes on from the checkpoint, to the same end.
   CHECK(workplace.Call("train run.toml --out a --set optimizer.lr=1000 --resume").error ==
-        outcome.error);
+        "goes on from sample 48 of 1000\n" + outcome.error);
 }
 
 TEST_CASE("what cannot be written fails in one line") {
@@ -602,6 +628,20 @@ TEST_CASE("a run that does not fit the memory is refused with the numbers") {
       "schedule.kind=uniform-delay --set schedule.delay=10000";
   workplace.CheckRefused(line, "network.name: got vgg16, whose run takes ");
   workplace.CheckRefused(line, " of memory available");
+}
+
+TEST_CASE("the memory that a run says it takes is what it takes") {
+  // Most of it the stashed versions of 88 stages.
+  constexpr double kTolerance = 0.1;
+  const Workplace workplace;
+  const Json summary = workplace.Train(
+      "a",
+      "--set network.name=resnet56 --set network.hidden=[] --set data.name=synthetic "
+      "--set schedule.kind=pb --set schedule.weight_stashing=true --set optimizer.batch=1 "
+      "--set optimizer.lr=0.0001 --set run.samples=4 --set data.limit_validation=2");
+  const auto predicted = summary["predicted_peak_memory_bytes"].get<double>();
+  CHECK(predicted > 2e8);
+  CHECK(std::abs(summary["peak_memory_bytes"].get<double>() / predicted - 1) < kTolerance);
 }
 
 TEST_CASE("two runs do not share a folder") {

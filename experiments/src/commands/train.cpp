@@ -30,6 +30,9 @@ class TrainCommand final : public Command {
             "DIR gets config.toml (every key), metrics.csv, samples.csv (with log_samples),\n"
             "summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the\n"
             "same command with --resume goes on to the same bits.\n"
+            "A row of metrics.csv says how many samples have entered; its train_loss is the mean "
+            "of\n"
+            "those that have come to the loss since the row before.\n"
             "\n"
             "Processes that mpirun or srun starts share the stages; with schedule.replicas = R "
             "they\n"
@@ -57,11 +60,11 @@ class TrainCommand final : public Command {
         init_only_(app(), "--init-only", "Write the initial weights and do not train") {}
 
   void Run() override {
-    const std::string& path = config_.Text("a configuration file, as in experiments/configs");
     const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();
     Configuration configuration;
     Together(processes.get(), [&] {
-      configuration = LoadConfiguration(path, overrides_.texts());
+      configuration = LoadConfiguration(
+          config_.Text("a configuration file, as in experiments/configs"), overrides_.texts());
       if (init_only_.given() && processes != nullptr) {
         throw UsageError("--init-only", "it in several processes", "one process");
       }
@@ -83,12 +86,9 @@ class TrainCommand final : public Command {
     out_.Refuse("nothing together with --init-only");
     trace_.Refuse("nothing together with --init-only");
     if (resume_.given()) throw UsageError("--resume", "it", "nothing together with --init-only");
-    training::TrainerOptions options =
-        TrainerOptionsOf(configuration, DataShapeOf(configuration), 0);
-    // One replica, whose share is all that it knows of a batch: they have the same weights.
-    options.batch /= options.replicas;
-    options.gradient_parts /= options.replicas;
-    options.replicas = 1;
+    // All replicas have the same weights.
+    const training::TrainerOptions options =
+        TrainerOptionsOf(configuration, DataShapeOf(configuration), 0).OfOneReplica();
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
@@ -113,13 +113,13 @@ class TrainCommand final : public Command {
     TrainingRunOptions options;
     options.processes = processes;
     options.configuration = configuration;
-    options.out = out_.Text("a folder for the run's files");
     options.resume = resume_.given();
-    options.init = Given(init_);
-    options.trace = trace_.given();
+    options.trace = Given(trace_).value_or("");
     std::unique_ptr<OutputFile> trace;
     std::unique_ptr<OutputFile> weights;
     Together(processes.get(), [&] {
+      options.out = out_.Text("a folder for the run's files");
+      options.init = Given(init_);
       if (leads && export_.given()) {
         weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
       }
@@ -158,10 +158,10 @@ class TrainCommand final : public Command {
     };
     TextOutput output;
     if (was_finished) output.Print("the run was finished already\n");
-    output.Print("{} on {}: {} samples in {:.1f} s, {:.0f} samples/s\n",
+    output.Print("{} on {}: {} samples in {:.1f} s, {:.1f} s of it training at {:.0f} samples/s\n",
                  summary["network"].get<std::string>(), summary["data"].get<std::string>(),
                  summary["samples"].get<std::int64_t>(), number("seconds"),
-                 number("samples_per_second"));
+                 number("training_seconds"), number("samples_per_second"));
     output.Print("training    loss {:.4f}, accuracy {:.2f} %\n", number("train_loss"),
                  100 * number("train_accuracy"));
     output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
