@@ -2,19 +2,23 @@ import numpy as np
 from matplotlib.colors import LogNorm, to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from figures.lib import style
 
 RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
 DELAYS = [1, 4, 66]
 HALF_LIVES = [10, 100, 1000, 10000]
+# On undelayed SGDM's map: |r| = sqrt(m) where roots are complex, so 1 - m is 2 ln 2 / half-life there.
+LABELS = [(-0.9, np.log10(2 * np.log(2) / half_life)) for half_life in HALF_LIVES]
 RADII = [0.3, 0.9, 0.99, 0.999, 0.9999, 0.99999]
 # Fast is bright; -ln|r| is what 1 - |r| is near 1, and spreads the interesting part out.
 NORM = LogNorm(1e-5, 1.2, clip=True)
 DIVERGES = "#c9c9c9"
 
 
-def heat(ax, arrays):
+def heat(ax, arrays, labels=()):
+    """`labels`: where the half-life lines are to be labelled, (log10 x, log10(1 - m))."""
     rate, momentum = np.log10(arrays["rate"]), arrays["momentum"]
     # 1 - m = 1 is the last row of a log1m axis; m = 1 would have no place on it.
     mu = np.log10(1 - momentum)
@@ -28,8 +32,12 @@ def heat(ax, arrays):
     image = ax.imshow(
         (colors * 255).round().astype(np.uint8), extent=extent, origin="lower", aspect="auto"
     )
-    levels = np.sort(-np.log(2) / np.array(HALF_LIVES))
-    ax.contour(rate, mu, log_radius, levels, colors="white", linewidths=0.5, linestyles="-")
+    levels = {-np.log(2) / half_life: f"{half_life}" for half_life in HALF_LIVES}
+    lines = ax.contour(
+        rate, mu, log_radius, sorted(levels), colors="white", linewidths=0.5, linestyles="-"
+    )
+    if labels:
+        ax.clabel(lines, fmt=levels, fontsize=5.5, inline_spacing=2, manual=labels)
     ax.contour(rate, mu, log_radius, [0], colors="black", linewidths=1.1)
     ax.grid(False)
     ax.spines[:].set_visible(True)
@@ -66,7 +74,10 @@ def key(fig, cell):
         handles=[
             Line2D([], [], color="black", label="edge of stability"),
             Patch(facecolor=DIVERGES, label="diverges"),
-            Line2D([], [], color="#b0b0b0", linewidth=0.8, label="half-life 10, 100, 1000, 10$^4$"),
+            Line2D(
+                [], [], color="white", linewidth=0.8, label="half-life (updates)",
+                path_effects=[withStroke(linewidth=7, foreground=shades.to_rgba(1e-2))],
+            ),
         ],
         loc="lower center",
         ncol=2,
@@ -79,7 +90,7 @@ def draw(data):
     grid = fig.add_gridspec(4, 5)
     for column, rule in enumerate(["sgdm", "nesterov"]):
         ax = fig.add_subplot(grid[0, column])
-        heat(ax, data.arrays(f"{rule}_d0.npz"))
+        heat(ax, data.arrays(f"{rule}_d0.npz"), LABELS if rule == "sgdm" else ())
         label_axes(ax, False, column == 0)
         ax.set_title(f"{style.LOOKS[rule].label}")
         if column == 0:

@@ -26,12 +26,12 @@ def draw(data):
             handles.append(
                 style.curve(ax, scale, half_life, rule, 7, k / len(CURVES), label=label)
             )
+            # Prediction's triangle is larger than compensation's square, which may lie on it.
             best = np.argmin(half_life)
-            # The first star is larger: the two curves alone may share their best point.
             ax.plot(
-                scale[best], half_life[best], "*", color=style.LOOKS[rule].color,
-                markersize=8 if k else 14, markeredgecolor="black", markeredgewidth=0.5, zorder=5,
-                clip_on=False,
+                scale[best], half_life[best], style.LOOKS[rule].marker,
+                color=style.LOOKS[rule].color, markersize=5 if rule == "sc" else 8,
+                markeredgecolor="black", markeredgewidth=0.5, zorder=5, clip_on=False,
             )
         ax.axvline(1, color="#909090", linewidth=0.7, linestyle=":", zorder=1)
         ax.set(yscale="log", xlim=(0, 4))

@@ -28,20 +28,49 @@ CLOSED_FORMS = {
 }
 
 
+# How a column's name ends, the unit that it is shown in, and how many of its own make one of that.
+UNITS = (
+    ("_updates", "updates", 1),
+    ("_bytes", "MB", 1e6),
+    ("_percent", "%", 1),
+    ("samples_per_second", "samples/s", 1),
+)
+
+
 @dataclass(frozen=True)
 class Outcome:
     measured: str
     passed: bool
+    limit: str = ""  # how near counts, in words; empty where the claim itself says it
 
 
 def text(value: float) -> str:
     """Four significant digits, without exponents where a reader would not want one."""
     if not math.isfinite(value):
         return "none (unstable)" if math.isnan(value) else "infinite"
-    if value != 0 and abs(value) < 1e-3:
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-3:
         digits, power = f"{value:.1e}".split("e")
         return f"{digits}·10^{int(power)}"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if abs(value) >= 1000:
+        return f"{float(f'{value:.4g}'):,.0f}"
+    return f"{value:#.4g}".rstrip(".")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def within(share: float) -> str:
+    return f"within {100 * share:g} %"
+
+
+def labelled(label: str, value: float, column: str, expected: float | None = None) -> str:
+    """'label: value unit (expected)'; the column's name has the unit."""
+    unit, scale = next((u for end, *u in UNITS if column.endswith(end)), ("", 1))
+    words = f"{label}: {text(value / scale)} {unit}".rstrip()
+    return words if expected is None else f"{words} ({expected / scale:,g})"
 
 
 def rows(source: dict, read: Reader) -> Table:
@@ -57,11 +86,11 @@ def value(source: dict, read: Reader) -> float:
 
 def near_expected(claim: dict, found: list[tuple[dict, float]]) -> Outcome:
     off = float(np.max([abs(x / case["expected"] - 1) for case, x in found]))
-    words = ", ".join(f"{case['label']} {text(x)} ({text(case['expected'])})" for case, x in found)
-    limit = claim["tolerance"]
+    words = [labelled(c["label"], x, c.get("column", ""), c["expected"]) for c, x in found]
     return Outcome(
-        f"{words}; expected in brackets, largest deviation {off:.2%}, allowed {limit:.1%}",
-        bool(off <= limit),
+        "; ".join([*words, f"expected in brackets; largest deviation {percent(off)}"]),
+        bool(off <= claim["tolerance"]),
+        within(claim["tolerance"]),
     )
 
 
@@ -74,31 +103,38 @@ def points(claim: dict, read: Reader) -> Outcome:
     """Every case, in percent, is within `tolerance` points of its `expected`."""
     found = [(case, value(case, read)) for case in claim["case"]]
     off = float(np.max([abs(x - case["expected"]) for case, x in found]))
-    words = ", ".join(f"{case['label']} {x:.1f} % ({case['expected']} %)" for case, x in found)
+    words = [f"{case['label']}: {x:.1f} % ({case['expected']})" for case, x in found]
     return Outcome(
-        f"{words}; expected in brackets, largest deviation {off:.1f} points, "
-        f"allowed {claim['tolerance']}",
+        "; ".join([*words, f"expected in brackets; largest deviation {off:.1f} points"]),
         bool(off <= claim["tolerance"]),
+        f"within {claim['tolerance']:g} points",
     )
 
 
 def agree(claim: dict, read: Reader) -> Outcome:
     """All cases have the same value within `tolerance` (relative)."""
-    found = [(case["label"], value(case, read)) for case in claim["case"]]
-    spread = np.max([x for _, x in found]) / np.min([x for _, x in found]) - 1
-    words = ", ".join(f"{label} {text(x)}" for label, x in found)
-    return Outcome(f"{words}; spread {spread:.2%}", bool(spread <= claim["tolerance"]))
+    found = [value(case, read) for case in claim["case"]]
+    spread = np.max(found) / np.min(found) - 1
+    words = [labelled(c["label"], x, c["column"]) for c, x in zip(claim["case"], found)]
+    return Outcome(
+        "; ".join([*words, f"spread {percent(spread)}"]),
+        bool(spread <= claim["tolerance"]),
+        within(claim["tolerance"]),
+    )
 
 
 def below(claim: dict, read: Reader) -> Outcome:
     """The largest of `lower` is under `factor` times the smallest of `higher`."""
-    low = [(case["label"], value(case, read)) for case in claim["lower"]]
-    high = [(case["label"], value(case, read)) for case in claim["higher"]]
-    ratio = float(np.max([x for _, x in low]) / np.min([x for _, x in high]))
-    words = " against ".join(
-        ", ".join(f"{label} {text(x)}" for label, x in side) for side in (low, high)
+    low, high = ([value(case, read) for case in claim[side]] for side in ("lower", "higher"))
+    ratio = float(np.max(low) / np.min(high))
+    words = [
+        "; ".join(labelled(case["label"], x, case["column"]) for case, x in zip(cases, found))
+        for cases, found in ((claim["lower"], low), (claim["higher"], high))
+    ]
+    return Outcome(
+        f"{'; against '.join(words)}; ratio at most {text(ratio)}",
+        bool(ratio < claim.get("factor", 1)),
     )
-    return Outcome(f"{words}; ratio {text(ratio)}", bool(ratio < claim.get("factor", 1)))
 
 
 def curve_below(claim: dict, read: Reader) -> Outcome:
@@ -126,6 +162,7 @@ def closed_form(claim: dict, read: Reader) -> Outcome:
     return Outcome(
         f"largest relative difference {text(off)} over {len(table)} rows",
         bool(off <= claim["tolerance"]),
+        f"within {text(claim['tolerance'])}",
     )
 
 
@@ -138,7 +175,13 @@ def same_columns(claim: dict, read: Reader) -> Outcome:
     return Outcome(
         f"largest {kind}difference {text(off)} over {len(first)} rows",
         bool(off <= claim["tolerance"]),
+        f"within {text(claim['tolerance'])}",
     )
+
+
+def delays(count: float) -> str:
+    """2D for twice the delay."""
+    return "D" if count == 1 else f"{count:.3g}D"
 
 
 def best_near(claim: dict, read: Reader) -> Outcome:
@@ -151,9 +194,10 @@ def best_near(claim: dict, read: Reader) -> Outcome:
             float(found[np.argmin(np.abs(along - point))]) for point in (claim["at"], claim["than"])
         )
         best = int(np.nanargmin(found))
+        lowest = labelled(case["label"], found[best], case["column"])
         words.append(
-            f"{case['label']}: best {text(found[best])} at {along[best]:.3g}D; "
-            f"{text(here)} at {claim['at']:g}D, {text(there)} at {claim['than']:g}D"
+            f"{lowest} at best, at {delays(along[best])}, "
+            f"{text(here)} at {delays(claim['at'])}, {text(there)} at {delays(claim['than'])}"
         )
         passed &= here <= found[best] * (1 + claim["tolerance"]) and here < there
     return Outcome("; ".join(words), bool(passed))
@@ -166,9 +210,9 @@ def slope(claim: dict, read: Reader) -> Outcome:
         table = rows(case, read)
         x, y = np.log(table[case["axis"]]), np.log(table[case["column"]])
         power = float(np.polyfit(x, y, 1)[0])
-        words.append(f"{case['label']} {power:.3f}")
+        words.append(f"{case['label']}: {power:.3f}")
         passed &= case["range"][0] <= power <= case["range"][1]
-    return Outcome("exponents " + ", ".join(words), bool(passed))
+    return Outcome("; ".join(words), bool(passed))
 
 
 def ratio_range(claim: dict, read: Reader) -> Outcome:
@@ -180,7 +224,7 @@ def ratio_range(claim: dict, read: Reader) -> Outcome:
     low, high = float(ratio.min()), float(ratio.max())
     limits = claim["range"]
     return Outcome(
-        f"{text(low)} to {text(high)} over {len(ratio)} rows",
+        f"ratio {text(low)} to {text(high)} over {len(ratio)} rows",
         bool(limits[0] <= low and high <= limits[1]),
     )
 
@@ -193,17 +237,47 @@ def hybrid(speedup: float, share: float) -> float:
     return 1 / (1 - share + share / speedup)
 
 
+def speedup_of(case: dict, read: Reader) -> float:
+    return value(case["fast"], read) / value(case["slow"], read)
+
+
 def speedups(claim: dict, read: Reader) -> Outcome:
     """Every `fast` / `slow` is within `tolerance` (relative) of its `expected`.
 
     With `share`, of training that is as fast for that share of its samples alone.
     """
     share = claim.get("share", 1)
-    found = [
-        (case, hybrid(value(case["fast"], read) / value(case["slow"], read), share))
-        for case in claim["case"]
-    ]
+    found = [(case, hybrid(speedup_of(case, read), share)) for case in claim["case"]]
     return near_expected(claim, found)
+
+
+def growth(claim: dict, read: Reader) -> Outcome:
+    """From the first case to the last, `fast` / `slow` grows as the `expected` do; what it grows by
+    is within `tolerance` (relative) of what they grow by."""
+    first, last = claim["case"][0], claim["case"][-1]
+    low, high = speedup_of(first, read), speedup_of(last, read)
+    found, expected = high / low - 1, last["expected"] / first["expected"] - 1
+    words = [labelled(c["label"], x, "", c["expected"]) for c, x in ((first, low), (last, high))]
+    words.append(f"growth {percent(found)} ({percent(expected)}); expected in brackets")
+    return Outcome(
+        "; ".join(words),
+        bool(abs(found / expected - 1) <= claim["tolerance"]),
+        within(claim["tolerance"]),
+    )
+
+
+def predictions(claim: dict, read: Reader) -> Outcome:
+    """Every run's `prediction` is within `tolerance` (relative) of its `measurement`."""
+    table = rows(claim["runs"], read)
+    off = table[claim["prediction"]] / table[claim["measurement"]] - 1
+    near = int(np.count_nonzero(np.abs(off) <= claim["tolerance"]))
+    low, high = np.round([100 * off.min(), 100 * off.max()]) + 0.0  # no minus zero
+    span = f"{low:+.0f} to {high:+.0f} %".replace("-", "\N{MINUS SIGN}")
+    return Outcome(
+        f"{near} of {len(off)} runs; off by {span}",
+        near == len(off),
+        within(claim["tolerance"]),
+    )
 
 
 def array_bound(claim: dict, read: Reader) -> Outcome:
@@ -296,6 +370,6 @@ CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
     for check in (
         values, points, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
-        speedups, array_bound, welch_above, welch_not_below, paired_above,
+        speedups, growth, predictions, array_bound, welch_above, welch_not_below, paired_above,
     )
 }  # fmt: skip

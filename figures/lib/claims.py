@@ -1,4 +1,4 @@
-"""Claims of the literature and what the data files say about them.
+"""Claims of the literature, statements of this project, and what the data files say about both.
 
 claims.toml states each claim, where it comes from and which check decides it. The verdict is
 computed here and nowhere written down:
@@ -11,6 +11,7 @@ computed here and nowhere written down:
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,11 +20,13 @@ from figures.lib.checks import CHECKS
 from figures.lib.tables import Data, DataError, Incomplete
 
 VERDICTS = ("reproduced", "not reproduced", "not tested")
+OWN = "this project"
 BASES = {
-    "equation checked": "follows from equations that were checked numerically against a literal "
-    "simulation; expected numbers come from an independent computation",
     "published": "number printed in the publication, beside what the model here predicts",
     "recalled": "recalled from the publication, not compared with the printed text",
+    "equation checked": "follows from equations that were checked numerically against a literal "
+    "simulation; expected numbers come from an independent computation",
+    OWN: "no claim of a publication; stated here and tested on data of the same programs",
 }
 REQUIRED = ("id", "statement", "source", "basis", "quantity")
 
@@ -42,6 +45,7 @@ class Result:
     figure: str
     measured: str
     verdict: str
+    limit: str = ""
 
 
 def load(path: Path) -> list[dict]:
@@ -86,12 +90,13 @@ def with_figure(claim: dict) -> dict:
 
 
 def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
+    limit = ""
     if "check" not in claim:
         measured, verdict = f"Needs {claim['needs']}.", "not tested"
     else:
         try:
             outcome = CHECKS[claim["check"]](with_figure(claim), read)
-            measured = outcome.measured
+            measured, limit = outcome.measured, outcome.limit
             verdict = "reproduced" if outcome.passed else "not reproduced"
         except FileNotFoundError as error:
             missing = f"No data: {Path(error.filename).name}."
@@ -105,6 +110,7 @@ def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
         figure=claim.get("figure", ""),
         measured=measured,
         verdict=verdict,
+        limit=limit,
         **{key: " ".join(claim[key].split()) for key in REQUIRED},
     )
 
@@ -113,6 +119,11 @@ def evaluate_all(path: Path, data: Path) -> list[Result]:
     return [evaluate(claim, lambda figure: Data(data / figure)) for claim in load(path)]
 
 
+def count(results: list[Result]) -> dict[str, dict[str, int]]:
+    """How many of each verdict, by basis: a number of one basis says nothing about another."""
+    found = Counter((result.basis, result.verdict) for result in results)
+    return {basis: {verdict: found[basis, verdict] for verdict in VERDICTS} for basis in BASES}
+
+
 def as_json(results: list[Result]) -> dict:
-    counts = {verdict: sum(r.verdict == verdict for r in results) for verdict in VERDICTS}
-    return {"counts": counts, "claims": [asdict(result) for result in results]}
+    return {"counts": count(results), "claims": [asdict(result) for result in results]}

@@ -73,15 +73,25 @@ def size(count: int) -> str:
 
 
 def mathematics(text: str) -> Markup:
-    """LWP_2D and 10^-13 with the lowered and raised parts as such."""
-    html = str(escape(text))
+    """LWP_2D and 10^-13 with the lowered and raised parts as such, `names` of files as code; 15 % and
+    D = 1 stay on one line."""
+    return Markup("").join(
+        Markup("<code>%s</code>") % part if k % 2 else _mathematics(part)
+        for k, part in enumerate(text.split("`"))
+    )
+
+
+def _mathematics(text: str) -> Markup:
+    html = re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", str(escape(text)))
+    html = re.sub(r"\b([A-Za-zκ]) = (?=\w)", "\\1\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}", html)
     html = re.sub(r"(?<=[A-Za-z|])_(2?[DTd]|max|c)(?![A-Za-z0-9])", r"<sub>\1</sub>", html)
     # A minus sign, where a browser would break the line after a hyphen.
     html = re.sub(r"\^-(\d+)", "<sup>\N{MINUS SIGN}\\1</sup>", html)
     return Markup(re.sub(r"\^(\d+)", r"<sup>\1</sup>", html))
 
 
-def render(figures: list[dict], results: list, summary: dict, manifests: list[dict]) -> str:
+def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
+    own = [claim for claim in results if claim.basis == claim_table.OWN]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
         autoescape=True,
@@ -93,9 +103,11 @@ def render(figures: list[dict], results: list, summary: dict, manifests: list[di
     return environment.get_template("report.html.j2").render(
         figures=figures,
         numbers={figure["name"]: figure["number"] for figure in figures},
-        claims=results,
-        counts=summary["counts"],
+        claims=[claim for claim in results if claim not in own],
+        statements=own,
+        counts=claim_table.count(results),
         bases=claim_table.BASES,
+        verdicts=claim_table.VERDICTS,
         origin=origin(manifests),
     )
 
@@ -140,9 +152,10 @@ def main() -> int:
     summary = claim_table.as_json(results)
     write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
-    write(specs.OUTPUT / "report.html", render(figures, results, summary, manifests))
-    counts = summary["counts"]
-    print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    write(specs.OUTPUT / "report.html", render(figures, results, manifests))
+    for basis, counts in summary["counts"].items():
+        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        print(f"claims, {basis}: {words}")
     return 0
 
 

@@ -19,6 +19,7 @@ FILES = ("paper.csv", "quick.csv")
 NETWORKS = {"resnet20": "ResNet-20", "lenet5": "LeNet-5"}
 DATA_SETS = {"cifar10": "CIFAR-10", "synthetic": "synthetic set"}
 ABSENT = "No results on CIFAR-10 yet"
+COMMAND = "make figures TIER=paper DATA=folder"
 # Of guessing one of ten classes. A run that diverged has learnt no more than that.
 CHANCE_PERCENT = 10.0
 
@@ -74,13 +75,22 @@ def results(data: Data) -> dict[str, Table | None]:
     return {name: table for name, table in found.items() if table or name == "paper.csv"}
 
 
+def panels(data: Data) -> list[Table | None]:
+    """A panel for each file of results; one that says so where there are none."""
+    return [table for table in results(data).values() if table] or [None]
+
+
 def absent(ax) -> None:
-    """A panel that waits for its data says so."""
     ax.set_axis_off()
     ax.text(
-        0.5, 0.5, f"{ABSENT}:\nmake figures TIER=paper DATA=folder", ha="center", va="center",
-        transform=ax.transAxes, color="#5b6169",
+        0.5, 0.5, f"{ABSENT}:\n{COMMAND}", ha="center", va="center", transform=ax.transAxes,
+        color="#5b6169",
     )  # fmt: skip
+
+
+def waiting() -> ReportTable:
+    """What stands in a table's place until there are results for it."""
+    return ReportTable(f"{ABSENT}: `{COMMAND}`.")
 
 
 def count(manifest: dict, file: str) -> str:
@@ -114,7 +124,10 @@ def title(table: Table) -> str:
 
 
 def text(value: float, digits: int = 2) -> str:
-    return "–" if not np.isfinite(value) else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    if not np.isfinite(value):
+        return "–"
+    # A zero has no sign, whatever it was rounded from.
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def probability(p: float) -> str:

@@ -27,6 +27,9 @@ NETWORKS = {
     "resnet50": ("ResNet-50, 224 x 224", "#E69F00", "v"),
 }
 
+# What a worker does, where figures show it.
+PASSES = {"forward": "#0072B2", "backward": "#E69F00", "weight gradient": "#009E73"}
+
 plt.style.use(Path(__file__).parent.parent / "batchless.mplstyle")
 
 
@@ -87,9 +90,9 @@ def delay_axis(ax, last: float) -> None:
     ax.set_xlabel("delay $D$ (updates)")
 
 
-def plain_log(axis) -> None:
+def plain_log(axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
     """1, 2, 5, 10, 20, ...: for logarithmic axes that span a few powers of ten at most."""
-    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=subs))
     axis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
     axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
 

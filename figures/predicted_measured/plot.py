@@ -21,10 +21,12 @@ def draw(data):
     style.panel(axes[0], "a", "samples a second")
     idle = [(case, pair) for case in found if case.workers > 1 for pair in case.idle]
     for case, pair in idle:
-        predicted, measured = (100 * x for x in pair.middle)
-        axes[1].plot(predicted, measured, **look(case))
-    most = 1.1 * max(100 * max(pair.middle) for _, pair in idle) + 1
-    axes[1].plot([0, most], [0, most], color="#999999", linewidth=0.8, zorder=0)
+        axes[1].plot(100 * pair.predicted, 100 * pair.measured, **look(case))
+    most = 1.1 * max(100 * max(pair.predicted.max(), pair.measured.max()) for _, pair in idle) + 1
+    line = np.array([0, most])
+    axes[1].plot(line, line, color="#999999", linewidth=0.8, zorder=0)
+    band(axes[1], line, line - 100 * TOLERANCE, line + 100 * TOLERANCE)
+    axes[1].set(xlim=(-0.03 * most, most), ylim=(-0.03 * most, most))
     style.panel(axes[1], "b", "idle, each of 2 workers (%)")
     scatter(axes[2], [(case, case.peak) for case in found], 1e6)
     style.panel(axes[2], "c", "peak memory (MB)")
@@ -51,16 +53,18 @@ def look(case):
     return {"color": color, "marker": marker, "markerfacecolor": "white", "linestyle": ""}
 
 
+def band(ax, line, low, high):
+    ax.fill_between(line, low, high, color="#E6E6E6", linewidth=0, zorder=-1)
+
+
 def scatter(ax, pairs, unit):
-    """A point a case, in the middle of its repeats; what lies in the band is predicted."""
+    """A point a repeat; what lies in the band is predicted."""
     for case, pair in pairs:
-        predicted, measured = (x / unit for x in pair.middle)
-        ax.plot(predicted, measured, **look(case))
-    ends = [x / unit for _, pair in pairs for x in pair.middle]
-    line = np.array([0.7 * min(ends), 1.4 * max(ends)])
+        ax.plot(pair.predicted / unit, pair.measured / unit, **look(case))
+    ends = np.concatenate([part / unit for _, p in pairs for part in (p.predicted, p.measured)])
+    line = np.array([0.7 * ends.min(), 1.4 * ends.max()])
     ax.plot(line, line, color="#999999", linewidth=0.8, zorder=0)
-    band = (line / (1 + TOLERANCE), line / (1 - TOLERANCE))
-    ax.fill_between(line, *band, color="#EEEEEE", linewidth=0, zorder=-1)
+    band(ax, line, line / (1 + TOLERANCE), line / (1 - TOLERANCE))
     ax.set_xscale("log")
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):

@@ -4,18 +4,18 @@ COLORS = {"SGDM": "#666666", "PB": "#000000"}
 
 
 def draw(data):
-    fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, 2.6))
-    for ax, letter, (_, table) in zip(axes, "ab", panels(data)):
+    found = study.panels(data)
+    fig, axes = style.plt.subplots(1, len(found), figsize=(style.PAGE, 2.6), squeeze=False)
+    for ax, letter, table in zip(axes[0], "ab", found):
         if table is None:
             study.absent(ax)
-            style.panel(ax, letter, "CIFAR-10")
             continue
         rows = study.rows(table)
         for y, (name, runs) in enumerate(rows.items()):
             color = COLORS.get(name.split(",")[0], "#009E73")
-            found = study.accuracies(runs)
-            ax.plot(found, [y] * len(found), "o", color=color, markerfacecolor="none")
-            middle = statistics.mean(found)
+            accuracies = study.accuracies(runs)
+            ax.plot(accuracies, [y] * len(accuracies), "o", color=color, markerfacecolor="none")
+            middle = statistics.mean(accuracies)
             ax.plot([middle, middle], [y - 0.32, y + 0.32], color=color)
         ax.set_yticks(range(len(rows)), [label(name) for name in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -23,11 +23,6 @@ def draw(data):
         ax.set_xlabel("final validation accuracy (%)")
         style.panel(ax, letter, study.subject(table))
     return fig
-
-
-def panels(data):
-    found = study.results(data)
-    return list(found.items()) + [("", None)] * (2 - len(found))
 
 
 def label(name):

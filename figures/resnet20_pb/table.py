@@ -3,8 +3,6 @@ from figures.lib import study
 
 def tables(data, manifest):
     return [
-        study.comparison(file, table, manifest, "PB")
-        if table
-        else study.ReportTable(f"{study.ABSENT}.")
+        study.comparison(file, table, manifest, "PB") if table else study.waiting()
         for file, table in study.results(data).items()
     ]

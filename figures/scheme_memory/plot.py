@@ -32,6 +32,7 @@ def draw(data):
             )
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
+        style.plain_log(ax.yaxis)
         ax.set_xticks(rows["workers"], [f"{w:g}" for w in rows["workers"]])
         ax.set_xlabel("workers")
         style.panel(ax, "abc"[k], title)

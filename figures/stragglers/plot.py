@@ -22,7 +22,7 @@ def draw(data):
         style.panel(ax, letter, title)
         ax.set_ylim(bottom=0.95)
     for ax in axes[:2]:
-        ax.set_xlabel("jitter")
+        ax.set_xlabel("jitter $j$ (share of mean time)")
     axes[1].set_ylim(axes[0].get_ylim())
     axes[2].set_xscale("log")
     axes[2].set_xlabel("cores of a stage")

@@ -13,14 +13,13 @@ CURVES = (
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 3.0))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.2])
-    found = list(study.results(data).values())
+    found = study.panels(data)
+    grid = fig.add_gridspec(2, len(found), height_ratios=[1, 0.2])
     handles = []
-    for k, table in enumerate(found + [None] * (2 - len(found))):
+    for k, table in enumerate(found):
         ax = fig.add_subplot(grid[0, k])
         if table is None:
             study.absent(ax)
-            style.panel(ax, "ab"[k], "CIFAR-10")
             continue
         lines = [curve(ax, table, *look) for look in CURVES]
         handles = handles or [line for line in lines if line]

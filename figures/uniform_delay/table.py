@@ -7,7 +7,7 @@ COLUMNS = (("sgdm", "false"), ("sgdm", "true"), ("lwp-v+sc", "false"), ("lwp-v+s
 
 def tables(data, manifest):
     return [
-        accuracy_by_delay(file, table, manifest) if table else study.ReportTable(f"{study.ABSENT}.")
+        accuracy_by_delay(file, table, manifest) if table else study.waiting()
         for file, table in study.results(data).items()
     ]
 

@@ -1,8 +1,15 @@
 import numpy as np
+from matplotlib.patches import Patch
 
 from figures.lib import style
 
-COLORS = {"forward": "#0072B2", "backward": "#D55E00", "update": "#E69F00", "wait": "#CCCCCC"}
+# A backward updates most weights in passing; what is left of an update for afterwards takes too short a
+# time to have a colour of its own.
+LABELS = {"forward": "forward", "backward": "backward and update", "wait": "wait"}
+KINDS = {"forward": ("forward",), "backward": ("backward", "update"), "wait": ("wait",)}
+COLORS = style.PASSES | {"wait": "#CCCCCC"}
+# Not the colours of the passes.
+WORKERS = (("#000000", "o"), ("#CC79A7", "s"))
 WINDOW = 10  # steps
 DETAIL = (150, 154)  # steps
 
@@ -10,11 +17,13 @@ DETAIL = (150, 154)  # steps
 def draw(data):
     table = data.table("trace.csv")
     workers = range(int(np.max(table["worker"])) + 1)
-    fig = style.plt.figure(figsize=(style.PAGE, 3.4))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 1])
+    fig = style.plt.figure(figsize=(style.PAGE, 3.6))
+    grid = fig.add_gridspec(3, 2, height_ratios=[1, 0.08, 1])
     fill = fig.add_subplot(grid[0, 0])
     detail = fig.add_subplot(grid[0, 1])
-    share = fig.add_subplot(grid[1, :])
+    share = fig.add_subplot(grid[2, :])
+    handles = [Patch(color=COLORS[name], label=label) for name, label in LABELS.items()]
+    style.legend_below(fig, grid[1, :], handles, 3)
     steps = step_times(table)
     bars(fill, table, workers, steps[0], steps[70])
     bars(detail, table, workers, steps[DETAIL[0]], steps[DETAIL[1]])
@@ -23,7 +32,11 @@ def draw(data):
     for worker in workers:
         starts = np.arange(0, len(steps) - WINDOW, WINDOW)
         found = [waiting(table, worker, steps[k], steps[k + WINDOW]) for k in starts]
-        share.plot(starts + WINDOW / 2, found, label=f"worker {worker}")
+        color, marker = WORKERS[worker]
+        share.plot(
+            starts + WINDOW / 2, found, color=color, marker=marker, markerfacecolor="white",
+            label=f"worker {worker}", clip_on=False,
+        )
     share.set_xlabel("step")
     share.set_ylabel("share of waiting")
     share.set_ylim(0, 1)
@@ -42,16 +55,24 @@ def step_times(table):
 def bars(ax, table, workers, begin, end):
     for worker in workers:
         own = table["worker"] == worker
-        for name, color in COLORS.items():
-            kind = np.array([str(k).split("-")[0] == name for k in table["kind"]])
+        for name in LABELS:
+            kind = np.array([str(k).split("-")[0] in KINDS[name] for k in table["kind"]])
             start, stop = (table[c][own & kind] / 1e3 for c in ("start_us", "end_us"))
             seen = (stop > begin) & (start < end)
-            spans = list(zip(start[seen] - begin, (stop - start)[seen]))
-            ax.broken_barh(spans, (worker - 0.38, 0.76), color=color, linewidth=0)
+            spans = joined(start[seen] - begin, stop[seen] - begin, (end - begin) / 1000)
+            ax.broken_barh(spans, (worker - 0.38, 0.76), color=COLORS[name], linewidth=0)
     ax.set_yticks(list(workers), [f"worker {w}" for w in workers])
     ax.invert_yaxis()
     ax.set_xlim(0, end - begin)
     ax.set_xlabel("time (ms)")
+
+
+def joined(start, stop, gap):
+    """(begin, length) of spans, those in one that no `gap` is between: too little to be seen."""
+    apart = start[1:] - stop[:-1] > gap
+    begins = start[np.concatenate([[True], apart])[: len(start)]]
+    ends = stop[np.concatenate([apart, [True]])[: len(stop)]]
+    return list(zip(begins, ends - begins))
 
 
 def waiting(table, worker, begin, end):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from figures.lib.checks import CHECKS, text
+from figures.lib.checks import CHECKS, labelled, percent, text
 from figures.lib.tables import Data, DataError
 
 HALF_LIVES = """rule,delay,condition,horizon,half_life_updates
@@ -85,6 +85,17 @@ class Checks(unittest.TestCase):
             "speedups": {
                 "case": [{"label": "s", "expected": 1, "fast": good, "slow": hole}], "tolerance": 9
             },
+            "growth": {
+                "case": [
+                    {"label": "s", "expected": 1, "fast": good, "slow": good},
+                    {"label": "t", "expected": 2, "fast": good, "slow": hole},
+                ],
+                "tolerance": 9,
+            },
+            "predictions": {
+                "runs": low, "tolerance": 9,
+                "prediction": "half_life_updates", "measurement": "half_life_updates",
+            },
         }.items():
             with self.subTest(kind):
                 self.assertFalse(self.check(kind, **claim).passed)
@@ -128,6 +139,33 @@ class Checks(unittest.TestCase):
         self.assertTrue(self.check("speedups", case=both, tolerance=1e-12, share=0.5).passed)
         self.assertFalse(self.check("speedups", case=both, tolerance=0.05).passed)
 
+    def test_growth(self):
+        def case(rule, condition, expected):
+            fast = {"fast": self.case(rule, condition), "slow": self.case("b", condition)}
+            return {"label": rule, "expected": expected} | fast
+
+        # 1000 / 400 and 10000 / 410: growth by a factor of 9.76.
+        for expected, tolerance, passes in ((9.76, 0.01, True), (9.76, 0, False), (2, 0.5, False)):
+            cases = [case("a", 100, 1), case("a", 1000, expected)]
+            found = self.check("growth", case=cases, tolerance=tolerance)
+            self.assertEqual(found.passed, passes)
+        # The same speedup throughout is within any tolerance of the values, and grows by nothing.
+        flat = [case("b", 100, 1), case("b", 1000, 1.1)]
+        self.assertTrue(self.check("speedups", case=flat, tolerance=0.1).passed)
+        found = self.check("growth", case=flat, tolerance=0.5)
+        self.assertFalse(found.passed)
+        self.assertIn("growth 0 % (10.0 %)", found.measured)
+
+    def test_predictions(self):
+        (self.folder / "p.csv").write_text("predicted,measured\n100,100\n90,100\n130,100\n")
+        claim = {"runs": {"figure": "f", "file": "p.csv"}}
+        claim |= {"prediction": "predicted", "measurement": "measured"}
+        found = self.check("predictions", **claim, tolerance=0.15)
+        self.assertFalse(found.passed)
+        self.assertEqual(found.measured, "2 of 3 runs; off by \N{MINUS SIGN}10 to +30 %")
+        self.assertEqual(found.limit, "within 15 %")
+        self.assertTrue(self.check("predictions", **claim, tolerance=0.31).passed)
+
     def test_ratio_range(self):
         claim = {"numerator": self.case("a"), "denominator": self.case("b")}
         self.assertTrue(self.check("ratio_range", **claim, range=[2, 25]).passed)
@@ -144,9 +182,35 @@ class Checks(unittest.TestCase):
 
     def test_numbers_in_words(self):
         self.assertEqual(text(119.47), "119.5")
-        self.assertEqual(text(2189.4), "2189")
+        self.assertEqual(text(43.499), "43.50")
+        self.assertEqual(text(999.96), "1000")
+        self.assertEqual(text(2189.4), "2,189")
+        self.assertEqual(text(4839325.1), "4,839,000")
+        self.assertEqual(text(0), "0")
         self.assertEqual(text(3.6e-15), "3.6·10^-15")
         self.assertEqual(text(float("nan")), "none (unstable)")
+        self.assertEqual([percent(x) for x in (0.1365, 1e-5)], ["13.7 %", "0.001 %"])
+
+    def test_values_have_label_and_unit(self):
+        for column, words in {
+            "half_life_updates": "x: 1,304,000,000 updates",
+            "weight_bytes": "x: 1,304 MB",
+            "samples_per_second": "x: 1,304,000,000 samples/s",
+            "speed": "x: 1,304,000,000",
+        }.items():
+            self.assertEqual(labelled("x", 1304297472, column), words)
+        self.assertEqual(labelled("x", 2e6, "peak_bytes", 3e6), "x: 2.000 MB (3)")
+        low, high = [self.case("b", 10), self.case("b", 100)], [self.case("a", 1000)]
+        found = self.check("below", lower=low, higher=high).measured
+        self.assertEqual(
+            found,
+            "b: 50.00 updates; b: 400.0 updates; against a: 10,000 updates; ratio at most 0.04000",
+        )
+
+    def test_how_near_counts_is_said(self):
+        case = [self.case("a", 10, expected=98)]
+        self.assertEqual(self.check("values", case=case, tolerance=0.005).limit, "within 0.5 %")
+        self.assertEqual(self.check("points", case=case, tolerance=3).limit, "within 3 points")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from figures.lib import spec as specs
 from figures.lib.checks import CHECKS
 from figures.lib.tables import Data
 from figures.memory_increase.published import CASES
+from figures.predicted_measured.comparison import TOLERANCE
+from figures.published_speedups.published import SECONDS
 
 import reference_half_lives as reference
 
@@ -50,6 +52,11 @@ class Table(unittest.TestCase):
                 for figure, file in sources(claim):
                     self.assertIn(file, made.get(figure, ()), claim["id"])
 
+    def test_what_no_publication_says_is_not_counted_with_what_one_does(self):
+        for claim in claims.load(PATH):
+            own = "this project" in claim["source"]
+            self.assertEqual(claim["basis"] == claims.OWN, own, claim["id"])
+
     def test_every_check_decides_a_claim(self):
         used = {claim.get("check") for claim in claims.load(PATH)}
         self.assertEqual(used - {None}, set(CHECKS))
@@ -86,6 +93,20 @@ class Expected(unittest.TestCase):
             self.assertEqual(case["expected"], getattr(row, case["where"]["scheme"]))
 
 
+    def test_published_speedups_are_those_of_the_printed_times(self):
+        seconds = {name.replace("resnet", "ResNet-"): times for name, times in SECONDS.items()}
+        for claim, column in (("zhang-pipelined", 1), ("zhang-pipelined-depth", 1), ("zhang-hybrid", 2)):
+            for network, expected in self.cases(claim).items():
+                times = seconds[network]
+                self.assertEqual(expected, round(times[0] / times[column], 2), network)
+
+    def test_predictions_are_held_to_the_figures_tolerance(self):
+        found = [c for c in claims.load(PATH) if c.get("check") == "predictions"]
+        self.assertTrue(found)
+        for claim in found:
+            self.assertEqual(claim["tolerance"], TOLERANCE)
+
+
 class Verdicts(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -103,6 +124,29 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict(), "reproduced")
         (self.folder / "t.csv").write_text("y\n3\n")
         self.assertEqual(self.verdict(), "not reproduced")
+
+    def test_says_how_near_counts_where_it_was_tested(self):
+        (claim,) = claims.load(self.path)
+        for text, limit in (("y\n2.1\n", "within 10 %"), ("y\n3\n", "within 10 %"), (None, "")):
+            if text:
+                (self.folder / "t.csv").write_text(text)
+            else:
+                (self.folder / "t.csv").unlink()
+            result = claims.evaluate(claim, lambda figure: Data(self.folder))
+            self.assertEqual(result.limit, limit)
+
+    def test_each_basis_is_counted_for_itself(self):
+        (self.folder / "t.csv").write_text("y\n2.1\n")
+        own = CLAIM.format(basis=claims.OWN).replace('"one"', '"two"').replace("= 2 ", "= 9 ")
+        self.path.write_text(CLAIM.format(basis="recalled") + own)
+        results = [
+            claims.evaluate(claim, lambda figure: Data(self.folder))
+            for claim in claims.load(self.path)
+        ]
+        counts = claims.count(results)
+        self.assertEqual(list(counts["recalled"].values()), [1, 0, 0])
+        self.assertEqual(list(counts[claims.OWN].values()), [0, 1, 0])
+        self.assertEqual(list(counts["published"].values()), [0, 0, 0])
 
     def test_without_data_nothing_is_tested(self):
         self.assertEqual(self.verdict(), "not tested")

@@ -4,7 +4,7 @@ import re
 import unittest
 
 from figures.lib import report
-from figures.lib.claims import Result
+from figures.lib.claims import OWN, Result
 from figures.lib.study import ReportTable
 
 MANIFEST = {
@@ -30,7 +30,7 @@ def page(**changes):
         "number": 1,
         "name": "fig",
         "title": "Title",
-        "caption": "Half-life of LWP_2D & SC_D",
+        "caption": "Half-life of LWP_2D & SC_D at 15 % by `a_D & b.py`",
         "alt": 'What can be "seen"',
         "manifest": MANIFEST | changes,
         "tables": [
@@ -39,11 +39,14 @@ def page(**changes):
         ],
         "picture": {"uri": "data:image/png;base64,AA==", "width": 1496, "height": 700},
     }
-    result = Result(
-        "c", "It <holds>", "Someone", "recalled", "q", "fig", "3·10^-5", "not reproduced"
-    )
-    summary = {"counts": {"reproduced": 0, "not reproduced": 1, "not tested": 0}}
-    return report.render([figure], [result], summary, [MANIFEST, MANIFEST | changes])
+    results = [
+        Result(
+            "c", "It <holds>", "Someone", "recalled", "q", "fig", "3·10^-5", "not reproduced",
+            "within 15 %",
+        ),
+        Result("d", "Ours", "this project", OWN, "q", "fig", "1", "reproduced"),
+    ]  # fmt: skip
+    return report.render([figure], results, [MANIFEST, MANIFEST | changes])
 
 
 class Page(unittest.TestCase):
@@ -73,9 +76,35 @@ class Page(unittest.TestCase):
 
     def test_tables_and_what_stands_for_them(self):
         html = page()
-        self.assertIn("<caption>Accuracy &amp; &lt;more&gt;</caption>", html)
         self.assertIn('<th scope="row">PB+SC<sub>D</sub></th><td>90.1</td>', html)
         self.assertIn('<p class="soft">Nothing yet.</p>', html)
+
+    def test_a_wide_table_leaves_its_caption_in_place(self):
+        # What scrolls holds the table alone; its caption names it all the same.
+        caption = '<p class="about" id="fig-table-1">Accuracy &amp; &lt;more&gt;</p>'
+        before, inside = page().split('<div class="scroll"')
+        self.assertIn(caption, before)
+        self.assertIn('aria-labelledby="fig-table-1"', inside.split("</table>")[0])
+        self.assertNotIn("<caption>", inside)
+
+    def test_quoted_names_are_code(self):
+        self.assertIn("at 15\N{NO-BREAK SPACE}% by <code>a_D &amp; b.py</code>", page())
+        self.assertNotIn("`", page())
+
+    def test_what_no_publication_says_stands_apart(self):
+        claims, statements = page().split('<h2 id="statements">')
+        self.assertIn('id="claim-c"', claims)
+        self.assertNotIn('id="claim-d"', claims)
+        self.assertIn('id="claim-d"', statements)
+        counts = re.search(r'<table class="counts">.*?</table>', claims, re.DOTALL)[0]
+        rows = re.findall(r'<th scope="row">([a-z ]+)<span.*?</th>(.*?)</tr>', counts)
+        found = {basis: re.findall(r">(\d+)<", cells) for basis, cells in rows}
+        self.assertEqual(found["recalled"], ["0", "1", "0"])
+        self.assertEqual(found[OWN], ["1", "0", "0"])
+        self.assertEqual(found["published"], ["0", "0", "0"])
+
+    def test_a_verdict_says_how_near_counts(self):
+        self.assertRegex(page(), "not reproduced<span[^>]*>within 15\N{NO-BREAK SPACE}%</span>")
 
     def test_subscripts_leave_names_alone(self):
         self.assertEqual(str(report.mathematics("a sgdm_d0 file_name")), "a sgdm_d0 file_name")
