@@ -32,7 +32,7 @@ std::vector<std::string> CommandNames(const CLI::App& root) {
 
 std::string AcceptedNames(std::string_view word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
-  return fmt::format("{} (did you mean {}?)", Join(views), analysis::Nearest(word, views));
+  return Join(views) + analysis::DidYouMean(word, views);
 }
 
 // The command that was named, or the program itself.
@@ -90,9 +90,7 @@ std::size_t Argument::Choice(std::span<const std::string_view> words) const {
   const std::string& text = Text(Join(words));
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end()) {
-    throw UsageError(
-        name_, text,
-        fmt::format("{} (did you mean {}?)", Join(words), analysis::Nearest(text, words)));
+    throw UsageError(name_, text, Join(words) + analysis::DidYouMean(text, words));
   }
   return static_cast<std::size_t>(found - words.begin());
 }

@@ -41,9 +41,13 @@ Words RuleWords() {
   return words;
 }
 
-std::string DidYouMean(std::string_view word, const Words& words) {
-  return fmt::format("{} (did you mean {}?)", fmt::join(words, ", "),
-                     analysis::Nearest(word, words));
+std::string AcceptedWords(std::string_view word, const Words& words) {
+  return fmt::format("{}{}", fmt::join(words, ", "), analysis::DidYouMean(word, words));
+}
+
+bool IsText(const ConfigurationKey& key) {
+  return std::holds_alternative<std::monostate>(key.accepted) &&
+         !std::holds_alternative<bool*>(key.value);
 }
 
 // What is accepted, in words.
@@ -56,9 +60,8 @@ std::string AcceptedText(const ConfigurationKey& key) {
   if (const auto* words = std::get_if<Words>(&key.accepted)) {
     text = fmt::format("{}", fmt::join(*words, ", "));
   }
-  if (std::holds_alternative<std::monostate>(key.accepted)) {
-    text = std::holds_alternative<bool*>(key.value) ? "true, false" : "a text";
-  }
+  if (IsText(key)) text = "a text";
+  if (std::holds_alternative<bool*>(key.value)) text = "true, false";
   return is_list ? fmt::format("a list [...], each item {}", text) : text;
 }
 
@@ -151,19 +154,19 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const std::string full_name = fmt::format("{}.{}", section, name);
   if (names.empty()) {
     Refuse(where, full_name, "an unknown section",
-           fmt::format("sections {}", DidYouMean(section, sections)));
+           fmt::format("sections {}", AcceptedWords(section, sections)));
   }
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigurationKey& candidate) {
     return candidate.section == section && candidate.name == name;
   });
-  if (key == keys.end()) Refuse(where, full_name, "an unknown key", DidYouMean(name, names));
+  if (key == keys.end()) Refuse(where, full_name, "an unknown key", AcceptedWords(name, names));
   const bool is_read =
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;
   const std::string got = ShortText(node);
   const auto* words = std::get_if<Words>(&key->accepted);
   Refuse(where, full_name, got,
-         words != nullptr && node.is_string() ? DidYouMean(got, *words) : AcceptedText(*key));
+         words != nullptr && node.is_string() ? AcceptedWords(got, *words) : AcceptedText(*key));
 }
 
 std::string ReadText(const std::string& path) {

@@ -170,9 +170,9 @@ class Reader {
     for (const auto& [key, node] : document) {
       const std::string_view name = key.str();
       if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
-        Refuse(node, name, "an unknown field",
-               fmt::format("{} (did you mean {}?)", fmt::join(sections, ", "),
-                           analysis::Nearest(name, sections)));
+        Refuse(
+            node, name, "an unknown field",
+            fmt::format("{}{}", fmt::join(sections, ", "), analysis::DidYouMean(name, sections)));
       }
       if (name == "name") {
         if (!node.is_string()) Refuse(node, name, TextOf(node), "a text");
@@ -200,8 +200,7 @@ class Reader {
     }
     if (field == nullptr) {
       Refuse(node, full_name, "an unknown field",
-             fmt::format("{} (did you mean {}?)", fmt::join(names, ", "),
-                         analysis::Nearest(name, names)));
+             fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
     }
     const toml::table* entry = node.as_table();
     if (entry == nullptr) {

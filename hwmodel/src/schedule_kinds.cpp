@@ -61,10 +61,9 @@ const ScheduleKind& FindScheduleKind(std::string_view name) {
   for (const ScheduleKind& kind : kKinds) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
-    accepted += std::string(kind.name) + ", ";
+    accepted += (accepted.empty() ? "" : ", ") + std::string(kind.name);
   }
-  accepted += "did you mean " + std::string(analysis::Nearest(name, names)) + "?";
-  throw analysis::InvalidArgument("kind", name, accepted);
+  throw analysis::InvalidArgument("kind", name, accepted + analysis::DidYouMean(name, names));
 }
 
 Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {

@@ -141,6 +141,13 @@ TEST_CASE("unknown names come with the nearest known one") {
   CheckRefused({"rule"}, "did you mean rules?");
   CheckRefused({}, "command");
   CheckRefused({"--jsn"}, "did you mean --json?");
+  // But not whatever else there is.
+  for (const std::string line : {"foo", "stability --lr 3", "schedule --kind zigzag"}) {
+    const Outcome outcome = Run(Words(line));
+    INFO(outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.error.find("did you mean") == std::string::npos);
+  }
   CheckRefused(Words("margin --rule lwpw --delay 1 --momentum 0 --rate 1"), "did you mean lwp-w?");
   CheckRefused(Words("sweep --rule sc --delay 1 --out f.npz --simd avx5"), "did you mean avx2?");
   CheckRefused(Words("--rule sc stability"), "--rule");
