@@ -291,9 +291,7 @@ hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network
                                  "pipeline",
                                  options.stages * c.schedule.replicas));
   }
-  // Long enough for the pipeline to fill, for stashed weights to be as old as later on, and to repeat
-  // itself.
-  options.microbatches = per_update * (4 * options.stages / per_update + 4);
+  options.microbatches = hwmodel::EnoughMicrobatches(options.stages, per_update);
   options.microbatches_per_update = double_buffered ? per_update : 0;
   options.weight_stashing = c.schedule.weight_stashing;
   hwmodel::Schedule list =
