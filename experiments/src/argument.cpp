@@ -158,8 +158,12 @@ std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& erro
       return line(NameOf(word), "an unknown option",
                   AcceptedNames(NameOf(word), OptionNames(command)));
     }
+    // What --set takes, without it.
+    const bool is_key = std::find(names.begin(), names.end(), "--set") != names.end() &&
+                        word.find('.') < word.find('=') && word.find('=') != std::string::npos;
     return line("arguments", word,
-                fmt::format("options only: {}", fmt::join(OptionNames(command), ", ")));
+                is_key ? fmt::format("--set {}", word)
+                       : fmt::format("options only: {}", fmt::join(names, ", ")));
   }
 
   // What is left: an option at the very end without its value, and a flag with one. CLI11's text

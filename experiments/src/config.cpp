@@ -142,6 +142,12 @@ bool Read(const ConfigurationKey& key, const toml::node& node, std::vector<Value
   return true;
 }
 
+// How a number or another value of TOML is written as the text that it was meant to be.
+std::string Quoted(const ConfigurationKey& key, std::string_view where, std::string_view got) {
+  return where == "--set" ? fmt::format("a text in quotes, --set '{}=\"{}\"'", key.FullName(), got)
+                          : fmt::format("a text in quotes, \"{}\"", got);
+}
+
 // Reads one value into its place.
 void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
             std::string_view section, std::string_view name, const toml::node& node) {
@@ -165,16 +171,21 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   if (is_read) return;
   const std::string got = ShortText(node);
   const auto* words = std::get_if<Words>(&key->accepted);
+  if (IsText(*key) && !node.is_table() && !node.is_array()) {
+    Refuse(where, full_name, got, Quoted(*key, where, got));
+  }
   Refuse(where, full_name, got,
          words != nullptr && node.is_string() ? AcceptedWords(got, *words) : AcceptedText(*key));
 }
 
 std::string ReadText(const std::string& path) {
+  if (const std::string why = WhyUnreadable(path); !why.empty()) {
+    throw UsageError("CONFIG", path, fmt::format("a TOML file that can be read ({})", why));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxFileBytes + 1, '\0');
-  const bool is_open = file.is_open();
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!is_open || file.bad()) throw UsageError("CONFIG", path, "a TOML file that can be read");
+  if (file.bad()) throw UsageError("CONFIG", path, "a TOML file that can be read");
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMaxFileBytes) {
     throw UsageError("CONFIG", path, fmt::format("a TOML file of at most {} bytes", kMaxFileBytes));

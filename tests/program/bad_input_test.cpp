@@ -153,6 +153,29 @@ TEST_CASE("unknown names come with the nearest known one") {
   CheckRefused(Words("--rule sc stability"), "--rule");
 }
 
+TEST_CASE("a file that cannot be read is named with the reason") {
+  for (const std::string line :
+       {"schedule --file none.csv", "schedule --file none.txt", "train none.toml --out d",
+        "plan --model lenet5 --scheme pb --hardware none.toml",
+        "pipeline-stability --stages 1 --rule sc --momentum 0 --rate 1 --hessian none.npz"}) {
+    CheckRefused(Words(line), "(there is no such file)");
+  }
+  for (const std::string line : {"schedule --file folder.csv", "train folder.csv --out d",
+                                 "plan --model lenet5 --scheme pb --hardware folder.csv"}) {
+    CheckRefused(Words(line), "(this is a folder)");
+  }
+  CheckRefused(Words("schedule --file text.npz"), "a file whose name ends in .csv or .txt");
+  const TemporaryFolder folder;
+  WriteFile(folder / "empty.csv", "");
+  CheckRefused(Words("schedule --file " + (folder / "empty.csv")), "(there is nothing in it)");
+}
+
+TEST_CASE("a key without --set is answered with it") {
+  CheckRefused(Words("train run.toml --out d run.samples=50"),
+               "arguments: got run.samples=50, accepted: --set run.samples=50");
+  CheckRefused(Words("train run.toml --out d samples"), "accepted: options only: --help");
+}
+
 TEST_CASE("options that exclude each other") {
   const std::string pipeline =
       "pipeline-stability --spectrum 1,0.1 --stages 2 --rule sc --momentum 0.5 ";

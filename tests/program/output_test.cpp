@@ -218,6 +218,7 @@ TEST_CASE("a file that cannot be finished fails in one line and leaves the old o
     CHECK(outcome.exit_code == 1);
     CHECK(outcome.out.empty());
     CHECK(outcome.error.starts_with("batchless: " + name + ": "));
+    CHECK(Contains(outcome.error, "File too large"));
     CHECK(Lines(outcome.error).size() == 1);
     CHECK(folder.Files() == std::vector<std::string>{name});
     CHECK(ReadFile(folder / name) == "old");

@@ -37,7 +37,7 @@ class LayoutCommand final : public Command {
              "--slack 0.05 --json"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K", "pb or 1f1b (default: pb)"),
         workers_(app(), "--workers", "LIST",
                  "Numbers of workers to compare (default: powers of two, and as many as there are "
@@ -64,7 +64,7 @@ class LayoutCommand final : public Command {
     options.slack = slack_.NumberOr(options.slack, kSlackRange);
     options.weight_stashing = weight_stashing_.given();
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
     TableOutput table(out_);

@@ -45,7 +45,7 @@ class PlanCommand final : public Command {
              "--machines 4 --batch 64 --json"}),
         model_(app(), "--model", "M",
                fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         scheme_(app(), "--scheme", "K",
                 fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),
         machines_(app(), "--machines", "N", "Number of machines (default: 4)"),
@@ -70,7 +70,7 @@ class PlanCommand final : public Command {
     if (one_microbatch) max_microbatch_.Refuse("nothing with " + options.scheme);
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(model, static_cast<int>(machine.number_bytes));
     options.depth = static_cast<int>(depth_.IntegerOr(0, kMachinesRange));

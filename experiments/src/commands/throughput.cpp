@@ -53,7 +53,7 @@ class ThroughputCommand final : public Command {
              "fill-drain --batch 128"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K",
                   fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))),
         batch_(app(), "--batch", "LIST",
@@ -84,7 +84,7 @@ class ThroughputCommand final : public Command {
     std::vector<std::int64_t> cores = {0};
     if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
     const std::size_t rows = batches.size() * cores.size();
