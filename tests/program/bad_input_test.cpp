@@ -180,6 +180,7 @@ TEST_CASE("options that exclude each other") {
   const std::string pipeline =
       "pipeline-stability --spectrum 1,0.1 --stages 2 --rule sc --momentum 0.5 ";
   CheckRefused(Words(pipeline + "--rate 1 --learning-rate 1"), "--rate");
+  CheckRefused(Words(pipeline), "or --learning-rate in its place");
   CheckRefused(Words(pipeline + "--rate 1 --delays 1,0 --schedule pb"), "--schedule");
   CheckRefused(Words(pipeline + "--rate 1 --hessian text.npz"), "--hessian");
   const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";

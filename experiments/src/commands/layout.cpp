@@ -31,7 +31,8 @@ class LayoutCommand final : public Command {
             "slowest worker takes as little time as it can while all that they keep fits their\n"
             "cores' memory. Fewer workers mean gradients that are less late: of all numbers of\n"
             "workers the fewest is chosen that costs no more than the slack of the most samples a\n"
-            "second.",
+            "second.\n" +
+                ListHelp(),
             {"layout --network resnet110 --hardware hwmodel/machines/wse2.toml",
              "layout --network vgg16 --hardware hwmodel/machines/ipu_gc2.toml --workers 8,16,24,39 "
              "--slack 0.05 --json"}),
