@@ -82,4 +82,15 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
   return nearest;
 }
 
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string lower(word);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const std::string_view nearest = Nearest(lower, candidates);
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  if (nearest.empty() || EditDistance(lower, nearest) > (word.size() - dashes) / 2) return {};
+  return " (did you mean " + std::string(nearest) + "?)";
+}
+
 }  // namespace batchless::analysis

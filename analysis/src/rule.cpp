@@ -174,8 +174,7 @@ const Rule& FindRule(std::string_view name) {
     if (rule.name == name) return rule;
     names.push_back(rule.name);
   }
-  throw InvalidArgument("--rule", name,
-                        Join(names) + " (did you mean " + std::string(Nearest(name, names)) + "?)");
+  throw InvalidArgument("--rule", name, Join(names) + DidYouMean(name, names));
 }
 
 void Validate(const RuleSpec& spec) {

@@ -32,7 +32,7 @@ std::vector<std::string> CommandNames(const CLI::App& root) {
 
 std::string AcceptedNames(std::string_view word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
-  return fmt::format("{} (did you mean {}?)", Join(views), analysis::Nearest(word, views));
+  return Join(views) + analysis::DidYouMean(word, views);
 }
 
 // The command that was named, or the program itself.
@@ -90,9 +90,7 @@ std::size_t Argument::Choice(std::span<const std::string_view> words) const {
   const std::string& text = Text(Join(words));
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end()) {
-    throw UsageError(
-        name_, text,
-        fmt::format("{} (did you mean {}?)", Join(words), analysis::Nearest(text, words)));
+    throw UsageError(name_, text, Join(words) + analysis::DidYouMean(text, words));
   }
   return static_cast<std::size_t>(found - words.begin());
 }
@@ -160,8 +158,12 @@ std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& erro
       return line(NameOf(word), "an unknown option",
                   AcceptedNames(NameOf(word), OptionNames(command)));
     }
+    // What --set takes, without it.
+    const bool is_key = std::find(names.begin(), names.end(), "--set") != names.end() &&
+                        word.find('.') < word.find('=') && word.find('=') != std::string::npos;
     return line("arguments", word,
-                fmt::format("options only: {}", fmt::join(OptionNames(command), ", ")));
+                is_key ? fmt::format("--set {}", word)
+                       : fmt::format("options only: {}", fmt::join(names, ", ")));
   }
 
   // What is left: an option at the very end without its value, and a flag with one. CLI11's text

@@ -41,9 +41,13 @@ Words RuleWords() {
   return words;
 }
 
-std::string DidYouMean(std::string_view word, const Words& words) {
-  return fmt::format("{} (did you mean {}?)", fmt::join(words, ", "),
-                     analysis::Nearest(word, words));
+std::string AcceptedWords(std::string_view word, const Words& words) {
+  return fmt::format("{}{}", fmt::join(words, ", "), analysis::DidYouMean(word, words));
+}
+
+bool IsText(const ConfigurationKey& key) {
+  return std::holds_alternative<std::monostate>(key.accepted) &&
+         !std::holds_alternative<bool*>(key.value);
 }
 
 // What is accepted, in words.
@@ -56,9 +60,8 @@ std::string AcceptedText(const ConfigurationKey& key) {
   if (const auto* words = std::get_if<Words>(&key.accepted)) {
     text = fmt::format("{}", fmt::join(*words, ", "));
   }
-  if (std::holds_alternative<std::monostate>(key.accepted)) {
-    text = std::holds_alternative<bool*>(key.value) ? "true, false" : "a text";
-  }
+  if (IsText(key)) text = "a text";
+  if (std::holds_alternative<bool*>(key.value)) text = "true, false";
   return is_list ? fmt::format("a list [...], each item {}", text) : text;
 }
 
@@ -139,6 +142,12 @@ bool Read(const ConfigurationKey& key, const toml::node& node, std::vector<Value
   return true;
 }
 
+// How a number or another value of TOML is written as the text that it was meant to be.
+std::string Quoted(const ConfigurationKey& key, std::string_view where, std::string_view got) {
+  return where == "--set" ? fmt::format("a text in quotes, --set '{}=\"{}\"'", key.FullName(), got)
+                          : fmt::format("a text in quotes, \"{}\"", got);
+}
+
 // Reads one value into its place.
 void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
             std::string_view section, std::string_view name, const toml::node& node) {
@@ -151,27 +160,32 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const std::string full_name = fmt::format("{}.{}", section, name);
   if (names.empty()) {
     Refuse(where, full_name, "an unknown section",
-           fmt::format("sections {}", DidYouMean(section, sections)));
+           fmt::format("sections {}", AcceptedWords(section, sections)));
   }
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigurationKey& candidate) {
     return candidate.section == section && candidate.name == name;
   });
-  if (key == keys.end()) Refuse(where, full_name, "an unknown key", DidYouMean(name, names));
+  if (key == keys.end()) Refuse(where, full_name, "an unknown key", AcceptedWords(name, names));
   const bool is_read =
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;
   const std::string got = ShortText(node);
   const auto* words = std::get_if<Words>(&key->accepted);
+  if (IsText(*key) && !node.is_table() && !node.is_array()) {
+    Refuse(where, full_name, got, Quoted(*key, where, got));
+  }
   Refuse(where, full_name, got,
-         words != nullptr && node.is_string() ? DidYouMean(got, *words) : AcceptedText(*key));
+         words != nullptr && node.is_string() ? AcceptedWords(got, *words) : AcceptedText(*key));
 }
 
 std::string ReadText(const std::string& path) {
+  if (const std::string why = WhyUnreadable(path); !why.empty()) {
+    throw UsageError("CONFIG", path, fmt::format("a TOML file that can be read ({})", why));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxFileBytes + 1, '\0');
-  const bool is_open = file.is_open();
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!is_open || file.bad()) throw UsageError("CONFIG", path, "a TOML file that can be read");
+  if (file.bad()) throw UsageError("CONFIG", path, "a TOML file that can be read");
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMaxFileBytes) {
     throw UsageError("CONFIG", path, fmt::format("a TOML file of at most {} bytes", kMaxFileBytes));

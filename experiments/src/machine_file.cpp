@@ -170,9 +170,9 @@ class Reader {
     for (const auto& [key, node] : document) {
       const std::string_view name = key.str();
       if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
-        Refuse(node, name, "an unknown field",
-               fmt::format("{} (did you mean {}?)", fmt::join(sections, ", "),
-                           analysis::Nearest(name, sections)));
+        Refuse(
+            node, name, "an unknown field",
+            fmt::format("{}{}", fmt::join(sections, ", "), analysis::DidYouMean(name, sections)));
       }
       if (name == "name") {
         if (!node.is_string()) Refuse(node, name, TextOf(node), "a text");
@@ -200,8 +200,7 @@ class Reader {
     }
     if (field == nullptr) {
       Refuse(node, full_name, "an unknown field",
-             fmt::format("{} (did you mean {}?)", fmt::join(names, ", "),
-                         analysis::Nearest(name, names)));
+             fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
     }
     const toml::table* entry = node.as_table();
     if (entry == nullptr) {
@@ -374,13 +373,13 @@ Machine ParseMachine(const std::string& text, const std::string& path) {
 }
 
 Machine ReadMachineFile(const std::string& argument, const std::string& path) {
+  if (const std::string why = WhyUnreadable(path); !why.empty()) {
+    throw UsageError(argument, path, fmt::format("a machine file ({})", why));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxFileBytes + 1, '\0');
-  const bool is_open = file.is_open();
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!is_open || file.bad()) {
-    throw UsageError(argument, path, "a machine file, hwmodel/machines/wse2.toml for instance");
-  }
+  if (file.bad()) throw UsageError(argument, path, "a machine file that can be read");
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.empty() || text.size() > kMaxFileBytes) {
     throw UsageError(argument, path,

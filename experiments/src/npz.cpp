@@ -8,12 +8,15 @@
 #include <array>
 #include <bit>
 #include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <string_view>
 #include <utility>
+
+#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -44,8 +47,11 @@ std::string NpyHeader(std::string_view type, std::span<const std::size_t> shape)
   return header + text;
 }
 
+// The library says that something went wrong; the system, which it asked last, what.
 void Check(bool written) {
-  if (!written) throw NpzError("the archive could not be written");
+  if (written) return;
+  const std::string why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
+  throw NpzError("the archive could not be written" + why);
 }
 
 struct CloseArchive {
@@ -55,7 +61,10 @@ using Archive = std::unique_ptr<void, CloseArchive>;
 
 Archive OpenArchive(const std::string& path) {
   Archive archive(unzOpen64(path.c_str()));
-  if (archive == nullptr) throw NpzError("no such file, or not a zip archive");
+  if (archive == nullptr) {
+    const std::string why = WhyUnreadable(path);
+    throw NpzError(why.empty() ? "no zip archive, or a damaged one" : why);
+  }
   return archive;
 }
 
@@ -187,8 +196,9 @@ std::string ReadHeader(MemberReader& member) {
 
 }  // namespace
 
-NpzWriter::NpzWriter(const std::string& path)
-    : archive_(zipOpen64(path.c_str(), APPEND_STATUS_CREATE)) {
+NpzWriter::NpzWriter(const std::string& path) {
+  errno = 0;
+  archive_ = zipOpen64(path.c_str(), APPEND_STATUS_CREATE);
   Check(archive_ != nullptr);
 }
 
@@ -213,6 +223,7 @@ void NpzWriter::AddBytes(const std::string& name, std::string_view type,
   info.dosDate = (1 << 21) | (1 << 16);  // 1 January 1980: the same values give the same file
   const int large =
       header.size() + bytes.size() >= std::numeric_limits<std::int32_t>::max() ? 1 : 0;
+  errno = 0;
   Check(zipOpenNewFileInZip64(archive_, (name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0,
                               nullptr, 0, 0, large) == ZIP_OK);
   Check(zipWriteInFileInZip(archive_, header.data(), static_cast<unsigned>(header.size())) ==
@@ -228,6 +239,7 @@ void NpzWriter::AddBytes(const std::string& name, std::string_view type,
 void NpzWriter::Close() {
   void* archive = archive_;
   archive_ = nullptr;
+  errno = 0;
   Check(zipClose(archive, nullptr) == ZIP_OK);
 }
 

@@ -41,7 +41,7 @@ class NpzWriter {
   void AddBytes(const std::string& name, std::string_view type, std::span<const std::byte> bytes,
                 std::span<const std::size_t> shape);
 
-  void* archive_;
+  void* archive_ = nullptr;
 };
 
 struct NpzArray {

@@ -10,8 +10,9 @@
 namespace batchless {
 namespace {
 
-constexpr std::size_t kWidth = 40;
-constexpr std::size_t kWidthWithNote = 16;
+constexpr std::size_t kMostBar = 40;
+constexpr std::size_t kMostBarWithNotes = 16;
+constexpr std::size_t kLeastBar = 6;  // a shorter one shows nothing
 constexpr auto kInterval = std::chrono::milliseconds(100);
 
 std::size_t Columns() {
@@ -21,6 +22,25 @@ std::size_t Columns() {
 }
 
 }  // namespace
+
+std::string ProgressLine(std::size_t done, std::size_t total, std::string_view unit,
+                         std::span<const std::string> notes, std::size_t columns) {
+  std::string line = fmt::format("{} / {} {}", done, total, unit);
+  for (const std::string& note : notes) {
+    if (line.size() + 2 + note.size() > columns) break;
+    line += ", " + note;
+  }
+  // Beside the bar stand its brackets and a space.
+  const std::size_t room = columns - std::min(columns, line.size() + 3);
+  const std::size_t width = std::min(notes.empty() ? kMostBar : kMostBarWithNotes, room);
+  if (width >= kLeastBar) {
+    const std::string filled(width * std::min(done, total) / total, '#');
+    line = fmt::format("[{:<{}}] {}", filled, width, line);
+  }
+  // A line that wraps could not be written over.
+  line.resize(std::min(line.size(), columns));
+  return line;
+}
 
 ProgressBar::ProgressBar(std::string unit, std::size_t total)
     : unit_(std::move(unit)),
@@ -32,19 +52,14 @@ ProgressBar::~ProgressBar() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void ProgressBar::Update(std::size_t done, std::string_view note) {
+void ProgressBar::Update(std::size_t done, std::span<const std::string> notes) {
   if (!terminal_ || total_ == 0) return;
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (now - last_ < kInterval) return;
   last_ = now;
   shown_ = true;
-  const std::size_t width = note.empty() ? kWidth : kWidthWithNote;
-  const std::size_t filled = width * done / total_;
-  std::string line = fmt::format("[{:<{}}] {} / {} {}{}", std::string(filled, '#'), width, done,
-                                 total_, unit_, note);
-  // A line that wraps could not be written over.
-  line.resize(std::min(line.size(), Columns() - 1));
+  const std::string line = ProgressLine(done, total_, unit_, notes, Columns() - 1);
   std::fputs(("\r" + line + "\033[K").c_str(), stderr);
 }
 

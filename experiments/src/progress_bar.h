@@ -3,10 +3,16 @@
 #include <chrono>
 #include <cstddef>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace batchless {
+
+// "[####    ] DONE / TOTAL UNIT, NOTE, NOTE" in at most that many columns: the bar gives way first,
+// then the last notes, each as a whole. `total` is at least 1.
+std::string ProgressLine(std::size_t done, std::size_t total, std::string_view unit,
+                         std::span<const std::string> notes, std::size_t columns);
 
 // A line on standard error that shows how far the work is; nothing where that is no terminal.
 // Calls may come from several threads.
@@ -20,8 +26,8 @@ class ProgressBar {
   ProgressBar(ProgressBar&&) = delete;
   ProgressBar& operator=(ProgressBar&&) = delete;
 
-  // `note` follows what is done.
-  void Update(std::size_t done, std::string_view note = "");
+  // `notes` follow what is done, the most important first.
+  void Update(std::size_t done, std::span<const std::string> notes = {});
   bool is_on_terminal() const { return terminal_; }
 
  private:

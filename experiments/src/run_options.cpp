@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/stage_groups.h"
+#include "batchless/hwmodel/steady_state.h"
+#include "batchless/training/data_error.h"
 #include "batchless/training/hyperparameter_scaling.h"
 #include "schedule_source.h"
 #include "usage_error.h"
@@ -35,7 +39,7 @@ constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolu
      {"onednn", ConvolutionMethod::kOneDnn},
      {"reference", ConvolutionMethod::kReference}}};
 
-std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
+std::shared_ptr<const Dataset> ReadSplit(const Configuration& c, Split split) {
   const std::string& name = c.data.name;
   if (name == "synthetic") {
     const auto seed = static_cast<std::uint64_t>(
@@ -46,6 +50,23 @@ std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
   if (name == "mnist") return training::LoadMnist(c.data.root, split);
   return training::OpenImageFolder(c.data.root, split,
                                    static_cast<int>(c.data.image_size.value_or(kDefaultImageSize)));
+}
+
+// Where the set is not there at all, the key is wrong and not a file.
+std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
+  try {
+    return ReadSplit(c, split);
+  } catch (const training::DataError& error) {
+    std::error_code ignored;
+    if (split != Split::kTrain || std::filesystem::exists(error.file(), ignored)) throw;
+    const bool is_fetched = c.data.name != "imagefolder";
+    throw UsageError("data.root", c.data.root,
+                     fmt::format("a folder with {} in it{}",
+                                 error.file().lexically_relative(c.data.root).string(),
+                                 is_fetched ? fmt::format(" (batchless data fetch {} --out {})",
+                                                          c.data.name, c.data.root)
+                                            : ""));
+  }
 }
 
 std::unique_ptr<training::SampleSource> MakeSource(const Configuration& c, Split split) {
@@ -134,6 +155,34 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
   return {scaled.learning_rate, scaled.momentum};
 }
 
+// Refuses what the schedule of the learning rate has no use for. Defaults are in every resolved file.
+void CheckRateSchedule(const Configuration& c) {
+  const Configuration defaults;
+  const auto& o = c.optimizer;
+  const auto refuse = [](const char* key, const std::string& value, const char* schedules) {
+    throw UsageError(fmt::format("optimizer.{}", key), value,
+                     fmt::format("nothing but with optimizer.schedule = {}", schedules));
+  };
+  const bool is_one_cycle = o.schedule == "one-cycle";
+  const bool is_steps = o.schedule == "steps";
+  if (!is_one_cycle && o.start != defaults.optimizer.start) {
+    refuse("start", analysis::ToText(o.start), "one-cycle");
+  }
+  if (!is_one_cycle && o.peak != defaults.optimizer.peak) {
+    refuse("peak", analysis::ToText(o.peak), "one-cycle");
+  }
+  if (is_steps && o.final != defaults.optimizer.final) {
+    refuse("final", analysis::ToText(o.final), "cosine or one-cycle");
+  }
+  if (!is_steps && !o.decay_points.empty()) {
+    refuse("decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")), "steps");
+  }
+  if (o.decay_points.empty() && o.decay_factor != defaults.optimizer.decay_factor) {
+    throw UsageError("optimizer.decay_factor", analysis::ToText(o.decay_factor),
+                     "nothing without optimizer.decay_points");
+  }
+}
+
 training::LearningRate LearningRateOf(const Configuration& c, std::int64_t samples) {
   const auto& o = c.optimizer;
   training::LearningRate rate;
@@ -143,6 +192,10 @@ training::LearningRate LearningRateOf(const Configuration& c, std::int64_t sampl
   rate.final = o.final;
   rate.peak_fraction = o.peak;
   rate.warm_up_samples = o.warmup_samples;
+  if (o.warmup_samples > samples) {
+    throw UsageError("optimizer.warmup_samples", std::to_string(o.warmup_samples),
+                     fmt::format("0 to {}, the samples of the run", samples));
+  }
   if (o.schedule == "cosine") rate.shape = training::LearningRateShape::kCosine;
   if (o.schedule == "one-cycle") rate.shape = training::LearningRateShape::kOneCycle;
   if (o.schedule == "steps") {
@@ -273,11 +326,38 @@ std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& netwo
   return ends;
 }
 
+// The list of actions in the configuration's file, which has to be one that the network can train by.
+hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& network) {
+  constexpr std::string_view kKey = "schedule.file";
+  const std::string& path = c.schedule.file;
+  hwmodel::Schedule list = ReadScheduleFile(std::string(kKey), path);
+  if (list.stages != network.stage_count()) {
+    throw UsageError(
+        kKey, fmt::format("{}, a list of {} stages", path, list.stages),
+        fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
+  }
+  if (list.splits_backward()) {
+    throw UsageError(kKey, fmt::format("{}, with weight gradients (W) of their own", path),
+                     "a list of backwards (B) that do both");
+  }
+  try {
+    static_cast<void>(hwmodel::FindSteadyState(list));
+  } catch (const InvalidArgument& error) {
+    // "actions: got PLACE, accepted: ACTION"
+    constexpr std::string_view kGot = ": got ";
+    const std::string rest = std::string(error.what()).substr(error.name().size() + kGot.size());
+    const std::int64_t enough =
+        hwmodel::EnoughMicrobatches(list.stages, hwmodel::MicrobatchesPerUpdate(list));
+    throw UsageError::FromLine(
+        fmt::format("{}: got {}, with {} ({} are enough for every kind of batchless schedule)",
+                    kKey, path, rest, enough));
+  }
+  return list;
+}
+
 // The list of actions of a configuration's schedule, or of its file.
 hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network) {
-  if (c.schedule.kind == "file") {
-    return ReadScheduleFile("schedule.file", c.schedule.file);
-  }
+  if (c.schedule.kind == "file") return FileList(c, network);
   const std::vector<int> ends = GroupEnds(c, network);
   hwmodel::ScheduleOptions options;
   options.stages = ends.empty() ? network.stage_count() : static_cast<int>(ends.size());
@@ -291,9 +371,7 @@ hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network
                                  "pipeline",
                                  options.stages * c.schedule.replicas));
   }
-  // Long enough for the pipeline to fill, for stashed weights to be as old as later on, and to repeat
-  // itself.
-  options.microbatches = per_update * (4 * options.stages / per_update + 4);
+  options.microbatches = hwmodel::EnoughMicrobatches(options.stages, per_update);
   options.microbatches_per_update = double_buffered ? per_update : 0;
   options.weight_stashing = c.schedule.weight_stashing;
   hwmodel::Schedule list =
@@ -307,7 +385,9 @@ void SetSchedule(const Configuration& c, training::TrainerOptions& options) {
   const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
   const bool is_list = kind == "pb" || kind == "1f1b" || kind == "2bw" || kind == "zhang";
   if (has_groups && !is_list) {
-    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement", "a value",
+    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement",
+                     c.schedule.stages ? std::to_string(*c.schedule.stages)
+                                       : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
                      "nothing but with the schedules pb, 1f1b, 2bw and zhang");
   }
   if (kind == "zhang" && !has_groups) {
@@ -321,6 +401,10 @@ void SetSchedule(const Configuration& c, training::TrainerOptions& options) {
     throw UsageError("schedule.weight_stashing", "true",
                      "false with 2bw, which keeps two versions, and with a file, which says for "
                      "itself (column weights)");
+  }
+  if (!c.schedule.machine.empty() && (kind == "sequential" || kind == "uniform-delay")) {
+    throw UsageError("schedule.machine", c.schedule.machine,
+                     fmt::format("nothing with {}, which one worker runs", kind));
   }
   if (kind == "fill-drain") options.schedule = ScheduleKind::kFillDrain;
   if (kind == "uniform-delay") options.schedule = ScheduleKind::kUniformDelay;
@@ -352,6 +436,7 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
       kind == "pb" || kind == "1f1b" || kind == "zhang" || HasBatchNormalization(options.network);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
   SetSchedule(c, options);
+  CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.momentum = RateAndMomentumOf(c).momentum;
   // Without data only what does not depend on the run's length is looked at.

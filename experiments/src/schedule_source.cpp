@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <system_error>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_check.h"
@@ -16,23 +14,27 @@
 namespace batchless {
 namespace {
 
-// Empty where there is no such file.
-std::string ReadWhole(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return {};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+std::string ReadWhole(const std::string& argument, const std::string& path) {
+  constexpr std::string_view kAccepted = "a file whose name ends in .csv or .txt";
+  if (!path.ends_with(".csv") && !path.ends_with(".txt")) {
+    throw UsageError(argument, path, kAccepted);
+  }
+  std::string why = WhyUnreadable(path);
+  std::string content;
+  if (why.empty()) {
+    std::ifstream file(path, std::ios::binary);
+    content.assign(std::istreambuf_iterator<char>(file), {});
+    if (content.empty()) why = "there is nothing in it";
+  }
+  if (!why.empty()) throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, why));
+  return content;
 }
 
 }  // namespace
 
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path) {
   const bool is_text = path.ends_with(".txt");
-  const std::string content = ReadWhole(path);
-  if (content.empty() || (!is_text && !path.ends_with(".csv"))) {
-    throw UsageError(argument, path, "a file whose name ends in .csv or .txt, not empty");
-  }
+  const std::string content = ReadWhole(argument, path);
   try {
     hwmodel::Schedule schedule =
         is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace batchless {
 namespace {
@@ -40,16 +41,18 @@ double TrainingProgress::SamplesPerSecond(std::int64_t samples) const {
 void TrainingProgress::Update(std::int64_t samples, double loss) {
   if (!bar_.is_on_terminal()) return;
   const double speed = SamplesPerSecond(samples);
-  std::string note =
-      fmt::format(", epoch {:.2f}, loss {:.4f}",
-                  static_cast<double>(samples) / static_cast<double>(epoch_size_), loss);
-  if (validation_accuracy_) note += fmt::format(", valid {:.1f} %", 100 * *validation_accuracy_);
-  note += fmt::format(", {:.0f}/s", speed);
+  std::vector<std::string> notes;
   if (speed > 0) {
-    note += fmt::format(", {} left",
-                        DurationText(static_cast<double>(total_samples_ - samples) / speed));
+    notes.push_back(fmt::format(
+        "{} left", DurationText(static_cast<double>(total_samples_ - samples) / speed)));
   }
-  bar_.Update(static_cast<std::size_t>(samples), note);
+  notes.push_back(fmt::format("{:.0f}/s", speed));
+  notes.push_back(fmt::format("loss {:.4f}", loss));
+  if (validation_accuracy_)
+    notes.push_back(fmt::format("valid {:.1f} %", 100 * *validation_accuracy_));
+  notes.push_back(
+      fmt::format("epoch {:.2f}", static_cast<double>(samples) / static_cast<double>(epoch_size_)));
+  bar_.Update(static_cast<std::size_t>(samples), notes);
 }
 
 bool TrainingProgress::IsTimeForLine() {

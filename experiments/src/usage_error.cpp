@@ -1,6 +1,12 @@
 #include "usage_error.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace batchless {
 
@@ -10,6 +16,13 @@ UsageError::UsageError(std::string_view name, std::string_view value, std::strin
                       value.empty() ? std::string_view("an empty string") : value, accepted))) {}
 
 UsageError UsageError::FromLine(std::string_view line) { return UsageError(OneLine(line)); }
+
+std::string WhyUnreadable(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return "this is a folder";
+  if (access(path.c_str(), R_OK) == 0) return {};
+  return errno == ENOENT ? "there is no such file" : std::strerror(errno);
+}
 
 std::string OneLine(std::string_view text) {
   std::string line(text);

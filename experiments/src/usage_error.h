@@ -22,6 +22,10 @@ class UsageError : public std::runtime_error {
   explicit UsageError(const std::string& line) : std::runtime_error(line) {}
 };
 
+// Why a file cannot be read: "there is no such file", "this is a folder", the system's reason; empty
+// where it can.
+std::string WhyUnreadable(const std::string& path);
+
 // `text` with every control character shown as '?', so that it stays one line.
 std::string OneLine(std::string_view text);
 

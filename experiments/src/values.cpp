@@ -118,6 +118,13 @@ std::string IntegerRange::ListText() const {
   return fmt::format("integers from {} to {} {}", low, high, kListForm);
 }
 
+std::string ListHelp() {
+  return "LIST: numbers separated by commas, or N of them: lin:LO:HI:N evenly spaced, log:LO:HI:N\n"
+         "with evenly spaced logarithms (from 10^LO to 10^HI where LO is not above 0: log:0:2:3 "
+         "is\n"
+         "1, 10, 100), log1m:LO:HI:N for 1 - 10^u with u evenly spaced.";
+}
+
 double ParseNumber(std::string_view name, std::string_view text, const NumberRange& range) {
   const std::optional<double> value = ReadNumber(text);
   if (!value || !Contains(range, *value)) throw UsageError(name, text, range.Text());

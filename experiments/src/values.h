@@ -19,6 +19,9 @@
 
 namespace batchless {
 
+// What LIST stands for, in the help of a command that takes one.
+std::string ListHelp();
+
 // Accepted values, both ends included.
 struct NumberRange {
   double low;

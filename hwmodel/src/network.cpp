@@ -452,9 +452,12 @@ Network MakeNetwork(const NetworkOptions& options) {
   if (!normalized && normalization != Normalization::kNone) {
     throw InvalidArgument("network.norm", Name(normalization), "none for " + name);
   }
-  if (options.groups < 0 || (options.groups > 0 && normalization != Normalization::kGroup)) {
+  if (options.groups != 0 && normalization != Normalization::kGroup) {
     throw InvalidArgument("network.groups", std::to_string(options.groups),
-                          "a positive number with group normalisation, 0 for the default");
+                          "nothing but with group normalisation");
+  }
+  if (options.groups < 0) {
+    throw InvalidArgument("network.groups", std::to_string(options.groups), "a positive number");
   }
   const bool wide = StartsWith(name, "vgg") || name == "resnet50";
   const int groups = options.groups > 0 ? options.groups : (wide ? 32 : 8);

@@ -346,9 +346,9 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
-    throw InvalidArgument("scheme", options.scheme,
-                          "pipedream, 2bw, gpipe, balanced, pb (did you mean " +
-                              std::string(analysis::Nearest(options.scheme, kSchemes)) + "?)");
+    throw InvalidArgument(
+        "scheme", options.scheme,
+        "pipedream, 2bw, gpipe, balanced, pb" + analysis::DidYouMean(options.scheme, kSchemes));
   }
   const auto check = [](const char* name, std::int64_t value) {
     if (value < 1) throw InvalidArgument(name, static_cast<double>(value), "an integer >= 1");

@@ -74,7 +74,7 @@ int ParseSlots(std::string_view text) {
 // The lines of a file, with what goes wrong in one of them named by its number.
 class LineReader {
  public:
-  explicit LineReader(std::string_view text) : left_(text) {}
+  explicit LineReader(std::string_view text) : left_(WithoutBlankEnd(text)) {}
 
   // The next line without its end; none after the last.
   std::optional<std::string_view> Next() {
@@ -89,6 +89,12 @@ class LineReader {
   std::size_t number() const { return std::max<std::size_t>(number_, 1); }
 
  private:
+  // Editors leave empty lines at the end.
+  static std::string_view WithoutBlankEnd(std::string_view text) {
+    const std::size_t last = text.find_last_not_of(" \t\r\n");
+    return last == std::string_view::npos ? "" : text.substr(0, text.find('\n', last));
+  }
+
   std::string_view left_;
   std::size_t number_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -31,23 +32,23 @@ std::int64_t PerUpdateOf2Bw(const Options& options) {
 }
 
 constexpr std::array<ScheduleKind, 8> kKinds = {{
-    {"pb", "Pipelined backpropagation", true,
+    {"pb", "Pipelined backpropagation", true, false,
      [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
-    {"fill-drain", "Fill and drain", false,
+    {"fill-drain", "Fill and drain", false, true,
      [](const Options& o) { return FillDrain(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"gpipe", "GPipe", false,
+    {"gpipe", "GPipe", false, true,
      [](const Options& o) { return Gpipe(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"1f1b", "1F1B", true,
+    {"1f1b", "1F1B", true, false,
      [](const Options& o) { return OneForwardOneBackward(o.stages, o.microbatches); }},
-    {"2bw", "PipeDream-2BW", false,
+    {"2bw", "PipeDream-2BW", false, false,
      [](const Options& o) { return PipeDream2Bw(o.stages, o.microbatches, PerUpdateOf2Bw(o)); }},
-    {"pipedream-flush", "PipeDream-Flush", false,
+    {"pipedream-flush", "PipeDream-Flush", false, true,
      [](const Options& o) { return PipeDreamFlush(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"interleaved", "Interleaved 1F1B", false,
+    {"interleaved", "Interleaved 1F1B", false, true,
      [](const Options& o) {
        return Interleaved(o.stages, o.chunks == 0 ? 2 : o.chunks, o.microbatches, PerUpdate(o));
      }},
-    {"zb-h1", "Zero bubble ZB-H1", false,
+    {"zb-h1", "Zero bubble ZB-H1", false, true,
      [](const Options& o) { return ZeroBubbleH1(o.stages, o.microbatches, PerUpdate(o)); }},
 }};
 
@@ -61,10 +62,9 @@ const ScheduleKind& FindScheduleKind(std::string_view name) {
   for (const ScheduleKind& kind : kKinds) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
-    accepted += std::string(kind.name) + ", ";
+    accepted += (accepted.empty() ? "" : ", ") + std::string(kind.name);
   }
-  accepted += "did you mean " + std::string(analysis::Nearest(name, names)) + "?";
-  throw analysis::InvalidArgument("kind", name, accepted);
+  throw analysis::InvalidArgument("kind", name, accepted + analysis::DidYouMean(name, names));
 }
 
 Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
@@ -89,6 +89,18 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
     schedule.weights = WeightVersions::kStashed;
   }
   return schedule;
+}
+
+std::int64_t EnoughMicrobatches(int stages, std::int64_t microbatches_per_update) {
+  return microbatches_per_update * (4 * std::int64_t{stages} / microbatches_per_update + 4);
+}
+
+std::int64_t MicrobatchesPerUpdate(const Schedule& schedule) {
+  const std::int64_t updates =
+      std::count_if(schedule.actions.begin(), schedule.actions.end(), [](const TimedAction& timed) {
+        return timed.action.stage == 0 && timed.action.kind == ActionKind::kUpdate;
+      });
+  return std::max<std::int64_t>(1, schedule.microbatches / std::max<std::int64_t>(1, updates));
 }
 
 }  // namespace batchless::hwmodel

@@ -125,11 +125,11 @@ class Drawing {
       labels_.push_back(RowLabel(worker));
       longest = std::max(longest, labels_.back().size());
     }
-    left_ = kMargin + static_cast<int>(longest) * kDigitWidth + 10;
-    const std::int64_t grid_right = left_ + summary_.steps * cell_width_;
-    width_ = std::max<std::int64_t>(grid_right, kMargin + kLegendWidth) + kMargin;
-    scale_ = static_cast<int>(std::clamp<std::int64_t>(width_ / kPageWidth, 1, 4));
-    top_ = kMargin + scale_ * kTitleHeight + kAxisHeight;
+    const std::int64_t grid_width = summary_.steps * cell_width_;
+    scale_ = static_cast<int>(std::clamp<std::int64_t>(grid_width / kPageWidth, 1, 4));
+    left_ = kMargin + scale_ * static_cast<int>(longest) * kDigitWidth + 10;
+    width_ = std::max<std::int64_t>(left_ + grid_width, kMargin + kLegendWidth) + kMargin;
+    top_ = kMargin + scale_ * (kTitleHeight + kAxisHeight);
   }
 
   std::string Draw(std::string_view title) {
@@ -148,8 +148,9 @@ class Drawing {
     DrawAxis();
     for (int worker = 0; worker < summary_.workers; ++worker) {
       Rectangle(left_, RowTop(worker), summary_.steps * cell_width_, row_height_, kIdle);
-      Text(left_ - 10, RowTop(worker) + row_height_ / 2 + kFontSize / 3,
-           labels_[static_cast<std::size_t>(worker)], kAtEnd);
+      if (worker % RowsPerLabel() != 0) continue;
+      Text(left_ - 10, RowTop(worker) + row_height_ / 2 + scale_ * kFontSize / 3,
+           labels_[static_cast<std::size_t>(worker)], kAtEnd + LabelSize());
     }
     svg_ += Join({"<g", kInMiddle, ">\n"});
     for (const TimedAction& timed : schedule_.actions) DrawAction(timed);
@@ -211,14 +212,31 @@ class Drawing {
         Join({"<text", Attribute("x", x), Attribute("y", y), attributes, ">", text, "</text>\n"});
   }
 
-  // Every fifth step has its number; every tenth where there are many.
+  // Labels of rows and steps grow with the picture too, and leave each other room: not every row or
+  // step has one then.
+  std::string LabelSize() const { return Attribute("font-size", scale_ * kFontSize); }
+
+  int RowsPerLabel() const {
+    const int pitch = row_height_ + kRowGap;
+    return (scale_ * (kFontSize + kRowGap) + pitch - 1) / pitch;
+  }
+
+  std::int64_t StepsPerLabel() const {
+    const auto digits = static_cast<int>(std::to_string(first_ + summary_.steps - 1).size());
+    const int needed = scale_ * (digits * kDigitWidth + kBoxPadding);
+    std::int64_t steps = summary_.steps > 60 ? 10 : summary_.steps > 12 ? 5 : 1;
+    while (steps * cell_width_ < needed) steps *= 2;
+    return steps;
+  }
+
   void DrawAxis() {
-    const std::int64_t stride = summary_.steps > 60 ? 10 : summary_.steps > 12 ? 5 : 1;
-    Text(left_ - 10, top_ - 8, "step", kAtEnd + Fill(kSoftInk));
+    const std::int64_t stride = StepsPerLabel();
+    const int y = top_ - scale_ * 8;
+    Text(left_ - 10, y, "step", kAtEnd + Fill(kSoftInk) + LabelSize());
     for (std::int64_t step = (first_ + stride - 1) / stride * stride;
          step < first_ + summary_.steps; step += stride) {
-      Text(ColumnLeft(step) + cell_width_ / 2, top_ - 8, std::to_string(step),
-           kInMiddle + Fill(kSoftInk));
+      Text(ColumnLeft(step) + cell_width_ / 2, y, std::to_string(step),
+           kInMiddle + Fill(kSoftInk) + LabelSize());
     }
   }
 
@@ -276,7 +294,7 @@ class Drawing {
   int row_height_ = 0;
   int left_ = 0;
   std::int64_t width_ = 0;
-  int scale_ = 1;  // of title and legend
+  int scale_ = 1;  // of title, legend and labels
   int top_ = 0;
   std::vector<std::string> labels_;  // by worker
   std::string svg_;

@@ -36,9 +36,7 @@ const MemoryScheme& FindMemoryScheme(std::string_view name) {
     names.push_back(scheme.name);
     accepted += (accepted.empty() ? "" : ", ") + std::string(scheme.name);
   }
-  throw InvalidArgument(
-      "scheme", name,
-      accepted + " (did you mean " + std::string(analysis::Nearest(name, names)) + "?)");
+  throw InvalidArgument("scheme", name, accepted + analysis::DidYouMean(name, names));
 }
 
 std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,

@@ -32,7 +32,8 @@ class Search {
         versions_(Summarize(schedule)),
         splits_backward_(schedule.splits_backward()),
         by_stage_(static_cast<std::size_t>(schedule.stages)),
-        entries_(static_cast<std::size_t>(schedule.microbatches)) {
+        entries_(static_cast<std::size_t>(schedule.microbatches)),
+        updates_after_(entries_.size()) {
     std::vector<std::int64_t> updates(by_stage_.size());
     for (const TimedAction& timed : schedule.actions) {
       const Action& action = timed.action;
@@ -40,14 +41,23 @@ class Search {
       by_stage_[stage].push_back(timed);
       ages_.push_back(VersionAge(action, updates[stage]));
       if (action.kind == ActionKind::kUpdate) ++updates[stage];
-      if (action.kind == ActionKind::kForward && action.stage == 0) {
-        entries_[static_cast<std::size_t>(action.microbatch)] = timed.step;
+      if (action.stage != 0) continue;
+      const auto microbatch = static_cast<std::size_t>(action.microbatch);
+      if (action.kind == ActionKind::kForward) entries_[microbatch] = timed.step;
+      if (action.kind == ActionKind::kUpdate) {
+        updates_after_[microbatch] = true;
+        last_update_ = std::max(last_update_, action.microbatch);
       }
     }
   }
 
   SteadyState Run(std::span<const int> worker_of_stage) {
     for (std::int64_t cycle = 1; cycle <= schedule_.microbatches / 2; ++cycle) {
+      // Of a list that repeats, the update a cycle before the last one is there: long lists of few
+      // updates have few lengths to try.
+      if (cycle > last_update_ || !updates_after_[static_cast<std::size_t>(last_update_ - cycle)]) {
+        continue;
+      }
       if (const auto found = Try(cycle, worker_of_stage)) return *found;
     }
     throw analysis::InvalidArgument("actions", place_, accepted_);
@@ -206,6 +216,8 @@ class Search {
   bool splits_backward_;
   std::vector<std::vector<TimedAction>> by_stage_;
   std::vector<std::int64_t> entries_;  // step of each micro-batch's forward at stage 0
+  std::vector<bool> updates_after_;    // by micro-batch, of stage 0
+  std::int64_t last_update_ = 0;       // the largest of them
   std::vector<std::int64_t> ages_;     // by action of the list
   std::size_t nearest_ = 0;
   std::string place_ = "no two cycles in which every stage does everything";
@@ -228,6 +240,16 @@ SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worke
     }
   }
   return Search(schedule).Run(worker_of_stage);
+}
+
+std::int64_t EnoughMicrobatches(const SteadyState& steady) {
+  std::int64_t smallest = 0;  // offset
+  for (const std::vector<SteadyAction>& worker : steady.workers) {
+    for (const SteadyAction& action : worker) smallest = std::min(smallest, action.offset);
+  }
+  // No gradient is later than the updates of the cycles in which its micro-batch is on its way.
+  const std::int64_t cycles = 2 - smallest / steady.microbatches_per_cycle;
+  return steady.microbatches_per_cycle * (2 * cycles + 1);
 }
 
 Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t microbatches) {

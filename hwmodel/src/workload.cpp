@@ -140,9 +140,7 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
     for (const std::string_view known : names) {
       accepted += (accepted.empty() ? "" : ", ") + std::string(known);
     }
-    throw InvalidArgument(
-        "network", name,
-        accepted + " (did you mean " + std::string(analysis::Nearest(name, names)) + "?)");
+    throw InvalidArgument("network", name, accepted + analysis::DidYouMean(name, names));
   }
   NetworkOptions options;
   options.name = name;

@@ -70,5 +70,19 @@ TEST_CASE("Nearest counts insertions, deletions, substitutions and swaps") {
   CHECK(Nearest("abc", {}).empty());
 }
 
+TEST_CASE("A name is suggested where it comes near") {
+  constexpr std::array<std::string_view, 4> kOptions = {"--help", "--json", "--rule", "--rate"};
+  CHECK(DidYouMean("--rul", kOptions) == " (did you mean --rule?)");
+  CHECK(DidYouMean("--rtae", kOptions) == " (did you mean --rate?)");
+  CHECK(DidYouMean("--RATE", kOptions) == " (did you mean --rate?)");
+  CHECK(DidYouMean("--lr", kOptions).empty());  // nearest to --help, by three edits
+  CHECK(DidYouMean("--", kOptions).empty());
+  CHECK(DidYouMean("", kOptions).empty());
+  CHECK(DidYouMean("--rate", {}).empty());
+  constexpr std::array<std::string_view, 2> kCommands = {"roots", "train"};
+  CHECK(DidYouMean("foo", kCommands).empty());
+  CHECK(DidYouMean("trane", kCommands) == " (did you mean train?)");  // two of five
+}
+
 }  // namespace
 }  // namespace batchless::analysis

@@ -124,6 +124,8 @@ TEST_CASE("What a network cannot be is refused by name", "[network]") {
   CHECK(message({.name = "resnet21"}).find("network.name: got") == 0);
   CHECK(message({.name = "resnet20", .groups = 5}).find("network.groups: got") == 0);
   CHECK(message({.name = "resnet20", .groups = -1}).find("network.groups: got") == 0);
+  CHECK(message({.name = "lenet5", .groups = 3}) ==
+        "network.groups: got 3, accepted: nothing but with group normalisation");
   CHECK(message({.name = "lenet5", .normalization = Normalization::kGroup})
             .find("network.norm: got") == 0);
   CHECK(message({.name = "vgg11", .input = {3, 8, 8}}).find("network.input: got") == 0);

@@ -73,6 +73,16 @@ TEST_CASE("columns in any order, lines that end as elsewhere") {
   CHECK(ParseCsv("kind,microbatch,step,stage\r\nF,0,0,0\r\nB,0,1,0\r\nU,0,1,0") == expected);
 }
 
+TEST_CASE("blank lines at the end do not count") {
+  const Schedule expected = OneForwardOneBackward(1, 1);
+  for (const std::string end : {"", "\n", "\n\n", "\r\n\r\n", "\n \t\n\n"}) {
+    CHECK(ParseCsv("step,stage,kind,microbatch\n0,0,F,0\n1,0,B,0\n1,0,U,0" + end) == expected);
+    CHECK(ParseScheduleText("stages=1 microbatches=1 slots_per_step=1 weights=newest\n"
+                            "0: 0F0\n1: 0B0 0U0" +
+                            end) == expected);
+  }
+}
+
 TEST_CASE("what cannot be read is named with its line, the value and what is accepted") {
   struct Case {
     std::string csv;
@@ -87,7 +97,7 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
       {"step,stage,kind,microbatch,when\n", "line 1: columns: got ", "worker"},
       {header + "0,0,F\n", "line 2: row: got 0,0,F,", "4 values"},
       {header + "0,0,F,0,0\n", "line 2: row: got ", "4 values"},
-      {header + "0,0,F,0\n\n", "line 3: row: got an empty string", "4 values"},
+      {header + "0,0,F,0\n\n1,0,B,0\n", "line 3: row: got an empty string", "4 values"},
       {header + "x,0,F,0\n", "line 2: step: got x,", "an integer from 0"},
       {header + "-1,0,F,0\n", "line 2: step: got -1,", "an integer from 0"},
       {header + "0,0,F,0\n1,1.5,F,0\n", "line 3: stage: got 1.5,", "an integer from 0"},

@@ -74,6 +74,19 @@ TEST_CASE("boxes of one worker do not overlap") {
   }
 }
 
+TEST_CASE("labels grow with the picture and leave each other room") {
+  const std::string small = ToSvg(PipelinedBackpropagation(4, 4), "PB");
+  for (const char* label : {">stage 0<", ">stage 1<", ">stage 2<", ">stage 3<"}) {
+    CHECK(CountOf(small, label) == 1);
+  }
+  // 194 steps take 6014 pixels, five pages: four times the size, every other row, every tenth step.
+  const std::string large = ToSvg(PipelinedBackpropagation(34, 128), "PB");
+  CHECK(CountOf(large, ">stage 0<") == 1);
+  CHECK(CountOf(large, ">stage 1<") == 0);
+  CHECK(CountOf(large, ">stage 32<") == 1);
+  CHECK(CountOf(large, "font-size=\"48\"") == 17 + 1 + 20);
+}
+
 TEST_CASE("markup in the title is text") {
   const std::string svg = ToSvg(PipelinedBackpropagation(1, 1), "<a & b>\n");
   CHECK(CountOf(svg, "&lt;a &amp; b&gt;?") == 2);

@@ -261,6 +261,44 @@ TEST_CASE("a longer run of the same cycle") {
   }
 }
 
+TEST_CASE("enough micro-batches of a cycle show what longer runs of it do") {
+  for (const ScheduleKind& kind : ScheduleKinds()) {
+    for (const int stages : {2, 6}) {
+      ScheduleOptions options{.stages = stages, .microbatches = 36};
+      if (!kind.updates_each) options.microbatches_per_update = 6;
+      CAPTURE(std::string(kind.name), stages);
+      const Schedule schedule = MakeSchedule(kind.name, options);
+      const SteadyState steady = FindSteadyState(schedule);
+      const ScheduleSummary enough =
+          Summarize(Repeat(steady, schedule, EnoughMicrobatches(steady)));
+      options.microbatches = 360;
+      const ScheduleSummary longer = Summarize(MakeSchedule(kind.name, options));
+      options.microbatches =
+          EnoughMicrobatches(stages, kind.updates_each ? 1 : options.microbatches_per_update);
+      const ScheduleSummary by_name = Summarize(MakeSchedule(kind.name, options));
+      for (std::size_t s = 0; s < longer.stages.size(); ++s) {
+        for (const auto field :
+             {&StageSummary::forward_delay_updates, &StageSummary::backward_delay_updates,
+              &StageSummary::activations_in_flight, &StageSummary::weight_versions,
+              &StageSummary::stashed_weight_versions}) {
+          CHECK(enough.stages[s].*field == longer.stages[s].*field);
+          CHECK(by_name.stages[s].*field == longer.stages[s].*field);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("flushes leave nothing late, and no other schedule does") {
+  for (const ScheduleKind& kind : ScheduleKinds()) {
+    const ScheduleSummary summary = Summarize(MakeSchedule(
+        kind.name,
+        {.stages = 4, .microbatches = 24, .microbatches_per_update = kind.updates_each ? 1 : 8}));
+    CAPTURE(std::string(kind.name));
+    CHECK((summary.stages[0].forward_delay_updates == 0) == kind.flushes);
+  }
+}
+
 TEST_CASE("a list without a cycle is refused with the place") {
   CHECK(Error(PipelinedBackpropagation(8, 5)).find("actions: got ") == 0);
   CHECK(Error(Gpipe(2, 4, 4)).find("actions: got ") == 0);
@@ -276,6 +314,8 @@ TEST_CASE("a list without a cycle is refused with the place") {
       "5: 0F5 0B5 0U5\n");
   const std::string error = Error(uneven);
   CHECK(error == "actions: got 0F3 at step 3, accepted: 0U2 next, as in a cycle of 1 micro-batch");
+  // The updates say which lengths there are to try: none here, of half a million.
+  CHECK(Error(Gpipe(1, 1'000'000, 1'000'000)).find("actions: got ") == 0);
   Schedule broken = uneven;
   broken.actions.pop_back();
   CHECK(Error(broken).find("micro-batch 5") != std::string::npos);

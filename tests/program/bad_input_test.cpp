@@ -141,15 +141,46 @@ TEST_CASE("unknown names come with the nearest known one") {
   CheckRefused({"rule"}, "did you mean rules?");
   CheckRefused({}, "command");
   CheckRefused({"--jsn"}, "did you mean --json?");
+  // But not whatever else there is.
+  for (const std::string line : {"foo", "stability --lr 3", "schedule --kind zigzag"}) {
+    const Outcome outcome = Run(Words(line));
+    INFO(outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.error.find("did you mean") == std::string::npos);
+  }
   CheckRefused(Words("margin --rule lwpw --delay 1 --momentum 0 --rate 1"), "did you mean lwp-w?");
   CheckRefused(Words("sweep --rule sc --delay 1 --out f.npz --simd avx5"), "did you mean avx2?");
   CheckRefused(Words("--rule sc stability"), "--rule");
+}
+
+TEST_CASE("a file that cannot be read is named with the reason") {
+  for (const std::string line :
+       {"schedule --file none.csv", "schedule --file none.txt", "train none.toml --out d",
+        "plan --model lenet5 --scheme pb --hardware none.toml",
+        "pipeline-stability --stages 1 --rule sc --momentum 0 --rate 1 --hessian none.npz"}) {
+    CheckRefused(Words(line), "(there is no such file)");
+  }
+  for (const std::string line : {"schedule --file folder.csv", "train folder.csv --out d",
+                                 "plan --model lenet5 --scheme pb --hardware folder.csv"}) {
+    CheckRefused(Words(line), "(this is a folder)");
+  }
+  CheckRefused(Words("schedule --file text.npz"), "a file whose name ends in .csv or .txt");
+  const TemporaryFolder folder;
+  WriteFile(folder / "empty.csv", "");
+  CheckRefused(Words("schedule --file " + (folder / "empty.csv")), "(there is nothing in it)");
+}
+
+TEST_CASE("a key without --set is answered with it") {
+  CheckRefused(Words("train run.toml --out d run.samples=50"),
+               "arguments: got run.samples=50, accepted: --set run.samples=50");
+  CheckRefused(Words("train run.toml --out d samples"), "accepted: options only: --help");
 }
 
 TEST_CASE("options that exclude each other") {
   const std::string pipeline =
       "pipeline-stability --spectrum 1,0.1 --stages 2 --rule sc --momentum 0.5 ";
   CheckRefused(Words(pipeline + "--rate 1 --learning-rate 1"), "--rate");
+  CheckRefused(Words(pipeline), "or --learning-rate in its place");
   CheckRefused(Words(pipeline + "--rate 1 --delays 1,0 --schedule pb"), "--schedule");
   CheckRefused(Words(pipeline + "--rate 1 --hessian text.npz"), "--hessian");
   const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "batchless/hwmodel/schedule_file.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
 #include "run_options.h"
 #include "run_program.h"
@@ -136,7 +140,12 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
     CHECK(Contains(line, "--set: "));
     CHECK(Contains(line, ", accepted: "));
   }
-  CHECK(Contains(Refusal([] { LoadConfiguration("/nonexistent", {}); }), "CONFIG: got /nonexist"));
+  CHECK(Refusal([] { Load("", {"data.root=2024"}); }) ==
+        "--set: data.root: got 2024, accepted: a text in quotes, --set 'data.root=\"2024\"'");
+  CHECK(Contains(Refusal([] { Load("[data]\nroot = 2024"); }),
+                 ":2: data.root: got 2024, accepted: a text in quotes, \"2024\""));
+  CHECK(Refusal([] { LoadConfiguration("/nonexistent", {}); }) ==
+        "CONFIG: got /nonexistent, accepted: a TOML file that can be read (there is no such file)");
   CHECK(Contains(Refusal([] { LoadConfiguration("/tmp", {}); }), "CONFIG: got /tmp"));
 }
 
@@ -161,7 +170,12 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=file"}, "schedule.file: got ''"},
       {{"schedule.kind=file", "schedule.file=/nonexistent.csv"}, "schedule.file: got /nonexist"},
       {{"schedule.file=a.csv"}, "schedule.file: got 'a.csv'"},
-      {{"schedule.stages=4"}, "schedule.stages: got a value"},
+      {{"schedule.stages=4"},
+       "schedule.stages: got 4, accepted: nothing but with the schedules pb"},
+      {{"schedule.placement=[3,5]"}, "schedule.placement: got [3, 5], accepted: nothing but with"},
+      {{"schedule.machine=m.toml"}, "schedule.machine: got m.toml, accepted: nothing with sequen"},
+      {{"network.name=lenet5", "network.groups=3"},
+       "network.groups: got 3, accepted: nothing but with group normalisation"},
       {{"schedule.kind=pb", "schedule.stages=35"}, "schedule.stages: got 35"},
       {{"schedule.kind=pb", "schedule.placement=[4,4]"}, "schedule.placement: got 4"},
       {{"schedule.kind=pb", "schedule.placement=[34]"}, "schedule.placement: got 34"},
@@ -180,6 +194,23 @@ TEST_CASE("values that do not go together are refused by name") {
        "optimizer.reference_lr: got 0"},
       {{"optimizer.decay_points=[0.5,0.2]"}, "optimizer.decay_points: got [0.5, 0.2]"},
       {{"optimizer.schedule=one-cycle", "optimizer.peak=0"}, "optimizer.peak: got 0"},
+      {{"optimizer.start=0.5"},
+       "optimizer.start: got 0.5, accepted: nothing but with optimizer.schedule = one-cycle"},
+      {{"optimizer.schedule=cosine", "optimizer.start=0.5"}, "optimizer.start: got 0.5"},
+      {{"optimizer.peak=0.5"}, "optimizer.peak: got 0.5, accepted: nothing but with"},
+      {{"optimizer.final=0.5"},
+       "optimizer.final: got 0.5, accepted: nothing but with optimizer.schedule = cosine or one-"},
+      {{"optimizer.schedule=cosine", "optimizer.decay_points=[0.5,0.75]"},
+       "optimizer.decay_points: got [0.5, 0.75], accepted: nothing but with optimizer.schedule = "
+       "steps"},
+      {{"optimizer.decay_factor=0.5"},
+       "optimizer.decay_factor: got 0.5, accepted: nothing without"},
+      {{"optimizer.warmup_samples=10113"},
+       "optimizer.warmup_samples: got 10113, accepted: 0 to 10112, the samples of the run"},
+      {{"optimizer.warmup_samples=10112"}, ""},
+      {{"optimizer.decay_factor=0.5", "optimizer.decay_points=[0.5]"}, ""},
+      {{"optimizer.schedule=cosine", "optimizer.final=0.1"}, ""},
+      {{"optimizer.schedule=one-cycle", "optimizer.final=0.1", "optimizer.start=0.2"}, ""},
       {{"run.epochs=1e6", "data.name=synthetic"}, ""},
       {{"run.precision=double", "run.convolution=onednn"}, "run.convolution: got onednn"},
       {{"data.limit_train=10001"}, "data.limit_train: got 10001"},
@@ -196,6 +227,57 @@ TEST_CASE("values that do not go together are refused by name") {
   }
 }
 
+TEST_CASE("a list that cannot be trained by is refused by its key") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "list.csv";
+  const auto refusal = [&](const hwmodel::Schedule& list) {
+    WriteFile(path, hwmodel::ToCsv(list));
+    return Refusal([&] {
+      Configuration c = Load("", {"network.name=lenet5", "schedule.kind=file",
+                                  "schedule.file=" + path, "optimizer.batch=1"});
+      FillIn(c, {{1, 28, 28}, 10}, 10'000);
+    });
+  };
+  CHECK(refusal(hwmodel::PipelinedBackpropagation(12, 52)).empty());
+  CHECK(refusal(hwmodel::PipelinedBackpropagation(12, 8)) ==
+        "schedule.file: got " + path +
+            ", with no two cycles in which every stage does everything, accepted: a schedule that "
+            "repeats, and more micro-batches of it (52 are enough for every kind of batchless "
+            "schedule)");
+  CHECK(Contains(refusal(hwmodel::ZeroBubbleH1(12, 52, 13)),
+                 ", with weight gradients (W) of their own, accepted: "));
+  CHECK(refusal(hwmodel::PipelinedBackpropagation(4, 52)) ==
+        "schedule.file: got " + path +
+            ", a list of 4 stages, accepted: a list of 12 stages, as many as lenet5 has");
+}
+
+TEST_CASE("data that are not there name the key, damaged ones the file") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& name) {
+    return Refusal([&] {
+      const Configuration c =
+          Load("", {"data.name=" + name, "data.root=" + folder.path().string()});
+      static_cast<void>(DataShapeOf(c));
+      LoadRunData(c);
+    });
+  };
+  const std::string got = "data.root: got " + folder.path().string() + ", accepted: a folder with ";
+  const std::string fetched = " --out " + folder.path().string() + ")";
+  CHECK(refusal("cifar10") == got +
+                                  "cifar-10-batches-bin/data_batch_1.bin in it (batchless data "
+                                  "fetch cifar10" +
+                                  fetched);
+  CHECK(refusal("mnist") ==
+        got + "mnist/train-images-idx3-ubyte in it (batchless data fetch mnist" + fetched);
+  CHECK(refusal("imagefolder") == got + "train in it");
+  std::filesystem::create_directory(folder / "cifar-10-batches-bin");
+  const std::string file = folder / "cifar-10-batches-bin/data_batch_1.bin";
+  WriteFile(file, "short");
+  CHECK(Contains(refusal("cifar10"), file + ": record 0: truncated"));
+  WriteFile(file, std::string(3073, '\1'));
+  CHECK(Contains(refusal("cifar10"), "test_batch.bin: there is no such file"));
+}
+
 TEST_CASE("a file says how long a run is in one way") {
   const Configuration c = Load("[run]\nepochs = 3\nsamples = 100");
   CHECK(Refusal([&] { RunSamples(c, 1000); }).starts_with("run.epochs: got 3, accepted: either"));
@@ -209,6 +291,8 @@ TEST_CASE("a resolved configuration reads back as the same one") {
       {"network.name=lenet5", "data.name=mnist", "data.root=\"a\\\\b \\\"c\\\"\\u0001\""},
       {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
        "optimizer.reference_batch=128", "optimizer.batch=1"},
+      {"optimizer.schedule=cosine", "optimizer.warmup_samples=100"},
+      {"optimizer.schedule=one-cycle", "optimizer.start=0.2", "optimizer.peak=0.1"},
       {"run.precision=double", "run.samples=100", "optimizer.weight_decay=0.1234567890123456789"},
       {"rule.name=lwp-w+sc", "rule.horizon_scale=2", "rule.sc_delay=3.5",
        "optimizer.decay_points=[0.1,0.25,1]"},
@@ -278,8 +362,9 @@ TEST_CASE("the help lists every key") {
 }
 
 TEST_CASE("the example configurations are in order") {
-  for (const std::string name : {"resnet20_sgdm", "lenet5_mnist", "resnet20_cifar10_12epochs",
-                                 "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
+  for (const std::string name :
+       {"resnet20_sgdm", "resnet20_pb", "lenet5_mnist", "resnet20_cifar10_12epochs",
+        "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
     INFO(name);
     Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});
     CHECK(Refusal([&] { FillIn(c, DataShapeOf(c), 50'000); }).empty());

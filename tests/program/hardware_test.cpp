@@ -113,6 +113,33 @@ TEST_CASE("plan has what scripts read") {
             .find("--max-microbatch: got 8") != std::string::npos);
 }
 
+TEST_CASE("a table of several batches goes to standard output as it goes to a file") {
+  const TemporaryFolder folder;
+  const std::string line = On("wse2", "lenet5", "sequential") + " --batch 1,8";
+  const Outcome printed = Run(Words(line));
+  CHECK(printed.exit_code == 0);
+  CHECK(Lines(printed.out).size() == 3);
+  CHECK(printed.out.starts_with("network,stages,schedule,"));
+  const Outcome written = Run(Words(line + " --out t.csv"), folder.path());
+  CHECK(written.exit_code == 0);
+  CHECK(written.out.empty());
+  CHECK(ReadFile(folder / "t.csv") == printed.out);
+}
+
+TEST_CASE("a plan says how many of the machines it uses") {
+  const std::string pb =
+      "plan --model resnet56 --hardware " + kMachines + "v100.toml --scheme pb --batch 128 ";
+  const std::string three = pb + "--machines 3 --placement 28";
+  CHECK(Result(three)["machines"] == 3);
+  CHECK(Result(three)["machines_used"] == 2);
+  CHECK(Run(Words(three)).out.find(", of which it uses 2, pb") != std::string::npos);
+  CHECK(Result(pb + "--machines 2")["machines_used"] == 2);
+  CHECK(Run(Words(pb + "--machines 2")).out.find("of which") == std::string::npos);
+  // Pipelines of three, side by side.
+  CHECK(Result("plan --model gpt2 --hardware " + kMachines +
+               "v100.toml --machines 7 --batch 64 --scheme 2bw --depth 3")["machines_used"] == 6);
+}
+
 TEST_CASE("plan cuts where it is told to, and as deep") {
   const std::string pb =
       "plan --model resnet56 --hardware " + kMachines + "v100.toml --scheme pb --batch 128 ";

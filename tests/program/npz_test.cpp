@@ -81,10 +81,23 @@ TEST_CASE("single precision, no dimensions, names with dots, and the list of nam
   CHECK_THROWS_AS(NpzNames(folder / "none.npz"), NpzError);
 }
 
+TEST_CASE("what cannot be written says why") {
+  const std::vector<double> values(10'000);
+  const auto write = [&] {
+    NpzWriter archive("/dev/full");
+    archive.Add("first", values, std::array<std::size_t, 1>{values.size()});
+    archive.Close();
+  };
+  CHECK_THROWS_WITH(write(), "the archive could not be written: No space left on device");
+}
+
 TEST_CASE("what cannot be read says why") {
   const TemporaryFolder folder;
   const std::string path = Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3});
-  CHECK_THROWS_AS(ReadNpz(folder / "none.npz", "first", 9), NpzError);
+  CHECK_THROWS_WITH(ReadNpz(folder / "none.npz", "first", 9), "there is no such file");
+  CHECK_THROWS_WITH(ReadNpz(folder.path().string(), "first", 9), "this is a folder");
+  WriteFile(folder / "text.npz", "no archive");
+  CHECK_THROWS_WITH(ReadNpz(folder / "text.npz", "first", 9), "no zip archive, or a damaged one");
   CHECK_THROWS_WITH(ReadNpz(path, "third", 9), "no member third.npy");
   CHECK_THROWS_WITH(ReadNpz(path, "first", 2), "an array of 3 numbers, more than 2");
   const std::string good = ReadFile(path);

@@ -100,7 +100,38 @@ TEST_CASE("what JSON has no number for is null") {
   CHECK(object["half_life_updates"].is_null());
   CHECK(object["stable"] == false);
   const Outcome margin = Run(Words("margin --rule sgdm --delay 4 --momentum 0.9 --rate 1 --json"));
-  CHECK(Json::parse(margin.out)["stable"] == false);
+  const Json margins = Json::parse(margin.out);
+  CHECK(margins["stable"] == false);
+  CHECK(margins["gain_margin"].get<double>() < 1);
+  for (const char* key :
+       {"phase_margin_radians", "delay_margin_updates", "gain_crossover_radians"}) {
+    CHECK(margins[key].is_null());
+  }
+  // Too fast for this delay, but not for a shorter one; and for every delay.
+  CHECK(margins["largest_stable_delay"] == 0);
+  CHECK(Json::parse(Run(Words("margin --rule sgdm --delay 4 --momentum 0.9 --rate 5 --json"))
+                        .out)["largest_stable_delay"]
+            .is_null());
+}
+
+TEST_CASE("what there is not is not printed as a number") {
+  const std::string margin = Run(Words("margin --rule sgdm --delay 4 --momentum 0.9 --rate 5")).out;
+  CHECK(Contains(margin, "phase margin          none\n"));
+  CHECK(Contains(margin, "delay margin          none\n"));
+  CHECK_FALSE(Contains(margin, "crossover"));
+  const Outcome optimum = Run(Words("optimum --rule sgdm --delay 1 --condition 10 --momentum 1"));
+  CHECK(optimum.exit_code == 0);
+  CHECK(Contains(optimum.out, "no rate is stable at this momentum"));
+  CHECK_FALSE(Contains(optimum.out, "nan"));
+}
+
+TEST_CASE("every help that speaks of a LIST says what one is") {
+  for (const CommandCase& command : CommandCases()) {
+    const std::string help = Run({command.name, "--help"}).out;
+    INFO(command.name);
+    CHECK(Contains(help, " LIST ") ==
+          Contains(help, "\nLIST: numbers separated by commas, or N of"));
+  }
 }
 
 TEST_CASE("the version as text and as JSON") {
@@ -218,6 +249,7 @@ TEST_CASE("a file that cannot be finished fails in one line and leaves the old o
     CHECK(outcome.exit_code == 1);
     CHECK(outcome.out.empty());
     CHECK(outcome.error.starts_with("batchless: " + name + ": "));
+    CHECK(Contains(outcome.error, "File too large"));
     CHECK(Lines(outcome.error).size() == 1);
     CHECK(folder.Files() == std::vector<std::string>{name});
     CHECK(ReadFile(folder / name) == "old");

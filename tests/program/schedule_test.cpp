@@ -51,6 +51,71 @@ TEST_CASE("delays, utilisation and versions as in the formulas") {
   CHECK(interleaved["bubble_ratio"].get<double>() == Approx(3.0 / 19));
 }
 
+TEST_CASE("a list that is too short for its steady state says so, and what that is") {
+  // Too few micro-batches to fill the pipeline: the first gradients only, which are less late.
+  const Json young = Result("schedule --kind pb --stages 4 --microbatches 4");
+  CHECK(young["delays"] == Json({3, 3, 2, 0}));
+  CHECK(young["shows_steady_state"] == false);
+  CHECK(young["steady_delays"] == Json({6, 4, 2, 0}));
+  const std::string text = Run(Words("schedule --kind pb --stages 4 --microbatches 4")).out;
+  CHECK(text.find("too short for the steady state, whose delays are 6, 4, 2, 0\n") !=
+        std::string::npos);
+
+  // Enough for the delays and too few for all versions, which the steady state tells.
+  const Json filled = Result("schedule --kind pb --stages 34 --microbatches 128");
+  CHECK(filled["shows_steady_state"] == true);
+  CHECK(filled["steady_delays"] == filled["delays"]);
+  for (int stage = 0; stage < 34; ++stage) {
+    CHECK(filled["delays"][static_cast<std::size_t>(stage)] == 2 * (33 - stage));
+    CHECK(filled["stashed_weight_versions"][static_cast<std::size_t>(stage)] ==
+          2 * (33 - stage) + 1);
+  }
+  CHECK(Run(Words("schedule --kind pb --stages 4 --microbatches 8")).out.find("note") ==
+        std::string::npos);
+
+  // A prime number of micro-batches is one update.
+  const std::string prime = "schedule --kind 2bw --stages 4 --microbatches 31";
+  CHECK(Result(prime)["steady_delays"] == Json({1, 1, 1, 1}));
+  CHECK(Run(Words(prime))
+            .out.find("one update only: nothing is late; too short for the steady "
+                      "state, whose delays are 1, 1, 1, 1\n") != std::string::npos);
+  // One mini-batch of a schedule that drains is all that there is to see.
+  for (const std::string kind : {"gpipe", "fill-drain", "zb-h1"}) {
+    const Json drained = Result("schedule --kind " + kind + " --stages 4 --microbatches 31");
+    CHECK(drained["shows_steady_state"] == true);
+    CHECK(drained["steady_delays"] == Json({0, 0, 0, 0}));
+  }
+  // So many stages that nobody wants to wait for their steady state.
+  const Json wide = Result("schedule --kind pb --stages 5000 --microbatches 2");
+  CHECK(wide["shows_steady_state"] == false);
+  CHECK(wide["steady_delays"].is_null());
+  CHECK(Run(Words("schedule --kind pb --stages 5000 --microbatches 2"))
+            .out.find("steady state, for which 20004 micro-batches are enough\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("the steady state of a file's list is found in it, or not") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& microbatches) {
+    REQUIRE(Run(Words("schedule --kind 1f1b --stages 4 --out f.csv --microbatches " + microbatches),
+                folder.path())
+                .exit_code == 0);
+    // As an editor leaves it.
+    WriteFile(folder / "f.csv", ReadFile(folder / "f.csv") + "\n");
+    const Outcome outcome = Run(Words("schedule --file f.csv --json"), folder.path());
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  };
+  CHECK(read("9")["steady_delays"] == Json({3, 2, 1, 0}));
+  CHECK(read("9")["shows_steady_state"] == true);
+  const Json young = read("2");
+  CHECK(young["delays"] == Json({1, 1, 1, 0}));
+  CHECK(young["shows_steady_state"] == false);
+  CHECK(young["steady_delays"].is_null());
+  CHECK(Run(Words("schedule --file f.csv"), folder.path()).out.find("too short for its steady") !=
+        std::string::npos);
+}
+
 TEST_CASE("actions are left out of the JSON where they go to a file or are too many") {
   const TemporaryFolder folder;
   const Outcome outcome = Run(
@@ -79,6 +144,9 @@ TEST_CASE("what the program writes it reads as the same schedule") {
       for (Json* object : {&first, &second}) {
         object->erase("kind");
         object->erase("out");
+        // Of one update a file does not say what comes after it.
+        object->erase("shows_steady_state");
+        object->erase("steady_delays");
       }
       CHECK(first == second);
     }

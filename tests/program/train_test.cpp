@@ -272,9 +272,11 @@ TEST_CASE("other networks, rules and schedules train") {
            "--set network.name=linear --set network.hidden=[] --set run.precision=double",
            "--set network.name=lenet5 --set network.hidden=[] --set data.name=synthetic",
            "--set network.name=resnet20 --set network.hidden=[] --set network.norm=batch",
-           "--set rule.name=lwp-w+sc --set optimizer.schedule=cosine",
-           "--set optimizer.schedule=one-cycle --set run.convolution=reference",
-           "--set schedule.microbatch=4 --set optimizer.warmup_samples=100",
+           "--set rule.name=lwp-w+sc --set optimizer.schedule=cosine "
+           "--set optimizer.decay_points=[]",
+           "--set optimizer.schedule=one-cycle --set run.convolution=reference "
+           "--set optimizer.decay_points=[]",
+           "--set schedule.microbatch=4 --set optimizer.warmup_samples=24",
        }) {
     const std::string name = std::to_string(std::hash<std::string>()(options));
     CHECK(workplace.Train(name, options + " --set run.epochs=0.1 ")["samples"] ==

@@ -22,8 +22,8 @@ class BoundaryCommand final : public Command {
       : Command(
             root, "boundary", "Critical rate: the end of the rates that are stable",
             "Every rate eta * lambda in (0, critical_rate) is stable. Where there is no limit the\n"
-            "critical rate is inf, in JSON null with \"unlimited\": true.\n"
-            "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N.",
+            "critical rate is inf, in JSON null with \"unlimited\": true.\n" +
+                ListHelp(),
             {"boundary --rule sgdm --delay 4 --momentum 0",
              "boundary --rule sgdm,sc --delay 0,1,2,4 --momentum log1m:-3:0:50 --out edge.csv"}),
         rule_(app(), RuleArguments::Form::kLists),

@@ -98,7 +98,8 @@ class CalibrateCommand final : public Command {
             "third-level cache the fabric between cores; its latency is not measured. --out "
             "writes\n"
             "a machine file for throughput, plan and train (schedule.machine). Other programs on\n"
-            "the machine lower what is measured.",
+            "the machine lower what is measured. It takes up to a minute, longer where a\n"
+            "micro-batch takes seconds; fewer --rounds take less.",
             {"calibrate --network resnet20 --out machine.toml",
              "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}),
         network_(app(), "--network", "N",

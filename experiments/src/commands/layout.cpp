@@ -31,13 +31,14 @@ class LayoutCommand final : public Command {
             "slowest worker takes as little time as it can while all that they keep fits their\n"
             "cores' memory. Fewer workers mean gradients that are less late: of all numbers of\n"
             "workers the fewest is chosen that costs no more than the slack of the most samples a\n"
-            "second.",
+            "second.\n" +
+                ListHelp(),
             {"layout --network resnet110 --hardware hwmodel/machines/wse2.toml",
              "layout --network vgg16 --hardware hwmodel/machines/ipu_gc2.toml --workers 8,16,24,39 "
              "--slack 0.05 --json"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K", "pb or 1f1b (default: pb)"),
         workers_(app(), "--workers", "LIST",
                  "Numbers of workers to compare (default: powers of two, and as many as there are "
@@ -64,7 +65,7 @@ class LayoutCommand final : public Command {
     options.slack = slack_.NumberOr(options.slack, kSlackRange);
     options.weight_stashing = weight_stashing_.given();
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
     TableOutput table(out_);

@@ -12,7 +12,9 @@ class MarginCommand final : public Command {
                 "gain margin    factor by which the rate may grow before it is unstable\n"
                 "phase margin   least phase lag that makes it unstable\n"
                 "delay margin   extra delay that makes it unstable, coefficients held\n"
-                "A margin without limit is null in JSON.",
+                "A margin without limit is null in JSON. At a point that is not stable there is\n"
+                "but the gain margin, below 1, and perhaps a shorter delay that is stable; what\n"
+                "there is not is null in JSON.",
                 {"margin --rule sgdm --delay 4 --momentum 0.9 --rate 0.01",
                  "margin --rule lwp-w+sc --delay 4 --momentum 0.9 --rate 0.01 --json"}),
         rule_(app(), RuleArguments::Form::kSingle),
@@ -32,10 +34,12 @@ class MarginCommand final : public Command {
       object["rate"] = rate;
       object["stable"] = margins.stable;
       object["gain_margin"] = margins.gain_margin;
-      object["phase_margin_radians"] = margins.phase_margin_radians;
-      object["delay_margin_updates"] = margins.delay_margin_updates;
-      object["largest_stable_delay"] = margins.largest_stable_delay;
-      object["gain_crossover_radians"] = margins.gain_crossover_radians;
+      const auto if_stable = [&](double value) { return margins.stable ? Json(value) : Json(); };
+      object["phase_margin_radians"] = if_stable(margins.phase_margin_radians);
+      object["delay_margin_updates"] = if_stable(margins.delay_margin_updates);
+      const analysis::Delay largest = margins.largest_stable_delay;
+      object["largest_stable_delay"] = largest < 0 ? Json() : Json(largest);
+      object["gain_crossover_radians"] = if_stable(margins.gain_crossover_radians);
       PrintJson(object);
       return;
     }
@@ -43,14 +47,22 @@ class MarginCommand final : public Command {
     output.Print("{}, delay {}, momentum {}, rate {}: {}\n", spec.rule.name, delay, momentum, rate,
                  margins.stable ? "stable" : "not stable");
     output.Print("  gain margin           {}\n", margins.gain_margin);
-    output.Print("  phase margin          {} radians\n", margins.phase_margin_radians);
-    output.Print("  delay margin          {} updates\n", margins.delay_margin_updates);
+    if (!margins.stable) {
+      output.Print("  phase margin          none\n");
+      output.Print("  delay margin          none\n");
+    } else {
+      output.Print("  phase margin          {} radians\n", margins.phase_margin_radians);
+      output.Print("  delay margin          {} updates\n", margins.delay_margin_updates);
+    }
     if (margins.largest_stable_delay < 0) {
       output.Print("  largest stable delay  none\n");
     } else {
       output.Print("  largest stable delay  {} updates\n", margins.largest_stable_delay);
     }
-    output.Print("  gain crossover        {} radians per update\n", margins.gain_crossover_radians);
+    if (margins.stable) {
+      output.Print("  gain crossover        {} radians per update\n",
+                   margins.gain_crossover_radians);
+    }
     output.Close();
   }
 

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ class OptimumCommand final : public Command {
             "The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One\n"
             "point is printed by itself; lists give one row for each combination, in the order\n"
             "rule, options, delay, condition, momentum. An option is left out for those of the\n"
-            "rules that have no use for it.\n"
-            "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N.",
+            "rules that have no use for it. Where no rate is stable, with a momentum of 1 for\n"
+            "instance, half-life and spectral radius are nan, in JSON null.\n" +
+                ListHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
@@ -122,6 +124,12 @@ class OptimumCommand final : public Command {
     TextOutput output;
     output.Print("{}, delay {}, condition {}\n", point.rule.rule.name, point.delay,
                  point.condition);
+    if (std::isnan(optimum.half_life_updates)) {
+      output.Print("  momentum         {}\n", optimum.momentum);
+      output.Print("  no rate is stable at this momentum\n");
+      output.Close();
+      return;
+    }
     output.Print("  half-life        {} updates\n", optimum.half_life_updates);
     output.Print("  momentum         {}\n", optimum.momentum);
     output.Print("  rate             {}\n", optimum.rate);

@@ -64,7 +64,8 @@ class PipelineStabilityCommand final : public Command {
             "weights are dealt to the stages in order, evenly unless --widths says otherwise.\n"
             "Delays are read off the schedule's actions unless --delays gives one per stage.\n"
             "Either --rate (times the largest eigenvalue, as everywhere) or --learning-rate\n"
-            "(as it is) is required.",
+            "(as it is) is required.\n" +
+                ListHelp(),
             {"pipeline-stability --spectrum log:0.001:1:16 --stages 4 --rule sgdm --momentum 0.9 "
              "--rate 0.02",
              "pipeline-stability --hessian H.npz --stages 8 --schedule pb --rule lwp-w+sc "
@@ -116,6 +117,7 @@ class PipelineStabilityCommand final : public Command {
       rate_.Refuse("nothing together with --learning-rate");
       static_cast<void>(learning_rate_.Number(kLearningRateRange));
     } else {
+      static_cast<void>(rate_.Text(kRateRange.Text() + ", or --learning-rate in its place"));
       static_cast<void>(rate_.Number(kRateRange));
     }
   }

@@ -36,7 +36,9 @@ class PlanCommand final : public Command {
             "Each machine is the whole of the machine file's; layers run on it one after the "
             "other,\n"
             "and its network connects it to the others. What does not fit its memory is left out,\n"
-            "unless nothing does.",
+            "unless nothing does. A plan may use fewer machines than there are, which is said\n"
+            "(JSON: machines_used).\n" +
+                ListHelp(),
             {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
              "--batch 128 --placement 28",
              "plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
@@ -45,7 +47,7 @@ class PlanCommand final : public Command {
              "--machines 4 --batch 64 --json"}),
         model_(app(), "--model", "M",
                fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         scheme_(app(), "--scheme", "K",
                 fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),
         machines_(app(), "--machines", "N", "Number of machines (default: 4)"),
@@ -70,7 +72,7 @@ class PlanCommand final : public Command {
     if (one_microbatch) max_microbatch_.Refuse("nothing with " + options.scheme);
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(model, static_cast<int>(machine.number_bytes));
     options.depth = static_cast<int>(depth_.IntegerOr(0, kMachinesRange));
@@ -116,6 +118,12 @@ class PlanCommand final : public Command {
     }
   }
 
+  static int MachinesUsed(const hwmodel::PipelinePlan& plan) {
+    int machines = 0;
+    for (const hwmodel::PlanStage& stage : plan.stages) machines += stage.machines;
+    return machines;
+  }
+
   static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
                        const hwmodel::Machine& machine, const hwmodel::PlanOptions& options,
                        const hwmodel::PipelinePlan& plan) {
@@ -135,6 +143,7 @@ class PlanCommand final : public Command {
     object["hardware"] = machine.name;
     object["scheme"] = options.scheme;
     object["machines"] = options.machines;
+    object["machines_used"] = MachinesUsed(plan);
     object["batch"] = options.batch;
     Json partition = Json::array();
     int first = 0;
@@ -162,7 +171,9 @@ class PlanCommand final : public Command {
   static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                          const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
     TextOutput output;
-    output.Print("{} on {} of {}, {}, batch {}\n", workload.name, options.machines, machine.name,
+    const int used = MachinesUsed(plan);
+    output.Print("{} on {} of {}{}, {}, batch {}\n", workload.name, options.machines, machine.name,
+                 used < options.machines ? fmt::format(", of which it uses {}", used) : "",
                  options.scheme, options.batch);
     output.Print("  samples a second  {:.6g}\n", plan.samples_per_second);
     output.Print("  width, depth      {}, {}\n", plan.width, plan.depth);

@@ -21,8 +21,8 @@ class RootsCommand final : public Command {
       : Command(
             root, "roots", "Root loci: all roots of the characteristic polynomial over rates",
             "One row for each root, by falling modulus within a rate. Zeros that divide out of\n"
-            "the polynomial are not listed.\n"
-            "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N.",
+            "the polynomial are not listed.\n" +
+                ListHelp(),
             {"roots --rule sgdm --delay 4 --momentum 0.9 --rates 0.01",
              "roots --rule lwp-w+sc --delay 4 --momentum 0.9 --rates log:1e-4:1:200 "
              "--out loci.csv"}),

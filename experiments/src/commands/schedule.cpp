@@ -1,4 +1,5 @@
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_picture.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/steady_state.h"
 #include "commands/commands.h"
 #include "memory.h"
 #include "output_file.h"
@@ -25,6 +27,12 @@ constexpr IntegerRange kStagesRange{1, 10'000};
 constexpr IntegerRange kMicrobatchesRange{1, 10'000'000};
 constexpr std::array<std::string_view, 4> kOutExtensions = {".csv", ".txt", ".svg", ".json"};
 constexpr std::size_t kMaxJsonActions = 100'000;
+
+// Of a list that is laid out to find its kind's steady state: some seconds.
+constexpr std::int64_t kMaxActions = 20'000'000;
+// A file's list that does not repeat is searched in vain, the longer the more so; one that long shows
+// what it does anyway.
+constexpr std::int64_t kMaxSearchedMicrobatches = 5'000;
 
 // Actions, what the check and the summary keep, and the text of one in a file.
 constexpr double kBytesPerAction = 120;
@@ -44,9 +52,10 @@ class ScheduleCommand final : public Command {
             "  pb, fill-drain    a step has room for a forward and a backward at every stage\n"
             "  gpipe, 1f1b, 2bw, pipedream-flush, interleaved, zb-h1\n"
             "                    a step has room for one of them, or for a weight gradient\n"
-            "Delays, versions and micro-batches in flight are the largest of each stage, read off\n"
-            "the list of actions. --out writes the list: F.csv (step,stage,kind,microbatch; kinds "
-            "F\n"
+            "Delays, versions and micro-batches in flight are the largest of each stage in the\n"
+            "steady state, or of the list itself where that is too short, as a note then says\n"
+            "(JSON: shows_steady_state, steady_delays). Utilisation counts fill and drain.\n"
+            "--out writes the list of actions: F.csv (step,stage,kind,microbatch; kinds F\n"
             "forward, B backward, W weight gradient, U update), F.txt (one line a step, 2F0 for\n"
             "stage 2, forward, micro-batch 0), F.svg (a picture) or F.json (a trace for "
             "Perfetto).\n"
@@ -75,25 +84,38 @@ class ScheduleCommand final : public Command {
     const Schedule schedule = file_.given() ? ReadSchedule() : MakeNamed();
     std::optional<OutputFile> out;
     if (out_.given()) out.emplace(out_.name(), out_.Text(""), kOutExtensions);
-    const ScheduleSummary summary = hwmodel::Summarize(schedule);
+    ScheduleSummary summary = hwmodel::Summarize(schedule);
+    const SteadyDelays steady = FindSteadyDelays(schedule, summary);
     if (out) WriteOut(*out, schedule);
     if (json()) {
-      ReportJson(schedule, summary);
+      ReportJson(schedule, summary, steady);
     } else {
-      ReportText(schedule, summary);
+      ReportText(schedule, summary, steady);
     }
   }
 
  private:
-  Schedule MakeNamed() const {
-    const std::vector<std::string_view> names = KindNames();
-    kind_.Choice(names);
+  // What a list says of the delays of runs that are long enough.
+  struct SteadyDelays {
+    bool is_shown = true;                              // by the list itself
+    std::optional<std::vector<std::int64_t>> updates;  // by stage; none where nothing tells them
+    std::string note;                                  // where they are not shown
+  };
+
+  hwmodel::ScheduleOptions NamedOptions() const {
     hwmodel::ScheduleOptions options;
     options.stages = static_cast<int>(stages_.Integer(kStagesRange));
     options.microbatches = microbatches_.Integer(kMicrobatchesRange);
     options.microbatches_per_update = per_update_.IntegerOr(0, kMicrobatchesRange);
     options.chunks = static_cast<int>(chunks_.IntegerOr(0, kStagesRange));
     options.weight_stashing = weight_stashing_.given();
+    return options;
+  }
+
+  Schedule MakeNamed() const {
+    const std::vector<std::string_view> names = KindNames();
+    kind_.Choice(names);
+    const hwmodel::ScheduleOptions options = NamedOptions();
     CheckMemory(options);
     try {
       return hwmodel::MakeSchedule(kind_.Text(""), options);
@@ -126,6 +148,61 @@ class ScheduleCommand final : public Command {
       throw UsageError("--weight-stashing", "it", "the file's column weights, with --file");
     }
     return ReadScheduleFile(file_.name(), file_.Text(""));
+  }
+
+  static SteadyDelays Shown(const ScheduleSummary& summary) {
+    SteadyDelays steady;
+    steady.updates.emplace();
+    for (const hwmodel::StageSummary& stage : summary.stages) {
+      steady.updates->push_back(stage.forward_delay_updates);
+    }
+    return steady;
+  }
+
+  // Takes the stages' numbers from the list's steady state where it has one: a list may be long
+  // enough to show all delays and too short for all versions of the weights.
+  SteadyDelays FindSteadyDelays(const Schedule& schedule, ScheduleSummary& summary) const {
+    const std::int64_t per_update = hwmodel::MicrobatchesPerUpdate(schedule);
+    const std::int64_t enough = hwmodel::EnoughMicrobatches(schedule.stages, per_update);
+    if (file_.given()) {
+      if (schedule.microbatches > kMaxSearchedMicrobatches) return Shown(summary);
+    } else if (hwmodel::FindScheduleKind(kind_.Text("")).flushes ||
+               schedule.microbatches >= enough) {
+      return Shown(summary);
+    }
+    try {
+      const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
+      const Schedule repeated =
+          hwmodel::Repeat(steady, schedule, hwmodel::EnoughMicrobatches(steady));
+      summary.stages = hwmodel::Summarize(repeated).stages;
+      return Shown(summary);
+    } catch (const analysis::InvalidArgument&) {
+      // There is none in the list.
+    }
+    SteadyDelays steady;
+    steady.is_shown = false;
+    if (file_.given()) {
+      steady.note = "the list does not repeat itself, or is too short for its steady state";
+      return steady;
+    }
+    if (per_update == schedule.microbatches) steady.note = "one update only: nothing is late; ";
+    steady.note += "too short for the steady state";
+    if (3 * schedule.stages * enough > kMaxActions) {
+      steady.note += fmt::format(", for which {} micro-batches are enough", enough);
+      return steady;
+    }
+    hwmodel::ScheduleOptions options = NamedOptions();
+    options.microbatches = enough;
+    options.microbatches_per_update = per_update;
+    const ScheduleSummary longer =
+        hwmodel::Summarize(hwmodel::MakeSchedule(kind_.Text(""), options));
+    steady.updates = Shown(longer).updates;
+    if (steady.updates == Shown(summary).updates) {
+      summary.stages = longer.stages;
+      return Shown(summary);
+    }
+    steady.note += fmt::format(", whose delays are {}", fmt::join(*steady.updates, ", "));
+    return steady;
   }
 
   std::string Title() const {
@@ -166,7 +243,8 @@ class ScheduleCommand final : public Command {
     return list;
   }
 
-  void ReportJson(const Schedule& schedule, const ScheduleSummary& summary) const {
+  void ReportJson(const Schedule& schedule, const ScheduleSummary& summary,
+                  const SteadyDelays& steady) const {
     using hwmodel::StageSummary;
     Json object;
     object["kind"] = file_.given() ? Json(nullptr) : Json(kind_.Text(""));
@@ -183,6 +261,8 @@ class ScheduleCommand final : public Command {
     object["activations_in_flight"] = ByStage(summary, &StageSummary::activations_in_flight);
     object["weight_versions"] = ByStage(summary, &StageSummary::weight_versions);
     object["stashed_weight_versions"] = ByStage(summary, &StageSummary::stashed_weight_versions);
+    object["shows_steady_state"] = steady.is_shown;
+    object["steady_delays"] = steady.updates ? Json(*steady.updates) : Json(nullptr);
     object["action_count"] = schedule.actions.size();
     if (out_.given()) {
       object["out"] = out_.Text("");
@@ -197,7 +277,8 @@ class ScheduleCommand final : public Command {
     PrintJson(object);
   }
 
-  void ReportText(const Schedule& schedule, const ScheduleSummary& summary) const {
+  void ReportText(const Schedule& schedule, const ScheduleSummary& summary,
+                  const SteadyDelays& steady) const {
     TextOutput output;
     output.Print("{}: {} stages, {} workers, {} micro-batches, {} actions in {} steps\n", Title(),
                  schedule.stages, summary.workers, schedule.microbatches, schedule.actions.size(),
@@ -205,6 +286,7 @@ class ScheduleCommand final : public Command {
     output.Print("  utilisation   {:.6g}\n", summary.utilisation);
     output.Print("  bubble ratio  {:.6g}\n", summary.bubble_ratio);
     output.Print("  weights       {}\n", Name(schedule.weights));
+    if (!steady.is_shown) output.Print("  note          {}\n", steady.note);
     output.Print("\n{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", "stage", "worker",
                  "forward delay", "backward delay", "in flight", "versions", "if stashed");
     for (int s = 0; s < schedule.stages; ++s) {

@@ -41,8 +41,9 @@ class StragglersCommand final : public Command {
             "(a backward 2, or 1 and 1 where it is split), times 1 + jitter u with u uniform in\n"
             "[-1, 1), and a core stalls with --stall-probability for --stall-factor times as "
             "long.\n"
-            "slowdown is the time of the whole run over that of a run in which nothing varies and\n"
-            "no queue is full.",
+            "time_units is the time of the whole run, slowdown the same over that of a run in\n"
+            "which nothing varies and no queue is full.\n" +
+                ListHelp(),
             {"stragglers --kind pb --stages 34 --microbatches 500 --jitter 0,0.3,0.6 --queue 0,1",
              "stragglers --kind gpipe --stages 8 --microbatches 64 --stall-probability 0.01 "
              "--stall-factor 10 --cores 1,10,100 --json"}),
@@ -136,7 +137,7 @@ class StragglersCommand final : public Command {
   void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {
     if (table.has_file() || !json()) {
       table.Write([&](TextOutput& output) {
-        output.Print("jitter,queue,cores,seconds,slowdown,utilisation,longest_queue,events\n");
+        output.Print("jitter,queue,cores,time_units,slowdown,utilisation,longest_queue,events\n");
         for (const Row& row : rows) {
           output.Print("{},{},{},{},{},{},{},{}\n", row.jitter, row.queue, row.cores,
                        row.run.seconds, row.run.seconds / even, row.run.utilisation,
@@ -150,7 +151,7 @@ class StragglersCommand final : public Command {
       list.push_back({{"jitter", row.jitter},
                       {"queue", row.queue},
                       {"cores", row.cores},
-                      {"seconds", row.run.seconds},
+                      {"time_units", row.run.seconds},
                       {"slowdown", row.run.seconds / even},
                       {"utilisation", row.run.utilisation},
                       {"longest_queue", row.run.longest_queue},

@@ -58,17 +58,15 @@ void WriteCsv(const OutputFile& file, const SweepOptions& options, const SweepSu
 class SweepCommand final : public Command {
  public:
   explicit SweepCommand(CLI::App& root)
-      : Command(
-            root, "sweep", "Spectral radius over a grid of momenta and rates",
-            "Arrays of F.npz: momentum (n_m), rate (n_x), and spectral_radius, error_bound,\n"
-            "log_spectral_radius (n_m, n_x). F.csv holds one row for each point.\n"
-            "LIST: numbers separated by commas, lin:LO:HI:N, log:LO:HI:N, or log1m:LO:HI:N for\n"
-            "1 - 10^u with u evenly spaced over [LO, HI].",
-            {"sweep --rule sgdm --delay 4 --out sgdm.npz",
-             "sweep --rule lwp-w+sc --delay 4 --momenta log1m:-5:0:512 --rates log:1e-6:4:512 "
-             "--out map.npz",
-             "sweep --rule sc --delay 1 --momenta 0,0.9,0.99 --rates lin:0.1:1:10 --out s.csv "
-             "--json"}),
+      : Command(root, "sweep", "Spectral radius over a grid of momenta and rates",
+                "Arrays of F.npz: momentum (n_m), rate (n_x), and spectral_radius, error_bound,\n"
+                "log_spectral_radius (n_m, n_x). F.csv holds one row for each point.\n" +
+                    ListHelp(),
+                {"sweep --rule sgdm --delay 4 --out sgdm.npz",
+                 "sweep --rule lwp-w+sc --delay 4 --momenta log1m:-5:0:512 --rates log:1e-6:4:512 "
+                 "--out map.npz",
+                 "sweep --rule sc --delay 1 --momenta 0,0.9,0.99 --rates lin:0.1:1:10 --out s.csv "
+                 "--json"}),
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
         momenta_(app(), "--momenta", "LIST", fmt::format("Momenta (default: {})", kDefaultMomenta)),

@@ -45,7 +45,8 @@ class ThroughputCommand final : public Command {
             "run with its fill and drain. A machine file that holds measured times of the network\n"
             "is predicted from them. Machines: hwmodel/machines/*.toml, or what calibrate wrote;\n"
             "--cores takes another number of the same cores, with their part of all totals.\n"
-            "Several batches or numbers of cores make a table, a row each, for --out.",
+            "Several batches or numbers of cores make a table, a row each.\n" +
+                ListHelp(),
             {"throughput --network resnet110 --hardware hwmodel/machines/wse2.toml --schedule pb",
              "throughput --network resnet110 --hardware hwmodel/machines/v100.toml --schedule "
              "sequential --batch 128 --json",
@@ -53,7 +54,7 @@ class ThroughputCommand final : public Command {
              "fill-drain --batch 128"}),
         network_(app(), "--network", "N",
                  fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml", "Machine file; required"),
+        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K",
                   fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))),
         batch_(app(), "--batch", "LIST",
@@ -84,14 +85,10 @@ class ThroughputCommand final : public Command {
     std::vector<std::int64_t> cores = {0};
     if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
     const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file"));
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
     const std::size_t rows = batches.size() * cores.size();
-    if (rows > 1 && !out_.given() && !json()) {
-      throw UsageError(out_.name(), "nothing",
-                       fmt::format("a file for the {} rows of the table, or --json", rows));
-    }
     TableOutput table(out_);
     std::vector<Point> points;
     for (const std::int64_t count : cores) {
@@ -103,7 +100,7 @@ class ThroughputCommand final : public Command {
         points.push_back(std::move(point));
       }
     }
-    if (table.has_file()) {
+    if (table.has_file() || (rows > 1 && !json())) {
       table.Write([&](TextOutput& output) { PrintCsv(output, workload, points); });
     }
     if (json() && rows == 1) {
@@ -112,7 +109,7 @@ class ThroughputCommand final : public Command {
       Json list = Json::array();
       for (const Point& point : points) list.push_back(Describe(workload, point));
       PrintJson({{"rows", std::move(list)}});
-    } else if (!table.has_file()) {
+    } else if (!table.has_file() && rows == 1) {
       ReportText(workload, points.front());
     }
   }

@@ -30,4 +30,8 @@ std::string ToText(double value);
 /// candidate.
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+/// " (did you mean NAME?)" with the candidate nearest to the word in lower case; empty where more
+/// edits than half of its characters, dashes before it aside, lie between.
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
+
 }  // namespace batchless::analysis

@@ -90,6 +90,7 @@ struct ScheduleKind {
   std::string_view name;   ///< as on the command line
   std::string_view title;  ///< as in a picture
   bool updates_each;       ///< after every micro-batch
+  bool flushes;            ///< the pipeline drains before each update, so that nothing is late
   Schedule (*make)(const ScheduleOptions& options);
 };
 
@@ -101,5 +102,12 @@ const ScheduleKind& FindScheduleKind(std::string_view name);
 
 /// Throws analysis::InvalidArgument naming the kind or the option that does not fit it.
 Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options);
+
+/// So many micro-batches of a schedule by name fill the pipeline, keep stashed weights as old as any
+/// later on, and repeat what they do. A multiple of microbatches_per_update.
+std::int64_t EnoughMicrobatches(int stages, std::int64_t microbatches_per_update);
+
+/// Of one update of the list's first stage, on average, rounded down; at least 1.
+std::int64_t MicrobatchesPerUpdate(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel

@@ -57,6 +57,10 @@ struct SteadyState {
 /// which every stage does everything.
 SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worker_of_stage = {});
 
+/// So many micro-batches of it, from the empty pipeline on, show every delay and all versions that
+/// are kept at a time (schedule_summary.h says how many updates these take).
+std::int64_t EnoughMicrobatches(const SteadyState& steady);
+
 /// The steady state from the empty pipeline on until micro-batch microbatches - 1 has drained. The
 /// steps count from the first action; slots, weights and workers are those of `like`.
 Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t microbatches);
