@@ -15,6 +15,7 @@ namespace {
 
 using analysis::InvalidArgument;
 
+constexpr std::size_t kPasses = kActionKinds.size();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void Check(const Workload& workload, const Machine& machine, const FineGrainedOptions& options) {
@@ -54,7 +55,15 @@ class Partitioner {
         core_memory_(machine.core_memory_bytes()),
         summary_(summary) {
     const auto b = static_cast<double>(options.microbatch);
-    work_ = WorkOf(workload, machine, b, Measured(workload, machine, workers_));
+    const auto measured = Measured(workload, machine, workers_);
+    const auto parts = [&](Memory memory) {
+      const auto work = WorkOf(workload, machine, b, false, memory, measured);
+      return PartsOf(work, 0, stages_);
+    };
+    if (machine.local_memory_bytes > 0) work_ = parts(Memory::kLocal);
+    if (machine.shared_memory_bytes > 0) shared_work_ = parts(Memory::kShared);
+    if (work_.empty()) core_memory_ = 0;
+    if (work_.empty()) work_ = shared_work_;
     for (int begin = 0; begin < stages_; ++begin) {
       for (int end = begin + 1; end <= stages_; ++end) {
         const double fixed = WorkerBytes(workload, begin, end, b, 0, 0);
@@ -69,7 +78,10 @@ class Partitioner {
   }
 
   std::vector<int> Best() {
-    if (FewestCores(kInfinity) > cores_) core_memory_ = 0;
+    if (FewestCores(kInfinity) > cores_) {
+      core_memory_ = 0;
+      if (!shared_work_.empty()) work_ = shared_work_;
+    }
     // P cores take a P-th of one core's time at least, W workers of one core no more than all of it.
     double high = SecondsOn(work_, 1) * (1 + 1e-12);
     if (!(high > 0)) throw InvalidArgument("cost", 0, "a network that takes time");
@@ -122,7 +134,7 @@ class Partitioner {
     for (int begin = 0; begin < stages_; ++begin) {
       for (int end = begin + 1; end <= stages_; ++end) {
         needs_[Group(begin, end)] =
-            CoresWithin(std::span(work_).subspan(begin, end - begin), period);
+            CoresWithin(std::span(work_).subspan(kPasses * begin, kPasses * (end - begin)), period);
       }
     }
     for (int h = 0; h < workers_; ++h) {
@@ -152,7 +164,8 @@ class Partitioner {
   double cores_;
   double core_memory_;  // 0: needs no cores
   const ScheduleSummary& summary_;
-  std::vector<CoreWork> work_;
+  std::vector<CoreWork> work_;  // of each stage kPasses parts, in the memory that it is for
+  std::vector<CoreWork> shared_work_;
   std::vector<Bytes> bytes_;    // by group of consecutive stages
   std::vector<double> needs_;   // cores for the period, by the same
   std::vector<double> fewest_;  // cores from a stage on

@@ -12,10 +12,6 @@ using analysis::InvalidArgument;
 
 Pass& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
 
-double Seconds(const Pass& pass, double flops_per_second, double bytes_per_second) {
-  return std::max(pass.flops / flops_per_second, pass.bytes / bytes_per_second);
-}
-
 }  // namespace
 
 Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
@@ -41,12 +37,16 @@ Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
   return passes;
 }
 
-StageTimes TimesOf(const Passes& passes, double flops_per_second, double bytes_per_second) {
-  const auto seconds = [&](ActionKind kind) {
-    return Seconds(passes[static_cast<std::size_t>(kind)], flops_per_second, bytes_per_second);
-  };
-  return {seconds(ActionKind::kForward), seconds(ActionKind::kBackward),
-          seconds(ActionKind::kWeightGradient), seconds(ActionKind::kUpdate)};
+double MostCores(const Workload& workload, std::size_t s, double b) {
+  const StageCost& cost = workload.stages[s];
+  return std::max(b * static_cast<double>(cost.largest_output),
+                  static_cast<double>(cost.parameters));
+}
+
+StageTimes LaunchesOf(const Workload& workload, const Machine& machine, std::size_t s, bool split) {
+  const double launch = machine.launch_seconds;
+  const double weights = workload.stages[s].parameters > 0 ? launch : 0;
+  return {launch, (s > 0 ? launch : 0) + (split ? 0 : weights), split ? weights : 0, weights};
 }
 
 double Sum(const StageTimes& times) {
@@ -84,20 +84,57 @@ int MostWorkers(const Workload& workload, const Machine& machine) {
       std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
 }
 
-std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                             const std::optional<MeasuredNetwork>& measured) {
-  const double bandwidth = machine.local_bytes_per_second > 0
-                               ? machine.local_bytes_per_second / machine.cores
-                               : machine.shared_bytes_per_second / machine.cores;
-  std::vector<CoreWork> work;
-  for (std::size_t s = 0; s < workload.stages.size(); ++s) {
-    const double seconds = measured ? Sum(MeasuredTimes(*measured, s, b))
-                                    : Sum(TimesOf(PassesOf(workload, s, b, false),
-                                                  machine.core_flops_per_second(), bandwidth));
-    const double values = b * static_cast<double>(workload.stages[s].largest_output);
-    work.push_back({seconds, std::max(values, static_cast<double>(workload.stages[s].parameters))});
+std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
+                              bool split, Memory memory,
+                              const std::optional<MeasuredNetwork>& measured) {
+  std::vector<StageWork> work(workload.stages.size());
+  for (std::size_t s = 0; s < work.size(); ++s) {
+    const Passes passes = PassesOf(workload, s, b, split);
+    for (std::size_t kind = 0; kind < passes.size(); ++kind) {
+      CoreWork& part = work[s][kind];
+      part.most_cores = MostCores(workload, s, b);
+      if (measured) {
+        part.most_cores = 1;
+        part.seconds = MeasuredTimes(*measured, s, b).seconds(kActionKinds[kind]);
+        continue;
+      }
+      const double by_flops = passes[kind].flops / machine.core_flops_per_second();
+      if (memory == Memory::kLocal) {
+        const double bandwidth = machine.local_bytes_per_second / machine.cores;
+        part.seconds = std::max(by_flops, passes[kind].bytes / bandwidth);
+        continue;
+      }
+      const double by_bytes = passes[kind].bytes / machine.shared_bytes_per_second;
+      part.seconds = std::max(by_flops, by_bytes);
+      if (by_bytes > 0) {
+        part.most_cores = std::max(1.0, std::min(part.most_cores, by_flops / by_bytes));
+      }
+    }
   }
   return work;
+}
+
+StageTimes TimesOn(const StageWork& work, double cores) {
+  const auto seconds = [&](ActionKind kind) {
+    return SecondsOn({&work[static_cast<std::size_t>(kind)], 1}, cores);
+  };
+  return {seconds(ActionKind::kForward), seconds(ActionKind::kBackward),
+          seconds(ActionKind::kWeightGradient), seconds(ActionKind::kUpdate)};
+}
+
+std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end) {
+  std::vector<CoreWork> parts;
+  for (int s = first; s < end; ++s) {
+    const StageWork& stage = work[static_cast<std::size_t>(s)];
+    parts.insert(parts.end(), stage.begin(), stage.end());
+  }
+  return parts;
+}
+
+std::vector<double> OneCoreSeconds(std::span<const StageWork> work) {
+  std::vector<double> seconds;
+  for (const StageWork& stage : work) seconds.push_back(SecondsOn(stage, 1));
+  return seconds;
 }
 
 double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,

@@ -156,8 +156,92 @@ TEST_CASE("Layers one after the other: launches below a batch, the roofline abov
   machine = Gpu();
   machine.launch_seconds = 0;
   machine.shared_bytes_per_second = 1e20;
+  // But for the loss, whose ten values ten cores share.
   CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).peak_share ==
-        Approx(1).epsilon(1e-9));
+        Approx(1).epsilon(1e-4));
+}
+
+TEST_CASE("One worker alone is the layers one after the other", "[throughput]") {
+  const Workload workload = MakeWorkload("resnet20");
+  // With cores enough that the last stages cannot be shared by all.
+  Machine machine = Fine(850'000);
+  machine.local_bytes_per_second = 1e10 * machine.cores;
+  for (const std::int64_t b : {1, 8, 512}) {
+    for (const bool launches : {false, true}) {
+      machine.launch_seconds = launches ? 5e-6 : 0;
+      machine.shared_memory_bytes = launches ? 1e12 : 0;
+      machine.shared_bytes_per_second = launches ? 1e12 : 0;
+      const Throughput layers =
+          PredictThroughput(workload, machine, {.schedule = "sequential", .microbatch = b});
+      const Throughput one =
+          PredictThroughput(workload, machine, {.schedule = "pb", .microbatch = b, .workers = 1});
+      CAPTURE(b, launches);
+      CHECK(one.samples_per_second == Approx(layers.samples_per_second).epsilon(1e-12));
+      CHECK(one.busy == Approx(layers.busy).epsilon(1e-12));
+      CHECK(layers.busy < 1);
+      if (launches) continue;
+      // A core works on a value or a weight of its own at least.
+      double seconds = 0;
+      for (const StageCost& cost : workload.stages) {
+        const double most = std::max(
+            {static_cast<double>(b * cost.largest_output), static_cast<double>(cost.parameters)});
+        seconds += static_cast<double>(b * (cost.forward_flops + cost.input_gradient_flops +
+                                            cost.weight_gradient_flops) +
+                                       cost.update_flops) /
+                   (1e9 * std::min(most, machine.cores));
+      }
+      CHECK(layers.samples_per_second <= static_cast<double>(b) / seconds);
+    }
+  }
+}
+
+TEST_CASE("Further cores never slow a pipeline down", "[throughput]") {
+  // Of an H100: a multiprocessor's part of peak and local memory, and one shared memory for all.
+  for (const std::string_view network : {"resnet20", "lenet5"}) {
+    const Workload workload = MakeWorkload(network);
+    double before = 0;
+    double in_shared = 0;
+    double in_local = 0;
+    for (const int cores : {40, 60, 80, 100, 132, 200, 400, 1000, 4000, 20'000}) {
+      Machine machine;
+      machine.name = "h100";
+      machine.cores = cores;
+      machine.peak_flops_per_second = 66.9e12 / 132 * cores;
+      machine.local_memory_bytes = 228e3 * cores;
+      machine.local_bytes_per_second = 225e9 * cores;
+      machine.shared_memory_bytes = 80e9;
+      machine.shared_bytes_per_second = 3.35e12;
+      machine.fabric_bytes_per_second = 1e18;
+      const Throughput result = PredictThroughput(workload, machine, {.schedule = "pb"});
+      CAPTURE(network, cores);
+      CHECK(result.fits);
+      CHECK(result.samples_per_second >= before * (1 - 1e-12));
+      // What shared memory has to serve is served.
+      CHECK(result.samples_per_second * result.shared_bytes_per_sample <=
+            machine.shared_bytes_per_second * (1 + 1e-12));
+      before = result.samples_per_second;
+      in_shared = std::max(in_shared, result.shared_bytes_per_sample);
+      in_local = std::max(in_local, result.local_bytes_per_sample);
+    }
+    CHECK(in_shared > 0);
+    CHECK(in_local > 0);
+  }
+}
+
+TEST_CASE("Shared memory serves one worker after the other", "[throughput]") {
+  // Two equal workers that each take all of its bandwidth: as slow as both together.
+  Workload workload = Equal(2, 100);
+  for (StageCost& cost : workload.stages) cost.parameter_bytes = 1'000'000;
+  Machine machine = Fine(100);
+  machine.local_memory_bytes = machine.local_bytes_per_second = 0;
+  machine.shared_memory_bytes = 1e12;
+  machine.shared_bytes_per_second = 1e9;
+  // Weights once forward, twice backward, five times in the update, of 1 MB.
+  const Throughput two = PredictThroughput(workload, machine, {.schedule = "pb", .workers = 2});
+  CHECK(two.samples_per_second == Approx(1 / (2 * 8e-3)).epsilon(1e-9));
+  CHECK(two.bottleneck == "shared memory");
+  CHECK(PredictThroughput(workload, machine, {.schedule = "pb", .workers = 1}).samples_per_second ==
+        Approx(1 / (2 * 8e-3)).epsilon(1e-9));
 }
 
 TEST_CASE("Energy is that of every FLOP and byte", "[throughput]") {
@@ -259,6 +343,8 @@ TEST_CASE("Throughput options out of range are refused by name", "[throughput]")
   refuses({.microbatch = 0}, "microbatch");
   refuses({.microbatches_per_update = 3}, "microbatches_per_update");
   refuses({.schedule = "sequential", .microbatches_per_update = 3}, "microbatches_per_update");
+  refuses({.schedule = "sequential", .samples = 8}, "samples");
+  refuses({.schedule = "sequential", .weight_stashing = true}, "weight_stashing");
   refuses({.workers = 6}, "workers");
   refuses({.workers = -1}, "workers");
   refuses({.schedule = "gpipe", .microbatches_per_update = 4, .samples = 5}, "samples");

@@ -14,18 +14,24 @@
 //     weight gradient  w + b kept
 //   update             5 w                           reads w, velocity, gradient; writes the first two
 //
-// The bandwidth is that of these cores' local memory where all that the worker keeps fits there,
-// else their share of the shared memory's; where a machine has no shared memory it does not fit.
+// In local memory the bandwidth is that of these cores, in shared memory all of it; but this one
+// serves all who keep something there, so that
+//
+//   seconds of a sample >= sum of the bytes of all passes in shared memory / its bandwidth
 //
 // Pipelines: stages are grouped evenly into W workers (partition.h), or as given, and the cores shared
-// among them by their time (core_allotment.h), each with at least as many as its memory needs. Of
+// among them by their time (core_allotment.h). A worker in local memory has at least as many as what
+// it keeps needs. Where a machine has both memories, workers come to local memory in the order of
+// their traffic for each byte that they keep, as many of them as make the slowest, or shared memory,
+// fastest; where it has no shared memory and the local one is too small it does not fit. Of
 // P cores in a square each region is a strip, so that a message crosses to the next region on as many
-// links as the smaller one has cores, at most sqrt(P). Whole-machine operations are not launched one
-// by one, so a pipeline knows no launch time. The period is that of cycle_time.h.
+// links as the smaller one has cores, at most sqrt(P). Workers run on beside one another, so that a
+// pipeline knows no launch time; one worker alone is launched as `sequential` is. The period is
+// that of cycle_time.h.
 //
-// `sequential`: layers one after the other on all cores, a batch at a time, each pass of each stage
-// launched; weights are read once for the batch. Memory is the local one where everything fits and
-// nothing is launched, because launches leave nothing there, else the shared.
+// `sequential`: layers one after the other on all cores, k = P, a batch at a time, each pass of each
+// stage launched; weights are read once for the batch. Memory is the local one where everything fits
+// and nothing is launched, because launches leave nothing there, else the shared.
 //
 // Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
 // stages keep; a message in each direction.
