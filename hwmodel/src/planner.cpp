@@ -56,20 +56,18 @@ class Sweep {
       : workload_(workload),
         machine_(machine),
         options_(options),
-        updates_late_(options.scheme == "2bw") {
-    const int depths = std::min(options.machines, workload.stage_count());
-    std::vector<double> costs;
-    for (const LayerTimes& layer : TimeLayers(workload, machine, options.max_microbatch)) {
-      costs.push_back(layer.forward_seconds + layer.backward_seconds);
-    }
-    partitions_ = BalancedPartitions(costs, depths);
-  }
+        updates_late_(options.scheme == "2bw") {}
 
   PipelinePlan Best() {
-    const int deepest = static_cast<int>(partitions_.size());
+    const int deepest = std::min(options_.machines, workload_.stage_count());
     const bool balanced = options_.scheme == "balanced";
     for (std::int64_t b = 1; b <= options_.max_microbatch; b *= 2) {
       layers_ = TimeLayers(workload_, machine_, b);
+      std::vector<double> costs;
+      for (const LayerTimes& layer : layers_) {
+        costs.push_back(layer.forward_seconds + layer.backward_seconds);
+      }
+      partitions_ = BalancedPartitions(costs, deepest);
       for (int d = balanced ? deepest : 1; d <= deepest; ++d) {
         const int w = options_.machines / d;
         const std::int64_t samples = w * b;
@@ -89,8 +87,6 @@ class Sweep {
           "one that divides into micro-batches for " + std::to_string(options_.machines) +
               " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
     }
-    const std::vector<int>& ends = partitions_[static_cast<std::size_t>(best_.depth) - 1];
-    for (const int end : ends) best_.stages.push_back({end, best_.width});
     return std::move(best_);
   }
 
@@ -164,6 +160,10 @@ class Sweep {
                         (fits == best_.fits && (fits ? samples_per_second > best_.samples_per_second
                                                      : memory < best_.memory_bytes));
     if (better) {
+      best_.stages.clear();
+      for (const int end : partitions_[static_cast<std::size_t>(d) - 1]) {
+        best_.stages.push_back({end, w});
+      }
       best_.width = w;
       best_.depth = d;
       best_.microbatch = b;
@@ -181,7 +181,7 @@ class Sweep {
   const Machine& machine_;
   const PlanOptions& options_;
   bool updates_late_;
-  std::vector<std::vector<int>> partitions_;  // by depth - 1
+  std::vector<std::vector<int>> partitions_;  // by depth - 1, for the micro-batch in question
   std::vector<LayerTimes> layers_;
   std::vector<Group> groups_;
   PipelinePlan best_;
@@ -200,7 +200,8 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
   plan.seconds_per_update = found.seconds_per_microbatch;
   plan.samples_per_second = static_cast<double>(options.batch) / found.seconds_per_microbatch;
   plan.plans = 1;
-  int after = options.machines;
+  int after = 0;  // machines of a stage and of those after it
+  for (const PlanStage& stage : found.stages) after += stage.machines;
   int layer = 0;
   for (const PlanStage& stage : found.stages) {
     const int in_flight = (after + stage.machines - 1) / stage.machines;

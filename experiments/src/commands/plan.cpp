@@ -35,8 +35,9 @@ class PlanCommand final : public Command {
             "              after each batch, by gradients that are late\n"
             "Each machine is the whole of the machine file's; layers run on it one after the "
             "other,\n"
-            "and its network connects it to the others. What does not fit its memory is left out,\n"
-            "unless nothing does.",
+            "and its network connects it to the others. 2bw, gpipe and balanced leave out what\n"
+            "does not fit a machine's memory, unless nothing does; pipedream and pb do not look at\n"
+            "memory, but say whether the plan fits.",
             {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
              "--batch 128 --placement 28",
              "plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
