@@ -42,6 +42,10 @@ class Pipeline {
         b_(static_cast<double>(options.microbatch)) {}
 
   Throughput Predict() {
+    if (options_.schedule == "interleaved") {
+      throw InvalidArgument("schedule", options_.schedule,
+                            "one in which a worker has one group of stages, as pipedream-flush");
+    }
     const int workers = WorkerCount();
     measured_ = Measured(workload_, machine_, workers);
     const std::int64_t m = PerUpdate(workers);
@@ -109,8 +113,6 @@ class Pipeline {
                                .microbatches = microbatches,
                                .microbatches_per_update = kind_.updates_each ? 0 : m,
                                .weight_stashing = options_.weight_stashing};
-    // One stage a worker: another number of them is another schedule.
-    if (options_.schedule == "interleaved") options.chunks = 1;
     return MakeSchedule(options_.schedule, options);
   }
 

@@ -54,7 +54,8 @@ namespace batchless::hwmodel {
 inline constexpr std::string_view kSequential = "sequential";
 
 struct ThroughputOptions {
-  std::string schedule = "pb";  ///< of ScheduleKinds(), or sequential
+  /// Of ScheduleKinds() but for interleaved, whose workers have several groups of stages, or sequential.
+  std::string schedule = "pb";
   std::int64_t microbatch = 1;  ///< b; of sequential the whole batch
   /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
   std::int64_t microbatches_per_update = 0;
