@@ -99,13 +99,14 @@ class Sweep {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       Group& group = groups_[g];
       group.input = static_cast<double>(b) * input;
+      group.activations =
+          static_cast<double>(b) *
+          static_cast<double>(workload_.WorkerActivationBytes(static_cast<int>(l), ends[g]));
       for (; l < static_cast<std::size_t>(ends[g]); ++l) {
         group.forward += layers_[l].forward_seconds;
         group.backward += layers_[l].backward_seconds;
         group.update += layers_[l].update_seconds;
         group.weights += layers_[l].parameter_bytes;
-        group.activations +=
-            static_cast<double>(b) * static_cast<double>(workload_.stages[l].activation_bytes);
       }
       input = static_cast<double>(workload_.stages[l - 1].boundary_bytes);
       if (g + 1 < groups_.size()) {
@@ -206,12 +207,12 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
   for (const PlanStage& stage : found.stages) {
     const int in_flight = (after + stage.machines - 1) / stage.machines;
     double weights = 0;
-    double activations = 0;
+    const double activations =
+        static_cast<double>(options.batch) *
+        static_cast<double>(workload.WorkerActivationBytes(layer, stage.end));
     for (; layer < stage.end; ++layer) {
-      const StageCost& cost = workload.stages[static_cast<std::size_t>(layer)];
-      weights += static_cast<double>(cost.parameter_bytes);
-      activations +=
-          static_cast<double>(options.batch) * static_cast<double>(cost.activation_bytes);
+      weights +=
+          static_cast<double>(workload.stages[static_cast<std::size_t>(layer)].parameter_bytes);
     }
     plan.memory_bytes =
         std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);

@@ -17,22 +17,25 @@ Pass& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_
 Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
   const StageCost& cost = workload.stages[s];
   const auto w = static_cast<double>(cost.parameter_bytes);
-  const auto in =
-      static_cast<double>(s == 0 ? workload.input_bytes : workload.stages[s - 1].boundary_bytes);
-  const auto out = static_cast<double>(cost.boundary_bytes);
-  const auto kept = static_cast<double>(cost.activation_bytes);
+  const auto rows = b * static_cast<double>(cost.sample_parameter_bytes);
+  const double v = rows > 0 ? std::min(w, rows) : w;
+  const auto made = static_cast<double>(cost.written_bytes);
+  const auto in_and_out = static_cast<double>(cost.read_bytes + cost.written_bytes);
+  const auto saved = static_cast<double>(cost.saved_bytes);
+  const auto kept = static_cast<double>(cost.kept_bytes);
+  const auto gradients = static_cast<double>(cost.gradient_bytes);
   const auto input_gradient = static_cast<double>(cost.input_gradient_flops);
   const auto weight_gradient = static_cast<double>(cost.weight_gradient_flops);
   Passes passes;
   At(passes, ActionKind::kForward) = {b * static_cast<double>(cost.forward_flops),
-                                      w + b * (in + out + kept)};
+                                      v + b * (in_and_out + saved)};
   At(passes, ActionKind::kUpdate) = {static_cast<double>(cost.update_flops), 5 * w};
-  if (split) {
-    At(passes, ActionKind::kBackward) = {b * input_gradient, w + b * (in + out)};
-    At(passes, ActionKind::kWeightGradient) = {b * weight_gradient, w + b * kept};
+  if (split && w > 0) {
+    At(passes, ActionKind::kBackward) = {b * input_gradient, v + b * (gradients + kept)};
+    At(passes, ActionKind::kWeightGradient) = {b * weight_gradient, v + b * (made + kept)};
   } else {
     At(passes, ActionKind::kBackward) = {b * (input_gradient + weight_gradient),
-                                         2 * w + b * (in + out + kept)};
+                                         2 * v + b * (gradients + kept)};
   }
   return passes;
 }
@@ -145,12 +148,10 @@ double WorkerBytes(const Workload& workload, int first, int end, double b, doubl
                              : workload.stages[static_cast<std::size_t>(stage)].boundary_bytes);
   };
   double parameters = 0;
-  double kept = 0;
   for (int s = first; s < end; ++s) {
-    const StageCost& cost = workload.stages[static_cast<std::size_t>(s)];
-    parameters += static_cast<double>(cost.parameter_bytes);
-    kept += static_cast<double>(cost.activation_bytes);
+    parameters += static_cast<double>(workload.stages[static_cast<std::size_t>(s)].parameter_bytes);
   }
+  const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
   return parameters * (weight_versions + 2) + b * kept * activations_in_flight +
          2 * (boundary(end - 1) + boundary(first - 1));
 }

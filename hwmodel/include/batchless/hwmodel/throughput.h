@@ -5,13 +5,13 @@
 //
 // Roofline: a pass of a stage takes  max(FLOPs / (min(k, p) R), bytes / bandwidth)  seconds. A core has a
 // value to compute or a weight of its own at least, so p is the larger of b times the values of the
-// stage's largest layer and its parameters. What passes read and write, of weights w, boundaries in
-// and out, and what the stage keeps:
+// stage's largest layer and its parameters. What passes read and write, of weights w and of the
+// sizes in network.h's StageCost, of which each is what the stage itself reads or makes:
 //
-//   forward            w + b (in + out + kept)
-//   backward           2 w + b (in + out + kept)     both gradients
-//     input gradient   w + b (in + out)              where the schedule splits it
-//     weight gradient  w + b kept
+//   forward            w + b (read + written + saved)
+//   backward           2 w + b (gradient + kept)     both gradients
+//     input gradient   w + b (gradient + kept)       where the schedule splits it
+//     weight gradient  w + b (written + kept)        kept values, and its output's gradient
 //   update             5 w                           reads w, velocity, gradient; writes the first two
 //
 // In local memory the bandwidth is that of these cores, in shared memory all of it; but this one
