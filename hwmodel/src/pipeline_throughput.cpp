@@ -148,7 +148,8 @@ class Pipeline {
     const bool has_shared = machine_.shared_memory_bytes > 0;
     for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
       if (!(memory == Memory::kLocal ? has_local : has_shared)) continue;
-      WorkIn(memory) = WorkOf(workload_, machine_, b_, split_, memory, measured_);
+      WorkIn(memory) = WorkOf(workload_, machine_, b_, split_, memory,
+                              IsLaunched(static_cast<std::size_t>(workers)), measured_);
     }
     Layout best;
     for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
@@ -307,7 +308,11 @@ class Pipeline {
         }
         (local ? result_.local_bytes_per_sample : result_.shared_bytes_per_sample) +=
             StageTraffic(s) / b_;
-        for (const CoreWork& part : work[index]) {
+        for (const ActionKind kind : kActionKinds) {
+          const CoreWork& part = work[index][static_cast<std::size_t>(kind)];
+          if (!IsLaunched(ends_.size()) && IsShared(part, k)) {
+            result_.fabric_bytes_per_sample += ExchangedBytes(workload_, index, kind);
+          }
           core_seconds += std::min(k, part.most_cores) * SecondsOn({&part, 1}, k);
         }
         Add(worker.times, TimesOn(work[index], k));
@@ -336,12 +341,13 @@ class Pipeline {
       throw InvalidArgument("fabric.bandwidth", "nothing",
                             "a positive one, for a pipeline of more than one worker");
     }
-    const double per_core = machine_.fabric_bytes_per_second / machine_.cores;
     for (std::size_t g = 0; g + 1 < ends_.size(); ++g) {
       const auto smaller =
           static_cast<double>(std::min(result_.workers[g].cores, result_.workers[g + 1].cores));
-      const double links = std::min(smaller, std::ceil(std::sqrt(machine_.cores)));
-      const double seconds = BoundaryBytes(g) / (per_core * links);
+      const double links = machine_.fabric_links > 1
+                               ? std::min(smaller, std::ceil(std::sqrt(machine_.cores)))
+                               : smaller;
+      const double seconds = BoundaryBytes(g) / (machine_.link_bytes_per_second() * links);
       result_.workers[g].link_seconds = seconds;
       times.link_seconds.push_back(seconds);
       result_.fabric_bytes_per_sample += 2 * BoundaryBytes(g) / b_;

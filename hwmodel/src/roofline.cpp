@@ -1,6 +1,7 @@
 #include "roofline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -11,6 +12,24 @@ namespace {
 using analysis::InvalidArgument;
 
 Pass& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
+
+// The time that a pass's cores take to exchange values, and no more cores than gain from it: a pass
+// takes no less than the way through its region there and back, 2 sqrt(k) hops in a mesh.
+void Exchange(const Workload& workload, const Machine& machine, std::size_t s, double b,
+              ActionKind kind, CoreWork& part) {
+  if (kind == ActionKind::kUpdate || part.seconds == 0) return;
+  const bool is_mesh = machine.fabric_links > 1;
+  if (is_mesh && machine.fabric_bytes_per_second > 0) {
+    part.exchange_seconds = b * ExchangedBytes(workload, s, kind) / machine.link_bytes_per_second();
+  }
+  const double way = 2 * machine.fabric_latency_seconds;
+  if (way <= 0) return;
+  // Where the way through k cores takes as long as the work on them.
+  const double most =
+      is_mesh ? std::max(std::pow(part.seconds / way, 2.0 / 3.0), part.exchange_seconds / way)
+              : part.seconds / way;
+  part.most_cores = std::max(1.0, std::min(part.most_cores, most));
+}
 
 }  // namespace
 
@@ -87,8 +106,26 @@ int MostWorkers(const Workload& workload, const Machine& machine) {
       std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
 }
 
+double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind) {
+  const StageCost& cost = workload.stages[s];
+  switch (kind) {
+    case ActionKind::kForward:
+      return static_cast<double>(cost.read_bytes + cost.written_bytes);
+    case ActionKind::kBackward:
+      return static_cast<double>(cost.gradient_bytes);
+    case ActionKind::kWeightGradient:
+    case ActionKind::kUpdate:
+      return 0;
+  }
+  return 0;
+}
+
+bool IsShared(const CoreWork& part, double cores) {
+  return part.seconds > 0 && std::min(cores, part.most_cores) > 1;
+}
+
 std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                              bool split, Memory memory,
+                              bool split, Memory memory, bool launched,
                               const std::optional<MeasuredNetwork>& measured) {
   std::vector<StageWork> work(workload.stages.size());
   for (std::size_t s = 0; s < work.size(); ++s) {
@@ -105,6 +142,7 @@ std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, 
       if (memory == Memory::kLocal) {
         const double bandwidth = machine.local_bytes_per_second / machine.cores;
         part.seconds = std::max(by_flops, passes[kind].bytes / bandwidth);
+        if (!launched) Exchange(workload, machine, s, b, kActionKinds[kind], part);
         continue;
       }
       const double by_bytes = passes[kind].bytes / machine.shared_bytes_per_second;
@@ -112,6 +150,7 @@ std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, 
       if (by_bytes > 0) {
         part.most_cores = std::max(1.0, std::min(part.most_cores, by_flops / by_bytes));
       }
+      if (!launched) Exchange(workload, machine, s, b, kActionKinds[kind], part);
     }
   }
   return work;

@@ -54,9 +54,16 @@ enum class Memory : unsigned char { kLocal, kShared };
 // than their bytes take there, and more cores than get these are of no use to them.
 using StageWork = std::array<CoreWork, kActionKinds.size()>;
 
-// For b samples; measured times, of one core, where the machine has some of the network.
+// What the cores that share a pass of stage `s` exchange for a sample, bytes.
+double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind);
+
+// Whether a stage's pass is shared by cores that exchange values over the fabric.
+bool IsShared(const CoreWork& part, double cores);
+
+// `launched`: operation after operation, each of which leaves its values in memory. For b samples;
+// measured times, of one core, where the machine has some of the network.
 std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                              bool split, Memory memory,
+                              bool split, Memory memory, bool launched,
                               const std::optional<MeasuredNetwork>& measured);
 
 StageTimes TimesOn(const StageWork& work, double cores);

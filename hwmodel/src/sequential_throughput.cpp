@@ -45,7 +45,8 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   const std::optional<MeasuredNetwork> measured = Measured(workload, machine, 1);
 
   const std::vector<StageWork> work =
-      WorkOf(workload, machine, b, false, local ? Memory::kLocal : Memory::kShared, {});
+      WorkOf(workload, machine, b, false, local ? Memory::kLocal : Memory::kShared,
+             machine.launch_seconds > 0, {});
 
   double compute = 0;
   double memory = 0;
@@ -73,7 +74,11 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
       (by_flops > by_bytes ? row_compute : row_memory) += std::max(by_flops, by_bytes);
     }
     row.times = TimesOn(work[s], machine.cores);
-    for (const CoreWork& part : work[s]) {
+    for (const ActionKind kind : kActionKinds) {
+      const CoreWork& part = work[s][static_cast<std::size_t>(kind)];
+      if (machine.launch_seconds == 0 && IsShared(part, machine.cores)) {
+        result.fabric_bytes_per_sample += ExchangedBytes(workload, s, kind);
+      }
       working += std::min(machine.cores, part.most_cores) * SecondsOn({&part, 1}, machine.cores);
     }
     const StageTimes launches = LaunchesOf(workload, machine, s, false);

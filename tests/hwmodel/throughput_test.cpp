@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/throughput.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
@@ -258,7 +259,71 @@ TEST_CASE("Energy is that of every FLOP and byte", "[throughput]") {
   for (const StageCost& cost : workload.stages) {
     boundaries += static_cast<double>(cost.boundary_bytes);
   }
+  // With a core each nothing is exchanged but messages.
+  machine.cores = 34;
   CHECK(joules() == Approx(2 * 2 * boundaries));
+  machine.cores = 1e8;
+  double exchanged = 0;
+  for (const StageCost& cost : workload.stages) {
+    exchanged += static_cast<double>(cost.read_bytes + cost.written_bytes + cost.gradient_bytes);
+  }
+  CHECK(joules() == Approx(2 * (2 * boundaries + exchanged)));
+}
+
+TEST_CASE("A pass takes no less than the way through its cores", "[throughput]") {
+  // A second on one core for each of two passes, and a millisecond a hop.
+  Workload workload = Equal(1, 1'000'000'000);
+  workload.stages[0].weight_gradient_flops = 0;
+  workload.stages[0].largest_output = 1'000'000;
+  const auto rate = [&](double cores, double links) {
+    Machine machine = Fine(cores);
+    machine.fabric_latency_seconds = 1e-3;
+    machine.fabric_links = links;
+    return PredictThroughput(workload, machine, {.schedule = "pb"}).samples_per_second;
+  };
+  CHECK(rate(25, 4) == Approx(25 / 2.0).epsilon(1e-6));
+  // On k cores of a mesh 1 / k = 2 sqrt(k) ms at k = 500^(2/3).
+  CHECK(rate(1e6, 4) == Approx(std::pow(500, 2.0 / 3) / 2).epsilon(1e-6));
+  CHECK(rate(1e8, 4) == Approx(rate(1e6, 4)));
+  // With a link to every core a pass takes two milliseconds.
+  CHECK(rate(1e6, 1) == Approx(1 / 4e-3).epsilon(1e-6));
+  CHECK(rate(499, 1) == Approx(499 / 2.0).epsilon(1e-6));
+}
+
+TEST_CASE("Cores of a region exchange values over the links of its edge", "[throughput]") {
+  // A gigabyte in and out, of a second of work, on links of a gigabyte a second, a quarter of a core's
+  // four: 1 / sqrt(k) seconds a pass, and 1 / k of the work.
+  Workload workload = Equal(1, 1'000'000'000);
+  StageCost& cost = workload.stages[0];
+  cost.weight_gradient_flops = 0;
+  cost.largest_output = 1'000'000;
+  cost.read_bytes = cost.written_bytes = 500'000'000;
+  cost.gradient_bytes = 1'000'000'000;
+  for (const double cores : {4.0, 100.0, 10'000.0}) {
+    Machine machine = Fine(cores);
+    machine.fabric_bytes_per_second = 4e9 * cores;
+    const Throughput mesh = PredictThroughput(workload, machine, {.schedule = "pb"});
+    CHECK(mesh.samples_per_second == Approx(std::sqrt(cores) / 2).epsilon(1e-6));
+    CHECK(mesh.fabric_bytes_per_sample == 2e9);
+    CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
+          Approx(mesh.samples_per_second));
+    machine.fabric_links = 1;
+    CHECK(PredictThroughput(workload, machine, {.schedule = "pb"}).samples_per_second ==
+          Approx(cores / 2).epsilon(1e-6));
+  }
+  CHECK(PredictThroughput(workload, Fine(1), {.schedule = "pb"}).fabric_bytes_per_sample == 0);
+}
+
+TEST_CASE("A message crosses on the links between two regions", "[throughput]") {
+  Workload workload = Equal(2, 1'000'000);
+  workload.stages[0].boundary_bytes = 1000;
+  for (StageCost& cost : workload.stages) cost.largest_output = 1000;
+  Machine machine = Fine(100);
+  machine.fabric_bytes_per_second = 100 * 4e3;  // a link 1 kB a second
+  // Fifty cores each: ten links of a mesh's edge, or each core's own four in one.
+  CHECK(PredictThroughput(workload, machine, {}).workers[0].link_seconds == Approx(0.1));
+  machine.fabric_links = 1;
+  CHECK(PredictThroughput(workload, machine, {}).workers[0].link_seconds == Approx(1 / (4 * 50.0)));
 }
 
 TEST_CASE("Measured times take the place of the roofline", "[throughput]") {

@@ -19,12 +19,21 @@
 //
 //   seconds of a sample >= sum of the bytes of all passes in shared memory / its bandwidth
 //
+// Cores that share a pass exchange values, over `links` links of a core, the fabric's bandwidth shared by
+// all links, and with latency L a hop. In a mesh the k cores of a region are a square and
+//
+//   pass >= b (read + written) / (sqrt(k) link)  forward,   b gradient / (sqrt(k) link)  backward
+//   pass >= 2 sqrt(k) L                          (2 L where a core has one link to all)
+//
+// so that a pass takes fewer cores than its region has where these would be faster. Of a launched
+// operation this is part of the launch.
+//
 // Pipelines: stages are grouped evenly into W workers (partition.h), or as given, and the cores shared
 // among them by their time (core_allotment.h). A worker in local memory has at least as many as what
 // it keeps needs. Where a machine has both memories, workers come to local memory in the order of
 // their traffic for each byte that they keep, as many of them as make the slowest, or shared memory,
 // fastest; where it has no shared memory and the local one is too small it does not fit. Of
-// P cores in a square each region is a strip, so that a message crosses to the next region on as many
+// P cores in a mesh each region is a strip, so that a message crosses to the next region on as many
 // links as the smaller one has cores, at most sqrt(P). Workers run on beside one another, so that a
 // pipeline knows no launch time; one worker alone is launched as `sequential` is. The period is
 // that of cycle_time.h.
@@ -36,8 +45,9 @@
 // Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
 // stages keep; a message in each direction.
 //
-// Not in the model: work that splits unevenly over fewer cores than p, what summing over cores takes,
-// caches between local and shared memory, precision of accumulators, what code of real kernels loses.
+// Not in the model: work that splits unevenly over fewer cores than p; sums of gradients over cores that
+// share weights, and copies of weights for them; several hops of an exchanged value, which counts as
+// sent once; that strips are no squares; caches between local and shared memory, precision of accumulators, what code of real kernels loses.
 #pragma once
 
 #include <cstdint>
