@@ -20,6 +20,10 @@ void Check(Workers workers) {
       if (!(part.seconds >= 0) || !std::isfinite(part.seconds)) {
         throw InvalidArgument("cost", part.seconds, "finite numbers that are not negative");
       }
+      if (!(part.exchange_seconds >= 0) || !std::isfinite(part.exchange_seconds)) {
+        throw InvalidArgument("exchange_seconds", part.exchange_seconds,
+                              "finite numbers that are not negative");
+      }
       if (!(part.most_cores >= 1)) {
         throw InvalidArgument("most_cores", part.most_cores, "numbers >= 1");
       }
@@ -52,32 +56,26 @@ bool Allot(Workers workers, std::span<const std::int64_t> minimums, double perio
 
 double SecondsOn(std::span<const CoreWork> work, double cores) {
   double seconds = 0;
-  for (const CoreWork& part : work) seconds += part.seconds / std::min(cores, part.most_cores);
+  for (const CoreWork& part : work) {
+    const double sharing = std::min(cores, part.most_cores);
+    const double alone = part.seconds / sharing;
+    const double exchange = part.exchange_seconds / std::sqrt(sharing);
+    seconds += sharing > 1 ? std::min(part.seconds, std::max(alone, exchange)) : alone;
+  }
   return seconds;
 }
 
 double CoresWithin(std::span<const CoreWork> work, double seconds) {
-  double least = 0;
-  for (const CoreWork& part : work) least += part.seconds / part.most_cores;
-  if (least > seconds) return std::numeric_limits<double>::infinity();
-  // With k below the answer, parts that have enough cores take what they take and the others need
-  // k' = their seconds on one core / (what is left): k < k' <= the answer, so that this ends there.
-  for (double cores = 1;;) {
-    double open = 0;
-    double left = seconds;
-    for (const CoreWork& part : work) {
-      if (part.most_cores <= cores) {
-        left -= part.seconds / part.most_cores;
-      } else {
-        open += part.seconds;
-      }
-    }
-    const double next = open == 0 ? cores : std::ceil(open / left);
-    if (!(next > cores)) return cores;
-    // Rounding must not ask for cores that nobody can use.
-    if (next >= MostCores(work)) return std::ceil(MostCores(work));
-    cores = next;
+  // Further cores never take longer.
+  constexpr double kMost = 1e12;
+  double high = std::min(kMost, std::ceil(MostCores(work)));
+  if (SecondsOn(work, high) > seconds) return std::numeric_limits<double>::infinity();
+  double low = 0;
+  while (high - low > 1) {
+    const double middle = std::floor(low + (high - low) / 2);
+    (SecondsOn(work, middle) <= seconds ? high : low) = middle;
   }
+  return high;
 }
 
 std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,

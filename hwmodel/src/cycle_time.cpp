@@ -1,9 +1,10 @@
 #include "batchless/hwmodel/cycle_time.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 
@@ -15,8 +16,6 @@ struct Node {
   double seconds = 0;
   int worker = -1;
   int boundary = -1;
-  std::int64_t step = 0;   // where a pass over all nodes comes to it, by the cycle
-  std::int64_t first = 0;  // the same by the time at which micro-batch 0 comes
 };
 
 struct Edge {
@@ -94,9 +93,7 @@ class EventGraph {
         offsets_[ordinal] = action.offset;
         const auto stage = static_cast<std::size_t>(action.stage);
         worker_of_stage_[stage] = static_cast<int>(w);
-        nodes_.push_back({times_.stages[stage].seconds(action.kind), static_cast<int>(w), -1,
-                          action.step * m,
-                          action.step * m - action.offset * steady_.steps_per_cycle});
+        nodes_.push_back({times_.stages[stage].seconds(action.kind), static_cast<int>(w), -1});
       }
       const auto count = static_cast<std::int64_t>(actions.size());
       for (std::int64_t i = 0; i < count; ++i) {
@@ -144,8 +141,7 @@ class EventGraph {
       return;
     }
     const auto message = static_cast<std::int64_t>(nodes_.size());
-    const Node& origin = nodes_[static_cast<std::size_t>(sender)];
-    nodes_.push_back({seconds, -1, boundary, origin.step, origin.first});
+    nodes_.push_back({seconds, -1, boundary});
     AddEdge(sender, message, 0, 0);
     AddEdge(message, node_of_[target], times_.latency_seconds, cycles);
     if (lasts[stage] >= 0) AddEdge(lasts[stage], message, 0, 0);
@@ -153,80 +149,150 @@ class EventGraph {
     lasts[stage] = message;
   }
 
-  // Edges in the order of where they go to.
-  std::vector<std::int32_t> Order(std::int64_t Node::*place) const {
-    std::vector<std::int32_t> order(edges_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      const auto at = [&](std::int32_t e) {
-        return nodes_[static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to)].*place;
-      };
-      return at(a) < at(b);
-    });
-    return order;
+  const Edge& EdgeAt(std::int32_t e) const { return edges_[static_cast<std::size_t>(e)]; }
+
+  void SortEdges() {
+    std::stable_sort(edges_.begin(), edges_.end(),
+                     [](const Edge& a, const Edge& b) { return a.from < b.from; });
+    first_leaving_.assign(nodes_.size() + 1, 0);
+    for (const Edge& edge : edges_) ++first_leaving_[static_cast<std::size_t>(edge.from) + 1];
+    std::partial_sum(first_leaving_.begin(), first_leaving_.end(), first_leaving_.begin());
+  }
+
+  // Numbers nodes so that within a cycle each comes after all that it waits for, and edges by where
+  // they leave.
+  void Sort() {
+    SortEdges();
+    std::vector<std::int32_t> waits(nodes_.size());
+    for (const Edge& edge : edges_) {
+      if (edge.cycles == 0) ++waits[static_cast<std::size_t>(edge.to)];
+    }
+    std::vector<std::size_t> order;
+    for (std::size_t node = 0; node < nodes_.size(); ++node) {
+      if (waits[node] == 0) order.push_back(node);
+    }
+    for (std::size_t done = 0; done < order.size(); ++done) {
+      for (std::size_t e = first_leaving_[order[done]]; e < first_leaving_[order[done] + 1]; ++e) {
+        const auto to = static_cast<std::size_t>(edges_[e].to);
+        if (edges_[e].cycles == 0 && --waits[to] == 0) order.push_back(to);
+      }
+    }
+    std::vector<std::int32_t> number(nodes_.size());
+    std::vector<Node> nodes;
+    for (const std::size_t node : order) {
+      number[node] = static_cast<std::int32_t>(nodes.size());
+      nodes.push_back(nodes_[node]);
+    }
+    nodes_ = std::move(nodes);
+    for (Edge& edge : edges_) {
+      edge.from = number[static_cast<std::size_t>(edge.from)];
+      edge.to = number[static_cast<std::size_t>(edge.to)];
+    }
+    SortEdges();
+  }
+
+  double StartBy(const Edge& edge, double period) const {
+    return starts_[static_cast<std::size_t>(edge.from)] + edge.weight -
+           period * static_cast<double>(edge.cycles);
   }
 
   // Raises result.seconds to the largest ratio, with the circuit that has it.
   void Raise(CycleTime& result) {
-    constexpr double kTolerance = 1e-13;
-    // Two orders in turn: each alone is slow on the kind of schedule that the other is made for.
-    const std::array<std::vector<std::int32_t>, 2> orders = {Order(&Node::step),
-                                                             Order(&Node::first)};
+    Sort();
     starts_.assign(nodes_.size(), 0);
-    reached_by_.assign(nodes_.size(), -1);
-    for (std::size_t pass = 0;; ++pass) {
-      bool changed = false;
-      for (const std::int32_t e : orders[pass % 2]) {
-        const Edge& edge = edges_[static_cast<std::size_t>(e)];
-        const double start = starts_[static_cast<std::size_t>(edge.from)] + edge.weight -
-                             result.seconds * static_cast<double>(edge.cycles);
-        double& known = starts_[static_cast<std::size_t>(edge.to)];
-        if (start <= known + kTolerance * result.seconds) continue;
-        known = start;
-        reached_by_[static_cast<std::size_t>(edge.to)] = e;
-        changed = true;
+    // At first everything waits for what its own worker or link did before.
+    policy_.assign(nodes_.size(), -1);
+    for (std::size_t e = 0; e < edges_.size(); ++e) {
+      const Node& from = nodes_[static_cast<std::size_t>(edges_[e].from)];
+      const Node& to = nodes_[static_cast<std::size_t>(edges_[e].to)];
+      if (from.worker == to.worker && from.boundary == to.boundary) {
+        policy_[static_cast<std::size_t>(edges_[e].to)] = static_cast<std::int32_t>(e);
       }
-      if (!changed) return;
-      if (RaiseToCircuit(result)) {
-        std::fill(starts_.begin(), starts_.end(), 0.0);
-        std::fill(reached_by_.begin(), reached_by_.end(), -1);
+    }
+    std::size_t root = 0;
+    while (nodes_[root].worker != result.worker || nodes_[root].boundary != result.boundary) ++root;
+    for (bool has_root = true;; has_root = FindRoot(result, root)) {
+      if (has_root) Evaluate(root, result.seconds);
+      if (!Improve(result.seconds)) return;
+    }
+  }
+
+  // The starts that the policy means, where it leads from the root.
+  void Evaluate(std::size_t root, double period) {
+    reached_.assign(1, root);
+    for (std::size_t done = 0; done < reached_.size(); ++done) {
+      const std::size_t node = reached_[done];
+      for (std::size_t e = first_leaving_[node]; e < first_leaving_[node + 1]; ++e) {
+        const auto to = static_cast<std::size_t>(edges_[e].to);
+        if (policy_[to] != static_cast<std::int32_t>(e) || to == root) continue;
+        starts_[to] = StartBy(edges_[e], period);
+        reached_.push_back(to);
       }
     }
   }
 
-  // Looks for a circuit among the edges that nodes were last reached by.
-  bool RaiseToCircuit(CycleTime& result) {
+  // Lets every node wait for what lets it start last; whether any starts later for it.
+  bool Improve(double period) {
+    constexpr double kTolerance = 1e-12;  // of sums of many times
+    bool improved = false;
+    for (std::size_t e = 0; e < edges_.size(); ++e) {
+      const auto to = static_cast<std::size_t>(edges_[e].to);
+      const double start = StartBy(edges_[e], period);
+      if (start <= starts_[to] + kTolerance * (period + std::abs(start))) continue;
+      starts_[to] = start;
+      policy_[to] = static_cast<std::int32_t>(e);
+      improved = true;
+    }
+    return improved;
+  }
+
+  // The circuit of the policy with the largest ratio becomes the root's where it is above the period.
+  // Whether there is such a circuit, or the root's is still one.
+  bool FindRoot(CycleTime& result, std::size_t& root) const {
     std::vector<std::int32_t> seen(nodes_.size(), -1);
+    const double period = result.seconds;
+    std::size_t best = nodes_.size();
+    bool root_stays = false;
     for (std::size_t start = 0; start < nodes_.size(); ++start) {
       std::size_t node = start;
-      while (seen[node] < 0 && reached_by_[node] >= 0) {
+      while (seen[node] < 0) {
         seen[node] = static_cast<std::int32_t>(start);
-        node = static_cast<std::size_t>(edges_[static_cast<std::size_t>(reached_by_[node])].from);
+        node = static_cast<std::size_t>(EdgeAt(policy_[node]).from);
       }
-      if (reached_by_[node] < 0 || seen[node] != static_cast<std::int32_t>(start)) continue;
-      Take(node, result);
-      return true;
+      if (seen[node] != static_cast<std::int32_t>(start)) continue;
+      // Above the period, so that long circuits add little to little.
+      double above = 0;
+      std::int64_t cycles = 0;
+      const std::size_t first = node;
+      do {
+        const Edge& edge = EdgeAt(policy_[node]);
+        above += edge.weight - period * static_cast<double>(edge.cycles);
+        cycles += edge.cycles;
+        root_stays = root_stays || node == root;
+        node = static_cast<std::size_t>(edge.from);
+      } while (node != first);
+      const double ratio = period + above / static_cast<double>(cycles);
+      if (ratio <= result.seconds) continue;
+      result.seconds = ratio;
+      best = first;
     }
-    return false;
+    if (best == nodes_.size()) return root_stays;
+    root = best;
+    Describe(root, result);
+    return true;
   }
 
-  void Take(std::size_t start, CycleTime& result) const {
-    double weight = 0;
-    std::int64_t cycles = 0;
+  void Describe(std::size_t root, CycleTime& result) const {
     std::vector<int> workers;
     int boundary = -1;
-    std::size_t node = start;
+    std::size_t node = root;
     do {
-      const Edge& edge = edges_[static_cast<std::size_t>(reached_by_[node])];
-      weight += edge.weight;
-      cycles += edge.cycles;
       if (nodes_[node].worker >= 0) workers.push_back(nodes_[node].worker);
       if (nodes_[node].boundary >= 0) boundary = nodes_[node].boundary;
-      node = static_cast<std::size_t>(edge.from);
-    } while (node != start);
+      node = static_cast<std::size_t>(EdgeAt(policy_[node]).from);
+    } while (node != root);
     std::sort(workers.begin(), workers.end());
     workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
-    result.seconds = std::max(result.seconds, weight / static_cast<double>(cycles));
     result.bottleneck = workers.empty()       ? BottleneckKind::kLink
                         : workers.size() == 1 ? BottleneckKind::kWorker
                                               : BottleneckKind::kCircuit;
@@ -242,9 +308,11 @@ class EventGraph {
   std::vector<std::int32_t> node_of_;  // by ordinal
   std::vector<std::int64_t> offsets_;  // by ordinal
   std::vector<int> worker_of_stage_;
-  std::vector<bool> crosses_;  // by boundary: whether its stages have two workers
+  std::vector<bool> crosses_;               // by boundary: whether its stages have two workers
+  std::vector<std::size_t> first_leaving_;  // by node, of its edges
   std::vector<double> starts_;
-  std::vector<std::int32_t> reached_by_;  // by node, an edge; -1 for none
+  std::vector<std::int32_t> policy_;  // by node, the edge that it waits for
+  std::vector<std::size_t> reached_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace {
 
 using analysis::InvalidArgument;
 
+constexpr std::size_t kPasses = kActionKinds.size();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void Check(const Workload& workload, const Machine& machine, const FineGrainedOptions& options) {
@@ -54,7 +55,16 @@ class Partitioner {
         core_memory_(machine.core_memory_bytes()),
         summary_(summary) {
     const auto b = static_cast<double>(options.microbatch);
-    work_ = WorkOf(workload, machine, b, Measured(workload, machine, workers_));
+    const auto measured = Measured(workload, machine, workers_);
+    const auto parts = [&](Memory memory) {
+      const auto work = WorkOf(workload, machine, b, false, memory,
+                               workers_ == 1 && machine.launch_seconds > 0, measured);
+      return PartsOf(work, 0, stages_);
+    };
+    if (machine.local_memory_bytes > 0) work_ = parts(Memory::kLocal);
+    if (machine.shared_memory_bytes > 0) shared_work_ = parts(Memory::kShared);
+    if (work_.empty()) core_memory_ = 0;
+    if (work_.empty()) work_ = shared_work_;
     for (int begin = 0; begin < stages_; ++begin) {
       for (int end = begin + 1; end <= stages_; ++end) {
         const double fixed = WorkerBytes(workload, begin, end, b, 0, 0);
@@ -63,13 +73,19 @@ class Partitioner {
                           .in_flight = WorkerBytes(workload, begin, end, b, 0, 1) - fixed});
       }
     }
-    needs_.resize(bytes_.size());
     fewest_.resize(static_cast<std::size_t>(workers_) * stages_);
     ends_.resize(fewest_.size());
   }
 
   std::vector<int> Best() {
-    if (FewestCores(kInfinity) > cores_) core_memory_ = 0;
+    Tabulate();
+    if (FewestCores(kInfinity) > cores_) {
+      core_memory_ = 0;
+      if (!shared_work_.empty()) {
+        work_ = shared_work_;
+        Tabulate();
+      }
+    }
     // P cores take a P-th of one core's time at least, W workers of one core no more than all of it.
     double high = SecondsOn(work_, 1) * (1 + 1e-12);
     if (!(high > 0)) throw InvalidArgument("cost", 0, "a network that takes time");
@@ -104,8 +120,56 @@ class Partitioner {
     return static_cast<std::size_t>(begin) * (2 * stages_ - begin + 1) / 2 + end - begin - 1;
   }
 
-  double Need(int begin, int end, int h) const {
-    double cores = needs_[Group(begin, end)];
+  // Seconds of the first stages on so many cores, all numbers of cores up to 1024 and from there on a
+  // thousandth apart: of any group, and so the fewest cores for a time, at no cost.
+  void Tabulate() {
+    constexpr double kFine = 1024;
+    double most = 1;
+    for (const CoreWork& part : work_) {
+      if (part.seconds > 0) most = std::max(most, std::ceil(part.most_cores));
+    }
+    most = std::min(most, cores_);
+    counts_.clear();
+    seconds_.clear();
+    for (double cores = 1;; cores = std::min(most, std::ceil(cores * (1 + 1 / kFine)))) {
+      counts_.push_back(cores);
+      double sum = 0;
+      seconds_.push_back(0);
+      for (int s = 0; s < stages_; ++s) {
+        sum += SecondsOn(std::span(work_).subspan(kPasses * s, kPasses), cores);
+        seconds_.push_back(sum);
+      }
+      if (cores >= most) return;
+    }
+  }
+
+  double Seconds(std::size_t count, int begin, int end) const {
+    const std::size_t row = count * (static_cast<std::size_t>(stages_) + 1);
+    return seconds_[row + end] - seconds_[row + begin];
+  }
+
+  // The first of counts_ from `from` on that does the stages in that time; counts_.size(): none.
+  std::size_t FewestWithin(std::size_t from, int begin, int end, double period) const {
+    std::size_t low = from;
+    std::size_t high = from;
+    for (std::size_t step = 1; high < counts_.size() && Seconds(high, begin, end) > period;) {
+      low = high + 1;
+      high += step;
+      step *= 2;
+    }
+    high = std::min(high, counts_.size());
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (Seconds(middle, begin, end) <= period) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return high;
+  }
+
+  double Need(int begin, int end, int h, double cores) const {
     if (core_memory_ > 0) {
       const Bytes& bytes = bytes_[Group(begin, end)];
       const StageSummary& worker = summary_.stages[workers_ - 1 - h];
@@ -119,22 +183,20 @@ class Partitioner {
 
   // Of all workers, for a period; keeps where each ends.
   double FewestCores(double period) {
-    for (int begin = 0; begin < stages_; ++begin) {
-      for (int end = begin + 1; end <= stages_; ++end) {
-        needs_[Group(begin, end)] =
-            CoresWithin(std::span(work_).subspan(begin, end - begin), period);
-      }
-    }
     for (int h = 0; h < workers_; ++h) {
       // Each of the workers before and behind has a stage at least.
       for (int begin = workers_ - 1 - h; begin < stages_ - h; ++begin) {
         double fewest = kInfinity;
         int best = stages_;
+        std::size_t count = 0;
         // The last worker ends with the last stage.
         for (int end = h == 0 ? stages_ : begin + 1; end <= stages_ - h; ++end) {
+          // Further stages need no fewer cores.
+          count = FewestWithin(count, begin, end, period);
+          if (count == counts_.size() || counts_[count] >= fewest) break;
           const double behind = h == 0 ? 0 : fewest_[Place(h - 1, end)];
           if (behind >= fewest) continue;
-          const double cores = behind + Need(begin, end, h);
+          const double cores = behind + Need(begin, end, h, counts_[count]);
           if (cores < fewest) {
             fewest = cores;
             best = end;
@@ -152,11 +214,13 @@ class Partitioner {
   double cores_;
   double core_memory_;  // 0: needs no cores
   const ScheduleSummary& summary_;
-  std::vector<CoreWork> work_;
-  std::vector<Bytes> bytes_;    // by group of consecutive stages
-  std::vector<double> needs_;   // cores for the period, by the same
-  std::vector<double> fewest_;  // cores from a stage on
-  std::vector<int> ends_;       // of the worker that begins there
+  std::vector<CoreWork> work_;  // of each stage kPasses parts, in the memory that it is for
+  std::vector<CoreWork> shared_work_;
+  std::vector<Bytes> bytes_;     // by group of consecutive stages
+  std::vector<double> counts_;   // of cores
+  std::vector<double> seconds_;  // by count, then by stages from the first one on
+  std::vector<double> fewest_;   // cores from a stage on
+  std::vector<int> ends_;        // of the worker that begins there
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace batchless::hwmodel {
 namespace {
 
-constexpr std::array<MachineField, 16> kFields = {{
+constexpr std::array<MachineField, 17> kFields = {{
     {"compute", "cores", Dimension::kCount, true, &Machine::cores, nullptr,
      "workers that compute on their own"},
     {"compute", "peak", Dimension::kFlopsPerSecond, true, &Machine::peak_flops_per_second, nullptr,
@@ -30,6 +30,8 @@ constexpr std::array<MachineField, 16> kFields = {{
      nullptr, "that all cores together send to one another"},
     {"fabric", "latency", Dimension::kSeconds, false, &Machine::fabric_latency_seconds, nullptr,
      "from one core to the next"},
+    {"fabric", "links", Dimension::kCount, false, &Machine::fabric_links, nullptr,
+     "of a core, over which it sends its part; one reaches every core"},
     {"network", "bandwidth", Dimension::kBytesPerSecond, false, &Machine::network_bytes_per_second,
      nullptr, "between machines, in each direction"},
     {"network", "latency", Dimension::kSeconds, false, &Machine::network_latency_seconds, nullptr,
@@ -104,6 +106,11 @@ void Validate(const Machine& machine) {
   if (machine.cores < 1 || machine.cores > kMaxCores ||
       machine.cores != std::floor(machine.cores)) {
     throw analysis::InvalidArgument("compute.cores", machine.cores, "an integer from 1 to 1e8");
+  }
+  if (machine.fabric_links < 1 || machine.fabric_links > 1000 ||
+      machine.fabric_links != std::floor(machine.fabric_links)) {
+    throw analysis::InvalidArgument("fabric.links", machine.fabric_links,
+                                    "an integer from 1 to 1000");
   }
   if (machine.number_bytes < 1 || machine.number_bytes > 8 ||
       machine.number_bytes != std::floor(machine.number_bytes)) {

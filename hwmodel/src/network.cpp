@@ -546,7 +546,7 @@ std::int64_t SavedBytes(const Stage& stage, int bytes_per_number) {
 
 std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number) {
   std::vector<StageCost> costs(network.stages.size());
-  std::vector<bool> kept(network.values.size());
+  std::vector<int> kept_by(network.values.size(), -1);
   for (int s = 0; s < network.stage_count(); ++s) {
     const Stage& stage = network.stages[s];
     StageCost& cost = costs[s];
@@ -564,16 +564,36 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     }
     cost.update_flops = 6 * cost.parameters;
     cost.parameter_bytes = cost.parameters * bytes_per_number;
-    cost.activation_bytes = SavedBytes(stage, bytes_per_number);
+    const auto bytes_of = [&](int value) {
+      return network.values[value].shape.elements() * bytes_per_number;
+    };
+    const bool sums = stage.layers.back().kind == LayerKind::kSum;
+    for (const int value : stage.inputs) {
+      cost.read_bytes += bytes_of(value);
+      if (s == 0 || sums) continue;
+      const bool adds = network.values[value].consumers.back() != s;
+      cost.gradient_bytes += (adds ? 2 : 1) * bytes_of(value);
+    }
+    for (const int value : stage.outputs) {
+      cost.written_bytes += bytes_of(value);
+      if (!sums) cost.gradient_bytes += bytes_of(value);
+    }
+    cost.saved_bytes = SavedBytes(stage, bytes_per_number);
+    cost.activation_bytes = cost.kept_bytes = cost.saved_bytes;
     const auto keep = [&](int value) {
-      if (kept[value]) return;
-      kept[value] = true;
-      cost.activation_bytes += network.values[value].shape.elements() * bytes_per_number;
+      cost.kept_bytes += bytes_of(value);
+      if (kept_by[value] < 0) {
+        cost.activation_bytes += bytes_of(value);
+      } else {
+        cost.kept_again_bytes = bytes_of(value);
+        cost.kept_before_by = kept_by[value];
+      }
+      kept_by[value] = s;
     };
     if (KeepsInput(stage)) keep(stage.inputs[0]);
     if (KeepsOutput(stage)) keep(stage.outputs[0]);
     for (const int value : BoundaryValues(network, s)) {
-      cost.boundary_bytes += network.values[value].shape.elements() * bytes_per_number;
+      cost.boundary_bytes += bytes_of(value);
     }
   }
   return costs;

@@ -1,6 +1,8 @@
 // A pipeline of workers, each a group of stages on cores of its own.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -40,17 +42,21 @@ class Pipeline {
         b_(static_cast<double>(options.microbatch)) {}
 
   Throughput Predict() {
-    Group();
-    const auto workers = static_cast<int>(ends_.size());
+    if (options_.schedule == "interleaved") {
+      throw InvalidArgument("schedule", options_.schedule,
+                            "one in which a worker has one group of stages, as pipedream-flush");
+    }
+    const int workers = WorkerCount();
+    measured_ = Measured(workload_, machine_, workers);
     const std::int64_t m = PerUpdate(workers);
     result_.samples_per_update = m * options_.microbatch;
     // Two cycles in which every worker does everything, for the fill and drain of any kind.
     const std::int64_t microbatches = kind_.updates_each ? 4 * workers + 4 : 4 * m;
     const Schedule schedule = Make(workers, microbatches, m);
     const SteadyState steady = FindSteadyState(schedule);
-    const ScheduleSummary summary = Summarize(schedule);
-    AllotMemory(summary);
-    const PipelineTimes times = Times(schedule.splits_backward());
+    split_ = schedule.splits_backward();
+    Allot(Summarize(schedule), workers);
+    const PipelineTimes times = Times();
     const CycleTime cycle = ComputeCycleTime(steady, times);
 
     const auto per_cycle = static_cast<double>(cycle.microbatches_per_cycle);
@@ -58,6 +64,12 @@ class Pipeline {
     result_.utilisation = steady.utilisation;
     result_.seconds_per_update = seconds_per_sample * static_cast<double>(m) * b_;
     if (options_.samples > 0) WholeRun(steady, cycle, times, workers, m, seconds_per_sample);
+    // Shared memory serves one after the other.
+    const double served = SharedSecondsPerSample();
+    const bool is_served = served > seconds_per_sample;
+    seconds_per_sample = std::max(seconds_per_sample, served);
+    result_.seconds_per_update = std::max(result_.seconds_per_update,
+                                          served * static_cast<double>(result_.samples_per_update));
     result_.samples_per_second = 1 / seconds_per_sample;
     const double cycle_seconds = per_cycle * b_ * seconds_per_sample;
     double work = 0;
@@ -76,7 +88,11 @@ class Pipeline {
       }
     }
     result_.busy = work / (cycle_seconds * std::max(cores, machine_.cores));
-    Describe(cycle);
+    if (is_served) {
+      result_.bottleneck = "shared memory";
+    } else {
+      Describe(cycle);
+    }
     Finish(workload_, machine_, result_);
     return std::move(result_);
   }
@@ -97,12 +113,10 @@ class Pipeline {
                                .microbatches = microbatches,
                                .microbatches_per_update = kind_.updates_each ? 0 : m,
                                .weight_stashing = options_.weight_stashing};
-    // One stage a worker: another number of them is another schedule.
-    if (options_.schedule == "interleaved") options.chunks = 1;
     return MakeSchedule(options_.schedule, options);
   }
 
-  void Group() {
+  int WorkerCount() const {
     const int most = MostWorkers(workload_, machine_);
     const int given =
         options_.ends.empty() ? options_.workers : static_cast<int>(options_.ends.size());
@@ -110,20 +124,7 @@ class Pipeline {
       throw InvalidArgument("workers", given,
                             "at most " + std::to_string(most) + ", the stages and cores there are");
     }
-    const int workers = given > 0 ? given : most;
-    measured_ = Measured(workload_, machine_, workers);
-    work_ = WorkOf(workload_, machine_, b_, measured_);
-    ends_ = options_.ends;
-    if (ends_.empty()) {
-      std::vector<double> seconds;
-      for (const CoreWork& stage : work_) seconds.push_back(stage.seconds);
-      ends_ = BalancedPartition(seconds, workers);
-    }
-    int first = 0;
-    for (const int end : ends_) {
-      result_.workers.push_back({.first_stage = first, .end_stage = end});
-      first = end;
-    }
+    return given > 0 ? given : most;
   }
 
   double BoundaryBytes(std::size_t group) const {
@@ -131,80 +132,203 @@ class Pipeline {
                     workload_.stages[static_cast<std::size_t>(ends_[group] - 1)].boundary_bytes);
   }
 
-  // Memory of each worker, and cores enough to hold it where there are.
-  void AllotMemory(const ScheduleSummary& summary) {
-    std::vector<std::vector<CoreWork>> works;
-    std::vector<std::int64_t> minimums;
-    for (std::size_t g = 0; g < ends_.size(); ++g) {
-      WorkerThroughput& worker = result_.workers[g];
-      const StageSummary& stage = summary.stages[g];
-      works.emplace_back(work_.begin() + worker.first_stage, work_.begin() + worker.end_stage);
-      worker.memory_bytes = WorkerBytes(workload_, worker.first_stage, worker.end_stage, b_,
-                                        static_cast<double>(stage.weight_versions),
-                                        static_cast<double>(stage.activations_in_flight));
-      result_.memory_bytes += worker.memory_bytes;
-      const double share = machine_.core_memory_bytes();
-      minimums.push_back(share > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(
-                                                                   worker.memory_bytes / share)))
-                                   : 1);
+  // One way to lay the stages out. Those in `local` memory have the cores that it takes.
+  struct Layout {
+    double seconds = std::numeric_limits<double>::infinity();  // of a micro-batch, without links
+    std::vector<int> ends{};
+    std::vector<bool> local{};
+    std::vector<std::int64_t> cores{};
+  };
+
+  // The fastest layout: groups even by their work in either memory, and of these in local memory
+  // none, or the one that has most use of it, or the two ... Each can only gain by further cores, and
+  // so does the best.
+  void Allot(const ScheduleSummary& summary, int workers) {
+    const bool has_local = machine_.local_memory_bytes > 0;
+    const bool has_shared = machine_.shared_memory_bytes > 0;
+    for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
+      if (!(memory == Memory::kLocal ? has_local : has_shared)) continue;
+      WorkIn(memory) = WorkOf(workload_, machine_, b_, split_, memory,
+                              IsLaunched(static_cast<std::size_t>(workers)), measured_);
     }
-    const auto cores = static_cast<std::int64_t>(machine_.cores);
-    const std::int64_t least = std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0});
-    const bool all_local = machine_.local_memory_bytes > 0 && least <= cores;
-    const std::vector<std::int64_t> allotted =
-        all_local ? AllotCores(works, cores, minimums) : AllotCores(works, cores);
-    result_.fits = all_local || result_.memory_bytes <= machine_.shared_memory_bytes;
+    Layout best;
+    for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
+      if (WorkIn(memory).empty()) continue;
+      Layout layout;
+      layout.ends = !options_.ends.empty()
+                        ? options_.ends
+                        : BalancedPartition(OneCoreSeconds(WorkIn(memory)), workers);
+      Improve(best, layout, summary);
+      if (!options_.ends.empty()) break;
+    }
+    ends_ = best.ends;
+    int first = 0;
+    double in_shared = 0;
+    bool all_fit = true;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
-      WorkerThroughput& worker = result_.workers[g];
-      worker.cores = allotted[g];
-      worker.in_local_memory = machine_.shared_memory_bytes == 0 ||
-                               (machine_.local_memory_bytes > 0 && minimums[g] <= allotted[g]);
-      worker.fits = result_.fits || minimums[g] <= allotted[g];
+      WorkerThroughput worker = {.first_stage = first, .end_stage = ends_[g]};
+      worker.cores = best.cores[g];
+      worker.memory_bytes = BytesOf(summary, g, first, ends_[g]);
+      worker.in_local_memory = best.local[g];
+      worker.fits = worker.in_local_memory && CoresFor(worker.memory_bytes) <= worker.cores;
+      if (!worker.in_local_memory) in_shared += worker.memory_bytes;
+      all_fit = all_fit && (worker.fits || !worker.in_local_memory);
+      result_.memory_bytes += worker.memory_bytes;
+      result_.workers.push_back(worker);
+      first = ends_[g];
+    }
+    const bool shared_fits = in_shared <= machine_.shared_memory_bytes;
+    result_.fits = all_fit && shared_fits;
+    for (WorkerThroughput& worker : result_.workers) {
+      worker.fits = worker.fits || (!worker.in_local_memory && shared_fits);
     }
   }
 
-  PipelineTimes Times(bool split) {
+  void Improve(Layout& best, Layout layout, const ScheduleSummary& summary) {
+    const std::size_t workers = layout.ends.size();
+    struct Use {
+      double traffic = 0;  // bytes of a micro-batch
+      double memory = 0;   // bytes
+    };
+    std::vector<Use> uses(workers);
+    std::vector<std::size_t> order(workers);
+    std::iota(order.begin(), order.end(), 0);
+    double traffic = 0;  // of those in shared memory
+    for (std::size_t g = 0; g < workers; ++g) {
+      const int first = g == 0 ? 0 : layout.ends[g - 1];
+      uses[g].memory = BytesOf(summary, g, first, layout.ends[g]);
+      for (int s = first; s < layout.ends[g]; ++s) uses[g].traffic += StageTraffic(s);
+      traffic += uses[g].traffic;
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return uses[a].traffic * uses[b].memory > uses[b].traffic * uses[a].memory;
+    });
+    const bool has_shared = machine_.shared_memory_bytes > 0;
+    const bool has_local = machine_.local_memory_bytes > 0 && !(has_shared && IsLaunched(workers));
+    const auto cores = static_cast<std::int64_t>(machine_.cores);
+    layout.local.assign(workers, false);
+    std::vector<std::int64_t> minimums(workers, 1);
+    std::vector<std::vector<CoreWork>> parts(workers);
+    const auto place = [&](std::size_t g, Memory memory) {
+      const int first = g == 0 ? 0 : layout.ends[g - 1];
+      parts[g] = PartsOf(WorkIn(memory), first, layout.ends[g]);
+      layout.local[g] = memory == Memory::kLocal;
+      if (layout.local[g]) minimums[g] = CoresFor(uses[g].memory);
+    };
+    const auto consider = [&] {
+      if (std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0}) > cores) return false;
+      layout.cores = AllotCores(parts, cores, minimums);
+      layout.seconds = measured_ || !has_shared ? 0 : traffic / machine_.shared_bytes_per_second;
+      for (std::size_t g = 0; g < workers; ++g) {
+        layout.seconds =
+            std::max(layout.seconds, SecondsOn(parts[g], static_cast<double>(layout.cores[g])));
+      }
+      // Of equals the one with more in local memory.
+      if (layout.seconds <= best.seconds * (1 + 1e-12)) best = layout;
+      return true;
+    };
+    if (has_shared) {
+      for (std::size_t g = 0; g < workers; ++g) place(g, Memory::kShared);
+      consider();
+      if (!has_local) return;
+      for (const std::size_t g : order) {
+        place(g, Memory::kLocal);
+        traffic -= uses[g].traffic;
+        if (!consider()) return;
+      }
+      return;
+    }
+    for (std::size_t g = 0; g < workers; ++g) place(g, Memory::kLocal);
+    if (consider()) return;
+    // It does not fit, and takes the time that it would take.
+    minimums.assign(workers, 1);
+    consider();
+  }
+
+  std::vector<StageWork>& WorkIn(Memory memory) { return work_[static_cast<std::size_t>(memory)]; }
+
+  double BytesOf(const ScheduleSummary& summary, std::size_t g, int first, int end) const {
+    const StageSummary& stage = summary.stages[g];
+    return WorkerBytes(workload_, first, end, b_, static_cast<double>(stage.weight_versions),
+                       static_cast<double>(stage.activations_in_flight));
+  }
+
+  // Cores with as much local memory.
+  std::int64_t CoresFor(double bytes) const {
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::ceil(bytes / machine_.core_memory_bytes())));
+  }
+
+  // Bytes of all passes of a stage for a micro-batch, with its part of the update's.
+  double StageTraffic(int s) const {
+    const Passes passes = PassesOf(workload_, static_cast<std::size_t>(s), b_, split_);
+    double bytes = 0;
+    for (std::size_t kind = 0; kind < passes.size(); ++kind) {
+      const bool is_update = kActionKinds[kind] == ActionKind::kUpdate;
+      bytes += passes[kind].bytes *
+               (is_update ? b_ / static_cast<double>(result_.samples_per_update) : 1);
+    }
+    return bytes;
+  }
+
+  double SharedSecondsPerSample() const {
+    if (measured_ || result_.shared_bytes_per_sample == 0) return 0;
+    return result_.shared_bytes_per_sample / machine_.shared_bytes_per_second;
+  }
+
+  // One worker that does everything is the machine, operation after operation.
+  bool IsLaunched(std::size_t workers) const {
+    return workers == 1 && machine_.launch_seconds > 0 && !measured_;
+  }
+
+  PipelineTimes Times() {
     PipelineTimes times;
     times.latency_seconds = ends_.size() > 1 ? machine_.fabric_latency_seconds : 0;
-    if (measured_ && split) {
+    if (measured_ && split_) {
       throw InvalidArgument(
           "schedule", options_.schedule,
           "one that does not split the backward, whose times were measured whole");
     }
-    for (std::size_t g = 0; g < ends_.size(); ++g) {
-      WorkerThroughput& worker = result_.workers[g];
+    for (WorkerThroughput& worker : result_.workers) {
       const auto k = static_cast<double>(worker.cores);
+      const bool local = worker.in_local_memory;
+      const std::vector<StageWork>& work = WorkIn(local ? Memory::kLocal : Memory::kShared);
       double core_seconds = 0;
       double by_flops = 0;
       double by_bytes = 0;
+      double launched = 0;
       for (int s = worker.first_stage; s < worker.end_stage; ++s) {
         const auto index = static_cast<std::size_t>(s);
-        const double sharing = std::min(k, work_[index].most_cores);
-        const double flops_per_second = sharing * machine_.core_flops_per_second();
-        const double bandwidth = worker.in_local_memory
-                                     ? sharing / machine_.cores * machine_.local_bytes_per_second
-                                     : k / machine_.cores * machine_.shared_bytes_per_second;
-        const Passes passes = PassesOf(workload_, index, b_, split);
-        for (std::size_t kind = 0; kind < passes.size(); ++kind) {
-          const Pass& pass = passes[kind];
-          by_flops += pass.flops / flops_per_second;
+        const double sharing = std::min(k, MostCores(workload_, index, b_));
+        const double bandwidth = local ? sharing / machine_.cores * machine_.local_bytes_per_second
+                                       : machine_.shared_bytes_per_second;
+        for (const Pass& pass : PassesOf(workload_, index, b_, split_)) {
+          by_flops += pass.flops / (sharing * machine_.core_flops_per_second());
           by_bytes += pass.bytes / bandwidth;
-          const bool is_update = static_cast<ActionKind>(kind) == ActionKind::kUpdate;
-          const double samples = is_update ? static_cast<double>(result_.samples_per_update) : b_;
-          (worker.in_local_memory ? result_.local_bytes_per_sample
-                                  : result_.shared_bytes_per_sample) += pass.bytes / samples;
         }
-        const StageTimes stage = measured_ ? MeasuredTimes(*measured_, index, b_)
-                                           : TimesOf(passes, flops_per_second, bandwidth);
-        core_seconds += sharing * Sum(stage);
-        Add(worker.times, stage);
+        (local ? result_.local_bytes_per_sample : result_.shared_bytes_per_sample) +=
+            StageTraffic(s) / b_;
+        for (const ActionKind kind : kActionKinds) {
+          const CoreWork& part = work[index][static_cast<std::size_t>(kind)];
+          if (!IsLaunched(ends_.size()) && IsShared(part, k)) {
+            result_.fabric_bytes_per_sample += ExchangedBytes(workload_, index, kind);
+          }
+          core_seconds += std::min(k, part.most_cores) * SecondsOn({&part, 1}, k);
+        }
+        Add(worker.times, TimesOn(work[index], k));
+        if (IsLaunched(ends_.size())) {
+          const StageTimes launches = LaunchesOf(workload_, machine_, index, split_);
+          launched += Sum(launches);
+          Add(worker.times, launches);
+        }
       }
       const double seconds = Sum(worker.times);
       working_cores_.push_back(seconds > 0 ? core_seconds / seconds : k);
-      worker.bound = measured_                ? Bound::kMeasured
-                     : by_flops >= by_bytes   ? Bound::kCompute
-                     : worker.in_local_memory ? Bound::kLocalMemory
-                                              : Bound::kSharedMemory;
+      worker.bound = measured_                                 ? Bound::kMeasured
+                     : launched > std::max(by_flops, by_bytes) ? Bound::kLaunch
+                     : by_flops >= by_bytes                    ? Bound::kCompute
+                     : local                                   ? Bound::kLocalMemory
+                                                               : Bound::kSharedMemory;
       times.stages.push_back(worker.times);
     }
     AddLinks(times);
@@ -217,12 +341,13 @@ class Pipeline {
       throw InvalidArgument("fabric.bandwidth", "nothing",
                             "a positive one, for a pipeline of more than one worker");
     }
-    const double per_core = machine_.fabric_bytes_per_second / machine_.cores;
     for (std::size_t g = 0; g + 1 < ends_.size(); ++g) {
       const auto smaller =
           static_cast<double>(std::min(result_.workers[g].cores, result_.workers[g + 1].cores));
-      const double links = std::min(smaller, std::ceil(std::sqrt(machine_.cores)));
-      const double seconds = BoundaryBytes(g) / (per_core * links);
+      const double links = machine_.fabric_links > 1
+                               ? std::min(smaller, std::ceil(std::sqrt(machine_.cores)))
+                               : smaller;
+      const double seconds = BoundaryBytes(g) / (machine_.link_bytes_per_second() * links);
       result_.workers[g].link_seconds = seconds;
       times.link_seconds.push_back(seconds);
       result_.fabric_bytes_per_sample += 2 * BoundaryBytes(g) / b_;
@@ -283,9 +408,10 @@ class Pipeline {
   const ScheduleKind& kind_;
   double b_;
   std::optional<MeasuredNetwork> measured_;
-  std::vector<CoreWork> work_;         // by stage
-  std::vector<double> working_cores_;  // by worker, on the average while it works
-  std::vector<int> ends_;              // by worker
+  bool split_ = false;
+  std::array<std::vector<StageWork>, 2> work_;  // by memory, then by stage; empty: none
+  std::vector<double> working_cores_;           // by worker, on the average while it works
+  std::vector<int> ends_;                       // by worker
   Throughput result_;
 };
 

@@ -56,20 +56,18 @@ class Sweep {
       : workload_(workload),
         machine_(machine),
         options_(options),
-        updates_late_(options.scheme == "2bw") {
-    const int depths = std::min(options.machines, workload.stage_count());
-    std::vector<double> costs;
-    for (const LayerTimes& layer : TimeLayers(workload, machine, options.max_microbatch)) {
-      costs.push_back(layer.forward_seconds + layer.backward_seconds);
-    }
-    partitions_ = BalancedPartitions(costs, depths);
-  }
+        updates_late_(options.scheme == "2bw") {}
 
   PipelinePlan Best() {
-    const int deepest = static_cast<int>(partitions_.size());
+    const int deepest = std::min(options_.machines, workload_.stage_count());
     const bool balanced = options_.scheme == "balanced";
     for (std::int64_t b = 1; b <= options_.max_microbatch; b *= 2) {
       layers_ = TimeLayers(workload_, machine_, b);
+      std::vector<double> costs;
+      for (const LayerTimes& layer : layers_) {
+        costs.push_back(layer.forward_seconds + layer.backward_seconds);
+      }
+      partitions_ = BalancedPartitions(costs, deepest);
       for (int d = balanced ? deepest : 1; d <= deepest; ++d) {
         const int w = options_.machines / d;
         const std::int64_t samples = w * b;
@@ -89,8 +87,6 @@ class Sweep {
           "one that divides into micro-batches for " + std::to_string(options_.machines) +
               " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
     }
-    const std::vector<int>& ends = partitions_[static_cast<std::size_t>(best_.depth) - 1];
-    for (const int end : ends) best_.stages.push_back({end, best_.width});
     return std::move(best_);
   }
 
@@ -103,13 +99,14 @@ class Sweep {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       Group& group = groups_[g];
       group.input = static_cast<double>(b) * input;
+      group.activations =
+          static_cast<double>(b) *
+          static_cast<double>(workload_.WorkerActivationBytes(static_cast<int>(l), ends[g]));
       for (; l < static_cast<std::size_t>(ends[g]); ++l) {
         group.forward += layers_[l].forward_seconds;
         group.backward += layers_[l].backward_seconds;
         group.update += layers_[l].update_seconds;
         group.weights += layers_[l].parameter_bytes;
-        group.activations +=
-            static_cast<double>(b) * static_cast<double>(workload_.stages[l].activation_bytes);
       }
       input = static_cast<double>(workload_.stages[l - 1].boundary_bytes);
       if (g + 1 < groups_.size()) {
@@ -164,6 +161,10 @@ class Sweep {
                         (fits == best_.fits && (fits ? samples_per_second > best_.samples_per_second
                                                      : memory < best_.memory_bytes));
     if (better) {
+      best_.stages.clear();
+      for (const int end : partitions_[static_cast<std::size_t>(d) - 1]) {
+        best_.stages.push_back({end, w});
+      }
       best_.width = w;
       best_.depth = d;
       best_.microbatch = b;
@@ -181,7 +182,7 @@ class Sweep {
   const Machine& machine_;
   const PlanOptions& options_;
   bool updates_late_;
-  std::vector<std::vector<int>> partitions_;  // by depth - 1
+  std::vector<std::vector<int>> partitions_;  // by depth - 1, for the micro-batch in question
   std::vector<LayerTimes> layers_;
   std::vector<Group> groups_;
   PipelinePlan best_;
@@ -200,17 +201,18 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
   plan.seconds_per_update = found.seconds_per_microbatch;
   plan.samples_per_second = static_cast<double>(options.batch) / found.seconds_per_microbatch;
   plan.plans = 1;
-  int after = options.machines;
+  int after = 0;  // machines of a stage and of those after it
+  for (const PlanStage& stage : found.stages) after += stage.machines;
   int layer = 0;
   for (const PlanStage& stage : found.stages) {
     const int in_flight = (after + stage.machines - 1) / stage.machines;
     double weights = 0;
-    double activations = 0;
+    const double activations =
+        static_cast<double>(options.batch) *
+        static_cast<double>(workload.WorkerActivationBytes(layer, stage.end));
     for (; layer < stage.end; ++layer) {
-      const StageCost& cost = workload.stages[static_cast<std::size_t>(layer)];
-      weights += static_cast<double>(cost.parameter_bytes);
-      activations +=
-          static_cast<double>(options.batch) * static_cast<double>(cost.activation_bytes);
+      weights +=
+          static_cast<double>(workload.stages[static_cast<std::size_t>(layer)].parameter_bytes);
     }
     plan.memory_bytes =
         std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
@@ -27,9 +28,13 @@ using Passes = std::array<Pass, kActionKinds.size()>;
 // What the passes of stage `s` do with b samples; `split`: the weight gradient is a pass of its own.
 Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split);
 
-StageTimes TimesOf(const Passes& passes, double flops_per_second, double bytes_per_second);
-
 double Sum(const StageTimes& times);
+
+// p: cores that can share stage `s` with micro-batches of b samples.
+double MostCores(const Workload& workload, std::size_t s, double b);
+
+// Of a machine that launches each operation: a forward's, one for each gradient, an update's.
+StageTimes LaunchesOf(const Workload& workload, const Machine& machine, std::size_t s, bool split);
 void Add(StageTimes& sum, const StageTimes& times);
 
 // Of the network with that many workers; none where it was not measured. Throws InvalidArgument where it
@@ -43,10 +48,31 @@ StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double 
 // Of a pipeline: the stages, or the cores where there are fewer.
 int MostWorkers(const Workload& workload, const Machine& machine);
 
-// Work of each stage for b samples, on one core in its local memory; measured times where the machine
-// has some of the network.
-std::vector<CoreWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                             const std::optional<MeasuredNetwork>& measured);
+enum class Memory : unsigned char { kLocal, kShared };
+
+// A stage's passes, by ActionKind. Those in shared memory have all of its bandwidth: they take no less
+// than their bytes take there, and more cores than get these are of no use to them.
+using StageWork = std::array<CoreWork, kActionKinds.size()>;
+
+// What the cores that share a pass of stage `s` exchange for a sample, bytes.
+double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind);
+
+// Whether a stage's pass is shared by cores that exchange values over the fabric.
+bool IsShared(const CoreWork& part, double cores);
+
+// `launched`: operation after operation, each of which leaves its values in memory. For b samples;
+// measured times, of one core, where the machine has some of the network.
+std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
+                              bool split, Memory memory, bool launched,
+                              const std::optional<MeasuredNetwork>& measured);
+
+StageTimes TimesOn(const StageWork& work, double cores);
+
+// Of stages first .. end-1, one part after the other.
+std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end);
+
+// Seconds of each stage on one core.
+std::vector<double> OneCoreSeconds(std::span<const StageWork> work);
 
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
 // the stages keep of the micro-batches in flight, a message in each direction.

@@ -76,11 +76,11 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
                 stage == 0 ? workload.input_bytes
                            : workload.stages[static_cast<std::size_t>(stage) - 1].boundary_bytes);
     double weights = 0;
-    double activations = 0;
+    const double activations =
+        b * static_cast<double>(workload.WorkerActivationBytes(stage, ends[g]));
     for (; stage < ends[g]; ++stage) {
-      const StageCost& cost = workload.stages[static_cast<std::size_t>(stage)];
-      weights += static_cast<double>(cost.parameter_bytes);
-      activations += b * static_cast<double>(cost.activation_bytes);
+      weights +=
+          static_cast<double>(workload.stages[static_cast<std::size_t>(stage)].parameter_bytes);
     }
     const auto in_flight = static_cast<double>(summary.stages[g].activations_in_flight);
     memory[g].weight_bytes = weights * static_cast<double>(summary.stages[g].weight_versions +

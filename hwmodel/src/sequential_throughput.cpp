@@ -1,6 +1,7 @@
 // Layers one after the other on the whole machine.
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "roofline.h"
@@ -17,6 +18,13 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   }
   if (options.workers > 1) {
     throw analysis::InvalidArgument("workers", options.workers, "0 or 1 with sequential");
+  }
+  if (options.samples > 0) {
+    throw analysis::InvalidArgument("samples", static_cast<double>(options.samples),
+                                    "nothing with sequential, which has no fill and drain");
+  }
+  if (options.weight_stashing) {
+    throw analysis::InvalidArgument("weight_stashing", "true", "false with sequential");
   }
   Throughput result;
   result.samples_per_update = options.microbatch;
@@ -36,13 +44,17 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   const double bandwidth = local ? machine.local_bytes_per_second : machine.shared_bytes_per_second;
   const std::optional<MeasuredNetwork> measured = Measured(workload, machine, 1);
 
+  const std::vector<StageWork> work =
+      WorkOf(workload, machine, b, false, local ? Memory::kLocal : Memory::kShared,
+             machine.launch_seconds > 0, {});
+
   double compute = 0;
   double memory = 0;
   double launch = 0;
   double bytes = 0;
+  double working = 0;  // seconds of all cores
   for (std::size_t s = 0; s < stages; ++s) {
     Passes passes = PassesOf(workload, s, b, false);
-    const bool updates = workload.stages[s].parameters > 0;
     WorkerThroughput row = {.first_stage = static_cast<int>(s),
                             .end_stage = static_cast<int>(s) + 1,
                             .cores = static_cast<std::int64_t>(machine.cores),
@@ -50,21 +62,28 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
     row.memory_bytes = 3 * static_cast<double>(workload.stages[s].parameter_bytes) +
                        b * static_cast<double>(workload.stages[s].activation_bytes);
     row.fits = result.fits;
+    const double sharing = std::min(machine.cores, MostCores(workload, s, b));
+    const double flops_per_second = sharing * machine.core_flops_per_second();
+    const double bytes_per_second = local ? sharing / machine.cores * bandwidth : bandwidth;
     double row_compute = 0;
     double row_memory = 0;
     for (const Pass& pass : passes) {
       bytes += pass.bytes;
-      const double by_flops = pass.flops / machine.peak_flops_per_second;
-      const double by_bytes = pass.bytes / bandwidth;
+      const double by_flops = pass.flops / flops_per_second;
+      const double by_bytes = pass.bytes / bytes_per_second;
       (by_flops > by_bytes ? row_compute : row_memory) += std::max(by_flops, by_bytes);
     }
-    row.times = TimesOf(passes, machine.peak_flops_per_second, bandwidth);
-    // A kernel for the forward, one for each gradient, one for the update.
-    const double backward_launches = (s > 0 ? 1 : 0) + (updates ? 1 : 0);
-    const double row_launch = machine.launch_seconds * (1 + backward_launches + (updates ? 1 : 0));
-    row.times.forward_seconds += machine.launch_seconds;
-    row.times.backward_seconds += machine.launch_seconds * backward_launches;
-    row.times.update_seconds += updates ? machine.launch_seconds : 0;
+    row.times = TimesOn(work[s], machine.cores);
+    for (const ActionKind kind : kActionKinds) {
+      const CoreWork& part = work[s][static_cast<std::size_t>(kind)];
+      if (machine.launch_seconds == 0 && IsShared(part, machine.cores)) {
+        result.fabric_bytes_per_sample += ExchangedBytes(workload, s, kind);
+      }
+      working += std::min(machine.cores, part.most_cores) * SecondsOn({&part, 1}, machine.cores);
+    }
+    const StageTimes launches = LaunchesOf(workload, machine, s, false);
+    const double row_launch = Sum(launches);
+    Add(row.times, launches);
     row.bound = row_launch > std::max(row_compute, row_memory) ? Bound::kLaunch
                 : row_compute > row_memory                     ? Bound::kCompute
                 : local                                        ? Bound::kLocalMemory
@@ -87,7 +106,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   if (measured) {
     result.bottleneck = "measured times";
   } else {
-    result.busy = (compute + memory) / result.seconds_per_update;
+    result.busy = working / (machine.cores * result.seconds_per_update);
     result.bottleneck = launch > std::max(compute, memory) ? "launch"
                         : compute > memory                 ? "compute"
                         : local                            ? "local memory"

@@ -46,6 +46,16 @@ std::int64_t Workload::parameters() const {
   return sum;
 }
 
+std::int64_t Workload::WorkerActivationBytes(int first, int end) const {
+  std::int64_t sum = 0;
+  for (int s = first; s < end; ++s) {
+    const StageCost& cost = stages[static_cast<std::size_t>(s)];
+    sum += cost.activation_bytes;
+    if (cost.kept_before_by < first) sum += cost.kept_again_bytes;
+  }
+  return sum;
+}
+
 std::int64_t Workload::training_flops() const {
   std::int64_t sum = 0;
   for (const StageCost& cost : stages) {
@@ -101,6 +111,15 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
     cost.largest_output = largest_output;
     cost.activation_bytes = activation_bytes;
     cost.boundary_bytes = p * nd;
+    const bool first = workload.stages.empty();
+    cost.read_bytes = first ? workload.input_bytes : p * nd;
+    cost.written_bytes = p * nd;
+    // Its input is one of the activations, and no result of its own.
+    cost.saved_bytes = activation_bytes - cost.read_bytes;
+    cost.kept_bytes = activation_bytes;
+    cost.gradient_bytes = (first ? 1 : 2) * p * nd;
+    if (first)
+      cost.sample_parameter_bytes = 2 * p * nd;  // a word's and a place's row for each token
     workload.stage_names.push_back(std::move(name));
     workload.stages.push_back(cost);
   };
@@ -120,7 +139,9 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
   add("scores", TransformerCost(words * d + last, 2 * nd * words, 0, bytes_per_number), n * words,
       p * (nd + n * words));
   workload.stages.front().input_gradient_flops = 0;
-  workload.stages.back().boundary_bytes = 0;
+  StageCost& scores = workload.stages.back();
+  scores.boundary_bytes = scores.written_bytes = 0;
+  scores.gradient_bytes = p * nd;
   return workload;
 }
 

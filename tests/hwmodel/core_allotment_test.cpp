@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/core_allotment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -41,12 +42,23 @@ TEST_CASE("Time on cores", "[core_allotment]") {
   CHECK(SecondsOn(work, 100) == 4);
 }
 
+TEST_CASE("Exchange falls with the edge, and never makes cores a burden", "[core_allotment]") {
+  const std::vector<CoreWork> work = {{8, 16, 6}};
+  CHECK(SecondsOn(work, 1) == 8);
+  CHECK(SecondsOn(work, 2) == 6 / std::sqrt(2.0));
+  CHECK(SecondsOn(work, 4) == 3);
+  CHECK(SecondsOn(work, 16) == 1.5);
+  CHECK(SecondsOn(work, 100) == 1.5);
+  CHECK(SecondsOn(std::vector<CoreWork>{{1, 16, 6}}, 4) == 1);  // alone
+}
+
 TEST_CASE("The fewest cores for a time are those that a search finds", "[core_allotment]") {
   std::mt19937 random(1);
   for (int trial = 0; trial < 1000; ++trial) {
     std::vector<CoreWork> work(1 + random() % 5);
     for (CoreWork& part : work) {
-      part = {static_cast<double>(random() % 10), static_cast<double>(1 + random() % 9)};
+      part = {static_cast<double>(random() % 10), static_cast<double>(1 + random() % 9),
+              trial % 2 == 0 ? 0 : static_cast<double>(random() % 10)};
     }
     const double seconds = 0.1 + static_cast<double>(random() % 300) / 10;
     double least = std::numeric_limits<double>::infinity();
@@ -68,6 +80,7 @@ TEST_CASE("The allotment is as good as the best of all", "[core_allotment]") {
       for (CoreWork& part : worker) {
         part.seconds = static_cast<double>(random() % 10);
         if (trial % 2 == 0) part.most_cores = static_cast<double>(1 + random() % 6);
+        if (trial % 3 == 0) part.exchange_seconds = static_cast<double>(random() % 12);
       }
     }
     for (std::int64_t& minimum : minimums) minimum = 1 + static_cast<std::int64_t>(random() % 3);
@@ -100,6 +113,7 @@ TEST_CASE("What cannot be shared is refused", "[core_allotment]") {
   CHECK_THROWS_AS(AllotCores(costs, 3, minimums), analysis::InvalidArgument);
   CHECK_THROWS_AS(AllotCores(Workers{{{-1}}}, 3), analysis::InvalidArgument);
   CHECK_THROWS_AS(AllotCores(Workers{{{1, 0.5}}}, 3), analysis::InvalidArgument);
+  CHECK_THROWS_AS(AllotCores(Workers{{{1, 1, -1}}}, 3), analysis::InvalidArgument);
   CHECK_THROWS_AS(AllotCores(costs, 3, std::vector<std::int64_t>{1}), analysis::InvalidArgument);
 }
 

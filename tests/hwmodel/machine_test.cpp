@@ -70,6 +70,11 @@ TEST_CASE("Memory comes with its bandwidth", "[machine]") {
     machine.cores = cores;
     CHECK_THROWS_WITH(Validate(machine), Catch::Matchers::Contains("compute.cores"));
   }
+  for (const double links : {0.0, 1.5, 1e4}) {
+    machine = Good();
+    machine.fabric_links = links;
+    CHECK_THROWS_WITH(Validate(machine), Catch::Matchers::Contains("fabric.links"));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "batchless/hwmodel/throughput.h"
 #include "catch.h"
@@ -197,19 +198,110 @@ TEST_CASE("No other plan of the sweep is faster", "[planner]") {
       if (96 % (other.width * b) != 0) continue;
       other.microbatches_per_update = 96 / (other.width * b);
       if (other.microbatches_per_update < d) continue;
-      // The same partition, which is that of the largest micro-batch.
-      const PipelinePlan same_depth =
-          MakePlan(workload, machine, {.scheme = "balanced", .machines = d, .batch = 64});
-      other.stages = same_depth.stages;
+      plans += 2;
+      std::vector<double> costs;
+      for (const LayerTimes& layer : TimeLayers(workload, machine, b)) {
+        costs.push_back(layer.forward_seconds + layer.backward_seconds);
+      }
+      for (const int end : BalancedPartition(costs, d)) other.stages.push_back({end, other.width});
       for (const bool recompute : {false, true}) {
         other.recompute = recompute;
-        ++plans;
         CHECK(96 / Seconds(workload, machine, other, true) <=
               best.samples_per_second * (1 + 1e-12));
       }
     }
   }
   CHECK(plans == best.plans);
+}
+
+TEST_CASE("A longer search finds nothing slower", "[planner]") {
+  for (const std::string network : {"vgg16", "resnet20", "gpt2"}) {
+    for (const std::string scheme : {"2bw", "gpipe"}) {
+      double before = 0;
+      for (const std::int64_t most : {1, 2, 8, 16, 64}) {
+        const PipelinePlan plan =
+            MakePlan(MakeWorkload(network), Gpu(),
+                     {.scheme = scheme, .machines = 8, .batch = 64, .max_microbatch = most});
+        CAPTURE(network, scheme, most);
+        CHECK(plan.samples_per_second >= before);
+        before = plan.samples_per_second;
+      }
+    }
+  }
+}
+
+TEST_CASE("With free communication no partition is faster than the plan's", "[planner]") {
+  // Launches decide at small micro-batches and FLOPs at large ones, so that partitions differ.
+  const Workload workload = MakeWorkload("lenet5");
+  Machine machine = Gpu();
+  machine.network_bytes_per_second = 1e18;
+  machine.network_latency_seconds = 0;
+  const PlanOptions options = {
+      .scheme = "2bw", .machines = 3, .batch = 3 << 12, .max_microbatch = 1 << 10, .depth = 3};
+  const PipelinePlan best = MakePlan(workload, machine, options);
+  const int layers = workload.stage_count();
+  for (std::int64_t b = 1; b <= options.max_microbatch; b *= 2) {
+    for (int first = 1; first < layers - 1; ++first) {
+      for (int second = first + 1; second < layers; ++second) {
+        PipelinePlan other;
+        other.microbatch = b;
+        other.microbatches_per_update = options.batch / b;
+        other.stages = {{first, 1}, {second, 1}, {layers, 1}};
+        // Partitions are balanced without updates.
+        CHECK(static_cast<double>(options.batch) / Seconds(workload, machine, other, true) <=
+              best.samples_per_second * 1.01);
+      }
+    }
+  }
+}
+
+TEST_CASE("PipeDream's memory is that of the machines it uses", "[planner]") {
+  const Workload workload = MakeWorkload("vgg16");
+  Machine machine = Gpu();
+  // So slow a network that all is done on few machines.
+  machine.network_bytes_per_second = 2e8;
+  const PlanOptions options = {.scheme = "pipedream", .machines = 4, .batch = 32};
+  const PipelinePlan few = MakePlan(workload, machine, options);
+  int used = 0;
+  for (const PlanStage& stage : few.stages) used += stage.machines;
+  CHECK(used < 4);
+  PlanOptions more = options;
+  more.machines = 16;
+  const PipelinePlan many = MakePlan(workload, machine, more);
+  REQUIRE(many.stages == few.stages);
+  CHECK(many.memory_bytes == few.memory_bytes);
+}
+
+TEST_CASE("PipeDream without copies keeps what scheme_memory says", "[planner]") {
+  const Workload workload = MakeWorkload("vgg16-imagenet");
+  Machine machine = Gpu();
+  machine.network_bytes_per_second = 5e8;
+  int deep = 0;
+  for (const int machines : {1, 2, 3, 4}) {
+    const PipelinePlan plan =
+        MakePlan(workload, machine, {.scheme = "pipedream", .machines = machines, .batch = 8});
+    std::vector<int> ends;
+    bool copies = false;
+    for (const PlanStage& stage : plan.stages) {
+      ends.push_back(stage.end);
+      copies = copies || stage.machines > 1;
+    }
+    if (copies) continue;
+    deep += ends.size() > 1 ? 1 : 0;
+    double most = 0;
+    int layer = 0;
+    const auto kept =
+        PredictSchemeMemory(FindMemoryScheme("pipedream"), workload, ends, {.microbatch = 8});
+    for (std::size_t g = 0; g < ends.size(); ++g) {
+      double weights = 0;
+      for (; layer < ends[g]; ++layer) {
+        weights += static_cast<double>(workload.stages[layer].parameter_bytes);
+      }
+      most = std::max(most, kept[g].total() + 2 * weights);
+    }
+    CHECK(plan.memory_bytes == Approx(most).epsilon(1e-12));
+  }
+  CHECK(deep > 0);
 }
 
 TEST_CASE("A model too large for one machine is divided, or recomputed", "[planner]") {

@@ -1,6 +1,8 @@
 #include "batchless/hwmodel/workload.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "batchless/analysis/argument.h"
 #include "catch.h"
@@ -68,6 +70,76 @@ TEST_CASE("A network's workload is its costs", "[workload]") {
   // 6n + 2 layers are 9n + 7 stages.
   CHECK(MakeWorkload("resnet224").stage_count() == 9 * 37 + 7);
   CHECK(MakeWorkload("resnet362").stage_count() == 9 * 60 + 7);
+}
+
+TEST_CASE("Stages move what they read and make themselves", "[workload]") {
+  // A block of 64 channels and 8 x 8 pixels, its tensors all as large: 64 * 64 numbers.
+  const Workload workload = MakeWorkload("resnet20");
+  const std::int64_t y = 4 * 64 * 64;
+  const std::int64_t statistics = 4 * 4 * 64;
+  const auto at = [&](std::string_view name) {
+    const auto found = std::find(workload.stage_names.begin(), workload.stage_names.end(), name);
+    return workload.stages[static_cast<std::size_t>(found - workload.stage_names.begin())];
+  };
+  const StageCost first = at("group3.block1.conv1");
+  CHECK(first.read_bytes == y);
+  CHECK(first.written_bytes == y);
+  CHECK(first.saved_bytes == statistics);
+  CHECK(first.kept_bytes == y + statistics);
+  CHECK(first.gradient_bytes == 3 * y);  // reads its output's, adds to that of the skip connection
+  const StageCost second = at("group3.block1.conv2");
+  // The skip connection crosses it, on the link alone.
+  CHECK(second.read_bytes == y);
+  CHECK(second.written_bytes == y);
+  CHECK(second.boundary_bytes == 2 * y);
+  CHECK(second.gradient_bytes == 2 * y);
+  const StageCost sum = at("group3.block1.sum");
+  CHECK(sum.read_bytes == 2 * y);
+  CHECK(sum.written_bytes == y);
+  CHECK(sum.gradient_bytes + sum.kept_bytes == 0);
+  CHECK(workload.stages.front().gradient_bytes == workload.stages.front().written_bytes);
+}
+
+TEST_CASE("An embedding reads the rows of its words", "[workload]") {
+  const Transformer t = {"t", 1, 8, 2, 16, 1000};
+  const StageCost embedding = MakeWorkload(t).stages.front();
+  CHECK(embedding.sample_parameter_bytes == 2 * 4 * 16 * 8);
+  CHECK(embedding.parameter_bytes == 4 * (1000 + 16) * 8);
+}
+
+TEST_CASE("A worker keeps every value that its stages read again, once", "[workload]") {
+  for (const std::string_view name : {"vgg16-imagenet", "lenet5", "resnet20", "resnet20-v1"}) {
+    const Workload workload = MakeWorkload(name);
+    const Network network = name == "vgg16-imagenet"
+                                ? MakeNetwork({.name = "vgg16",
+                                               .normalization = Normalization::kNone,
+                                               .input = {3, 224, 224},
+                                               .classes = 1000,
+                                               .hidden = {4096, 4096}})
+                                : MakeNetwork({.name = std::string(name.substr(0, name.find('-'))),
+                                               .post_activation = name == "resnet20-v1"});
+    std::int64_t whole = 0;
+    std::int64_t apart = 0;
+    for (int first = 0; first < network.stage_count(); ++first) {
+      for (int end = first + 1; end <= network.stage_count(); ++end) {
+        std::set<int> kept;
+        std::int64_t bytes = 0;
+        for (int s = first; s < end; ++s) {
+          const Stage& stage = network.stages[s];
+          bytes += SavedBytes(stage, 4);
+          if (KeepsInput(stage)) kept.insert(stage.inputs[0]);
+          if (KeepsOutput(stage)) kept.insert(stage.outputs[0]);
+        }
+        for (const int value : kept) bytes += 4 * network.values[value].shape.elements();
+        CAPTURE(name, first, end);
+        REQUIRE(workload.WorkerActivationBytes(first, end) == bytes);
+        if (end == first + 1) apart += bytes;
+        if (end - first == network.stage_count()) whole = bytes;
+      }
+    }
+    // Without normalisation a ReLU and the convolution after it keep the same value.
+    CHECK((apart > whole) == !name.ends_with("resnet20"));
+  }
 }
 
 TEST_CASE("What is unknown is refused with the nearest name", "[workload]") {

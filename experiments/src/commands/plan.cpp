@@ -35,9 +35,10 @@ class PlanCommand final : public Command {
             "              after each batch, by gradients that are late\n"
             "Each machine is the whole of the machine file's; layers run on it one after the "
             "other,\n"
-            "and its network connects it to the others. What does not fit its memory is left out,\n"
-            "unless nothing does. A plan may use fewer machines than there are, which is said\n"
-            "(JSON: machines_used).\n" +
+            "and its network connects it to the others. 2bw, gpipe and balanced leave out what\n"
+            "does not fit a machine's memory, unless nothing does; pipedream and pb do not look at\n"
+            "memory, but say whether the plan fits. A plan may use fewer machines than there are,\n"
+            "which is said (JSON: machines_used).\n" +
                 ListHelp(),
             {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
              "--batch 128 --placement 28",

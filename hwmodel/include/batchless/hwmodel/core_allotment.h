@@ -1,7 +1,10 @@
 // Cores for workers: a layer split over many cores, but over no more than can share it.
 //
-//   a worker runs parts i (its stages) one after the other, each of c_i seconds on one core and of work
-//   for at most p_i cores:   t(k) = sum_i c_i / min(k, p_i)   on k cores
+//   a worker runs parts i (its stages' passes) one after the other, each of c_i seconds on one core and
+//   of work for at most p_i cores, which take x_i seconds to exchange values over one link, and have
+//   links in proportion to the edge of a square of so many cores:
+//
+//   t(k) = sum_i t_i(min(k, p_i)),   t_i(1) = c_i,   t_i(k) = min(c_i, max(c_i / k, x_i / sqrt(k)))
 //
 //   minimise  max_w t_w(k_w)   over integers k_w >= minimum_w with sum k_w <= P
 //
@@ -18,13 +21,14 @@ namespace batchless::hwmodel {
 struct CoreWork {
   double seconds = 0;                                           ///< c, on one core
   double most_cores = std::numeric_limits<double>::infinity();  ///< p >= 1
+  double exchange_seconds = 0;                                  ///< x, over one link
 };
 
 /// t(k).
 double SecondsOn(std::span<const CoreWork> work, double cores);
 
-/// The fewest cores that do the work in so many seconds; infinity where no number does. What rounding
-/// makes of equality decides a core more or less.
+/// The fewest cores, an integer, that do the work in so many seconds; infinity where no number does.
+/// What rounding makes of equality decides a core more or less.
 double CoresWithin(std::span<const CoreWork> work, double seconds);
 
 /// k_w, optimal; of what the optimum leaves, each further core goes to the worker that is slowest

@@ -11,11 +11,14 @@
 // several: workers that wait for one another's results, as in a flush, or for latencies that there
 // are too few micro-batches in flight to hide.
 //
-// Computed by raising the period to the ratio of a circuit that does not fit into it until all do
-// (Dinkelbach's method with Bellman and Ford's test).
+// Computed by Howard's policy iteration: every action waits for one other, its policy; the circuit of
+// these with the largest ratio gives a period and, from there on, all starts; each action then waits
+// for what lets it start last, until none starts later. The period never falls, and few rounds do.
 //
 // Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, theorem 3.23
-// (the period of an event graph is its largest circuit ratio; number recalled).
+// (the period of an event graph is its largest circuit ratio; number recalled); Cochet-Terrasson,
+// Cohen, Gaubert, McGettrick and Quadrat, Numerical computation of spectral elements in max-plus
+// algebra, 1998 (policy iteration; recalled).
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@
 //   need(i..j, h) = max(least k with t_ij(k) <= T, ceil(memory_ij(h) / M))
 //   f_h(i) = min over j of  need(i..j, h) + f_{h-1}(j)
 //
-// and T is found by bisection: O(S^2 W) for each T.
+// and T is found by bisection: O(S^2 W) for each T. Above 1024 the numbers of cores that it tries are a
+// thousandth apart; the layout's own are those of core_allotment.h.
 //
 // A stage keeps no more cores busy than can share it, so a large machine takes many workers. But more
 // workers mean longer delays of the gradients, 2 (W-1) updates with pb, and more in flight. A layout with

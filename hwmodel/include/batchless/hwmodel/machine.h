@@ -5,8 +5,9 @@
 //   local memory     of all cores together; each core reads only its share, at its share of the
 //                    bandwidth
 //   shared memory    one for all cores, at one bandwidth that they share: a GPU's HBM, a CPU's DRAM
-//   fabric           between cores: bytes a second that all cores together can send, latency to the
-//                    next core
+//   fabric           between cores: bytes a second that all cores together can send, each over `links`
+//                    links, latency to the next core. With one link a core reaches every other at
+//                    once, with four its neighbours in a mesh
 //   network          between machines: bytes a second in each direction, latency
 //   launch           time from one operation of the whole machine to the next: a GPU's kernel launch
 //
@@ -52,6 +53,7 @@ struct Machine {
   double shared_bytes_per_second = 0;
   double fabric_bytes_per_second = 0;
   double fabric_latency_seconds = 0;
+  double fabric_links = 4;  ///< of a core
   double network_bytes_per_second = 0;
   double network_latency_seconds = 0;
   double launch_seconds = 0;
@@ -61,6 +63,7 @@ struct Machine {
   std::vector<MeasuredNetwork> measured{};
 
   double core_flops_per_second() const { return peak_flops_per_second / cores; }
+  double link_bytes_per_second() const { return fabric_bytes_per_second / (cores * fabric_links); }
   double core_memory_bytes() const { return local_memory_bytes / cores; }
   /// Of all memory: what a run may take.
   double memory_bytes() const { return local_memory_bytes + shared_memory_bytes; }
@@ -97,7 +100,7 @@ struct MachineField {
 std::span<const MachineField> MachineFields();
 
 /// Throws analysis::InvalidArgument naming section.name unless every number is finite and not
-/// negative, cores is an integer from 1 to 10^8, a number has 1 to 8 bytes, there is a peak, and
+/// negative, cores is an integer from 1 to 10^8, links one from 1 to 1000, a number has 1 to 8 bytes, there is a peak, and
 /// there is local or shared memory, each with its bandwidth.
 void Validate(const Machine& machine);
 

@@ -163,8 +163,21 @@ struct StageCost {
   std::int64_t update_flops = 0;  ///< weight decay, momentum and step: 6 a parameter
   std::int64_t parameter_bytes = 0;
   /// Kept from a sample's forward to its backward: inputs or outputs read again, and what is saved.
-  /// A value that two stages keep counts at the first of them.
+  /// A value that two stages keep counts at the first of them (Workload::WorkerActivationBytes).
   std::int64_t activation_bytes = 0;
+  /// Of these the ones of a value that an earlier stage keeps too, and which one was the last to.
+  std::int64_t kept_again_bytes = 0;
+  int kept_before_by = -1;
+  /// What the stage's own passes move, beside weights; what only crosses it is in none of them.
+  std::int64_t read_bytes = 0;     ///< values that its forward reads
+  std::int64_t written_bytes = 0;  ///< values that it makes
+  std::int64_t saved_bytes = 0;    ///< that its forward writes for its backward alone
+  std::int64_t kept_bytes = 0;     ///< that its backward reads again, what is saved with them
+  /// Gradients that its backward reads and writes. Into that of a value that several stages read all
+  /// but the last of them add; a sum passes its output's on as it is.
+  std::int64_t gradient_bytes = 0;
+  /// Weights that one sample reads and whose gradients it writes; 0: all of them.
+  std::int64_t sample_parameter_bytes = 0;
   /// Results of all its layers, the loss's left out, where every layer writes one of its own and
   /// keeps it, as layers of common frameworks do. 0 where nothing is known of the layers.
   std::int64_t layer_output_bytes = 0;

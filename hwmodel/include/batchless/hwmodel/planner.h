@@ -10,13 +10,14 @@
 //   The paper synchronises by a parameter server; S_l here is that of an all-reduce in a ring.
 //
 // `2bw`, `gpipe`: w equal pipelines of d workers, w = floor(M / d), each worker a balanced group of
-// stages; all combinations of d, b = 1, 2, 4, .. and recomputation; m = B / (w b) micro-batches of a
-// copy an update, where that is an integer.
+// stages, by their time with b samples; all combinations of d, b = 1, 2, 4, .. and recomputation;
+// m = B / (w b) micro-batches of a copy an update, where that is an integer.
 //   2bw     t = max_i max(T_i + C_{i-1} + C_i, R_i / m)      w b samples every t;  m >= d
 //   gpipe   t = sum (F_i + B_i + 2 C_i) + (m - 1) (max (F_i + C_i) + max (B_i + C_{i-1})) + max R_i
 //           B samples every t; as with 2bw, a machine does nothing else while it sends
 //   R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
-//   backward. Of those whose memory fits the one with the most samples a second is taken.
+//   backward. Of those whose memory fits the one with the most samples a second is taken. The other
+//   schemes have one plan, which may not fit.
 //   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.
 //
 // `pb`: one pipeline through all machines, d = M, one micro-batch of b = B samples an update, stale
@@ -101,8 +102,9 @@ struct PipelinePlan {
 
 std::span<const std::string_view> PlanSchemes();
 
-/// The best plan; one that does not fit only where none does, with the least memory then. Throws
-/// analysis::InvalidArgument naming an option, or network.bandwidth where the machine has none.
+/// The best plan: of 2bw, gpipe and balanced one that does not fit only where none does, with the least
+/// memory then; pipedream and pb plan without regard to memory, and `fits` says what came of it.
+/// Throws analysis::InvalidArgument naming an option, or network.bandwidth where the machine has none.
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const PlanOptions& options);
 
 }  // namespace batchless::hwmodel

@@ -5,33 +5,49 @@
 //
 // Roofline: a pass of a stage takes  max(FLOPs / (min(k, p) R), bytes / bandwidth)  seconds. A core has a
 // value to compute or a weight of its own at least, so p is the larger of b times the values of the
-// stage's largest layer and its parameters. What passes read and write, of weights w, boundaries in
-// and out, and what the stage keeps:
+// stage's largest layer and its parameters. What passes read and write, of weights w and of the
+// sizes in network.h's StageCost, of which each is what the stage itself reads or makes:
 //
-//   forward            w + b (in + out + kept)
-//   backward           2 w + b (in + out + kept)     both gradients
-//     input gradient   w + b (in + out)              where the schedule splits it
-//     weight gradient  w + b kept
+//   forward            w + b (read + written + saved)
+//   backward           2 w + b (gradient + kept)     both gradients
+//     input gradient   w + b (gradient + kept)       where the schedule splits it
+//     weight gradient  w + b (written + kept)        kept values, and its output's gradient
 //   update             5 w                           reads w, velocity, gradient; writes the first two
 //
-// The bandwidth is that of these cores' local memory where all that the worker keeps fits there,
-// else their share of the shared memory's; where a machine has no shared memory it does not fit.
+// In local memory the bandwidth is that of these cores, in shared memory all of it; but this one
+// serves all who keep something there, so that
+//
+//   seconds of a sample >= sum of the bytes of all passes in shared memory / its bandwidth
+//
+// Cores that share a pass exchange values, over `links` links of a core, the fabric's bandwidth shared by
+// all links, and with latency L a hop. In a mesh the k cores of a region are a square and
+//
+//   pass >= b (read + written) / (sqrt(k) link)  forward,   b gradient / (sqrt(k) link)  backward
+//   pass >= 2 sqrt(k) L                          (2 L where a core has one link to all)
+//
+// so that a pass takes fewer cores than its region has where these would be faster. Of a launched
+// operation this is part of the launch.
 //
 // Pipelines: stages are grouped evenly into W workers (partition.h), or as given, and the cores shared
-// among them by their time (core_allotment.h), each with at least as many as its memory needs. Of
-// P cores in a square each region is a strip, so that a message crosses to the next region on as many
-// links as the smaller one has cores, at most sqrt(P). Whole-machine operations are not launched one
-// by one, so a pipeline knows no launch time. The period is that of cycle_time.h.
+// among them by their time (core_allotment.h). A worker in local memory has at least as many as what
+// it keeps needs. Where a machine has both memories, workers come to local memory in the order of
+// their traffic for each byte that they keep, as many of them as make the slowest, or shared memory,
+// fastest; where it has no shared memory and the local one is too small it does not fit. Of
+// P cores in a mesh each region is a strip, so that a message crosses to the next region on as many
+// links as the smaller one has cores, at most sqrt(P). Workers run on beside one another, so that a
+// pipeline knows no launch time; one worker alone is launched as `sequential` is. The period is
+// that of cycle_time.h.
 //
-// `sequential`: layers one after the other on all cores, a batch at a time, each pass of each stage
-// launched; weights are read once for the batch. Memory is the local one where everything fits and
-// nothing is launched, because launches leave nothing there, else the shared.
+// `sequential`: layers one after the other on all cores, k = P, a batch at a time, each pass of each
+// stage launched; weights are read once for the batch. Memory is the local one where everything fits
+// and nothing is launched, because launches leave nothing there, else the shared.
 //
 // Keeping: w for each version, velocity and gradients; what the schedule has in flight of what
 // stages keep; a message in each direction.
 //
-// Not in the model: work that splits unevenly over fewer cores than p, what summing over cores takes,
-// caches between local and shared memory, precision of accumulators, what code of real kernels loses.
+// Not in the model: work that splits unevenly over fewer cores than p; sums of gradients over cores that
+// share weights, and copies of weights for them; several hops of an exchanged value, which counts as
+// sent once; that strips are no squares; caches between local and shared memory, precision of accumulators, what code of real kernels loses.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +64,8 @@ namespace batchless::hwmodel {
 inline constexpr std::string_view kSequential = "sequential";
 
 struct ThroughputOptions {
-  std::string schedule = "pb";  ///< of ScheduleKinds(), or sequential
+  /// Of ScheduleKinds() but for interleaved, whose workers have several groups of stages, or sequential.
+  std::string schedule = "pb";
   std::int64_t microbatch = 1;  ///< b; of sequential the whole batch
   /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
   std::int64_t microbatches_per_update = 0;
