@@ -22,7 +22,8 @@
 //
 // The first line may end in the workers of the stages, worker_of_stage=0,1,0,1.
 //
-// Blank lines at the end do not count. Reading does not ask whether the actions make a schedule: that is for schedule_check.h.
+// Blank lines at the end do not count. Reading does not ask whether the actions make a schedule: that
+// is for schedule_check.h.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,8 @@
 //
 // Not in the model: work that splits unevenly over fewer cores than p; sums of gradients over cores that
 // share weights, and copies of weights for them; several hops of an exchanged value, which counts as
-// sent once; that strips are no squares; caches between local and shared memory, precision of accumulators, what code of real kernels loses.
+// sent once; that strips are no squares; caches between local and shared memory, precision of
+// accumulators, what code of real kernels loses.
 #pragma once
 
 #include <cstdint>

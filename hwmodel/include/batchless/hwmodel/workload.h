@@ -22,8 +22,9 @@
 // and, with p bytes a number, activations (6 p + 1) n d + (2 p + 1) a n^2 for attention and
 // (10 p + 1) n d for the feed-forward, masks of dropout a byte. At p = 2 a block's sum to
 // n d (34 + 5 a n / d), each written once by the forward and read once by the backward. An embedding
-// reads the rows of its sample's words, and updates all. The words' matrix is one, used at both ends. Both keep it, so its parameters
-// are counted at both; the table counts them once, and BERT's pooler with them.
+// reads the rows of its sample's words, and updates all. The words' matrix is one, used at both ends.
+// Both keep it, so its parameters are counted at both; the table counts them once, and BERT's pooler
+// with them.
 //
 // Sources: Narayanan et al., arXiv 2104.04473 (FLOPs); Korthikanti et al., arXiv 2205.05198, eq. 2
 // (activations).
