@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/workload.h"
 #include "usage_error.h"
 
 #define TOML_HEADER_ONLY 1
@@ -108,7 +109,13 @@ std::optional<double> FactorOf(std::string_view unit, Dimension dimension) {
     if (!unit.ends_with(base.text)) continue;
     const std::string_view prefix = unit.substr(0, unit.size() - base.text.size());
     for (const Prefix& known : kPrefixes) {
-      if (known.text == prefix) return known.factor * base.factor;
+      if (known.text != prefix) continue;
+      // Nobody has a thousandth of a byte: "mB" is meant to be "MB".
+      const bool counts = dimension == Dimension::kBytes ||
+                          dimension == Dimension::kBytesPerSecond ||
+                          dimension == Dimension::kFlopsPerSecond;
+      if (counts && known.factor < 1) return std::nullopt;
+      return known.factor * base.factor;
     }
   }
   return std::nullopt;
@@ -259,6 +266,11 @@ class Reader {
   // Of one worker alone, and in a section below it of several.
   void ReadMeasured(std::string_view network, const toml::node& node) {
     const std::string name = fmt::format("measured.{}", network);
+    if (!hwmodel::IsWorkloadName(network)) {
+      const auto known = hwmodel::WorkloadNames();
+      Refuse(node, name, "an unknown network",
+             fmt::format("{}{}", fmt::join(known, ", "), analysis::DidYouMean(network, known)));
+    }
     const hwmodel::MeasuredNetwork alone = ReadTimesOf(network, name, node, /*is_shared=*/false);
     machine_.measured.push_back(alone);
     const toml::node* below = node.as_table()->get("shared");

@@ -24,6 +24,7 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
   for (StageCost& cost : counted.stages) {
     cost.activation_bytes =
         cost.layer_output_bytes - (options.relu_in_place ? cost.relu_output_bytes : 0);
+    cost.kept_again_bytes = 0;  // every layer's result is its own
     outputs += cost.activation_bytes;
   }
   if (outputs == 0) {

@@ -436,10 +436,14 @@ std::int64_t ElementwiseFlops(const Layer& layer) {
 
 std::span<const std::string_view> NetworkNames() { return kNames; }
 
+bool IsNetworkName(std::string_view name) {
+  return BlocksPerGroup(name) > 0 || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
   const int blocks_per_group = BlocksPerGroup(name);
-  if (blocks_per_group == 0 && std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+  if (!IsNetworkName(name)) {
     std::string accepted;
     for (const std::string_view known : kNames) {
       accepted += (accepted.empty() ? "" : ", ") + std::string(known);

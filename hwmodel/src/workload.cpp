@@ -75,6 +75,11 @@ std::span<const std::string_view> WorkloadNames() {
   return names;
 }
 
+bool IsWorkloadName(std::string_view name) {
+  const auto names = WorkloadNames();
+  return IsNetworkName(name) || std::find(names.begin(), names.end(), name) != names.end();
+}
+
 Workload MakeWorkload(const Network& network, int bytes_per_number) {
   Workload workload;
   workload.name = network.name;
@@ -155,8 +160,8 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
     }
     return MakeWorkload(transformer, bytes_per_number);
   }
-  const auto names = WorkloadNames();
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
+  if (!IsWorkloadName(name)) {
+    const auto names = WorkloadNames();
     std::string accepted;
     for (const std::string_view known : names) {
       accepted += (accepted.empty() ? "" : ", ") + std::string(known);

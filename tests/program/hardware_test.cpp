@@ -68,14 +68,32 @@ TEST_CASE("a batch is what each schedule makes of it") {
         "batchless: --batch: got 65, accepted: a multiple of the micro-batch, 4\n");
   CHECK(Error(On("v100", "resnet20", "pb") + " --batch 8 --microbatch 4") ==
         "batchless: --microbatch: got 4, accepted: the batch, 8, with pb\n");
-  CHECK(Error(On("wse2", "resnet20", "2bw") + " --batch 8").find("--batch: got 8") !=
-        std::string::npos);
+  CHECK(Error(On("wse2", "resnet20", "2bw") + " --batch 16 --microbatch 2") ==
+        "batchless: --batch: got 16, accepted: micro-batches of an update, at least the number of "
+        "stages, 34: with fewer there is a third version of the weights\n");
   CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 1000000").find("--batch: got 1000000") !=
         std::string::npos);
   CHECK(Error(On("cpu_core", "resnet20", "pb") + " --workers 2").find("--workers: got 2") !=
         std::string::npos);
   CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 8 --samples 12")
             .find("--samples: got 12, accepted: a multiple of the 8") != std::string::npos);
+}
+
+TEST_CASE("a ResNet of any depth 6n + 2 is a network") {
+  CHECK(Result(On("wse2", "resnet38", "pb"))["stages"] == 9 * 6 + 7);
+  CHECK(Result("layout --network resnet14 --workers 3 --hardware " + kMachines +
+               "wse2.toml")["workers"] == 3);
+  CHECK(
+      Result("plan --model resnet26 --scheme pb --hardware " + kMachines + "v100.toml")["partition"]
+          .back()["end_layer"] == 9 * 4 + 7);
+  CHECK(Result("memory --network resnet26 --workers 2")["network"] == "resnet26");
+  CHECK(Error(On("wse2", "resnet39", "pb")).find("--network: got resnet39, accepted: resnet20") !=
+        std::string::npos);
+}
+
+TEST_CASE("a simulation too large for memory is refused") {
+  CHECK(Error("stragglers --kind pb --stages 10000 --microbatches 60000") ==
+        "batchless: --microbatches: got 60000, accepted: at most 1666 with 10000 stages\n");
 }
 
 TEST_CASE("a machine file is named where it is wrong") {
@@ -107,7 +125,8 @@ TEST_CASE("plan has what scripts read") {
   for (const Json& stage : dp["partition"]) machines += stage["machines"].get<int>();
   CHECK(machines <= 4);
   CHECK(Error("plan --model gpt2 --hardware " + kMachines + "wse2.toml --scheme 2bw")
-            .find("network.bandwidth: got nothing") != std::string::npos);
+            .find("wse2.toml: network.bandwidth: got nothing, accepted: a positive one, between "
+                  "machines, or --machines 1") != std::string::npos);
   CHECK(Error("plan --model gpt2 --hardware " + kMachines +
               "v100.toml --scheme pipedream --max-microbatch 8")
             .find("--max-microbatch: got 8") != std::string::npos);

@@ -59,12 +59,14 @@ TEST_CASE("Numbers come with their units") {
 }
 
 TEST_CASE("What is no such quantity is refused") {
-  for (const char* text : {"", "GB", "40", "40 ", "40 GB/s", "40 GX", "40 XB", "x GB", "nan GB",
-                           "inf GB", "-1 GB", "40 GB B", "1e999 B"}) {
+  for (const char* text : {"", "GB", "40", "40 ", "40 GB/s", "40 GX", "40 XB", "40 mB", "40 nB",
+                           "x GB", "nan GB", "inf GB", "-1 GB", "40 GB B", "1e999 B"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(ParseQuantity("q", text, Dimension::kBytes), UsageError);
   }
   CHECK_THROWS_AS(ParseQuantity("q", "4 B", Dimension::kCount), UsageError);
+  CHECK_THROWS_AS(ParseQuantity("q", "4 mB/s", Dimension::kBytesPerSecond), UsageError);
+  CHECK_THROWS_AS(ParseQuantity("q", "4 mFLOP/s", Dimension::kFlopsPerSecond), UsageError);
 }
 
 TEST_CASE("A machine file that is none is refused with line, field and what is accepted") {
@@ -135,6 +137,9 @@ TEST_CASE("Measured times are as many as there are stages") {
         std::string::npos);
   CHECK(Error(kGood + "[measured.linear]\nforward = [1]\n").find("an unknown field") !=
         std::string::npos);
+  const std::string other = Error(kGood + "[measured.lenet6]\nforward = [1]\n");
+  CHECK(other.find("f.toml:9: measured.lenet6: got an unknown network, accepted: resnet20") == 0);
+  CHECK(other.ends_with("(did you mean lenet5?)"));
 }
 
 TEST_CASE("What is written reads back as the same machine") {

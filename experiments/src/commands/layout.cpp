@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
@@ -52,8 +53,7 @@ class LayoutCommand final : public Command {
                          "Backwards read the weights that their forwards read") {}
 
   void Run() override {
-    const auto networks = hwmodel::WorkloadNames();
-    const std::string network(networks[network_.Choice(networks)]);
+    const std::string network = WorkloadName(network_);
     hwmodel::FineGrainedOptions options;
     if (schedule_.given()) options.schedule = kSchedules[schedule_.Choice(kSchedules)];
     if (workers_.given()) {

@@ -12,6 +12,7 @@
 #include "placement.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
@@ -56,8 +57,7 @@ class MemoryCommand final : public Command {
                        "With --placement, results of ReLUs take the place of their inputs") {}
 
   void Run() override {
-    const auto networks = hwmodel::WorkloadNames();
-    const hwmodel::Workload workload = MakeWorkload(networks[network_.Choice(networks)]);
+    const hwmodel::Workload workload = MakeWorkload(WorkloadName(network_));
     if (placement_.given()) {
       CompareWithoutPipeline(workload);
       return;

@@ -10,6 +10,7 @@
 #include "placement.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
@@ -36,7 +37,8 @@ class PlanCommand final : public Command {
             "Each machine is the whole of the machine file's; layers run on it one after the "
             "other,\n"
             "and its network connects it to the others. 2bw, gpipe and balanced leave out what\n"
-            "does not fit a machine's memory, unless nothing does; pipedream and pb do not look at\n"
+            "does not fit a machine's memory, unless nothing does; pipedream and pb do not look "
+            "at\n"
             "memory, but say whether the plan fits. A plan may use fewer machines than there are,\n"
             "which is said (JSON: machines_used).\n" +
                 ListHelp(),
@@ -61,9 +63,8 @@ class PlanCommand final : public Command {
         out_(app(), "--out", "F.csv", "Write the plan's numbers to this file") {}
 
   void Run() override {
-    const auto models = hwmodel::WorkloadNames();
     const auto schemes = hwmodel::PlanSchemes();
-    const std::string model(models[model_.Choice(models)]);
+    const std::string model = WorkloadName(model_);
     hwmodel::PlanOptions options;
     options.scheme = schemes[scheme_.Choice(schemes)];
     const bool pipedream = options.scheme == "pipedream";
@@ -107,12 +108,15 @@ class PlanCommand final : public Command {
     }
   }
 
-  static hwmodel::PipelinePlan Plan(const hwmodel::Workload& workload,
-                                    const hwmodel::Machine& machine,
-                                    const hwmodel::PlanOptions& options) {
+  hwmodel::PipelinePlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                             const hwmodel::PlanOptions& options) const {
     try {
       return hwmodel::MakePlan(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
+      if (error.name() == "network.bandwidth") {
+        throw UsageError::FromLine(fmt::format("{} {}: {}, or {} 1", hardware_.name(),
+                                               hardware_.Text(""), error.what(), machines_.name()));
+      }
       const bool is_option =
           error.name() == "machines" || error.name() == "batch" || error.name() == "depth";
       throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));

@@ -24,6 +24,8 @@ constexpr NumberRange kJitterRange{0, 0.999};
 constexpr NumberRange kShareRange{0, 1};
 constexpr NumberRange kFactorRange{1, 1e6};
 constexpr double kMaxParts = 2e9;
+// The schedule is laid out as a list: some gigabytes.
+constexpr std::int64_t kMaxActions = 50'000'000;
 
 std::vector<std::string_view> KindNames() {
   std::vector<std::string_view> names;
@@ -82,6 +84,11 @@ class StragglersCommand final : public Command {
       throw UsageError(
           microbatches_.name(), std::to_string(made.microbatches),
           fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
+    }
+    const std::int64_t most = kMaxActions / (3 * made.stages);
+    if (made.microbatches > most) {
+      throw UsageError(microbatches_.name(), std::to_string(made.microbatches),
+                       fmt::format("at most {} with {} stages", most, made.stages));
     }
     std::vector<Row> rows;
     for (const double jitter : jitters) {

@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
@@ -76,8 +77,7 @@ class ThroughputCommand final : public Command {
 
   void Run() override {
     const std::vector<std::string_view> schedules = ScheduleNames();
-    const auto networks = hwmodel::WorkloadNames();
-    const std::string network(networks[network_.Choice(networks)]);
+    const std::string network = WorkloadName(network_);
     hwmodel::ThroughputOptions options;
     options.schedule = schedules[schedule_.Choice(schedules)];
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
@@ -196,9 +196,11 @@ class ThroughputCommand final : public Command {
     } catch (const analysis::InvalidArgument& error) {
       // The library names its fields, which are the options' names.
       if (error.name() == "microbatches_per_update") {
-        throw UsageError::FromLine("--batch" +
-                                   std::string(error.what()).substr(error.name().size()) +
-                                   " micro-batches an update");
+        const std::string line = error.what();
+        const std::string_view accepted = ", accepted: ";
+        throw UsageError(
+            "--batch", std::to_string(options.microbatches_per_update * options.microbatch),
+            "micro-batches of an update, " + line.substr(line.find(accepted) + accepted.size()));
       }
       if (error.name() == "weight_stashing") {
         throw UsageError::FromLine("--weight-stashing" +

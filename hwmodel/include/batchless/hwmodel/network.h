@@ -133,6 +133,9 @@ struct NetworkOptions {
 /// are in no table of the papers' networks.
 std::span<const std::string_view> NetworkNames();
 
+/// Whether MakeNetwork takes the name: one of NetworkNames() or another resnet(6n+2).
+bool IsNetworkName(std::string_view name);
+
 /// Throws analysis::InvalidArgument naming network.name, network.groups, network.input,
 /// network.classes, network.hidden or network.post_activation.
 Network MakeNetwork(const NetworkOptions& options);

@@ -67,8 +67,11 @@ struct Transformer {
   bool encoder = false;
 };
 
-/// The names that MakeWorkload knows.
+/// The names that MakeWorkload knows, beside the further ones of networks (network.h).
 std::span<const std::string_view> WorkloadNames();
+
+/// Whether MakeWorkload takes the name.
+bool IsWorkloadName(std::string_view name);
 
 /// With `bytes_per_number` bytes for each number and the network's own normalisation, unless given.
 /// Throws analysis::InvalidArgument naming network, with the nearest name, or network.norm, or what
