@@ -127,6 +127,7 @@ class CalibrateCommand final : public Command {
     const std::int64_t third = Known(hwmodel::CacheBytes(3), kThirdLevelBytes);
     machine.local_memory_bytes = machine.cores * static_cast<double>(second);
     machine.local_bytes_per_second = machine.cores * hwmodel::MeasureCopyBandwidth(second / 2);
+    machine.fabric_links = 1;  // through the cache every core reaches every other
     machine.fabric_bytes_per_second =
         machine.cores * hwmodel::MeasureCopyBandwidth(std::min(third / 2, kMemoryBytes));
     machine.shared_memory_bytes = AvailableMemoryBytes().value_or(1e9);
