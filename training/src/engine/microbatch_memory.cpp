@@ -1,5 +1,6 @@
 #include "engine/microbatch_memory.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -73,8 +74,8 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
 template <class Real>
 std::vector<Ring<Real>*> MicrobatchMemory<Real>::RingsOf(std::vector<Ring<Real>>& rings,
                                                          const std::vector<int>& values) {
-  std::vector<Ring<Real>*> found;
-  for (const int v : values) found.push_back(&rings[v]);
+  std::vector<Ring<Real>*> found(values.size());
+  std::transform(values.begin(), values.end(), found.begin(), [&](int v) { return &rings[v]; });
   return found;
 }
 

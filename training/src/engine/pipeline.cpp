@@ -32,9 +32,9 @@ Pipeline<Real>::Pipeline(Options options)
   const std::int64_t traced =
       std::min(options_.traced_microbatches, options_.microbatches * options_.replicas());
   log_ = std::make_unique<WorkerLog>(options_.program, first_worker_, end_worker_, traced);
-  std::vector<std::int64_t> saved_sizes;
-  for (int s = 0; s < options_.network->stage_count(); ++s) {
-    saved_sizes.push_back(stages_.emplace_back(options_, s).layout().saved_size);
+  std::vector<std::int64_t> saved_sizes(options_.network->stages.size());
+  for (std::size_t s = 0; s < saved_sizes.size(); ++s) {
+    saved_sizes[s] = stages_.emplace_back(options_, static_cast<int>(s)).layout().saved_size;
   }
   memory_ = std::make_unique<MicrobatchMemory<Real>>(options_, spans_, rank_, saved_sizes);
   SettleStages();
