@@ -124,13 +124,13 @@ std::int64_t PeakMemoryBytes() {
 
 bool FitsInMemory(const training::TrainerOptions& options) {
   const std::optional<double> available = AvailableMemoryBytes();
-  const auto needed = static_cast<double>(MemoryOnThisMachine(options).peak());
-  return !available || needed <= *available;
+  return !available || static_cast<double>(MemoryOnThisMachine(options).peak()) <= *available;
 }
 
 void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptions& options) {
-  if (FitsInMemory(options)) return;
   const hwmodel::TrainingMemory memory = MemoryOnThisMachine(options);
+  const std::optional<double> available = AvailableMemoryBytes();
+  if (!available || static_cast<double>(memory.peak()) <= *available) return;
   const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
   throw UsageError(
       argument,
@@ -138,8 +138,7 @@ void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptio
                   "activations and their gradients {})",
                   options.network.name, text(memory.peak()), text(memory.weights),
                   text(memory.versions), text(memory.activations + memory.activation_gradients)),
-      fmt::format("what fits the {} of memory available",
-                  BytesText(AvailableMemoryBytes().value_or(0))));
+      fmt::format("what fits the {} of memory available", BytesText(*available)));
 }
 
 std::string BytesText(double bytes) {

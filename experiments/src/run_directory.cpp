@@ -33,12 +33,15 @@ RunDirectory::~RunDirectory() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-bool RunDirectory::HoldsRun() const {
-  std::error_code status;
+void RunDirectory::Check() const {
+  std::error_code error;
   if (path_.empty()) Refuse(path_, "this is no name");
-  if (fs::exists(path_, status) && !fs::is_directory(path_, status)) {
+  if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
     Refuse(path_, "this is no folder");
   }
+}
+
+bool RunDirectory::HoldsRun() const {
   const std::array<std::string, 6> files = {config(),     metrics(),  samples(),
                                             checkpoint(), manifest(), summary()};
   return std::any_of(files.begin(), files.end(), [](const std::string& file) {

@@ -23,6 +23,7 @@ class RunDirectory {
   RunDirectory& operator=(RunDirectory&&) = delete;
 
   // Throws UsageError where the path cannot be the folder of a run.
+  void Check() const;
   bool HoldsRun() const;
   // Whether there is a summary, or a row of the log: what a run that begins would write over.
   bool HoldsResults() const;

@@ -91,7 +91,8 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
 // What each process does by itself; the folder is the first one's.
 void TrainingRun::Prepare(const TrainingRunOptions& options,
                           std::optional<Checkpoint>& checkpoint) {
-  if (leads_ && directory_.HoldsRun() && !options.resume) {
+  if (leads_) directory_.Check();
+  if (leads_ && !options.resume && directory_.HoldsRun()) {
     throw UsageError("--out", options.out,
                      "a folder without a run in it, or --resume to go on with this one");
   }

@@ -123,6 +123,13 @@ std::string Error(const Schedule& schedule) {
   return "found";
 }
 
+// 36 micro-batches, which make six updates where the kind does not update after each.
+ScheduleOptions SixUpdates(const ScheduleKind& kind, int stages) {
+  ScheduleOptions options{.stages = stages, .microbatches = 36};
+  if (!kind.updates_each) options.microbatches_per_update = 6;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("pipelined backpropagation repeats every step") {
@@ -217,8 +224,7 @@ TEST_CASE("stashed backwards are as old as the delay") {
 TEST_CASE("workers that repeat the cycle from the empty pipeline meet the list's versions") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
     for (const int stages : {2, 6}) {
-      ScheduleOptions options{.stages = stages, .microbatches = 36};
-      if (!kind.updates_each) options.microbatches_per_update = 6;
+      const ScheduleOptions options = SixUpdates(kind, stages);
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);
       const SteadyState steady = FindSteadyState(schedule);
@@ -239,8 +245,7 @@ TEST_CASE("stages may be shared by fewer workers, in whatever way") {
       {0, 0, 0, 0, 0, 0}, {0, 0, 1, 1, 1, 2}, {0, 0, 0, 0, 0, 1}, {0, 1, 2, 0, 1, 2}};
   for (const ScheduleKind& kind : ScheduleKinds()) {
     for (const std::vector<int>& sharing : sharings) {
-      ScheduleOptions options{.stages = 6, .microbatches = 36};
-      if (!kind.updates_each) options.microbatches_per_update = 6;
+      const ScheduleOptions options = SixUpdates(kind, 6);
       CAPTURE(std::string(kind.name), sharing);
       const Schedule schedule = MakeSchedule(kind.name, options);
       const SteadyState steady = FindSteadyState(schedule, sharing);
@@ -264,8 +269,7 @@ TEST_CASE("a longer run of the same cycle") {
 TEST_CASE("enough micro-batches of a cycle show what longer runs of it do") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
     for (const int stages : {2, 6}) {
-      ScheduleOptions options{.stages = stages, .microbatches = 36};
-      if (!kind.updates_each) options.microbatches_per_update = 6;
+      ScheduleOptions options = SixUpdates(kind, stages);
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);
       const SteadyState steady = FindSteadyState(schedule);
