@@ -20,11 +20,12 @@ namespace HWY_NAMESPACE {
 template <int B>
 struct Direct {
   using L = Lanes<B>;
-  using P = Products<B>;
-  using Tiling = typename P::template Tiling<true>;
+  template <int kRow>
+  using Tiling = typename Products<B>::template Tiling<kRow>;
 
+  static constexpr int kColours = 3;  // of an image in planes
   // Channels whose sums are in the registers together.
-  static constexpr std::int64_t kSums = P::kPanels * B;
+  static constexpr std::int64_t kSums = RegisterTiles<B>::kPanels * B;
 
   // --- frames ---
 
@@ -64,6 +65,33 @@ struct Direct {
     }
   }
 
+  // --- products of matrices ---
+
+  // A product whose rows are the pixels of `lines` lines.
+  static void MultiplyPixels(const MatrixProduct& p, const Runs& runs, std::int64_t lines,
+                             std::int64_t panels) {
+    // Shorter lines do not keep the machine busy one by one.
+    constexpr std::int64_t kLongLine = 8;
+    const std::int64_t row = runs.line < kLongLine ? 0 : p.a_row;
+    if (row == B) return MultiplyLines<B>(p, runs, lines, panels);
+    if (row == 2 * B) return MultiplyLines<2 * B>(p, runs, lines, panels);
+    if (row == kColours) return MultiplyLines<kColours>(p, runs, lines, panels);
+    const Tiling<0> tiling(lines * runs.line, panels);
+    tiling.Multiply(p, runs);
+  }
+
+  // The same line by line, the pixels in them kRow apart.
+  template <int kRow>
+  static void MultiplyLines(MatrixProduct p, const Runs& runs, std::int64_t lines,
+                            std::int64_t panels) {
+    const Tiling<kRow> tiling(runs.line, panels);
+    for (std::int64_t line = 0; line < lines; ++line) {
+      tiling.Multiply(p, runs);
+      p.a += runs.a_line;
+      p.out += runs.out_line;
+    }
+  }
+
   // --- the three convolutions ---
 
   static void Forward(const DirectShape& s, const float* x, const float* weights, const float* bias,
@@ -82,21 +110,19 @@ struct Direct {
                     .out_line = s.out_width * B};
     // All pixels by some output channels, whose weights then come from memory once.
     for (std::int64_t k = 0; k < s.out_channels; k += kSums) {
-      const Tiling tiling(pixels, std::min(kSums, s.out_channels - k) / B,
-                          bias == nullptr ? Start::kZero : Start::kBias);
       for (std::int64_t n = 0; n < s.microbatch; ++n) {
         float* to = y + (n * s.out_channels + k) * pixels;
-        tiling.Multiply({.a = workspace + n * s.in_channels * s.framed_height() * s.framed_width(),
-                         .a_row = s.stride * s.in_block,
-                         .a_step = 1,
-                         .b = weights + k / B * panel,
-                         .b_panel = panel,
-                         .b_step = B,
-                         .out = to,
-                         .out_row = B,
-                         .out_panel = pixels * B,
-                         .steps = s.kernel * s.in_block},
-                        &runs, bias == nullptr ? nullptr : bias + k);
+        MultiplyPixels({.a = workspace + n * s.in_channels * s.framed_height() * s.framed_width(),
+                        .a_row = s.stride * s.in_block,
+                        .a_step = 1,
+                        .b = weights + k / B * panel,
+                        .b_panel = panel,
+                        .out = to,
+                        .out_row = B,
+                        .out_panel = pixels * B,
+                        .steps = s.kernel * s.in_block,
+                        .bias = bias == nullptr ? nullptr : bias + k},
+                       runs, s.out_height, std::min(kSums, s.out_channels - k) / B);
       }
     }
   }
@@ -128,15 +154,12 @@ struct Direct {
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
     const std::int64_t rows = s.kernel * s.in_block;
-    const Tiling tiling(rows, piece.outs / B, Start::kZero);
+    const Tiling<1> tiling(rows, piece.outs / B);
     const Runs runs{.outer = s.microbatch,
                     .a_outer = s.in_channels * s.framed_height() * s.framed_width(),
                     .b_outer = s.out_channels * pixels,
                     .inner = s.out_height,
-                    .a_inner = s.stride * row_size,
-                    .line = rows,
-                    .a_line = 0,
-                    .out_line = 0};
+                    .a_inner = s.stride * row_size};
     for (std::int64_t c = 0; c < piece.ins / s.in_block; ++c) {
       const std::int64_t block = piece.in / s.in_block + c;
       for (std::int64_t i = 0; i < s.kernel; ++i) {
@@ -146,12 +169,11 @@ struct Direct {
                          .a_step = s.stride * s.in_block,
                          .b = dy + piece.out * pixels,
                          .b_panel = pixels * B,
-                         .b_step = B,
                          .out = to,
                          .out_row = B,
                          .out_panel = panel,
                          .steps = s.out_width},
-                        &runs);
+                        runs);
       }
     }
   }
@@ -208,7 +230,6 @@ struct Direct {
                              float* dx) {
     const std::int64_t row_size = s.framed_out_width() * B;
     const std::int64_t pixels = s.height * s.width;
-    const Tiling tiling(row.pixels * column.pixels, piece.ins / B, Start::kZero);
     const Runs runs{.outer = s.out_channels / B,
                     .a_outer = s.framed_out_height() * row_size,
                     .b_outer = row.taps * column.taps * B * B,
@@ -220,18 +241,17 @@ struct Direct {
     for (std::int64_t n = 0; n < s.microbatch; ++n) {
       float* to =
           dx + (n * s.in_channels + piece.in) * pixels + (row.pixel * s.width + column.pixel) * B;
-      tiling.Multiply(
+      MultiplyPixels(
           {.a = framed + n * runs.outer * runs.a_outer + row.out * row_size + column.out * B,
            .a_row = B,
            .a_step = 1,
            .b = turned,
            .b_panel = s.out_channels * row.taps * column.taps * B,
-           .b_step = B,
            .out = to,
            .out_row = s.stride * B,
            .out_panel = pixels * B,
            .steps = column.taps * B},
-          &runs);
+          runs, row.pixels, piece.ins / B);
     }
   }
 

@@ -19,50 +19,69 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-// out[r][n] = start + sum over runs and steps of a[r] b[n], where a[r] is a number at
-// a + r a_row + step a_step and b[n] a block of B numbers at b + n b_panel + step b_step.
+// out[r][n] = start[r][n] + sum over runs and steps of a[r] b[n], where a[r] is a number at
+// a + r a_row + step a_step and b[n] a block of B numbers at b + n b_panel + step B. The sums start
+// with what `out` holds (add), or with a block of `bias` for each panel, or where it is null with 0.
 struct MatrixProduct {
   const float* a;
   std::int64_t a_row;
   std::int64_t a_step;
   const float* b;
   std::int64_t b_panel;
-  std::int64_t b_step;
   float* out;
   std::int64_t out_row;
   std::int64_t out_panel;
   std::int64_t steps;
+  const float* bias = nullptr;
+  bool add = false;
 };
 
 // Runs of steps in two dimensions: a's run starts at outer a_outer + inner a_inner; b's steps go on
 // from run to run, and every outer run begins b_outer after the one before. Rows may be broken into
 // lines: after `line` of them the next one is a_line and out_line from where this one began.
 struct Runs {
-  std::int64_t outer;
-  std::int64_t a_outer;
-  std::int64_t b_outer;
-  std::int64_t inner;
-  std::int64_t a_inner;
-  std::int64_t line;
-  std::int64_t a_line;
-  std::int64_t out_line;
+  std::int64_t outer = 1;
+  std::int64_t a_outer = 0;
+  std::int64_t b_outer = 0;
+  std::int64_t inner = 1;
+  std::int64_t a_inner = 0;
+  std::int64_t line = 0;
+  std::int64_t a_line = 0;
+  std::int64_t out_line = 0;
 };
 
-// What the sums begin with: nothing, what `out` holds, or a block for each panel.
-enum class Start : unsigned char { kZero, kOut, kBias };
+// Tiles of a product whose sums fit in the registers beside the operands.
+template <int B>
+struct RegisterTiles {
+  static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
+  static constexpr int kVectors = Lanes<B>::kVectors;
+  static constexpr int kPanels = kVectors == 1 ? 2 : 1;
+
+  static constexpr int Rows(int panels) {
+    const int vectors = panels * kVectors;
+    return std::clamp((kRegisters - vectors - 1) / vectors, 1, 16);
+  }
+
+  // How rows split into tiles of almost equal height.
+  struct Split {
+    std::int64_t height;
+    std::int64_t tall;  // tiles of `height` rows
+    std::int64_t low;   // tiles below them, of one row less
+
+    Split(std::int64_t rows, int panels) {
+      const std::int64_t tiles = (rows + Rows(panels) - 1) / Rows(panels);
+      height = (rows + tiles - 1) / tiles;
+      low = tiles * height - rows;
+      tall = tiles - low;
+    }
+  };
+};
 
 template <int B>
 struct Products {
   using L = Lanes<B>;
 
-  static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
-  static constexpr int kPanels = L::kVectors == 1 ? 2 : 1;
-
-  // Rows of a tile of `panels` panels whose sums fit in the registers beside the operands.
-  static constexpr int Rows(int panels) {
-    const int vectors = panels * L::kVectors;
-    return std::clamp((kRegisters - vectors - 1) / vectors, 1, 16);
-  }
+  using T = RegisterTiles<B>;
 
   template <int kRows, int kWidth>
   struct Sums {
@@ -73,7 +92,6 @@ struct Products {
     HWY_INLINE void Add(const MatrixProduct& p, const float* a, RowStart rows, const float*& b) {
       const std::int64_t a_step = p.a_step;
       const std::int64_t b_panel = p.b_panel;
-      const std::int64_t b_step = p.b_step;
       std::int64_t step = p.steps;
       do {
         L blocks[kWidth];
@@ -83,23 +101,25 @@ struct Products {
           for (int n = 0; n < kWidth; ++n) of[r][n] = L::MulAdd(factor, blocks[n], of[r][n]);
         }
         a += a_step;
-        b += b_step;
+        b += B;
       } while (--step > 0);
     }
   };
 
-  // `count` tiles of kRows x kWidth panels, one below the other. `runs` and `bias` may be null.
-  template <int kRows, int kWidth, Start kStart, bool kRuns>
-  static HWY_NOINLINE void Tiles(const MatrixProduct& p, const Runs* runs, const float* bias,
-                                 std::int64_t row, std::int64_t panel, std::int64_t count) {
+  // `count` tiles of kRows x kWidth panels, one below the other. kRow: the distance between the rows
+  // of a, which are all in one line then; or 0, where p and runs say it: the machine has too few
+  // registers to hold where many rows are.
+  template <int kRows, int kWidth, int kRow>
+  static HWY_NOINLINE void Tiles(const MatrixProduct& p, const Runs& runs, std::int64_t row,
+                                 std::int64_t panel, std::int64_t count) {
     [[maybe_unused]] std::int64_t place = 0;  // of the next row in its line
     [[maybe_unused]] std::int64_t a_line = 0;
     [[maybe_unused]] std::int64_t out_line = 0;
-    if constexpr (kRuns) {
-      const std::int64_t line = row / runs->line;
-      place = row - line * runs->line;
-      a_line = line * runs->a_line;
-      out_line = line * runs->out_line;
+    if constexpr (kRow == 0) {
+      const std::int64_t line = row / runs.line;
+      place = row - line * runs.line;
+      a_line = line * runs.a_line;
+      out_line = line * runs.out_line;
     }
     for (std::int64_t tile = 0; tile < count; ++tile, row += kRows) {
       float* out = p.out + panel * p.out_panel;
@@ -107,46 +127,48 @@ struct Products {
       const float* b = p.b + panel * p.b_panel;
       std::array<std::int64_t, kRows> out_rows;
       std::array<std::int64_t, kRows> a_rows;
-      if constexpr (kRuns) {
+      if constexpr (kRow == 0) {
         for (int r = 0; r < kRows; ++r) {
           out_rows[r] = out_line + place * p.out_row;
           a_rows[r] = a_line + place * p.a_row;
-          if (++place == runs->line) {
+          if (++place == runs.line) {
             place = 0;
-            out_line += runs->out_line;
-            a_line += runs->a_line;
+            out_line += runs.out_line;
+            a_line += runs.a_line;
           }
         }
       } else {
         out += row * p.out_row;
-        a += row * p.a_row;
-        for (int r = 0; r < kRows; ++r) out_rows[r] = r * p.out_row;
+        a += row * kRow;
+        for (int r = 0; r < kRows; ++r) {
+          out_rows[r] = r * p.out_row;
+          a_rows[r] = std::int64_t{r} * kRow;
+        }
       }
       Sums<kRows, kWidth> sums;
-      for (int r = 0; r < kRows; ++r) {
-        for (int n = 0; n < kWidth; ++n) {
-          if constexpr (kStart == Start::kOut) {
+      for (int n = 0; n < kWidth; ++n) {
+        const L start = p.bias == nullptr ? L::Zero() : L::Load(p.bias + (panel + n) * B);
+        for (int r = 0; r < kRows; ++r) sums.of[r][n] = start;
+      }
+      if (p.add) {
+        for (int r = 0; r < kRows; ++r) {
+          for (int n = 0; n < kWidth; ++n) {
             sums.of[r][n] = L::Load(out + out_rows[r] + n * p.out_panel);
-          } else if constexpr (kStart == Start::kBias) {
-            sums.of[r][n] = L::Load(bias + (panel + n) * B);
-          } else {
-            sums.of[r][n] = L::Zero();
           }
         }
       }
-      if constexpr (kRuns) {
-        for (std::int64_t outer = 0; outer < runs->outer; ++outer) {
-          const float* run = b + outer * runs->b_outer;
-          for (std::int64_t inner = 0; inner < runs->inner; ++inner) {
+      for (std::int64_t outer = 0; outer < runs.outer; ++outer) {
+        const float* run = b + outer * runs.b_outer;
+        for (std::int64_t inner = 0; inner < runs.inner; ++inner) {
+          const float* from = a + outer * runs.a_outer + inner * runs.a_inner;
+          if constexpr (kRow == 0) {
             sums.Add(
-                p, a + outer * runs->a_outer + inner * runs->a_inner,
-                [&](int r) { return a_rows[r]; }, run);
+                p, from, [&](int r) { return a_rows[r]; }, run);
+          } else {
+            sums.Add(
+                p, from, [](int r) { return std::int64_t{r} * kRow; }, run);
           }
         }
-      } else {
-        const std::int64_t a_row = p.a_row;
-        sums.Add(
-            p, a, [&](int r) { return r * a_row; }, b);
       }
       for (int r = 0; r < kRows; ++r) {
         for (int n = 0; n < kWidth; ++n) {
@@ -156,63 +178,53 @@ struct Products {
     }
   }
 
-  using TilesFunction = void (*)(const MatrixProduct&, const Runs*, const float* bias,
-                                 std::int64_t row, std::int64_t panel, std::int64_t count);
+  using TilesFunction = void (*)(const MatrixProduct&, const Runs&, std::int64_t row,
+                                 std::int64_t panel, std::int64_t count);
 
-  template <int kRows, int kWidth, bool kRuns>
-  static TilesFunction TilesOf(std::int64_t rows, Start start) {
+  template <int kRows, int kWidth, int kRow>
+  static TilesFunction TilesOf(std::int64_t rows) {
     if constexpr (kRows > 1) {
-      if (rows < kRows) return TilesOf<kRows - 1, kWidth, kRuns>(rows, start);
+      if (rows < kRows) return TilesOf<kRows - 1, kWidth, kRow>(rows);
     }
-    if (start == Start::kZero) return Tiles<kRows, kWidth, Start::kZero, kRuns>;
-    if constexpr (kRuns) return Tiles<kRows, kWidth, Start::kBias, kRuns>;
-    return Tiles<kRows, kWidth, Start::kOut, kRuns>;
+    return Tiles<kRows, kWidth, kRow>;
   }
 
-  // How `rows` rows split into tiles of almost equal height.
-  template <int kWidth, bool kRuns>
-  struct Columns {
-    std::int64_t height;
-    std::int64_t tall;  // tiles of `height` rows
-    std::int64_t low;   // tiles below them, of one row less
+  // The tiles of some rows by kWidth panels.
+  template <int kWidth, int kRow>
+  struct Column {
+    typename T::Split split;
     TilesFunction tall_tiles;
     TilesFunction low_tiles;
 
-    Columns(std::int64_t rows, Start start) {
-      const std::int64_t tiles = (rows + Rows(kWidth) - 1) / Rows(kWidth);
-      height = (rows + tiles - 1) / tiles;
-      low = tiles * height - rows;
-      tall = tiles - low;
-      tall_tiles = TilesOf<Rows(kWidth), kWidth, kRuns>(height, start);
-      low_tiles =
-          TilesOf<Rows(kWidth), kWidth, kRuns>(std::max<std::int64_t>(height - 1, 1), start);
+    explicit Column(std::int64_t rows)
+        : split(rows, kWidth),
+          tall_tiles(TilesOf<T::Rows(kWidth), kWidth, kRow>(split.height)),
+          low_tiles(
+              TilesOf<T::Rows(kWidth), kWidth, kRow>(std::max<std::int64_t>(split.height - 1, 1))) {
     }
 
-    void Multiply(const MatrixProduct& p, const Runs* runs, const float* bias,
-                  std::int64_t panel) const {
-      tall_tiles(p, runs, bias, 0, panel, tall);
-      if (low > 0) low_tiles(p, runs, bias, tall * height, panel, low);
+    void Multiply(const MatrixProduct& p, const Runs& runs, std::int64_t panel) const {
+      tall_tiles(p, runs, 0, panel, split.tall);
+      if (split.low > 0) low_tiles(p, runs, split.tall * split.height, panel, split.low);
     }
   };
 
-  // The tiles of a product of `rows` by `panels`, chosen once for many.
-  template <bool kRuns = false>
+  // The tiles of a product of `rows` by `panels`, chosen once for many. kRow as in Tiles.
+  template <int kRow>
   class Tiling {
    public:
-    Tiling(std::int64_t rows, std::int64_t panels, Start start)
-        : panels_(panels), wide_(rows, start), narrow_(rows, start) {}
+    Tiling(std::int64_t rows, std::int64_t panels) : panels_(panels), wide_(rows), narrow_(rows) {}
 
-    void Multiply(const MatrixProduct& p, const Runs* runs = nullptr,
-                  const float* bias = nullptr) const {
+    void Multiply(const MatrixProduct& p, const Runs& runs) const {
       std::int64_t panel = 0;
-      for (; panel + kPanels <= panels_; panel += kPanels) wide_.Multiply(p, runs, bias, panel);
-      if (panel < panels_) narrow_.Multiply(p, runs, bias, panel);
+      for (; panel + T::kPanels <= panels_; panel += T::kPanels) wide_.Multiply(p, runs, panel);
+      if (panel < panels_) narrow_.Multiply(p, runs, panel);
     }
 
    private:
     std::int64_t panels_;
-    Columns<kPanels, kRuns> wide_;
-    Columns<1, kRuns> narrow_;
+    Column<T::kPanels, kRow> wide_;
+    Column<1, kRow> narrow_;
   };
 };
 

@@ -11,23 +11,17 @@
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
-#include "backends/matrix_product-inl.h"
+#include "backends/position_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-// Distances from one position's matrices to the next one's.
-struct Planes {
-  std::int64_t a;
-  std::int64_t b;
-  std::int64_t out;
-};
-
 template <int B, int M>
 struct Winograd {
   using L = Lanes<B>;
-  using P = Products<B>;
+  using ImageProducts = PositionProducts<B, B, 1>;   // rows are tiles, steps channels
+  using WeightProducts = PositionProducts<B, 1, B>;  // rows are channels, steps tiles
 
   static constexpr int kTaps = 9;
   static constexpr int kEdge = M + 2;
@@ -302,7 +296,7 @@ struct Winograd {
 
   // V of one row of tiles and one block of channels.
   static HWY_NOINLINE void InputRow(const Image& image, std::int64_t row, std::int64_t tiles,
-                                    std::int64_t channels, std::int64_t plane, float* v) {
+                                    std::int64_t plane, float* v) {
     const Rows<kEdge> rows(image, M * row - 1);
     // Neighbours share two columns: those of a run of tiles are transformed first.
     constexpr int kRun = 8;
@@ -313,7 +307,7 @@ struct Winograd {
         columns.StoreColumn(w, Input(rows.Column(first * M - 1 + w)));
       }
       for (std::int64_t t = 0; t < run; ++t) {
-        float* to = v + (first + t) * channels;
+        float* to = v + (first + t) * B;
         for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
           StoreRow(Input(columns.template LoadRow<kEdge>(h, t * M)), plane, to);
         }
@@ -326,18 +320,16 @@ struct Winograd {
     return ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
       for (std::int64_t c = 0; c < s.in_channels; c += B) {
         const Image image{x + (sample * s.in_channels + c) * s.height * s.width, s.height, s.width};
-        InputRow(image, row, s.row_tiles(), s.in_channels, s.in_plane(),
-                 v + tile * s.in_channels + c);
+        InputRow(image, row, s.row_tiles(), s.in_plane(), v + c * s.block_tiles() + tile * B);
       }
     });
   }
 
   // Y of one row of tiles and one block of channels; `m` is the first tile's, `y` its first pixel.
-  static HWY_NOINLINE void OutputRow(const float* m, std::int64_t plane, std::int64_t channels,
-                                     const L& offset, std::int64_t rows, std::int64_t width,
-                                     float* y) {
+  static HWY_NOINLINE void OutputRow(const float* m, std::int64_t plane, const L& offset,
+                                     std::int64_t rows, std::int64_t width, float* y) {
     const std::int64_t row_size = width * B;
-    for (std::int64_t w = 0; w < width; w += M, m += channels, y += M * B) {
+    for (std::int64_t w = 0; w < width; w += M, m += B, y += M * B) {
       const float* from = m;
       Grid<M, kEdge> columns;
       for (int i = 0; i < kEdge; ++i, from = Opaque(from + plane)) {
@@ -361,7 +353,7 @@ struct Winograd {
     ForEachRow(s, first, [&](std::int64_t sample, std::int64_t row, std::int64_t tile) {
       for (std::int64_t k = 0; k < piece.outs; k += B) {
         const std::int64_t channel = piece.out + k;
-        OutputRow(m + tile * piece.outs + k, s.out_plane(), piece.outs,
+        OutputRow(m + k * s.block_tiles() + tile * B, s.out_plane(),
                   bias == nullptr ? L::Zero() : L::Load(bias + channel),
                   std::min<std::int64_t>(s.height - M * row, M), s.width,
                   y + (sample * s.out_channels + channel) * image + M * row * s.width * B);
@@ -370,9 +362,9 @@ struct Winograd {
   }
 
   static HWY_NOINLINE void OutputGradientRow(const Image& image, std::int64_t row,
-                                             std::int64_t channels, std::int64_t plane, float* m) {
+                                             std::int64_t plane, float* m) {
     const Rows<M> rows(image, M * row);
-    for (std::int64_t w = 0; w < image.width; w += M, m += channels) {
+    for (std::int64_t w = 0; w < image.width; w += M, m += B) {
       Grid<kEdge, M> columns;
       for (int i = 0; i < M; ++i) columns.StoreColumn(i, OutputGradient(rows.Column(w + i)));
       float* to = m;
@@ -388,24 +380,9 @@ struct Winograd {
       for (std::int64_t k = 0; k < s.out_channels; k += B) {
         const Image image{dy + (sample * s.out_channels + k) * s.height * s.width, s.height,
                           s.width};
-        OutputGradientRow(image, row, s.out_channels, s.out_plane(), m + tile * s.out_channels + k);
+        OutputGradientRow(image, row, s.out_plane(), m + k * s.block_tiles() + tile * B);
       }
     });
-  }
-
-  // --- products of matrices ---
-
-  // The products of all positions: `p` is that of the first, and the others follow at the planes'
-  // distances.
-  static void Multiply(MatrixProduct p, const Planes& planes, std::int64_t rows,
-                       std::int64_t panels, bool add) {
-    const typename P::template Tiling<> tiling(rows, panels, add ? Start::kOut : Start::kZero);
-    for (int position = 0; position < kPositions; ++position) {
-      tiling.Multiply(p);
-      p.a += planes.a;
-      p.b += planes.b;
-      p.out += planes.out;
-    }
   }
 
   // --- the three convolutions ---
@@ -423,18 +400,20 @@ struct Winograd {
       ForEachPiece(s, s.out_piece(), s.in_piece(), [&](const WeightPiece& piece) {
         // Where there are several blocks of tiles, all weights are one piece.
         if (first == 0) filters(s, piece, weights, u);
-        Multiply({.a = v + piece.in,
-                  .a_row = s.in_channels,
-                  .a_step = 1,
-                  .b = u,
-                  .b_panel = piece.ins * B,
-                  .b_step = B,
-                  .out = m,
-                  .out_row = piece.outs,
-                  .out_panel = B,
-                  .steps = piece.ins},
-                 {.a = s.in_plane(), .b = s.filter_plane(), .out = s.out_plane()}, tiles,
-                 piece.outs / B, piece.in > 0);
+        ImageProducts::Multiply({.positions = kPositions,
+                                 .a = v + piece.in * s.block_tiles(),
+                                 .a_plane = s.in_plane(),
+                                 .a_run = s.block_tiles() * B,
+                                 .b = u,
+                                 .b_plane = s.filter_plane(),
+                                 .b_panel = piece.ins * B,
+                                 .out = m,
+                                 .out_plane = s.out_plane(),
+                                 .out_panel = s.block_tiles() * B,
+                                 .runs = piece.ins / B,
+                                 .steps = B,
+                                 .add = piece.in > 0},
+                                tiles, piece.outs / B);
         if (piece.in + piece.ins == s.in_channels) OutputBlock(s, piece, first, m, bias, y);
       });
     }
@@ -462,18 +441,22 @@ struct Winograd {
       const std::int64_t tiles = InputBlock(s, first, x, v);
       OutputGradientBlock(s, first, dy, m);
       ForEachPiece(s, s.out_piece(), s.in_piece(), [&](const WeightPiece& piece) {
-        Multiply({.a = v + piece.in,
-                  .a_row = 1,
-                  .a_step = s.in_channels,
-                  .b = m + piece.out,
-                  .b_panel = B,
-                  .b_step = s.out_channels,
-                  .out = du,
-                  .out_row = B,
-                  .out_panel = piece.ins * B,
-                  .steps = tiles},
-                 {.a = s.in_plane(), .b = s.out_plane(), .out = s.filter_plane()}, piece.ins,
-                 piece.outs / B, first > 0);
+        for (std::int64_t c = 0; c < piece.ins; c += B) {
+          WeightProducts::Multiply({.positions = kPositions,
+                                    .a = v + (piece.in + c) * s.block_tiles(),
+                                    .a_plane = s.in_plane(),
+                                    .a_run = 0,
+                                    .b = m + piece.out * s.block_tiles(),
+                                    .b_plane = s.out_plane(),
+                                    .b_panel = s.block_tiles() * B,
+                                    .out = du + c * B,
+                                    .out_plane = s.filter_plane(),
+                                    .out_panel = piece.ins * B,
+                                    .runs = 1,
+                                    .steps = tiles,
+                                    .add = first > 0},
+                                   B, piece.outs / B);
+        }
         if (first + s.block_rows() >= end) FilterGradients(s, piece, du, dw, consumer);
       });
     }

@@ -5,10 +5,10 @@
 //   Y  = A' [sum over c of (G g G') * (B' d B)] A           forward, * elementwise
 //   dg = G' [sum over tiles of (B' d B) * (A dY A')] G      weights
 //
-//   d   m+2 x m+2 pixels of x, which overlap their           (B' d B): V (positions, tiles, C)
+//   d   m+2 x m+2 pixels of x, which overlap their           (B' d B): V (positions, C / B, tiles, B)
 //       neighbours' by two
 //   g   3x3 weights of one pair of channels                  (G g G'): U (positions, K / B, C, B)
-//   Y   m x m pixels of y                                    (A dY A'): (positions, tiles, K)
+//   Y   m x m pixels of y                                    (A dY A'): (positions, K / B, tiles, B)
 //
 // Each of the (m + 2)^2 positions is a product of matrices, (tiles, C) by (C, K). The input's gradient
 // is the forward of dy with in and out exchanged and the taps turned by 180 degrees.
@@ -39,7 +39,10 @@ struct WinogradShape {
   std::int64_t block = 0;         // B
   std::int64_t edge = 2;          // m
 
-  static constexpr std::int64_t kInPiece = 64;
+  // Weights that are worked on at once where U is not kept for several blocks: measured at batch one,
+  // with blocks of 8 and of 16.
+  static constexpr std::int64_t kInPiece = 32;
+  static constexpr std::int64_t kOutPiece = 16;
 
   std::int64_t tile_rows() const { return (height + edge - 1) / edge; }  // of one sample
   std::int64_t row_tiles() const { return (width + edge - 1) / edge; }
@@ -62,7 +65,7 @@ struct WinogradShape {
     return one_block() ? std::min(kInPiece, in_channels) : in_channels;
   }
   std::int64_t out_piece() const {
-    return one_block() ? std::min(2 * block, out_channels) : out_channels;
+    return one_block() ? std::min(kOutPiece, out_channels) : out_channels;
   }
 
   // Distance between the planes of two positions: powers of two would put all of them in the
@@ -70,7 +73,7 @@ struct WinogradShape {
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
   std::int64_t filter_plane() const {
     const std::int64_t all = in_channels * out_channels;
-    return Plane(one_block() ? std::min(kInPiece * 2 * block, all) : all);
+    return Plane(one_block() ? std::min(kInPiece * kOutPiece, all) : all);
   }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
