@@ -10,8 +10,10 @@ The folder OUT gets
     manifest.json      what made them: build, machine, data, settings, times
 
 The last two are written anew after each run that ends, so that an unfinished study is a valid,
-smaller one. The same command goes on where an earlier one stopped, within a run too. Changed settings
-make a run of their own beside the old one. results.csv holds nothing that changes between runs.
+smaller one. The same command goes on where an earlier one stopped, within a run too. Where
+--results names a folder that has runs of the same study, those stay as they are: a study goes on
+on another machine, which its manifest then says. Changed settings make a run of their own beside
+the old one. results.csv holds nothing that changes between runs.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ COLUMNS = (
     "weights_sha256",
     "convolution",
 )
+# Of the manifest of a run: what of it the study's manifest has.
+PROGRAM = ("version", "commit", "compiler", "flags", "onednn")
+MACHINE = ("cpu", "cpu_threads")
 POLL_SECONDS = 0.05
 STATUS_SECONDS = 1.0
 
@@ -72,9 +77,12 @@ class Interrupted(RuntimeError):
 @dataclass(frozen=True)
 class Finished:
     run: studies.Run
-    summary: dict
-    manifest: dict
-    settings: dict  # section.key -> value, every one
+    cells: dict  # column of results.csv -> text
+    entry: dict  # the run's own in the manifest
+    program: dict
+    machine: dict
+    data: object
+    settings: dict  # section.key -> value, those that rows do not vary
 
 
 class Parser(argparse.ArgumentParser):
@@ -128,7 +136,8 @@ class Runner:
             resolved = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return Finished(run, summary, manifest, studies.flatten("config.toml", resolved))
+        settings = studies.flatten("config.toml", resolved)
+        return finished_run(self.study, run, summary, manifest, settings)
 
     def execute(self) -> None:
         for folder in (self.out / "configs", self.out / "runs", self.out / "logs", self.results):
@@ -160,8 +169,9 @@ class Runner:
         self.signal = self.signal or number
 
     def work(self, lock: int) -> None:
+        kept = kept_runs(self.study, self.results)
         for run in self.study.runs:
-            done = self.read_finished(run)
+            done = self.read_finished(run) or kept.get(run)
             if done:
                 self.finished[run] = done
         if self.finished:
@@ -268,92 +278,152 @@ class Runner:
 
 
 def result(done: Finished) -> str:
-    summary = done.summary
-    speed = f"{summary['samples_per_second'] or 0:.0f} samples/s"
-    if summary["diverged"]:
-        return f"diverged at sample {summary['diverged']['sample']:,}, {speed}"
+    cells, speed = done.cells, f"{done.entry['samples_per_second'] or 0:.0f} samples/s"
+    if "diverged_at" in done.entry:
+        return f"diverged at sample {done.entry['diverged_at']:,}, {speed}"
     return (
-        f"{100 * summary['validation_accuracy']:.2f} %, loss {summary['validation_loss']:.4f}, "
-        f"{summary['samples']:,} samples, {speed}"
+        f"{float(cells['validation_accuracy_percent']):.2f} %, "
+        f"loss {float(cells['validation_loss']):.4f}, {int(cells['samples']):,} samples, {speed}"
     )
+
+
+def columns(study: studies.Study) -> list[str]:
+    return [*COLUMNS, *(key for key in study.varied if key != "optimizer.batch")]
+
+
+def finished_run(
+    study: studies.Study, run: studies.Run, summary: dict, manifest: dict, settings: dict
+) -> Finished:
+    """From the files of its folder."""
+    diverged = summary["diverged"]
+    accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
+    cells = {key: cell(settings.get(key, "")) for key in study.varied}
+    # What was measured before a divergence is not the run's result.
+    cells |= {
+        "row": run.row,
+        "seed": str(run.seed),
+        "network": summary["network"],
+        "data": summary["data"],
+        "batch": str(settings["optimizer.batch"]),
+        "epochs": format(summary["epochs"], ".10g"),
+        "samples": str(summary["samples"]),
+        "validation_accuracy_percent": (
+            "" if diverged or accuracy is None else format(100 * accuracy, ".10g")
+        ),
+        "validation_loss": "" if diverged or loss is None else repr(loss),
+        "diverged": "yes" if diverged else "no",
+        "weights_sha256": summary["weights_sha256"] or "",
+        "convolution": settings.get("run.convolution", ""),
+    }
+    entry = {
+        "row": run.row,
+        "seed": run.seed,
+        "samples_per_second": summary["samples_per_second"],
+        "training_seconds": summary["training_seconds"],
+        "started": manifest.get("started"),
+        "finished": manifest.get("finished"),
+        "commit": manifest.get("commit"),
+        "cpu": manifest.get("cpu"),
+    }
+    if diverged:
+        entry["diverged_at"] = diverged["sample"]
+    # Paths are the machine's own; seeds and what rows vary are in the results.
+    own = ("data.root", "schedule.machine", "run.seed", *study.varied)
+    return Finished(
+        run=run,
+        cells=cells,
+        entry=entry,
+        program={key: manifest.get(key) for key in PROGRAM},
+        machine={key: manifest.get(key) for key in MACHINE},
+        data=manifest.get("data"),
+        settings={key: value for key, value in settings.items() if key not in own},
+    )
+
+
+def kept_runs(study: studies.Study, results: Path) -> dict[studies.Run, Finished]:
+    """The study's runs that RESULTS has from before, on whatever machine."""
+    try:
+        text = (results / "results.csv").read_text(encoding="utf-8")
+        manifest = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(
+            f"--results: got '{results}', accepted: a study's results ({error})"
+        ) from error
+    if manifest.get("results_sha256") != hashlib.sha256(text.encode()).hexdigest():
+        raise UsageError(
+            f"--results: got '{results}', accepted: a folder whose manifest.json was written with "
+            "its results.csv"
+        )
+    if (manifest["study"], manifest["tier"]) != (study.name, study.tier):
+        raise UsageError(
+            f"--results: got '{results}' of the study {manifest['study']}, tier "
+            f"{manifest['tier']}, accepted: a folder for {study.name}, {study.tier}"
+        )
+    rows = {(row["row"], row["seed"]): row for row in csv.DictReader(io.StringIO(text))}
+    entries = {(entry["row"], str(entry["seed"])): entry for entry in manifest["runs"]}
+    kept = {}
+    for run in study.runs:
+        key = (run.row, str(run.seed))
+        if key in rows and is_of(study, run, rows[key], manifest["settings"]):
+            about = {name: manifest[name] for name in ("program", "machine", "data", "settings")}
+            kept[run] = Finished(run, rows[key], entries[key], **about)
+    return kept
+
+
+def is_of(study: studies.Study, run: studies.Run, cells: dict, settings: dict) -> bool:
+    """Whether a line of results, with the settings of all lines, was made as the run would be."""
+    if list(cells) != columns(study):
+        return False
+    for key, value in run.settings.items():
+        if key in ("run.seed", *studies.WITHOUT_EFFECT):
+            continue
+        column = "batch" if key == "optimizer.batch" else key
+        made = cells[column] if column in cells else settings.get(key)
+        if made != (cell(value) if column in cells else value):
+            return False
+    return True
 
 
 def results_text(study: studies.Study, done: list[Finished]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    varied = [key for key in study.varied if key != "optimizer.batch"]
-    writer.writerow([*COLUMNS, *varied])
-    for item in done:
-        summary, diverged = item.summary, bool(item.summary["diverged"])
-        accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
-        # What was measured before a divergence is not the run's result.
-        writer.writerow(
-            [
-                item.run.row,
-                item.run.seed,
-                summary["network"],
-                summary["data"],
-                item.settings["optimizer.batch"],
-                format(summary["epochs"], ".10g"),
-                summary["samples"],
-                "" if diverged or accuracy is None else format(100 * accuracy, ".10g"),
-                "" if diverged or loss is None else repr(loss),
-                "yes" if diverged else "no",
-                summary["weights_sha256"] or "",
-                item.settings.get("run.convolution", ""),
-                *(cell(item.settings.get(key, "")) for key in varied),
-            ]
-        )
+    writer = csv.DictWriter(text, columns(study), lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(item.cells for item in done)
     return text.getvalue()
 
 
-def cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, (bool, list)) else value
+def cell(value: object) -> str:
+    return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
 
 
 def common(values: list) -> object:
     """What all have in common; the different values where they differ."""
-    distinct = [value for k, value in enumerate(values) if value not in values[:k]]
+    single = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    distinct = [value for k, value in enumerate(single) if value not in single[:k]]
     return distinct[0] if len(distinct) == 1 else distinct
 
 
 def manifest_of(study: studies.Study, done: list[Finished], results: str) -> dict:
-    shared = {}
-    for key, value in done[0].settings.items():
-        # Paths are the machine's own; seeds and what rows vary are in the results.
-        if key not in ("data.root", "schedule.machine", "run.seed", *study.varied):
-            values = [item.settings.get(key) for item in done]
-            if all(other == value for other in values):
-                shared[key] = value
+    shared = {
+        key: value
+        for key, value in done[0].settings.items()
+        if all(item.settings.get(key) == value for item in done)
+    }
     return {
         "study": study.name,
         "title": study.title,
         "tier": study.tier,
         "runs_finished": len(done),
         "runs_planned": len(study.runs),
-        "program": {
-            key: common([item.manifest.get(key) for item in done])
-            for key in ("version", "commit", "compiler", "flags", "onednn")
-        },
-        "machine": {
-            key: common([item.manifest.get(key) for item in done]) for key in ("cpu", "cpu_threads")
-        },
-        "data": common([item.manifest.get("data") for item in done]),
+        "program": {key: common([item.program.get(key) for item in done]) for key in PROGRAM},
+        "machine": {key: common([item.machine.get(key) for item in done]) for key in MACHINE},
+        "data": common([item.data for item in done]),
         "settings": shared,
         "results_sha256": hashlib.sha256(results.encode()).hexdigest(),
-        "training_seconds": round(sum(item.summary["training_seconds"] for item in done), 1),
-        "runs": [
-            {
-                "row": item.run.row,
-                "seed": item.run.seed,
-                "samples_per_second": item.summary["samples_per_second"],
-                "training_seconds": item.summary["training_seconds"],
-                "started": item.manifest.get("started"),
-                "finished": item.manifest.get("finished"),
-                "commit": item.manifest.get("commit"),
-            }
-            for item in done
-        ],
+        "training_seconds": round(sum(item.entry["training_seconds"] for item in done), 1),
+        "runs": [item.entry for item in done],
     }
 
 

@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent / "studies"
 TIERS = ("quick", "paper")
 
 # Where the data lie, how many threads share the work and how: no result depends on these.
-_WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine")
+WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine")
 
 
 class StudyError(ValueError):
@@ -50,7 +50,7 @@ class Run:
     @property
     def folder(self) -> str:
         """The run's name in the file system. Changed settings make another run of it."""
-        settings = {k: v for k, v in self.settings.items() if k not in _WITHOUT_EFFECT}
+        settings = {k: v for k, v in self.settings.items() if k not in WITHOUT_EFFECT}
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         return f"{slug(self.row)}-seed{self.seed}-{digest[:8]}"
 

@@ -199,7 +199,59 @@ class GoingOn(Folder):
         self.assertEqual(len(list((self.root / "out/runs").iterdir())), 4)
 
 
+    def test_a_study_goes_on_elsewhere(self):
+        self.trainer("if seed == 2: sys.exit('no more memory')")
+        self.call("--results", "kept")
+        two = (self.root / "kept/results.csv").read_text()
+        self.trainer()
+        elsewhere = (self.root / "batchless").read_text().replace("Some CPU", "Other CPU")
+        (self.root / "batchless").write_text(elsewhere)
+        (self.root / "calls").unlink()
+        status, said = self.call("--results", "kept", "--out", "other")
+        self.assertEqual(status, 0, said)
+        self.assertIn("2 of 3 runs were finished already", said)
+        self.assertEqual(len(self.calls()), 1)
+        three = (self.root / "kept/results.csv").read_text()
+        self.assertEqual([line for line in three.splitlines(True) if ",2,lenet5" not in line],
+                         two.splitlines(True))
+        manifest = json.loads((self.root / "kept/manifest.json").read_text())
+        self.assertEqual(manifest["machine"]["cpu"], ["Some CPU", "Other CPU"])
+        self.assertEqual(
+            [entry["cpu"] for entry in manifest["runs"]], ["Some CPU", "Other CPU", "Some CPU"]
+        )
+        self.assertEqual(manifest["settings"]["network.name"], "lenet5")
+        # Once more, with runs of two machines kept: nothing is run, nothing changes.
+        self.assertEqual(self.call("--results", "kept", "--out", "third")[0], 0)
+        self.assertEqual(len(self.calls()), 1)
+        again = json.loads((self.root / "kept/manifest.json").read_text())
+        self.assertEqual(again, manifest)
+
+    def test_results_of_other_settings_are_not_kept(self):
+        self.call("--results", "kept")
+        (self.root / "probe.toml").write_text(STUDY.replace("lenet5", "vgg11"))
+        self.call("--results", "kept", "--out", "other")
+        self.assertEqual(len(self.calls()), 6)
+        self.assertEqual({row["network"] for row in self.results("kept")}, {"vgg11"})
+
+
 class BadInput(Folder):
+    def test_results_that_were_changed_or_are_of_another_study(self):
+        self.call("--results", "kept")
+        whole = (self.root / "kept/results.csv").read_text()
+        (self.root / "kept/results.csv").write_text(whole.replace("20", "90"))
+        status, said = self.call("--results", "kept")
+        self.assertEqual(status, 2)
+        self.assertIn("--results: got 'kept', accepted: a folder whose manifest.json", said)
+        (self.root / "kept/results.csv").write_text(whole)
+        (self.root / "probe.toml").rename(self.root / "other.toml")
+        done = subprocess.run(
+            [word.replace("probe", "other") for word in self.command("--results", "kept")],
+            cwd=self.root, capture_output=True, text=True, check=False,
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("of the study probe, tier quick, accepted: a folder for other", done.stderr)
+        self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
+
     def test_one_line_that_names_it(self):
         for arguments, line in (
             (("--jobs", "0"), "--jobs: got '0', accepted: an integer from 1"),
