@@ -1,10 +1,12 @@
-// A network's name on the command line.
+// A network on the command line.
 #pragma once
 
 #include <string>
 
 #include "argument.h"
+#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/workload.h"
+#include "usage_error.h"
 
 namespace batchless {
 
@@ -13,6 +15,21 @@ inline std::string WorkloadName(const Argument& argument) {
   const auto names = hwmodel::WorkloadNames();
   if (argument.given() && hwmodel::IsWorkloadName(argument.Text(""))) return argument.Text("");
   return std::string(names[argument.Choice(names)]);
+}
+
+/// The network of that name with the normalisation that is given, or its own.
+inline hwmodel::Workload WorkloadOf(const Argument& network, const Argument& norm,
+                                    int bytes_per_number = sizeof(float)) {
+  const std::string name = WorkloadName(network);
+  if (!norm.given()) return hwmodel::MakeWorkload(name, bytes_per_number);
+  const auto normalization =
+      static_cast<hwmodel::Normalization>(norm.Choice(hwmodel::kNormalizationNames));
+  try {
+    return hwmodel::MakeWorkload(name, bytes_per_number, normalization);
+  } catch (const analysis::InvalidArgument& error) {
+    if (error.name() != "network.norm") throw;
+    throw UsageError::FromLine(norm.name() + std::string(error.what()).substr(error.name().size()));
+  }
 }
 
 }  // namespace batchless

@@ -207,6 +207,44 @@ TEST_CASE("layout has what scripts read") {
         "batchless: --workers: got 35, accepted: 1 to 34, the stages and cores there are\n");
 }
 
+TEST_CASE("costs lists every stage and their sum") {
+  const TemporaryFolder folder;
+  const std::string line = "costs --network resnet20";
+  const Outcome outcome = Run(Words(line + " --out c.csv --json"), folder.path());
+  REQUIRE(outcome.exit_code == 0);
+  const Json costs = Json::parse(outcome.out);
+  REQUIRE(costs["stages"].size() == 34);
+  // By hand: 16 kernels of 3 x 3 x 3 at 32 x 32 places, and an image of 3 x 32 x 32 numbers.
+  const Json& first = costs["stages"][0];
+  CHECK(first["name"] == "conv1");
+  CHECK(first["parameters"] == 16 * 27);
+  CHECK(first["forward_flops"] == 2 * 16 * 27 * 1024);
+  CHECK(first["input_gradient_flops"] == 0);
+  CHECK(first["weight_gradient_flops"] == first["forward_flops"]);
+  CHECK(first["boundary_bytes"] == 4 * 16 * 1024);
+  CHECK(costs["input_bytes"] == 4 * 3 * 1024);
+  CHECK(costs["total"]["parameters"] == 272'282);
+  CHECK(costs["total"]["weight_bytes"] == 4 * 272'282);
+  const Json halves = Result(line + " --bytes-per-number 2");
+  CHECK(halves["total"]["weight_bytes"] == 2 * 272'282);
+  CHECK(halves["total"]["forward_flops"] == costs["total"]["forward_flops"]);
+  const std::vector<std::string> rows = Lines(ReadFile(folder / "c.csv"));
+  REQUIRE(rows.size() == 35);
+  CHECK(rows[0].starts_with("stage,name,parameters,forward_flops,"));
+  CHECK(rows[1].starts_with("0,conv1,432,884736,0,884736,"));
+  CHECK(Run(Words(line)).out == ReadFile(folder / "c.csv"));
+  // What throughput predicts from is the same.
+  const Json throughput =
+      Result("throughput --network resnet20 --hardware " + kMachines + "wse2.toml --schedule pb");
+  double flops = 0;
+  for (const char* name :
+       {"forward_flops", "input_gradient_flops", "weight_gradient_flops", "update_flops"}) {
+    flops += costs["total"][name].get<double>();
+  }
+  CHECK(throughput["flops_per_sample"] == flops);
+  CHECK(Result("costs --network vgg16 --norm none")["total"]["parameters"] == 15'245'130);
+}
+
 TEST_CASE("memory says what pipelining adds") {
   // Counted by hand: of 115 722 results of AlexNet's layers, 76 800 come before the cut; each has a
   // gradient.

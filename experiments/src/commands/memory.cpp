@@ -57,7 +57,7 @@ class MemoryCommand final : public Command {
                        "With --placement, results of ReLUs take the place of their inputs") {}
 
   void Run() override {
-    const hwmodel::Workload workload = MakeWorkload(WorkloadName(network_));
+    const hwmodel::Workload workload = WorkloadOf(network_, norm_);
     if (placement_.given()) {
       CompareWithoutPipeline(workload);
       return;
@@ -108,19 +108,6 @@ class MemoryCommand final : public Command {
   }
 
  private:
-  hwmodel::Workload MakeWorkload(std::string_view network) const {
-    if (!norm_.given()) return hwmodel::MakeWorkload(network);
-    const auto norm =
-        static_cast<hwmodel::Normalization>(norm_.Choice(hwmodel::kNormalizationNames));
-    try {
-      return hwmodel::MakeWorkload(network, sizeof(float), norm);
-    } catch (const analysis::InvalidArgument& error) {
-      if (error.name() != "network.norm") throw;
-      throw UsageError::FromLine(norm_.name() +
-                                 std::string(error.what()).substr(error.name().size()));
-    }
-  }
-
   void CompareWithoutPipeline(const hwmodel::Workload& workload) const {
     const std::vector<int> ends = PlacementEnds(placement_, workload.stage_count());
     workers_.Refuse("nothing with --placement");

@@ -1,0 +1,111 @@
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/hwmodel/workload.h"
+#include "commands/commands.h"
+#include "table_output.h"
+#include "workload_argument.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::StageCost;
+
+constexpr IntegerRange kBytesRange{1, 8};
+
+struct Column {
+  std::string_view name;
+  std::int64_t StageCost::*cost;
+};
+
+// As network.h says what each is.
+constexpr Column kColumns[] = {
+    {"parameters", &StageCost::parameters},
+    {"forward_flops", &StageCost::forward_flops},
+    {"input_gradient_flops", &StageCost::input_gradient_flops},
+    {"weight_gradient_flops", &StageCost::weight_gradient_flops},
+    {"update_flops", &StageCost::update_flops},
+    {"weight_bytes", &StageCost::parameter_bytes},
+    {"activation_bytes", &StageCost::activation_bytes},
+    {"boundary_bytes", &StageCost::boundary_bytes},
+    {"read_bytes", &StageCost::read_bytes},
+    {"written_bytes", &StageCost::written_bytes},
+    {"gradient_bytes", &StageCost::gradient_bytes},
+};
+
+class CostsCommand final : public Command {
+ public:
+  explicit CostsCommand(CLI::App& root)
+      : Command(
+            root, "costs", "Work and sizes of each stage of a network, for one sample",
+            "A multiply-add is two FLOPs. weight_bytes are one version of the weights;\n"
+            "activation_bytes what a stage keeps of a sample from its forward to its backward,\n"
+            "once for each sample in flight; boundary_bytes what crosses to the next stage, in\n"
+            "one direction; read, written and gradient bytes what the stage's passes move beside\n"
+            "weights. The trainer runs the same stages, and throughput, plan, layout and memory\n"
+            "are made of these numbers.",
+            {"costs --network resnet20", "costs --network vgg16 --norm none --out vgg16.csv",
+             "costs --network gpt2 --bytes-per-number 2 --json"}),
+        network_(app(), "--network", "N",
+                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        norm_(app(), "--norm", "N",
+              fmt::format("Normalisation, {} (default: the network's own)",
+                          fmt::join(hwmodel::kNormalizationNames, "|"))),
+        bytes_(app(), "--bytes-per-number", "P", "Of weights and values (default: 4)"),
+        out_(app(), "--out", "F.csv", "Write the table to this file") {}
+
+  void Run() override {
+    const auto bytes = static_cast<int>(bytes_.IntegerOr(sizeof(float), kBytesRange));
+    const hwmodel::Workload workload = WorkloadOf(network_, norm_, bytes);
+    TableOutput table(out_);
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print("stage,name");
+        for (const Column& column : kColumns) output.Print(",{}", column.name);
+        output.Print("\n");
+        for (std::size_t s = 0; s < workload.stages.size(); ++s) {
+          output.Print("{},{}", s, workload.stage_names[s]);
+          for (const Column& column : kColumns) {
+            output.Print(",{}", workload.stages[s].*column.cost);
+          }
+          output.Print("\n");
+        }
+      });
+    }
+    if (!json()) return;
+    Json stages = Json::array();
+    Json total = Json::object();
+    for (std::size_t s = 0; s < workload.stages.size(); ++s) {
+      Json stage = {{"stage", s}, {"name", workload.stage_names[s]}};
+      for (const Column& column : kColumns) {
+        const std::int64_t cost = workload.stages[s].*column.cost;
+        const std::string name(column.name);
+        stage[name] = cost;
+        total[name] = total.value(name, std::int64_t{0}) + cost;
+      }
+      stages.push_back(std::move(stage));
+    }
+    PrintJson({{"network", workload.name},
+               {"bytes_per_number", bytes},
+               {"input_bytes", workload.input_bytes},
+               {"total", std::move(total)},
+               {"stages", std::move(stages)}});
+  }
+
+ private:
+  Argument network_;
+  Argument norm_;
+  Argument bytes_;
+  Argument out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCostsCommand(CLI::App& root) {
+  return std::make_unique<CostsCommand>(root);
+}
+
+}  // namespace batchless
