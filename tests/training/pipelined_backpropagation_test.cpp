@@ -241,18 +241,22 @@ TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation
     options.rule.rule = FindRule(rule);
     CompareWithEmulation(options, 200);
   }
-  TrainerOptions stashing = Options("resnet20", 200);
-  stashing.weight_stashing = true;
-  CompareWithEmulation(stashing, 200);
-  stashing.rule.rule = FindRule("lwp-v+sc");
-  CompareWithEmulation(stashing, 200);
-  TrainerOptions spectrain = Options("resnet20", 200);
-  spectrain.prediction = PredictionScheme::kSpecTrain;
-  CompareWithEmulation(spectrain, 200);
-  TrainerOptions doubled = Options("resnet20", 200);
-  doubled.rule.rule = FindRule("lwp-v");
-  doubled.rule.options.horizon_scale = 2;
-  CompareWithEmulation(doubled, 200);
+  const auto compare = [](const char* name, const auto& change) {
+    INFO(name);
+    TrainerOptions options = Options("resnet20", 200);
+    change(options);
+    CompareWithEmulation(options, 200);
+  };
+  compare("stashing", [](TrainerOptions& o) { o.weight_stashing = true; });
+  compare("stashing, lwp-v+sc", [](TrainerOptions& o) {
+    o.weight_stashing = true;
+    o.rule.rule = FindRule("lwp-v+sc");
+  });
+  compare("spectrain", [](TrainerOptions& o) { o.prediction = PredictionScheme::kSpecTrain; });
+  compare("twice the horizon", [](TrainerOptions& o) {
+    o.rule.rule = FindRule("lwp-v");
+    o.rule.options.horizon_scale = 2;
+  });
 }
 
 // A schedule made twice: short, as the trainer takes it, and for all samples of a run.

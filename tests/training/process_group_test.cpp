@@ -27,6 +27,8 @@ constexpr Case kCases[] = {
      }},
     {"SpecTrain, LeNet-5", "lenet5",
      [](TrainerOptions& o) { o.prediction = PredictionScheme::kSpecTrain; }},
+    {"pb, LeNet-5", "lenet5",
+     [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("lwp-v+sc"); }},
     {"fill-drain, ResNet-20", "resnet20",
      [](TrainerOptions& o) {
        o.schedule = ScheduleKind::kFillDrain;

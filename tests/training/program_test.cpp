@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
 
 namespace batchless::training {
@@ -112,6 +113,47 @@ TEST_CASE("One worker needs one slot for everything", "[program]") {
       RingDepths(program, {{On(ActionKind::kForward, 0), {On(ActionKind::kBackward, 0)}},
                            {On(ActionKind::kBackward, 3), {On(ActionKind::kBackward, 0)}}});
   CHECK(depths == std::vector<std::int64_t>{1, 1});
+}
+
+TEST_CASE("Pipelined backpropagation takes a sample through all forwards in one cycle",
+          "[program]") {
+  constexpr int kStages = 5;
+  const hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(kStages, 3 * kStages);
+  for (const std::vector<int>& boundaries : {std::vector<int>{5}, std::vector<int>{2, 5}}) {
+    const Program program =
+        SteadyProgram(hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries)), boundaries);
+    CHECK(DrainCycles(program) == 2 * (kStages - 1));
+    for (const WorkerProgram& worker : program.workers) {
+      const int stages = worker.end_stage - worker.first_stage;
+      REQUIRE(worker.actions.size() == static_cast<std::size_t>(3 * stages));
+      for (int i = 0; i < stages; ++i) {
+        const int stage = worker.first_stage + i;
+        const ProgramAction& forward = worker.actions[i];
+        const ProgramAction& backward = worker.actions[stages + 2 * i];
+        const ProgramAction& update = worker.actions[stages + 2 * i + 1];
+        CHECK((forward.kind == ActionKind::kForward && forward.stage == stage));
+        CHECK((backward.kind == ActionKind::kBackward && backward.stage == stage));
+        CHECK((update.kind == ActionKind::kUpdate && update.stage == stage));
+        CHECK(forward.offset == 0);
+        // The delay of the list, D = 2 (S - 1 - s).
+        CHECK(backward.offset == -2 * (kStages - 1 - stage));
+        CHECK(update.offset == backward.offset);
+      }
+    }
+  }
+}
+
+TEST_CASE("A list whose forwards are in one cycle already keeps its order", "[program]") {
+  const hwmodel::Schedule schedule = hwmodel::OneForwardOneBackward(4, 16);
+  const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
+  const Program program = SteadyProgram(steady, {1, 2, 3, 4});
+  for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    REQUIRE(program.workers[w].actions.size() == steady.workers[w].size());
+    for (std::size_t i = 0; i < steady.workers[w].size(); ++i) {
+      CHECK(program.workers[w].actions[i].kind == steady.workers[w][i].kind);
+      CHECK(program.workers[w].actions[i].offset == steady.workers[w][i].offset);
+    }
+  }
 }
 
 }  // namespace

@@ -22,10 +22,14 @@ class ThreadExchange {
  public:
   using Line = std::tuple<int, int, int>;  // from, to, channel
 
-  void Deposit(const Line& line, std::span<const std::byte> memory) {
+  // Messages are received in the order in which they were started, whichever comes first.
+  std::int64_t NumberToSend(const Line& line) {
     const std::lock_guard lock(mutex_);
-    State& state = lines_[line];
-    state.content[state.sent++] = {memory.begin(), memory.end()};
+    return lines_[line].sent++;
+  }
+  void Deposit(const Line& line, std::int64_t number, std::span<const std::byte> memory) {
+    const std::lock_guard lock(mutex_);
+    lines_[line].content[number] = {memory.begin(), memory.end()};
     arrived_.notify_all();
   }
   std::int64_t TakeNumber(const Line& line) {
@@ -87,7 +91,8 @@ class ThreadGroup final : public ProcessGroup {
     return std::make_unique<ReceiveMessage>(*exchange_, std::tuple(from, rank_, channel), memory);
   }
   void Send(int to, std::span<const std::byte> memory) override {
-    exchange_->Deposit({rank_, to, kPlain}, memory);
+    const ThreadExchange::Line line{rank_, to, kPlain};
+    exchange_->Deposit(line, exchange_->NumberToSend(line), memory);
   }
   void Receive(int from, std::span<std::byte> memory) override {
     const ThreadExchange::Line line{from, rank_, kPlain};
@@ -109,10 +114,13 @@ class ThreadGroup final : public ProcessGroup {
     SendMessage(ThreadExchange& exchange, ThreadExchange::Line line,
                 std::span<const std::byte> memory)
         : exchange_(exchange), line_(std::move(line)), memory_(memory) {}
-    void Start() override { left_ = kDelay; }
+    void Start() override {
+      left_ = kDelay;
+      number_ = exchange_.NumberToSend(line_);
+    }
     // Leaves when it has been asked for a few times, or by force when it ends.
     bool IsDone() override {
-      if (left_ > 0 && --left_ == 0) exchange_.Deposit(line_, memory_);
+      if (left_ > 0 && --left_ == 0) exchange_.Deposit(line_, number_, memory_);
       return left_ == 0;
     }
 
@@ -121,6 +129,7 @@ class ThreadGroup final : public ProcessGroup {
     ThreadExchange& exchange_;
     ThreadExchange::Line line_;
     std::span<const std::byte> memory_;
+    std::int64_t number_ = 0;
     int left_ = 0;
   };
 

@@ -220,16 +220,17 @@ void ValidateSchedule(const TrainerOptions& options) {
   }
 }
 
-// An action's offset is minus its step, counted from the micro-batch's entry.
-void FillSpecTrain(Plan& plan) {
+// In the list an action's offset is minus its step, counted from the micro-batch's entry; the program
+// may do it in an earlier cycle.
+void FillSpecTrain(const hwmodel::SteadyState& list, Plan& plan) {
   std::int64_t last = 0;
-  for (const WorkerProgram& worker : plan.program.workers) {
-    for (const ProgramAction& action : worker.actions) {
+  for (const std::vector<hwmodel::SteadyAction>& worker : list.workers) {
+    for (const hwmodel::SteadyAction& action : worker) {
       if (action.kind == ActionKind::kBackward) last = std::max(last, -action.offset);
     }
   }
-  for (const WorkerProgram& worker : plan.program.workers) {
-    for (const ProgramAction& action : worker.actions) {
+  for (const std::vector<hwmodel::SteadyAction>& worker : list.workers) {
+    for (const hwmodel::SteadyAction& action : worker) {
       SpecTrainHorizons& horizons = plan.spectrain[action.stage];
       const auto horizon = static_cast<double>(last + action.offset);
       if (action.kind == ActionKind::kForward) horizons.forward = horizon;
@@ -375,7 +376,7 @@ Plan MakePlan(const TrainerOptions& options) {
       age = std::max(age, action.version_age);
     }
   }
-  FillSpecTrain(plan);
+  FillSpecTrain(steady, plan);
   return plan;
 }
 

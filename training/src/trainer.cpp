@@ -60,7 +60,7 @@ std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t see
 }
 
 // The start of a saved state, then its version.
-constexpr std::string_view kMagic = "batchless trainer 2\n";
+constexpr std::string_view kMagic = "batchless trainer 3\n";
 
 void Write(std::ostream& to, const void* data, std::size_t bytes) {
   to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));

@@ -137,6 +137,37 @@ void HandOverEarly(std::span<SteadyAction> step) {
   });
 }
 
+// Where every stage does its forward, its backward and its update once a cycle and can do them at any
+// step of it, takes the stages' cycles forward, each by as many as its forward comes after that of
+// stage 0: a sample then goes through all forwards in one cycle, and a forward finds in the caches
+// what the one before has written. Of each stage the order of actions, and so what it reads, stays.
+// Backwards, whose gradients are then two cycles old in place of one, lose less than that.
+bool ForwardInOneCycle(hwmodel::SteadyState& steady) {
+  std::vector<std::int64_t> lags(steady.stages, -1);
+  if (steady.microbatches_per_cycle != 1 || steady.steps_per_cycle != 1) return false;
+  for (const std::vector<SteadyAction>& worker : steady.workers) {
+    for (std::size_t i = 0; i < worker.size(); ++i) {
+      if (worker[i].kind != ActionKind::kForward) continue;
+      // A second forward, or one after something else that its stage does.
+      const bool is_first =
+          std::none_of(worker.begin(), worker.begin() + i,
+                       [&](const auto& before) { return before.stage == worker[i].stage; });
+      if (!is_first) return false;
+      lags[worker[i].stage] = -worker[i].offset;
+    }
+  }
+  if (!std::is_sorted(lags.begin(), lags.end()) || lags.front() != 0) return false;
+  for (std::vector<SteadyAction>& worker : steady.workers) {
+    for (SteadyAction& action : worker) action.offset += lags[action.stage];
+    std::stable_sort(worker.begin(), worker.end(), [](const auto& a, const auto& b) {
+      const bool forward = a.kind == ActionKind::kForward;
+      if (forward != (b.kind == ActionKind::kForward)) return forward;
+      return a.stage < b.stage;
+    });
+  }
+  return true;
+}
+
 }  // namespace
 
 Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches) {
@@ -177,13 +208,14 @@ std::vector<int> WorkersOfStages(const std::vector<int>& boundaries) {
   return workers;
 }
 
-Program SteadyProgram(const hwmodel::SteadyState& steady, const std::vector<int>& boundaries) {
+Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& boundaries) {
+  const bool ordered = ForwardInOneCycle(steady);
   Program program;
   program.microbatches_per_cycle = steady.microbatches_per_cycle;
   int first = 0;
   for (std::size_t w = 0; w < boundaries.size(); ++w) {
     std::vector<hwmodel::SteadyAction> actions = steady.workers[w];
-    for (auto step = actions.begin(); step != actions.end();) {
+    for (auto step = actions.begin(); !ordered && step != actions.end();) {
       const auto end = std::find_if(step, actions.end(), [&](const SteadyAction& action) {
         return action.step != step->step;
       });

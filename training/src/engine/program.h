@@ -46,10 +46,10 @@ struct Program {
 // are in flight.
 Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches);
 
-// The cycle that `schedule` repeats, by workers whose groups of stages end at `boundaries`: at every
-// stage the list's actions in the list's order, so that every pass reads the version that it reads
-// there. Throws what FindSteadyState throws.
-Program SteadyProgram(const hwmodel::SteadyState& steady, const std::vector<int>& boundaries);
+// The cycle that a list repeats, by workers whose groups of stages end at `boundaries`: at every stage
+// the list's actions in the list's order, so that every pass reads the version that it reads there.
+// Stages may be cycles ahead of the list, the same for any number of workers.
+Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& boundaries);
 
 // The worker of each stage.
 std::vector<int> WorkersOfStages(const std::vector<int>& boundaries);
