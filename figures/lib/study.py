@@ -104,10 +104,15 @@ def origin(manifest: dict, file: str) -> str:
     """Which program made the results; they may be older than the rest of the report."""
     about = manifest.get("studies", {}).get(file.removesuffix(".csv"), {})
     program, machine = about.get("program", {}), about.get("machine", {})
-    commit = program.get("commit", "unknown")
-    commits = ", ".join(map(short, commit if isinstance(commit, list) else [commit]))
+    commits = ", ".join(map(short, every(program.get("commit", "unknown"))))
+    processors = ", ".join(every(machine.get("cpu", "unknown")))
     hours = about.get("training_seconds", 0) / 3600
-    return f" Commit {commits}, {machine.get('cpu', 'unknown')}, {hours:.1f} processor hours."
+    return f" Commit {commits}, {processors}, {hours:.1f} processor hours."
+
+
+def every(value: str | list[str]) -> list[str]:
+    """Of a manifest, what runs have in common, or what they differ in."""
+    return value if isinstance(value, list) else [value]
 
 
 def short(commit: str) -> str:

@@ -62,6 +62,14 @@ class Table(Folder):
         table = study.comparison("quick.csv", self.data.table("quick.csv"), manifest, "PB")
         self.assertIn("Unfinished: 7 of 16 runs.", table.caption)
 
+    def test_studies_of_several_machines_name_them(self):
+        self.three()
+        about = {"program": {"commit": ["a" * 40, "b" * 40]}, "machine": {"cpu": ["One", "Two"]}}
+        table = study.comparison(
+            "quick.csv", self.data.table("quick.csv"), {"studies": {"quick": about}}, "PB"
+        )
+        self.assertIn(" Commit aaaaaaaaaaaa, bbbbbbbbbbbb, One, Two, 0.0", table.caption)
+
     def test_a_diverged_run_counts_as_guessing(self):
         self.write("quick.csv", line("PB", 1, 40), line("PB", 2, None))
         (row,) = study.comparison("quick.csv", self.data.table("quick.csv"), {}, "PB").rows
