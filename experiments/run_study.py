@@ -287,8 +287,13 @@ def result(done: Finished) -> str:
     )
 
 
+def own_columns(study: studies.Study) -> list[str]:
+    """After COLUMNS, what rows vary and those do not show."""
+    return [key for key in study.varied if key != "optimizer.batch"]
+
+
 def columns(study: studies.Study) -> list[str]:
-    return [*COLUMNS, *(key for key in study.varied if key != "optimizer.batch")]
+    return [*COLUMNS, *own_columns(study)]
 
 
 def finished_run(
@@ -297,7 +302,7 @@ def finished_run(
     """From the files of its folder."""
     diverged = summary["diverged"]
     accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
-    cells = {key: cell(settings.get(key, "")) for key in study.varied}
+    cells = {key: cell(settings.get(key, "")) for key in own_columns(study)}
     # What was measured before a divergence is not the run's result.
     cells |= {
         "row": run.row,
@@ -361,21 +366,22 @@ def kept_runs(study: studies.Study, results: Path) -> dict[studies.Run, Finished
             f"--results: got '{results}' of the study {manifest['study']}, tier "
             f"{manifest['tier']}, accepted: a folder for {study.name}, {study.tier}"
         )
-    rows = {(row["row"], row["seed"]): row for row in csv.DictReader(io.StringIO(text))}
+    table = csv.DictReader(io.StringIO(text))
+    if table.fieldnames != columns(study):
+        return {}
+    rows = {(row["row"], row["seed"]): row for row in table}
     entries = {(entry["row"], str(entry["seed"])): entry for entry in manifest["runs"]}
     kept = {}
     for run in study.runs:
         key = (run.row, str(run.seed))
-        if key in rows and is_of(study, run, rows[key], manifest["settings"]):
+        if key in rows and is_of(run, rows[key], manifest["settings"]):
             about = {name: manifest[name] for name in ("program", "machine", "data", "settings")}
             kept[run] = Finished(run, rows[key], entries[key], **about)
     return kept
 
 
-def is_of(study: studies.Study, run: studies.Run, cells: dict, settings: dict) -> bool:
+def is_of(run: studies.Run, cells: dict, settings: dict) -> bool:
     """Whether a line of results, with the settings of all lines, was made as the run would be."""
-    if list(cells) != columns(study):
-        return False
     for key, value in run.settings.items():
         if key in ("run.seed", *studies.WITHOUT_EFFECT):
             continue
@@ -388,7 +394,7 @@ def is_of(study: studies.Study, run: studies.Run, cells: dict, settings: dict) -
 
 def results_text(study: studies.Study, done: list[Finished]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns(study), lineterminator="\n", extrasaction="ignore")
+    writer = csv.DictWriter(text, columns(study), lineterminator="\n")
     writer.writeheader()
     writer.writerows(item.cells for item in done)
     return text.getvalue()

@@ -1,6 +1,9 @@
 // A network on the command line.
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <string>
 
 #include "argument.h"
@@ -9,6 +12,15 @@
 #include "usage_error.h"
 
 namespace batchless {
+
+/// What the help says of a network's name, and of its normalisation.
+inline std::string WorkloadHelp() {
+  return fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"));
+}
+inline std::string NormalizationHelp() {
+  return fmt::format("Normalisation, {} (default: the network's own)",
+                     fmt::join(hwmodel::kNormalizationNames, "|"));
+}
 
 /// One of hwmodel::WorkloadNames(), which a refusal lists, or another resnet(6n+2).
 inline std::string WorkloadName(const Argument& argument) {

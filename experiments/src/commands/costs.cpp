@@ -49,11 +49,8 @@ class CostsCommand final : public Command {
             "are made of these numbers.",
             {"costs --network resnet20", "costs --network vgg16 --norm none --out vgg16.csv",
              "costs --network gpt2 --bytes-per-number 2 --json"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        norm_(app(), "--norm", "N",
-              fmt::format("Normalisation, {} (default: the network's own)",
-                          fmt::join(hwmodel::kNormalizationNames, "|"))),
+        network_(app(), "--network", "N", WorkloadHelp()),
+        norm_(app(), "--norm", "N", NormalizationHelp()),
         bytes_(app(), "--bytes-per-number", "P", "Of weights and values (default: 4)"),
         out_(app(), "--out", "F.csv", "Write the table to this file") {}
 

@@ -37,8 +37,7 @@ class LayoutCommand final : public Command {
             {"layout --network resnet110 --hardware hwmodel/machines/wse2.toml",
              "layout --network vgg16 --hardware hwmodel/machines/ipu_gc2.toml --workers 8,16,24,39 "
              "--slack 0.05 --json"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        network_(app(), "--network", "N", WorkloadHelp()),
         hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K", "pb or 1f1b (default: pb)"),
         workers_(app(), "--workers", "LIST",

@@ -38,16 +38,13 @@ class MemoryCommand final : public Command {
              "memory --network alexnet --placement 8 --microbatch 128",
              "memory --network gpt2 --workers 4 --microbatch 8 --microbatches-per-update 16 "
              "--json"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        network_(app(), "--network", "N", WorkloadHelp()),
         workers_(app(), "--workers", "LIST",
                  "Workers of the pipeline, at most the network's stages; required without "
                  "--placement"),
         placement_(app(), "--placement", "LIST",
                    "Pipeline registers after so many stages, ascending"),
-        norm_(app(), "--norm", "N",
-              fmt::format("Normalisation, {} (default: the network's own)",
-                          fmt::join(hwmodel::kNormalizationNames, "|"))),
+        norm_(app(), "--norm", "N", NormalizationHelp()),
         microbatch_(app(), "--microbatch", "B",
                     "Samples of a micro-batch, of the mini-batch with --placement (default: 1)"),
         per_update_(app(), "--microbatches-per-update", "M",

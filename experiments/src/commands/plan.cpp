@@ -48,8 +48,7 @@ class PlanCommand final : public Command {
              "16 --batch 512",
              "plan --model vgg16-imagenet --hardware hwmodel/machines/v100.toml --scheme pipedream "
              "--machines 4 --batch 64 --json"}),
-        model_(app(), "--model", "M",
-               fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        model_(app(), "--model", "M", WorkloadHelp()),
         hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         scheme_(app(), "--scheme", "K",
                 fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),

@@ -56,8 +56,7 @@ class ThroughputCommand final : public Command {
              "sequential --batch 128 --json",
              "throughput --network resnet20 --hardware hwmodel/machines/wse2.toml --schedule "
              "fill-drain --batch 128"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        network_(app(), "--network", "N", WorkloadHelp()),
         hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
         schedule_(app(), "--schedule", "K",
                   fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))),

@@ -117,55 +117,50 @@ class Timeline {
   std::array<std::vector<std::vector<std::int64_t>>, hwmodel::kActionKinds.size()> places_;
 };
 
-// Orders one worker's actions of one step. Stages are independent within a step; each keeps the order
-// of its own actions. The forwards from the last stage down and the backwards from the first one up
-// hand their results to the neighbours as early as they can, and free memory before it is written
-// again.
-void HandOverEarly(std::span<SteadyAction> step) {
-  const auto is_forward = [](const SteadyAction& action) {
-    return action.kind == ActionKind::kForward;
-  };
-  // Stages that do something before a forward of the same step keep the list's order.
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    for (std::size_t j = i + 1; j < step.size(); ++j) {
-      if (step[i].stage == step[j].stage && !is_forward(step[i]) && is_forward(step[j])) return;
+bool IsForward(const SteadyAction& action) { return action.kind == ActionKind::kForward; }
+
+// Whether every stage's forward is the first that it does in these actions.
+bool ForwardsComeFirst(std::span<const SteadyAction> actions) {
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    for (std::size_t j = i + 1; j < actions.size(); ++j) {
+      const bool same_stage = actions[i].stage == actions[j].stage;
+      if (same_stage && !IsForward(actions[i]) && IsForward(actions[j])) return false;
     }
   }
-  std::stable_sort(step.begin(), step.end(), [&](const SteadyAction& a, const SteadyAction& b) {
-    if (is_forward(a) != is_forward(b)) return is_forward(a);
-    return is_forward(a) ? a.stage > b.stage : a.stage < b.stage;
+  return true;
+}
+
+// Orders one worker's actions of one step. Stages are independent within a step, but for the forwards
+// of one micro-batch; each keeps the order of its own actions. The forwards of the oldest micro-batch
+// first, and the backwards from the first stage up, hand their results to the neighbours as early as
+// they can, and free memory before it is written again.
+void HandOverEarly(std::span<SteadyAction> step) {
+  if (!ForwardsComeFirst(step)) return;
+  std::stable_sort(step.begin(), step.end(), [](const SteadyAction& a, const SteadyAction& b) {
+    if (IsForward(a) != IsForward(b)) return IsForward(a);
+    if (IsForward(a) && a.offset != b.offset) return a.offset < b.offset;
+    return a.stage < b.stage;
   });
 }
 
-// Where every stage does its forward, its backward and its update once a cycle and can do them at any
-// step of it, takes the stages' cycles forward, each by as many as its forward comes after that of
-// stage 0: a sample then goes through all forwards in one cycle, and a forward finds in the caches
-// what the one before has written. Of each stage the order of actions, and so what it reads, stays.
-// Backwards, whose gradients are then two cycles old in place of one, lose less than that.
-bool ForwardInOneCycle(hwmodel::SteadyState& steady) {
-  std::vector<std::int64_t> lags(steady.stages, -1);
-  if (steady.microbatches_per_cycle != 1 || steady.steps_per_cycle != 1) return false;
+// Where a cycle is one step in which every stage's forward comes first, takes the stages' cycles
+// forward, each by as many as its forward comes after that of stage 0: a sample then goes through all
+// forwards in one cycle, and a forward finds in the caches what the one before has written. Of each
+// stage the order of actions, and so what it reads, stays. Backwards, whose gradients are then two
+// cycles old in place of one, lose less than that.
+void ForwardInOneCycle(hwmodel::SteadyState& steady) {
+  if (steady.microbatches_per_cycle != 1 || steady.steps_per_cycle != 1) return;
+  std::vector<std::int64_t> lags(steady.stages);
   for (const std::vector<SteadyAction>& worker : steady.workers) {
-    for (std::size_t i = 0; i < worker.size(); ++i) {
-      if (worker[i].kind != ActionKind::kForward) continue;
-      // A second forward, or one after something else that its stage does.
-      const bool is_first =
-          std::none_of(worker.begin(), worker.begin() + i,
-                       [&](const auto& before) { return before.stage == worker[i].stage; });
-      if (!is_first) return false;
-      lags[worker[i].stage] = -worker[i].offset;
+    if (!ForwardsComeFirst(worker)) return;
+    for (const SteadyAction& action : worker) {
+      if (IsForward(action)) lags[action.stage] = -action.offset;
     }
   }
-  if (!std::is_sorted(lags.begin(), lags.end()) || lags.front() != 0) return false;
+  if (!std::is_sorted(lags.begin(), lags.end()) || lags.front() != 0) return;
   for (std::vector<SteadyAction>& worker : steady.workers) {
     for (SteadyAction& action : worker) action.offset += lags[action.stage];
-    std::stable_sort(worker.begin(), worker.end(), [](const auto& a, const auto& b) {
-      const bool forward = a.kind == ActionKind::kForward;
-      if (forward != (b.kind == ActionKind::kForward)) return forward;
-      return a.stage < b.stage;
-    });
   }
-  return true;
 }
 
 }  // namespace
@@ -209,13 +204,13 @@ std::vector<int> WorkersOfStages(const std::vector<int>& boundaries) {
 }
 
 Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& boundaries) {
-  const bool ordered = ForwardInOneCycle(steady);
+  ForwardInOneCycle(steady);
   Program program;
   program.microbatches_per_cycle = steady.microbatches_per_cycle;
   int first = 0;
   for (std::size_t w = 0; w < boundaries.size(); ++w) {
-    std::vector<hwmodel::SteadyAction> actions = steady.workers[w];
-    for (auto step = actions.begin(); !ordered && step != actions.end();) {
+    std::vector<SteadyAction>& actions = steady.workers[w];
+    for (auto step = actions.begin(); step != actions.end();) {
       const auto end = std::find_if(step, actions.end(), [&](const SteadyAction& action) {
         return action.step != step->step;
       });

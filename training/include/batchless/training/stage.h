@@ -126,7 +126,8 @@ struct ValueLayout {
 std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block);
 
 /// The stage number `stage` of `network` for micro-batches of `microbatch` samples. Throws
-/// analysis::InvalidArgument naming `network` for layers that are not implemented where they are.
+/// analysis::InvalidArgument naming `network` for a normalisation without a ReLU behind it, and for a
+/// stage that cannot add to its input's gradient where others read that input after it.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
                                        std::shared_ptr<const Backend<Real>> backend);
