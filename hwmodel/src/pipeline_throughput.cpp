@@ -56,7 +56,8 @@ class Pipeline {
     const SteadyState steady = FindSteadyState(schedule);
     split_ = schedule.splits_backward();
     Allot(Summarize(schedule), workers);
-    const PipelineTimes times = Times();
+    FillTimes();
+    const PipelineTimes times = result_.times();
     const CycleTime cycle = ComputeCycleTime(steady, times);
 
     const auto per_cycle = static_cast<double>(cycle.microbatches_per_cycle);
@@ -281,9 +282,8 @@ class Pipeline {
     return workers == 1 && machine_.launch_seconds > 0 && !measured_;
   }
 
-  PipelineTimes Times() {
-    PipelineTimes times;
-    times.latency_seconds = ends_.size() > 1 ? machine_.fabric_latency_seconds : 0;
+  void FillTimes() {
+    result_.message_latency_seconds = ends_.size() > 1 ? machine_.fabric_latency_seconds : 0;
     if (measured_ && split_) {
       throw InvalidArgument(
           "schedule", options_.schedule,
@@ -329,13 +329,11 @@ class Pipeline {
                      : by_flops >= by_bytes                    ? Bound::kCompute
                      : local                                   ? Bound::kLocalMemory
                                                                : Bound::kSharedMemory;
-      times.stages.push_back(worker.times);
     }
-    AddLinks(times);
-    return times;
+    FillLinks();
   }
 
-  void AddLinks(PipelineTimes& times) {
+  void FillLinks() {
     if (ends_.size() < 2) return;
     if (machine_.fabric_bytes_per_second <= 0) {
       throw InvalidArgument("fabric.bandwidth", "nothing",
@@ -347,16 +345,19 @@ class Pipeline {
       const double links = machine_.fabric_links > 1
                                ? std::min(smaller, std::ceil(std::sqrt(machine_.cores)))
                                : smaller;
-      const double seconds = BoundaryBytes(g) / (machine_.link_bytes_per_second() * links);
-      result_.workers[g].link_seconds = seconds;
-      times.link_seconds.push_back(seconds);
+      result_.workers[g].link_seconds =
+          BoundaryBytes(g) / (machine_.link_bytes_per_second() * links);
       result_.fabric_bytes_per_sample += 2 * BoundaryBytes(g) / b_;
     }
   }
 
-  // Fill and drain of a run: simulated for a short one, and a cycle for each that it is longer.
+  // Fill and drain of a run: simulated for a short one, and a cycle for each that it is longer. Short
+  // ones are tried until a further cycle takes the slowest one's time: before, workers that are almost
+  // as slow can hold up the run. Where that takes very long, the run is said to take the little longer
+  // that cycles of the slowest make of it.
   void WholeRun(const SteadyState& steady, const CycleTime& cycle, const PipelineTimes& times,
                 int workers, std::int64_t m, double& seconds_per_sample) {
+    constexpr std::int64_t kMaxActions = 2'000'000;
     const std::int64_t per_update = m * options_.microbatch;
     if (options_.samples % per_update != 0) {
       throw InvalidArgument("samples", static_cast<double>(options_.samples),
@@ -364,17 +365,28 @@ class Pipeline {
     }
     const std::int64_t microbatches = options_.samples / options_.microbatch;
     const std::int64_t per_cycle = cycle.microbatches_per_cycle;
-    const std::int64_t settled =
-        (kind_.updates_each ? std::int64_t{8} * workers + 8 : std::int64_t{8} * m);
-    const std::int64_t simulated =
-        microbatches <= settled ? microbatches : settled + (microbatches - settled) % per_cycle;
-    const Schedule schedule = Make(workers, simulated, m);
-    const SimulationSummary run = SimulatePipeline(schedule, {.times = times});
+    const auto seconds = [&](const Schedule& schedule) {
+      return SimulatePipeline(schedule, {.times = times}).seconds;
+    };
+    std::int64_t settled = kind_.updates_each ? std::int64_t{8} * workers + 8 : std::int64_t{8} * m;
+    std::int64_t simulated = microbatches;
+    Schedule schedule;
+    double run_seconds = 0;
+    while (true) {
+      simulated =
+          microbatches <= settled ? microbatches : settled + (microbatches - settled) % per_cycle;
+      schedule = Make(workers, simulated, m);
+      run_seconds = seconds(schedule);
+      if (simulated == microbatches || 6 * workers * settled > kMaxActions) break;
+      const double longer = seconds(Make(workers, simulated + per_cycle, m));
+      if (longer - run_seconds > cycle.seconds * (1 - 1e-9)) break;
+      settled *= 2;
+    }
 
     const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
     const auto cycles = static_cast<double>(whole_cycles);
     seconds_per_sample =
-        (run.seconds + cycles * cycle.seconds) / static_cast<double>(options_.samples);
+        (run_seconds + cycles * cycle.seconds) / static_cast<double>(options_.samples);
     const ScheduleSummary summary = Summarize(schedule);
     const double steps = static_cast<double>(summary.steps);
     const double all_steps = steps + cycles * static_cast<double>(steady.steps_per_cycle);

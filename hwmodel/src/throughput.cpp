@@ -53,6 +53,17 @@ std::string_view Name(Bound bound) {
   return "";
 }
 
+PipelineTimes Throughput::times() const {
+  PipelineTimes times;
+  times.latency_seconds = message_latency_seconds;
+  for (const WorkerThroughput& worker : workers) {
+    if (!times.stages.empty())
+      times.link_seconds.push_back(workers[times.stages.size() - 1].link_seconds);
+    times.stages.push_back(worker.times);
+  }
+  return times;
+}
+
 Throughput PredictThroughput(const Workload& workload, const Machine& machine,
                              const ThroughputOptions& options) {
   Validate(machine);

@@ -96,6 +96,39 @@ TEST_CASE("a simulation too large for memory is refused") {
         "batchless: --microbatches: got 60000, accepted: at most 1666 with 10000 stages\n");
 }
 
+TEST_CASE("a network's run, simulated, takes as long as predicted where nothing varies") {
+  const auto simulated = [](const std::string& arguments) {
+    return Result("stragglers --network resnet20 --hardware " + kMachines + "wse2.toml " +
+                  arguments)["rows"];
+  };
+  // Long enough for most of the prediction to be cycles that are not simulated.
+  for (const std::string schedule : {"pb", "1f1b"}) {
+    const double predicted =
+        Result(On("wse2", "resnet20", schedule) + " --samples 1000")["samples_per_second"];
+    const Json rows = simulated("--kind " + schedule + " --microbatches 1000 --jitter 0,0.5");
+    CHECK(rows[0]["samples_per_second"].get<double>() == Approx(predicted).epsilon(1e-9));
+    CHECK(rows[0]["slowdown"] == 1.0);
+    CHECK(rows[1]["slowdown"].get<double>() > 1.01);
+    CHECK(rows[1]["samples_per_second"].get<double>() < predicted);
+  }
+  const double groups = Result(On("wse2", "resnet20", "zb-h1") +
+                               " --workers 4 --batch 64 --microbatch 2")["samples_per_second"];
+  const Json rows = simulated("--kind zb-h1 --workers 4 --microbatches 32 --microbatch 2");
+  CHECK(rows[0]["samples_per_second"].get<double>() == Approx(groups).epsilon(1e-9));
+  CHECK(rows[0]["seconds"].get<double>() == Approx(64 / groups).epsilon(1e-9));
+
+  CHECK(Error("stragglers --kind pb --stages 3 --microbatches 4 --workers 2") ==
+        "batchless: --workers: got 2, accepted: nothing without --network\n");
+  CHECK(Error("stragglers --kind pb --network resnet20 --microbatches 4") ==
+        "batchless: --hardware: got nothing, accepted: a machine file, as in hwmodel/machines\n");
+  CHECK(Error("stragglers --kind interleaved --network resnet20 --microbatches 4 --hardware " +
+              kMachines + "wse2.toml")
+            .find("--kind: got interleaved") != std::string::npos);
+  CHECK(Error("stragglers --kind pb --network resnet20 --workers 35 --microbatches 4 --hardware " +
+              kMachines + "wse2.toml")
+            .find("--workers: got 35") != std::string::npos);
+}
+
 TEST_CASE("a machine file is named where it is wrong") {
   const TemporaryFolder folder;
   WriteFile(folder / "m.toml", "name = \"m\"\n[compute]\ncores = 4\n");

@@ -1,21 +1,27 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/pipeline_simulation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/throughput.h"
 #include "commands/commands.h"
+#include "machine_file.h"
 #include "parallel_rows.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
 
 constexpr IntegerRange kStagesRange{1, 10'000};
 constexpr IntegerRange kMicrobatchesRange{1, 1'000'000};
+constexpr IntegerRange kWorkersRange{1, 2048};
+constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr IntegerRange kCoresRange{1, 1'000'000};
 constexpr IntegerRange kQueueRange{0, 1'000'000};
 constexpr IntegerRange kSeedRange{0, 4'294'967'295};
@@ -38,19 +44,30 @@ class StragglersCommand final : public Command {
   explicit StragglersCommand(CLI::App& root)
       : Command(
             root, "stragglers", "What uneven times, stalls and short queues cost a pipeline",
-            "Simulates a schedule of equal stages event by event. Each action takes a unit of "
-            "time\n"
-            "(a backward 2, or 1 and 1 where it is split), times 1 + jitter u with u uniform in\n"
-            "[-1, 1), and a core stalls with --stall-probability for --stall-factor times as "
-            "long.\n"
-            "time_units is the time of the whole run, slowdown the same over that of a run in\n"
-            "which nothing varies and no queue is full.\n" +
+            "Simulates a schedule event by event: of --stages equal stages, whose actions take a\n"
+            "unit of time each (a backward 2, or 1 and 1 where it is split), or of a network's on\n"
+            "the machine of --hardware, in the times that throughput predicts. An action takes\n"
+            "1 + jitter u times as long, with u uniform in [-1, 1), and a core stalls with\n"
+            "--stall-probability for --stall-factor times as long. time_units, or seconds, is the\n"
+            "time of the whole run, slowdown the same over that of a run in which nothing varies\n"
+            "and no queue is full.\n" +
                 ListHelp(),
             {"stragglers --kind pb --stages 34 --microbatches 500 --jitter 0,0.3,0.6 --queue 0,1",
+             "stragglers --kind pb --network resnet110 --hardware hwmodel/machines/wse2.toml "
+             "--microbatches 1000 --jitter 0.1,0.3",
              "stragglers --kind gpipe --stages 8 --microbatches 64 --stall-probability 0.01 "
              "--stall-factor 10 --cores 1,10,100 --json"}),
         kind_(app(), "--kind", "K", fmt::format("{}; required", fmt::join(KindNames(), "|"))),
-        stages_(app(), "--stages", "S", "Number of stages; required"),
+        stages_(app(), "--stages", "S", "Number of equal stages; this or --network is required"),
+        network_(app(), "--network", "N",
+                 fmt::format("{}", fmt::join(hwmodel::WorkloadNames(), "|"))),
+        hardware_(app(), "--hardware", "F.toml",
+                  "Machine file, as in hwmodel/machines; required with --network"),
+        workers_(
+            app(), "--workers", "W",
+            "With --network, groups of stages (default: as many as there are stages, or cores)"),
+        microbatch_(app(), "--microbatch", "B",
+                    "With --network, samples that go through the pipeline together (default: 1)"),
         microbatches_(app(), "--microbatches", "N", "Micro-batches in all; required"),
         jitter_(app(), "--jitter", "LIST", "Largest relative deviation (default: 0)"),
         queue_(app(), "--queue", "LIST",
@@ -66,8 +83,15 @@ class StragglersCommand final : public Command {
     const std::vector<std::string_view> kinds = KindNames();
     hwmodel::ScheduleOptions made;
     const std::string kind(kinds[kind_.Choice(kinds)]);
-    made.stages = static_cast<int>(stages_.Integer(kStagesRange));
     made.microbatches = microbatches_.Integer(kMicrobatchesRange);
+    if (network_.given()) {
+      Predict(kind, made);
+    } else {
+      for (const Argument* argument : {&hardware_, &workers_, &microbatch_}) {
+        argument->Refuse("nothing without --network");
+      }
+      made.stages = static_cast<int>(stages_.Integer(kStagesRange));
+    }
     const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
     std::vector<std::int64_t> queues = {0};
     if (queue_.given()) queues = queue_.IntegerList(kQueueRange);
@@ -99,11 +123,13 @@ class StragglersCommand final : public Command {
     CheckRows(static_cast<double>(rows.size()), "--jitter, --queue, --cores");
     const hwmodel::Schedule schedule = Make(kind, made);
     TableOutput table(out_);
-    const bool split = schedule.splits_backward();
-    options_.times.stages.assign(static_cast<std::size_t>(made.stages),
-                                 {.forward_seconds = 1,
-                                  .backward_seconds = split ? 1.0 : 2.0,
-                                  .weight_gradient_seconds = split ? 1.0 : 0.0});
+    if (!network_.given()) {
+      const bool split = schedule.splits_backward();
+      options_.times.stages.assign(static_cast<std::size_t>(made.stages),
+                                   {.forward_seconds = 1,
+                                    .backward_seconds = split ? 1.0 : 2.0,
+                                    .weight_gradient_seconds = split ? 1.0 : 0.0});
+    }
     hwmodel::SimulationOptions steady;
     steady.times = options_.times;
     const double even = hwmodel::SimulatePipeline(schedule, steady).seconds;
@@ -118,6 +144,32 @@ class StragglersCommand final : public Command {
     std::int64_t cores = 1;
     hwmodel::SimulationSummary run;
   };
+
+  // The times of a network's groups of stages, whose number the schedule is made for.
+  void Predict(const std::string& kind, hwmodel::ScheduleOptions& made) {
+    const std::string network = WorkloadName(network_);
+    stages_.Refuse("nothing with --network, whose stages they are");
+    const hwmodel::Machine machine =
+        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
+    hwmodel::ThroughputOptions options;
+    options.schedule = kind;
+    options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
+    options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
+    if (hwmodel::FindScheduleKind(kind).flushes)
+      options.microbatches_per_update = made.microbatches;
+    try {
+      options_.times = hwmodel::PredictThroughput(
+                           hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes)),
+                           machine, options)
+                           .times();
+    } catch (const analysis::InvalidArgument& error) {
+      const std::string rest = std::string(error.what()).substr(error.name().size());
+      if (error.name() == "schedule") throw UsageError::FromLine(kind_.name() + rest);
+      if (error.name() == "workers") throw UsageError::FromLine(workers_.name() + rest);
+      throw UsageError::FromLine(error.what());
+    }
+    made.stages = static_cast<int>(options_.times.stages.size());
+  }
 
   static hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) {
     try {
@@ -142,12 +194,17 @@ class StragglersCommand final : public Command {
   }
 
   void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {
+    const bool has_network = network_.given();
+    const auto samples = static_cast<double>(microbatches_.Integer(kMicrobatchesRange) *
+                                             microbatch_.IntegerOr(1, kMicrobatchRange));
     if (table.has_file() || !json()) {
       table.Write([&](TextOutput& output) {
-        output.Print("jitter,queue,cores,time_units,slowdown,utilisation,longest_queue,events\n");
+        output.Print("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events\n",
+                     has_network ? "seconds,samples_per_second" : "time_units");
         for (const Row& row : rows) {
-          output.Print("{},{},{},{},{},{},{},{}\n", row.jitter, row.queue, row.cores,
-                       row.run.seconds, row.run.seconds / even, row.run.utilisation,
+          output.Print("{},{},{},{}", row.jitter, row.queue, row.cores, row.run.seconds);
+          if (has_network) output.Print(",{}", samples / row.run.seconds);
+          output.Print(",{},{},{},{}\n", row.run.seconds / even, row.run.utilisation,
                        row.run.longest_queue, row.run.events);
         }
       });
@@ -155,20 +212,24 @@ class StragglersCommand final : public Command {
     if (!json()) return;
     Json list = Json::array();
     for (const Row& row : rows) {
-      list.push_back({{"jitter", row.jitter},
-                      {"queue", row.queue},
-                      {"cores", row.cores},
-                      {"time_units", row.run.seconds},
-                      {"slowdown", row.run.seconds / even},
-                      {"utilisation", row.run.utilisation},
-                      {"longest_queue", row.run.longest_queue},
-                      {"events", row.run.events}});
+      Json object = {{"jitter", row.jitter}, {"queue", row.queue}, {"cores", row.cores}};
+      object[has_network ? "seconds" : "time_units"] = row.run.seconds;
+      if (has_network) object["samples_per_second"] = samples / row.run.seconds;
+      object["slowdown"] = row.run.seconds / even;
+      object["utilisation"] = row.run.utilisation;
+      object["longest_queue"] = row.run.longest_queue;
+      object["events"] = row.run.events;
+      list.push_back(std::move(object));
     }
     PrintJson({{"kind", kind_.Text("")}, {"rows", std::move(list)}});
   }
 
   Argument kind_;
   Argument stages_;
+  Argument network_;
+  Argument hardware_;
+  Argument workers_;
+  Argument microbatch_;
   Argument microbatches_;
   Argument jitter_;
   Argument queue_;

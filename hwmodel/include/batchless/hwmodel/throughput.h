@@ -58,6 +58,7 @@
 
 #include "batchless/hwmodel/cycle_time.h"
 #include "batchless/hwmodel/machine.h"
+#include "batchless/hwmodel/pipeline_times.h"
 #include "batchless/hwmodel/workload.h"
 
 namespace batchless::hwmodel {
@@ -111,6 +112,7 @@ struct Throughput {
   double latency_seconds = 0;  ///< of a sample alone: its way there and back
   std::string bottleneck;
   std::vector<WorkerThroughput> workers;
+  double message_latency_seconds = 0;  ///< between workers
   double memory_bytes = 0;
   bool fits = true;
   double flops_per_sample = 0;
@@ -123,6 +125,9 @@ struct Throughput {
   double arithmetic_intensity() const {
     return flops_per_sample / (local_bytes_per_sample + shared_bytes_per_sample);
   }
+
+  /// What a pipeline's workers and links take, by worker: pipeline_simulation.h runs it.
+  PipelineTimes times() const;
 };
 
 /// Throws analysis::InvalidArgument naming an option, or what Validate of the machine and
