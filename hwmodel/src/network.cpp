@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "network_builder.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -21,195 +21,7 @@ constexpr int kMaxEdge = 4096;
 constexpr int kMaxWidth = 1 << 20;
 constexpr int kMaxHiddenLayers = 1000;
 
-// Appends stages to a network; every method that makes a value returns its number.
-class Builder {
- public:
-  Builder(const NetworkOptions& options, Normalization normalization, int groups,
-          FeatureShape input, int classes)
-      : normalization_(normalization), groups_(groups) {
-    network_.name = options.name;
-    network_.input = input;
-    network_.classes = classes;
-    network_.values.push_back({.shape = input});
-  }
-
-  Network Finish(int logits) {
-    const FeatureShape shape = network_.values[logits].shape;
-    Begin("loss", {logits});
-    Append({.kind = LayerKind::kLoss, .output = shape});
-    stage_.outputs.clear();
-    network_.stages.push_back(std::move(stage_));
-    return std::move(network_);
-  }
-
-  const FeatureShape& shape(int value) const { return network_.values[value].shape; }
-
-  struct Window {
-    int kernel = 3;
-    int stride = 1;
-    int padding = 1;
-  };
-
-  // One stage: convolution.
-  int Convolution(const std::string& name, int input, int channels, Window window) {
-    Begin(name, {input});
-    AppendConvolution(name, channels, window);
-    return End();
-  }
-
-  // One stage: normalisation, ReLU, convolution; `rectified` takes the ReLU's result as a value.
-  int NormReluConvolution(const std::string& norm, const std::string& name, int input, int channels,
-                          Window window, int* rectified = nullptr) {
-    Begin(name, {input});
-    AppendNormalization(norm);
-    AppendRelu();
-    const FeatureShape rectified_shape = stage_.layers.back().output;
-    AppendConvolution(name, channels, window);
-    const int output = End(rectified == nullptr);
-    if (rectified != nullptr) {
-      *rectified = AddOutput(rectified_shape);
-      network_.stages.push_back(std::move(stage_));
-    }
-    return output;
-  }
-
-  // One stage: normalisation (where the network has it and `norm` names it) and ReLU.
-  int NormRelu(const std::string& norm, const std::string& name, int input) {
-    Begin(name, {input});
-    if (!norm.empty()) AppendNormalization(norm);
-    AppendRelu();
-    return End();
-  }
-
-  // One stage: normalisation, where the network has it.
-  int Norm(const std::string& name, int input) {
-    if (normalization_ == Normalization::kNone) return input;
-    Begin(name, {input});
-    AppendNormalization(name);
-    return End();
-  }
-
-  int Sum(const std::string& name, int first, int second) {
-    Begin(name, {first, second});
-    Append({.kind = LayerKind::kSum, .output = shape(first)});
-    return End();
-  }
-
-  int MaxPool(const std::string& name, int input, Window window) {
-    const FeatureShape& in = shape(input);
-    const FeatureShape out{in.channels, Extent(in.height, window), Extent(in.width, window)};
-    if (out.height < 1 || out.width < 1) {
-      throw InvalidArgument("network.input", InputText(), "an image large enough for every pool");
-    }
-    Begin(name, {input});
-    Append({.kind = LayerKind::kMaxPool,
-            .output = out,
-            .kernel = window.kernel,
-            .stride = window.stride,
-            .padding = window.padding});
-    return End();
-  }
-
-  int AveragePool(int input) {
-    Begin("pool", {input});
-    Append({.kind = LayerKind::kAveragePool, .output = {shape(input).channels, 1, 1}});
-    return End();
-  }
-
-  int Dropout(const std::string& name, int input, double probability) {
-    Begin(name, {input});
-    Append(
-        {.kind = LayerKind::kDropout, .output = shape(input), .dropout_probability = probability});
-    return End();
-  }
-
-  int Linear(const std::string& name, int input, int features) {
-    Begin(name, {input});
-    Append({.kind = LayerKind::kLinear, .name = name, .output = {features, 1, 1}, .bias = true});
-    return End();
-  }
-
- private:
-  static int Extent(int edge, Window window) {
-    const int room = edge + 2 * window.padding - window.kernel;
-    return room < 0 ? 0 : room / window.stride + 1;
-  }
-
-  std::string InputText() const {
-    const FeatureShape& in = network_.input;
-    return std::to_string(in.channels) + "x" + std::to_string(in.height) + "x" +
-           std::to_string(in.width);
-  }
-
-  void Begin(const std::string& name, std::vector<int> inputs) {
-    const int number = network_.stage_count();
-    for (const int input : inputs) network_.values[input].consumers.push_back(number);
-    stage_ = {.name = name, .layers = {}, .inputs = std::move(inputs), .outputs = {}};
-  }
-
-  void Append(Layer layer) {
-    layer.input = stage_.layers.empty() ? shape(stage_.inputs[0]) : stage_.layers.back().output;
-    stage_.layers.push_back(std::move(layer));
-  }
-
-  void AppendConvolution(const std::string& name, int channels, Window window) {
-    const FeatureShape in =
-        stage_.layers.empty() ? shape(stage_.inputs[0]) : stage_.layers.back().output;
-    const FeatureShape out{channels, Extent(in.height, window), Extent(in.width, window)};
-    if (out.height < 1 || out.width < 1) {
-      throw InvalidArgument("network.input", InputText(),
-                            "an image large enough for every convolution");
-    }
-    Append({.kind = LayerKind::kConvolution,
-            .name = name,
-            .output = out,
-            .kernel = window.kernel,
-            .stride = window.stride,
-            .padding = window.padding,
-            .bias = normalization_ == Normalization::kNone});
-  }
-
-  void AppendNormalization(const std::string& name) {
-    if (normalization_ == Normalization::kNone) return;
-    const FeatureShape in = shape(stage_.inputs[0]);
-    if (normalization_ == Normalization::kGroup && in.channels % groups_ != 0) {
-      throw InvalidArgument(
-          "network.groups", std::to_string(groups_),
-          "a divisor of the " + std::to_string(in.channels) + " channels of " + name);
-    }
-    Append({.kind = LayerKind::kNormalization,
-            .name = name,
-            .output = in,
-            .normalization = normalization_,
-            .groups = normalization_ == Normalization::kGroup ? groups_ : 1});
-  }
-
-  void AppendRelu() {
-    const FeatureShape in =
-        stage_.layers.empty() ? shape(stage_.inputs[0]) : stage_.layers.back().output;
-    Append({.kind = LayerKind::kRelu, .output = in});
-  }
-
-  int AddOutput(const FeatureShape& out) {
-    const int value = static_cast<int>(network_.values.size());
-    network_.values.push_back({.shape = out, .producer = network_.stage_count()});
-    stage_.outputs.push_back(value);
-    return value;
-  }
-
-  int End(bool complete = true) {
-    const int value = AddOutput(stage_.layers.back().output);
-    if (complete) network_.stages.push_back(std::move(stage_));
-    return value;
-  }
-
-  Network network_;
-  Stage stage_;
-  Normalization normalization_;
-  int groups_;
-};
-
-constexpr Builder::Window kHalving{.kernel = 2, .stride = 2, .padding = 0};
+constexpr NetworkBuilder::Window kHalving{.kernel = 2, .stride = 2, .padding = 0};
 
 constexpr std::array<int, 3> kCifarResNetWidths{16, 32, 64};
 
@@ -217,7 +29,7 @@ std::string BlockName(std::size_t group, int block) {
   return "group" + std::to_string(group + 1) + ".block" + std::to_string(block) + ".";
 }
 
-Network CifarResNet(Builder builder, int blocks_per_group, int classes) {
+Network CifarResNet(NetworkBuilder builder, int blocks_per_group, int classes) {
   int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
     for (int block = 0; block < blocks_per_group; ++block) {
@@ -241,7 +53,7 @@ Network CifarResNet(Builder builder, int blocks_per_group, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network PostActivationResNet(Builder builder, int blocks_per_group, int classes) {
+Network PostActivationResNet(NetworkBuilder builder, int blocks_per_group, int classes) {
   int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   x = builder.NormRelu("norm1", "norm1", x);
   for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
@@ -260,11 +72,11 @@ Network PostActivationResNet(Builder builder, int blocks_per_group, int classes)
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network ResNet50(Builder builder, int classes) {
+Network ResNet50(NetworkBuilder builder, int classes) {
   constexpr std::array<int, 4> kBlocks{3, 4, 6, 3};
   constexpr std::array<int, 4> kWidths{64, 128, 256, 512};
   constexpr int kExpansion = 4;
-  constexpr Builder::Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
+  constexpr NetworkBuilder::Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
   int x = builder.Convolution("conv1", 0, 64, {.kernel = 7, .stride = 2, .padding = 3});
   x = builder.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
   for (std::size_t group = 0; group < kWidths.size(); ++group) {
@@ -291,8 +103,8 @@ Network ResNet50(Builder builder, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network Vgg(Builder builder, const std::array<int, 5>& convolutions, std::span<const int> hidden,
-            int classes) {
+Network Vgg(NetworkBuilder builder, const std::array<int, 5>& convolutions,
+            std::span<const int> hidden, int classes) {
   constexpr std::array<int, 5> kWidths{64, 128, 256, 512, 512};
   constexpr int kClassifierWidth = 512;
   constexpr double kDropout = 0.5;
@@ -315,7 +127,7 @@ Network Vgg(Builder builder, const std::array<int, 5>& convolutions, std::span<c
   return builder.Finish(builder.Linear("classifier.2", x, classes));
 }
 
-Network LeNet5(Builder builder, int classes) {
+Network LeNet5(NetworkBuilder builder, int classes) {
   int x = builder.Convolution("features.0", 0, 6, {.kernel = 5, .stride = 1, .padding = 2});
   x = builder.NormRelu("", "features.0.relu", x);
   x = builder.MaxPool("pool0", x, kHalving);
@@ -331,7 +143,7 @@ Network LeNet5(Builder builder, int classes) {
 
 // Five convolutions and three linear layers at AlexNet's widths, with 3x3 windows and one halving
 // fewer, as an image of 32x32 needs it.
-Network AlexNet(Builder builder, int classes) {
+Network AlexNet(NetworkBuilder builder, int classes) {
   constexpr std::array<int, 5> kWidths{64, 192, 384, 256, 256};
   constexpr int kClassifierWidth = 4096;
   constexpr double kDropout = 0.5;
@@ -351,7 +163,7 @@ Network AlexNet(Builder builder, int classes) {
   return builder.Finish(builder.Linear("classifier.2", x, classes));
 }
 
-Network Mlp(Builder builder, std::span<const int> hidden, int classes) {
+Network Mlp(NetworkBuilder builder, std::span<const int> hidden, int classes) {
   int x = 0;
   for (std::size_t j = 0; j < hidden.size(); ++j) {
     const std::string name = "classifier." + std::to_string(j);
@@ -385,51 +197,6 @@ int BlocksPerGroup(std::string_view name) {
 FeatureShape DefaultInput(std::string_view name) {
   if (name == "resnet50") return kImageNetInput;
   return name == "lenet5" ? kMnistInput : kCifarInput;
-}
-
-const Layer& FirstLayer(const Stage& stage) { return stage.layers.front(); }
-
-std::int64_t MultiplyAdds(const Layer& layer) {
-  if (layer.kind == LayerKind::kConvolution) {
-    return layer.output.elements() * layer.input.channels * layer.kernel * layer.kernel;
-  }
-  return layer.kind == LayerKind::kLinear ? layer.input.elements() * layer.output.channels : 0;
-}
-
-std::int64_t Parameters(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kConvolution:
-      return std::int64_t{layer.output.channels} *
-             (std::int64_t{layer.input.channels} * layer.kernel * layer.kernel +
-              (layer.bias ? 1 : 0));
-    case LayerKind::kLinear:
-      return layer.output.channels * (layer.input.elements() + (layer.bias ? 1 : 0));
-    case LayerKind::kNormalization:
-      return std::int64_t{2} * layer.input.channels;
-    default:
-      return 0;
-  }
-}
-
-// Forward work that is not multiply-adds of weights; its gradient costs the same again.
-std::int64_t ElementwiseFlops(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kNormalization:
-      return 8 * layer.input.elements();
-    case LayerKind::kRelu:
-    case LayerKind::kAveragePool:
-    case LayerKind::kSum:
-    case LayerKind::kDropout:
-      return layer.input.elements();
-    case LayerKind::kMaxPool:
-      return layer.output.elements() * layer.kernel * layer.kernel;
-    case LayerKind::kLoss:
-      return 4 * layer.input.elements();
-    case LayerKind::kConvolution:
-    case LayerKind::kLinear:
-      return layer.bias ? layer.output.elements() : 0;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -496,7 +263,7 @@ Network MakeNetwork(const NetworkOptions& options) {
     throw InvalidArgument("network.post_activation", "true", "false for " + name);
   }
 
-  Builder builder(options, normalization, groups, input, classes);
+  NetworkBuilder builder(options, normalization, groups, input, classes);
   if (name == "resnet50") return ResNet50(std::move(builder), classes);
   if (options.post_activation) {
     return PostActivationResNet(std::move(builder), blocks_per_group, classes);
@@ -511,96 +278,6 @@ Network MakeNetwork(const NetworkOptions& options) {
   const std::vector<int> hidden =
       options.hidden.empty() ? std::vector<int>{256, 256} : options.hidden;
   return Mlp(std::move(builder), hidden, classes);
-}
-
-std::vector<int> BoundaryValues(const Network& network, int stage) {
-  std::vector<int> values;
-  for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
-    const Value& value = network.values[v];
-    if (value.producer <= stage && !value.consumers.empty() && value.consumers.back() > stage) {
-      values.push_back(v);
-    }
-  }
-  return values;
-}
-
-bool KeepsInput(const Stage& stage) {
-  const LayerKind first = FirstLayer(stage).kind;
-  return first == LayerKind::kConvolution || first == LayerKind::kNormalization ||
-         first == LayerKind::kLinear || (first == LayerKind::kRelu && stage.layers.size() > 1);
-}
-
-bool KeepsOutput(const Stage& stage) {
-  return FirstLayer(stage).kind == LayerKind::kRelu && stage.layers.size() == 1;
-}
-
-std::int64_t SavedBytes(const Stage& stage, int bytes_per_number) {
-  const Layer& first = FirstLayer(stage);
-  switch (first.kind) {
-    case LayerKind::kNormalization:
-      return std::int64_t{4} * first.input.channels * bytes_per_number;
-    case LayerKind::kMaxPool:
-      return first.output.elements();
-    case LayerKind::kLoss:
-      return first.input.elements() * bytes_per_number;
-    default:
-      return 0;
-  }
-}
-
-std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number) {
-  std::vector<StageCost> costs(network.stages.size());
-  std::vector<int> kept_by(network.values.size(), -1);
-  for (int s = 0; s < network.stage_count(); ++s) {
-    const Stage& stage = network.stages[s];
-    StageCost& cost = costs[s];
-    for (const Layer& layer : stage.layers) {
-      const std::int64_t multiply_adds = MultiplyAdds(layer);
-      const std::int64_t elementwise = ElementwiseFlops(layer);
-      cost.parameters += Parameters(layer);
-      cost.forward_flops += 2 * multiply_adds + elementwise;
-      cost.weight_gradient_flops += 2 * multiply_adds;
-      if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + elementwise;
-      cost.largest_output = std::max(cost.largest_output, layer.output.elements());
-      const std::int64_t output_bytes = layer.output.elements() * bytes_per_number;
-      if (layer.kind != LayerKind::kLoss) cost.layer_output_bytes += output_bytes;
-      if (layer.kind == LayerKind::kRelu) cost.relu_output_bytes += output_bytes;
-    }
-    cost.update_flops = 6 * cost.parameters;
-    cost.parameter_bytes = cost.parameters * bytes_per_number;
-    const auto bytes_of = [&](int value) {
-      return network.values[value].shape.elements() * bytes_per_number;
-    };
-    const bool sums = stage.layers.back().kind == LayerKind::kSum;
-    for (const int value : stage.inputs) {
-      cost.read_bytes += bytes_of(value);
-      if (s == 0 || sums) continue;
-      const bool adds = network.values[value].consumers.back() != s;
-      cost.gradient_bytes += (adds ? 2 : 1) * bytes_of(value);
-    }
-    for (const int value : stage.outputs) {
-      cost.written_bytes += bytes_of(value);
-      if (!sums) cost.gradient_bytes += bytes_of(value);
-    }
-    cost.saved_bytes = SavedBytes(stage, bytes_per_number);
-    cost.activation_bytes = cost.kept_bytes = cost.saved_bytes;
-    const auto keep = [&](int value) {
-      cost.kept_bytes += bytes_of(value);
-      if (kept_by[value] < 0) {
-        cost.activation_bytes += bytes_of(value);
-      } else {
-        cost.kept_again_bytes = bytes_of(value);
-        cost.kept_before_by = kept_by[value];
-      }
-      kept_by[value] = s;
-    };
-    if (KeepsInput(stage)) keep(stage.inputs[0]);
-    if (KeepsOutput(stage)) keep(stage.outputs[0]);
-    for (const int value : BoundaryValues(network, s)) {
-      cost.boundary_bytes += bytes_of(value);
-    }
-  }
-  return costs;
 }
 
 }  // namespace batchless::hwmodel

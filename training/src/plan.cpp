@@ -84,8 +84,9 @@ void ValidateReplicas(const TrainerOptions& options) {
                ? "1 where an update is one micro-batch, which replicas cannot share"
                : "a divisor of schedule.gradient_parts, " + std::to_string(options.gradient_parts));
   }
-  const int processes = ProcessCount(options);
-  if (options.processes != nullptr && processes % options.replicas != 0) {
+  if (options.processes == nullptr) return;
+  const int processes = options.processes->size();
+  if (processes % options.replicas != 0) {
     throw InvalidArgument(
         "schedule.replicas",
         std::to_string(options.replicas) + " in " + std::to_string(processes) + " processes",
@@ -250,10 +251,6 @@ TrainerOptions TrainerOptions::OfOneReplica() const {
   options.gradient_parts /= replicas;
   options.replicas = 1;
   return options;
-}
-
-int ProcessCount(const TrainerOptions& options) {
-  return options.processes == nullptr ? 1 : options.processes->size();
 }
 
 void Validate(const TrainerOptions& options) {

@@ -26,9 +26,6 @@ struct Plan {
   bool drains = false;
 };
 
-// Of all replicas.
-int ProcessCount(const TrainerOptions& options);
-
 // Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 void Validate(const TrainerOptions& options);
 

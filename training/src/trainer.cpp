@@ -1,25 +1,22 @@
 #include "batchless/training/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <istream>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <ostream>
-#include <thread>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/training/random.h"
 #include "batchless/training/sha256.h"
 #include "engine/collective.h"
 #include "engine/evaluator.h"
 #include "engine/group_part.h"
 #include "engine/pipeline.h"
+#include "initial_values.h"
 #include "plan.h"
 
 namespace batchless::training {
@@ -32,31 +29,6 @@ static_assert(std::endian::native == std::endian::little);
 
 [[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
   throw InvalidArgument(name, std::to_string(value), accepted);
-}
-
-template <class Real>
-std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
-                                std::uint64_t number) {
-  CounterRandom random(seed, RandomStream::kInitialization, number);
-  std::vector<Real> values(tensor.size());
-  switch (tensor.initializer) {
-    case Initializer::kZero:
-      break;
-    case Initializer::kOne:
-      std::fill(values.begin(), values.end(), Real(1));
-      break;
-    case Initializer::kHeNormal: {
-      const double deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
-      for (Real& value : values) value = static_cast<Real>(deviation * random.Normal());
-      break;
-    }
-    case Initializer::kLinearUniform: {
-      const double bound = 1 / std::sqrt(static_cast<double>(tensor.fan));
-      for (Real& value : values) value = static_cast<Real>(bound * (2 * random.Uniform() - 1));
-      break;
-    }
-  }
-  return values;
 }
 
 // The start of a saved state, then its version.
@@ -103,7 +75,8 @@ class TrainerOf final : public Trainer {
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(MakePlan(options_)),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
-        pipeline_(PipelineOptions()) {
+        pipeline_(PipelineOptions()),
+        evaluator_(options_.network, backend_, options_.workers, options_.processes.get()) {
     std::uint64_t number = 0;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
       const StageLayout& layout = pipeline_.layout(s);
@@ -157,51 +130,7 @@ class TrainerOf final : public Trainer {
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(source);
     if (samples < 1) Refuse("samples", samples, "at least 1");
-    while (evaluators_.size() < static_cast<std::size_t>(options_.workers)) {
-      evaluators_.push_back(std::make_unique<Evaluator<Real>>(options_.network, backend_));
-    }
-    const NetworkWeights<Real> weights = pipeline_.CollectWeights();
-    const int processes = ProcessCount(options_);
-    const int rank = options_.processes == nullptr ? 0 : options_.processes->rank();
-    const auto share = [&](int process, int thread) {
-      return samples * (process * options_.workers + thread) / (processes * options_.workers);
-    };
-    std::vector<SampleResult> results(samples);
-    std::vector<std::exception_ptr> failures(options_.workers);
-    {
-      std::vector<std::jthread> running;
-      for (int t = 0; t < options_.workers; ++t) {
-        const auto run = [&, t] {
-          try {
-            const std::int64_t first = share(rank, t);
-            evaluators_[t]->Run(weights, source, first, share(rank, t + 1), results.data() + first);
-          } catch (...) {
-            failures[t] = std::current_exception();
-          }
-        };
-        if (t + 1 < options_.workers) {
-          running.emplace_back(run);
-        } else {
-          run();
-        }
-      }
-    }
-    for (const std::exception_ptr& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
-    }
-    for (int p = 0; p < processes && options_.processes != nullptr; ++p) {
-      const std::int64_t first = share(p, 0);
-      options_.processes->Broadcast(
-          p, std::as_writable_bytes(std::span(results).subspan(first, share(p + 1, 0) - first)));
-    }
-    Evaluation evaluation{.samples = samples};
-    for (const SampleResult& result : results) {
-      evaluation.loss += result.loss;
-      evaluation.accuracy += result.correct ? 1 : 0;
-    }
-    evaluation.loss /= static_cast<double>(samples);
-    evaluation.accuracy /= static_cast<double>(samples);
-    return evaluation;
+    return evaluator_.Run(pipeline_.CollectWeights(), source, samples);
   }
 
   std::vector<NamedTensor> ExportWeights() const override {
@@ -475,7 +404,7 @@ class TrainerOf final : public Trainer {
   Plan plan_;
   ReplicaGroups groups_;
   Pipeline<Real> pipeline_;
-  std::vector<std::unique_ptr<Evaluator<Real>>> evaluators_;
+  Evaluator<Real> evaluator_;
   std::int64_t cycles_ = 0;
 };
 

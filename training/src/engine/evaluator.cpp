@@ -1,62 +1,137 @@
 #include "engine/evaluator.h"
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "aligned_buffer.h"
 
 namespace batchless::training {
 
 template <class Real>
-Evaluator<Real>::Evaluator(const hwmodel::Network& network,
-                           const std::shared_ptr<const Backend<Real>>& backend)
-    : network_(&network), image_(network.input.elements()) {
-  std::int64_t saved = 0;
-  std::int64_t workspace = 0;
-  for (int s = 0; s < network.stage_count(); ++s) {
-    stages_.push_back(MakeStage<Real>(network, s, 1, backend));
-    saved = std::max(saved, stages_.back()->layout().saved_size);
-    workspace = std::max(workspace, stages_.back()->layout().workspace_size);
+class Evaluator<Real>::Passes {
+ public:
+  Passes(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend)
+      : network_(&network), image_(network.input.elements()) {
+    std::int64_t saved = 0;
+    std::int64_t workspace = 0;
+    for (int s = 0; s < network.stage_count(); ++s) {
+      stages_.push_back(MakeStage<Real>(network, s, 1, backend));
+      saved = std::max(saved, stages_.back()->layout().saved_size);
+      workspace = std::max(workspace, stages_.back()->layout().workspace_size);
+    }
+    for (const ValueLayout& value : PlanValues(network, backend->block())) {
+      values_.emplace_back(value.stored_size);
+    }
+    saved_ = AlignedBuffer<Real>(saved);
+    workspace_ = AlignedBuffer<Real>(workspace);
   }
-  for (const ValueLayout& value : PlanValues(network, backend->block())) {
-    values_.emplace_back(value.stored_size);
+
+  // The results of positions first .. last-1 go to results[0 .. last-first).
+  void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
+           std::int64_t last, SampleResult* results) {
+    for (std::int64_t position = first; position < last; ++position) {
+      const std::int32_t label = source.At(position).label;
+      source.Read(position, image_);
+      std::copy(image_.begin(), image_.end(), values_[0].data());
+      Real loss = 0;
+      std::uint8_t correct = 0;
+      Microbatch<Real> microbatch;
+      microbatch.first_sample = position;
+      microbatch.training = false;
+      microbatch.labels = &label;
+      microbatch.losses = &loss;
+      microbatch.correct = &correct;
+      for (int s = 0; s < network_->stage_count(); ++s) {
+        const hwmodel::Stage& stage = network_->stages[s];
+        ForwardArguments<Real> arguments;
+        arguments.microbatch = &microbatch;
+        arguments.parameters = weights.weights[s];
+        for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
+          arguments.inputs[i] = values_[stage.inputs[i]].data();
+        }
+        for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
+          arguments.outputs[i] = values_[stage.outputs[i]].data();
+        }
+        arguments.saved = saved_.data();
+        // Evaluation reads it alone.
+        arguments.state = const_cast<Real*>(weights.states[s]);
+        arguments.workspace = workspace_.data();
+        stages_[s]->Forward(arguments);
+      }
+      results[position - first] = {
+          .sample = position, .label = label, .loss = loss, .correct = correct != 0};
+    }
   }
-  saved_ = AlignedBuffer<Real>(saved);
-  workspace_ = AlignedBuffer<Real>(workspace);
-}
+
+ private:
+  const hwmodel::Network* network_;
+  std::vector<std::unique_ptr<Stage<Real>>> stages_;
+  std::vector<AlignedBuffer<Real>> values_;
+  AlignedBuffer<Real> saved_;
+  AlignedBuffer<Real> workspace_;
+  std::vector<float> image_;
+};
 
 template <class Real>
-void Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const SampleSource& source,
-                          std::int64_t first, std::int64_t last, SampleResult* results) {
-  for (std::int64_t position = first; position < last; ++position) {
-    const std::int32_t label = source.At(position).label;
-    source.Read(position, image_);
-    std::copy(image_.begin(), image_.end(), values_[0].data());
-    Real loss = 0;
-    std::uint8_t correct = 0;
-    Microbatch<Real> microbatch;
-    microbatch.first_sample = position;
-    microbatch.training = false;
-    microbatch.labels = &label;
-    microbatch.losses = &loss;
-    microbatch.correct = &correct;
-    for (int s = 0; s < network_->stage_count(); ++s) {
-      const hwmodel::Stage& stage = network_->stages[s];
-      ForwardArguments<Real> arguments;
-      arguments.microbatch = &microbatch;
-      arguments.parameters = weights.weights[s];
-      for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
-        arguments.inputs[i] = values_[stage.inputs[i]].data();
-      }
-      for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
-        arguments.outputs[i] = values_[stage.outputs[i]].data();
-      }
-      arguments.saved = saved_.data();
-      // Evaluation reads it alone.
-      arguments.state = const_cast<Real*>(weights.states[s]);
-      arguments.workspace = workspace_.data();
-      stages_[s]->Forward(arguments);
-    }
-    results[position - first] = {
-        .sample = position, .label = label, .loss = loss, .correct = correct != 0};
+Evaluator<Real>::Evaluator(const hwmodel::Network& network,
+                           std::shared_ptr<const Backend<Real>> backend, int threads,
+                           ProcessGroup* group)
+    : network_(&network), backend_(std::move(backend)), threads_(threads), group_(group) {}
+
+template <class Real>
+Evaluator<Real>::~Evaluator() = default;
+
+template <class Real>
+Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const SampleSource& source,
+                                std::int64_t samples) {
+  while (std::ssize(passes_) < threads_) {
+    passes_.push_back(std::make_unique<Passes>(*network_, backend_));
   }
+  const int processes = group_ == nullptr ? 1 : group_->size();
+  const int rank = group_ == nullptr ? 0 : group_->rank();
+  const auto share = [&](int process, int thread) {
+    return samples * (process * threads_ + thread) / (processes * threads_);
+  };
+  std::vector<SampleResult> results(samples);
+  std::vector<std::exception_ptr> failures(threads_);
+  {
+    std::vector<std::jthread> running;
+    for (int t = 0; t < threads_; ++t) {
+      const auto run = [&, t] {
+        try {
+          const std::int64_t first = share(rank, t);
+          passes_[t]->Run(weights, source, first, share(rank, t + 1), results.data() + first);
+        } catch (...) {
+          failures[t] = std::current_exception();
+        }
+      };
+      if (t + 1 < threads_) {
+        running.emplace_back(run);
+      } else {
+        run();
+      }
+    }
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  for (int p = 0; p < processes && group_ != nullptr; ++p) {
+    const std::int64_t first = share(p, 0);
+    group_->Broadcast(
+        p, std::as_writable_bytes(std::span(results).subspan(first, share(p + 1, 0) - first)));
+  }
+  Evaluation evaluation{.samples = samples};
+  for (const SampleResult& result : results) {
+    evaluation.loss += result.loss;
+    evaluation.accuracy += result.correct ? 1 : 0;
+  }
+  evaluation.loss /= static_cast<double>(samples);
+  evaluation.accuracy /= static_cast<double>(samples);
+  return evaluation;
 }
 
 template class Evaluator<float>;

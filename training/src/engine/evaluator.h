@@ -1,31 +1,41 @@
-// Forward passes alone, sample by sample, with the newest weights.
+// Loss and accuracy with the newest weights: forward passes alone, sample by sample, shared among
+// threads and processes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "aligned_buffer.h"
+#include "batchless/training/process_group.h"
+#include "batchless/training/trainer.h"
 #include "engine/pipeline.h"
 
 namespace batchless::training {
 
-// One thread's stages and memory for evaluation.
 template <class Real>
 class Evaluator {
  public:
-  Evaluator(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend);
+  // `group` null: this process alone.
+  Evaluator(const hwmodel::Network& network, std::shared_ptr<const Backend<Real>> backend,
+            int threads, ProcessGroup* group);
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+  Evaluator(Evaluator&&) = delete;
+  Evaluator& operator=(Evaluator&&) = delete;
 
-  // The results of positions first .. last-1 go to results[0 .. last-first).
-  void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
-           std::int64_t last, SampleResult* results);
+  // Means over positions 0 .. samples-1. Collective.
+  Evaluation Run(const NetworkWeights<Real>& weights, const SampleSource& source,
+                 std::int64_t samples);
 
  private:
+  class Passes;  // one thread's stages and memory
+
   const hwmodel::Network* network_;
-  std::vector<std::unique_ptr<Stage<Real>>> stages_;
-  std::vector<AlignedBuffer<Real>> values_;
-  AlignedBuffer<Real> saved_;
-  AlignedBuffer<Real> workspace_;
-  std::vector<float> image_;
+  std::shared_ptr<const Backend<Real>> backend_;
+  int threads_;
+  ProcessGroup* group_;
+  std::vector<std::unique_ptr<Passes>> passes_;  // by thread, from the first Run on
 };
 
 }  // namespace batchless::training
