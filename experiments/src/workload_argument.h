@@ -1,9 +1,11 @@
-// A network on the command line.
+// A network on the command line, and what the hardware model says of it on a machine.
 #pragma once
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "argument.h"
@@ -42,6 +44,17 @@ inline hwmodel::Workload WorkloadOf(const Argument& network, const Argument& nor
     if (error.name() != "network.norm") throw;
     throw UsageError::FromLine(norm.name() + std::string(error.what()).substr(error.name().size()));
   }
+}
+
+/// What the model refuses: a field of the machine's file, "SECTION.FIELD", or the option of that name.
+inline UsageError ModelError(const Argument& hardware, const analysis::InvalidArgument& error) {
+  if (error.name().find('.') == std::string::npos) {
+    std::string line = "--" + std::string(error.what());
+    std::replace(line.begin(), line.begin() + 2 + std::ssize(error.name()), '_', '-');
+    return UsageError::FromLine(line);
+  }
+  return UsageError::FromLine(
+      fmt::format("{} {}: {}", hardware.name(), hardware.Text(""), error.what()));
 }
 
 }  // namespace batchless

@@ -52,15 +52,23 @@ bool Allot(Workers workers, std::span<const std::int64_t> minimums, double perio
   return true;
 }
 
+// Where they are more than one.
+double SecondsShared(const CoreWork& part, double sharing) {
+  return std::max(part.seconds / sharing, part.exchange_seconds / std::sqrt(sharing));
+}
+
 }  // namespace
+
+double CoresUsed(const CoreWork& part, double cores) {
+  const double sharing = std::min(cores, part.most_cores);
+  return sharing > 1 && SecondsShared(part, sharing) >= part.seconds ? 1 : sharing;
+}
 
 double SecondsOn(std::span<const CoreWork> work, double cores) {
   double seconds = 0;
   for (const CoreWork& part : work) {
-    const double sharing = std::min(cores, part.most_cores);
-    const double alone = part.seconds / sharing;
-    const double exchange = part.exchange_seconds / std::sqrt(sharing);
-    seconds += sharing > 1 ? std::min(part.seconds, std::max(alone, exchange)) : alone;
+    const double used = CoresUsed(part, cores);
+    seconds += used > 1 ? SecondsShared(part, used) : part.seconds / used;
   }
   return seconds;
 }
@@ -131,7 +139,7 @@ std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
   std::int64_t left = cores - std::accumulate(allotted.begin(), allotted.end(), std::int64_t{0});
   for (; left > 0; --left) {
     const std::size_t w = queue.top().worker;
-    if (static_cast<double>(allotted[w]) >= MostCores(workers[w]) || queue.top().seconds == 0)
+    if (SecondsOn(workers[w], static_cast<double>(allotted[w] + left)) >= queue.top().seconds)
       break;
     queue.pop();
     ++allotted[w];

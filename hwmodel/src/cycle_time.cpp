@@ -274,6 +274,7 @@ class EventGraph {
       const double ratio = period + above / static_cast<double>(cycles);
       if (ratio <= result.seconds) continue;
       result.seconds = ratio;
+      result.circuit_cycles = cycles;
       best = first;
     }
     if (best == nodes_.size()) return root_stays;

@@ -233,6 +233,15 @@ std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& m
   return Partitioner(workload, machine, options, SummaryFor(options, workers)).Best();
 }
 
+namespace {
+
+bool IsBetter(const Throughput& a, const Throughput& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.samples_per_second > b.samples_per_second;
+}
+
+}  // namespace
+
 FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
                                 const FineGrainedOptions& options) {
   Check(workload, machine, options);
@@ -245,16 +254,24 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
 
+  const bool has_both = machine.local_memory_bytes > 0 && machine.shared_memory_bytes > 0;
   FineGrainedPlan plan;
   for (const int workers : counts) {
     const ScheduleSummary summary = SummaryFor(options, workers);
+    ThroughputOptions predicted = {.schedule = options.schedule,
+                                   .microbatch = options.microbatch,
+                                   .workers = workers,
+                                   .weight_stashing = options.weight_stashing};
     FineGrainedLayout layout;
-    layout.ends = Partitioner(workload, machine, options, summary).Best();
-    layout.throughput = PredictThroughput(workload, machine,
-                                          {.schedule = options.schedule,
-                                           .microbatch = options.microbatch,
-                                           .ends = layout.ends,
-                                           .weight_stashing = options.weight_stashing});
+    if (has_both) layout.throughput = PredictThroughput(workload, machine, predicted);
+    predicted.ends = Partitioner(workload, machine, options, summary).Best();
+    Throughput partitioned = PredictThroughput(workload, machine, predicted);
+    if (!has_both || !IsBetter(layout.throughput, partitioned)) {
+      layout.throughput = std::move(partitioned);
+    }
+    for (const WorkerThroughput& worker : layout.throughput.workers) {
+      layout.ends.push_back(worker.end_stage);
+    }
     layout.largest_delay = summary.stages.front().forward_delay_updates;
     plan.layouts.push_back(std::move(layout));
   }

@@ -61,18 +61,23 @@ class Pipeline {
     const CycleTime cycle = ComputeCycleTime(steady, times);
 
     const auto per_cycle = static_cast<double>(cycle.microbatches_per_cycle);
-    double seconds_per_sample = cycle.seconds / (per_cycle * b_);
     result_.utilisation = steady.utilisation;
-    result_.seconds_per_update = seconds_per_sample * static_cast<double>(m) * b_;
-    if (options_.samples > 0) WholeRun(steady, cycle, times, workers, m, seconds_per_sample);
     // Shared memory serves one after the other.
-    const double served = SharedSecondsPerSample();
-    const bool is_served = served > seconds_per_sample;
-    seconds_per_sample = std::max(seconds_per_sample, served);
-    result_.seconds_per_update = std::max(result_.seconds_per_update,
-                                          served * static_cast<double>(result_.samples_per_update));
+    if (!measured_ && result_.shared_bytes_per_sample > 0) {
+      result_.shared_seconds_per_sample =
+          result_.shared_bytes_per_sample / machine_.shared_bytes_per_second;
+    }
+    const double served = per_cycle * b_ * result_.shared_seconds_per_sample;
+    const bool is_served = served > cycle.seconds;
+    double cycle_seconds = std::max(cycle.seconds, served);
+    double seconds_per_sample = cycle_seconds / (per_cycle * b_);
+    if (options_.samples > 0) {
+      seconds_per_sample = WholeRun(steady, cycle, cycle_seconds, times, workers, m);
+      cycle_seconds = per_cycle * b_ * seconds_per_sample;
+    }
     result_.samples_per_second = 1 / seconds_per_sample;
-    const double cycle_seconds = per_cycle * b_ * seconds_per_sample;
+    result_.seconds_per_update =
+        seconds_per_sample * static_cast<double>(result_.samples_per_update);
     double work = 0;
     double cores = 0;
     for (std::size_t g = 0; g < ends_.size(); ++g) {
@@ -260,21 +265,19 @@ class Pipeline {
         1, static_cast<std::int64_t>(std::ceil(bytes / machine_.core_memory_bytes())));
   }
 
+  double UpdatesPerMicrobatch() const {
+    return b_ / static_cast<double>(result_.samples_per_update);
+  }
+
   // Bytes of all passes of a stage for a micro-batch, with its part of the update's.
   double StageTraffic(int s) const {
     const Passes passes = PassesOf(workload_, static_cast<std::size_t>(s), b_, split_);
     double bytes = 0;
     for (std::size_t kind = 0; kind < passes.size(); ++kind) {
       const bool is_update = kActionKinds[kind] == ActionKind::kUpdate;
-      bytes += passes[kind].bytes *
-               (is_update ? b_ / static_cast<double>(result_.samples_per_update) : 1);
+      bytes += passes[kind].bytes * (is_update ? UpdatesPerMicrobatch() : 1);
     }
     return bytes;
-  }
-
-  double SharedSecondsPerSample() const {
-    if (measured_ || result_.shared_bytes_per_sample == 0) return 0;
-    return result_.shared_bytes_per_sample / machine_.shared_bytes_per_second;
   }
 
   // One worker that does everything is the machine, operation after operation.
@@ -293,19 +296,16 @@ class Pipeline {
       const auto k = static_cast<double>(worker.cores);
       const bool local = worker.in_local_memory;
       const std::vector<StageWork>& work = WorkIn(local ? Memory::kLocal : Memory::kShared);
+      // Of a micro-batch, with its part of the update.
       double core_seconds = 0;
-      double by_flops = 0;
-      double by_bytes = 0;
-      double launched = 0;
+      double seconds = 0;
+      BoundTimes bounds;
       for (int s = worker.first_stage; s < worker.end_stage; ++s) {
         const auto index = static_cast<std::size_t>(s);
         const double sharing = std::min(k, MostCores(workload_, index, b_));
         const double bandwidth = local ? sharing / machine_.cores * machine_.local_bytes_per_second
                                        : machine_.shared_bytes_per_second;
-        for (const Pass& pass : PassesOf(workload_, index, b_, split_)) {
-          by_flops += pass.flops / (sharing * machine_.core_flops_per_second());
-          by_bytes += pass.bytes / bandwidth;
-        }
+        const Passes passes = PassesOf(workload_, index, b_, split_);
         (local ? result_.local_bytes_per_sample : result_.shared_bytes_per_sample) +=
             StageTraffic(s) / b_;
         for (const ActionKind kind : kActionKinds) {
@@ -313,22 +313,25 @@ class Pipeline {
           if (!IsLaunched(ends_.size()) && IsShared(part, k)) {
             result_.fabric_bytes_per_sample += ExchangedBytes(workload_, index, kind);
           }
-          core_seconds += std::min(k, part.most_cores) * SecondsOn({&part, 1}, k);
+          const double weight = kind == ActionKind::kUpdate ? UpdatesPerMicrobatch() : 1;
+          core_seconds += weight * CoresUsed(part, k) * SecondsOn({&part, 1}, k);
+          bounds.Add(passes[static_cast<std::size_t>(kind)], part, k,
+                     sharing * machine_.core_flops_per_second(), bandwidth, weight);
+          StageTimes times = TimesOn(work[index], k);
+          if (IsLaunched(ends_.size())) {
+            const StageTimes launches = LaunchesOf(workload_, machine_, index, split_);
+            bounds.launch += weight * launches.seconds(kind);
+            Add(times, launches);
+          }
+          seconds += weight * times.seconds(kind);
         }
         Add(worker.times, TimesOn(work[index], k));
         if (IsLaunched(ends_.size())) {
-          const StageTimes launches = LaunchesOf(workload_, machine_, index, split_);
-          launched += Sum(launches);
-          Add(worker.times, launches);
+          Add(worker.times, LaunchesOf(workload_, machine_, index, split_));
         }
       }
-      const double seconds = Sum(worker.times);
       working_cores_.push_back(seconds > 0 ? core_seconds / seconds : k);
-      worker.bound = measured_                                 ? Bound::kMeasured
-                     : launched > std::max(by_flops, by_bytes) ? Bound::kLaunch
-                     : by_flops >= by_bytes                    ? Bound::kCompute
-                     : local                                   ? Bound::kLocalMemory
-                                                               : Bound::kSharedMemory;
+      worker.bound = measured_ ? Bound::kMeasured : bounds.Largest(local);
     }
     FillLinks();
   }
@@ -351,12 +354,13 @@ class Pipeline {
     }
   }
 
-  // Fill and drain of a run: simulated for a short one, and a cycle for each that it is longer. Short
-  // ones are tried until a further cycle takes the slowest one's time: before, workers that are almost
-  // as slow can hold up the run. Where that takes very long, the run is said to take the little longer
-  // that cycles of the slowest make of it.
-  void WholeRun(const SteadyState& steady, const CycleTime& cycle, const PipelineTimes& times,
-                int workers, std::int64_t m, double& seconds_per_sample) {
+  // Seconds of a sample of a run with its fill and drain: simulated for a short one, and a cycle for
+  // each that it is longer. Short ones are tried until as many cycles more as the slowest circuit goes
+  // through take its time: before, workers that are almost as slow can hold up the run. Where that
+  // takes very long, the run is said to take the little longer that cycles of the slowest make of it.
+  // `cycle_seconds`: a cycle's, with its wait for shared memory, which a simulation does not know.
+  double WholeRun(const SteadyState& steady, const CycleTime& cycle, double cycle_seconds,
+                  const PipelineTimes& times, int workers, std::int64_t m) {
     constexpr std::int64_t kMaxActions = 2'000'000;
     const std::int64_t per_update = m * options_.microbatch;
     if (options_.samples % per_update != 0) {
@@ -365,6 +369,7 @@ class Pipeline {
     }
     const std::int64_t microbatches = options_.samples / options_.microbatch;
     const std::int64_t per_cycle = cycle.microbatches_per_cycle;
+    const std::int64_t period = per_cycle * cycle.circuit_cycles;
     const auto seconds = [&](const Schedule& schedule) {
       return SimulatePipeline(schedule, {.times = times}).seconds;
     };
@@ -374,19 +379,20 @@ class Pipeline {
     double run_seconds = 0;
     while (true) {
       simulated =
-          microbatches <= settled ? microbatches : settled + (microbatches - settled) % per_cycle;
+          microbatches <= settled ? microbatches : settled + (microbatches - settled) % period;
       schedule = Make(workers, simulated, m);
       run_seconds = seconds(schedule);
       if (simulated == microbatches || 6 * workers * settled > kMaxActions) break;
-      const double longer = seconds(Make(workers, simulated + per_cycle, m));
-      if (longer - run_seconds > cycle.seconds * (1 - 1e-9)) break;
+      const double longer = seconds(Make(workers, simulated + period, m));
+      const double repeated = static_cast<double>(cycle.circuit_cycles) * cycle.seconds;
+      if (longer - run_seconds > repeated * (1 - 1e-9)) break;
       settled *= 2;
     }
 
-    const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
-    const auto cycles = static_cast<double>(whole_cycles);
-    seconds_per_sample =
-        (run_seconds + cycles * cycle.seconds) / static_cast<double>(options_.samples);
+    const auto cycles = static_cast<double>((microbatches - simulated) / per_cycle);
+    const double all_cycles = static_cast<double>(microbatches) / static_cast<double>(per_cycle);
+    const double run =
+        run_seconds + cycles * cycle.seconds + all_cycles * (cycle_seconds - cycle.seconds);
     const ScheduleSummary summary = Summarize(schedule);
     const double steps = static_cast<double>(summary.steps);
     const double all_steps = steps + cycles * static_cast<double>(steady.steps_per_cycle);
@@ -394,6 +400,7 @@ class Pipeline {
         (summary.utilisation * steps +
          steady.utilisation * cycles * static_cast<double>(steady.steps_per_cycle)) /
         all_steps;
+    return run / static_cast<double>(options_.samples);
   }
 
   void Describe(const CycleTime& cycle) {

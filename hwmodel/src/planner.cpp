@@ -348,9 +348,12 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
-    throw InvalidArgument(
-        "scheme", options.scheme,
-        "pipedream, 2bw, gpipe, balanced, pb" + analysis::DidYouMean(options.scheme, kSchemes));
+    std::string accepted;
+    for (const std::string_view scheme : kSchemes) {
+      accepted += (accepted.empty() ? "" : ", ") + std::string(scheme);
+    }
+    throw InvalidArgument("scheme", options.scheme,
+                          accepted + analysis::DidYouMean(options.scheme, kSchemes));
   }
   const auto check = [](const char* name, std::int64_t value) {
     if (value < 1) throw InvalidArgument(name, static_cast<double>(value), "an integer >= 1");

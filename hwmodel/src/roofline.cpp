@@ -121,7 +121,7 @@ double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind) 
 }
 
 bool IsShared(const CoreWork& part, double cores) {
-  return part.seconds > 0 && std::min(cores, part.most_cores) > 1;
+  return part.seconds > 0 && CoresUsed(part, cores) > 1;
 }
 
 std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
@@ -193,6 +193,30 @@ double WorkerBytes(const Workload& workload, int first, int end, double b, doubl
   const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
   return parameters * (weight_versions + 2) + b * kept * activations_in_flight +
          2 * (boundary(end - 1) + boundary(first - 1));
+}
+
+void BoundTimes::Add(const Pass& pass, const CoreWork& part, double cores, double flops_per_second,
+                     double bytes_per_second, double weight) {
+  const double by_flops = weight * pass.flops / flops_per_second;
+  const double by_bytes = weight * pass.bytes / bytes_per_second;
+  compute += by_flops;
+  memory += by_bytes;
+  fabric += std::max(0.0, weight * SecondsOn({&part, 1}, cores) - std::max(by_flops, by_bytes));
+}
+
+void BoundTimes::Add(const BoundTimes& other) {
+  compute += other.compute;
+  memory += other.memory;
+  fabric += other.fabric;
+  launch += other.launch;
+}
+
+Bound BoundTimes::Largest(bool local) const {
+  const double work = std::max(compute, memory);
+  if (launch > std::max(work, fabric)) return Bound::kLaunch;
+  if (fabric > work) return Bound::kFabric;
+  if (compute >= memory) return Bound::kCompute;
+  return local ? Bound::kLocalMemory : Bound::kSharedMemory;
 }
 
 void Finish(const Workload& workload, const Machine& machine, Throughput& result) {

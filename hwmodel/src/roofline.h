@@ -79,6 +79,21 @@ std::vector<double> OneCoreSeconds(std::span<const StageWork> work);
 double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
                    double activations_in_flight);
 
+// What the passes of a worker would take by each of its limits alone; of the fabric and its latency,
+// what these add to the larger of the first two.
+struct BoundTimes {
+  double compute = 0;
+  double memory = 0;
+  double fabric = 0;
+  double launch = 0;
+
+  // A pass on `cores` that have so many FLOPs and bytes a second; it counts `weight` times.
+  void Add(const Pass& pass, const CoreWork& part, double cores, double flops_per_second,
+           double bytes_per_second, double weight);
+  void Add(const BoundTimes& other);
+  Bound Largest(bool local) const;
+};
+
 // Everything that both ways of execution count in the same way, per sample.
 void Finish(const Workload& workload, const Machine& machine, Throughput& result);
 

@@ -48,9 +48,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
       WorkOf(workload, machine, b, false, local ? Memory::kLocal : Memory::kShared,
              machine.launch_seconds > 0, {});
 
-  double compute = 0;
-  double memory = 0;
-  double launch = 0;
+  BoundTimes all;
   double bytes = 0;
   double working = 0;  // seconds of all cores
   for (std::size_t s = 0; s < stages; ++s) {
@@ -65,36 +63,28 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
     const double sharing = std::min(machine.cores, MostCores(workload, s, b));
     const double flops_per_second = sharing * machine.core_flops_per_second();
     const double bytes_per_second = local ? sharing / machine.cores * bandwidth : bandwidth;
-    double row_compute = 0;
-    double row_memory = 0;
-    for (const Pass& pass : passes) {
-      bytes += pass.bytes;
-      const double by_flops = pass.flops / flops_per_second;
-      const double by_bytes = pass.bytes / bytes_per_second;
-      (by_flops > by_bytes ? row_compute : row_memory) += std::max(by_flops, by_bytes);
-    }
+    BoundTimes bounds;
     row.times = TimesOn(work[s], machine.cores);
     for (const ActionKind kind : kActionKinds) {
+      const Pass& pass = passes[static_cast<std::size_t>(kind)];
       const CoreWork& part = work[s][static_cast<std::size_t>(kind)];
+      bytes += pass.bytes;
+      bounds.Add(pass, part, machine.cores, flops_per_second, bytes_per_second, 1);
       if (machine.launch_seconds == 0 && IsShared(part, machine.cores)) {
         result.fabric_bytes_per_sample += ExchangedBytes(workload, s, kind);
       }
-      working += std::min(machine.cores, part.most_cores) * SecondsOn({&part, 1}, machine.cores);
+      working += CoresUsed(part, machine.cores) * SecondsOn({&part, 1}, machine.cores);
     }
     const StageTimes launches = LaunchesOf(workload, machine, s, false);
-    const double row_launch = Sum(launches);
+    bounds.launch = Sum(launches);
     Add(row.times, launches);
-    row.bound = row_launch > std::max(row_compute, row_memory) ? Bound::kLaunch
-                : row_compute > row_memory                     ? Bound::kCompute
-                : local                                        ? Bound::kLocalMemory
-                                                               : Bound::kSharedMemory;
+    row.bound = bounds.Largest(local);
     if (measured) {
       row.times = MeasuredTimes(*measured, s, b);
       row.bound = Bound::kMeasured;
+      row.cores = 1;
     }
-    compute += row_compute;
-    memory += row_memory;
-    launch += row_launch;
+    all.Add(bounds);
     result.seconds_per_update += Sum(row.times);
     result.latency_seconds += row.times.forward_seconds + row.times.backward_seconds;
     result.workers.push_back(row);
@@ -102,15 +92,17 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   (local ? result.local_bytes_per_sample : result.shared_bytes_per_sample) = bytes / b;
   result.samples_per_second = b / result.seconds_per_update;
   result.utilisation = 1;
-  result.busy = 1;
   if (measured) {
+    // On one core.
+    result.busy = 1 / machine.cores;
     result.bottleneck = "measured times";
   } else {
     result.busy = working / (machine.cores * result.seconds_per_update);
-    result.bottleneck = launch > std::max(compute, memory) ? "launch"
-                        : compute > memory                 ? "compute"
-                        : local                            ? "local memory"
-                                                           : "shared memory";
+    result.bottleneck = Name(all.Largest(local));
+    if (!local) {
+      result.shared_seconds_per_sample =
+          result.shared_bytes_per_sample / machine.shared_bytes_per_second;
+    }
   }
   Finish(workload, machine, result);
   return result;

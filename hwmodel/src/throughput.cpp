@@ -45,6 +45,8 @@ std::string_view Name(Bound bound) {
       return "local memory";
     case Bound::kSharedMemory:
       return "shared memory";
+    case Bound::kFabric:
+      return "fabric";
     case Bound::kLaunch:
       return "launch";
     case Bound::kMeasured:

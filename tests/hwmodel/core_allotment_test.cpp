@@ -104,6 +104,11 @@ TEST_CASE("Cores that nobody can use are left", "[core_allotment]") {
   // The first worker takes a second on its two cores, whatever there is.
   const Workers workers = {{{2, 2}}, {{3, 50}}};
   CHECK(AllotCores(workers, 1'000'000) == std::vector<std::int64_t>{2, 3});
+  // An exchange that takes longer than the work on one core, on up to 2500 of them.
+  const Workers exchanging = {{{2, 1e9, 100}}, {{1, 50}}};
+  CHECK(AllotCores(exchanging, 1000)[0] == 1);
+  CHECK(CoresUsed(exchanging[0][0], 1000) == 1);
+  CHECK(AllotCores(exchanging, 10'000)[0] > 2500);
 }
 
 TEST_CASE("What cannot be shared is refused", "[core_allotment]") {

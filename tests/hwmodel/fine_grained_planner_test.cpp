@@ -124,14 +124,24 @@ TEST_CASE("The plan has the fewest workers that cost next to nothing", "[planner
 }
 
 TEST_CASE("Layouts are no slower than an even partition", "[planner]") {
-  const Workload workload = MakeWorkload("vgg11");
-  const Machine machine = Fine(300, 1e7);
-  for (const int workers : {2, 5, 12, 29}) {
-    const FineGrainedPlan plan = PlanFineGrained(workload, machine, {.workers = {workers}});
-    CHECK(plan.layouts.front().throughput.samples_per_second >=
-          PredictThroughput(workload, machine, {.schedule = "pb", .workers = workers})
-                  .samples_per_second *
-              (1 - 1e-12));
+  // Of a GPU: local memory that holds some workers, and a fast shared one.
+  Machine both = Fine(80, 3e5);
+  both.shared_memory_bytes = 1e12;
+  both.shared_bytes_per_second = 3e11;
+  for (const std::string_view network : {"vgg11", "resnet20", "lenet5"}) {
+    const Workload workload = MakeWorkload(network);
+    for (const Machine& machine : {Fine(300, 1e7), both}) {
+      for (const int workers : {2, 4, 5, 12}) {
+        const FineGrainedPlan plan = PlanFineGrained(workload, machine, {.workers = {workers}});
+        const FineGrainedLayout& layout = plan.layouts.front();
+        CHECK(layout.ends.back() == workload.stage_count());
+        CHECK(std::ssize(layout.ends) == workers);
+        CHECK(layout.throughput.samples_per_second >=
+              PredictThroughput(workload, machine, {.schedule = "pb", .workers = workers})
+                      .samples_per_second *
+                  (1 - 1e-12));
+      }
+    }
   }
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("Values are consistent with the stages that make and read them", "[net
       for (const Layer& layer : stage.layers) {
         if (!layer.name.empty()) CHECK(parameters.insert(layer.name).second);
       }
-      CHECK(stage.outputs.size() == (s + 1 == network.stage_count() ? 0 : stage.outputs.size()));
+      CHECK(stage.outputs.empty() == (s + 1 == network.stage_count()));
     }
     CHECK(network.stages.back().layers.back().kind == LayerKind::kLoss);
     CHECK(network.values.at(network.stages.back().inputs[0]).shape.channels == network.classes);

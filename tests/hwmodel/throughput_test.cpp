@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/pipeline_simulation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
 
@@ -92,6 +93,80 @@ TEST_CASE("A long run approaches the steady state", "[throughput]") {
     CHECK(run.samples_per_second == Approx(steady.samples_per_second).epsilon(1e-5));
     CHECK(run.utilisation == Approx(steady.utilisation).epsilon(1e-5));
   }
+}
+
+TEST_CASE("A run of any length takes what its simulation takes", "[throughput]") {
+  const Workload workload = MakeWorkload("lenet5");
+  // Workers that wait for one another's messages: circuits of several cycles, which leave a phase. And
+  // workers of almost equal speed, which settle late.
+  Machine waiting = Fine(12);
+  waiting.fabric_latency_seconds = 1e-4;
+  Machine close = Fine(150);
+  close.fabric_latency_seconds = 1e-7;
+  const auto check = [&](const Machine& machine, const std::string& kind, int workers,
+                         std::int64_t samples) {
+    const Throughput run = PredictThroughput(
+        workload, machine, {.schedule = kind, .workers = workers, .samples = samples});
+    const Schedule schedule = MakeSchedule(
+        kind, {.stages = static_cast<int>(run.workers.size()), .microbatches = samples});
+    const double seconds = SimulatePipeline(schedule, {.times = run.times()}).seconds;
+    CAPTURE(kind, workers, samples);
+    CHECK(static_cast<double>(samples) / run.samples_per_second == Approx(seconds).epsilon(1e-9));
+    CHECK(run.seconds_per_update == Approx(1 / run.samples_per_second).epsilon(1e-12));
+  };
+  for (const std::string kind : {"pb", "1f1b"}) {
+    for (const std::int64_t samples : {1, 24, 25, 26, 27, 1000, 1001}) {
+      check(waiting, kind, 2, samples);
+      check(waiting, kind, 5, samples);
+    }
+    for (const std::int64_t samples : {105, 106, 1000}) check(close, kind, 0, samples);
+  }
+}
+
+TEST_CASE("Fill and drain count where shared memory is what a pipeline waits for", "[throughput]") {
+  Machine machine = Fine(4);
+  machine.local_memory_bytes = machine.local_bytes_per_second = 0;
+  machine.shared_memory_bytes = 1e15;
+  machine.shared_bytes_per_second = 1e6;
+  const Workload workload = Equal(4, 1'000);
+  const auto seconds = [&](std::int64_t samples) {
+    return static_cast<double>(samples) /
+           PredictThroughput(workload, machine, {.schedule = "pb", .samples = samples})
+               .samples_per_second;
+  };
+  const Throughput steady = PredictThroughput(workload, machine, {.schedule = "pb"});
+  CHECK(steady.bottleneck == "shared memory");
+  CHECK(steady.shared_seconds_per_sample * steady.samples_per_second == Approx(1));
+  // Every further sample takes what it takes in the steady state; the first ones more.
+  CHECK(seconds(2000) - seconds(1000) == Approx(1000 / steady.samples_per_second).epsilon(1e-9));
+  CHECK(seconds(100) > 100 / steady.samples_per_second * (1 + 1e-4));
+}
+
+TEST_CASE("An update's work counts once in each update", "[throughput]") {
+  // Everything but FLOPs is free and every core can share everything, so that all work all the time.
+  Workload workload = Equal(3, 1'000'000);
+  for (StageCost& cost : workload.stages) {
+    cost.largest_output = 1'000'000;
+    cost.update_flops = 50'000'000;
+  }
+  for (const std::string kind : {"gpipe", "fill-drain", "zb-h1"}) {
+    for (const std::int64_t m : {1, 10, 100}) {
+      const Throughput result = PredictThroughput(
+          workload, Fine(8), {.schedule = kind, .microbatches_per_update = m, .workers = 1});
+      CAPTURE(kind, m);
+      CHECK(result.peak_share == Approx(1).epsilon(1e-9));
+      CHECK(result.busy == Approx(1).epsilon(1e-9));
+    }
+  }
+  // The first stage's update is for one core alone.
+  workload.stages[0] = {};
+  workload.stages[0].parameters = 1;
+  workload.stages[0].update_flops = 80'000'000;
+  workload.stages[0].largest_output = 1;
+  const Throughput result = PredictThroughput(
+      workload, Fine(8), {.schedule = "gpipe", .microbatches_per_update = 10, .workers = 1});
+  CHECK(result.busy == Approx(result.peak_share).epsilon(1e-9));
+  CHECK(result.busy < 0.8);
 }
 
 TEST_CASE("Cores beyond what a stage can share are idle", "[throughput]") {
@@ -305,6 +380,11 @@ TEST_CASE("Cores of a region exchange values over the links of its edge", "[thro
     const Throughput mesh = PredictThroughput(workload, machine, {.schedule = "pb"});
     CHECK(mesh.samples_per_second == Approx(std::sqrt(cores) / 2).epsilon(1e-6));
     CHECK(mesh.fabric_bytes_per_sample == 2e9);
+    // Of 2 / sqrt(k) seconds 2 / k are work.
+    const Bound bound = cores > 4 ? Bound::kFabric : Bound::kCompute;
+    CHECK(mesh.workers[0].bound == bound);
+    CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).bottleneck ==
+          Name(bound));
     CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
           Approx(mesh.samples_per_second));
     machine.fabric_links = 1;
@@ -312,6 +392,19 @@ TEST_CASE("Cores of a region exchange values over the links of its edge", "[thro
           Approx(cores / 2).epsilon(1e-6));
   }
   CHECK(PredictThroughput(workload, Fine(1), {.schedule = "pb"}).fabric_bytes_per_sample == 0);
+
+  // Where the exchange would take longer than the work on one core, one does it.
+  cost.read_bytes = cost.written_bytes = 50'000'000'000;
+  cost.gradient_bytes = 100'000'000'000;
+  Machine machine = Fine(100);
+  machine.fabric_bytes_per_second = 4e9 * 100;
+  for (const std::string schedule : {"pb", "sequential"}) {
+    const Throughput alone = PredictThroughput(workload, machine, {.schedule = schedule});
+    CHECK(alone.samples_per_second == Approx(0.5));
+    CHECK(alone.fabric_bytes_per_sample == 0);
+    CHECK(alone.busy == Approx(0.01));
+    CHECK(alone.peak_share == Approx(0.01));
+  }
 }
 
 TEST_CASE("A message crosses on the links between two regions", "[throughput]") {
@@ -336,6 +429,10 @@ TEST_CASE("Measured times take the place of the roofline", "[throughput]") {
   CHECK(result.workers[0].end_stage == 3);
   CHECK(result.workers[0].idle == 0);
   CHECK(result.workers[1].idle == Approx(1 - 7.0 / 9));
+  // They are of one core.
+  const Throughput alone = PredictThroughput(workload, machine, {.schedule = "sequential"});
+  CHECK(alone.samples_per_second == Approx(1.0 / 16));
+  CHECK(alone.busy == 0.5);
   CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
         Approx(1.0 / 16));
   // Two workers hold each other up.

@@ -59,6 +59,35 @@ TEST_CASE("throughput has what scripts read") {
   CHECK(run["utilisation"].get<double>() == Approx(1000.0 / (1000 + 2 * 34 - 2)));
 }
 
+TEST_CASE("a row of throughput says how many cores it is for") {
+  const Json rows = Result(On("wse2", "resnet20", "pb") + " --cores 100,2000")["rows"];
+  CHECK(rows[0]["cores"] == 100);
+  CHECK(rows[1]["cores"] == 2000);
+}
+
+TEST_CASE("what the model refuses names the machine's file, or the option") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "m.toml",
+            "name = \"m\"\n"
+            "[compute]\n"
+            "cores = { value = 4, source = \"test\" }\n"
+            "peak = { value = \"1 GFLOP/s\", source = \"test\" }\n"
+            "number = { value = \"4 B\", source = \"test\" }\n"
+            "[local]\n"
+            "memory = { value = \"1 GB\", source = \"test\" }\n"
+            "bandwidth = { value = \"1 GB/s\", source = \"test\" }\n");
+  for (const std::string command : {"throughput --schedule pb", "layout"}) {
+    const Outcome outcome =
+        Run(Words(command + " --network lenet5 --hardware m.toml"), folder.path());
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.error.find("--hardware m.toml: fabric.bandwidth: got nothing") !=
+          std::string::npos);
+  }
+  CHECK(
+      Error("throughput --network resnet998 --schedule gpipe --hardware " + kMachines + "wse2.toml")
+          .find("--workers: got 1501, accepted: fewer with gpipe") != std::string::npos);
+}
+
 TEST_CASE("a batch is what each schedule makes of it") {
   CHECK(Result(On("v100", "resnet20", "sequential") + " --batch 128")["microbatch"] == 128);
   const Json gpipe = Result(On("v100", "resnet20", "gpipe") + " --batch 64 --microbatch 4");
@@ -117,6 +146,19 @@ TEST_CASE("a network's run, simulated, takes as long as predicted where nothing 
   CHECK(rows[0]["samples_per_second"].get<double>() == Approx(groups).epsilon(1e-9));
   CHECK(rows[0]["seconds"].get<double>() == Approx(64 / groups).epsilon(1e-9));
 
+  CHECK(Error("stragglers --kind pb --network vgg16 --microbatches 100 --hardware " + kMachines +
+              "v100.toml")
+            .find("v100.toml, accepted: a machine whose workers do not wait for one shared") !=
+        std::string::npos);
+  CHECK(Error("stragglers --kind gpipe --network resnet20 --microbatches 1000000 --hardware " +
+              kMachines + "wse2.toml")
+            .find("--microbatches: got 1000000, accepted: at most 122549 with 34 stages") !=
+        std::string::npos);
+  CHECK(Error("stragglers --kind interleaved --stages 3 --microbatches 8")
+            .find("--stages: got 3, accepted: an even number") != std::string::npos);
+  CHECK(Error("stragglers --kind interleaved --stages 4 --microbatches 7")
+            .find("--microbatches: got 7, accepted: a multiple of the number of workers, 2") !=
+        std::string::npos);
   CHECK(Error("stragglers --kind pb --stages 3 --microbatches 4 --workers 2") ==
         "batchless: --workers: got 2, accepted: nothing without --network\n");
   CHECK(Error("stragglers --kind pb --network resnet20 --microbatches 4") ==

@@ -34,6 +34,8 @@ constexpr Column kColumns[] = {
     {"read_bytes", &StageCost::read_bytes},
     {"written_bytes", &StageCost::written_bytes},
     {"gradient_bytes", &StageCost::gradient_bytes},
+    {"saved_bytes", &StageCost::saved_bytes},
+    {"kept_bytes", &StageCost::kept_bytes},
 };
 
 class CostsCommand final : public Command {
@@ -43,10 +45,11 @@ class CostsCommand final : public Command {
             root, "costs", "Work and sizes of each stage of a network, for one sample",
             "A multiply-add is two FLOPs. weight_bytes are one version of the weights;\n"
             "activation_bytes what a stage keeps of a sample from its forward to its backward,\n"
-            "once for each sample in flight; boundary_bytes what crosses to the next stage, in\n"
-            "one direction; read, written and gradient bytes what the stage's passes move beside\n"
-            "weights. The trainer runs the same stages, and throughput, plan, layout and memory\n"
-            "are made of these numbers.",
+            "once for each sample in flight, a value that two stages keep at the first of them;\n"
+            "boundary_bytes what crosses to the next stage, in one direction. Beside weights a\n"
+            "forward moves read, written and saved bytes, a backward gradient and kept bytes.\n"
+            "The trainer runs the same stages, and throughput, plan, layout and memory are made\n"
+            "of these numbers.",
             {"costs --network resnet20", "costs --network vgg16 --norm none --out vgg16.csv",
              "costs --network gpt2 --bytes-per-number 2 --json"}),
         network_(app(), "--network", "N", WorkloadHelp()),

@@ -80,13 +80,12 @@ class LayoutCommand final : public Command {
   }
 
  private:
-  static FineGrainedPlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
-                              const hwmodel::FineGrainedOptions& options) {
+  FineGrainedPlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                       const hwmodel::FineGrainedOptions& options) const {
     try {
       return hwmodel::PlanFineGrained(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine((error.name() == "workers" ? "--" : "") +
-                                 std::string(error.what()));
+      throw ModelError(hardware_, error);
     }
   }
 

@@ -17,7 +17,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kWorkersRange{1, 2048};
 constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr IntegerRange kPerUpdateRange{1, 65'536};
 
@@ -62,8 +61,7 @@ class MemoryCommand final : public Command {
     if (relu_in_place_.given()) {
       throw UsageError(placement_.name(), "nothing", "a list of stages with --relu-in-place");
     }
-    const std::vector<std::int64_t> counts =
-        workers_.IntegerList({kWorkersRange.low, workload.stage_count()});
+    const std::vector<std::int64_t> counts = workers_.IntegerList({1, workload.stage_count()});
     hwmodel::SchemeMemoryOptions options;
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     const std::int64_t most = *std::max_element(counts.begin(), counts.end());

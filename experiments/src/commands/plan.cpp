@@ -116,9 +116,7 @@ class PlanCommand final : public Command {
         throw UsageError::FromLine(fmt::format("{} {}: {}, or {} 1", hardware_.name(),
                                                hardware_.Text(""), error.what(), machines_.name()));
       }
-      const bool is_option =
-          error.name() == "machines" || error.name() == "batch" || error.name() == "depth";
-      throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));
+      throw ModelError(hardware_, error);
     }
   }
 

@@ -46,11 +46,11 @@ class StragglersCommand final : public Command {
             root, "stragglers", "What uneven times, stalls and short queues cost a pipeline",
             "Simulates a schedule event by event: of --stages equal stages, whose actions take a\n"
             "unit of time each (a backward 2, or 1 and 1 where it is split), or of a network's on\n"
-            "the machine of --hardware, in the times that throughput predicts. An action takes\n"
-            "1 + jitter u times as long, with u uniform in [-1, 1), and a core stalls with\n"
-            "--stall-probability for --stall-factor times as long. time_units, or seconds, is the\n"
-            "time of the whole run, slowdown the same over that of a run in which nothing varies\n"
-            "and no queue is full.\n" +
+            "the machine of --hardware, in the times that throughput predicts for each worker by\n"
+            "itself: none waits for a memory that all share. An action takes 1 + jitter u times\n"
+            "as long, with u uniform in [-1, 1), and a core stalls with --stall-probability for\n"
+            "--stall-factor times as long. time_units, or seconds, is the time of the whole run,\n"
+            "slowdown the same over that of a run in which nothing varies and no queue is full.\n" +
                 ListHelp(),
             {"stragglers --kind pb --stages 34 --microbatches 500 --jitter 0,0.3,0.6 --queue 0,1",
              "stragglers --kind pb --network resnet110 --hardware hwmodel/machines/wse2.toml "
@@ -109,11 +109,7 @@ class StragglersCommand final : public Command {
           microbatches_.name(), std::to_string(made.microbatches),
           fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
     }
-    const std::int64_t most = kMaxActions / (3 * made.stages);
-    if (made.microbatches > most) {
-      throw UsageError(microbatches_.name(), std::to_string(made.microbatches),
-                       fmt::format("at most {} with {} stages", most, made.stages));
-    }
+    CheckActions(made, 1);
     std::vector<Row> rows;
     for (const double jitter : jitters) {
       for (const std::int64_t queue : queues) {
@@ -155,27 +151,51 @@ class StragglersCommand final : public Command {
     options.schedule = kind;
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
-    if (hwmodel::FindScheduleKind(kind).flushes)
+    const hwmodel::Workload workload =
+        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    made.stages = options.workers > 0
+                      ? options.workers
+                      : static_cast<int>(std::min<double>(machine.cores, workload.stage_count()));
+    if (hwmodel::FindScheduleKind(kind).flushes) {
       options.microbatches_per_update = made.microbatches;
-    try {
-      options_.times = hwmodel::PredictThroughput(
-                           hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes)),
-                           machine, options)
-                           .times();
-    } catch (const analysis::InvalidArgument& error) {
-      const std::string rest = std::string(error.what()).substr(error.name().size());
-      if (error.name() == "schedule") throw UsageError::FromLine(kind_.name() + rest);
-      if (error.name() == "workers") throw UsageError::FromLine(workers_.name() + rest);
-      throw UsageError::FromLine(error.what());
+      // The prediction is of four such updates.
+      CheckActions(made, 4);
     }
-    made.stages = static_cast<int>(options_.times.stages.size());
+    try {
+      const hwmodel::Throughput predicted = hwmodel::PredictThroughput(workload, machine, options);
+      if (predicted.samples_per_second * predicted.shared_seconds_per_sample > 1 - 1e-12) {
+        throw UsageError(hardware_.name(), hardware_.Text(""),
+                         fmt::format("a machine whose workers do not wait for one shared memory, "
+                                     "as those of {} would on this one",
+                                     network));
+      }
+      options_.times = predicted.times();
+    } catch (const analysis::InvalidArgument& error) {
+      if (error.name() != "schedule") throw ModelError(hardware_, error);
+      throw UsageError::FromLine(kind_.name() +
+                                 std::string(error.what()).substr(error.name().size()));
+    }
   }
 
-  static hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) {
+  // A schedule's list, `times` so long.
+  void CheckActions(const hwmodel::ScheduleOptions& made, std::int64_t times) const {
+    const std::int64_t most = kMaxActions / (3 * times * made.stages);
+    if (made.microbatches <= most) return;
+    throw UsageError(microbatches_.name(), std::to_string(made.microbatches),
+                     fmt::format("at most {} with {} stages", most, made.stages));
+  }
+
+  hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) const {
     try {
       return hwmodel::MakeSchedule(kind, options);
     } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine("--" + std::string(error.what()));
+      const std::string rest = std::string(error.what()).substr(error.name().size());
+      if (error.name() == "chunks") {
+        throw UsageError(stages_.name(), std::to_string(options.stages),
+                         fmt::format("an even number with {}: two stages for each worker", kind));
+      }
+      // All of them are one update, but with 2bw, which makes as many as it can.
+      throw UsageError::FromLine(microbatches_.name() + rest);
     }
   }
 

@@ -25,7 +25,7 @@ constexpr IntegerRange kWorkersRange{1, 10'000};
 constexpr IntegerRange kCoresRange{1, 100'000'000};
 constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
 // Of a schedule that is laid out to find its steady state: some seconds.
-constexpr std::int64_t kMaxActions = 20'000'000;
+constexpr std::int64_t kMaxActions = 50'000'000;
 
 std::vector<std::string_view> ScheduleNames() {
   std::vector<std::string_view> names = {hwmodel::kSequential};
@@ -97,7 +97,7 @@ class ThroughputCommand final : public Command {
       for (const std::int64_t batch : batches) {
         Point point = {Scaled(machine, count), options, {}};
         ReadBatch(batch, point.options);
-        CheckSize(workload, batch, point.options);
+        CheckSize(workload, point.machine, batch, point.options);
         point.result = Predict(workload, point.machine, point.options);
         points.push_back(std::move(point));
       }
@@ -160,15 +160,26 @@ class ThroughputCommand final : public Command {
     options.microbatches_per_update = batch / options.microbatch;
   }
 
-  void CheckSize(const hwmodel::Workload& workload, std::int64_t batch,
-                 const hwmodel::ThroughputOptions& options) const {
-    if (TakesBatchAtOnce(options)) return;
-    const std::int64_t workers = options.workers > 0 ? options.workers : workload.stage_count();
-    const std::int64_t most = kMaxActions / (16 * workers);
-    if (options.microbatches_per_update <= most) return;
-    throw UsageError(
-        batch_.name(), std::to_string(batch),
-        fmt::format("at most {} micro-batches an update, with {} workers", most, workers));
+  // The model lays out four micro-batches of each worker, or four updates; for a run twice as many.
+  void CheckSize(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                 std::int64_t batch, const hwmodel::ThroughputOptions& options) const {
+    if (options.schedule == hwmodel::kSequential) return;
+    const auto all =
+        static_cast<std::int64_t>(std::min<double>(machine.cores, workload.stage_count()));
+    const std::int64_t workers = options.workers > 0 ? options.workers : all;
+    const std::int64_t of_one = 12 * workers * (options.samples > 0 ? 2 : 1);
+    const std::int64_t most = kMaxActions / of_one;
+    if (options.microbatches_per_update > 0) {
+      if (options.microbatches_per_update <= most) return;
+      throw UsageError(
+          batch_.name(), std::to_string(batch),
+          fmt::format("at most {} micro-batches an update, with {} workers", most, workers));
+    }
+    const std::int64_t default_each = TakesBatchAtOnce(options) ? workers : 4 * workers;
+    if (default_each <= most) return;
+    throw UsageError(workers_.name(), std::to_string(workers),
+                     fmt::format("fewer with {}: its schedule would have {} actions, at most {}",
+                                 options.schedule, of_one * default_each, kMaxActions));
   }
 
   static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
@@ -188,8 +199,8 @@ class ThroughputCommand final : public Command {
     }
   }
 
-  static Throughput Predict(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
-                            const hwmodel::ThroughputOptions& options) {
+  Throughput Predict(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                     const hwmodel::ThroughputOptions& options) const {
     try {
       return hwmodel::PredictThroughput(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
@@ -201,13 +212,7 @@ class ThroughputCommand final : public Command {
             "--batch", std::to_string(options.microbatches_per_update * options.microbatch),
             "micro-batches of an update, " + line.substr(line.find(accepted) + accepted.size()));
       }
-      if (error.name() == "weight_stashing") {
-        throw UsageError::FromLine("--weight-stashing" +
-                                   std::string(error.what()).substr(error.name().size()));
-      }
-      const bool is_option = error.name() == "workers" || error.name() == "samples" ||
-                             error.name() == "schedule" || error.name() == "microbatch";
-      throw UsageError::FromLine((is_option ? "--" : "") + std::string(error.what()));
+      throw ModelError(hardware_, error);
     }
   }
 
@@ -230,6 +235,7 @@ class ThroughputCommand final : public Command {
     Json object;
     object["network"] = workload.name;
     object["hardware"] = machine.name;
+    object["cores"] = machine.cores;
     object["schedule"] = options.schedule;
     object["batch"] = result.samples_per_update;
     object["microbatch"] = options.microbatch;

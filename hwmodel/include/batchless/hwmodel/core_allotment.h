@@ -24,6 +24,10 @@ struct CoreWork {
   double exchange_seconds = 0;                                  ///< x, over one link
 };
 
+/// Of k cores those that share the part: min(k, p), or 1 where the exchange would take longer than the
+/// work on one.
+double CoresUsed(const CoreWork& part, double cores);
+
 /// t(k).
 double SecondsOn(std::span<const CoreWork> work, double cores);
 
@@ -32,7 +36,7 @@ double SecondsOn(std::span<const CoreWork> work, double cores);
 double CoresWithin(std::span<const CoreWork> work, double seconds);
 
 /// k_w, optimal; of what the optimum leaves, each further core goes to the worker that is slowest
-/// then, the first of equals, until that one has no use for it. minimums: one for each worker, each at
+/// then, the first of equals, until that one has no use for all that are left. minimums: one for each worker, each at
 /// least 1, or empty for 1. Throws analysis::InvalidArgument naming `cores`, `cost`, `most_cores` or
 /// `minimums`.
 std::vector<std::int64_t> AllotCores(std::span<const std::vector<CoreWork>> workers,

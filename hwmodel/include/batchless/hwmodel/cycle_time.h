@@ -32,7 +32,9 @@ namespace batchless::hwmodel {
 enum class BottleneckKind : unsigned char { kWorker, kLink, kCircuit };
 
 struct CycleTime {
-  double seconds = 0;  ///< of a cycle of microbatches_per_cycle micro-batches
+  double seconds = 0;  ///< of a cycle of microbatches_per_cycle micro-batches, on the average
+  /// sum k of the slowest circuit: what a run repeats exactly.
+  std::int64_t circuit_cycles = 1;
   BottleneckKind bottleneck = BottleneckKind::kWorker;
   int worker = -1;                        ///< of kWorker
   int boundary = -1;                      ///< of kLink: between stages `boundary` and the next

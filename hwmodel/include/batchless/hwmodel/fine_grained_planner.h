@@ -21,7 +21,9 @@
 // workers mean longer delays of the gradients, 2 (W-1) updates with pb, and more in flight. A layout with
 // few workers and nearly all the throughput is the one to train with.
 //
-// Links are not part of T. Whole predictions (PredictThroughput) have them.
+// T is of workers in local memory, or of all in shared memory where they do not fit there. Where a
+// machine has both, workers in either may be faster: the groups that PredictThroughput makes by itself
+// are tried too. Links are not part of T. Whole predictions (PredictThroughput) have them.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 // `pipedream`: stages of consecutive layers, each on some machines that share its micro-batches.
 //   T(i..j, m) = max(sum T_l, sum S_l(m)) / m       S_l(m) = 2 (m-1) / m |w_l| / bandwidth
 //   A(j, m) = min(T(0..j, m), min over i, m' of max{A(i, m-m'), 2 C_i, T(i+1..j, m')})
-//   C_i: a micro-batch's values over the boundary after i, over the bandwidth. The least A(S, M) is
-//   the time of a micro-batch; NOAM = ceil(M / machines of the input stage) are in flight.
+//   C_i: a micro-batch's values over the boundary after i, over the bandwidth. The least A(S, m <= M)
+//   is the time of a micro-batch; NOAM = ceil(m / machines of the input stage) are in flight.
 //   The paper synchronises by a parameter server; S_l here is that of an all-reduce in a ring.
 //
 // `2bw`, `gpipe`: w equal pipelines of d workers, w = floor(M / d), each worker a balanced group of
@@ -15,7 +15,7 @@
 //   2bw     t = max_i max(T_i + C_{i-1} + C_i, R_i / m)      w b samples every t;  m >= d
 //   gpipe   t = sum (F_i + B_i + 2 C_i) + (m - 1) (max (F_i + C_i) + max (B_i + C_{i-1})) + max R_i
 //           B samples every t; as with 2bw, a machine does nothing else while it sends
-//   R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
+//   C_i with the network's latency. R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
 //   backward. Of those whose memory fits the one with the most samples a second is taken. The other
 //   schemes have one plan, which may not fit.
 //   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.

@@ -79,9 +79,16 @@ struct ThroughputOptions {
   std::int64_t samples = 0;
 };
 
-enum class Bound : unsigned char { kCompute, kLocalMemory, kSharedMemory, kLaunch, kMeasured };
+enum class Bound : unsigned char {
+  kCompute,
+  kLocalMemory,
+  kSharedMemory,
+  kFabric,  ///< cores that share a pass exchange values, or too few share it for its latency
+  kLaunch,
+  kMeasured
+};
 
-/// compute, local memory, shared memory, launch or measured.
+/// compute, local memory, shared memory, fabric, launch or measured.
 std::string_view Name(Bound bound);
 
 struct WorkerThroughput {
@@ -106,8 +113,8 @@ struct Throughput {
   /// Of all cores, the share of the time in which they work; less than utilisation where workers
   /// are unequal.
   double busy = 0;
-  double peak_share = 0;  ///< FLOPs a second over the machine's peak
-  double seconds_per_update = 0;
+  double peak_share = 0;          ///< FLOPs a second over the machine's peak
+  double seconds_per_update = 0;  ///< samples_per_update / samples_per_second
   std::int64_t samples_per_update = 0;
   double latency_seconds = 0;  ///< of a sample alone: its way there and back
   std::string bottleneck;
@@ -118,6 +125,8 @@ struct Throughput {
   double flops_per_sample = 0;
   double local_bytes_per_sample = 0;
   double shared_bytes_per_sample = 0;
+  /// That all of them together keep the shared memory busy; 0 where times were measured.
+  double shared_seconds_per_sample = 0;
   double fabric_bytes_per_sample = 0;
   double joules_per_sample = 0;  ///< 0 where the machine's energies are unknown
 
