@@ -1,4 +1,5 @@
 #include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -264,6 +265,7 @@ struct ListCase {
   const char* name;
   std::int64_t samples_per_update;
   hwmodel::Schedule (*make)(int stages, std::int64_t samples);
+  std::int64_t enough = 48;
 };
 
 const ListCase kLists[] = {
@@ -306,6 +308,20 @@ const ListCase kLists[] = {
        for (const hwmodel::Action& update : updates) late.actions.push_back({step + 1, update});
        return late;
      }},
+    {"pb, the first stage's backward 60 steps late", 1,
+     [](int stages, std::int64_t n) {
+       hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, n);
+       for (hwmodel::TimedAction& timed : list.actions) {
+         const bool comes_back = timed.action.kind != ActionKind::kForward;
+         if (timed.action.stage == 0 && comes_back) timed.step += 60;
+       }
+       std::stable_sort(list.actions.begin(), list.actions.end(),
+                        [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) {
+                          return a.step < b.step;
+                        });
+       return list;
+     },
+     200},
     {"pb over three groups", 1,
      [](int stages, std::int64_t n) {
        return hwmodel::ExpandGroups(hwmodel::PipelinedBackpropagation(3, n),
@@ -321,7 +337,7 @@ TrainerOptions ListOptions(const ListCase& list, std::int64_t samples) {
   options.schedule = ScheduleKind::kList;
   options.batch = list.samples_per_update;
   options.rule.rule = FindRule("lwp-v+sc");
-  options.list = list.make(options.network.stage_count(), 48);
+  options.list = list.make(options.network.stage_count(), list.enough);
   return options;
 }
 
@@ -352,6 +368,13 @@ TEST_CASE("A schedule's state goes on in the middle with other workers", "[list]
     second->Load(state);
     Losses(*second, 96);
     CHECK(second->WeightsSha256() == whole->WeightsSha256());
+    // A trainer that has gone further goes back.
+    Losses(*first, 96);
+    CHECK(first->WeightsSha256() == whole->WeightsSha256());
+    std::istringstream earlier(state.str());
+    first->Load(earlier);
+    Losses(*first, 96);
+    CHECK(first->WeightsSha256() == whole->WeightsSha256());
   }
 }
 

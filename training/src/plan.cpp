@@ -146,6 +146,13 @@ void ValidateList(const TrainerOptions& options) {
     }
     for (const hwmodel::SteadyAction& action : worker) {
       const std::int64_t per_update = steady.microbatches_per_cycle / updates[action.stage];
+      if (action.kind == ActionKind::kUpdate && (action.offset + 1) % per_update != 0) {
+        throw InvalidArgument(
+            "schedule",
+            "an update of stage " + std::to_string(action.stage) + " after another micro-batch",
+            "updates after every " + std::to_string(per_update) +
+                " micro-batches, from the first on");
+      }
       const std::int64_t samples = per_update * options.microbatch * options.replicas;
       if (options.batch != samples) {
         const std::string in_each =

@@ -6,7 +6,9 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -217,10 +219,13 @@ double Pipeline<Real>::SendOn(std::size_t worker, ActionKind kind, std::int64_t 
 }
 
 template <class Real>
-double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& action) {
+double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& action,
+                                   std::int64_t k) {
   // A forward that reads an older version than the update makes has nothing to wait for.
-  const bool reads_older =
-      action.kind == ActionKind::kForward && options_.weights == WeightVersions::kDoubleBuffered;
+  const PipelineStage<Real>& stage = stages_[action.stage];
+  const bool reads_older = action.kind == ActionKind::kForward &&
+                           options_.weights == WeightVersions::kDoubleBuffered &&
+                           stage.ForwardVersion(k) <= stage.parameters()->updates();
   return reads_older ? 0 : AwaitUpdate(worker, action.stage);
 }
 
@@ -292,7 +297,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
       // Past the run's last micro-batch nothing is done, but workers still wait for one another: the
       // depth of the rings rests on it.
       if (k < end_) {
-        waited += AwaitUpdate(worker, action);
+        waited += AwaitUpdate(worker, action, k);
         if (forward && is_first && worker == first_worker_) memory_->Feed(source, k);
         const double before = traced ? log_->Now() : 0;
         if (forward && action.stage == 0) memory_->FeedImages(source, k);
@@ -342,8 +347,18 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t worker = first_worker_ + 1; worker < end_worker_; ++worker) {
-      threads.emplace_back(guarded, worker);
+    try {
+      for (std::size_t worker = first_worker_ + 1; worker < end_worker_; ++worker) {
+        threads.emplace_back(guarded, worker);
+      }
+    } catch (const std::system_error& error) {
+      // Those that run would wait for those that do not.
+      const std::lock_guard lock(mutex);
+      stop_ = true;
+      failure = std::make_exception_ptr(std::runtime_error(
+          "of " + std::to_string(end_worker_ - first_worker_) +
+          " threads (schedule.workers) only " + std::to_string(threads.size() + 1) +
+          " could be started: " + error.what()));
     }
     guarded(first_worker_);
   }

@@ -101,7 +101,7 @@ class Pipeline {
   // Where that is another process's: the message.
   double SendOn(std::size_t worker, hwmodel::ActionKind kind, std::int64_t k);
   // The update that waits for other replicas, where the action needs it.
-  double AwaitUpdate(std::size_t worker, const ProgramAction& action);
+  double AwaitUpdate(std::size_t worker, const ProgramAction& action, std::int64_t k);
   double AwaitUpdate(std::size_t worker, int stage);
   // Until the neighbour's process has all that was sent to it.
   double AwaitLinks(std::size_t worker, std::int64_t end);
@@ -126,6 +126,7 @@ class Pipeline {
   void DiscardMessages(std::int64_t cycles);
   // As if nothing had passed the workers but the first `microbatches`, and nothing were on its way.
   void Rewind(std::int64_t cycles, std::int64_t microbatches);
+  void SetProgress(std::int64_t microbatches);
   void RepeatMessages(std::int64_t cycles);
 
   Options options_;

@@ -71,11 +71,15 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
 }
 
 template <class Real>
+std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
+  return std::max<std::int64_t>(0, options_.weights == WeightVersions::kDoubleBuffered
+                                       ? k / options_.microbatches_per_update - 1
+                                       : parameters_->updates() - options_.forward_lag);
+}
+
+template <class Real>
 void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace) {
-  const std::int64_t version =
-      std::max<std::int64_t>(0, options_.weights == WeightVersions::kDoubleBuffered
-                                    ? k / options_.microbatches_per_update - 1
-                                    : parameters_->updates() - options_.forward_lag);
+  const std::int64_t version = ForwardVersion(k);
   *forward_version(k) = version;
   if (options_.on_read) {
     options_.on_read({ActionKind::kForward, number_, options_.InRun(k), version});

@@ -39,6 +39,8 @@ class PipelineStage {
   void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
 
   void Forward(std::int64_t k, Real* workspace);
+  // Which version of the weights it reads.
+  std::int64_t ForwardVersion(std::int64_t k) const;
   void Backward(std::int64_t k, Real* workspace);
   // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
   void Update(std::int64_t k);

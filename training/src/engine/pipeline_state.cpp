@@ -158,7 +158,10 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
       options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
     }
   });
-  if (options_.drains) return;
+  if (options_.drains) {
+    SetProgress(cycles * options_.program.microbatches_per_cycle);
+    return;
+  }
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
     const WorkerProgram& worker = options_.program.workers[w];
     progress_[w].forwards = CountDone(options_.program, ActionKind::kForward, worker.end_stage - 1,
@@ -201,6 +204,11 @@ void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
 template <class Real>
 void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t microbatches) {
   DiscardMessages(cycles);
+  SetProgress(microbatches);
+}
+
+template <class Real>
+void Pipeline<Real>::SetProgress(std::int64_t microbatches) {
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
     progress_[w].forwards = microbatches;
     progress_[w].backwards = microbatches;

@@ -264,8 +264,12 @@ std::int64_t CountDone(const Program& program, ActionKind kind, int stage, std::
 
 std::vector<std::int64_t> RingDepths(const Program& program,
                                      const std::vector<hwmodel::MemoryUse>& uses) {
-  // Long enough to fill the deepest pipeline and to see its steady state.
-  const std::int64_t cycles = 5 * program.stages() / program.microbatches_per_cycle + 3;
+  // Until the pipeline has filled; what is surely done then follows from waits that go through it once
+  // in each direction, so that after as many cycles again twice nothing changes any more.
+  const std::int64_t cycles =
+      3 * std::max<std::int64_t>(2 * program.stages() / program.microbatches_per_cycle,
+                                 DrainCycles(program)) +
+      3;
   const Timeline timeline(program, cycles);
   std::map<std::pair<ActionKind, int>, std::vector<std::size_t>> uses_of_write;
   for (std::size_t u = 0; u < uses.size(); ++u) {
