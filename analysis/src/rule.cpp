@@ -186,6 +186,12 @@ void Validate(const RuleSpec& spec) {
   CheckCoefficient(rule, "--sc-b", options.sc_b, TakesCoefficients);
   CheckScale(rule, "--sc-delay-scale", options.sc_delay_scale, TakesCompensationDelay);
   CheckScale(rule, "--horizon-scale", options.horizon_scale, TakesHorizonScale);
+  if (!options.sc_a || !options.sc_b) return;
+  constexpr std::string_view kAccepted = "nothing together with both coefficients, a and b";
+  if (options.sc_delay) throw InvalidArgument("--sc-delay", *options.sc_delay, kAccepted);
+  if (options.sc_delay_scale != 1) {
+    throw InvalidArgument("--sc-delay-scale", options.sc_delay_scale, kAccepted);
+  }
 }
 
 }  // namespace batchless::analysis

@@ -353,7 +353,9 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        Words{"sequential", "fill-drain", "pb", "1f1b", "2bw", "zhang", "uniform-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
-       "samples that pass through a stage together; 1, the batch where every one updates or norms"},
+       "samples that pass through a stage together; 1, or the whole batch with schedules that "
+       "update "
+       "after every micro-batch and with batch normalisation"},
       {"schedule", "workers", &c.schedule.workers, IntegerRange{1, 1024},
        "threads that share the stages, in each process", kAnyResult},
       {"schedule",
@@ -389,14 +391,17 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"schedule", "stages", &c.schedule.stages, kCount,
        "pb, 1f1b, 2bw, zhang: stages of the pipeline, groups of equal work; the network's own"},
       {"schedule", "placement", &c.schedule.placement, kCount,
-       "in place of it: how many of the network's stages come before each pipeline register"},
+       "in place of stages: how many of the network's come before each pipeline register"},
       {"schedule",
        "file",
        &c.schedule.file,
        {},
        "with kind file: a list of actions as `batchless schedule --out F.csv` writes it"},
 
-      {"rule", "name", &c.rule.name, RuleWords(), "update rule"},
+      {"rule", "name", &c.rule.name, RuleWords(),
+       "update rule; spectrain, with pb: sgdm, and both passes predict to the step of the sample's "
+       "last "
+       "backward"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
       {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},
@@ -430,7 +435,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "samples over which the rate rises from 0 first"},
 
       {"run", "epochs", &c.run.epochs, NumberRange{1e-6, 1e6}, "length of the run; 1"},
-      {"run", "samples", &c.run.samples, kCount, "in place of epochs"},
+      {"run", "samples", &c.run.samples, kCount,
+       "in place of epochs; either is rounded up to whole batches"},
       {"run", "seed", &c.run.seed, kSeeds, "of initial weights, order, augmentation and dropout"},
       {"run", "precision", &c.run.precision, Words{"float", "double"}, "of all arithmetic"},
       {"run", "convolution", &c.run.convolution, Words{"winograd", "onednn", "reference"},
@@ -457,12 +463,16 @@ Configuration LoadConfiguration(const std::string& path, std::span<const std::st
   Configuration configuration;
   const std::vector<ConfigurationKey> keys = KeysOf(configuration);
   ParseInto(keys, ReadText(path), path);
-  for (const std::string& text : overrides) {
-    Override(keys, text);
-    // Two ways to say the same: the later one counts.
-    if (text.starts_with("run.samples=")) configuration.run.epochs.reset();
-    if (text.starts_with("run.epochs=")) configuration.run.samples.reset();
-  }
+  const auto has = [&](std::string_view start) {
+    return std::any_of(overrides.begin(), overrides.end(),
+                       [&](const std::string& text) { return text.starts_with(start); });
+  };
+  for (const std::string& text : overrides) Override(keys, text);
+  // Two ways to say the same: one that overrides the file's counts.
+  const bool sets_samples = has("run.samples=");
+  const bool sets_epochs = has("run.epochs=");
+  if (sets_samples && !sets_epochs) configuration.run.epochs.reset();
+  if (sets_epochs && !sets_samples) configuration.run.samples.reset();
   return configuration;
 }
 

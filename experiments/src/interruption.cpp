@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 
 namespace batchless {
@@ -24,8 +26,16 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 std::atomic<bool> deferred = false;
 std::atomic<int> noted_signal = 0;
+std::atomic<std::int64_t> noted_at = 0;
 std::atomic<int> silent_exit_code = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t NowMilliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000;
+}
 
 template <std::size_t n>
 void WriteText(const char (&text)[n]) {
@@ -35,7 +45,16 @@ void WriteText(const char (&text)[n]) {
 
 void HandleInterrupt(int signal_number) {
   const int exit_code = silent_exit_code;
-  if (exit_code == 0 && deferred && noted_signal.exchange(signal_number) == 0) return;
+  if (exit_code == 0 && deferred) {
+    // Programs like `timeout` send one signal to a process and then to its group: the same one twice.
+    constexpr std::int64_t kOneInterruption = 500;
+    int none = 0;
+    if (noted_signal.compare_exchange_strong(none, signal_number)) {
+      noted_at = NowMilliseconds();
+      return;
+    }
+    if (NowMilliseconds() - noted_at < kOneInterruption) return;
+  }
   for (Slot& slot : slots) {
     if (slot.armed) unlink(slot.path.data());
   }

@@ -34,7 +34,8 @@ constexpr std::array<MakeCommand, 20> kCommands = {
 };
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done, 1 failed while running, 2 bad arguments or input, 130 interrupted.\n"
+    "Exit codes: 0 done, 1 failed while running, 2 bad arguments or input, 130 interrupted\n"
+    "(143 by SIGTERM).\n"
     "\n"
     "Examples:\n"
     "  batchless COMMAND --help\n"

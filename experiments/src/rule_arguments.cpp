@@ -146,7 +146,7 @@ EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
       effective.sc_delay = std::nullopt;
       break;
   }
-  if (options.sc_a || options.sc_b) effective.sc_delay = std::nullopt;
+  if (options.sc_a && options.sc_b) effective.sc_delay = std::nullopt;
   return effective;
 }
 

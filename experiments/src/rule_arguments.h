@@ -40,7 +40,7 @@ class RuleArguments {
 };
 
 // T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
-// where free coefficients stand in d's place.
+// where both coefficients are given in d's place. With one of them d makes the other.
 struct EffectiveOptions {
   double horizon = 0;
   std::optional<double> sc_delay = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -59,13 +60,16 @@ std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
   } catch (const training::DataError& error) {
     std::error_code ignored;
     if (split != Split::kTrain || std::filesystem::exists(error.file(), ignored)) throw;
-    const bool is_fetched = c.data.name != "imagefolder";
+    const std::filesystem::path missing = error.file().lexically_relative(c.data.root);
+    const std::filesystem::path root = std::filesystem::absolute(c.data.root, ignored);
+    std::string hint;
+    if (std::filesystem::exists(root.parent_path() / missing, ignored)) {
+      hint = fmt::format("; did you mean {}?", root.parent_path().string());
+    } else if (c.data.name != "imagefolder") {
+      hint = fmt::format(" (batchless data fetch {} --out {})", c.data.name, c.data.root);
+    }
     throw UsageError("data.root", c.data.root,
-                     fmt::format("a folder with {} in it{}",
-                                 error.file().lexically_relative(c.data.root).string(),
-                                 is_fetched ? fmt::format(" (batchless data fetch {} --out {})",
-                                                          c.data.name, c.data.root)
-                                            : ""));
+                     fmt::format("a folder with {} in it{}", missing.string(), hint));
   }
 }
 
@@ -107,6 +111,16 @@ auto InSection(std::string_view section, Work work) {
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
   const bool is_spectrain = c.rule.name == kSpecTrain;
+  for (const auto& [key, is_given] :
+       {std::pair("sc_delay", c.rule.sc_delay.has_value()),
+        std::pair("horizon", c.rule.horizon.has_value()),
+        std::pair("sc_a", c.rule.sc_a.has_value()), std::pair("sc_b", c.rule.sc_b.has_value()),
+        std::pair("sc_delay_scale", c.rule.sc_delay_scale != 1),
+        std::pair("horizon_scale", c.rule.horizon_scale != 1)}) {
+    if (!is_spectrain || !is_given) continue;
+    throw UsageError(fmt::format("rule.{}", key), "a value",
+                     "nothing with rule.name = spectrain, whose horizons follow from the schedule");
+  }
   analysis::RuleSpec spec{analysis::FindRule(is_spectrain ? "sgdm" : c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
   spec.options.horizon = c.rule.horizon;
@@ -124,6 +138,13 @@ analysis::RuleSpec RuleOf(const Configuration& c) {
                      "nothing together with rule.horizon");
   }
   return spec;
+}
+
+// The least integer that is not below a * b, but for what rounding adds: 0.55 * 100 is 55.
+double CeilOfProduct(double a, double b) {
+  constexpr double kRounding = 1e-12;
+  const double nearest = std::round(a * b);
+  return std::abs(a * b - nearest) <= kRounding * std::abs(nearest) ? nearest : std::ceil(a * b);
 }
 
 struct RateAndMomentum {
@@ -152,6 +173,11 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
     return training::ScaleToBatch({*o.reference_lr, *o.reference_momentum, *o.reference_batch},
                                   o.batch);
   });
+  if (!(scaled.momentum < 1)) {
+    throw UsageError(
+        "optimizer.reference_batch", std::to_string(*o.reference_batch),
+        fmt::format("one from which the momentum scales to less than 1 at batch {}", o.batch));
+  }
   return {scaled.learning_rate, scaled.momentum};
 }
 
@@ -205,7 +231,7 @@ training::LearningRate LearningRateOf(const Configuration& c, std::int64_t sampl
                        "numbers from 0 to 1 in ascending order");
     }
     for (const double point : o.decay_points) {
-      const double sample = std::ceil(point * static_cast<double>(samples));
+      const double sample = CeilOfProduct(point, static_cast<double>(samples));
       rate.drops.push_back({static_cast<std::int64_t>(sample), o.decay_factor});
     }
   }
@@ -266,14 +292,26 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   if (c.network.norm == "group") options.normalization = Normalization::kGroup;
   if (c.network.norm == "batch") options.normalization = Normalization::kBatch;
   if (c.network.norm == "none") options.normalization = Normalization::kNone;
-  constexpr std::int64_t kLargest = 1 << 20;  // beyond every limit of the library
-  options.groups = static_cast<int>(std::min(c.network.groups.value_or(0), kLargest));
+  // The library's own limits are below this one.
+  const auto narrow = [](std::string_view key, std::int64_t value) {
+    constexpr int kMost = std::numeric_limits<int>::max();
+    if (value <= kMost) return static_cast<int>(value);
+    throw UsageError(key, std::to_string(value), fmt::format("at most {}", kMost));
+  };
+  options.groups = narrow("network.groups", c.network.groups.value_or(0));
   for (const std::int64_t width : c.network.hidden) {
-    options.hidden.push_back(static_cast<int>(std::min(width, kLargest)));
+    options.hidden.push_back(narrow("network.hidden", width));
   }
   options.input = shape.image;
   options.classes = shape.classes;
-  return hwmodel::MakeNetwork(options);
+  try {
+    return hwmodel::MakeNetwork(options);
+  } catch (const InvalidArgument& error) {
+    // The data say how large an image is.
+    if (error.name() != "network.input") throw;
+    throw UsageError::FromLine((c.data.name == "imagefolder" ? "data.image_size" : "data.name") +
+                               std::string(error.what()).substr(error.name().size()));
+  }
 }
 
 std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
@@ -284,7 +322,7 @@ std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
   constexpr double kMost = 1e15;
   const double samples =
       c.run.samples ? static_cast<double>(*c.run.samples)
-                    : std::ceil(c.run.epochs.value_or(1) * static_cast<double>(epoch_size));
+                    : CeilOfProduct(c.run.epochs.value_or(1), static_cast<double>(epoch_size));
   if (samples > kMost) {
     throw UsageError(c.run.samples ? "run.samples" : "run.epochs",
                      fmt::format("{} samples", samples), "at most 1e+15 samples");
@@ -455,7 +493,11 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
     if (c.run.convolution == name) options.convolution = method;
   }
   std::string why;
-  if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+  if (!options.IsValid(&why)) {
+    constexpr std::string_view kList = "schedule: ";
+    if (kind == "file" && why.starts_with(kList)) why.replace(0, kList.size(), "schedule.file: ");
+    throw UsageError::FromLine(why);
+  }
   return options;
 }
 

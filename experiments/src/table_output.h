@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "argument.h"
@@ -12,6 +13,14 @@
 namespace batchless {
 
 inline constexpr std::array<std::string_view, 1> kCsvExtension = {".csv"};
+
+// A text as one field of a line.
+inline std::string CsvField(std::string_view text) {
+  if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
 
 class TableOutput {
  public:

@@ -222,13 +222,12 @@ Json TrainingRun::Run() {
   });
   started_ = UtcText();
   const bool was_finished = is_finished();
-  if (!was_finished) {
-    Train();
-    WriteManifest(UtcText());
-  }
+  if (!was_finished) Train();
   Json summary = Summary();
   std::error_code error;
   if (leads_ && (!was_finished || !std::filesystem::exists(directory_.summary(), error))) {
+    // The summary comes last: while there is none, the manifest may not be finished either.
+    WriteManifest(UtcText());
     ReplaceFile(directory_.summary(), summary.dump(2) + "\n");
   }
   if (!diverged_.is_null()) {

@@ -54,8 +54,8 @@ struct Spacing {
 
  private:
   double Between(double from, double to, std::int64_t i) const {
-    const double share = static_cast<double>(i) / static_cast<double>(count - 1);
-    return from + share * (to - from);
+    // In this order 0.9 * 1 / 9 is 0.1.
+    return from + (to - from) * static_cast<double>(i) / static_cast<double>(count - 1);
   }
 };
 
@@ -122,7 +122,9 @@ std::string ListHelp() {
   return "LIST: numbers separated by commas, or N of them: lin:LO:HI:N evenly spaced, log:LO:HI:N\n"
          "with evenly spaced logarithms (from 10^LO to 10^HI where LO is not above 0: log:0:2:3 "
          "is\n"
-         "1, 10, 100), log1m:LO:HI:N for 1 - 10^u with u evenly spaced.";
+         "1, 10, 100), log1m:LO:HI:N for 1 - 10^u with u evenly spaced. Evenly spaced integers "
+         "are\n"
+         "rounded.";
 }
 
 double ParseNumber(std::string_view name, std::string_view text, const NumberRange& range) {

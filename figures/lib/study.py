@@ -94,10 +94,10 @@ def waiting() -> ReportTable:
 
 
 def count(manifest: dict, file: str) -> str:
-    """'7 of 16 runs' while there are some to come."""
+    """How many of the runs there are, while there are some to come."""
     about = manifest.get("studies", {}).get(file.removesuffix(".csv"), {})
     finished, planned = about.get("runs_finished"), about.get("runs_planned")
-    return f" Unfinished: {finished} of {planned} runs." if finished != planned else ""
+    return f" So far {finished} of {planned} runs." if finished != planned else ""
 
 
 def origin(manifest: dict, file: str) -> str:
@@ -106,8 +106,9 @@ def origin(manifest: dict, file: str) -> str:
     program, machine = about.get("program", {}), about.get("machine", {})
     commits = ", ".join(map(short, every(program.get("commit", "unknown"))))
     processors = ", ".join(every(machine.get("cpu", "unknown")))
-    hours = about.get("training_seconds", 0) / 3600
-    return f" Commit {commits}, {processors}, {hours:.1f} processor hours."
+    seconds = about.get("training_seconds", 0)
+    time = f"{seconds / 3600:.1f} processor hours" if seconds >= 3600 else f"{seconds:.0f} s"
+    return f" Commit {commits}, {processors}, {time}."
 
 
 def every(value: str | list[str]) -> list[str]:

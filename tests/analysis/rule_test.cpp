@@ -87,6 +87,21 @@ TEST_CASE("An option on a rule that has no use for it is refused by name") {
         0);
 }
 
+TEST_CASE("Nothing is left for a compensation's delay where both coefficients are given") {
+  CHECK(ErrorOf("sc", [](RuleOptions& o) {
+          o.sc_a = o.sc_b = 1;
+          o.sc_delay = 3;
+        }).find("--sc-delay: got 3, accepted: nothing together with both") == 0);
+  CHECK(ErrorOf("sc", [](RuleOptions& o) {
+          o.sc_a = o.sc_b = 1;
+          o.sc_delay_scale = 2;
+        }).find("--sc-delay-scale: got 2") == 0);
+  CHECK(ErrorOf("sc", [](RuleOptions& o) {
+          o.sc_a = 1;
+          o.sc_delay = 3;
+        }).empty());
+}
+
 TEST_CASE("An option where it belongs is accepted") {
   CHECK(ErrorOf("sc", [](RuleOptions& o) { o.sc_delay = 0.5; }).empty());
   CHECK(ErrorOf("sc", [](RuleOptions& o) { o.sc_delay_scale = 2; }).empty());

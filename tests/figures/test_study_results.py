@@ -60,7 +60,7 @@ class Table(Folder):
         self.three()
         manifest = {"studies": {"quick": {"runs_finished": 7, "runs_planned": 16}}}
         table = study.comparison("quick.csv", self.data.table("quick.csv"), manifest, "PB")
-        self.assertIn("Unfinished: 7 of 16 runs.", table.caption)
+        self.assertIn("So far 7 of 16 runs.", table.caption)
 
     def test_studies_of_several_machines_name_them(self):
         self.three()

@@ -12,7 +12,7 @@ namespace batchless::test {
 
 struct OptionCase {
   std::string name;
-  std::string good;              // a valid value; not part of the call where `extra`
+  std::string good;              // a valid value; empty where the call has no use for the option
   std::vector<std::string> bad;  // values that are refused
   bool required = false;
   bool shortens = false;  // each call: part of it, though not required

@@ -159,6 +159,17 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"network.norm=none", "network.groups=4"}, "network.groups: got 4"},
       {{"network.groups=5"}, "network.groups: got 5"},
       {{"network.hidden=[4]"}, "network.hidden: got 4"},
+      {{"network.name=mlp", "network.hidden=[1048577]"}, "network.hidden: got 1048577"},
+      {{"network.name=mlp", "network.hidden=[9007199254740992]"},
+       "network.hidden: got 9007199254740992"},
+      {{"network.groups=9007199254740992"}, "network.groups: got 9007199254740992"},
+      {{"rule.name=spectrain", "schedule.kind=pb", "optimizer.batch=1", "rule.horizon=3"},
+       "rule.horizon: got a value, accepted: nothing with rule.name = spectrain"},
+      {{"rule.name=sc", "rule.sc_a=1", "rule.sc_b=0", "rule.sc_delay=3"},
+       "rule.sc_delay: got 3, accepted: nothing together with both coefficients"},
+      {{"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+        "optimizer.reference_batch=9007199254740992", "optimizer.batch=1"},
+       "optimizer.reference_batch: got 9007199254740992"},
       {{"data.seed=1", "data.name=cifar10"}, "data.seed: got 1"},
       {{"data.image_size=64"}, "data.image_size: got 64"},
       {{"schedule.workers=2"}, "schedule.workers: got 2"},
@@ -230,11 +241,12 @@ TEST_CASE("values that do not go together are refused by name") {
 TEST_CASE("a list that cannot be trained by is refused by its key") {
   const TemporaryFolder folder;
   const std::string path = folder / "list.csv";
-  const auto refusal = [&](const hwmodel::Schedule& list) {
+  const auto refusal = [&](const hwmodel::Schedule& list, const std::string& batch = "1") {
     WriteFile(path, hwmodel::ToCsv(list));
     return Refusal([&] {
-      Configuration c = Load("", {"network.name=lenet5", "schedule.kind=file",
-                                  "schedule.file=" + path, "optimizer.batch=1"});
+      Configuration c =
+          Load("", {"network.name=lenet5", "schedule.kind=file", "schedule.file=" + path,
+                    "optimizer.batch=" + batch, "schedule.microbatch=1"});
       FillIn(c, {{1, 28, 28}, 10}, 10'000);
     });
   };
@@ -246,6 +258,13 @@ TEST_CASE("a list that cannot be trained by is refused by its key") {
             "schedule)");
   CHECK(Contains(refusal(hwmodel::ZeroBubbleH1(12, 52, 13)),
                  ", with weight gradients (W) of their own, accepted: "));
+  // Updates after the first micro-batch of every two.
+  hwmodel::Schedule early = hwmodel::PipelinedBackpropagation(12, 105);
+  std::erase_if(early.actions, [](const hwmodel::TimedAction& timed) {
+    return timed.action.kind == hwmodel::ActionKind::kUpdate && timed.action.microbatch % 2 == 1;
+  });
+  CHECK(Contains(refusal(early, "2"),
+                 "schedule.file: got an update of stage 0 after another micro-batch"));
   CHECK(refusal(hwmodel::PipelinedBackpropagation(4, 52)) ==
         "schedule.file: got " + path +
             ", a list of 4 stages, accepted: a list of 12 stages, as many as lenet5 has");
@@ -270,6 +289,16 @@ TEST_CASE("data that are not there name the key, damaged ones the file") {
   CHECK(refusal("mnist") ==
         got + "mnist/train-images-idx3-ubyte in it (batchless data fetch mnist" + fetched);
   CHECK(refusal("imagefolder") == got + "train in it");
+  // The set's own folder in place of the one that it lies in.
+  const TemporaryFolder outer;
+  std::filesystem::create_directory(outer / "mnist");
+  WriteFile(outer / "mnist/train-images-idx3-ubyte", "");
+  const std::string inner = (outer / "mnist");
+  CHECK(Contains(
+      Refusal([&] {
+        static_cast<void>(LoadRunData(Load("", {"data.name=mnist", "data.root=" + inner})));
+      }),
+      "in it; did you mean " + outer.path().string() + "?"));
   std::filesystem::create_directory(folder / "cifar-10-batches-bin");
   const std::string file = folder / "cifar-10-batches-bin/data_batch_1.bin";
   WriteFile(file, "short");
@@ -281,6 +310,15 @@ TEST_CASE("data that are not there name the key, damaged ones the file") {
 TEST_CASE("a file says how long a run is in one way") {
   const Configuration c = Load("[run]\nepochs = 3\nsamples = 100");
   CHECK(Refusal([&] { RunSamples(c, 1000); }).starts_with("run.epochs: got 3, accepted: either"));
+  // Overrides take the file's place, but not each other's.
+  const std::string file = "[optimizer]\nbatch = 1\n[run]\nepochs = 3";
+  CHECK(RunSamples(Load(file, {"run.samples=7"}), 1000) == 7);
+  CHECK(Refusal([&] {
+          RunSamples(Load(file, {"run.samples=7", "run.epochs=2"}), 1000);
+        }).starts_with("run.epochs: got 2, accepted: either"));
+  // 0.07 * 10000 is a little more than 700.
+  CHECK(RunSamples(Load("", {"optimizer.batch=1", "run.epochs=0.07"}), 10'000) == 700);
+  CHECK(RunSamples(Load("", {"optimizer.batch=1", "run.epochs=0.07001"}), 10'000) == 701);
 }
 
 TEST_CASE("a resolved configuration reads back as the same one") {
@@ -349,6 +387,10 @@ TEST_CASE("rate, momentum and drops reach the trainer") {
   REQUIRE(options.learning_rate.drops.size() == 2);
   CHECK(options.learning_rate.drops[0].sample == 5000);
   CHECK(options.learning_rate.drops[1].sample == 7500);
+  // 0.55 * 100 is a little more than 55.
+  const Configuration rounded =
+      Load("", {"optimizer.batch=1", "run.samples=100", "optimizer.decay_points=[0.55]"});
+  CHECK(TrainerOptionsOf(rounded, kShape, 1000).learning_rate.drops[0].sample == 55);
 }
 
 TEST_CASE("the help lists every key") {

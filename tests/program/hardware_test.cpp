@@ -59,6 +59,12 @@ TEST_CASE("throughput has what scripts read") {
   CHECK(run["utilisation"].get<double>() == Approx(1000.0 / (1000 + 2 * 34 - 2)));
 }
 
+TEST_CASE("a name with a comma is one field of a table") {
+  const Outcome table = Run(Words("throughput --network resnet20 --schedule pb --hardware " +
+                                  kMachines + "cpu_core.toml --batch 1,2"));
+  CHECK(table.out.find("resnet20,\"CPU core with AVX2, 3 GHz\",34,pb,") != std::string::npos);
+}
+
 TEST_CASE("a row of throughput says how many cores it is for") {
   const Json rows = Result(On("wse2", "resnet20", "pb") + " --cores 100,2000")["rows"];
   CHECK(rows[0]["cores"] == 100);
@@ -213,7 +219,7 @@ TEST_CASE("a table of several batches goes to standard output as it goes to a fi
   const Outcome printed = Run(Words(line));
   CHECK(printed.exit_code == 0);
   CHECK(Lines(printed.out).size() == 3);
-  CHECK(printed.out.starts_with("network,stages,schedule,"));
+  CHECK(printed.out.starts_with("network,hardware,stages,schedule,"));
   const Outcome written = Run(Words(line + " --out t.csv"), folder.path());
   CHECK(written.exit_code == 0);
   CHECK(written.out.empty());

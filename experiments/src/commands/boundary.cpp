@@ -81,11 +81,13 @@ class BoundaryCommand final : public Command {
 
   static void PrintCsv(TextOutput& output, const std::vector<Point>& points,
                        const std::vector<double>& critical) {
-    output.Print("rule,delay,momentum,horizon,sc_delay,critical_rate\n");
+    output.Print("rule,delay,momentum,horizon,sc_delay,sc_a,sc_b,critical_rate\n");
     for (std::size_t i = 0; i < points.size(); ++i) {
       const EffectiveOptions effective = Effective(points[i].rule, points[i].delay);
-      output.Print("{},{},{},{},{},{}\n", points[i].rule.rule.name, points[i].delay,
-                   points[i].momentum, effective.horizon, CsvText(effective.sc_delay), critical[i]);
+      const analysis::RuleOptions& options = points[i].rule.options;
+      output.Print("{},{},{},{},{},{},{},{}\n", points[i].rule.rule.name, points[i].delay,
+                   points[i].momentum, effective.horizon, CsvText(effective.sc_delay),
+                   CsvText(options.sc_a), CsvText(options.sc_b), critical[i]);
     }
   }
 

@@ -70,7 +70,7 @@ class LayoutCommand final : public Command {
     TableOutput table(out_);
     const FineGrainedPlan plan = Plan(workload, machine, options);
     if (table.has_file()) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, plan); });
+      table.Write([&](TextOutput& output) { PrintCsv(output, workload, machine, plan); });
     }
     if (json()) {
       PrintJson(Describe(workload, machine, options, plan));
@@ -89,12 +89,15 @@ class LayoutCommand final : public Command {
     }
   }
 
-  static void PrintCsv(TextOutput& output, const FineGrainedPlan& plan) {
-    output.Print("workers,samples_per_second,busy,largest_delay,memory_bytes,fits,chosen\n");
+  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
+                       const hwmodel::Machine& machine, const FineGrainedPlan& plan) {
+    output.Print(
+        "network,hardware,workers,samples_per_second,busy,largest_delay,memory_bytes,fits,"
+        "chosen\n");
     for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
       const FineGrainedLayout& layout = plan.layouts[i];
-      output.Print("{},{},{},{},{},{},{}\n", layout.ends.size(),
-                   layout.throughput.samples_per_second, layout.throughput.busy,
+      output.Print("{},{},{},{},{},{},{},{},{}\n", workload.name, CsvField(machine.name),
+                   layout.ends.size(), layout.throughput.samples_per_second, layout.throughput.busy,
                    layout.largest_delay, layout.throughput.memory_bytes,
                    layout.throughput.fits ? 1 : 0, i == plan.best ? 1 : 0);
     }

@@ -107,14 +107,15 @@ class OptimumCommand final : public Command {
   static void PrintCsv(TextOutput& output, const std::vector<OptimumOptions>& points,
                        const std::vector<Optimum>& optima) {
     output.Print(
-        "rule,delay,condition,horizon,sc_delay,half_life_updates,momentum,rate,spectral_radius,"
-        "error_bound\n");
+        "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
+        "spectral_radius,error_bound\n");
     for (std::size_t i = 0; i < points.size(); ++i) {
       const OptimumOptions& point = points[i];
       const Optimum& optimum = optima[i];
       const EffectiveOptions effective = Effective(point.rule, point.delay);
-      output.Print("{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
+      output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
                    point.condition, effective.horizon, CsvText(effective.sc_delay),
+                   CsvText(point.rule.options.sc_a), CsvText(point.rule.options.sc_b),
                    optimum.half_life_updates, optimum.momentum, optimum.rate, optimum.worst.radius,
                    optimum.worst.error_bound);
     }

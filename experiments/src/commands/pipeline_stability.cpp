@@ -222,7 +222,17 @@ class PipelineStabilityCommand final : public Command {
     const double half_life = stable ? -std::log(2.0) / std::log(radius) : std::nan("");
     if (json()) {
       Json object;
+      const analysis::RuleOptions& rule = options.rule.options;
+      const auto optional = [](const std::optional<double>& value) {
+        return value ? Json(*value) : Json(nullptr);
+      };
       object["rule"] = options.rule.rule.name;
+      object["horizon"] = optional(rule.horizon);
+      object["horizon_scale"] = rule.horizon_scale;
+      object["sc_delay"] = optional(rule.sc_delay);
+      object["sc_delay_scale"] = rule.sc_delay_scale;
+      object["sc_a"] = optional(rule.sc_a);
+      object["sc_b"] = optional(rule.sc_b);
       object["stages"] = options.delays.size();
       object["delays"] = options.delays;
       object["widths"] = options.widths;

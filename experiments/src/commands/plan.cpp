@@ -132,7 +132,7 @@ class PlanCommand final : public Command {
     output.Print(
         "model,hardware,scheme,machines,batch,width,depth,microbatch,recompute,"
         "samples_per_second,memory_bytes,fits\n");
-    output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name, machine.name,
+    output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name, CsvField(machine.name),
                  options.scheme, options.machines, options.batch, plan.width, plan.depth,
                  plan.microbatch, plan.recompute ? 1 : 0, plan.samples_per_second,
                  plan.memory_bytes, plan.fits ? 1 : 0);

@@ -74,7 +74,7 @@ class StragglersCommand final : public Command {
                "Messages that a queue between stages holds; 0: any number (default: 0)"),
         cores_(app(), "--cores", "LIST", "Cores that share each action (default: 1)"),
         stall_probability_(app(), "--stall-probability", "P", "Of a core's action (default: 0)"),
-        stall_factor_(app(), "--stall-factor", "F", "Of its time then (default: 1)"),
+        stall_factor_(app(), "--stall-factor", "F", "Of its time then (default: 10)"),
         seed_(app(), "--seed", "N", "Of the random numbers (default: 1)"),
         threads_(app(), "--threads", "N", "Threads; 0: as many as the machine has (default: 0)"),
         out_(app(), "--out", "F.csv", "Write the table to this file") {}
@@ -98,7 +98,8 @@ class StragglersCommand final : public Command {
     std::vector<std::int64_t> cores = {1};
     if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
     options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
-    options_.stall_factor = stall_factor_.NumberOr(1, kFactorRange);
+    options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
+    if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
     options_.seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadsRange));
     const std::int64_t most_cores = *std::max_element(cores.begin(), cores.end());

@@ -185,17 +185,19 @@ class ThroughputCommand final : public Command {
   static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
                        const std::vector<Point>& points) {
     output.Print(
-        "network,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,busy,"
+        "network,hardware,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,"
+        "busy,"
         "peak_share,latency_seconds,memory_bytes,fits,flops_per_sample,local_bytes_per_sample,"
-        "shared_bytes_per_sample,fabric_bytes_per_sample,joules_per_sample\n");
+        "shared_bytes_per_sample,fabric_bytes_per_sample,joules_per_sample,bottleneck\n");
     for (const Point& point : points) {
       const Throughput& r = point.result;
-      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name,
-                   workload.stage_count(), point.options.schedule, point.machine.cores,
-                   r.samples_per_update, point.options.microbatch, r.samples_per_second,
-                   r.utilisation, r.busy, r.peak_share, r.latency_seconds, r.memory_bytes,
-                   r.fits ? 1 : 0, r.flops_per_sample, r.local_bytes_per_sample,
-                   r.shared_bytes_per_sample, r.fabric_bytes_per_sample, r.joules_per_sample);
+      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name,
+                   CsvField(point.machine.name), workload.stage_count(), point.options.schedule,
+                   point.machine.cores, r.samples_per_update, point.options.microbatch,
+                   r.samples_per_second, r.utilisation, r.busy, r.peak_share, r.latency_seconds,
+                   r.memory_bytes, r.fits ? 1 : 0, r.flops_per_sample, r.local_bytes_per_sample,
+                   r.shared_bytes_per_sample, r.fabric_bytes_per_sample, r.joules_per_sample,
+                   CsvField(r.bottleneck));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "config.h"
+#include "memory.h"
 #include "output_file.h"
 #include "run_options.h"
 #include "together.h"
@@ -36,7 +37,7 @@ class TrainCommand final : public Command {
             "\n"
             "Processes that mpirun or srun starts share the stages; with schedule.replicas = R "
             "they\n"
-            "are R pipelines that share every mini-batch. The files do not show it.\n"
+            "are R pipelines that share every mini-batch. Weights and logs are the same bits.\n"
             "\n"
             "Keys of CONFIG and their defaults (...: it depends on others):\n"
             "\n" +
@@ -86,9 +87,15 @@ class TrainCommand final : public Command {
     out_.Refuse("nothing together with --init-only");
     trace_.Refuse("nothing together with --init-only");
     if (resume_.given()) throw UsageError("--resume", "it", "nothing together with --init-only");
-    // All replicas have the same weights.
-    const training::TrainerOptions options =
+    // Every schedule has the same weights: the one that keeps least besides makes them.
+    training::TrainerOptions options =
         TrainerOptionsOf(configuration, DataShapeOf(configuration), 0).OfOneReplica();
+    options.schedule = training::ScheduleKind::kSequential;
+    options.workers = 1;
+    options.weight_stashing = false;
+    options.delay = 0;
+    options.prediction = training::PredictionScheme::kRule;
+    RefuseWithoutMemory("network.name", options);
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
@@ -162,8 +169,8 @@ class TrainCommand final : public Command {
                  summary["network"].get<std::string>(), summary["data"].get<std::string>(),
                  summary["samples"].get<std::int64_t>(), number("seconds"),
                  number("training_seconds"), number("samples_per_second"));
-    output.Print("training    loss {:.4f}, accuracy {:.2f} %\n", number("train_loss"),
-                 100 * number("train_accuracy"));
+    output.Print("training    loss {:.4f}, accuracy {:.2f} %, in the last row of metrics.csv\n",
+                 number("train_loss"), 100 * number("train_accuracy"));
     output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
                  100 * number("validation_accuracy"));
     output.Print("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
