@@ -68,7 +68,7 @@ class Table(Folder):
         table = study.comparison(
             "quick.csv", self.data.table("quick.csv"), {"studies": {"quick": about}}, "PB"
         )
-        self.assertIn(" Commit aaaaaaaaaaaa, bbbbbbbbbbbb, One, Two, 0.0", table.caption)
+        self.assertIn(" Commit aaaaaaaaaaaa, bbbbbbbbbbbb, One, Two, 0 s", table.caption)
 
     def test_a_diverged_run_counts_as_guessing(self):
         self.write("quick.csv", line("PB", 1, 40), line("PB", 2, None))
