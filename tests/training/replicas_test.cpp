@@ -313,10 +313,11 @@ TEST_CASE("A state goes from replicas to others, in the middle of a run", "[repl
       // Nothing is in flight: the states are equal byte for byte.
       if (reference.empty()) reference = saved;
       CHECK(saved == reference);
+      const std::int64_t forgotten_samples = (after.replicas == 3 ? 4 : 2) * kBatch;
       RunAs(test, after, [&](Trainer& trainer, int rank) {
         // What the trainer did before is forgotten, further on or not so far.
         Outcome forgotten;
-        Go(trainer, (after.replicas == 3 ? 4 : 2) * kBatch, forgotten);
+        Go(trainer, forgotten_samples, forgotten);
         std::istringstream state(rank == 0 ? saved : "");
         trainer.Load(state);
         CheckInProcess(trainer.samples_done() == kMiddle);
