@@ -27,7 +27,10 @@ class MemoryCommand final : public Command {
             root, "memory", "Memory that each scheme of the literature keeps, by worker",
             "Weights in all their versions and activations in flight, of stages shared evenly\n"
             "among the workers by their FLOPs; velocity and gradients, the same for all schemes,\n"
-            "are left out. The largest worker's memory and the sum over all.\n"
+            "are left out. The largest worker's memory and the sum over all. Schemes: stale is\n"
+            "pb as Zhang and Abdelrahman count it, arXiv 1912.12675; pipemare keeps an average of\n"
+            "the weights' steps beside them; reversible computes inputs back from outputs, as\n"
+            "PETRA does; -recompute keeps inputs alone and repeats the forward.\n"
             "With --placement, how much more memory PipeDream and stale pipelined training take\n"
             "than training without a pipeline, where the results of all layers and their\n"
             "gradients are counted, as in table 9 of arXiv 1912.12675. What the trainer here\n"
