@@ -306,6 +306,12 @@ class Pipeline {
         const double bandwidth = local ? sharing / machine_.cores * machine_.local_bytes_per_second
                                        : machine_.shared_bytes_per_second;
         const Passes passes = PassesOf(workload_, index, b_, split_);
+        const StageTimes times = TimesOn(work[index], k);
+        const StageTimes launches = IsLaunched(ends_.size())
+                                        ? LaunchesOf(workload_, machine_, index, split_)
+                                        : StageTimes();
+        Add(worker.times, times);
+        Add(worker.times, launches);
         (local ? result_.local_bytes_per_sample : result_.shared_bytes_per_sample) +=
             StageTraffic(s) / b_;
         for (const ActionKind kind : kActionKinds) {
@@ -317,17 +323,8 @@ class Pipeline {
           core_seconds += weight * CoresUsed(part, k) * SecondsOn({&part, 1}, k);
           bounds.Add(passes[static_cast<std::size_t>(kind)], part, k,
                      sharing * machine_.core_flops_per_second(), bandwidth, weight);
-          StageTimes times = TimesOn(work[index], k);
-          if (IsLaunched(ends_.size())) {
-            const StageTimes launches = LaunchesOf(workload_, machine_, index, split_);
-            bounds.launch += weight * launches.seconds(kind);
-            Add(times, launches);
-          }
-          seconds += weight * times.seconds(kind);
-        }
-        Add(worker.times, TimesOn(work[index], k));
-        if (IsLaunched(ends_.size())) {
-          Add(worker.times, LaunchesOf(workload_, machine_, index, split_));
+          bounds.launch += weight * launches.seconds(kind);
+          seconds += weight * (times.seconds(kind) + launches.seconds(kind));
         }
       }
       working_cores_.push_back(seconds > 0 ? core_seconds / seconds : k);

@@ -45,9 +45,6 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
 // The measured times of a stage, for micro-batches of b samples.
 StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double b);
 
-// Of a pipeline: the stages, or the cores where there are fewer.
-int MostWorkers(const Workload& workload, const Machine& machine);
-
 enum class Memory : unsigned char { kLocal, kShared };
 
 // A stage's passes, by ActionKind. Those in shared memory have all of its bandwidth: they take no less

@@ -154,9 +154,7 @@ class StragglersCommand final : public Command {
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     const hwmodel::Workload workload =
         hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
-    made.stages = options.workers > 0
-                      ? options.workers
-                      : static_cast<int>(std::min<double>(machine.cores, workload.stage_count()));
+    made.stages = options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);
     if (hwmodel::FindScheduleKind(kind).flushes) {
       options.microbatches_per_update = made.microbatches;
       // The prediction is of four such updates.

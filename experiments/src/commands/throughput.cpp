@@ -164,9 +164,8 @@ class ThroughputCommand final : public Command {
   void CheckSize(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                  std::int64_t batch, const hwmodel::ThroughputOptions& options) const {
     if (options.schedule == hwmodel::kSequential) return;
-    const auto all =
-        static_cast<std::int64_t>(std::min<double>(machine.cores, workload.stage_count()));
-    const std::int64_t workers = options.workers > 0 ? options.workers : all;
+    const std::int64_t workers =
+        options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);
     const std::int64_t of_one = 12 * workers * (options.samples > 0 ? 2 : 1);
     const std::int64_t most = kMaxActions / of_one;
     if (options.microbatches_per_update > 0) {

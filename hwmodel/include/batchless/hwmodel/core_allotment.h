@@ -36,9 +36,9 @@ double SecondsOn(std::span<const CoreWork> work, double cores);
 double CoresWithin(std::span<const CoreWork> work, double seconds);
 
 /// k_w, optimal; of what the optimum leaves, each further core goes to the worker that is slowest
-/// then, the first of equals, until that one has no use for all that are left. minimums: one for each worker, each at
-/// least 1, or empty for 1. Throws analysis::InvalidArgument naming `cores`, `cost`, `most_cores` or
-/// `minimums`.
+/// then, the first of equals, until that one has no use for all that are left. minimums: one for each
+/// worker, each at least 1, or empty for 1. Throws analysis::InvalidArgument naming `cores`, `cost`,
+/// `most_cores` or `minimums`.
 std::vector<std::int64_t> AllotCores(std::span<const std::vector<CoreWork>> workers,
                                      std::int64_t cores,
                                      std::span<const std::int64_t> minimums = {});

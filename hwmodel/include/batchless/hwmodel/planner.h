@@ -15,9 +15,9 @@
 //   2bw     t = max_i max(T_i + C_{i-1} + C_i, R_i / m)      w b samples every t;  m >= d
 //   gpipe   t = sum (F_i + B_i + 2 C_i) + (m - 1) (max (F_i + C_i) + max (B_i + C_{i-1})) + max R_i
 //           B samples every t; as with 2bw, a machine does nothing else while it sends
-//   C_i with the network's latency. R_i: the all-reduce of the worker's weights over w copies. Recomputation adds a forward to the
-//   backward. Of those whose memory fits the one with the most samples a second is taken. The other
-//   schemes have one plan, which may not fit.
+//   C_i with the network's latency. R_i: the all-reduce of the worker's weights over w copies.
+//   Recomputation adds a forward to the backward. Of those whose memory fits the one with the most
+//   samples a second is taken. The other schemes have one plan, which may not fit.
 //   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.
 //
 // `pb`: one pipeline through all machines, d = M, one micro-batch of b = B samples an update, stale

@@ -139,6 +139,10 @@ struct Throughput {
   PipelineTimes times() const;
 };
 
+/// Workers that a pipeline has unless fewer are asked for: the stages, or the cores where there are
+/// fewer.
+int MostWorkers(const Workload& workload, const Machine& machine);
+
 /// Throws analysis::InvalidArgument naming an option, or what Validate of the machine and
 /// MakeSchedule throw.
 Throughput PredictThroughput(const Workload& workload, const Machine& machine,
