@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/direct_convolution.h"
+#include "backends/small_image_convolution.h"
 #include "backends/winograd_convolution.h"
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/hwmodel/network.h"
@@ -20,7 +21,7 @@ namespace {
 
 enum class Pass : unsigned char { kForward, kInputGradient, kWeightGradient };
 
-enum class Kernels : unsigned char { kOneDnn, kDirect, kWinograd2, kWinograd4 };
+enum class Kernels : unsigned char { kOneDnn, kDirect, kSmallImage, kWinograd2, kWinograd4 };
 
 struct Case {
   hwmodel::Layer layer;
@@ -46,6 +47,8 @@ void Convolve(benchmark::State& state, const Case& c) {
     switch (c.kernels) {
       case Kernels::kDirect:
         return MakeDirectConvolution(shape);
+      case Kernels::kSmallImage:
+        return MakeSmallImageConvolution(shape);
       case Kernels::kWinograd2:
         return MakeWinogradConvolution(shape, 2);
       case Kernels::kWinograd4:
@@ -94,10 +97,13 @@ void Register(const hwmodel::Layer& layer, const std::string& name) {
     if (pass == Pass::kInputGradient && layer.input.channels < 4) continue;
     for (const auto& [kernels, kernels_name] :
          {std::pair{Kernels::kOneDnn, "OneDnn"}, std::pair{Kernels::kDirect, "Direct"},
+          std::pair{Kernels::kSmallImage, "SmallImage"},
           std::pair{Kernels::kWinograd2, "Winograd2"},
           std::pair{Kernels::kWinograd4, "Winograd4"}}) {
       const bool winograd = layer.kernel == 3 && layer.stride == 1 && layer.input.channels >= 8;
       if (kernels >= Kernels::kWinograd2 && !winograd) continue;
+      const bool small = winograd && (layer.input.width == 2 || layer.input.width == 4);
+      if (kernels == Kernels::kSmallImage && !small) continue;
       benchmark::RegisterBenchmark(
           (kernels_name + ("/" + name) + "/" + pass_name).c_str(),
           [c = Case{layer, kernels, pass}](benchmark::State& state) { Convolve(state, c); })

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/direct_convolution.h"
+#include "backends/small_image_convolution.h"
 #include "backends/winograd_convolution.h"
 #include "batchless/training/backend.h"
 #include "catch.h"
@@ -249,7 +250,23 @@ TEST_CASE("Direct convolutions of whole numbers are exact", "[direct]") {
   }
 }
 
-TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct]") {
+TEST_CASE("Convolutions of small images of whole numbers are exact", "[small_image]") {
+  for (const Size& size : {Size{8, 8, 2, 2, 1}, Size{16, 48, 4, 4, 1}, Size{5, 11, 2, 2, 1},
+                           Size{11, 5, 4, 4, 1}, Size{200, 24, 2, 2, 1}, Size{24, 200, 4, 4, 1}}) {
+    const Results expected = RunReference(size, SmallIntegers);
+    for (const int block : {8, 16}) {
+      INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
+                   << ", block " << block);
+      const ConvolutionShape shape = ShapeOf(size, block);
+      const Results actual = Run<float>(shape, MakeSmallImageConvolution(shape), SmallIntegers);
+      CHECK(actual.y == expected.y);
+      CHECK(actual.dx == expected.dx);
+      CHECK(actual.dw == expected.dw);
+    }
+  }
+}
+
+TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct][small_image]") {
   ConvolutionShape shape = ShapeOf({64, 64, 8, 8, 1}, 16);
   CHECK(WinogradEdge(shape) == 2);
   const auto change = [&](auto edit) {
@@ -266,6 +283,13 @@ TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct]"
   ConvolutionShape first = ShapeOf({1, 6, 28, 28, 1, 5, 1, 2}, 8);
   first.input_block = 1;
   CHECK(SuitsDirect(first));
+  CHECK(SuitsSmallImage(ShapeOf({512, 512, 2, 2, 1}, 16)));
+  CHECK(SuitsSmallImage(ShapeOf({256, 512, 4, 4, 1}, 8)));
+  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 2, 2}, 16)));
+  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 4, 1}, 16)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 8, 8, 1}, 16)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 3, 2, 1}, 16)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 1, 1, 0}, 16)));
   // Few tiles do not pay; several samples have more.
   CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 1}, 16)) == 0);
   CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 4}, 16)) == 2);

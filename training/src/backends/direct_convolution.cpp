@@ -27,10 +27,9 @@ DirectShape ShapeOf(const ConvolutionShape& shape) {
 
 bool SuitsDirect(const ConvolutionShape& shape) {
   // Measured on AVX2 at batch one (bench_convolution), all three passes together, speed relative to
-  // oneDNN's: 16-32x32s2 1.1, 128-128x56s2 1.4, 512-512x14s2 1.1, 3-16x32 1.0, 512-512x4 1.4,
-  // 512-512x2 and 1-6x28k5 far above (its weight gradients there are plain loops), 3-64x224k7s2 1.0;
-  // 64-192x8k5 0.9, 1x1 kernels 0.6 to 0.8. Where they are even, there is no library's call to pay
-  // for.
+  // oneDNN's: 16-32x32s2 1.1, 128-128x56s2 1.4, 512-512x14s2 1.1, 3-16x32 1.0, 1-6x28k5 far
+  // above (its weight gradients there are plain loops), 3-64x224k7s2 1.0; 64-192x8k5 0.9, 1x1 kernels
+  // 0.6 to 0.8. Where they are even, there is no library's call to pay for.
   return shape.layer.kernel == 3 || shape.input_block == 1;
 }
 

@@ -1,5 +1,5 @@
-// Convolutions of any kernel, stride and padding as direct sums, for images of few pixels: the sums
-// of some neighbouring pixels by some output channels stay in the registers.
+// Convolutions of any kernel, stride and padding as direct sums: those of some neighbouring pixels by
+// some output channels stay in the registers.
 //
 //   y[k, p, q]       = bias[k] + sum over c, i, j of w[k, c, i, j] x[c, s p + i - P, s q + j - P]
 //   dw[k, c, i, j]   = sum over p, q of dy[k, p, q] x[c, s p + i - P, s q + j - P]

@@ -2,6 +2,7 @@
 
 #include "backends/direct_convolution.h"
 #include "backends/onednn_convolution.h"
+#include "backends/small_image_convolution.h"
 #include "backends/vector_kernels.h"
 #include "backends/winograd_convolution.h"
 
@@ -18,6 +19,7 @@ class VectorBackend final : public Backend<float> {
   std::unique_ptr<Convolution<float>> MakeConvolution(
       const ConvolutionShape& shape) const override {
     if (method_ == ConvolutionMethod::kWinograd) {
+      if (SuitsSmallImage(shape)) return MakeSmallImageConvolution(shape);
       if (const int edge = WinogradEdge(shape); edge != 0) {
         return MakeWinogradConvolution(shape, edge);
       }

@@ -1,0 +1,183 @@
+#include "backends/small_image_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/small_image_kernels.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "backends/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+
+template <int B, int kEdge>
+struct SmallImage {
+  using L = Lanes<B>;
+
+  static constexpr int kTaps = 9;
+  static constexpr int kPixels = kEdge * kEdge;
+  static constexpr int kBlockWeights = kTaps * B * B;  // of B outputs by B inputs
+  static constexpr int kBlockImage = kPixels * B;      // of B channels
+
+  // The pixel of x that `tap` takes to the pixel `out` of y; -1 outside of the image.
+  static constexpr int InputOf(int tap, int out) {
+    const int h = out / kEdge + tap / 3 - 1;
+    const int w = out % kEdge + tap % 3 - 1;
+    return h < 0 || h >= kEdge || w < 0 || w >= kEdge ? -1 : h * kEdge + w;
+  }
+
+  // visit(out, in) for all pairs of pixels of one tap: without a loop, so that sums stay in
+  // registers.
+  template <int kTap, class Visit, int... kOut>
+  static HWY_INLINE void ForEachPair(Visit visit, std::integer_sequence<int, kOut...> /*outs*/) {
+    (VisitPair<kTap, kOut>(visit), ...);
+  }
+  template <int kTap, int kOut, class Visit>
+  static HWY_INLINE void VisitPair(Visit& visit) {
+    constexpr int kIn = InputOf(kTap, kOut);
+    if constexpr (kIn >= 0) visit(kOut, kIn);
+  }
+  template <class Start, class Visit, int... kTap>
+  static HWY_INLINE void ForEachTap(Start start, Visit visit,
+                                    std::integer_sequence<int, kTap...> /*taps*/) {
+    (ForEachPair<kTap>(
+         [&, operand = start(kTap)](int out, int in) { visit(kTap, operand, out, in); },
+         std::make_integer_sequence<int, kPixels>()),
+     ...);
+  }
+  // visit(tap, start(tap), out, in) for all taps and pairs of pixels.
+  template <class Start, class Visit>
+  static HWY_INLINE void ForEachTap(Start start, Visit visit) {
+    ForEachTap(start, visit, std::make_integer_sequence<int, kTaps>());
+  }
+
+  // Has the weights of channel `row` of a later block on their way: blocks are too short, or lie too
+  // far apart, for the machine to see where they go on.
+  static HWY_INLINE void PrefetchRow(const float* block, int row) {
+    constexpr int kLine = 16;
+    for (int i = 0; i < kTaps * B; i += kLine) hwy::Prefetch(block + row * kTaps * B + i);
+  }
+
+  static void Forward(const SmallImageShape& s, const float* x, const float* weights,
+                      const float* bias, float* y, float* /*workspace*/) {
+    for (std::int64_t k = 0; k < s.out_channels; k += B, y += kBlockImage) {
+      std::array<L, kPixels> sums;
+      sums.fill(bias == nullptr ? L::Zero() : L::Load(bias + k));
+      const float* image = x;
+      for (std::int64_t c = 0; c < s.in_channels; c += B, image += kBlockImage) {
+        for (int lane = 0; lane < B; ++lane) {
+          PrefetchRow(weights + 2 * kBlockWeights, lane);
+          ForEachTap([&](int tap) { return L::Load(weights + (tap * B + lane) * B); },
+                     [&](int /*tap*/, const L& weight, int out, int in) {
+                       sums[out] = L::MulAdd(L::Set(image[in * B + lane]), weight, sums[out]);
+                     });
+        }
+        weights += kBlockWeights;
+      }
+      for (int p = 0; p < kPixels; ++p) sums[p].Store(y + p * B);
+    }
+  }
+
+  static void BackwardInput(const SmallImageShape& s, const float* dy, const float* weights,
+                            float* dx, float* /*workspace*/) {
+    const std::int64_t next = s.in_channels * kTaps * B;
+    for (std::int64_t c = 0; c < s.in_channels; c += B, dx += kBlockImage) {
+      // Of every channel of the block and every pixel: lane i adds up the outputs k with k mod B = i.
+      alignas(64) std::array<float, B * kBlockImage> partial{};
+      const float* block = weights + c * kTaps * B;
+      const float* gradient = dy;
+      for (std::int64_t k = 0; k < s.out_channels; k += B, block += next, gradient += kBlockImage) {
+        for (int lane = 0; lane < B; ++lane) {
+          PrefetchRow(block + 2 * next, lane);
+          float* place = partial.data() + lane * kBlockImage;
+          std::array<L, kPixels> sums;
+          for (int p = 0; p < kPixels; ++p) sums[p] = L::Load(place + p * B);
+          ForEachTap([&](int tap) { return L::Load(block + (tap * B + lane) * B); },
+                     [&](int /*tap*/, const L& weight, int out, int in) {
+                       sums[in] = L::MulAdd(L::Load(gradient + out * B), weight, sums[in]);
+                     });
+          for (int p = 0; p < kPixels; ++p) sums[p].Store(place + p * B);
+        }
+      }
+      for (int p = 0; p < kPixels; ++p) AddLanes(partial.data() + p * B, dx + p * B);
+    }
+  }
+
+  // to[i] = sum of the lanes of the sums of channel i, which are at partial + i kBlockImage.
+  static HWY_INLINE void AddLanes(const float* partial, float* to) {
+    std::array<L, B> rows;
+    for (int lane = 0; lane < B; ++lane) rows[lane] = L::Load(partial + lane * kBlockImage);
+    Transpose<B>(rows);
+    for (int width = B / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) rows[i] = L::Add(rows[i], rows[i + width]);
+    }
+    rows[0].Store(to);
+  }
+
+  // dw of a piece's weights, which all belong to one block of outputs.
+  static void WeightGradients(const WeightPiece& piece, const float* x, const float* dy,
+                              float* dw) {
+    std::array<L, kPixels> gradients;
+    for (int p = 0; p < kPixels; ++p) gradients[p] = L::Load(dy + piece.out * kPixels + p * B);
+    const float* image = x + piece.in * kPixels;
+    for (std::int64_t c = 0; c < piece.ins; c += B, image += kBlockImage, dw += kBlockWeights) {
+      for (int lane = 0; lane < B; ++lane) {
+        std::array<L, kTaps> sums;
+        sums.fill(L::Zero());
+        ForEachTap([](int tap) { return tap; },
+                   [&](int tap, int /*tap*/, int out, int in) {
+                     sums[tap] = L::MulAdd(L::Set(image[in * B + lane]), gradients[out], sums[tap]);
+                   });
+        for (int tap = 0; tap < kTaps; ++tap) sums[tap].Store(dw + (tap * B + lane) * B);
+      }
+    }
+  }
+
+  static void BackwardWeights(const SmallImageShape& s, const float* x, const float* dy, float* dw,
+                              float* /*workspace*/, GradientConsumer<float>* consumer) {
+    // Pieces that the nearest caches hold together with what a consumer reads beside them.
+    constexpr std::int64_t kPieceChannels = 64;
+    ForEachPiece(s, B, kPieceChannels, [&](const WeightPiece& piece) {
+      const std::int64_t first = kTaps * (piece.out * s.in_channels + piece.in * B);
+      if (consumer == nullptr) return WeightGradients(piece, x, dy, dw + first);
+      WeightGradients(piece, x, dy, dw);
+      consumer->Take(first, kTaps * piece.ins * B, dw);
+    });
+  }
+
+  static SmallImageKernels Table() {
+    return {
+        .forward = Forward, .backward_input = BackwardInput, .backward_weights = BackwardWeights};
+  }
+};
+
+SmallImageKernels SmallImageTable(int block, int edge) {
+  if (block == 16) return edge == 4 ? SmallImage<16, 4>::Table() : SmallImage<16, 2>::Table();
+  return edge == 4 ? SmallImage<8, 4>::Table() : SmallImage<8, 2>::Table();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace batchless::training {
+namespace {
+
+HWY_EXPORT(SmallImageTable);
+
+}  // namespace
+
+SmallImageKernels FindSmallImageKernels(int block, int edge) {
+  return HWY_DYNAMIC_DISPATCH(SmallImageTable)(block, edge);
+}
+
+}  // namespace batchless::training
+#endif
