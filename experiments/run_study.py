@@ -53,6 +53,8 @@ COLUMNS = (
     "weights_sha256",
     "convolution",
 )
+# Keys that one of those columns shows.
+SHOWN = {"optimizer.batch": "batch", "run.convolution": "convolution"}
 # Of the manifest of a run: what of it the study's manifest has.
 PROGRAM = ("version", "commit", "compiler", "flags", "onednn")
 MACHINE = ("cpu", "cpu_threads")
@@ -289,7 +291,7 @@ def result(done: Finished) -> str:
 
 def own_columns(study: studies.Study) -> list[str]:
     """After COLUMNS, what rows vary and those do not show."""
-    return [key for key in study.varied if key != "optimizer.batch"]
+    return [key for key in study.varied if key not in SHOWN]
 
 
 def columns(study: studies.Study) -> list[str]:
@@ -385,7 +387,7 @@ def is_of(run: studies.Run, cells: dict, settings: dict) -> bool:
     for key, value in run.settings.items():
         if key in ("run.seed", *studies.WITHOUT_EFFECT):
             continue
-        column = "batch" if key == "optimizer.batch" else key
+        column = SHOWN.get(key, key)
         made = cells[column] if column in cells else settings.get(key)
         if made != (cell(value) if column in cells else value):
             return False

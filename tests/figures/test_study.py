@@ -114,6 +114,7 @@ class RealOnes(unittest.TestCase):
 
     def test_rows_differ_in_what_they_say_alone(self):
         """The same data, samples, reference rate and shape of the schedule in all rows."""
+        said = ("run.seed", "run.convolution", "optimizer.batch")
         for name in study.available():
             for tier in study.TIERS:
                 runs = study.load(name, tier).runs
@@ -122,7 +123,7 @@ class RealOnes(unittest.TestCase):
                         {
                             key: value
                             for key, value in run.settings.items()
-                            if key.startswith(prefix) and key not in ("run.seed", "optimizer.batch")
+                            if key.startswith(prefix) and key not in said
                         }
                         for run in runs
                     ]
@@ -159,6 +160,7 @@ class KeptResults(unittest.TestCase):
                 run = planned[row["row"], row["seed"]]
                 found = manifest["settings"] | row | {"run.seed": row["seed"]}
                 found.setdefault("optimizer.batch", row["batch"])
+                found.setdefault("run.convolution", row["convolution"])
                 for key, value in run.settings.items():
                     self.assertIn(key, found, run.label)
                     is_text = isinstance(found[key], str) and not isinstance(value, str)
