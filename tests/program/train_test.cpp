@@ -414,7 +414,8 @@ TEST_CASE("a run that is told to stop says how to go on, and goes on to the same
                                    "run.checkpoint_every_samples=1000000" +
                                    longer + out),
                              workplace.path());
-      Sleep(250);
+      // Longer each time: a busy machine may take all of the first ones to start the program.
+      Sleep(250 + 50 * attempt);
       kill(program.process(), signal_number);
       // `timeout` signals a process, then its group.
       if (attempt % 2 == 1) kill(program.process(), signal_number);
@@ -524,9 +525,10 @@ TEST_CASE("a damaged checkpoint is refused by name") {
   CHECK(ResultOf(workplace, "a") == result);
 
   // Rows that the checkpoint counts on are gone.
-  const std::string longer = "train run.toml --set run.epochs=3000 --out b";
+  const std::string longer = "train run.toml --set run.epochs=100000 --out b";
   RunningProgram program(Words(longer), workplace.path());
-  Sleep(1500);
+  const std::string metrics = workplace / "b/metrics.csv";
+  for (int i = 0; i < 600 && !(fs::exists(metrics) && Rows(metrics).size() > 2); ++i) Sleep(100);
   kill(program.process(), SIGTERM);
   REQUIRE(program.Wait().exit_code == 128 + SIGTERM);
   WriteFile(workplace / "b/metrics.csv", "samples");
