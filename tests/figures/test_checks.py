@@ -166,6 +166,17 @@ class Checks(unittest.TestCase):
         self.assertEqual(found.limit, "within 15 %")
         self.assertTrue(self.check("predictions", **claim, tolerance=0.31).passed)
 
+    def test_predictions_by_the_median_of_each_case(self):
+        lines = ["n,w,predicted,measured", "a,1,105,100", "a,1,300,100", "a,1,90,100", "a,2,120,100"]
+        claim = {"runs": {"figure": "f", "file": "p.csv"}, "by": ["n", "w"]}
+        claim |= {"prediction": "predicted", "measurement": "measured"}
+        # Medians: +5 % of a, 1; +20 % of a, 2 with one run, +10 % with three.
+        for more, passes, high in (([], False, 20), (["a,2,110,100", "a,2,50,100"], True, 10)):
+            (self.folder / "p.csv").write_text("\n".join(lines + more) + "\n")
+            found = self.check("predictions", **claim, tolerance=0.15)
+            self.assertEqual(found.passed, passes)
+            self.assertIn(f"medians of 2 cases off by +5 to +{high} %; ", found.measured)
+
     def test_ratio_range(self):
         claim = {"numerator": self.case("a"), "denominator": self.case("b")}
         self.assertTrue(self.check("ratio_range", **claim, range=[2, 25]).passed)
