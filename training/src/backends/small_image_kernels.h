@@ -2,9 +2,10 @@
 // direct sums over the taps that lie inside of it: y, dw and dx as in direct_kernels.h.
 //
 // Such layers are the last ones of a network: their weights are far more than caches hold and each is
-// used for a few multiplications only, so that reading them takes the time. Each of the kernels
-// reads or writes them once, in the order in which they lie, and has the image's pixels in the
-// registers: for y the sums over c are, for dx those over the blocks of k, each lane for itself.
+// used for a few multiplications only, so that reading them takes the time. Each of the kernels reads
+// or writes them once, for dx a block of channels at a time and else in the order in which they lie.
+// The sums of all pixels stay in the registers while taps are added: for y those over c, for dx those
+// over the blocks of k, each lane for itself.
 #pragma once
 
 #include <cstdint>
