@@ -1,6 +1,8 @@
 // What a family of kernels of our own gives for its kind of shape: the three passes of a convolution.
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -42,6 +44,13 @@ void ForEachPiece(const Shape& s, std::int64_t outs, std::int64_t ins, Visit vis
                         .ins = std::min(ins, s.in_channels - in)});
     }
   }
+}
+
+// Has `size` weights on their way into the caches that are worked on later: blocks are too short, or lie
+// too far apart, for the machine to see where they go on.
+HWY_INLINE void PrefetchWeights(const float* weights, int size) {
+  constexpr int kLine = 16;
+  for (int i = 0; i < size; i += kLine) hwy::Prefetch(weights + i);
 }
 
 }  // namespace batchless::training

@@ -7,7 +7,6 @@
 #define HWY_TARGET_INCLUDE "backends/direct_kernels.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
@@ -201,7 +200,6 @@ struct Direct {
   static HWY_NOINLINE void TurnWeights(const DirectShape& s, const WeightPiece& piece,
                                        const Remainder& row, const Remainder& column,
                                        const float* weights, float* turned) {
-    constexpr int kLine = 16;
     const std::int64_t taps = row.taps * column.taps;
     const std::int64_t next = s.kernel * s.kernel * s.in_channels * B;
     for (std::int64_t k = 0; k < s.out_channels; k += B, weights += next) {
@@ -212,8 +210,7 @@ struct Direct {
           const std::int64_t line = (row.first + i * s.stride) * s.kernel + column.first;
           for (std::int64_t j = column.taps - 1; j >= 0; --j, to += B * B) {
             const float* tap = block + (line + j * s.stride) * B * B;
-            // Blocks lie too far apart for the machine to see where they go on.
-            for (int l = 0; l < B * B; l += kLine) hwy::Prefetch(tap + 4 * next + l);
+            PrefetchWeights(tap + 4 * next, B * B);
             std::array<L, B> rows;
             for (int r = 0; r < B; ++r) rows[r] = L::Load(tap + r * B);
             Transpose<B>(rows);

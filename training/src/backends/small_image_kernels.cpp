@@ -8,7 +8,6 @@
 #define HWY_TARGET_INCLUDE "backends/small_image_kernels.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
@@ -58,13 +57,6 @@ struct SmallImage {
     ForEachTap(start, visit, std::make_integer_sequence<int, kTaps>());
   }
 
-  // Has the weights of channel `row` of a later block on their way: blocks are too short, or lie too
-  // far apart, for the machine to see where they go on.
-  static HWY_INLINE void PrefetchRow(const float* block, int row) {
-    constexpr int kLine = 16;
-    for (int i = 0; i < kTaps * B; i += kLine) hwy::Prefetch(block + row * kTaps * B + i);
-  }
-
   static void Forward(const SmallImageShape& s, const float* x, const float* weights,
                       const float* bias, float* y, float* /*workspace*/) {
     for (std::int64_t k = 0; k < s.out_channels; k += B, y += kBlockImage) {
@@ -73,7 +65,7 @@ struct SmallImage {
       const float* image = x;
       for (std::int64_t c = 0; c < s.in_channels; c += B, image += kBlockImage) {
         for (int lane = 0; lane < B; ++lane) {
-          PrefetchRow(weights + 2 * kBlockWeights, lane);
+          PrefetchWeights(weights + 2 * kBlockWeights + lane * kTaps * B, kTaps * B);
           ForEachTap([&](int tap) { return L::Load(weights + (tap * B + lane) * B); },
                      [&](int /*tap*/, const L& weight, int out, int in) {
                        sums[out] = L::MulAdd(L::Set(image[in * B + lane]), weight, sums[out]);
@@ -95,7 +87,7 @@ struct SmallImage {
       const float* gradient = dy;
       for (std::int64_t k = 0; k < s.out_channels; k += B, block += next, gradient += kBlockImage) {
         for (int lane = 0; lane < B; ++lane) {
-          PrefetchRow(block + 2 * next, lane);
+          PrefetchWeights(block + 2 * next + lane * kTaps * B, kTaps * B);
           float* place = partial.data() + lane * kBlockImage;
           std::array<L, kPixels> sums;
           for (int p = 0; p < kPixels; ++p) sums[p] = L::Load(place + p * B);

@@ -7,7 +7,6 @@
 #define HWY_TARGET_INCLUDE "backends/winograd_kernels.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
@@ -159,19 +158,13 @@ struct Winograd {
 
   // --- weights ---
 
-  // Has weights of a block on their way that the block after next is: their rows are too short for
-  // the machine to see where they go on, and waiting took most of the transform's time.
-  static HWY_INLINE void PrefetchRow(const float* block, int row) {
-    constexpr int kLine = 16;
-    for (int i = 0; i < kTaps * B; i += kLine) hwy::Prefetch(block + row * kTaps * B + i);
-  }
-
   // U of B input channels and one block of output channels; `tap` gives where a tap's B rows of B
   // output channels start, and `coming` where a later block does.
   template <class Tap>
   static HWY_INLINE void FilterBlock(Tap tap, const float* coming, std::int64_t plane, float* u) {
     for (int c = 0; c < B; ++c) {
-      PrefetchRow(coming, c);
+      // Waiting for these took most of the transform's time.
+      PrefetchWeights(coming + c * kTaps * B, kTaps * B);
       Grid<kEdge, 3> columns;
       for (int w = 0; w < 3; ++w) {
         columns.StoreColumn(w, Filter({L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
