@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aligned_buffer.h"
 #include "batchless/training/sha256.h"
 
 namespace batchless::training {
@@ -29,7 +30,10 @@ ByteDataset::ByteDataset(const Options& options, const std::vector<int>& labels,
                labels, Digest(options.shape, labels, pixels)}),
       padding_(options.padding),
       mirror_(options.mirror),
-      pixels_(std::move(pixels)) {}
+      pixels_(std::move(pixels)) {
+  // Samples are read in random order, each from pages that were not read for long.
+  MoveToHugePages(pixels_.data(), static_cast<std::int64_t>(pixels_.size()));
+}
 
 std::span<const std::uint8_t> ByteDataset::Image(std::int64_t sample) const {
   const auto bytes = static_cast<std::size_t>(shape().size());
