@@ -39,11 +39,6 @@ struct WinogradShape {
   std::int64_t block = 0;         // B
   std::int64_t edge = 2;          // m
 
-  // Weights that are worked on at once where U is not kept for several blocks: measured at batch one,
-  // with blocks of 8 and of 16.
-  static constexpr std::int64_t kInPiece = 32;
-  static constexpr std::int64_t kOutPiece = 16;
-
   std::int64_t tile_rows() const { return (height + edge - 1) / edge; }  // of one sample
   std::int64_t row_tiles() const { return (width + edge - 1) / edge; }
   std::int64_t tiles() const { return microbatch * tile_rows() * row_tiles(); }
@@ -59,21 +54,24 @@ struct WinogradShape {
   std::int64_t block_tiles() const { return block_rows() * row_tiles(); }
 
   // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
-  // their U stays in the nearest caches; several blocks share U, which is made once then.
+  // their U stays in the near caches, and two blocks of outputs, so that what is read of a tile is
+  // used twice: measured at batch one, with blocks of 8 and of 16. Several blocks of tiles share U,
+  // which is made once then.
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
   std::int64_t in_piece() const {
-    return one_block() ? std::min(kInPiece, in_channels) : in_channels;
+    return one_block() ? std::min(4 * block, in_channels) : in_channels;
   }
   std::int64_t out_piece() const {
-    return one_block() ? std::min(kOutPiece, out_channels) : out_channels;
+    return one_block() ? std::min(2 * block, out_channels) : out_channels;
   }
 
   // Distance between the planes of two positions: powers of two would put all of them in the
   // same few sets of a cache.
   static std::int64_t Plane(std::int64_t size) { return RoundUp(size, 16) + 16; }
   std::int64_t filter_plane() const {
+    // The same when in and out are exchanged, as the input's gradient does.
     const std::int64_t all = in_channels * out_channels;
-    return Plane(one_block() ? std::min(kInPiece * kOutPiece, all) : all);
+    return Plane(one_block() ? std::min(4 * block * 2 * block, all) : all);
   }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }
