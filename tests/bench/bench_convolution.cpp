@@ -69,13 +69,14 @@ void Convolve(benchmark::State& state, const Case& c) {
   for ([[maybe_unused]] auto _ : state) {
     switch (c.pass) {
       case Pass::kForward:
-        convolution->Forward(x.data(), w.data(), nullptr, y.data(), workspace.data());
+        convolution->Forward(x.data(), w.data(), nullptr, y.data(), workspace.data(), nullptr);
         break;
       case Pass::kInputGradient:
-        convolution->BackwardInput(y.data(), w.data(), x.data(), workspace.data());
+        convolution->BackwardInput(y.data(), w.data(), x.data(), workspace.data(), nullptr);
         break;
       case Pass::kWeightGradient:
-        convolution->BackwardWeights(x.data(), y.data(), w.data(), workspace.data(), nullptr);
+        convolution->BackwardWeights(x.data(), y.data(), w.data(), workspace.data(), nullptr,
+                                     nullptr);
         break;
     }
     benchmark::ClobberMemory();

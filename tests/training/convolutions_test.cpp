@@ -66,13 +66,13 @@ class PlainConvolution {
     const Images biases{{output_.shape.channels, 1, 1}, 1, output_.block};
     std::vector<Real> y(output_.stored(), Real(1e30F));
     convolution_->Forward(Block(x, input_).data(), Packed(w).data(), Block(bias, biases).data(),
-                          y.data(), workspace_.data());
+                          y.data(), workspace_.data(), nullptr);
     return Plain(y, output_);
   }
   Numbers BackwardInput(const Numbers& dy, const Numbers& w) {
     std::vector<Real> dx(input_.stored(), Real(1e30F));
     convolution_->BackwardInput(Block(dy, output_).data(), Packed(w).data(), dx.data(),
-                                workspace_.data());
+                                workspace_.data(), nullptr);
     return Plain(dx, input_);
   }
   Numbers BackwardWeights(const Numbers& x, const Numbers& dy) {
@@ -80,12 +80,12 @@ class PlainConvolution {
     const std::vector<Real> input = Block(x, input_);
     const std::vector<Real> output = Block(dy, output_);
     convolution_->BackwardWeights(input.data(), output.data(), dw.data(), workspace_.data(),
-                                  nullptr);
+                                  nullptr, nullptr);
     // The same bits in pieces.
     Collector<Real> pieces(dw.size());
     std::vector<Real> scratch(weight_.stored_size, Real(1e30F));
     convolution_->BackwardWeights(input.data(), output.data(), scratch.data(), workspace_.data(),
-                                  &pieces);
+                                  nullptr, &pieces);
     CHECK(pieces.taken == static_cast<std::int64_t>(dw.size()));
     CHECK(pieces.values == dw);
     std::vector<Real> values(weight_.size());

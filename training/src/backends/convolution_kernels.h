@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "batchless/training/gradient_consumer.h"
+#include "batchless/training/prefetcher.h"
 
 namespace batchless::training {
 
@@ -16,11 +17,11 @@ template <class Shape>
 struct ConvolutionKernels {
   // `bias` may be null.
   void (*forward)(const Shape&, const float* x, const float* weights, const float* bias, float* y,
-                  float* workspace);
+                  float* workspace, Prefetcher* ahead);
   void (*backward_input)(const Shape&, const float* dy, const float* weights, float* dx,
-                         float* workspace);
+                         float* workspace, Prefetcher* ahead);
   void (*backward_weights)(const Shape&, const float* x, const float* dy, float* dw,
-                           float* workspace, GradientConsumer<float>* consumer);
+                           float* workspace, Prefetcher* ahead, GradientConsumer<float>* consumer);
 };
 
 // Weights that a kernel works on together: `outs` output channels from `out` on by `ins` input

@@ -94,7 +94,7 @@ struct Direct {
   // --- the three convolutions ---
 
   static void Forward(const DirectShape& s, const float* x, const float* weights, const float* bias,
-                      float* y, float* workspace) {
+                      float* y, float* workspace, Prefetcher* /*ahead*/) {
     FrameInput(s, x, workspace);
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
@@ -127,7 +127,8 @@ struct Direct {
   }
 
   static void BackwardWeights(const DirectShape& s, const float* x, const float* dy, float* dw,
-                              float* workspace, GradientConsumer<float>* consumer) {
+                              float* workspace, Prefetcher* /*ahead*/,
+                              GradientConsumer<float>* consumer) {
     FrameInput(s, x, workspace);
     // Pieces that the nearest caches hold together with what a consumer reads beside them.
     constexpr std::int64_t kPieceChannels = 64;
@@ -253,7 +254,7 @@ struct Direct {
   }
 
   static void BackwardInput(const DirectShape& s, const float* dy, const float* weights, float* dx,
-                            float* workspace) {
+                            float* workspace, Prefetcher* /*ahead*/) {
     float* framed = workspace;
     float* turned = workspace + RoundUp(s.framed_out_size(), 16);
     FrameOutputGradient(s, dy, framed);

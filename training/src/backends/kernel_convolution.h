@@ -16,18 +16,19 @@ class KernelConvolution final : public Convolution<float> {
   ParameterTensor weight_tensor() const override { return weight_; }
   std::int64_t workspace_size() const override { return shape_.workspace_size(); }
 
-  void Forward(const float* x, const float* weights, const float* bias, float* y,
-               float* workspace) override {
-    kernels_.forward(shape_, x, weights, bias, y, workspace);
+  void Forward(const float* x, const float* weights, const float* bias, float* y, float* workspace,
+               Prefetcher* ahead) override {
+    kernels_.forward(shape_, x, weights, bias, y, workspace, ahead);
   }
 
-  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace) override {
-    kernels_.backward_input(shape_, dy, weights, dx, workspace);
+  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace,
+                     Prefetcher* ahead) override {
+    kernels_.backward_input(shape_, dy, weights, dx, workspace, ahead);
   }
 
   void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
-                       GradientConsumer<float>* consumer) override {
-    kernels_.backward_weights(shape_, x, dy, dw, workspace, consumer);
+                       Prefetcher* ahead, GradientConsumer<float>* consumer) override {
+    kernels_.backward_weights(shape_, x, dy, dw, workspace, ahead, consumer);
   }
 
  private:

@@ -189,8 +189,8 @@ class OneDnnConvolution final : public Convolution<float> {
            static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
   }
 
-  void Forward(const float* x, const float* weights, const float* bias, float* y,
-               float* workspace) override {
+  void Forward(const float* x, const float* weights, const float* bias, float* y, float* workspace,
+               Prefetcher* /*ahead*/) override {
     Set(x_, x);
     Set(forward_weights_memory_, weights);
     Set(y_, y);
@@ -208,7 +208,8 @@ class OneDnnConvolution final : public Convolution<float> {
     Execute(forward_, count, arguments.data());
   }
 
-  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace) override {
+  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace,
+                     Prefetcher* /*ahead*/) override {
     Set(y_, dy);
     transpose_(weight_.stored_size, weights, workspace);
     Set(backward_weights_memory_, workspace);
@@ -223,7 +224,7 @@ class OneDnnConvolution final : public Convolution<float> {
   }
 
   void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
-                       GradientConsumer<float>* consumer) override {
+                       Prefetcher* /*ahead*/, GradientConsumer<float>* consumer) override {
     Set(x_, x);
     Set(y_, dy);
     Set(forward_weights_memory_, dw);

@@ -14,6 +14,7 @@
 
 #include "backends/lanes-inl.h"
 #include "backends/matrix_product-inl.h"
+#include "batchless/training/prefetcher.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
@@ -37,6 +38,7 @@ struct PositionProduct {
   std::int64_t runs;
   std::int64_t steps;
   bool add;
+  Prefetcher* ahead;  // may be null
 };
 
 template <int B, int kRow, int kStep>
@@ -80,6 +82,7 @@ struct PositionProducts {
       const float* a_tile = a_position;
       float* out = out_position;
       for (std::int64_t tile = 0; tile < count; ++tile) {
+        if (p.ahead != nullptr) p.ahead->Fetch();
         Sums<kRows, kWidth> sums;
         for (int r = 0; r < kRows; ++r) {
           for (int n = 0; n < kWidth; ++n) sums.of[r][n] = L::Zero();

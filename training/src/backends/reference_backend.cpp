@@ -35,8 +35,8 @@ class ReferenceConvolution final : public Convolution<Real> {
 
   std::int64_t workspace_size() const override { return 0; }
 
-  void Forward(const Real* x, const Real* weights, const Real* bias, Real* y,
-               Real* /*workspace*/) override {
+  void Forward(const Real* x, const Real* weights, const Real* bias, Real* y, Real* /*workspace*/,
+               Prefetcher* /*ahead*/) override {
     for (std::int64_t sample = 0; sample < n_; ++sample) {
       for (int o = 0; o < layer_.output.channels; ++o) {
         Real* plane = y + (sample * layer_.output.channels + o) * layer_.output.pixels();
@@ -47,14 +47,15 @@ class ReferenceConvolution final : public Convolution<Real> {
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { y[yi] += x[xi] * weights[wi]; });
   }
 
-  void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* /*workspace*/) override {
+  void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* /*workspace*/,
+                     Prefetcher* /*ahead*/) override {
     std::fill_n(dx, n_ * layer_.input.elements(), Real(0));
     ForEachProduct(
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { dx[xi] += dy[yi] * weights[wi]; });
   }
 
   void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* /*workspace*/,
-                       GradientConsumer<Real>* consumer) override {
+                       Prefetcher* /*ahead*/, GradientConsumer<Real>* consumer) override {
     const std::int64_t size = weight_tensor().stored_size;
     std::fill_n(dw, size, Real(0));
     ForEachProduct(

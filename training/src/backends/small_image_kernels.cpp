@@ -58,7 +58,7 @@ struct SmallImage {
   }
 
   static void Forward(const SmallImageShape& s, const float* x, const float* weights,
-                      const float* bias, float* y, float* /*workspace*/) {
+                      const float* bias, float* y, float* /*workspace*/, Prefetcher* /*ahead*/) {
     for (std::int64_t k = 0; k < s.out_channels; k += B, y += kBlockImage) {
       std::array<L, kPixels> sums;
       sums.fill(bias == nullptr ? L::Zero() : L::Load(bias + k));
@@ -78,7 +78,7 @@ struct SmallImage {
   }
 
   static void BackwardInput(const SmallImageShape& s, const float* dy, const float* weights,
-                            float* dx, float* /*workspace*/) {
+                            float* dx, float* /*workspace*/, Prefetcher* /*ahead*/) {
     const std::int64_t next = s.in_channels * kTaps * B;
     for (std::int64_t c = 0; c < s.in_channels; c += B, dx += kBlockImage) {
       // Of every channel of the block and every pixel: lane i adds up the outputs k with k mod B = i.
@@ -133,7 +133,8 @@ struct SmallImage {
   }
 
   static void BackwardWeights(const SmallImageShape& s, const float* x, const float* dy, float* dw,
-                              float* /*workspace*/, GradientConsumer<float>* consumer) {
+                              float* /*workspace*/, Prefetcher* /*ahead*/,
+                              GradientConsumer<float>* consumer) {
     // Pieces that the nearest caches hold together with what a consumer reads beside them.
     constexpr std::int64_t kPieceChannels = 64;
     ForEachPiece(s, B, kPieceChannels, [&](const WeightPiece& piece) {

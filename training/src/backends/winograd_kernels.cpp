@@ -384,7 +384,7 @@ struct Winograd {
   template <class FiltersOf>
   static HWY_INLINE void Convolve(const WinogradShape& s, FiltersOf filters, const float* x,
                                   const float* weights, const float* bias, float* y,
-                                  float* workspace) {
+                                  float* workspace, Prefetcher* ahead) {
     float* u = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
@@ -405,7 +405,8 @@ struct Winograd {
                                  .out_panel = s.block_tiles() * B,
                                  .runs = piece.ins / B,
                                  .steps = B,
-                                 .add = piece.in > 0},
+                                 .add = piece.in > 0,
+                                 .ahead = ahead},
                                 tiles, piece.outs / B);
         if (piece.in + piece.ins == s.in_channels) OutputBlock(s, piece, first, m, bias, y);
       });
@@ -413,19 +414,20 @@ struct Winograd {
   }
 
   static void Forward(const WinogradShape& s, const float* x, const float* weights,
-                      const float* bias, float* y, float* workspace) {
-    Convolve(s, Filters, x, weights, bias, y, workspace);
+                      const float* bias, float* y, float* workspace, Prefetcher* ahead) {
+    Convolve(s, Filters, x, weights, bias, y, workspace, ahead);
   }
 
   static void BackwardInput(const WinogradShape& s, const float* dy, const float* weights,
-                            float* dx, float* workspace) {
+                            float* dx, float* workspace, Prefetcher* ahead) {
     WinogradShape reverse = s;
     std::swap(reverse.in_channels, reverse.out_channels);
-    Convolve(reverse, TurnedFilters, dy, weights, nullptr, dx, workspace);
+    Convolve(reverse, TurnedFilters, dy, weights, nullptr, dx, workspace, ahead);
   }
 
   static void BackwardWeights(const WinogradShape& s, const float* x, const float* dy, float* dw,
-                              float* workspace, GradientConsumer<float>* consumer) {
+                              float* workspace, Prefetcher* ahead,
+                              GradientConsumer<float>* consumer) {
     float* du = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
@@ -447,7 +449,8 @@ struct Winograd {
                                     .out_panel = piece.ins * B,
                                     .runs = 1,
                                     .steps = tiles,
-                                    .add = first > 0},
+                                    .add = first > 0,
+                                    .ahead = ahead},
                                    B, piece.outs / B);
         }
         if (first + s.block_rows() >= end) FilterGradients(s, piece, du, dw, consumer);

@@ -51,6 +51,12 @@ class MicrobatchMemory {
     const int place = plan_.gradient_of(v);
     return place < 0 ? nullptr : gradients_[place].Slot(k);
   }
+  // The same with their sizes; empty where there is none.
+  std::span<const Real> ValueSpan(int v, std::int64_t k) { return values_[v].SlotSpan(k); }
+  std::span<const Real> GradientSpan(int v, std::int64_t k) {
+    const int place = plan_.gradient_of(v);
+    return place < 0 ? std::span<const Real>() : gradients_[place].SlotSpan(k);
+  }
   Real* Saved(int stage, std::int64_t k) { return saved_[stage].Slot(k); }
   MicrobatchSlot<Real>& At(std::int64_t k) {
     return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];

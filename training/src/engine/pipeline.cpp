@@ -144,15 +144,16 @@ NetworkWeights<Real> Pipeline<Real>::CollectWeights() const {
 }
 
 template <class Real>
-void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* workspace) {
+void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* workspace,
+                             Prefetcher& ahead) {
   PipelineStage<Real>& stage = stages_[action.stage];
   switch (action.kind) {
     case ActionKind::kForward:
-      stage.Forward(k, workspace);
+      stage.Forward(k, workspace, &ahead);
       break;
     case ActionKind::kBackward:
       if (action.stage == stage_count() - 1) AppendResults(k);
-      stage.Backward(k, workspace);
+      stage.Backward(k, workspace, &ahead);
       break;
     case ActionKind::kWeightGradient:  // the backward does both
       break;
@@ -271,15 +272,31 @@ void Pipeline<Real>::BringForward(std::size_t worker) {
 }
 
 template <class Real>
+void Pipeline<Real>::LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle,
+                               Prefetcher& ahead) {
+  ahead.Clear();
+  for (std::size_t next = i + 1; next <= i + own.actions.size(); ++next) {
+    const ProgramAction& action = own.actions[next % own.actions.size()];
+    if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
+    if (next >= own.actions.size()) ++cycle;
+    const std::int64_t k = cycle * options_.program.microbatches_per_cycle + action.offset;
+    if (begin_ <= k && k < end_) stages_[action.stage].LookAhead(action.kind, k, ahead);
+    return;
+  }
+}
+
+template <class Real>
 void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                                std::int64_t last) {
   const Clock::time_point start = Clock::now();
   const Program& program = options_.program;
   const WorkerProgram& own = program.workers[worker];
   Real* workspace = workspaces_[worker - first_worker_].data();
+  Prefetcher ahead;
   double waited = 0;
   for (std::int64_t cycle = first; cycle < last; ++cycle) {
-    for (const ProgramAction& action : own.actions) {
+    for (std::size_t i = 0; i < own.actions.size(); ++i) {
+      const ProgramAction& action = own.actions[i];
       const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
       if (k < begin_) continue;
       const bool forward = action.kind == ActionKind::kForward;
@@ -301,7 +318,8 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
         if (forward && is_first && worker == first_worker_) memory_->Feed(source, k);
         const double before = traced ? log_->Now() : 0;
         if (forward && action.stage == 0) memory_->FeedImages(source, k);
-        Execute(action, k, workspace);
+        LookAhead(own, i, cycle, ahead);
+        Execute(action, k, workspace, ahead);
         if (traced) log_->AddEvent(worker, action, options_.InRun(k), /*is_wait=*/false, before);
       }
       if ((forward && is_last) || (backward && is_first))

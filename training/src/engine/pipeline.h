@@ -91,7 +91,10 @@ class Pipeline {
 
   void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                  std::int64_t last);
-  void Execute(const ProgramAction& action, std::int64_t k, Real* workspace);
+  // `ahead` is scratch for what the worker does next.
+  void Execute(const ProgramAction& action, std::int64_t k, Real* workspace, Prefetcher& ahead);
+  // What the pass after action `i` of a worker's list reads, in cycle `cycle`.
+  void LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle, Prefetcher& ahead);
   void AppendResults(std::int64_t k);
   // Micro-batch k from the neighbour that has its pass first, in this process or another one. Seconds
   // waited, as from all of these.

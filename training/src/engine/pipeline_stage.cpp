@@ -78,7 +78,24 @@ std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
 }
 
 template <class Real>
-void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace) {
+void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher& ahead) const {
+  const auto add_parameters = [&](const Real* parameters) {
+    ahead.Add(std::span<const Real>(parameters, parameters_->size()));
+  };
+  if (pass == ActionKind::kForward) {
+    for (const int v : description_.outputs) ahead.Add(memory_->ValueSpan(v, k));
+    add_parameters(parameters_->forward(ForwardVersion(k)));
+    return;
+  }
+  if (layout().passes_gradient) return;
+  for (const int v : description_.outputs) ahead.Add(memory_->GradientSpan(v, k));
+  if (layout().keeps_input) ahead.Add(memory_->ValueSpan(description_.inputs[0], k));
+  add_parameters(parameters_->backward());
+  add_parameters(parameters_->velocity());
+}
+
+template <class Real>
+void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* ahead) {
   const std::int64_t version = ForwardVersion(k);
   *forward_version(k) = version;
   if (options_.on_read) {
@@ -96,11 +113,12 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace) {
   arguments.saved = memory_->Saved(number_, k);
   arguments.state = parameters_->state();
   arguments.workspace = workspace;
+  arguments.ahead = ahead;
   compute_->Forward(arguments);
 }
 
 template <class Real>
-void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace) {
+void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* ahead) {
   const bool reads_newest = options_.weights == WeightVersions::kNewest;
   const std::int64_t version = reads_newest ? parameters_->updates() : *forward_version(k);
   if (options_.on_read) {
@@ -122,6 +140,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace) {
   arguments.gradient = gradient_ + parts_->slot(PartOf(k)) * gradient_size_;
   arguments.add_gradient = has_pending_gradient_;
   arguments.workspace = workspace;
+  arguments.ahead = ahead;
   std::optional<PieceUpdate> update;
   if (updated_in_backward_ >= 0) {
     arguments.consumer = &update.emplace(*parameters_, layout().parameters[updated_in_backward_],

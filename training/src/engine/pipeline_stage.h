@@ -38,10 +38,13 @@ class PipelineStage {
   // summed in `gradient`, which stages that update at once can share; null: in memory of its own.
   void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
 
-  void Forward(std::int64_t k, Real* workspace);
+  // Adds what a pass will read, or write, that no pass just before it touches.
+  void LookAhead(hwmodel::ActionKind pass, std::int64_t k, Prefetcher& ahead) const;
+
+  void Forward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // Which version of the weights it reads.
   std::int64_t ForwardVersion(std::int64_t k) const;
-  void Backward(std::int64_t k, Real* workspace);
+  void Backward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
   void Update(std::int64_t k);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "aligned_buffer.h"
 #include "batchless/training/parameter_tensor.h"
@@ -19,6 +20,9 @@ class Ring {
   std::int64_t slot_size() const { return slot_size_; }
   std::int64_t depth() const { return depth_; }
   Real* Slot(std::int64_t microbatch) { return buffer_.data() + microbatch % depth_ * slot_size_; }
+  std::span<const Real> SlotSpan(std::int64_t microbatch) {
+    return {Slot(microbatch), static_cast<std::size_t>(slot_size_)};
+  }
   std::int64_t bytes() const { return buffer_.bytes(); }
 
  private:

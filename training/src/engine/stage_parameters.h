@@ -40,6 +40,9 @@ class StageParameters {
   // What any other backward reads.
   const Real* backward() const { return backward_.empty() ? weights_.data() : backward_.data(); }
   const Real* weights() const { return weights_.data(); }
+  const Real* velocity() const { return velocity_.data(); }
+  // Elements of each of them.
+  std::size_t size() const { return static_cast<std::size_t>(weights_.size()); }
   Real* state() { return state_.data(); }
   const Real* state() const { return state_.data(); }
 

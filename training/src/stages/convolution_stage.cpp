@@ -68,7 +68,7 @@ class ConvolutionStage final : public Stage<Real> {
     }
     convolution_->Forward(x, arguments.parameters + weight_,
                           bias_ ? arguments.parameters + *bias_ : nullptr, arguments.outputs[0],
-                          workspace.kernel);
+                          workspace.kernel, arguments.ahead);
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
@@ -82,16 +82,16 @@ class ConvolutionStage final : public Stage<Real> {
     // A consumer may change the weights, so that their gradient comes last.
     const Real* weights = arguments.parameters + weight_;
     if (norm_relu_) {
-      convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel);
+      convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
       norm_relu_->Backward(arguments, workspace.dh, arguments.output_gradients[1],
                            workspace.kernel);
     } else if (arguments.input_gradient != nullptr) {
       Real* dx = arguments.input_gradient;
       if (arguments.add_input_gradient) {
-        convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel);
+        convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
         backend_->Add(input_size_, dx, workspace.dh, dx);
       } else {
-        convolution_->BackwardInput(dy, weights, dx, workspace.kernel);
+        convolution_->BackwardInput(dy, weights, dx, workspace.kernel, arguments.ahead);
       }
     }
 
@@ -101,10 +101,12 @@ class ConvolutionStage final : public Stage<Real> {
     }
     Real* dw = arguments.gradient + weight_;
     if (arguments.add_gradient) {
-      convolution_->BackwardWeights(x, dy, workspace.dw, workspace.kernel, nullptr);
+      convolution_->BackwardWeights(x, dy, workspace.dw, workspace.kernel, arguments.ahead,
+                                    nullptr);
       backend_->Add(weight_size_, dw, workspace.dw, dw);
     } else {
-      convolution_->BackwardWeights(x, dy, dw, workspace.kernel, arguments.consumer);
+      convolution_->BackwardWeights(x, dy, dw, workspace.kernel, arguments.ahead,
+                                    arguments.consumer);
     }
   }
 

@@ -15,6 +15,7 @@
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/gradient_consumer.h"
 #include "batchless/training/parameter_tensor.h"
+#include "batchless/training/prefetcher.h"
 
 namespace batchless::training {
 
@@ -25,7 +26,8 @@ enum class ConvolutionMethod : unsigned char {
   kWinograd,   ///< our own where they suit the layer, by F(2x2), F(4x4) or direct; else oneDNN's
 };
 
-/// y = W * x + b and its gradients, for one shape.
+/// y = W * x + b and its gradients, for one shape. What `ahead` has is fetched meanwhile by kernels that
+/// compute long enough from the caches; it may be null.
 template <class Real>
 class Convolution {
  public:
@@ -43,11 +45,12 @@ class Convolution {
 
   /// `bias` may be null; it is padded like the output's channels.
   virtual void Forward(const Real* x, const Real* weights, const Real* bias, Real* y,
-                       Real* workspace) = 0;
-  virtual void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* workspace) = 0;
+                       Real* workspace, Prefetcher* ahead) = 0;
+  virtual void BackwardInput(const Real* dy, const Real* weights, Real* dx, Real* workspace,
+                             Prefetcher* ahead) = 0;
   /// Overwrites dw. With a consumer, which may be null, dw is scratch for its pieces.
   virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace,
-                               GradientConsumer<Real>* consumer) = 0;
+                               Prefetcher* ahead, GradientConsumer<Real>* consumer) = 0;
 };
 
 struct ConvolutionShape {

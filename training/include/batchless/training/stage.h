@@ -14,6 +14,7 @@
 //   state       what a stage keeps of its own from one micro-batch to the next: the running
 //               statistics of batch normalisation; nothing elsewhere
 //   workspace   scratch of the worker, shared by all its stages, of no meaning between calls
+//   ahead       what the worker reads next, to be fetched meanwhile; null: nothing
 //
 // The parameters that a backward gets may be of another version than the forward's. What depends on
 // the forward's version (normalised values, ReLU masks) is computed from `saved`, never from them.
@@ -32,6 +33,7 @@
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/gradient_consumer.h"
 #include "batchless/training/parameter_tensor.h"
+#include "batchless/training/prefetcher.h"
 
 namespace batchless::training {
 
@@ -56,6 +58,7 @@ struct ForwardArguments {
   Real* saved = nullptr;
   Real* state = nullptr;
   Real* workspace = nullptr;
+  Prefetcher* ahead = nullptr;
 };
 
 template <class Real>
@@ -75,6 +78,7 @@ struct BackwardArguments {
   /// then; null: not wanted. Called once the parameter is no longer read. Not with add_gradient.
   GradientConsumer<Real>* consumer = nullptr;
   Real* workspace = nullptr;
+  Prefetcher* ahead = nullptr;
 };
 
 struct StageLayout {
