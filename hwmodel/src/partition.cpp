@@ -59,8 +59,7 @@ std::vector<int> BalancedPartition(std::span<const double> costs, int workers) {
 std::vector<int> BalancedPartition(const Network& network, int workers) {
   std::vector<double> costs;
   for (const StageCost& cost : ComputeCosts(network)) {
-    costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
-                                        cost.weight_gradient_flops));
+    costs.push_back(static_cast<double>(cost.training_flops()));
   }
   return BalancedPartition(costs, workers);
 }

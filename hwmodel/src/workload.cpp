@@ -58,9 +58,7 @@ std::int64_t Workload::WorkerActivationBytes(int first, int end) const {
 
 std::int64_t Workload::training_flops() const {
   std::int64_t sum = 0;
-  for (const StageCost& cost : stages) {
-    sum += cost.forward_flops + cost.input_gradient_flops + cost.weight_gradient_flops;
-  }
+  for (const StageCost& cost : stages) sum += cost.training_flops();
   return sum;
 }
 

@@ -7,7 +7,9 @@
 //   Train, TrainOneDnn        mini-batches on one core, by Winograd's kernels or oneDNN's alone;
 //                             arguments: network, batch, micro-batch
 //   OneWorker, TwoWorkers     pipelined backpropagation at batch one with prediction and compensation
-//                             (lwp-v+sc), wall-clock time; argument: network
+//                             (lwp-v+sc), wall-clock time, stages shared by their measured times;
+//                             argument: network
+//   TwoWorkersOneDnn          the same by oneDNN's convolutions
 
 #include <benchmark/benchmark.h>
 
@@ -17,6 +19,7 @@
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
+#include "stage_timing.h"
 
 namespace batchless::training {
 namespace {
@@ -59,6 +62,12 @@ void Train(benchmark::State& state, const Case& c) {
   }
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(1, Split::kTrain, 512, 1);
   const SampleSource source(kData, {.seed = 1, .order = Order::kShuffled, .augment = true});
+  if (c.workers > 1) {
+    TrainerOptions alone = options;
+    alone.workers = 1;
+    options.stage_costs =
+        StageCosts(MeasureStages(alone, source, options.network.stage_count()), alone);
+  }
   const auto trainer = MakeTrainer(options);
   std::vector<SampleResult> results;
   const std::int64_t samples = std::max<std::int64_t>(c.batch, 64);
@@ -88,7 +97,11 @@ const bool kRegistered = [] {
         Case{"Train", "resnet20", 128, 1}, Case{"Train", "resnet20", 128, 8},
         Case{"Train", "resnet56", 1, 1}, Case{"Train", "resnet110", 1, 1},
         Case{"Train", "vgg11", 1, 1}, Case{"OneWorker", "resnet20", 1, 1, 1},
-        Case{"TwoWorkers", "resnet20", 1, 1, 2}}) {
+        Case{"TwoWorkers", "resnet20", 1, 1, 2},
+        Case{"TwoWorkersOneDnn", "resnet20", 1, 1, 2, kOneDnn},
+        Case{"OneWorker", "resnet56", 1, 1, 1}, Case{"TwoWorkers", "resnet56", 1, 1, 2},
+        Case{"OneWorker", "resnet110", 1, 1, 1}, Case{"TwoWorkers", "resnet110", 1, 1, 2},
+        Case{"OneWorker", "vgg16", 1, 1, 1}, Case{"TwoWorkers", "vgg16", 1, 1, 2}}) {
     std::string name = c.name + "/" + c.network;
     if (c.workers == 0) {
       name += "/batch:" + std::to_string(c.batch) + "/microbatch:" + std::to_string(c.microbatch);

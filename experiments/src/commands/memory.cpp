@@ -72,8 +72,7 @@ class MemoryCommand final : public Command {
     TableOutput table(out_);
     std::vector<double> costs;
     for (const hwmodel::StageCost& cost : workload.stages) {
-      costs.push_back(static_cast<double>(cost.forward_flops + cost.input_gradient_flops +
-                                          cost.weight_gradient_flops));
+      costs.push_back(static_cast<double>(cost.training_flops()));
     }
     const auto partitions = hwmodel::BalancedPartitions(costs, static_cast<int>(most));
     std::vector<Row> rows;

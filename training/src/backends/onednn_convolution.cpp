@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
 
 #include "backends/blocked_weights.h"
 
@@ -128,6 +130,51 @@ Tags TagsOf(int block) {
   return {Tag::nChw8c, Tag::OIhw8i8o, Tag::OIhw8o8i, Tag::Ohwi8o};
 }
 
+// A primitive and its tensors, the scratchpad first.
+class Call {
+ public:
+  static constexpr std::size_t kMostTensors = 5;
+
+  Call() = default;
+  Call(const dnnl::engine& engine, dnnl::primitive primitive, const memory::desc& scratchpad,
+       std::initializer_list<std::pair<int, memory::desc>> tensors)
+      : primitive_(std::move(primitive)), scratchpad_bytes_(scratchpad.get_size()) {
+    Add(engine, DNNL_ARG_SCRATCHPAD, scratchpad);
+    for (const auto& [argument, description] : tensors) Add(engine, argument, description);
+  }
+
+  void Add(const dnnl::engine& engine, int argument, const memory::desc& description) {
+    tensors_[count_] = memory(description, engine, nullptr);
+    arguments_[count_] = {argument, tensors_[count_].get()};
+    ++count_;
+  }
+
+  std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
+
+  // `data` in the order of the tensors; what is behind the last of them is not read. oneDNN writes only
+  // to what its arguments call destinations.
+  void Execute(const dnnl::stream& stream, const std::array<const float*, kMostTensors>& data) {
+    for (int i = 0; i < count_; ++i) {
+      // Most stay where they are, and telling oneDNN takes its time.
+      if (data_[i] != data[i]) tensors_[i].set_data_handle(const_cast<float*>(data[i]));
+    }
+    data_ = data;
+    const OneThread one_thread;
+    // The C function takes its arguments as they are; the C++ one allocates a map at each call.
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive_.get(), stream.get(), count_, arguments_.data()),
+        "a convolution failed");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::size_t scratchpad_bytes_ = 0;
+  int count_ = 0;
+  std::array<memory, kMostTensors> tensors_;
+  std::array<const float*, kMostTensors> data_{};
+  std::array<dnnl_exec_arg_t, kMostTensors> arguments_{};
+};
+
 class OneDnnConvolution final : public Convolution<float> {
  public:
   OneDnnConvolution(const ConvolutionShape& shape, TransposeBlocks transpose)
@@ -158,32 +205,30 @@ class OneDnnConvolution final : public Convolution<float> {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto forward = ForwardDescription(engine_, attributes, d);
+    forward_ =
+        Call(engine_, dnnl::convolution_forward(forward), forward.scratchpad_desc(),
+             {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.forward_weights}, {DNNL_ARG_DST, d.y}});
+    if (layer.bias) forward_.Add(engine_, DNNL_ARG_BIAS, d.bias);
     const auto weights = WeightsDescription(engine_, attributes, d, forward);
-    forward_ = Primitive(dnnl::convolution_forward(forward), forward.scratchpad_desc());
-    weights_ = Primitive(dnnl::convolution_backward_weights(weights), weights.scratchpad_desc());
+    weights_ = Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
+                    {{DNNL_ARG_SRC, d.x},
+                     {DNNL_ARG_DIFF_DST, d.y},
+                     {DNNL_ARG_DIFF_WEIGHTS, d.forward_weights}});
     if (!first) {
       d.backward_weights = memory::desc(weight_dims, type, tags.backward_weights);
       const auto input = InputDescription(engine_, attributes, d, forward);
-      input_ = Primitive(dnnl::convolution_backward_data(input), input.scratchpad_desc());
-      backward_weights_memory_ = memory(d.backward_weights, engine_, nullptr);
-    }
-    x_ = memory(d.x, engine_, nullptr);
-    y_ = memory(d.y, engine_, nullptr);
-    forward_weights_memory_ = memory(d.forward_weights, engine_, nullptr);
-    if (layer.bias) bias_ = memory(d.bias, engine_, nullptr);
-    for (Primitive* primitive : {&forward_, &weights_, &input_}) {
-      if (!primitive->primitive) continue;
-      primitive->scratchpad = memory(primitive->scratchpad_description, engine_, nullptr);
+      input_ = Call(engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
+                    {{DNNL_ARG_DIFF_DST, d.y},
+                     {DNNL_ARG_WEIGHTS, d.backward_weights},
+                     {DNNL_ARG_DIFF_SRC, d.x}});
     }
   }
 
   ParameterTensor weight_tensor() const override { return weight_; }
 
   std::int64_t workspace_size() const override {
-    std::size_t bytes = 0;
-    for (const Primitive* primitive : {&forward_, &weights_, &input_}) {
-      bytes = std::max(bytes, primitive->scratchpad_description.get_size());
-    }
+    const std::size_t bytes = std::max(
+        {forward_.scratchpad_bytes(), weights_.scratchpad_bytes(), input_.scratchpad_bytes()});
     // The transposed weights come first.
     return TransposedSize() +
            static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
@@ -191,94 +236,34 @@ class OneDnnConvolution final : public Convolution<float> {
 
   void Forward(const float* x, const float* weights, const float* bias, float* y, float* workspace,
                Prefetcher* /*ahead*/) override {
-    Set(x_, x);
-    Set(forward_weights_memory_, weights);
-    Set(y_, y);
-    Set(forward_.scratchpad, workspace);
-    std::array<dnnl_exec_arg_t, 5> arguments{{{DNNL_ARG_SRC, x_.get()},
-                                              {DNNL_ARG_WEIGHTS, forward_weights_memory_.get()},
-                                              {DNNL_ARG_DST, y_.get()},
-                                              {DNNL_ARG_SCRATCHPAD, forward_.scratchpad.get()},
-                                              {DNNL_ARG_BIAS, nullptr}}};
-    int count = 4;
-    if (bias_) {
-      Set(bias_, bias);
-      arguments[count++].memory = bias_.get();
-    }
-    Execute(forward_, count, arguments.data());
+    forward_.Execute(stream_, {workspace, x, weights, y, bias});
   }
 
   void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace,
                      Prefetcher* /*ahead*/) override {
-    Set(y_, dy);
     transpose_(weight_.stored_size, weights, workspace);
-    Set(backward_weights_memory_, workspace);
-    Set(x_, dx);
-    Set(input_.scratchpad, workspace + TransposedSize());
-    const std::array<dnnl_exec_arg_t, 4> arguments{
-        {{DNNL_ARG_DIFF_DST, y_.get()},
-         {DNNL_ARG_WEIGHTS, backward_weights_memory_.get()},
-         {DNNL_ARG_DIFF_SRC, x_.get()},
-         {DNNL_ARG_SCRATCHPAD, input_.scratchpad.get()}}};
-    Execute(input_, 4, arguments.data());
+    input_.Execute(stream_, {workspace + TransposedSize(), dy, workspace, dx});
   }
 
   void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
                        Prefetcher* /*ahead*/, GradientConsumer<float>* consumer) override {
-    Set(x_, x);
-    Set(y_, dy);
-    Set(forward_weights_memory_, dw);
-    Set(weights_.scratchpad, workspace);
-    const std::array<dnnl_exec_arg_t, 4> arguments{
-        {{DNNL_ARG_SRC, x_.get()},
-         {DNNL_ARG_DIFF_DST, y_.get()},
-         {DNNL_ARG_DIFF_WEIGHTS, forward_weights_memory_.get()},
-         {DNNL_ARG_SCRATCHPAD, weights_.scratchpad.get()}}};
-    Execute(weights_, 4, arguments.data());
+    weights_.Execute(stream_, {workspace, x, dy, dw});
     if (consumer != nullptr) consumer->Take(0, weight_tensor().stored_size, dw);
   }
 
  private:
-  struct Primitive {
-    Primitive() = default;
-    Primitive(dnnl::primitive p, const memory::desc& description)
-        : primitive(std::move(p)), scratchpad_description(description) {}
-
-    dnnl::primitive primitive;
-    memory::desc scratchpad_description;
-    memory scratchpad;
-  };
-
   std::int64_t TransposedSize() const {
     constexpr std::int64_t kCacheLine = 16;
     return RoundUp(weight_.stored_size, kCacheLine);
-  }
-
-  // oneDNN writes only to what its arguments call destinations.
-  static void Set(memory& tensor, const float* data) {
-    tensor.set_data_handle(const_cast<float*>(data));
-  }
-
-  // The C function takes its arguments from the stack; the C++ one allocates a map at each call.
-  void Execute(const Primitive& primitive, int count, const dnnl_exec_arg_t* arguments) {
-    const OneThread one_thread;
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(primitive.primitive.get(), stream_.get(), count, arguments),
-        "a convolution failed");
   }
 
   TransposeBlocks transpose_;
   ParameterTensor weight_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  Primitive forward_;
-  Primitive input_;
-  Primitive weights_;
-  memory x_;
-  memory y_;
-  memory forward_weights_memory_;
-  memory backward_weights_memory_;
-  memory bias_;
+  Call forward_;
+  Call input_;
+  Call weights_;
 };
 
 }  // namespace

@@ -318,7 +318,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
         if (forward && is_first && worker == first_worker_) memory_->Feed(source, k);
         const double before = traced ? log_->Now() : 0;
         if (forward && action.stage == 0) memory_->FeedImages(source, k);
-        LookAhead(own, i, cycle, ahead);
+        if (forward || backward) LookAhead(own, i, cycle, ahead);
         Execute(action, k, workspace, ahead);
         if (traced) log_->AddEvent(worker, action, options_.InRun(k), /*is_wait=*/false, before);
       }

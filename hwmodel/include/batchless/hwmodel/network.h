@@ -163,6 +163,10 @@ struct StageCost {
   std::int64_t forward_flops = 0;
   std::int64_t input_gradient_flops = 0;  ///< 0 at stage 0, whose input has no gradient
   std::int64_t weight_gradient_flops = 0;
+  /// Of all passes over a sample, the update left out.
+  std::int64_t training_flops() const {
+    return forward_flops + input_gradient_flops + weight_gradient_flops;
+  }
   std::int64_t update_flops = 0;  ///< weight decay, momentum and step: 6 a parameter
   std::int64_t parameter_bytes = 0;
   /// Kept from a sample's forward to its backward: inputs or outputs read again, and what is saved.
