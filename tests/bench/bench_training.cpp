@@ -70,7 +70,8 @@ void Train(benchmark::State& state, const Case& c) {
   }
   const auto trainer = MakeTrainer(options);
   std::vector<SampleResult> results;
-  const std::int64_t samples = std::max<std::int64_t>(c.batch, 64);
+  // Long enough for threads to start and end without weight.
+  const std::int64_t samples = std::max<std::int64_t>(c.batch, c.workers > 0 ? 256 : 64);
   // Fills the pipeline too.
   trainer->Advance(source, 2 * options.network.stage_count() + samples, results);
   double peak = hwmodel::MeasureFmaPeak();

@@ -1,6 +1,7 @@
 // Our convolutions by themselves: sizes that no network here has, and rounding errors.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "backends/direct_convolution.h"
 #include "backends/small_image_convolution.h"
@@ -66,13 +67,13 @@ class PlainConvolution {
     const Images biases{{output_.shape.channels, 1, 1}, 1, output_.block};
     std::vector<Real> y(output_.stored(), Real(1e30F));
     convolution_->Forward(Block(x, input_).data(), Packed(w).data(), Block(bias, biases).data(),
-                          y.data(), workspace_.data(), nullptr);
+                          y.data(), workspace_.data(), Ahead());
     return Plain(y, output_);
   }
   Numbers BackwardInput(const Numbers& dy, const Numbers& w) {
     std::vector<Real> dx(input_.stored(), Real(1e30F));
     convolution_->BackwardInput(Block(dy, output_).data(), Packed(w).data(), dx.data(),
-                                workspace_.data(), nullptr);
+                                workspace_.data(), Ahead());
     return Plain(dx, input_);
   }
   Numbers BackwardWeights(const Numbers& x, const Numbers& dy) {
@@ -81,11 +82,11 @@ class PlainConvolution {
     const std::vector<Real> output = Block(dy, output_);
     convolution_->BackwardWeights(input.data(), output.data(), dw.data(), workspace_.data(),
                                   nullptr, nullptr);
-    // The same bits in pieces.
+    // The same bits in pieces, and while memory is fetched.
     Collector<Real> pieces(dw.size());
     std::vector<Real> scratch(weight_.stored_size, Real(1e30F));
     convolution_->BackwardWeights(input.data(), output.data(), scratch.data(), workspace_.data(),
-                                  nullptr, &pieces);
+                                  Ahead(), &pieces);
     CHECK(pieces.taken == static_cast<std::int64_t>(dw.size()));
     CHECK(pieces.values == dw);
     std::vector<Real> values(weight_.size());
@@ -94,6 +95,15 @@ class PlainConvolution {
   }
 
  private:
+  // Something to fetch, from an odd place and of an odd size.
+  Prefetcher* Ahead() {
+    ahead_.Clear();
+    const std::span<const float> memory(fetched_);
+    ahead_.Add(memory.subspan(1));
+    ahead_.Add(memory.first(3));
+    return &ahead_;
+  }
+
   struct Images {
     hwmodel::FeatureShape shape;
     std::int64_t microbatch;
@@ -136,6 +146,8 @@ class PlainConvolution {
   Images output_;
   std::unique_ptr<Convolution<Real>> convolution_;
   ParameterTensor weight_;
+  Prefetcher ahead_;
+  std::vector<float> fetched_ = std::vector<float>(1001);
   std::vector<Real> workspace_;
 };
 

@@ -17,8 +17,8 @@ class Prefetcher {
   void Clear() {
     count_ = 0;
     taken_ = 0;
-    line_ = nullptr;
-    end_ = nullptr;
+    line_ = 0;
+    end_ = 0;
     next_ = 0;
   }
 
@@ -37,13 +37,14 @@ class Prefetcher {
   void Fetch() {
     if (line_ >= end_) {
       if (next_ == count_) return;
-      line_ = ranges_[next_].data();
+      line_ = reinterpret_cast<std::uintptr_t>(ranges_[next_].data());
       end_ = line_ + ranges_[next_].size();
       ++next_;
     }
     for (int i = 0; i < kLines; ++i, line_ += kLineBytes) {
 #ifdef __GNUC__
-      __builtin_prefetch(line_, 0, kSecondLevel);
+      // Past the end of a range too: what is not there is not fetched.
+      __builtin_prefetch(reinterpret_cast<const void*>(line_), 0, kSecondLevel);
 #endif
     }
   }
@@ -51,15 +52,15 @@ class Prefetcher {
  private:
   // A call's, in kernels that call it every hundred cycles or so.
   static constexpr int kLines = 8;
-  static constexpr int kLineBytes = 64;
+  static constexpr std::uintptr_t kLineBytes = 64;
   static constexpr int kSecondLevel = 2;
 
   std::array<std::span<const std::byte>, 8> ranges_{};
   std::size_t count_ = 0;
   std::size_t taken_ = 0;  // bytes
   std::size_t next_ = 0;   // the range after the one that is fetched
-  const std::byte* line_ = nullptr;
-  const std::byte* end_ = nullptr;
+  std::uintptr_t line_ = 0;
+  std::uintptr_t end_ = 0;
 };
 
 }  // namespace batchless::training
