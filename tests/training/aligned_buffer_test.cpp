@@ -42,7 +42,8 @@ TEST_CASE("Buffers of all sizes lie apart, aligned and zero, in any order of the
     std::uint8_t value;
   };
   std::vector<Held> held;
-  const std::vector<std::int64_t> sizes{0, 1, 64, 65, 4096, kMegabyte, 5 * kMegabyte, 33 * kMegabyte};
+  const std::vector<std::int64_t> sizes{
+      0, 1, 64, 65, 4096, kMegabyte, 5 * kMegabyte, 33 * kMegabyte};
   for (int i = 0; i < 120; ++i) {
     AlignedBuffer<std::uint8_t> buffer(sizes[random() % sizes.size()]);
     REQUIRE(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64 == 0);
@@ -67,6 +68,7 @@ TEST_CASE("Memory goes back to the system when the last buffer of its piece has 
   constexpr std::int64_t kAll = 256 * kMegabyte;
   {
     std::vector<AlignedBuffer<float>> buffers;
+    buffers.reserve(64);
     for (int i = 0; i < 64; ++i) buffers.emplace_back(kAll / 64 / std::int64_t{sizeof(float)});
     // No more is taken than buffers reach into, but for what a piece of 32 MB has at its end.
     const std::int64_t taken = ResidentBytes() - before;

@@ -70,7 +70,8 @@ void* AllocateAligned(std::int64_t bytes) {
   const std::lock_guard lock(mutex);
   PieceHeader* piece = current;
   if (size > kPiece / 2) {
-    piece = MakePiece(size);  // of its own, so that every buffer starts in a piece's first kPiece bytes
+    piece =
+        MakePiece(size);  // of its own, so that every buffer starts in a piece's first kPiece bytes
   } else if (piece == nullptr || piece->used + size > piece->size) {
     current = piece = MakePiece(size);
   }
@@ -83,22 +84,22 @@ void* AllocateAligned(std::int64_t bytes) {
 void FreeAligned(void* data) {
   if constexpr (!kShared) return std::free(data);
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(data);
-  auto* piece = reinterpret_cast<PieceHeader*>(address / kPiece * kPiece);
+  auto* piece = reinterpret_cast<PieceHeader*>(static_cast<std::byte*>(data) - address % kPiece);
   const std::lock_guard lock(mutex);
   if (--piece->buffers > 0) return;
   if (piece == current) current = nullptr;
   std::free(piece);
 }
 
-void MoveToHugePages(const void* data, std::int64_t bytes) {
+void MoveToHugePages(void* data, std::int64_t bytes) {
 #if defined(MADV_HUGEPAGE) && defined(MADV_COLLAPSE)
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t end = (address + bytes) / kHugePage * kHugePage;
-  if (first >= end) return;
-  void* pages = reinterpret_cast<void*>(first);
-  madvise(pages, end - first, MADV_HUGEPAGE);
-  madvise(pages, end - first, MADV_COLLAPSE);
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  const std::int64_t first = RoundUp(address, kHugePage) - address;
+  const std::int64_t size = (bytes - first) / kHugePage * kHugePage;
+  if (size <= 0) return;
+  std::byte* pages = static_cast<std::byte*>(data) + first;
+  madvise(pages, static_cast<std::size_t>(size), MADV_HUGEPAGE);
+  madvise(pages, static_cast<std::size_t>(size), MADV_COLLAPSE);
 #else
   static_cast<void>(data);
   static_cast<void>(bytes);

@@ -13,7 +13,7 @@ void* AllocateAligned(std::int64_t bytes);
 void FreeAligned(void* data);
 
 // Moves `bytes` of memory that is there already into huge pages, where the system has them on request.
-void MoveToHugePages(const void* data, std::int64_t bytes);
+void MoveToHugePages(void* data, std::int64_t bytes);
 
 // Zeros, aligned to a cache line, whose number never changes.
 template <class T>

@@ -17,9 +17,9 @@ class Prefetcher {
   void Clear() {
     count_ = 0;
     taken_ = 0;
-    line_ = 0;
-    end_ = 0;
     next_ = 0;
+    current_ = {};
+    fetched_ = 0;
   }
 
   /// Fetched in the order in which they are added, as much in all as leaves room in a second-level cache.
@@ -35,32 +35,31 @@ class Prefetcher {
 
   /// Has the next few lines on their way.
   void Fetch() {
-    if (line_ >= end_) {
+    if (fetched_ >= current_.size()) {
       if (next_ == count_) return;
-      line_ = reinterpret_cast<std::uintptr_t>(ranges_[next_].data());
-      end_ = line_ + ranges_[next_].size();
-      ++next_;
+      current_ = ranges_[next_++];
+      fetched_ = 0;
     }
-    for (int i = 0; i < kLines; ++i, line_ += kLineBytes) {
+    const std::size_t end = std::min(fetched_ + kLines * kLineBytes, current_.size());
+    for (; fetched_ < end; fetched_ += kLineBytes) {
 #ifdef __GNUC__
-      // Past the end of a range too: what is not there is not fetched.
-      __builtin_prefetch(reinterpret_cast<const void*>(line_), 0, kSecondLevel);
+      __builtin_prefetch(current_.data() + fetched_, 0, kSecondLevel);
 #endif
     }
   }
 
  private:
   // A call's, in kernels that call it every hundred cycles or so.
-  static constexpr int kLines = 8;
-  static constexpr std::uintptr_t kLineBytes = 64;
+  static constexpr std::size_t kLines = 8;
+  static constexpr std::size_t kLineBytes = 64;
   static constexpr int kSecondLevel = 2;
 
   std::array<std::span<const std::byte>, 8> ranges_{};
   std::size_t count_ = 0;
-  std::size_t taken_ = 0;  // bytes
-  std::size_t next_ = 0;   // the range after the one that is fetched
-  std::uintptr_t line_ = 0;
-  std::uintptr_t end_ = 0;
+  std::size_t taken_ = 0;               // bytes of all
+  std::size_t next_ = 0;                // range after the current one
+  std::span<const std::byte> current_;  // range
+  std::size_t fetched_ = 0;             // bytes of it
 };
 
 }  // namespace batchless::training
