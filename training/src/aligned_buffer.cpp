@@ -9,6 +9,7 @@
 #include "batchless/training/parameter_tensor.h"
 
 #ifdef __linux__
+#include <linux/mman.h>  // MADV_COLLAPSE, which the C library's header may not have yet
 #include <sys/mman.h>
 #endif
 
@@ -24,7 +25,6 @@ namespace batchless::training {
 namespace {
 
 constexpr std::int64_t kCacheLine = 64;
-constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 // Address space; memory is taken as far as buffers reach. Pieces start at multiples of it.
 constexpr std::int64_t kPiece = std::int64_t{32} << 20;
 // The sanitizer sees what runs over a buffer's end only where no other one begins there.
@@ -93,6 +93,7 @@ void FreeAligned(void* data) {
 
 void MoveToHugePages(void* data, std::int64_t bytes) {
 #if defined(MADV_HUGEPAGE) && defined(MADV_COLLAPSE)
+  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
   const std::int64_t first = RoundUp(address, kHugePage) - address;
   const std::int64_t size = (bytes - first) / kHugePage * kHugePage;
