@@ -10,6 +10,8 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/lanes-inl.h"
@@ -78,11 +80,13 @@ struct PositionProducts {
     float* out_position = p.out + row * B + panel * p.out_panel;
     const std::int64_t b_panel = p.b_panel;
     const std::int64_t out_panel = p.out_panel;
+    // For each tile, in proportion to its time.
+    const auto lines = static_cast<std::size_t>(std::max<std::int64_t>(4, p.runs * p.steps / 2));
     for (std::int64_t position = 0; position < p.positions; ++position) {
       const float* a_tile = a_position;
       float* out = out_position;
       for (std::int64_t tile = 0; tile < count; ++tile) {
-        if (p.ahead != nullptr) p.ahead->Fetch();
+        if (p.ahead != nullptr) p.ahead->Fetch(lines);
         Sums<kRows, kWidth> sums;
         for (int r = 0; r < kRows; ++r) {
           for (int n = 0; n < kWidth; ++n) sums.of[r][n] = L::Zero();

@@ -33,14 +33,14 @@ class Prefetcher {
     taken_ += size;
   }
 
-  /// Has the next few lines on their way.
-  void Fetch() {
+  /// Has the next `lines` lines on their way, fewer at the end of a range.
+  void Fetch(std::size_t lines) {
     if (fetched_ >= current_.size()) {
       if (next_ == count_) return;
       current_ = ranges_[next_++];
       fetched_ = 0;
     }
-    const std::size_t end = std::min(fetched_ + kLines * kLineBytes, current_.size());
+    const std::size_t end = std::min(fetched_ + lines * kLineBytes, current_.size());
     for (; fetched_ < end; fetched_ += kLineBytes) {
 #ifdef __GNUC__
       __builtin_prefetch(current_.data() + fetched_, 0, kSecondLevel);
@@ -49,8 +49,6 @@ class Prefetcher {
   }
 
  private:
-  // A call's, in kernels that call it every hundred cycles or so.
-  static constexpr std::size_t kLines = 8;
   static constexpr std::size_t kLineBytes = 64;
   static constexpr int kSecondLevel = 2;
 
