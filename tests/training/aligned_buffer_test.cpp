@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <numeric>
 #include <random>
 #include <string>
 #include <utility>

@@ -98,7 +98,7 @@ class PlainConvolution {
   // Something to fetch, from an odd place and of an odd size.
   Prefetcher* Ahead() {
     ahead_.Clear();
-    const std::span<const float> memory(fetched_);
+    const std::span<const std::byte> memory = std::as_bytes(std::span(fetched_));
     ahead_.Add(memory.subspan(1));
     ahead_.Add(memory.first(3));
     return &ahead_;

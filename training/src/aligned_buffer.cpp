@@ -36,8 +36,7 @@ constexpr bool kShared = true;
 
 // At the start of a piece.
 struct alignas(kCacheLine) PieceHeader {
-  std::int64_t size = 0;
-  std::int64_t used = 0;
+  std::int64_t used = sizeof(PieceHeader);
   std::int64_t buffers = 0;
 };
 
@@ -59,7 +58,7 @@ PieceHeader* MakePiece(std::int64_t bytes) {
   // Refused, it costs nothing.
   madvise(data, static_cast<std::size_t>(size), MADV_HUGEPAGE);
 #endif
-  return new (data) PieceHeader{.size = size, .used = sizeof(PieceHeader)};
+  return new (data) PieceHeader;
 }
 
 }  // namespace
@@ -70,9 +69,9 @@ void* AllocateAligned(std::int64_t bytes) {
   const std::lock_guard lock(mutex);
   PieceHeader* piece = current;
   if (size > kPiece / 2) {
-    piece =
-        MakePiece(size);  // of its own, so that every buffer starts in a piece's first kPiece bytes
-  } else if (piece == nullptr || piece->used + size > piece->size) {
+    // Of its own, so that every buffer starts in a piece's first kPiece bytes.
+    piece = MakePiece(size);
+  } else if (piece == nullptr || piece->used + size > kPiece) {
     current = piece = MakePiece(size);
   }
   std::byte* data = reinterpret_cast<std::byte*>(piece) + piece->used;

@@ -80,7 +80,7 @@ struct PositionProducts {
     float* out_position = p.out + row * B + panel * p.out_panel;
     const std::int64_t b_panel = p.b_panel;
     const std::int64_t out_panel = p.out_panel;
-    // For each tile, in proportion to its time.
+    // For each tile, in proportion to its time: measured.
     const auto lines = static_cast<std::size_t>(std::max<std::int64_t>(4, p.runs * p.steps / 2));
     for (std::int64_t position = 0; position < p.positions; ++position) {
       const float* a_tile = a_position;

@@ -57,12 +57,14 @@ struct WinogradShape {
   // their U stays in the near caches, and two blocks of outputs, so that what is read of a tile is
   // used twice: measured at batch one, with blocks of 8 and of 16. Several blocks of tiles share U,
   // which is made once then.
+  std::int64_t most_ins() const { return 4 * block; }
+  std::int64_t most_outs() const { return 2 * block; }
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
   std::int64_t in_piece() const {
-    return one_block() ? std::min(4 * block, in_channels) : in_channels;
+    return one_block() ? std::min(most_ins(), in_channels) : in_channels;
   }
   std::int64_t out_piece() const {
-    return one_block() ? std::min(2 * block, out_channels) : out_channels;
+    return one_block() ? std::min(most_outs(), out_channels) : out_channels;
   }
 
   // Distance between the planes of two positions: powers of two would put all of them in the
@@ -71,7 +73,7 @@ struct WinogradShape {
   std::int64_t filter_plane() const {
     // The same when in and out are exchanged, as the input's gradient does.
     const std::int64_t all = in_channels * out_channels;
-    return Plane(one_block() ? std::min(4 * block * 2 * block, all) : all);
+    return Plane(one_block() ? std::min(most_ins() * most_outs(), all) : all);
   }
   std::int64_t in_plane() const { return Plane(block_tiles() * in_channels); }
   std::int64_t out_plane() const { return Plane(block_tiles() * out_channels); }

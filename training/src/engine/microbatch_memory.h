@@ -47,15 +47,12 @@ class MicrobatchMemory {
   // Of the values and stages that this process has.
   Real* Value(int v, std::int64_t k) { return values_[v].Slot(k); }
   // Null where no gradient by the value is wanted.
-  Real* Gradient(int v, std::int64_t k) {
-    const int place = plan_.gradient_of(v);
-    return place < 0 ? nullptr : gradients_[place].Slot(k);
-  }
+  Real* Gradient(int v, std::int64_t k) { return GradientSpan(v, k).data(); }
   // The same with their sizes; empty where there is none.
-  std::span<const Real> ValueSpan(int v, std::int64_t k) { return values_[v].SlotSpan(k); }
-  std::span<const Real> GradientSpan(int v, std::int64_t k) {
+  std::span<Real> ValueSpan(int v, std::int64_t k) { return values_[v].SlotSpan(k); }
+  std::span<Real> GradientSpan(int v, std::int64_t k) {
     const int place = plan_.gradient_of(v);
-    return place < 0 ? std::span<const Real>() : gradients_[place].SlotSpan(k);
+    return place < 0 ? std::span<Real>() : gradients_[place].SlotSpan(k);
   }
   Real* Saved(int stage, std::int64_t k) { return saved_[stage].Slot(k); }
   MicrobatchSlot<Real>& At(std::int64_t k) {

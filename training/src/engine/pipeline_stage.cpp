@@ -78,19 +78,21 @@ std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
 }
 
 template <class Real>
-void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher& ahead) const {
+void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher& ahead) {
   const auto add_parameters = [&](const Real* parameters) {
-    ahead.Add(std::span<const Real>(parameters, parameters_->size()));
+    ahead.Add(std::as_bytes(std::span(parameters, parameters_->size())));
   };
   if (pass == ActionKind::kForward) {
-    for (const int v : description_.outputs) ahead.Add(memory_->ValueSpan(v, k));
+    for (const int v : description_.outputs) ahead.Add(std::as_bytes(memory_->ValueSpan(v, k)));
     add_parameters(parameters_->forward(ForwardVersion(k)));
     return;
   }
   if (layout().passes_gradient) return;
-  for (const int v : description_.outputs) ahead.Add(memory_->GradientSpan(v, k));
-  if (layout().keeps_input) ahead.Add(memory_->ValueSpan(description_.inputs[0], k));
-  add_parameters(parameters_->backward());
+  for (const int v : description_.outputs) ahead.Add(std::as_bytes(memory_->GradientSpan(v, k)));
+  if (layout().keeps_input) {
+    ahead.Add(std::as_bytes(memory_->ValueSpan(description_.inputs[0], k)));
+  }
+  add_parameters(BackwardParameters(k));
   add_parameters(parameters_->velocity());
 }
 
@@ -119,8 +121,7 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
 
 template <class Real>
 void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* ahead) {
-  const bool reads_newest = options_.weights == WeightVersions::kNewest;
-  const std::int64_t version = reads_newest ? parameters_->updates() : *forward_version(k);
+  const std::int64_t version = reads_newest() ? parameters_->updates() : *forward_version(k);
   if (options_.on_read) {
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
@@ -128,7 +129,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   const int input = description_.inputs[0];
   BackwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
-  arguments.parameters = reads_newest ? parameters_->backward() : parameters_->forward(version);
+  arguments.parameters = BackwardParameters(k);
   if (layout().keeps_input) arguments.input = memory_->Value(input, k);
   if (layout().keeps_output) arguments.output = memory_->Value(description_.outputs[0], k);
   arguments.saved = memory_->Saved(number_, k);

@@ -39,7 +39,7 @@ class PipelineStage {
   void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
 
   // Adds what a pass will read, or write, that no pass just before it touches.
-  void LookAhead(hwmodel::ActionKind pass, std::int64_t k, Prefetcher& ahead) const;
+  void LookAhead(hwmodel::ActionKind pass, std::int64_t k, Prefetcher& ahead);
 
   void Forward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // Which version of the weights it reads.
@@ -72,6 +72,11 @@ class PipelineStage {
  private:
   class PieceUpdate;
 
+  bool reads_newest() const { return options_.weights == hwmodel::WeightVersions::kNewest; }
+  // What a backward of micro-batch k reads: the newest version, or the forward's.
+  const Real* BackwardParameters(std::int64_t k) {
+    return reads_newest() ? parameters_->backward() : parameters_->forward(*forward_version(k));
+  }
   // The part of its share of a mini-batch that micro-batch k belongs to.
   std::int64_t PartOf(std::int64_t k) const;
   // Ends micro-batch k's part where it is the last one.

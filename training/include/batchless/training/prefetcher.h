@@ -23,13 +23,11 @@ class Prefetcher {
   }
 
   /// Fetched in the order in which they are added, as much in all as leaves room in a second-level cache.
-  template <class T>
-  void Add(std::span<const T> memory) {
+  void Add(std::span<const std::byte> memory) {
     constexpr std::size_t kMostBytes = std::size_t{512} << 10;
-    const std::span<const std::byte> bytes = std::as_bytes(memory);
-    const std::size_t size = std::min(bytes.size(), kMostBytes - taken_);
+    const std::size_t size = std::min(memory.size(), kMostBytes - taken_);
     if (size == 0 || count_ == ranges_.size()) return;
-    ranges_[count_++] = bytes.first(size);
+    ranges_[count_++] = memory.first(size);
     taken_ += size;
   }
 
