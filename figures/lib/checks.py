@@ -1,4 +1,4 @@
-"""Predicates over the data files: what a claim in claims.toml can be tested with.
+"""Predicates over the data files: what a claim in figures/claims can be tested with.
 
 A check gets the claim's own table and a reader of data files, and returns an Outcome: the numbers
 found, in words, and whether they bear the claim out. Where a number does not exist (NaN: nothing is

@@ -1,7 +1,20 @@
-"""Claims of the literature, statements of this project, and what the data files say about both.
+"""Statements of the sources and of this project, and what the data files say about them.
 
-claims.toml states each claim, where it comes from and which check decides it. The verdict is
-computed here and nowhere written down:
+The files in figures/claims state each claim, which no verdict is written into:
+
+    id              name of the claim
+    row             number of the source's statement that it tests, 1 to 34; none for others
+    statement       read alone, without those beside it
+    source          what was really read, or what is recalled
+    provenance      a key of PROVENANCES
+    verification    a key of VERIFICATIONS
+    quantity        what is compared, and when the claim passes
+    figure          whose data files it reads
+    check           a function of figures/lib/checks.py, which defines the other keys
+    needs           what a test takes; in place of `check`, or shown where there are no data
+
+`expected` numbers are computed independently or printed in the source, never from memory of it.
+Verdicts are computed when the report is written:
 
     reproduced       the check passed
     not reproduced   the check failed
@@ -20,15 +33,19 @@ from figures.lib.checks import CHECKS
 from figures.lib.tables import Data, DataError, Incomplete
 
 VERDICTS = ("reproduced", "not reproduced", "not tested")
-OWN = "this project"
-BASES = {
-    "published": "number printed in the publication, beside what the model here predicts",
-    "recalled": "recalled from the publication, not compared with the printed text",
-    "equation checked": "follows from equations that were checked numerically against a literal "
-    "simulation; expected numbers come from an independent computation",
-    OWN: "no claim of a publication; stated here and tested on data of the same programs",
+STATEMENTS = range(1, 35)
+PROVENANCES = {
+    "printed": "read in the source: an abstract, slides, a table of the publisher's page",
+    "recalled": "from memory of the source, not compared with its text",
+    "derived": "derived or stated here; no claim of a publication",
 }
-REQUIRED = ("id", "statement", "source", "basis", "quantity")
+VERIFICATIONS = {
+    "equation checked": "computed from equations that were checked against literal simulations",
+    "measured": "measured in runs, over seeds or repeats",
+    "predicted": "predicted by a model of machines and memory",
+}
+KINDS = {"provenance": PROVENANCES, "verification": VERIFICATIONS}
+REQUIRED = ("id", "statement", "source", "provenance", "verification", "quantity")
 
 
 class ClaimError(ValueError):
@@ -38,9 +55,11 @@ class ClaimError(ValueError):
 @dataclass(frozen=True)
 class Result:
     id: str
+    row: int  # 0 where the claim tests no numbered statement
     statement: str
     source: str
-    basis: str
+    provenance: str
+    verification: str
     quantity: str
     figure: str
     measured: str
@@ -48,31 +67,38 @@ class Result:
     limit: str = ""
 
 
-def load(path: Path) -> list[dict]:
-    try:
-        claims = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
-    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
-        raise ClaimError(f"{path}: {error}") from error
-    seen = set()
-    for claim in claims:
-        name = claim.get("id", "a claim")
-        for key in REQUIRED:
-            if not claim.get(key):
-                raise ClaimError(f"{path}: {name}: '{key}' is missing")
-        if name in seen:
-            raise ClaimError(f"{path}: {name}: the id is taken")
-        seen.add(name)
-        if claim["basis"] not in BASES:
-            raise ClaimError(
-                f"{path}: {name}: basis: got '{claim['basis']}', accepted: {', '.join(BASES)}"
-            )
-        if "check" in claim and claim["check"] not in CHECKS:
-            raise ClaimError(
-                f"{path}: {name}: check: got '{claim['check']}', accepted: {', '.join(CHECKS)}"
-            )
-        if "check" not in claim and "needs" not in claim:
-            raise ClaimError(f"{path}: {name}: without 'check', 'needs' says what a test takes")
-    return claims
+def load(folder: Path) -> list[dict]:
+    """The claims of all files, by the numbers of their statements; those without one come last."""
+    claims, seen = [], set()
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
+        except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
+            raise ClaimError(f"{path}: {error}") from error
+        for claim in found:
+            try:
+                _require(claim, seen)
+            except ClaimError as error:
+                raise ClaimError(f"{path}: {claim.get('id', 'a claim')}: {error}") from None
+            seen.add(claim["id"])
+        claims += found
+    if not claims:
+        raise ClaimError(f"{folder}: no claims")
+    return sorted(claims, key=lambda claim: claim.get("row", STATEMENTS.stop))
+
+
+def _require(claim: dict, seen: set[str]) -> None:
+    for key in REQUIRED:
+        if not claim.get(key):
+            raise ClaimError(f"'{key}' is missing")
+    if claim["id"] in seen:
+        raise ClaimError("the id is taken")
+    for key, accepted in {**KINDS, "check": CHECKS, "row": STATEMENTS}.items():
+        if key in claim and claim[key] not in accepted:
+            words = "1 to 34" if key == "row" else ", ".join(accepted)
+            raise ClaimError(f"{key}: got '{claim[key]}', accepted: {words}")
+    if "check" not in claim and "needs" not in claim:
+        raise ClaimError("without 'check', 'needs' says what a test takes")
 
 
 def with_figure(claim: dict) -> dict:
@@ -107,6 +133,7 @@ def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
         except DataError as error:
             raise ClaimError(f"{claim['id']}: {error}") from error
     return Result(
+        row=claim.get("row", 0),
         figure=claim.get("figure", ""),
         measured=measured,
         verdict=verdict,
@@ -115,14 +142,24 @@ def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
     )
 
 
-def evaluate_all(path: Path, data: Path) -> list[Result]:
-    return [evaluate(claim, lambda figure: Data(data / figure)) for claim in load(path)]
+def evaluate_all(folder: Path, data: Path) -> list[Result]:
+    return [evaluate(claim, lambda figure: Data(data / figure)) for claim in load(folder)]
 
 
-def count(results: list[Result]) -> dict[str, dict[str, int]]:
-    """How many of each verdict, by basis: a number of one basis says nothing about another."""
-    found = Counter((result.basis, result.verdict) for result in results)
-    return {basis: {verdict: found[basis, verdict] for verdict in VERDICTS} for basis in BASES}
+def count(results: list[Result]) -> dict[str, dict[str, dict[str, int]]]:
+    """How many of each verdict, by provenance and then by verification, where there are any."""
+    found = Counter((result.provenance, result.verification, result.verdict) for result in results)
+    counts = {
+        origin: {
+            kind: {verdict: found[origin, kind, verdict] for verdict in VERDICTS}
+            for kind in VERIFICATIONS
+        }
+        for origin in PROVENANCES
+    }
+    return {
+        origin: {kind: found for kind, found in kinds.items() if any(found.values())}
+        for origin, kinds in counts.items()
+    }
 
 
 def as_json(results: list[Result]) -> dict:

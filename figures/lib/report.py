@@ -91,7 +91,6 @@ def _mathematics(text: str) -> Markup:
 
 
 def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
-    own = [claim for claim in results if claim.basis == claim_table.OWN]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
         autoescape=True,
@@ -103,10 +102,9 @@ def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
     return environment.get_template("report.html.j2").render(
         figures=figures,
         numbers={figure["name"]: figure["number"] for figure in figures},
-        claims=[claim for claim in results if claim not in own],
-        statements=own,
+        claims=results,
         counts=claim_table.count(results),
-        bases=claim_table.BASES,
+        kinds=claim_table.KINDS,
         verdicts=claim_table.VERDICTS,
         origin=origin(manifests),
     )
@@ -130,7 +128,7 @@ def main() -> int:
     try:
         all_specs = specs.load_all()
         data = specs.OUTPUT / "data"
-        results = claim_table.evaluate_all(specs.ROOT / "claims.toml", data)
+        results = claim_table.evaluate_all(specs.ROOT / "claims", data)
         figures = []
         for number, spec in enumerate(all_specs, 1):
             manifest = json.loads((spec.data / "manifest.json").read_text(encoding="utf-8"))
@@ -153,9 +151,10 @@ def main() -> int:
     write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
     write(specs.OUTPUT / "report.html", render(figures, results, manifests))
-    for basis, counts in summary["counts"].items():
-        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-        print(f"claims, {basis}: {words}")
+    for provenance, kinds in summary["counts"].items():
+        for verification, counts in kinds.items():
+            words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+            print(f"claims, {provenance}, {verification}: {words}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Best half-lives by another road, for the expected values in figures/claims.toml.
+"""Best half-lives by another road, for the expected values in figures/claims.
 
     python3 tests/figures/reference_half_lives.py
 

@@ -14,14 +14,15 @@ from figures.published_speedups.published import SECONDS
 
 import reference_half_lives as reference
 
-PATH = Path("figures/claims.toml")
+PATH = Path("figures/claims")
 CLAIM = """
 [[claim]]
 id = "one"
 figure = "f"
 statement = "s"
 source = "o"
-basis = "{basis}"
+provenance = "{provenance}"
+verification = "predicted"
 quantity = "q"
 check = "values"
 tolerance = 0.1
@@ -52,10 +53,10 @@ class Table(unittest.TestCase):
                 for figure, file in sources(claim):
                     self.assertIn(file, made.get(figure, ()), claim["id"])
 
-    def test_what_no_publication_says_is_not_counted_with_what_one_does(self):
+    def test_what_no_publication_says_is_derived_here(self):
         for claim in claims.load(PATH):
             own = "this project" in claim["source"]
-            self.assertEqual(claim["basis"] == claims.OWN, own, claim["id"])
+            self.assertEqual(claim["provenance"] == "derived", own, claim["id"])
 
     def test_every_check_decides_a_claim(self):
         used = {claim.get("check") for claim in claims.load(PATH)}
@@ -112,8 +113,12 @@ class Verdicts(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.path = self.folder / "claims.toml"
-        self.path.write_text(CLAIM.format(basis="recalled"))
+        self.path = self.folder / "claims"
+        self.path.mkdir()
+        self.write(CLAIM.format(provenance="recalled"))
+
+    def write(self, text):
+        (self.path / "some.toml").write_text(text)
 
     def verdict(self):
         (claim,) = claims.load(self.path)
@@ -135,18 +140,26 @@ class Verdicts(unittest.TestCase):
             result = claims.evaluate(claim, lambda figure: Data(self.folder))
             self.assertEqual(result.limit, limit)
 
-    def test_each_basis_is_counted_for_itself(self):
+    def test_each_kind_is_counted_for_itself(self):
         (self.folder / "t.csv").write_text("y\n2.1\n")
-        own = CLAIM.format(basis=claims.OWN).replace('"one"', '"two"').replace("= 2 ", "= 9 ")
-        self.path.write_text(CLAIM.format(basis="recalled") + own)
+        own = CLAIM.format(provenance="derived").replace('"one"', '"two"').replace("= 2 ", "= 9 ")
+        self.write(CLAIM.format(provenance="recalled") + own)
         results = [
             claims.evaluate(claim, lambda figure: Data(self.folder))
             for claim in claims.load(self.path)
         ]
         counts = claims.count(results)
-        self.assertEqual(list(counts["recalled"].values()), [1, 0, 0])
-        self.assertEqual(list(counts[claims.OWN].values()), [0, 1, 0])
-        self.assertEqual(list(counts["published"].values()), [0, 0, 0])
+        self.assertEqual(counts["printed"], {})
+        self.assertEqual(list(counts["recalled"]["predicted"].values()), [1, 0, 0])
+        self.assertEqual(list(counts["derived"]["predicted"].values()), [0, 1, 0])
+
+    def test_claims_come_by_the_numbers_of_their_statements(self):
+        one = CLAIM.format(provenance="recalled")
+        two = one.replace('"one"', '"two"\nrow = 3')
+        three = one.replace('"one"', '"three"\nrow = 2')
+        self.write(one + two)
+        (self.path / "other.toml").write_text(three)
+        self.assertEqual([c["id"] for c in claims.load(self.path)], ["three", "two", "one"])
 
     def test_without_data_nothing_is_tested(self):
         self.assertEqual(self.verdict(), "not tested")
@@ -157,12 +170,18 @@ class Verdicts(unittest.TestCase):
             self.verdict()
 
     def test_bad_claims_are_named(self):
-        self.path.write_text(CLAIM.format(basis="read"))
-        with self.assertRaisesRegex(claims.ClaimError, "one: basis: got 'read', accepted: "):
-            claims.load(self.path)
-        self.path.write_text(CLAIM.format(basis="recalled") * 2)
-        with self.assertRaisesRegex(claims.ClaimError, "one: the id is taken"):
-            claims.load(self.path)
+        good = CLAIM.format(provenance="recalled")
+        for text, message in (
+            (CLAIM.format(provenance="read"), "one: provenance: got 'read', accepted: printed, "),
+            (good.replace("predicted", "seen"), "one: verification: got 'seen', accepted: "),
+            (good.replace('"one"', '"one"\nrow = 35'), "one: row: got '35', accepted: 1 to 34"),
+            (good.replace('"values"', '"none"'), "one: check: got 'none', accepted: values, "),
+            (good.replace('quantity = "q"', ""), "one: 'quantity' is missing"),
+            (good * 2, "one: the id is taken"),
+        ):
+            self.write(text)
+            with self.assertRaisesRegex(claims.ClaimError, message):
+                claims.load(self.path)
 
 
 if __name__ == "__main__":

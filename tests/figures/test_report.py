@@ -4,7 +4,7 @@ import re
 import unittest
 
 from figures.lib import report
-from figures.lib.claims import OWN, Result
+from figures.lib.claims import Result
 from figures.lib.study import ReportTable
 
 MANIFEST = {
@@ -41,10 +41,10 @@ def page(**changes):
     }
     results = [
         Result(
-            "c", "It <holds>", "Someone", "recalled", "q", "fig", "3·10^-5", "not reproduced",
-            "within 15 %",
+            "c", 7, "It <holds>", "Someone", "recalled", "measured", "q", "fig", "3·10^-5",
+            "not reproduced", "within 15 %",
         ),
-        Result("d", "Ours", "this project", OWN, "q", "fig", "1", "reproduced"),
+        Result("d", 0, "Ours", "this project", "derived", "measured", "q", "fig", "1", "reproduced"),
     ]  # fmt: skip
     return report.render([figure], results, [MANIFEST, MANIFEST | changes])
 
@@ -91,17 +91,17 @@ class Page(unittest.TestCase):
         self.assertIn("at 15\N{NO-BREAK SPACE}% by <code>a_D &amp; b.py</code>", page())
         self.assertNotIn("`", page())
 
-    def test_what_no_publication_says_stands_apart(self):
-        claims, statements = page().split('<h2 id="statements">')
-        self.assertIn('id="claim-c"', claims)
-        self.assertNotIn('id="claim-d"', claims)
-        self.assertIn('id="claim-d"', statements)
-        counts = re.search(r'<table class="counts">.*?</table>', claims, re.DOTALL)[0]
-        rows = re.findall(r'<th scope="row">([a-z ]+)<span.*?</th>(.*?)</tr>', counts)
-        found = {basis: re.findall(r">(\d+)<", cells) for basis, cells in rows}
-        self.assertEqual(found["recalled"], ["0", "1", "0"])
-        self.assertEqual(found[OWN], ["1", "0", "0"])
-        self.assertEqual(found["published"], ["0", "0", "0"])
+    def test_the_ledger_and_its_counts(self):
+        html = page()
+        self.assertLess(html.index('id="claim-c"'), html.index('id="claim-d"'))
+        numbers = re.findall(r'<td data-label="No\.">(.*?)</td>', html)
+        self.assertEqual(numbers, ["7", "\N{EN DASH}"])
+        counts = re.search(r'<table class="counts">.*?</table>', html, re.DOTALL)[0]
+        rows = re.findall(r'<th scope="row">([a-z, ]+)</th>(.*?)</tr>', counts)
+        found = {kind: re.findall(r">(\d+)<", cells) for kind, cells in rows}
+        self.assertEqual(
+            found, {"recalled, measured": ["0", "1", "0"], "derived, measured": ["1", "0", "0"]}
+        )
 
     def test_a_verdict_says_how_near_counts(self):
         self.assertRegex(page(), "not reproduced<span[^>]*>within 15\N{NO-BREAK SPACE}%</span>")

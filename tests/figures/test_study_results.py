@@ -125,7 +125,7 @@ class Synthetic(Folder):
             self.assertEqual(titles, [])
 
     def test_claims_rest_on_real_data_alone(self):
-        path = Path("figures/claims.toml")
+        path = Path("figures/claims")
         trained = {spec.name for spec in self.figures()}
         tested = [c for c in claims.load(path) if c.get("figure") in trained]
         self.assertTrue(tested)

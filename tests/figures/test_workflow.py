@@ -37,7 +37,8 @@ id = "one"
 figure = "probe"
 statement = "s"
 source = "o"
-basis = "recalled"
+provenance = "recalled"
+verification = "predicted"
 quantity = "q"
 check = "values"
 tolerance = 0.1
@@ -64,7 +65,8 @@ class Workflow(unittest.TestCase):
         )
         (figures / "probe/spec.toml").write_text(SPEC)
         (figures / "probe/plot.py").write_text(PLOT)
-        (figures / "claims.toml").write_text(CLAIM)
+        (figures / "claims").mkdir()
+        (figures / "claims/some.toml").write_text(CLAIM)
         self.program = self.root / "build/bin/batchless"
         self.program.parent.mkdir(parents=True)
         self.program.write_text(PROGRAM)
