@@ -5,19 +5,22 @@
 PRESET ?= release
 # Where `make install` installs to.
 PREFIX ?= /usr/local
-# Of `make figures`: quick, or paper for the full protocol; the folder with the data sets.
+# Of `make figures`: quick, or paper for the studies' real runs.
 TIER ?= quick
+# Folder with the data sets, for `make figures TIER=paper` and `make campaign`.
 DATA ?=
+# Of `make campaign`: 1 builds its program anew from the commit that is checked out.
+NEW ?=
 # Of `make test`: one label, quick, slow or figures; empty for all.
 LABEL ?=
 # 1 runs tests, benchmarks and lint even where nothing changed since they last passed.
 FORCE ?=
 # skip leaves out the look for missing packages.
 SETUP ?=
-export PRESET PREFIX TIER DATA LABEL FORCE SETUP
+export PRESET PREFIX TIER DATA NEW LABEL FORCE SETUP
 
 .DEFAULT_GOAL := build
-.PHONY: build test figures bench install lint format ci clean help
+.PHONY: build test figures campaign bench install lint format ci clean help
 
 build: ## configure and build build/bin/batchless
 	@.ci/build batchless
@@ -27,6 +30,9 @@ test: ## run the tests [LABEL=quick|slow|figures] [PRESET=asan] [FORCE=1]
 
 figures: ## run the experiments and draw every figure [TIER=quick|paper] [DATA=folder]
 	@.ci/figures
+
+campaign: ## run the queue of studies for days, in idle processor time: DATA=folder [NEW=1]
+	@.ci/campaign
 
 bench: ## run the benchmarks: build/bench/*.json and a table of ratios [FORCE=1]
 	@.ci/bench
@@ -47,4 +53,4 @@ clean: ## remove everything that was built
 	@.ci/clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile | expand -t 18

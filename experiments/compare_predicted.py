@@ -30,17 +30,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from experiments.run_study import (  # noqa: E402  (its folder has to be found first)
+from experiments.command_line import (  # noqa: E402  (its folder has to be found first)
     Interrupted,
     Parser,
     RunError,
     UsageError,
-    common,
     exit_code_of,
-    places,
+    output_folder,
     positive,
     replace,
+    trainer,
 )
+from experiments.study_results import MACHINE, PROGRAM, common  # noqa: E402
 
 NETWORKS = ("resnet20", "resnet56", "vgg11")
 WORKERS = (1, 2)
@@ -168,12 +169,10 @@ class Comparison:
             "runs_finished": len(done),
             "runs_planned": len(self.cases),
             "program": {
-                key: common([manifest.get(key) for manifest in manifests])
-                for key in ("version", "commit", "compiler", "flags", "onednn")
+                key: common([manifest.get(key) for manifest in manifests]) for key in PROGRAM
             },
             "machine": {
-                key: common([manifest.get(key) for manifest in manifests])
-                for key in ("cpu", "cpu_threads")
+                key: common([manifest.get(key) for manifest in manifests]) for key in MACHINE
             },
             "started": manifests[0]["started"],
             "finished": manifests[-1]["finished"],
@@ -210,7 +209,9 @@ def comparison_of(arguments: list[str]) -> Comparison:
     parser.add_argument("--networks", default=",".join(NETWORKS), help="joined by commas")
     parser.add_argument("--repeats", default="3", help="of everything; 3")
     options = parser.parse_args(arguments)
-    program, out, results = places(options, "build/compare_predicted")
+    program = trainer(options.program)
+    out = output_folder("--out", options.out or "build/compare_predicted")
+    results = output_folder("--results", options.results or str(out))
     repeats = positive("--repeats", options.repeats)
     return Comparison(program, out, results, options.networks.split(","), repeats)
 

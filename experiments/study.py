@@ -1,13 +1,19 @@
 """A study as data: many runs of `batchless train`, written down in experiments/studies/NAME.toml.
 
     title                            what the study asks
+    protocol                         file of experiments/protocols whose base and tiers the study's own
+                                     add to; a protocol is fixed before its runs
+    priority                         place in the queue of experiments/run_campaign.py, 1 first;
+                                     without one, the study is not in it
     [base.SECTION]                   configuration of every run, keys as in experiments/configs
-    [tier.quick.SECTION]             what the tier puts in place of it, or adds
-    [tier.paper.SECTION]
+    [tier.quick.SECTION]             what the tier puts in place of it, or adds; a study has the tiers
+    [tier.paper.SECTION]             that it or its protocol names
     [[row]]                          one line of the results, or one for each combination of `each`
       name                           `{section.key}` stands for a value of `each`
       set     { section.key = value }         what is the row's own
       each    { "section.key" = [values] }    the rows are all combinations
+      from    { study = NAME, row = NAME }    in place of both: a row of another study, whose runs
+              count for both
       seeds   how many, from 1 on; a number, or { quick = number, paper = number }
 
 A row's own values win over the tier's, and those over the base. Which keys and values there are is
@@ -16,6 +22,7 @@ the trainer's business: it refuses what it does not know before it reads any dat
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -25,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "studies"
+PROTOCOLS = Path(__file__).parent / "protocols"
 TIERS = ("quick", "paper")
 
 # Where the data lie, how many threads share the work and how: no result depends on these.
@@ -42,17 +50,20 @@ class Run:
     row: str
     seed: int
     settings: dict  # section.key -> value
+    # The study that the run belongs to, and its row there: those of another study for a row `from` it.
+    study: str
+    origin: str
 
     @property
     def label(self) -> str:
-        return f"{self.row}, seed {self.seed}"
+        return f"{self.origin}, seed {self.seed}"
 
     @property
     def folder(self) -> str:
         """The run's name in the file system. Changed settings make another run of it."""
         settings = {k: v for k, v in self.settings.items() if k not in WITHOUT_EFFECT}
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-        return f"{slug(self.row)}-seed{self.seed}-{digest[:8]}"
+        return f"{slug(self.origin)}-seed{self.seed}-{digest[:8]}"
 
     def configuration(self) -> str:
         """The settings as TOML for the trainer."""
@@ -73,6 +84,7 @@ class Study:
     rows: tuple[str, ...]
     runs: tuple[Run, ...]  # each row's first seed first: an unfinished study has all rows early
     varied: tuple[str, ...]  # keys that a row sets for itself
+    priority: int = 0  # 0 where the study is not in the queue
 
     @property
     def workers(self) -> int:
@@ -81,6 +93,11 @@ class Study:
     def in_table_order(self) -> list[Run]:
         return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
 
+    @property
+    def borrowed(self) -> set[str]:
+        """Other studies that rows are from."""
+        return {run.study for run in self.runs} - {self.name}
+
 
 def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
@@ -88,6 +105,13 @@ def slug(text: str) -> str:
 
 def available() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def queue(tier: str) -> list[Study]:
+    """The studies that have a priority, the most urgent first."""
+    _check_tier(tier)
+    studies = [load(name, tier) for name in available() if tier in tiers_of(name)]
+    return sorted((s for s in studies if s.priority), key=lambda s: (s.priority, s.name))
 
 
 def flatten(where: str, tables: object) -> dict:
@@ -103,27 +127,75 @@ def flatten(where: str, tables: object) -> dict:
 
 def load(name: str, tier: str) -> Study:
     """The study of that name, or in a file whose name ends in .toml."""
+    path = _path(name)
+    _check_tier(tier)
+    with _naming(path):
+        return _study(path.stem, tier, _read(path))
+
+
+def tiers_of(name: str) -> list[str]:
+    """The tiers that the study, or its protocol, has."""
+    path = _path(name)
+    with _naming(path):
+        return list(_settings(_read(path))[1])
+
+
+def _check_tier(tier: str) -> None:
+    if tier not in TIERS:
+        raise StudyError(f"tier: got '{tier}', accepted: {', '.join(TIERS)}")
+
+
+def _path(name: str) -> Path:
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise StudyError(
             f"study: got '{name}', accepted: {', '.join(available())}, or a file *.toml"
         )
-    if tier not in TIERS:
-        raise StudyError(f"tier: got '{tier}', accepted: {', '.join(TIERS)}")
+    return path
+
+
+def _read(path: Path) -> dict:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def _naming(path: Path):
     try:
-        return _study(path.stem, tier, tomllib.loads(path.read_text(encoding="utf-8")))
+        yield
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, StudyError) as error:
         raise StudyError(f"{path}: {error}") from error
 
 
-def _study(name: str, tier: str, text: dict) -> Study:
-    _known("the file", text, ("title", "base", "tier", "row"))
-    if not isinstance(text.get("title"), str):
-        raise StudyError("title: missing, accepted: a text")
+def _settings(text: dict) -> tuple[dict, dict[str, dict]]:
+    """What all runs share, and what each tier adds; the protocol's below the study's own."""
+    shared, by_tier = {}, {}
+    protocol = text.get("protocol")
+    if protocol is not None:
+        names = sorted(path.stem for path in PROTOCOLS.glob("*.toml"))
+        if protocol not in names:
+            raise StudyError(f"protocol: got '{protocol}', accepted: {', '.join(names)}")
+        below = _read(PROTOCOLS / f"{protocol}.toml")
+        _known(f"protocol {protocol}", below, ("base", "tier"))
+        shared, by_tier = _settings(below)
+    shared |= flatten("base", text.get("base", {}))
     tiers = _table("tier", text.get("tier", {}))
     _known("tier", tiers, TIERS)
-    common = flatten("base", text.get("base", {}))
-    common |= flatten(f"tier.{tier}", tiers.get(tier, {}))
+    for tier, table in tiers.items():
+        by_tier[tier] = by_tier.get(tier, {}) | flatten(f"tier.{tier}", table)
+    return shared, by_tier
+
+
+def _study(name: str, tier: str, text: dict) -> Study:
+    _known("the file", text, ("title", "protocol", "priority", "base", "tier", "row"))
+    if not isinstance(text.get("title"), str):
+        raise StudyError("title: missing, accepted: a text")
+    priority = text.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
+        raise StudyError(f"priority: got '{priority}', accepted: an integer from 1")
+    shared, by_tier = _settings(text)
+    if by_tier and tier not in by_tier:
+        raise StudyError(f"tier: got '{tier}', accepted: {', '.join(by_tier)}")
+    common = shared | by_tier.get(tier, {})
     rows = text.get("row")
     if not isinstance(rows, list) or not rows:
         raise StudyError("row: missing, accepted: one [[row]] or more")
@@ -136,9 +208,11 @@ def _study(name: str, tier: str, text: dict) -> Study:
             raise StudyError(f"row: '{row['name']}' is there twice")
         names.append(row["name"])
         varied += [key for key in row["set"] if key not in varied]
+        settings, study, origin = common | row["set"], name, row["name"]
+        if row["from"]:
+            settings, study, origin = _borrowed(row, tier)
         for seed in range(1, _seeds(row, tier) + 1):
-            settings = common | row["set"] | {"run.seed": seed}
-            runs.append(Run(row["name"], seed, settings))
+            runs.append(Run(row["name"], seed, settings | {"run.seed": seed}, study, origin))
     if not runs:
         raise StudyError(f"seeds: none in the tier {tier}, accepted: one run or more")
     return Study(
@@ -148,14 +222,29 @@ def _study(name: str, tier: str, text: dict) -> Study:
         rows=tuple(names),
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
         varied=tuple(varied),
+        priority=priority,
     )
+
+
+def _borrowed(row: dict, tier: str) -> tuple[dict, str, str]:
+    """Settings of a row of another study, that study and the row's name there."""
+    where = f"row '{row['name']}': from"
+    source = _table(where, row["from"])
+    _known(where, source, ("study", "row"))
+    lender = load(str(source.get("study")), tier)
+    for run in lender.runs:
+        if run.row == source.get("row"):
+            return run.settings, run.study, run.origin
+    raise StudyError(f"{where}: got '{source.get('row')}', accepted: {', '.join(lender.rows)}")
 
 
 def _expand(entry: object) -> list[dict]:
     row = _table("row", entry)
     if not isinstance(row.get("name"), str) or not slug(row["name"]):
         raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
-    _known(f"row '{row['name']}'", row, ("name", "set", "each", "seeds"))
+    _known(f"row '{row['name']}'", row, ("name", "set", "each", "from", "seeds"))
+    if "from" in row and ("set" in row or "each" in row):
+        raise StudyError(f"row '{row['name']}': got 'from' beside 'set' or 'each', accepted: one")
     own = flatten(f"row '{row['name']}': set", row.get("set", {}))
     each = _table(f"row '{row['name']}': each", row.get("each", {}))
     for key, values in each.items():
@@ -171,7 +260,9 @@ def _expand(entry: object) -> list[dict]:
         name = row["name"]
         for key, value in chosen.items():
             name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
-        expanded.append({"name": name, "set": own | chosen, "seeds": row.get("seeds", 1)})
+        expanded.append(
+            {"name": name, "set": own | chosen, "from": row.get("from"), "seeds": row.get("seeds", 1)}
+        )
     return expanded
 
 

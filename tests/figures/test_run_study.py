@@ -101,7 +101,7 @@ class Results(Folder):
     def test_a_line_for_each_run_in_the_studys_order(self):
         status, said = self.call()
         self.assertEqual(status, 0, said)
-        self.assertIn("[3/3]", said)
+        self.assertIn("[3 of 3]", said)
         rows = self.results()
         self.assertEqual(
             [(row["row"], row["seed"]) for row in rows],
@@ -180,7 +180,7 @@ class GoingOn(Folder):
         # Nobody else may work in the folder meanwhile.
         status, said = self.call()
         self.assertEqual(status, 2)
-        self.assertIn("--out: got 'out', accepted: a folder that no other run_study works in", said)
+        self.assertIn("--out: got 'out', accepted: a folder that nobody else runs studies in", said)
         child.terminate()
         said = child.communicate(timeout=30)[1].decode()
         self.assertEqual(child.returncode, 128 + 15)

@@ -1,6 +1,5 @@
 """Studies as data: what they expand to, and mistakes that are named."""
 
-import csv
 import hashlib
 import json
 import tempfile
@@ -8,7 +7,7 @@ import tomllib
 import unittest
 from pathlib import Path
 
-from experiments import study
+from experiments import study, study_results, study_runner
 
 TEXT = """
 title = "t"
@@ -83,6 +82,44 @@ class Study(unittest.TestCase):
         second.settings["optimizer.lr"] = 0.4
         self.assertNotEqual(first.folder, second.folder)
 
+    def test_a_row_from_another_study_is_its_run(self):
+        other = self.path.with_name("lender.toml")
+        other.write_text(TEXT)
+        folder, study.FOLDER = study.FOLDER, self.path.parent
+        self.addCleanup(setattr, study, "FOLDER", folder)
+        row = '\n[[row]]\nname = "mine"\nfrom = { study = "lender", row = "delay 2, sc" }\n'
+        run = self.load(TEXT + row).runs[-1]
+        lent = study.load("lender", "quick").runs[-1]
+        self.assertEqual((run.row, run.study, run.origin), ("mine", "lender", "delay 2, sc"))
+        self.assertEqual((run.folder, run.settings), (lent.folder, lent.settings))
+        with self.assertRaisesRegex(study.StudyError, "from: got 'none', accepted: one, delay 1"):
+            self.load(TEXT + row.replace("delay 2, sc", "none"))
+        with self.assertRaisesRegex(study.StudyError, "got 'from' beside 'set' or 'each'"):
+            self.load(TEXT + row + "set = { optimizer.lr = 1 }\n")
+
+    def test_a_protocol_is_below_the_study(self):
+        base = TEXT.replace('title = "t"', 'title = "t"\nprotocol = "reference"')
+        settings = self.load(base, "paper").runs[0].settings
+        self.assertEqual(settings["optimizer.lr"], 0.2)
+        self.assertEqual(settings["optimizer.decay_factor"], 0.1)
+        self.assertEqual(settings["run.validate_every_samples"], 250000)
+        with self.assertRaisesRegex(study.StudyError, "protocol: got 'x', accepted: one_cycle"):
+            self.load(base.replace("reference", "x"), "paper")
+
+    def test_the_fixed_protocol(self):
+        """Hyperparameters of the publication at N = 128; nothing tuned."""
+        for one in study.queue("paper"):
+            for run in one.runs:
+                s = run.settings
+                if s["optimizer.schedule"] != "steps":
+                    continue
+                self.assertEqual(s["optimizer.reference_batch"], 128)
+                self.assertEqual(s["optimizer.reference_momentum"], 0.9)
+                self.assertEqual(s["optimizer.weight_decay"], 1e-4)
+                if one.name != "stable_rate":
+                    self.assertEqual(s["optimizer.reference_lr"], 0.1)
+                    self.assertEqual(s["optimizer.decay_points"], [0.5, 0.75])
+
     def test_mistakes_are_named(self):
         for text, message in (
             (TEXT + "=", "probe.toml: "),
@@ -92,54 +129,85 @@ class Study(unittest.TestCase):
             (TEXT.replace("quick = 1", "quick = -1"), "seeds: got '-1', accepted"),
             (TEXT.replace("quick = 1", "slow = 1"), "seeds: got 'slow', accepted: quick, paper"),
             (TEXT.replace("{rule.name}", "x"), "row: 'delay 1, x' is there twice"),
-            (TEXT.replace("set =", "sets ="), "got 'sets', accepted: name, set, each, seeds"),
+            (TEXT.replace("set =", "sets ="), "got 'sets', accepted: name, set, each, from, seeds"),
             (TEXT.replace("optimizer.lr = 0.3", "run.seed = 3"), "got run.seed"),
             (TEXT.replace('"schedule.delay" = [1, 2]', "x = 1"), "each: got 'x', accepted"),
             (TEXT.split("[[row]]")[0], "row: missing"),
         ):
             with self.assertRaisesRegex(study.StudyError, message):
                 self.load(text)
-        with self.assertRaisesRegex(study.StudyError, "study: got 'none', accepted: resnet20_pb"):
+        with self.assertRaisesRegex(study.StudyError, "study: got 'none', accepted: .*resnet20_pb"):
             study.load("none", "quick")
         with self.assertRaisesRegex(study.StudyError, "tier: got 'slow', accepted: quick, paper"):
             self.load(tier="slow")
 
 
+# Keys of these sections that a study's rows differ in, beside the size of their mini-batches; all else
+# about data, network, length and rate is the same in all rows.
+ASKED = {
+    "depth": {"network.name"},
+    "techniques": {"network.name"},
+    "rate_sensitivity": {"optimizer.reference_lr"},
+    "stable_rate": {"optimizer.reference_lr"},
+    "normalisation": {"network.groups"},
+}
+
+
+def every_study():
+    return [study.load(name, tier) for name in study.available() for tier in study.tiers_of(name)]
+
+
 class RealOnes(unittest.TestCase):
     def test_quick_ones_are_synthetic_and_long_ones_are_not(self):
-        for name in study.available():
-            for tier, data in (("quick", "synthetic"), ("paper", "cifar10")):
-                for run in study.load(name, tier).runs:
-                    self.assertEqual(run.settings["data.name"], data, run.label)
+        for one in every_study():
+            data = {"quick": "synthetic", "paper": "cifar10"}[one.tier]
+            for run in one.runs:
+                self.assertEqual(run.settings["data.name"], data, run.label)
 
     def test_rows_differ_in_what_they_say_alone(self):
         """The same data, samples, reference rate and shape of the schedule in all rows."""
-        said = ("run.seed", "run.convolution", "optimizer.batch")
-        for name in study.available():
-            for tier in study.TIERS:
-                runs = study.load(name, tier).runs
-                for prefix in ("data.", "network.", "run.", "optimizer."):
-                    kept = [
-                        {
-                            key: value
-                            for key, value in run.settings.items()
-                            if key.startswith(prefix) and key not in said
-                        }
-                        for run in runs
-                    ]
-                    self.assertTrue(all(each == kept[0] for each in kept), f"{name} {prefix}")
+        for one in every_study():
+            said = {"run.seed", "run.convolution", "optimizer.batch"} | ASKED.get(one.name, set())
+            for prefix in ("data.", "network.", "run.", "optimizer."):
+                kept = [
+                    {
+                        key: value
+                        for key, value in run.settings.items()
+                        if key.startswith(prefix) and key not in said
+                    }
+                    for run in one.runs
+                ]
+                self.assertTrue(all(each == kept[0] for each in kept), f"{one.name} {prefix}")
 
     def test_samples_are_whole_batches(self):
-        for name in study.available():
-            for run in study.load(name, "quick").runs:
-                samples, batch = (run.settings[k] for k in ("run.samples", "optimizer.batch"))
-                self.assertEqual(samples % batch, 0, run.label)
+        for one in every_study():
+            for run in one.runs:
+                samples = study_runner.planned_samples(run)
+                self.assertEqual(samples % run.settings["optimizer.batch"], 0, run.label)
 
     def test_three_seeds_where_rows_are_tested(self):
-        paper = study.load("resnet20_pb", "paper")
-        counts = {row: sum(run.row == row for run in paper.runs) for row in paper.rows}
-        for row in ("SGDM, N = 128", "PB", "PB+LWPv_D+SC_D"):
-            self.assertGreaterEqual(counts[row], 3)
+        for one in study.queue("paper"):
+            counts = {row: sum(run.row == row for run in one.runs) for row in one.rows}
+            for row, seeds in counts.items():
+                least = 1 if one.name == "rate_sensitivity" else 3
+                self.assertGreaterEqual(seeds, least, f"{one.name}: {row}")
+
+    def test_the_queue_has_the_first_studies_first(self):
+        queue = study.queue("paper")
+        self.assertEqual(queue[0].name, "rate_sensitivity")
+        self.assertEqual([one.priority for one in queue], sorted(one.priority for one in queue))
+        self.assertNotIn("uniform_delay", [one.name for one in queue])
+
+    def test_runs_that_studies_share_are_the_same(self):
+        """A row from another study has that study's settings, so that it is run once."""
+        comparison = study.load("resnet20_pb", "paper")
+        there = {(run.row, run.seed): run for run in comparison.runs}
+        shared = [
+            run for run in study.load("controls", "paper").runs if run.study == "resnet20_pb"
+        ]
+        self.assertEqual(len(shared), 6)
+        for run in shared:
+            self.assertEqual(run.folder, there[run.origin, run.seed].folder)
 
 
 class KeptResults(unittest.TestCase):
@@ -154,18 +222,20 @@ class KeptResults(unittest.TestCase):
             manifest = json.loads((folder / "manifest.json").read_text())
             self.assertEqual(hashlib.sha256(text).hexdigest(), manifest["results_sha256"])
             self.assertEqual(manifest["tier"], "paper")
-            kept = study.load(name, "paper")
-            planned = {(run.row, str(run.seed)): run for run in kept.runs}
-            for row in csv.DictReader(text.decode().splitlines()):
-                run = planned[row["row"], row["seed"]]
-                found = manifest["settings"] | row | {"run.seed": row["seed"]}
-                found.setdefault("optimizer.batch", row["batch"])
-                found.setdefault("run.convolution", row["convolution"])
-                for key, value in run.settings.items():
-                    self.assertIn(key, found, run.label)
-                    is_text = isinstance(found[key], str) and not isinstance(value, str)
-                    wanted = json.dumps(value) if is_text else value
-                    self.assertEqual(found[key], wanted, f"{run.label}: {key}")
+            kept = study_results.read_kept(study.load(name, "paper"), folder)
+            # As many as there are lines: each is a run of the study as it is planned now.
+            self.assertEqual(len(kept), manifest["runs_finished"], name)
+            self.assertEqual(len(kept), len(text.splitlines()) - 1, name)
+
+    def test_they_are_written_again_as_they_are(self):
+        for name in study.available():
+            folder = Path("experiments/results", name)
+            if folder.is_dir():
+                one = study.load(name, "paper")
+                kept = study_results.read_kept(one, folder)
+                done = [(run, kept[run.folder]) for run in one.in_table_order() if run.folder in kept]
+                text = study_results.results_text(one, done)
+                self.assertEqual(text, (folder / "results.csv").read_text(), name)
 
 
 if __name__ == "__main__":

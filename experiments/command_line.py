@@ -1,0 +1,89 @@
+"""What the scripts that run `batchless train` many times share: errors, files, the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments import study as studies
+
+
+class UsageError(ValueError):
+    """One line that names the argument, its value and what is accepted."""
+
+
+class RunError(RuntimeError):
+    """Runs that failed, one line each."""
+
+
+class Interrupted(RuntimeError):
+    def __init__(self, number: int, line: str):
+        super().__init__(line)
+        self.number = number
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise UsageError(f"{message}; --help lists what is accepted")
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def positive(name: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{name}: got '{text}', accepted: an integer from 1")
+    return int(text)
+
+
+def existing_folder(name: str, text: str) -> str:
+    if not text or not Path(text).is_dir():
+        raise UsageError(f"{name}: got '{text}', accepted: a folder that exists")
+    return text
+
+
+def trainer(text: str) -> str:
+    """Path of the program."""
+    if not os.access(text, os.X_OK) or not Path(text).is_file():
+        raise UsageError(f"--program: got '{text}', accepted: the program batchless (make build)")
+    return str(Path(text).resolve())
+
+
+def output_folder(name: str, text: str) -> Path:
+    folder = Path(text)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{name}: got '{folder}', accepted: a folder")
+    return folder
+
+
+def replace(path: Path, text: str) -> None:
+    """The file appears whole or not at all, whatever happens meanwhile."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with scratch.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def exit_code_of(name: str, work: Callable[[], None]) -> int:
+    """Failures of the work become one line that starts with the name."""
+    try:
+        work()
+    except (UsageError, studies.StudyError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except Interrupted as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 128 + error.number
+    except (RunError, OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Runs every study that has a priority, for days, on whatever processor time nobody else wants.
+
+    experiments/run_campaign.py --data DIR     runs and goes on, until all is done or Ctrl-C
+    experiments/run_campaign.py --status       what is under way, and how long it takes
+    experiments/run_campaign.py --pause        a quiet machine for a measurement; --resume ends that
+    experiments/run_campaign.py --list         every run with its number and state
+    experiments/run_campaign.py --run N --data DIR   run N alone, as a job of a cluster
+    experiments/run_campaign.py --collect      the results of what jobs have finished
+
+One thread a run and as many runs as processors, at the lowest scheduling priority. A kill, a reboot or
+a move costs no finished run: those are in RESULTS/STUDY/results.csv, with commit, processor and digest
+of the weights. What is unfinished goes on from the checkpoints in OUT, where these are still there.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from experiments import study as studies  # noqa: E402  (its folder has to be found first)
+from experiments import study_results  # noqa: E402
+from experiments.command_line import (  # noqa: E402
+    Parser,
+    RunError,
+    UsageError,
+    existing_folder,
+    exit_code_of,
+    output_folder,
+    positive,
+    processors,
+    replace,
+    trainer,
+)
+from experiments.study_runner import (  # noqa: E402
+    Book,
+    Options,
+    Runner,
+    last_words,
+    lock,
+    spawn,
+    unique_runs,
+)
+
+OUT = "build/campaign"
+RESULTS = "experiments/results"
+POLL_SECONDS = 0.2
+# A trainer writes its checkpoint after the sample at hand.
+PAUSE_SECONDS = 120
+
+
+def parser() -> Parser:
+    words = Parser(prog="run_campaign.py", description=__doc__.split("\n")[0])
+    words.add_argument("--data", help="data.root, the folder with the data sets")
+    words.add_argument("--out", default=OUT, help=f"folder for the runs; {OUT}")
+    words.add_argument("--results", default=RESULTS, help=f"a folder a study in it; {RESULTS}")
+    words.add_argument("--program", default="build/bin/batchless", help="the trainer")
+    words.add_argument("--jobs", help="runs at a time; as many as processors")
+    words.add_argument("--tier", default="paper", help="quick or paper; paper where not given")
+    words.add_argument("--studies", help="folder of the studies; experiments/studies")
+    what = words.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="print what is under way")
+    what.add_argument("--pause", action="store_true", help="stop the runs until --resume")
+    what.add_argument("--resume", action="store_true", help="go on after --pause")
+    what.add_argument("--list", action="store_true", help="print every run and its state")
+    what.add_argument("--run", metavar="N", help="run the run of that number alone")
+    what.add_argument("--collect", action="store_true", help="write the results, run nothing")
+    return words
+
+
+def books_of(options) -> list[Book]:
+    if options.studies:
+        studies.FOLDER = Path(existing_folder("--studies", options.studies))
+    queue = studies.queue(options.tier)
+    if not queue:
+        raise UsageError(f"--studies: got '{studies.FOLDER}', accepted: one study with a priority")
+    results = output_folder("--results", options.results)
+    books = [Book(study, results / study.name) for study in queue]
+    if options.data:
+        for book in books:
+            for run in book.study.runs:
+                run.settings["data.root"] = str(Path(options.data).resolve())
+    return books
+
+
+def runner_of(options) -> Runner:
+    books = books_of(options)
+    jobs = processors()
+    if options.jobs is not None:
+        jobs = positive("--jobs", options.jobs)
+    program = trainer(options.program)
+    networks = {run.settings["network.name"] for run in unique_runs(books)}
+    return Runner(
+        books,
+        output_folder("--out", options.out),
+        Options(
+            program,
+            jobs,
+            idle=True,
+            stops_at_refusal=False,
+            flops_per_sample={name: flops_per_sample(program, name) for name in networks},
+        ),
+    )
+
+
+def flops_per_sample(program: str, network: str) -> float:
+    """Multiplications and additions of a forward pass, a backward pass and an update."""
+    words = [program, "costs", "--network", network, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return 0.0
+    total = json.loads(done.stdout)["total"]
+    return sum(value for key, value in total.items() if key.endswith("_flops"))
+
+
+def run_alone(options) -> None:
+    """One run, under its own lock; a job of a cluster beside many like it."""
+    runner = runner_of(options)
+    number = positive("--run", options.run)
+    if number > len(runner.runs):
+        raise UsageError(f"--run: got '{number}', accepted: an integer up to {len(runner.runs)}")
+    run, out = runner.runs[number - 1], runner.out
+    for book in runner.books:
+        runner.finished |= study_results.read_kept(book.study, book.results)
+    if run.folder in runner.finished or study_results.read_run(out / "runs" / run.folder, run):
+        runner.say(f"{run.label}: finished already")
+        return
+    runner.make_folders()
+    with runner.noting_signals():
+        try:
+            held = lock(out / "locks" / run.folder)
+        except BlockingIOError as error:
+            raise RunError(f"{run.label}: another process runs it") from error
+        with held:
+            child = spawn(run, out, runner.options, (held.fileno(),))
+        while child.poll() is None:
+            if runner.signal:
+                child.terminate()
+            time.sleep(POLL_SECONDS)
+    done = study_results.read_run(out / "runs" / run.folder, run)
+    if done:
+        runner.say(f"{run.label}: {study_results.result(done)}")
+    elif runner.signal:
+        # As a shell says it; a job script takes it for the sign to queue the job again.
+        sys.exit(128 + runner.signal)
+    else:
+        words = last_words(out / "logs" / f"{run.folder}.log")
+        raise RunError(f"{run.label}: {words} (exit {child.returncode})")
+
+
+def show_list(options) -> None:
+    books, out = books_of(options), Path(options.out)
+    kept = {}
+    for book in books:
+        kept |= study_results.read_kept(book.study, book.results)
+    for number, run in enumerate(unique_runs(books), 1):
+        done = kept.get(run.folder) or study_results.read_run(out / "runs" / run.folder, run)
+        begun = (out / "runs" / run.folder / "checkpoint").exists()
+        state = study_results.result(done) if done else "begun" if begun else "waiting"
+        print(f"{number:4} {run.study:24} {run.label:48} {state}")
+
+
+def collect(options) -> None:
+    runner = Runner(books_of(options), output_folder("--out", options.out), Options("", 1))
+    runner.make_folders()
+    with runner.locked():
+        runner.take_finished()
+
+
+def is_running(out: Path) -> bool:
+    try:
+        lock(out / "lock").close()
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def status_of(out: Path) -> dict:
+    try:
+        return json.loads((out / "status.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def show_status(options) -> None:
+    out = Path(options.out)
+    status = status_of(out)
+    if not status:
+        print("nothing has run yet")
+        return
+    state = "not running"
+    if is_running(out):
+        state = "paused" if status["paused"] else "running"
+    days = status["days_left"]
+    left = "" if days is None else f", {days:.1f} days of work left"
+    print(f"{state}; {status['finished']} of {status['planned']} runs finished{left}")
+    for label, samples in status["running"].items():
+        print(f"  {label}: {samples:,} samples")
+
+
+def pause(options) -> None:
+    """Returns once no trainer runs."""
+    out = Path(existing_folder("--out", options.out))
+    replace(out / "pause", "")
+    deadline = time.monotonic() + PAUSE_SECONDS
+    while is_running(out) and not status_of(out).get("paused"):
+        if time.monotonic() > deadline:
+            raise RunError(f"{out}: still running after {PAUSE_SECONDS} s")
+        time.sleep(POLL_SECONDS)
+
+
+def resume(options) -> None:
+    out = Path(existing_folder("--out", options.out))
+    (out / "pause").unlink(missing_ok=True)
+    if not is_running(out):
+        print("not paused any more; nothing runs until run_campaign.py --data DIR is started")
+
+
+def work(arguments: list[str]) -> None:
+    options = parser().parse_args(arguments)
+    for name, action in (
+        ("status", show_status), ("pause", pause), ("resume", resume), ("list", show_list),
+        ("collect", collect),
+    ):  # fmt: skip
+        if getattr(options, name):
+            action(options)
+            return
+    if options.tier == "paper":
+        existing_folder("--data", options.data or "")
+    if options.run:
+        run_alone(options)
+    else:
+        runner_of(options).execute()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    return exit_code_of("run_campaign", lambda: work(words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

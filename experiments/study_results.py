@@ -1,0 +1,257 @@
+"""Results of a study: from the folders of its runs to results.csv and manifest.json, and back.
+
+    results.csv     a line for each finished run, in the study's order; nothing in it changes when a run
+                    is repeated
+    manifest.json   what made them: build, machine, data, settings, times; an entry for each run
+
+Both are read again where a study goes on, so that a finished run is never run twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments import study as studies
+from experiments.command_line import UsageError, replace
+
+# Written to results.csv in this order; the keys that rows vary come after them.
+COLUMNS = (
+    "row",
+    "seed",
+    "network",
+    "data",
+    "batch",
+    "epochs",
+    "samples",
+    "validation_accuracy_percent",
+    "validation_loss",
+    "diverged",
+    "weights_sha256",
+    "convolution",
+)
+# Keys that one of those columns shows.
+SHOWN = {
+    "network.name": "network",
+    "optimizer.batch": "batch",
+    "run.convolution": "convolution",
+}
+# Parts of a run's manifest that the study's manifest has.
+PROGRAM = ("version", "commit", "compiler", "flags", "onednn")
+MACHINE = ("cpu", "cpu_threads")
+# Paths are the machine's own, and every seed is in the results.
+NOT_SHARED = ("data.root", "schedule.machine", "run.seed")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that reached its end, or a number that is none."""
+
+    cells: dict  # column of COLUMNS -> text; `row` is that of the study that it belongs to
+    entry: dict  # the run's own in the manifest
+    program: dict
+    machine: dict
+    data: object
+    settings: dict  # section.key -> value, as the trainer resolved them
+
+    @property
+    def diverged(self) -> bool:
+        return self.cells["diverged"] == "yes"
+
+
+def read_run(folder: Path, run: studies.Run) -> Finished | None:
+    """A run's folder has a summary once the run has ended."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        resolved = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    settings = studies.flatten("config.toml", resolved)
+    diverged = summary["diverged"]
+    accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
+    # What was measured before a divergence is not the run's result.
+    cells = {
+        "row": run.origin,
+        "seed": str(run.seed),
+        "network": summary["network"],
+        "data": summary["data"],
+        "batch": str(settings["optimizer.batch"]),
+        "epochs": format(summary["epochs"], ".10g"),
+        "samples": str(summary["samples"]),
+        "validation_accuracy_percent": (
+            "" if diverged or accuracy is None else format(100 * accuracy, ".10g")
+        ),
+        "validation_loss": "" if diverged or loss is None else repr(loss),
+        "diverged": "yes" if diverged else "no",
+        "weights_sha256": summary["weights_sha256"] or "",
+        "convolution": settings.get("run.convolution", ""),
+    }
+    entry = {
+        "row": run.origin,
+        "seed": run.seed,
+        "samples_per_second": summary["samples_per_second"],
+        "training_seconds": summary["training_seconds"],
+        "started": manifest.get("started"),
+        "finished": manifest.get("finished"),
+        "commit": manifest.get("commit"),
+        "cpu": manifest.get("cpu"),
+    }
+    if diverged:
+        entry["diverged_at"] = diverged["sample"]
+    return Finished(
+        cells=cells,
+        entry=entry,
+        program={key: manifest.get(key) for key in PROGRAM},
+        machine={key: manifest.get(key) for key in MACHINE},
+        data=manifest.get("data"),
+        settings={key: value for key, value in settings.items() if key not in NOT_SHARED},
+    )
+
+
+def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
+    """By folder of the run: the study's runs that RESULTS has from before, on whatever machine."""
+    try:
+        text = (results / "results.csv").read_text(encoding="utf-8")
+        manifest = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(
+            f"--results: got '{results}', accepted: a study's results ({error})"
+        ) from error
+    if manifest.get("results_sha256") != hashlib.sha256(text.encode()).hexdigest():
+        raise UsageError(
+            f"--results: got '{results}', accepted: a folder whose manifest.json was written with "
+            "its results.csv"
+        )
+    if (manifest["study"], manifest["tier"]) != (study.name, study.tier):
+        raise UsageError(
+            f"--results: got '{results}' of the study {manifest['study']}, tier "
+            f"{manifest['tier']}, accepted: a folder for {study.name}, {study.tier}"
+        )
+    lines = {(line["row"], line["seed"]): line for line in csv.DictReader(io.StringIO(text))}
+    entries = {(entry["row"], str(entry["seed"])): entry for entry in manifest["runs"]}
+    kept = {}
+    for run in study.runs:
+        line = lines.get((run.row, str(run.seed)))
+        if line is None:
+            continue
+        settings = manifest["settings"] | _settings_of(line)
+        if is_of(run, settings):
+            cells = {key: line[key] for key in COLUMNS} | {"row": run.origin}
+            entry = entries[run.row, str(run.seed)] | {"row": run.origin}
+            kept[run.folder] = Finished(
+                cells,
+                entry,
+                # What differs between the runs is in each one's entry.
+                program=manifest["program"] | {"commit": entry["commit"]},
+                machine=manifest["machine"] | {"cpu": entry["cpu"]},
+                data=manifest["data"],
+                settings=settings,
+            )
+    return kept
+
+
+def _settings_of(line: dict) -> dict:
+    """The keys that a line of results shows, as values."""
+    shown = {key: line[column] for key, column in SHOWN.items()}
+    shown |= {key: text for key, text in line.items() if key and "." in key}
+    return {key: _value(text) for key, text in shown.items() if text != ""}
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def is_of(run: studies.Run, settings: dict) -> bool:
+    """Whether what was made with the settings was made as the run would be."""
+    return all(
+        settings.get(key) == value
+        for key, value in run.settings.items()
+        if key not in ("run.seed", *studies.WITHOUT_EFFECT)
+    )
+
+
+def own_columns(study: studies.Study) -> list[str]:
+    """After COLUMNS, what rows vary and those do not show."""
+    return [key for key in study.varied if key not in SHOWN]
+
+
+def _cell(value: object) -> str:
+    return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
+
+
+def results_text(study: studies.Study, done: list[tuple[studies.Run, Finished]]) -> str:
+    own = own_columns(study)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
+    writer.writeheader()
+    for run, item in done:
+        cells = {key: _cell(item.settings.get(key, "")) for key in own}
+        writer.writerow(item.cells | cells | {"row": run.row})
+    return text.getvalue()
+
+
+def common(values: list) -> object:
+    """What all have in common; the different values where they differ."""
+    single = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    distinct = [value for k, value in enumerate(single) if value not in single[:k]]
+    return distinct[0] if len(distinct) == 1 else distinct
+
+
+def manifest_of(
+    study: studies.Study, done: list[tuple[studies.Run, Finished]], results: str
+) -> dict:
+    items = [item for _, item in done]
+    shared = {
+        key: value
+        for key, value in items[0].settings.items()
+        if key not in study.varied and all(item.settings.get(key) == value for item in items)
+    }
+    return {
+        "study": study.name,
+        "title": study.title,
+        "tier": study.tier,
+        "runs_finished": len(done),
+        "runs_planned": len(study.runs),
+        "program": {key: common([item.program.get(key) for item in items]) for key in PROGRAM},
+        "machine": {key: common([item.machine.get(key) for item in items]) for key in MACHINE},
+        "data": common([item.data for item in items]),
+        "settings": shared,
+        "results_sha256": hashlib.sha256(results.encode()).hexdigest(),
+        "training_seconds": round(sum(item.entry["training_seconds"] for item in items), 1),
+        "runs": [item.entry | {"row": run.row} for run, item in done],
+    }
+
+
+def write(study: studies.Study, finished: dict[str, Finished], results: Path) -> int:
+    """Writes the study's results from the runs that have finished, and returns how many there are."""
+    ordered = [run for run in study.in_table_order() if run.folder in finished]
+    done = [(run, finished[run.folder]) for run in ordered]
+    if done:
+        results.mkdir(parents=True, exist_ok=True)
+        text = results_text(study, done)
+        manifest = json.dumps(manifest_of(study, done, text), indent=2, ensure_ascii=False)
+        replace(results / "results.csv", text)
+        replace(results / "manifest.json", manifest + "\n")
+    return len(done)
+
+
+def result(done: Finished) -> str:
+    """The result of a run in a few words."""
+    cells, speed = done.cells, f"{done.entry['samples_per_second'] or 0:.0f} samples/s"
+    if done.diverged:
+        return f"diverged at sample {done.entry['diverged_at']:,}, {speed}"
+    return (
+        f"{float(cells['validation_accuracy_percent']):.2f} %, "
+        f"loss {float(cells['validation_loss']):.4f}, {int(cells['samples']):,} samples, {speed}"
+    )

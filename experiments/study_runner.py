@@ -1,0 +1,334 @@
+"""Runs the runs of studies, several at a time, and writes each study's results as they come.
+
+The folder OUT, which all studies of a queue share, gets
+
+    configs/RUN.toml   what a run was told
+    runs/RUN/          the run's folder, as the trainer writes it
+    logs/RUN.log       what the trainer said
+    status.json        what is under way, for whoever looks
+
+A run that several studies have is run once. It is never run twice: a finished one is found in OUT, or
+in the results that are kept with the sources. Unfinished ones go on from their checkpoints. When the
+runner ends, however it ends, its trainers write their checkpoints and end too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments import study as studies
+from experiments import study_results
+from experiments.command_line import Interrupted, RunError, UsageError, replace
+from experiments.study_results import Finished
+
+EPOCH_SAMPLES = 50_000  # in CIFAR-10
+POLL_SECONDS = 0.05
+STATUS_SECONDS = 1.0
+# Trainers of a runner that was killed write a checkpoint after the sample at hand; a slow one takes
+# seconds.
+ORPHAN_SECONDS = 120
+DAY_SECONDS = 86400
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Book:
+    """A study and the folder of its results."""
+
+    study: studies.Study
+    results: Path
+    counted: int = 0
+
+
+@dataclass
+class Options:
+    program: str
+    jobs: int
+    # Gives every other program on the machine precedence.
+    idle: bool = False
+    # A run that the trainer refuses ends a study, whose runs are alike, and not a queue of studies.
+    stops_at_refusal: bool = True
+    # By network, for the time that is left; without them nothing is said about it.
+    flops_per_sample: dict = field(default_factory=dict)
+
+
+def last_words(path: Path) -> str:
+    try:
+        said = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        said = []
+    return said[-1] if said else "without a word"
+
+
+def unique_runs(books: list[Book]) -> list[studies.Run]:
+    """Every run of the studies once, in the order of the queue."""
+    runs = {}
+    for book in books:
+        for run in book.study.runs:
+            runs.setdefault(run.folder, run)
+    return list(runs.values())
+
+
+def planned_samples(run: studies.Run) -> float:
+    epochs = run.settings.get("run.epochs", 0)
+    return run.settings.get("run.samples", epochs * EPOCH_SAMPLES)
+
+
+def spawn(run: studies.Run, out: Path, options: Options, locks: tuple[int, ...]) -> subprocess.Popen:
+    """The trainer on its run; the locks are its own until it ends."""
+    config = out / "configs" / f"{run.folder}.toml"
+    replace(config, run.configuration())
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def prepare() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if options.idle:
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+    command = [options.program, "train", str(config), "--resume", "--json"]
+    with (out / "logs" / f"{run.folder}.log").open("ab") as log:
+        try:
+            return subprocess.Popen(
+                [*command, "--out", str(out / "runs" / run.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                # Ctrl-C reaches the trainers through the runner alone, once: at a second one they
+                # would give up without a checkpoint.
+                start_new_session=True,
+                pass_fds=locks,
+                preexec_fn=prepare,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"--program: got '{options.program}', accepted: the program batchless "
+                f"({error.strerror})"
+            ) from error
+
+
+def lock(path: Path):
+    """The file, locked; BlockingIOError where another process has it."""
+    file = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+class Runner:
+    def __init__(self, books: list[Book], out: Path, options: Options):
+        self.books, self.out, self.options = books, out, options
+        self.terminal = sys.stderr.isatty()
+        self.runs = unique_runs(books)
+        self.running: dict[subprocess.Popen, studies.Run] = {}
+        self.finished: dict[str, Finished] = {}  # by folder of the run
+        self.failures: list[str] = []
+        self.signal = 0
+
+    @property
+    def pause_file(self) -> Path:
+        return self.out / "pause"
+
+    def make_folders(self) -> None:
+        for name in ("configs", "runs", "logs", "locks"):
+            (self.out / name).mkdir(parents=True, exist_ok=True)
+
+    def execute(self) -> None:
+        self.make_folders()
+        with self.locked(), self.noting_signals():
+            try:
+                self.take_finished()
+                self.work()
+            finally:
+                self.stop()
+                self.clear_status()
+        if self.failures:
+            raise RunError("\n".join(self.failures))
+
+    def locked(self):
+        """The folder's lock; one process at a time writes the results."""
+        try:
+            return lock(self.out / "lock")
+        except BlockingIOError as error:
+            raise UsageError(
+                f"--out: got '{self.out}', accepted: a folder that nobody else runs studies in"
+            ) from error
+
+    @contextlib.contextmanager
+    def noting_signals(self):
+        def note(number: int, _frame) -> None:
+            self.signal = self.signal or number
+
+        handlers = {
+            number: signal.signal(number, note)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            # A parent that ignores it, as nohup does, wants it ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def take_finished(self) -> None:
+        """What is finished already, here or in the results, is in the results of every study."""
+        for book in self.books:
+            self.finished |= study_results.read_kept(book.study, book.results)
+        for run in self.runs:
+            done = study_results.read_run(self.out / "runs" / run.folder, run)
+            if done:
+                self.finished[run.folder] = done
+        self.write_results()
+        if self.finished:
+            self.say(f"{self.count()} runs were finished already")
+
+    def work(self) -> None:
+        waiting = [run for run in self.runs if run.folder not in self.finished]
+        if self.pause_file.exists():
+            self.say(f"paused; nothing runs while there is {self.pause_file}")
+        shown = 0.0
+        while waiting or self.running:
+            if self.signal:
+                self.stop()
+                raise Interrupted(
+                    self.signal,
+                    f"interrupted after {self.count()} runs; the same command goes on from there",
+                )
+            if self.pause_file.exists():
+                waiting = self.stop() + waiting
+            else:
+                while waiting and len(self.running) < self.options.jobs:
+                    self.start(waiting.pop(0))
+            for child in [child for child in self.running if child.poll() is not None]:
+                self.collect(self.running.pop(child), child.returncode)
+            if time.monotonic() - shown > STATUS_SECONDS:
+                shown = time.monotonic()
+                self.show_status(waiting)
+            time.sleep(POLL_SECONDS)
+
+    def start(self, run: studies.Run) -> None:
+        """Starts the run. Its trainer holds the run's lock, so that it is never run twice at a time."""
+        try:
+            held = self.wait_for_lock(run)
+        except BlockingIOError:
+            self.failures.append(f"{run.label}: another process runs it")
+            self.say(self.failures[-1])
+            return
+        with held:
+            self.running[spawn(run, self.out, self.options, (held.fileno(),))] = run
+
+    def wait_for_lock(self, run: studies.Run):
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while True:
+            try:
+                return lock(self.out / "locks" / run.folder)
+            except BlockingIOError:
+                if self.signal or time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
+
+    def collect(self, run: studies.Run, status: int) -> None:
+        done = study_results.read_run(self.out / "runs" / run.folder, run)
+        if done:
+            self.finished[run.folder] = done
+            self.write_results()
+            self.say(f"[{self.count()}] {run.label}: {study_results.result(done)}")
+            return
+        if self.signal:
+            return
+        line = f"{run.label}: {last_words(self.out / 'logs' / f'{run.folder}.log')}"
+        if status == 2 and self.options.stops_at_refusal:
+            raise UsageError(line)
+        self.failures.append(f"{line} (exit {status})")
+        self.say(self.failures[-1])
+
+    def stop(self) -> list[studies.Run]:
+        """Has the trainers write their checkpoints and end. Returns the runs that are unfinished."""
+        for child in self.running:
+            child.terminate()
+        unfinished = []
+        for child, run in self.running.items():
+            child.wait()
+            done = study_results.read_run(self.out / "runs" / run.folder, run)
+            if done:
+                self.finished[run.folder] = done
+                self.write_results()
+            else:
+                unfinished.append(run)
+        self.running.clear()
+        return unfinished
+
+    def write_results(self) -> None:
+        """Writes the results of the studies that have more runs than when they were last written."""
+        for book in self.books:
+            there = sum(run.folder in self.finished for run in book.study.runs)
+            if there > book.counted:
+                book.counted = study_results.write(book.study, self.finished, book.results)
+
+    def count(self) -> str:
+        done = sum(run.folder in self.finished for run in self.runs)
+        return f"{done} of {len(self.runs)}"
+
+    def say(self, line: str) -> None:
+        self.clear_status()
+        print(line, file=sys.stderr, flush=True)
+
+    def clear_status(self) -> None:
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def show_status(self, waiting: list[studies.Run]) -> None:
+        days = self.days_left(waiting)
+        status = {
+            "finished": len(self.runs) - len(waiting) - len(self.running),
+            "planned": len(self.runs),
+            "paused": self.pause_file.exists() and not self.running,
+            "days_left": days,
+            "running": {run.label: self.samples_of(run) for run in self.running.values()},
+        }
+        replace(self.out / "status.json", json.dumps(status, indent=2) + "\n")
+        if not self.terminal:
+            return
+        parts = [f"{label}: {done:,} samples" for label, done in status["running"].items()]
+        left = "" if days is None else f", {days:.1f} days left"
+        line = f"{self.count()} runs{left}; " + ("paused" if status["paused"] else "; ".join(parts))
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        print(f"\r{line[: width - 1]}\033[K", end="", file=sys.stderr, flush=True)
+
+    def days_left(self, waiting: list[studies.Run]) -> float | None:
+        """How long the runs that are left take at the speed of those that have finished."""
+        flops = self.options.flops_per_sample
+        done = took = 0.0
+        for item in self.finished.values():
+            if item.cells["network"] in flops:
+                done += int(item.cells["samples"]) * flops[item.cells["network"]]
+                took += item.entry["training_seconds"]
+        if not done:
+            return None
+        left = 0.0
+        for run in [*waiting, *self.running.values()]:
+            samples = max(0, planned_samples(run) - self.samples_of(run))
+            left += samples * flops.get(run.settings["network.name"], 0)
+        return left * took / done / self.options.jobs / DAY_SECONDS
+
+    def samples_of(self, run: studies.Run) -> int:
+        """How far the run has come."""
+        try:
+            path = self.out / "runs" / run.folder / "metrics.csv"
+            done = path.read_text(encoding="utf-8").splitlines()[-1].split(",")[0]
+        except (OSError, IndexError):
+            return 0
+        return int(done) if done.isdigit() else 0

@@ -1,0 +1,291 @@
+"""The queue of studies, with a trainer of a few lines: order, shared runs, kills, moves, pauses."""
+
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from test_run_study import TRAINER
+
+RUNNER = Path("experiments/run_campaign.py").resolve()
+LENDER = """
+title = "Later"
+priority = 2
+
+[base.network]
+name = "lenet5"
+
+[tier.quick.data]
+name = "synthetic"
+
+[[row]]
+name = "plain"
+seeds = 3
+
+[[row]]
+name = "stashing"
+set = { schedule.weight_stashing = true }
+seeds = 2
+"""
+BORROWER = """
+title = "First"
+priority = 1
+
+[base.network]
+name = "lenet5"
+
+[tier.quick.data]
+name = "synthetic"
+
+[[row]]
+name = "rate {optimizer.lr}"
+each = { "optimizer.lr" = [0.3, 0.4] }
+
+[[row]]
+name = "as before"
+from = { study = "lender", row = "plain" }
+seeds = 2
+"""
+OUTSIDE = BORROWER.replace("priority = 1", "").replace("0.4", "0.5")
+RUNS = 7  # of 9 rows and seeds in both, two are shared
+
+
+class Queue(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name) / "place"
+        (self.root / "studies").mkdir(parents=True)
+        for name, text in (("lender", LENDER), ("borrower", BORROWER), ("outside", OUTSIDE)):
+            (self.root / f"studies/{name}.toml").write_text(text)
+        self.trainer()
+
+    def trainer(self, rule=""):
+        program = self.root / "batchless"
+        text = TRAINER.format(python=sys.executable, rule=rule)
+        program.write_text(text.replace("sys.exit(1 if", "open('ends', 'a').write(out.name + '\\n')\nsys.exit(1 if"))
+        program.chmod(0o755)
+
+    def command(self, *arguments):
+        words = ["--program", "./batchless", "--tier", "quick", "--studies", "studies"]
+        words += ["--out", "out", "--results", "results", "--jobs", "2"]
+        return [sys.executable, str(RUNNER), *words, *arguments]
+
+    def call(self, *arguments):
+        done = subprocess.run(
+            self.command(*arguments), cwd=self.root, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def start(self):
+        return subprocess.Popen(
+            self.command(), cwd=self.root, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+    def lines(self, name):
+        path = self.root / name
+        return path.read_text().split() if path.is_file() else []
+
+    def results(self, study):
+        path = self.root / "results" / study / "results.csv"
+        if not path.is_file():
+            return []
+        with path.open(newline="") as file:
+            return [(line["row"], line["seed"]) for line in csv.DictReader(file)]
+
+    def wait_until(self, ready):
+        deadline = time.monotonic() + 60
+        while not ready():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+
+class Order(Queue):
+    def test_urgent_studies_first_and_shared_runs_once(self):
+        status, said = self.call("--jobs", "1")
+        self.assertEqual(status, 0, said)
+        self.assertIn(f"[{RUNS} of {RUNS}]", said)
+        calls = [name.rsplit("-", 1)[0] for name in self.lines("calls")]
+        self.assertEqual(
+            calls,
+            ["rate-0-3-seed1", "rate-0-4-seed1", "plain-seed1", "plain-seed2"]
+            + ["stashing-seed1", "stashing-seed2", "plain-seed3"],
+        )
+        self.assertEqual(
+            self.results("borrower"),
+            [("rate 0.3", "1"), ("rate 0.4", "1"), ("as before", "1"), ("as before", "2")],
+        )
+        self.assertEqual(len(self.results("lender")), 5)
+        self.assertFalse((self.root / "results/outside").exists())
+        manifest = json.loads((self.root / "results/borrower/manifest.json").read_text())
+        self.assertEqual(manifest["runs"][-1]["row"], "as before")
+        self.assertEqual({"commit", "cpu"} - set(manifest["runs"][-1]), set())
+
+    def test_trainers_take_what_nobody_else_wants(self):
+        self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(set(self.lines("classes")), {str(os.SCHED_IDLE)})
+
+    def test_a_failed_run_holds_nobody_up(self):
+        self.trainer("if seed == 2: sys.exit('no more memory')")
+        status, said = self.call()
+        self.assertEqual(status, 1)
+        self.assertIn("run_campaign: plain, seed 2: no more memory (exit 1)", said)
+        self.assertEqual(len(self.lines("ends")), RUNS - 2)
+
+    def test_refused_runs_hold_nobody_up_either(self):
+        self.trainer("if seed == 2: print('x: got 1', file=sys.stderr); sys.exit(2)")
+        status, said = self.call()
+        self.assertEqual(status, 1)
+        self.assertIn("stashing, seed 2: x: got 1 (exit 2)", said)
+        self.assertEqual(len(self.lines("ends")), RUNS - 2)
+
+
+class GoingOn(Queue):
+    def test_kills_and_a_move_lose_no_finished_run(self):
+        # A run takes some tenths of a second, so that kills fall before, into and behind runs.
+        self.trainer("time.sleep(0.3)")
+        moments = random.Random(1)
+        kills = 0
+        while kills < 10:
+            child = self.start()
+            time.sleep(moments.uniform(0.2, 0.9))
+            child.kill()
+            child.wait()
+            kills += 1
+            if kills == 5:
+                # Half-way everything goes to another folder; the runs' folders stay behind.
+                place = self.root.with_name("other")
+                shutil.copytree(self.root, place, ignore=shutil.ignore_patterns("out"))
+                kept = {study: self.results(study) for study in ("lender", "borrower")}
+                self.root = place
+                self.assertEqual({s: self.results(s) for s in kept}, kept)
+                before = {name for rows in kept.values() for name in rows}
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+        self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
+        # What was in the results when it moved was not run again.
+        ends = self.lines("ends")
+        for name in set(ends):
+            self.assertLessEqual(ends.count(name), 2)
+        self.assertLessEqual(len(ends), 2 * RUNS - len({row for row in before if row[0] != "as before"}))
+
+    def test_a_killed_runner_takes_its_trainers_with_it(self):
+        self.trainer("time.sleep(60)")
+        child = self.start()
+        self.wait_until(lambda: len(self.lines("calls")) == 2)
+        child.kill()
+        child.wait()
+        self.trainer()
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+        self.assertEqual(len(self.lines("calls")), RUNS + 2)
+
+    def test_results_from_before_are_not_run_again(self):
+        self.assertEqual(self.call()[0], 0)
+        before = {
+            path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()
+        }
+        shutil.rmtree(self.root / "out")
+        status, said = self.call()
+        self.assertEqual(status, 0)
+        self.assertIn(f"{RUNS} of {RUNS} runs were finished already", said)
+        self.assertEqual(len(self.lines("calls")), RUNS)
+        self.assertEqual({path: path.read_bytes() for path in before}, before)
+
+
+class Pausing(Queue):
+    def test_nothing_runs_until_it_is_resumed(self):
+        self.trainer("time.sleep(60 if not pathlib.Path('go').exists() else 0)")
+        child = self.start()
+        self.addCleanup(child.kill)
+        self.wait_until(lambda: len(self.lines("calls")) == 2)
+        self.assertIn(f"running; 0 of {RUNS} runs finished", self.call("--status")[1])
+        status, said = self.call("--pause")
+        self.assertEqual((status, said), (0, ""))
+        self.assertIn("paused", self.call("--status")[1])
+        children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text()
+        self.assertEqual(children, "")
+        (self.root / "go").touch()
+        self.assertEqual(self.call("--resume"), (0, ""))
+        self.assertEqual(child.wait(timeout=60), 0)
+        self.assertEqual(len(self.results("lender")), 5)
+        self.assertEqual(len(self.lines("calls")), RUNS + 2)
+
+    def test_a_signal_ends_a_pause(self):
+        (self.root / "out").mkdir()
+        self.assertEqual(self.call("--pause")[0], 0)
+        child = self.start()
+        self.wait_until(lambda: json.loads(self.status()).get("paused"))
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=30), 128 + 15)
+        self.assertEqual(self.lines("calls"), [])
+        self.assertIn("nothing runs until", self.call("--resume")[1])
+
+    def status(self):
+        path = self.root / "out/status.json"
+        return path.read_text() if path.is_file() else "{}"
+
+
+class Jobs(Queue):
+    def test_one_run_a_job_and_their_results(self):
+        listed = self.call("--list")[1].splitlines()
+        self.assertEqual(len(listed), RUNS)
+        self.assertIn("waiting", listed[0])
+        for number in range(1, RUNS):
+            status, said = self.call("--run", str(number))
+            self.assertEqual(status, 0, said)
+        self.assertEqual(self.results("lender"), [])
+        status, said = self.call("--collect")
+        self.assertEqual(status, 0, said)
+        self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (4, 4))
+        status, said = self.call("--run", "1")
+        self.assertEqual(status, 0)
+        self.assertIn("rate 0.3, seed 1: finished already", said)
+        self.assertEqual(len(self.lines("calls")), RUNS - 1)
+
+    def test_a_run_is_run_by_one_process_at_a_time(self):
+        self.trainer("time.sleep(60)")
+        job = subprocess.Popen(
+            self.command("--run", "1"), cwd=self.root, stderr=subprocess.DEVNULL
+        )
+        self.wait_until(lambda: self.lines("calls"))
+        status, said = self.call("--run", "1")
+        self.assertEqual((status, "another process runs it" in said), (1, True), said)
+        job.terminate()
+        # A job that was told to stop says so, and is queued again.
+        self.assertEqual(job.wait(timeout=30), 128 + 15)
+
+
+class BadInput(Queue):
+    def test_one_line_that_names_it(self):
+        (self.root / "empty").mkdir()
+        for arguments, line in (
+            (("--jobs", "0"), "--jobs: got '0', accepted: an integer from 1"),
+            (("--run", "x"), "--run: got 'x', accepted: an integer from 1"),
+            (("--run", "8"), "--run: got '8', accepted: an integer up to 7"),
+            (("--tier", "paper"), "--data: got '', accepted: a folder that exists"),
+            (("--tier", "slow"), "tier: got 'slow', accepted: quick, paper"),
+            (("--program", "none"), "--program: got 'none', accepted: the program batchless"),
+            (("--studies", "none"), "--studies: got 'none', accepted: a folder that exists"),
+            (("--studies", "empty"), "--studies: got 'empty', accepted: one study with a priority"),
+            (("--results", "batchless"), "--results: got 'batchless', accepted: a folder"),
+            (("--pause", "--out", "none"), "--out: got 'none', accepted: a folder that exists"),
+        ):
+            status, said = self.call(*arguments)
+            self.assertEqual(status, 2, said)
+            self.assertIn(f"run_campaign: {line}", said)
+            self.assertEqual(said.count("\n"), 1, said)
+        self.assertEqual(self.lines("calls"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
