@@ -114,7 +114,8 @@ class Spec:
         if not self.study:
             hardware = [run["args"]["hardware"] for run in self.runs if "hardware" in run["args"]]
             return sorted(str(path) for path in MACHINES.glob("*.toml")) if hardware else []
-        read = ["experiments/study.py", "experiments/run_study.py"]
+        read = sorted(map(str, Path("experiments").glob("*.py")))
+        read += sorted(map(str, Path("experiments/protocols").glob("*.toml")))
         read.append(f"experiments/studies/{self.study}.toml")
         return read + kept if self.kept_results.is_file() else read
 

@@ -265,6 +265,41 @@ class Jobs(Queue):
         self.assertEqual(job.wait(timeout=30), 128 + 15)
 
 
+class Script(Queue):
+    """The job script, outside a job; it takes the studies of the sources."""
+
+    def call(self, *arguments, **settings):
+        words = [str(RUNNER.with_name("campaign.sbatch")), *arguments]
+        environment = os.environ | {"BATCHLESS": str(self.root / "batchless")} | settings
+        done = subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stderr
+
+    def test_it_runs_its_number(self):
+        program = self.root / "batchless"
+        text = program.read_text()
+        for name in ("calls", "ends"):
+            text = text.replace(f'open("{name}"', f'open("{self.root}/{name}"')
+            text = text.replace(f"open('{name}'", f"open('{self.root}/{name}'")
+        program.write_text(text)
+        out = str(self.root / "out")
+        (self.root / "data").mkdir()
+        last = self.finished_last()
+        status, said = self.call(str(self.root / "data"), out, RUN=str(last))
+        self.assertEqual(status, 0, said)
+        self.assertEqual(len(list((self.root / "out/runs").iterdir())), 1)
+        self.assertEqual(self.call(RUN="1")[0], 2)
+        status, said = self.call(str(self.root / "data"), out)
+        self.assertEqual(status, 2)
+        self.assertIn("RUN: got nothing, accepted: a number of run_campaign.py --list", said)
+
+    def finished_last(self):
+        """Number of the last run, which is of the longest study."""
+        words = [sys.executable, str(RUNNER), "--list", "--out", str(self.root / "out")]
+        return len(subprocess.run(words, capture_output=True, check=True).stdout.splitlines())
+
+
 class BadInput(Queue):
     def test_one_line_that_names_it(self):
         (self.root / "empty").mkdir()
