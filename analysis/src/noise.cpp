@@ -1,0 +1,156 @@
+#include "batchless/analysis/noise.h"
+
+#include <boost/multiprecision/cpp_bin_float.hpp>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/spectral_radius.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Fifty = boost::multiprecision::cpp_bin_float_50;
+
+// Coefficients of H by descending powers.
+template <class Real>
+struct Transfer {
+  std::vector<Real> numerator;
+  std::vector<Real> denominator;
+};
+
+// Sum of the squared impulse response, or NaN. Degrees are equal: the numerator is padded.
+template <class Real>
+Real Energy(std::vector<Real> b, std::vector<Real> a) {
+  const Real first = a[0];
+  Real sum = 0;
+  for (std::size_t k = a.size() - 1;; --k) {
+    // The sign is that of a_0 / first; the negation lets no NaN pass.
+    if (!(a[0] / first > 0)) return std::numeric_limits<Real>::quiet_NaN();
+    sum += b[k] * b[k] / a[0];
+    if (k == 0) break;
+    const Real alpha = a[k] / a[0];
+    const Real beta = b[k] / a[0];
+    for (std::size_t i = 0; i < k; ++i) b[i] -= beta * a[k - i];
+    // In place, from both ends at once.
+    for (std::size_t i = 0, j = k; i <= j; ++i, --j) {
+      const Real low = a[i];
+      const Real high = a[j];
+      a[i] = low - alpha * high;
+      if (i != j) a[j] = high - alpha * low;
+    }
+  }
+  return sum / first;
+}
+
+// Multiplies by u z + v.
+template <class Real>
+void MultiplyLinear(std::vector<Real>& polynomial, const Real& u, const Real& v) {
+  polynomial.push_back(Real(0));
+  for (std::size_t i = polynomial.size() - 1; i > 0; --i) {
+    polynomial[i] = u * polynomial[i] + v * polynomial[i - 1];
+  }
+  polynomial[0] *= u;
+}
+
+template <class Real>
+Transfer<Real> MakeTransfer(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  const Real m(momentum);
+  const Real x(rate);
+  const Coefficients<Real> c = ComputeCoefficients<Real>(spec, m, delay);
+  const std::vector<Real> lead = {c.a + c.b, -c.b * m};
+  // What x multiplies in p(z).
+  std::vector<Real> loop = lead;
+  auto n = static_cast<std::size_t>(delay);
+  switch (spec.rule.prediction) {
+    case Prediction::kNone:
+      break;
+    case Prediction::kVelocity:
+      loop[0] += c.horizon;
+      loop[1] -= c.horizon;
+      break;
+    case Prediction::kWeight:
+      MultiplyLinear<Real>(loop, 1 + c.horizon, -c.horizon);
+      ++n;
+      break;
+  }
+  Transfer<Real> transfer;
+  transfer.denominator.assign(n + 3, Real(0));
+  transfer.denominator[0] = 1;
+  transfer.denominator[1] = -(1 + m);
+  transfer.denominator[2] = m;
+  const std::size_t end = transfer.denominator.size();
+  for (std::size_t i = 0; i < loop.size(); ++i) {
+    transfer.denominator[end - loop.size() + i] += x * loop[i];
+  }
+  transfer.numerator.assign(end, Real(0));
+  transfer.numerator[1] = lead[0];
+  transfer.numerator[2] = lead[1];
+  return transfer;
+}
+
+template <class Real>
+Real Variance(const RuleSpec& spec, double momentum, Delay delay, double rate, double average) {
+  Transfer<Real> transfer = MakeTransfer<Real>(spec, momentum, delay, rate);
+  if (average > 1) {
+    const Real share = 1 / Real(average);
+    MultiplyLinear<Real>(transfer.denominator, 1, share - 1);
+    // z as a factor changes no modulus on the circle; it keeps the degrees equal.
+    MultiplyLinear<Real>(transfer.numerator, share, 0);
+  }
+  return Energy(std::move(transfer.numerator), std::move(transfer.denominator));
+}
+
+}  // namespace
+
+double ImpulseEnergy(std::span<const double> numerator, std::span<const double> denominator) {
+  const auto check = [](std::string_view name, std::span<const double> coefficients) {
+    if (coefficients.empty()) throw InvalidArgument(name, "nothing", "at least one coefficient");
+    for (const double value : coefficients) {
+      if (!std::isfinite(value)) throw InvalidArgument(name, value, "finite coefficients");
+    }
+  };
+  check("--numerator", numerator);
+  check("--denominator", denominator);
+  if (denominator[0] == 0) {
+    throw InvalidArgument("--denominator", denominator[0], "a leading coefficient that is not 0");
+  }
+  if (numerator.size() > denominator.size()) {
+    throw InvalidArgument("--numerator", "degree " + std::to_string(numerator.size() - 1),
+                          "at most the denominator's, " + std::to_string(denominator.size() - 1));
+  }
+  std::vector<long double> b(denominator.size() - numerator.size(), 0.0L);
+  b.insert(b.end(), numerator.begin(), numerator.end());
+  return static_cast<double>(
+      Energy(std::move(b), std::vector<long double>(denominator.begin(), denominator.end())));
+}
+
+double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double rate,
+                      double average) {
+  Validate(spec);
+  CheckMomentum(momentum);
+  CheckRate(rate);
+  if (delay < 0 || delay > kMaxNoiseDelay) {
+    throw InvalidArgument("--delay", std::to_string(delay),
+                          "an integer from 0 to " + std::to_string(kMaxNoiseDelay));
+  }
+  if (!(average >= kMinAverage && average <= kMaxAverage)) {
+    throw InvalidArgument("--average", average,
+                          "a number from " + ToText(kMinAverage) + " to " + ToText(kMaxAverage));
+  }
+  if (!ComputeSpectralRadius(spec, momentum, delay, rate).stable()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double coarse = Variance<double>(spec, momentum, delay, rate, average);
+  const auto fine =
+      static_cast<double>(Variance<long double>(spec, momentum, delay, rate, average));
+  // The same operations with 2^-11 of the rounding: long double is off by about this much less than
+  // the two differ.
+  constexpr double kGain = 2048;
+  if (std::abs(coarse - fine) <= kGain * kVarianceTolerance * fine) return fine;
+  return static_cast<double>(Variance<Fifty>(spec, momentum, delay, rate, average));
+}
+
+}  // namespace batchless::analysis
