@@ -38,6 +38,7 @@ STATUS_SECONDS = 1.0
 # seconds.
 ORPHAN_SECONDS = 120
 DAY_SECONDS = 86400
+AUTOGROUP = "/proc/self/autogroup"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -94,6 +95,9 @@ def spawn(run: studies.Run, out: Path, options: Options, locks: tuple[int, ...])
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if options.idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            # Linux may weigh sessions before it weighs the processes in them; this one weighs least.
+            with contextlib.suppress(OSError), open(AUTOGROUP, "w", encoding="ascii") as file:
+                file.write("19")
 
     command = [options.program, "train", str(config), "--resume", "--json"]
     with (out / "logs" / f"{run.folder}.log").open("ab") as log:

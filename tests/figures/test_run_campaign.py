@@ -13,6 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
+from experiments import study_runner
 from test_run_study import TRAINER
 
 RUNNER = Path("experiments/run_campaign.py").resolve()
@@ -133,6 +134,14 @@ class Order(Queue):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
         self.assertEqual(self.call()[0], 0)
         self.assertEqual(set(self.lines("classes")), {str(os.SCHED_IDLE)})
+
+    def test_their_session_weighs_least(self):
+        if not Path(study_runner.AUTOGROUP).is_file():
+            self.skipTest("this kernel does not weigh sessions")
+        self.trainer(f"open('weights', 'a').write(open('{study_runner.AUTOGROUP}').read())")
+        self.assertEqual(self.call()[0], 0)
+        weights = {line for line in self.lines("weights") if line.isdigit()}
+        self.assertEqual(weights, {"19"})
 
     def test_a_failed_run_holds_nobody_up(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")
