@@ -1,16 +1,20 @@
 #include "data_sets.h"
 
+#include <archive.h>
+#include <archive_entry.h>
+#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <system_error>
 
 #include "batchless/training/data_error.h"
 #include "batchless/training/sha256.h"
-#include "child_process.h"
 #include "progress_bar.h"
 #include "usage_error.h"
 
@@ -63,16 +67,61 @@ std::uint64_t FileBytes(const fs::path& path) {
   return error ? 0 : bytes;
 }
 
-void RunTool(const std::vector<std::string>& words, const std::string& what,
-             const std::function<void()>& on_wait) {
-  const ChildOutcome outcome = RunChild(words, on_wait);
-  if (outcome.exit_code == 0) return;
-  if (outcome.exit_code == 127) {
-    throw std::runtime_error(fmt::format("{}: there is no program {}", what, words[0]));
+// What a transfer reports to: the bar counts the bytes that were there before it, too.
+struct Transfer {
+  ProgressBar& bar;
+  std::uint64_t before;
+  std::uint64_t all;
+};
+
+int ShowProgress(void* data, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
+  const auto& transfer = *static_cast<const Transfer*>(data);
+  transfer.bar.Update(
+      std::min(transfer.before + static_cast<std::uint64_t>(received), transfer.all));
+  return 0;
+}
+
+bool IsWorthAnotherTry(CURLcode code) {
+  return code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT ||
+         code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+}
+
+// Appends the rest of what the URL has to the file.
+void Receive(const std::string& url, const fs::path& file, std::uint64_t all) {
+  constexpr int kTries = 4;
+  constexpr long kConnectSeconds = 30;
+  // Less than a byte a second for a minute is a connection that is dead.
+  constexpr long kStalledSeconds = 60;
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(),
+                                                                 curl_easy_cleanup);
+  if (!curl) throw std::runtime_error(url + ": libcurl cannot be started");
+  std::array<char, CURL_ERROR_SIZE> message = {};
+  ProgressBar bar(fmt::format("bytes of {}", file.stem().string()), all);
+  for (int attempt = 1;; ++attempt) {
+    const std::uint64_t before = FileBytes(file);
+    Transfer transfer{bar, before, all};
+    const std::unique_ptr<std::FILE, decltype(&std::fclose)> out(std::fopen(file.c_str(), "ab"),
+                                                                 std::fclose);
+    if (!out) throw std::runtime_error(file.string() + ": cannot be written");
+    curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
+    curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, message.data());
+    curl_easy_setopt(curl.get(), CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt(curl.get(), CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
+    curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, ShowProgress);
+    curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &transfer);
+    curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, out.get());
+    curl_easy_setopt(curl.get(), CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(before));
+    const CURLcode code = curl_easy_perform(curl.get());
+    if (code == CURLE_OK) return;
+    if (attempt < kTries && IsWorthAnotherTry(code)) continue;
+    const std::string said = message[0] != 0 ? message.data() : curl_easy_strerror(code);
+    throw std::runtime_error(fmt::format("{}: {}", url, OneLine(said)));
   }
-  std::string error = OneLine(outcome.error.substr(0, outcome.error.find('\n')));
-  if (error.empty()) error = fmt::format("{} ended with {}", words[0], outcome.exit_code);
-  throw std::runtime_error(fmt::format("{}: {}", what, error));
 }
 
 // Takes up a download where it was left; the file has its name once its digest is right.
@@ -81,12 +130,7 @@ void Download(const std::string& url, const Archive& archive, const fs::path& fo
   if (fs::exists(file)) return;
   fs::path partial = file;
   partial += ".partial";
-  if (FileBytes(partial) < archive.bytes) {
-    ProgressBar bar(fmt::format("bytes of {}", archive.file), archive.bytes);
-    RunTool({"curl", "--fail", "--location", "--silent", "--show-error", "--retry", "3",
-             "--continue-at", "-", "--output", partial.string(), url},
-            url, [&] { bar.Update(std::min(FileBytes(partial), archive.bytes)); });
-  }
+  if (FileBytes(partial) < archive.bytes) Receive(url, partial, archive.bytes);
   const std::string digest = FileDigest(partial);
   if (digest != archive.sha256) {
     fs::remove(partial);
@@ -94,6 +138,47 @@ void Download(const std::string& url, const Archive& archive, const fs::path& fo
         fmt::format("{}: its SHA-256 is {}, expected {}", url, digest, archive.sha256));
   }
   fs::rename(partial, file);
+}
+
+// Writes the files of an archive below the folder. Refuses everything but files and folders, and
+// names that lead out of the folder.
+void Unpack(const fs::path& file, const fs::path& folder) {
+  constexpr std::size_t kBlockBytes = 1 << 16;
+  const std::unique_ptr<archive, decltype(&archive_read_free)> in(archive_read_new(),
+                                                                  archive_read_free);
+  const std::unique_ptr<archive, decltype(&archive_write_free)> out(archive_write_disk_new(),
+                                                                    archive_write_free);
+  const auto check = [&](archive* which, int status) {
+    if (status >= ARCHIVE_OK) return;
+    throw std::runtime_error(
+        fmt::format("{}: {}", file.string(), OneLine(archive_error_string(which))));
+  };
+  archive_read_support_filter_gzip(in.get());
+  archive_read_support_format_tar(in.get());
+  check(in.get(), archive_read_open_filename(in.get(), file.c_str(), kBlockBytes));
+  archive_entry* entry = nullptr;
+  for (int status = 0; (status = archive_read_next_header(in.get(), &entry)) != ARCHIVE_EOF;) {
+    check(in.get(), status);
+    const fs::path name = fs::path(archive_entry_pathname(entry)).lexically_normal();
+    const auto kind = archive_entry_filetype(entry);
+    if (name.is_absolute() || *name.begin() == ".." || archive_entry_hardlink(entry) != nullptr ||
+        (kind != AE_IFREG && kind != AE_IFDIR)) {
+      throw std::runtime_error(fmt::format("{}: {}, accepted: a file in the archive's own folder",
+                                           file.string(), OneLine(name.string())));
+    }
+    archive_entry_set_pathname(entry, (folder / name).c_str());
+    archive_entry_set_perm(entry, kind == AE_IFDIR ? 0755 : 0644);
+    check(out.get(), archive_write_header(out.get(), entry));
+    const void* block = nullptr;
+    std::size_t bytes = 0;
+    la_int64_t offset = 0;
+    int read = 0;
+    while ((read = archive_read_data_block(in.get(), &block, &bytes, &offset)) == ARCHIVE_OK) {
+      check(out.get(), static_cast<int>(archive_write_data_block(out.get(), block, bytes, offset)));
+    }
+    if (read != ARCHIVE_EOF) check(in.get(), read);
+    check(out.get(), archive_write_finish_entry(out.get()));
+  }
 }
 
 bool IsImageFolder(const fs::path& folder) {
@@ -160,7 +245,7 @@ FoundSet FetchSet(const OfficialSet& set, const fs::path& root, const std::strin
   for (const Archive& archive : set.archives) {
     const fs::path file = work / archive.file;
     if (set.is_tar) {
-      RunTool({"tar", "-xf", file.string(), "-C", unpacked.string()}, file.string(), [] {});
+      Unpack(file, unpacked);
     } else {
       fs::copy_file(file, unpacked / set.folder / archive.file);
     }

@@ -1,4 +1,6 @@
 // The command `data`, and fetching from folders that stand for the network.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -121,7 +123,7 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   CHECK(Contains(FetchError(server.Set(), folder.path()), "its SHA-256 is "));
   server.Close();
   const std::string error = FetchError(server.Set(), folder.path());
-  CHECK(Contains(error, "/set.tar.gz: curl: "));
+  CHECK(Contains(error, "/set.tar.gz: Couldn't open file"));
 
   // Half of it is there already, and is not fetched again: the server's first half is damaged.
   const std::size_t half = server.archive().size() / 2;
@@ -148,6 +150,40 @@ TEST_CASE("fetch: another content than the official one is not put in place") {
   OfficialSet set = server.Set();
   set.train_digest = set.validation_digest;
   CHECK(Contains(FetchError(set, folder.path()), "not the content of the official set"));
+}
+
+TEST_CASE("fetch: an archive that leads out of its folder is refused") {
+  for (const std::string name : {"../outside", "/outside"}) {
+    // A tape archive of one empty file: its header, and a sum over that with blanks in the sum's place.
+    std::string header(512, '\0');
+    const auto put = [&](std::size_t at, const std::string& text) {
+      header.replace(at, text.size(), text);
+    };
+    put(0, name);
+    put(100, "0000644");
+    put(124, "00000000000");
+    put(136, "00000000000");
+    put(148, "        ");
+    put(156, "0");
+    put(257, "ustar");
+    put(263, "00");
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    put(148, fmt::format("{:06o}", sum) + '\0');
+    const std::string bytes = header + std::string(1024, '\0');
+
+    const TemporaryFolder server;
+    WriteFile(server / "set.tar.gz", bytes);
+    const std::string sha256 = Sha256Of(bytes);
+    const std::array<Archive, 1> archives = {{{"set.tar.gz", bytes.size(), sha256}}};
+    const std::string url = "file://" + server.path().string();
+    const OfficialSet set{"small",  url,   "cifar-10-batches-bin",
+                          archives, true,  training::LoadCifar10,
+                          sha256,   sha256};
+    const TemporaryFolder folder;
+    CHECK(Contains(FetchError(set, folder.path()), name + ", accepted: a file in the archive's"));
+    CHECK(folder.Files() == std::vector<std::string>{".small.partial"});
+  }
 }
 
 TEST_CASE("fetch: the command names what it does not know and where it failed") {
