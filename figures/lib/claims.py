@@ -11,7 +11,9 @@ The files in figures/claims state each claim, which no verdict is written into:
     quantity        what is compared, and when the claim passes
     figure          whose data files it reads
     check           a function of figures/lib/checks.py, which defines the other keys
-    needs           what a test takes; in place of `check`, or shown where there are no data
+    needs           what a test takes, in place of `check`
+
+`[default.FIGURE]` has what a file's claims on a figure share.
 
 `expected` numbers are computed independently or printed in the source, never from memory of it.
 Verdicts are computed when the report is written:
@@ -25,13 +27,15 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from figures.lib.checks import CHECKS
+from figures.lib import checks, study_checks, theory_checks
+from figures.lib.checks import Outcome, Reader
+from figures.lib.statistics import holm
 from figures.lib.tables import Data, DataError, Incomplete
 
+CHECKS = checks.CHECKS | study_checks.CHECKS | theory_checks.CHECKS
 VERDICTS = ("reproduced", "not reproduced", "not tested")
 STATEMENTS = range(1, 35)
 PROVENANCES = {
@@ -72,9 +76,11 @@ def load(folder: Path) -> list[dict]:
     claims, seen = [], set()
     for path in sorted(folder.glob("*.toml")):
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
-        except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
+            text = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as error:
             raise ClaimError(f"{path}: {error}") from error
+        shared = text.get("default", {})
+        found = [shared.get(claim.get("figure"), {}) | claim for claim in text.get("claim", [])]
         for claim in found:
             try:
                 _require(claim, seen)
@@ -115,23 +121,45 @@ def with_figure(claim: dict) -> dict:
     return {key: fill(entry) for key, entry in claim.items()}
 
 
-def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
-    limit = ""
+def outcome(claim: dict, read: Reader) -> Outcome | str:
+    """What the check finds, or why there is nothing to check."""
     if "check" not in claim:
-        measured, verdict = f"Needs {claim['needs']}.", "not tested"
+        return f"Needs {claim['needs']}."
+    try:
+        return CHECKS[claim["check"]](with_figure(claim), read)
+    except FileNotFoundError as error:
+        return f"No data: {Path(error.filename).name}."
+    except Incomplete as error:
+        return f"{error}."
+    except DataError as error:
+        raise ClaimError(f"{claim['id']}: {error}") from error
+
+
+def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[float | None]:
+    """Holm's p of each test over seeds, for all such claims of its figure. One that could not be
+    tested yet counts: a verdict does not change because another study row has been finished."""
+    families: dict[str, list[int]] = {}
+    for k, claim in enumerate(claims):
+        if claim.get("check") in study_checks.CHECKS:
+            families.setdefault(claim["figure"], []).append(k)
+    found: list[float | None] = [None] * len(claims)
+    for members in families.values():
+        p = [getattr(outcomes[k], "p", None) for k in members]
+        for k, value in zip(members, holm([1.0 if x is None else x for x in p])):
+            found[k] = value
+    return found
+
+
+def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
+    if isinstance(found, str):
+        measured, limit, verdict = found, "", "not tested"
     else:
-        try:
-            outcome = CHECKS[claim["check"]](with_figure(claim), read)
-            measured, limit = outcome.measured, outcome.limit
-            verdict = "reproduced" if outcome.passed else "not reproduced"
-        except FileNotFoundError as error:
-            missing = f"No data: {Path(error.filename).name}."
-            measured = f"Needs {claim['needs']}." if "needs" in claim else missing
-            verdict = "not tested"
-        except Incomplete as error:
-            measured, verdict = f"Not enough runs yet: {error}.", "not tested"
-        except DataError as error:
-            raise ClaimError(f"{claim['id']}: {error}") from error
+        measured, limit, passed = found.measured, found.limit, found.passed
+        if holm_p is not None:
+            passed &= holm_p < claim["level"]
+            measured += f"; after Holm p = {holm_p:.2g}"
+            measured += "" if passed else f"; {found.power}"
+        verdict = "reproduced" if passed else "not reproduced"
     return Result(
         row=claim.get("row", 0),
         figure=claim.get("figure", ""),
@@ -142,8 +170,13 @@ def evaluate(claim: dict, read: Callable[[str], Data]) -> Result:
     )
 
 
+def evaluate(claims: list[dict], read: Reader) -> list[Result]:
+    outcomes = [outcome(claim, read) for claim in claims]
+    return [result(*each) for each in zip(claims, outcomes, adjusted(claims, outcomes))]
+
+
 def evaluate_all(folder: Path, data: Path) -> list[Result]:
-    return [evaluate(claim, lambda figure: Data(data / figure)) for claim in load(folder)]
+    return evaluate(load(folder), lambda figure: Data(data / figure))
 
 
 def count(results: list[Result]) -> dict[str, dict[str, dict[str, int]]]:

@@ -2,7 +2,8 @@
 
     python3 -m figures.lib.plot FIGURE
 
-`figures/FIGURE/plot.py` has `draw(data) -> Figure`.
+`figures/FIGURE/plot.py` has `draw(data) -> Figure`; a specification with a `[plot]` table is drawn by
+figures/lib/study_figure.py.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ def main() -> int:
         return 2
 
     from figures.lib import spec as specs
-    from figures.lib import style
+    from figures.lib import study_figure, style
     from figures.lib.tables import Data, DataError
 
     name = sys.argv[1]
     try:
         spec = specs.load(name)
-        drawing = importlib.import_module(f"figures.{name}.plot").draw(Data(spec.data))
+        data = Data(spec.data)
+        if spec.plot is None:
+            drawing = importlib.import_module(f"figures.{name}.plot").draw(data)
+        else:
+            drawing = study_figure.draw(data, spec.plot)
     except (specs.SpecError, DataError, OSError) as error:
         print(f"figures: {name}: {error}", file=sys.stderr)
         return 1

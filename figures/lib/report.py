@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 
 from figures.lib import claims as claim_table
 from figures.lib import spec as specs
+from figures.lib import study_figure
 from figures.lib.tables import Data, DataError
 
 
@@ -111,7 +112,10 @@ def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
 
 
 def tables(spec: specs.Spec, manifest: dict) -> list:
-    """A figure with a `table.py` has tables beside its picture: `tables(data, manifest)`."""
+    """A figure with a `table.py` has tables beside its picture: `tables(data, manifest)`; so has one
+    of a study."""
+    if spec.plot is not None:
+        return study_figure.tables(Data(spec.data), manifest, spec.plot)
     if not (spec.folder / "table.py").is_file():
         return []
     module = importlib.import_module(f"figures.{spec.name}.table")

@@ -16,6 +16,7 @@
                                    become quick.csv or paper.csv, as the tier says
     results                        in place of [[run]]: a folder of experiments/results, whose
                                    results.csv is shown whatever the tier, where it is there
+    [plot]                         in place of plot.py, for a study: see figures/lib/study_figure.py
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ RESULTS = Path("experiments/results")
 # Machine files, which `hardware = ...` names.
 MACHINES = Path("hwmodel/machines")
 TIERS = ("quick", "paper")
+PLOT_KEYS = ("reference", "pattern", "axis", "scale", "value", "labels")
 
 
 class SpecError(ValueError):
@@ -64,6 +66,7 @@ class Spec:
     threads: int
     study: str = ""
     results: str = ""
+    plot: dict | None = None
 
     @property
     def folder(self) -> Path:
@@ -157,6 +160,9 @@ def load(name: str, root: Path = ROOT) -> Spec:
     unknown = set(table.get("tier", {})) - set(TIERS)
     if unknown:
         raise SpecError(f"{path}: tier: got {', '.join(unknown)}, accepted: {', '.join(TIERS)}")
+    unknown = set(table.get("plot", {})) - set(PLOT_KEYS)
+    if unknown:
+        raise SpecError(f"{path}: plot: got {', '.join(unknown)}, accepted: {', '.join(PLOT_KEYS)}")
     return Spec(
         name=name,
         order=table["order"],
@@ -168,6 +174,7 @@ def load(name: str, root: Path = ROOT) -> Spec:
         threads=table.get("threads", 1),
         study=table.get("study", ""),
         results=table.get("results", ""),
+        plot=table.get("plot"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ class DataError(ValueError):
 
 
 class Incomplete(ValueError):
-    """Runs that were asked for are not among the results, which may still grow."""
+    """Why nothing can be tested: runs that are still to come, in most cases."""
 
 
 class Table:
@@ -60,7 +61,10 @@ class Table:
                 keep &= np.isclose(column, value, rtol=1e-12, atol=1e-12)
         if not keep.any():
             raise DataError(f"{self.source}: no row with {values}")
-        return Table({name: column[keep] for name, column in self.columns.items()}, self.source)
+        return self.keep(keep)
+
+    def keep(self, rows: np.ndarray) -> Table:
+        return Table({name: column[rows] for name, column in self.columns.items()}, self.source)
 
     def one(self, column: str, **values) -> float:
         """The entry of the single row with these values."""
@@ -81,6 +85,10 @@ class Data:
 
     def table(self, name: str) -> Table:
         return Table.read(self.folder / name)
+
+    def manifest(self) -> dict:
+        path = self.folder / "manifest.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         with np.load(self.folder / name) as file:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from figures.lib import claims
 from figures.lib import spec as specs
-from figures.lib.checks import CHECKS
 from figures.lib.tables import Data
 from figures.memory_increase.published import CASES
 from figures.predicted_measured.comparison import TOLERANCE
@@ -36,7 +35,7 @@ def sources(claim):
         for item in entry if isinstance(entry, list) else [entry]:
             if isinstance(item, dict) and "file" in item:
                 yield item.get("figure", claim["figure"]), item["file"]
-    for name in claim.get("files", []):
+    for name in claim.get("files", [claim["file"]] if "file" in claim else []):
         yield claim["figure"], name
 
 
@@ -47,8 +46,11 @@ class Table(unittest.TestCase):
 
     def test_every_file_is_one_that_a_figure_makes(self):
         for tier in specs.TIERS:
-            # The full protocol's results may not be there yet; its name is known.
-            made = {s.name: {*s.files(tier), *s.files("paper", "data")} for s in specs.load_all()}
+            # Results of long runs may not be there yet; their name is known.
+            made = {
+                s.name: {*s.files(tier), *s.files("paper", "data"), *(["results.csv"] if s.results else [])}
+                for s in specs.load_all()
+            }
             for claim in claims.load(PATH):
                 for figure, file in sources(claim):
                     self.assertIn(file, made.get(figure, ()), claim["id"])
@@ -58,9 +60,12 @@ class Table(unittest.TestCase):
             own = "this project" in claim["source"]
             self.assertEqual(claim["provenance"] == "derived", own, claim["id"])
 
+    def test_every_statement_of_the_sources_is_there(self):
+        self.assertEqual({c.get("row") for c in claims.load(PATH)} - {None}, {*claims.STATEMENTS})
+
     def test_every_check_decides_a_claim(self):
         used = {claim.get("check") for claim in claims.load(PATH)}
-        self.assertEqual(used - {None}, set(CHECKS))
+        self.assertEqual(used - {None}, set(claims.CHECKS))
 
 
 class Expected(unittest.TestCase):
@@ -122,7 +127,7 @@ class Verdicts(unittest.TestCase):
 
     def verdict(self):
         (claim,) = claims.load(self.path)
-        return claims.evaluate(claim, lambda figure: Data(self.folder)).verdict
+        return claims.evaluate([claim], lambda figure: Data(self.folder))[0].verdict
 
     def test_follows_the_data(self):
         (self.folder / "t.csv").write_text("y\n2.1\n")
@@ -137,17 +142,14 @@ class Verdicts(unittest.TestCase):
                 (self.folder / "t.csv").write_text(text)
             else:
                 (self.folder / "t.csv").unlink()
-            result = claims.evaluate(claim, lambda figure: Data(self.folder))
+            (result,) = claims.evaluate([claim], lambda figure: Data(self.folder))
             self.assertEqual(result.limit, limit)
 
     def test_each_kind_is_counted_for_itself(self):
         (self.folder / "t.csv").write_text("y\n2.1\n")
         own = CLAIM.format(provenance="derived").replace('"one"', '"two"').replace("= 2 ", "= 9 ")
         self.write(CLAIM.format(provenance="recalled") + own)
-        results = [
-            claims.evaluate(claim, lambda figure: Data(self.folder))
-            for claim in claims.load(self.path)
-        ]
+        results = claims.evaluate(claims.load(self.path), lambda figure: Data(self.folder))
         counts = claims.count(results)
         self.assertEqual(counts["printed"], {})
         self.assertEqual(list(counts["recalled"]["predicted"].values()), [1, 0, 0])

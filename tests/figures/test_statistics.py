@@ -1,87 +1,119 @@
-"""The t-test against closed forms, an independent integration and cases worked out by hand."""
+"""Paired comparisons against hand-computed cases, permutations and simulated error rates."""
 
+import itertools
 import math
 import unittest
 
-from figures.lib import statistics
+import numpy as np
+from scipy import stats
+
+from figures.lib.statistics import Differences, holm
 
 
-def integrated(t, df, steps=20_000):
-    """Two-sided probability by Simpson's rule over the density, from -|t| to |t|."""
-    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    width = 2 * abs(t) / steps
-    values = (
-        (4 if k % 2 else 2 if 0 < k < steps else 1)
-        * (1 + (k * width - abs(t)) ** 2 / df) ** (-(df + 1) / 2)
-        for k in range(steps + 1)
-    )
-    return 1 - scale * width / 3 * math.fsum(values)
+class ByHand(unittest.TestCase):
+    def test_three_pairs(self):
+        # Differences 1, 2, 3: mean 2, s = 1, error 1/sqrt(3). With two degrees of freedom
+        # P(T > t) = (1 - t / sqrt(2 + t^2)) / 2.
+        found = Differences((1, 2, 3))
+        t = 2 * math.sqrt(3)
+        self.assertEqual((found.mean, found.deviation, found.degrees), (2, 1, 2))
+        self.assertEqual(found.effect_size, 2)
+        self.assertAlmostEqual(found.t(), t, places=14)
+        self.assertAlmostEqual(found.above(), (1 - t / math.sqrt(2 + t * t)) / 2, places=14)
+        # Student's table: 4.303 for 95 %.
+        low, high = found.interval()
+        self.assertAlmostEqual(low, 2 - 4.303 / math.sqrt(3), delta=3e-4)
+        self.assertAlmostEqual(low + high, 4, places=13)
 
+    def test_equivalence_is_the_worse_of_two_tests(self):
+        found = Differences((1, 2, 3))
+        # The distance to the nearer bound, 3, is one: t = sqrt(3).
+        t = math.sqrt(3)
+        self.assertAlmostEqual(found.within(3), (1 - t / math.sqrt(2 + t * t)) / 2, places=14)
+        self.assertGreater(found.within(2), 0.49)
+        self.assertAlmostEqual(Differences((-1, -2, -3)).within(3), found.within(3), places=14)
+        self.assertLess(found.above(-3), found.within(3))
 
-class Distribution(unittest.TestCase):
-    ROUNDING = 1e-14
-    INTEGRATION = 1e-10
-
-    def test_closed_forms(self):
-        for t in (0.0, 0.1, 1.0, 2.5, 12.0, 300.0):
-            one = 1 - 2 / math.pi * math.atan(t)
-            two = 1 - t / math.sqrt(2 + t * t)
-            four = 1 - t * (t * t + 6) / (t * t + 4) ** 1.5
-            for df, expected in ((1, one), (2, two), (4, four)):
-                found = statistics.two_sided(t, df)
-                self.assertAlmostEqual(found, expected, delta=self.ROUNDING, msg=f"{t} {df}")
-                self.assertEqual(found, statistics.two_sided(-t, df))
-
-    def test_integration_with_any_degrees_of_freedom(self):
-        for t in (0.3, 1.7, 4.0):
-            for df in (1.3, 3.0, 216 / 53, 17.5, 400.0):
-                self.assertAlmostEqual(
-                    statistics.two_sided(t, df), integrated(t, df), delta=self.INTEGRATION
-                )
-
-    def test_the_printed_table(self):
-        # Student's t table, 0.05 two-sided, three decimals.
-        for df, t in ((1, 12.706), (2, 4.303), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)):
-            self.assertAlmostEqual(statistics.two_sided(t, df), 0.05, delta=5e-5)
-
-    def test_one_side_is_half_of_both(self):
-        self.assertAlmostEqual(statistics.one_sided(2.0, 7), statistics.two_sided(2.0, 7) / 2)
-        self.assertAlmostEqual(statistics.one_sided(-2.0, 7), 1 - statistics.two_sided(2.0, 7) / 2)
-
-
-class Tests(unittest.TestCase):
-    def test_welch_by_hand(self):
-        # Means 2 and 5, variances 1 and 20/3: a = 1/3, b = 5/3.
-        test = statistics.welch([1, 2, 3], [2, 4, 6, 8])
-        self.assertAlmostEqual(test.t, -3 / math.sqrt(2), places=14)
-        self.assertAlmostEqual(test.df, 216 / 53, places=13)
-        self.assertAlmostEqual(test.p, integrated(test.t, test.df), delta=1e-10)
-
-    def test_equal_groups_give_the_pooled_test(self):
-        # Same size and variance: Student's t with 2n - 2 degrees of freedom.
-        test = statistics.welch([3, 4, 5, 6], [1, 2, 3, 4])
-        self.assertAlmostEqual(test.df, 6, places=13)
-        self.assertAlmostEqual(test.t, 2 / math.sqrt(2 * (5 / 3) / 4), places=14)
-
-    def test_a_shift_moves_the_difference(self):
-        moved = statistics.welch([1, 2, 3], [2, 4, 6, 8], shift=-3)
-        self.assertAlmostEqual(moved.t, 0, places=14)
-
-    def test_paired_by_hand(self):
-        # Differences 1, 2, 3: mean 2, error 1/sqrt(3).
-        test = statistics.paired([2, 4, 6], [1, 2, 3])
-        self.assertAlmostEqual(test.t, 2 * math.sqrt(3), places=14)
-        self.assertEqual(test.df, 2)
+    def test_pairs_are_what_counts(self):
+        first, second = [86.1, 80.2, 91.7, 84.0], [85.0, 79.4, 90.1, 83.2]
+        found = Differences(tuple(np.subtract(first, second)))
+        reference = stats.ttest_rel(first, second, alternative="greater")
+        self.assertAlmostEqual(found.above(), reference.pvalue, places=12)
+        self.assertAlmostEqual(found.t(), reference.statistic, places=10)
+        # The seeds differ among themselves far more than the two sides do.
+        self.assertLess(100 * found.above(), stats.ttest_ind(first, second).pvalue)
 
     def test_no_spread(self):
-        self.assertEqual(statistics.welch([1, 1], [2, 2]).p, 0)
-        self.assertEqual(statistics.welch([1, 1], [1, 1]).p, 1)
+        self.assertEqual(Differences((1, 1)).above(), 0)
+        self.assertEqual(Differences((0, 0)).above(), 0.5)
+        # Counted in whole steps, one step of difference in each of three pairs proves little.
+        self.assertGreater(Differences((1, 1, 1), resolution=1).above(), 0.02)
+        self.assertLess(Differences((5, 5, 5), resolution=1).above(), 0.005)
 
-    def test_too_few(self):
-        self.assertTrue(math.isnan(statistics.deviation([1])))
-        for call in (statistics.welch, statistics.paired):
-            with self.assertRaisesRegex(ValueError, "two"):
-                call([1], [1])
+    def test_one_pair_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "two pairs"):
+            Differences((1,))
+
+    def test_holm_by_hand(self):
+        for given, adjusted in (
+            ((0.01, 0.04, 0.03), (0.03, 0.06, 0.06)),
+            ((0.5, 0.9), (1, 1)),
+            ((0.2,), (0.2,)),
+        ):
+            np.testing.assert_allclose(holm(given), adjusted, rtol=1e-14)
+
+
+class ErrorRates(unittest.TestCase):
+    """Shares of simulated studies, with normal differences of standard deviation one."""
+
+    STUDIES = 4000
+    # Three standard errors of a share of 5 %, or 80 %, of so many studies.
+    NEAR = 3 * math.sqrt(0.05 * 0.95 / STUDIES)
+    NEAR_POWER = 3 * math.sqrt(0.8 * 0.2 / STUDIES)
+
+    def share(self, mean, count, decide):
+        random = np.random.default_rng(20)
+        draws = random.normal(mean, 1, (self.STUDIES, count))
+        return np.mean([decide(Differences(tuple(draw))) for draw in draws])
+
+    def test_no_difference_is_found_in_five_percent(self):
+        for count in (3, 5):
+            found = self.share(0, count, lambda d: d.above() < 0.05)
+            self.assertAlmostEqual(found, 0.05, delta=self.NEAR)
+
+    def test_what_lies_at_the_margin_is_equivalent_in_five_percent(self):
+        found = self.share(20, 3, lambda d: d.within(20) < 0.05)
+        self.assertAlmostEqual(found, 0.05, delta=self.NEAR)
+
+    def test_the_interval_covers_the_mean(self):
+        found = self.share(7, 3, lambda d: not d.interval()[0] < 7 < d.interval()[1])
+        self.assertAlmostEqual(found, 0.05, delta=self.NEAR)
+
+    def test_the_detectable_difference_is_found_in_eighty_percent(self):
+        for count in (3, 5):
+            # Differences of mean 0 and deviation one.
+            base = np.arange(count) - (count - 1) / 2
+            known = Differences(tuple(base / np.std(base, ddof=1)))
+            mean = known.detectable(0.05)
+            found = self.share(mean, count, lambda d: d.above() < 0.05)
+            self.assertAlmostEqual(found, 0.8, delta=self.NEAR_POWER)
+
+    def test_holm_finds_none_among_true_nulls(self):
+        random = np.random.default_rng(21)
+        draws = random.uniform(size=(self.STUDIES, 5))
+        self.assertAlmostEqual(
+            np.mean([min(holm(row)) < 0.05 for row in draws]), 0.05, delta=self.NEAR
+        )
+
+    def test_permutation_of_signs(self):
+        # Ten pairs: all 1024 ways to turn signs around, no assumption of normality.
+        random = np.random.default_rng(22)
+        values = random.normal(0.5, 1, 10)
+        turned = [
+            np.mean(values * signs) for signs in itertools.product((1, -1), repeat=len(values))
+        ]
+        share = np.mean(np.array(turned) >= values.mean() - 1e-12)
+        self.assertAlmostEqual(Differences(tuple(values)).above(), share, delta=0.02)
 
 
 if __name__ == "__main__":

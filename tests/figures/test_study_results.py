@@ -1,13 +1,14 @@
 """What a study's results say: tables, labels, and the checks behind claims."""
 
+import math
+import re
 import tempfile
 import unittest
 from pathlib import Path
 
-from figures.lib import claims, study
+from figures.lib import claims, study_checks, study_figure, style
 from figures.lib import spec as specs
-from figures.lib.checks import CHECKS
-from figures.lib.tables import Data, Incomplete
+from figures.lib.tables import Data, DataError, Incomplete
 
 HEADER = (
     "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,validation_loss,"
@@ -43,182 +44,297 @@ class Folder(unittest.TestCase):
 
 
 class Table(Folder):
-    def test_mean_deviation_and_test_against_the_reference(self):
-        self.three()
-        table = study.comparison("quick.csv", self.data.table("quick.csv"), {}, "PB")
-        # Means 41 and 45, both variances 1: t = 4 / sqrt(2/3), 4 degrees of freedom.
+    def by_row(self, reference="PB", **about):
+        table = self.data.table("quick.csv")
+        layout = study_figure.Layout(reference=reference)
+        return study_figure.by_row(table, {"studies": {"quick": about}}, layout)
+
+    def test_mean_deviation_and_paired_difference_from_the_reference(self):
+        self.write(
+            "quick.csv",
+            *(line("PB", k + 1, x) for k, x in enumerate((40, 41, 42))),
+            *(line("PB+SC_D", k + 1, x) for k, x in enumerate((43, 45, 47))),
+            line("SGDM, N = 1", 2, 43),
+        )
+        # Differences 3, 4, 5: mean 4, error 1/sqrt(3), times 4.303.
         self.assertEqual(
-            table.rows,
+            self.by_row().rows,
             (
-                ("PB", "41.00", "1.00", "3", "–", "–", "–", "–"),
-                ("PB+SC_D", "45.00", "1.00", "3", "4.00", "4.90", "4.0", "0.008"),
-                ("SGDM, N = 1", "43.00", "–", "1", "2.00", "–", "–", "–"),
+                ("PB", "41.00", "1.00", "3", "–", "–"),
+                ("PB+SC_D", "45.00", "2.00", "3", "4.00", "1.52 to 6.48"),
+                ("SGDM, N = 1", "43.00", "–", "1", "2.00", "–"),
             ),
         )
 
     def test_unfinished_studies_say_so(self):
         self.three()
-        manifest = {"studies": {"quick": {"runs_finished": 7, "runs_planned": 16}}}
-        table = study.comparison("quick.csv", self.data.table("quick.csv"), manifest, "PB")
+        table = self.by_row(runs_finished=7, runs_planned=16)
         self.assertIn("So far 7 of 16 runs.", table.caption)
 
     def test_studies_of_several_machines_name_them(self):
         self.three()
-        about = {"program": {"commit": ["a" * 40, "b" * 40]}, "machine": {"cpu": ["One", "Two"]}}
-        table = study.comparison(
-            "quick.csv", self.data.table("quick.csv"), {"studies": {"quick": about}}, "PB"
+        table = self.by_row(
+            program={"commit": ["a" * 40, "b" * 40]}, machine={"cpu": ["One", "Two"]}
         )
         self.assertIn(" Commit aaaaaaaaaaaa, bbbbbbbbbbbb, One, Two, 0 s", table.caption)
 
     def test_a_diverged_run_counts_as_guessing(self):
         self.write("quick.csv", line("PB", 1, 40), line("PB", 2, None))
-        (row,) = study.comparison("quick.csv", self.data.table("quick.csv"), {}, "PB").rows
-        self.assertEqual(row[1], "25.00")
-        self.assertEqual(row[3], "2, 1 diverged")
+        (row,) = self.by_row().rows
+        self.assertEqual((row[1], row[3]), ("25.00", "2, 1 diverged"))
 
     def test_without_the_reference(self):
         self.write("quick.csv", line("A", 1, 40), line("A", 2, 42))
-        (row,) = study.comparison("quick.csv", self.data.table("quick.csv"), {}, "PB").rows
-        self.assertEqual(row, ("A", "41.00", "1.41", "2", "–", "–", "–", "–"))
+        (row,) = self.by_row().rows
+        self.assertEqual(row, ("A", "41.00", "1.41", "2", "–", "–"))
+        (row,) = self.by_row(reference="").rows
+        self.assertEqual(row, ("A", "41.00", "1.41", "2"))
+
+    def test_curves_share_the_row_that_belongs_to_all(self):
+        self.write(
+            "quick.csv",
+            line("delay 0", 1, 50),
+            *(line(f"delay {d}, {c}", s, 50 - d + s) for d in (1, 2) for c in "ab" for s in (1, 2)),
+            line("delay 4, a", 1, None),
+        )
+        layout = study_figure.Layout(
+            pattern=r"delay (?P<x>\d+)(, (?P<curve>.*))?", axis="delay", labels={"b": "B"}
+        )
+        table = study_figure.by_curve(self.data.table("quick.csv"), {}, layout)
+        self.assertEqual(table.columns, ("delay", "B", "a"))
+        self.assertEqual(
+            table.rows,
+            (
+                ("0", "50.00", "50.00"),
+                ("1", "50.50 (2)", "50.50 (2)"),
+                ("2", "49.50 (2)", "49.50 (2)"),
+                ("4", "–", "10.00 diverged"),
+            ),
+        )
 
 
-class Synthetic(Folder):
+class Figures(Folder):
     """What was trained on the synthetic set says so; what was not, does not."""
 
     def figures(self):
-        return [spec for spec in specs.load_all() if spec.study]
+        return [spec for spec in specs.load_all() if spec.plot is not None]
 
     def shown(self, spec):
-        import importlib
-
-        tables = importlib.import_module(f"figures.{spec.name}.table").tables(self.data, {})
-        drawn = importlib.import_module(f"figures.{spec.name}.plot").draw(self.data)
+        tables = study_figure.tables(self.data, {}, spec.plot)
+        drawn = study_figure.draw(self.data, spec.plot)
         titles = [ax.get_title(loc="left") for ax in drawn.axes]
-        return [table.caption for table in tables], [title for title in titles if title]
+        words = [text.get_text() for ax in drawn.axes for text in ax.texts]
+        style.plt.close(drawn)
+        return [table.caption for table in tables], [title for title in titles if title], words
+
+    ROWS = ("delay 1, stashing true, sgdm", "PB, rate 0.1", "PB, N = 1, 8 groups", "PB")
+
+    def one(self, spec, name, data):
+        """A row of the form that the figure draws."""
+        fits = [row for row in self.ROWS if re.fullmatch(spec.plot.get("pattern", ".*"), row)]
+        self.write(name, line(fits[0], 1, 40, data))
 
     def test_label(self):
-        self.three("quick.csv")
-        self.assertEqual(len(self.figures()), 2)
         for spec in self.figures():
-            captions, titles = self.shown(spec)
-            self.assertIn("No results on CIFAR-10 yet", captions[0])
+            self.one(spec, "quick.csv", "synthetic")
+            captions, titles, words = self.shown(spec)
+            self.assertEqual(captions[0], "No results on CIFAR-10 yet.")
+            self.assertEqual(words, ["No results on CIFAR-10 yet"])
             self.assertIn("not comparable", captions[1])
-            self.assertIn("synthetic", captions[1])
-            # Nor is there a panel without results.
+            # Nor has a panel without results a title.
             self.assertEqual(len(titles), 1)
-            self.assertRegex(titles[0], r"\(a\) Synthetic set")
-            self.assertIn("synthetic", spec.caption)
+            self.assertRegex(titles[0], r"\(b\) Synthetic set")
+            self.assertEqual("ynthetic" in spec.caption, bool(spec.study))
 
-        self.three("paper.csv", "cifar10")
         for spec in self.figures():
-            captions, titles = self.shown(spec)
+            self.one(spec, "quick.csv", "synthetic")
+            self.one(spec, "paper.csv", "cifar10")
+            captions, titles, words = self.shown(spec)
+            self.assertEqual(words, [])
             self.assertNotIn("ynthetic", captions[0] + titles[0])
             self.assertIn("CIFAR-10", captions[0])
             self.assertIn("ynthetic", captions[1])
             self.assertIn("ynthetic", titles[1])
 
-    def test_neither_result_is_no_failure(self):
+    def test_no_result_is_no_failure(self):
+        self.assertEqual(len(self.figures()), 11)
         for spec in self.figures():
-            captions, titles = self.shown(spec)
-            command = "make figures TIER=paper DATA=folder"
-            self.assertEqual(captions, [f"No results on CIFAR-10 yet: `{command}`."])
-            self.assertEqual(titles, [])
+            captions, titles, words = self.shown(spec)
+            self.assertEqual(captions, ["No results on CIFAR-10 yet."])
+            self.assertEqual((titles, words), ([], ["No results on CIFAR-10 yet"]))
 
-    def test_claims_rest_on_real_data_alone(self):
-        path = Path("figures/claims")
-        trained = {spec.name for spec in self.figures()}
-        tested = [c for c in claims.load(path) if c.get("figure") in trained]
-        self.assertTrue(tested)
-        self.three("quick.csv")
-        for claim in tested:
-            sides = [v for v in claim.values() if isinstance(v, dict) and "file" in v]
-            self.assertEqual(len(sides), 2, claim["id"])
-            for side in sides:
-                self.assertEqual((side["file"], side["where"]["data"]), ("paper.csv", "cifar10"))
-            result = claims.evaluate(claim, lambda figure: self.data)
-            self.assertEqual(result.verdict, "not tested")
-            self.assertIn("CIFAR-10", result.measured)
-        # Even a synthetic study in the wrong place decides nothing.
-        self.three("paper.csv")
-        for claim in tested:
-            self.assertEqual(
-                claims.evaluate(claim, lambda figure: self.data).verdict, "not tested"
-            )
+    def test_every_run_is_drawn_and_so_is_what_is_to_come(self):
+        (self.folder / "manifest.json").write_text(
+            '{"kept": {"runs_finished": 3, "runs_planned": 12}}'
+        )
+        rows = [f"{name}, rate {rate}" for name, rate in (("PB", 0.1), ("PB", 0.2), ("SGDM", 0.1))]
+        self.write("results.csv", *(line(row, 1, 40, "cifar10") for row in rows))
+        plot = {"pattern": "(?P<curve>.*), rate (?P<x>.*)", "axis": "rate", "scale": "log"}
+        for layout, points in ((plot, [2, 1]), ({}, [1, 2, 1, 2, 1, 2])):
+            ax = study_figure.draw(self.data, layout).axes[0]
+            self.assertIn("3 of 12 runs", ax.get_title(loc="left"))
+            self.assertEqual([len(drawn.get_xdata()) for drawn in ax.lines], points)
+
+    def test_a_row_of_another_form_is_named(self):
+        self.write("results.csv", line("PB at 1", 1, 40, "cifar10"))
+        with self.assertRaisesRegex(DataError, "results.csv: row 'PB at 1' is not of the form"):
+            study_figure.draw(self.data, {"pattern": "(?P<curve>.*), rate (?P<x>.*)"})
+
+    def test_a_lost_run_has_no_loss(self):
+        self.write("results.csv", line("PB, rate 1", 1, None, "cifar10"))
+        plot = {"pattern": "(?P<curve>.*), rate (?P<x>.*)", "value": "loss"}
+        cross = study_figure.draw(self.data, plot).axes[0].lines[-1]
+        self.assertEqual((cross.get_marker(), list(cross.get_ydata())), ("x", [1]))
+
+
+SIDES = {"higher": ["PB+SC_D"], "lower": ["PB"]}
 
 
 class Checks(Folder):
-    def check(self, kind, **claim):
-        return CHECKS[kind](claim, lambda figure: self.data)
+    def outcome(self, kind, **claim):
+        claim = {"figure": "f", "file": "paper.csv", "seeds": 3, "level": 0.05} | SIDES | claim
+        return study_checks.CHECKS[kind](claim, lambda figure: self.data)
+
+    def three_pairs(self):
+        # Differences 3, 4, 5: t = 4 sqrt(3) against 0.
+        self.write(
+            "paper.csv",
+            *(line("PB", k + 1, x, "cifar10") for k, x in enumerate((40, 45, 42))),
+            *(line("PB+SC_D", k + 1, x, "cifar10") for k, x in enumerate((43, 49, 47))),
+            line("SGDM, N = 1", 1, 43, "cifar10"),
+        )
 
     @staticmethod
-    def side(row):
-        return {"figure": "f", "label": row, "file": "quick.csv", "where": {"row": row}}
+    def p(t):
+        """One-sided, two degrees of freedom."""
+        return (1 - t / math.sqrt(2 + t * t)) / 2
 
-    def test_welch_above(self):
-        self.three()
-        above = self.check(
-            "welch_above", higher=self.side("PB+SC_D"), lower=self.side("PB"), level=0.05
-        )
-        self.assertTrue(above.passed)
-        self.assertIn("(3 seeds)", above.measured)
-        self.assertIn("t = 4.90, df = 4.0, p = 0.008", above.measured)
-        for higher, lower, level in (("PB", "PB+SC_D", 0.05), ("PB+SC_D", "PB", 0.001)):
-            found = self.check(
-                "welch_above", higher=self.side(higher), lower=self.side(lower), level=level
-            )
-            self.assertFalse(found.passed)
-
-    def test_welch_not_below(self):
-        self.three()
-
-        def passes(first, second, margin):
-            return self.check(
-                "welch_not_below", first=self.side(first), second=self.side(second),
-                margin=margin, level=0.05,
-            ).passed  # fmt: skip
-
-        self.assertTrue(passes("PB+SC_D", "PB", 0.5))
-        self.assertFalse(passes("PB", "PB+SC_D", 0.5))
-        # The same mean, but too few seeds to exclude a loss of half a point.
-        self.assertFalse(passes("PB", "PB", 0.5))
-        self.assertTrue(passes("PB", "PB", 5))
-
-    def test_one_seed_decides_nothing(self):
-        self.three()
-        for row, message in (("SGDM, N = 1", "1 of"), ("none", "0 of")):
-            with self.assertRaisesRegex(Incomplete, message):
-                self.check("welch_above", higher=self.side(row), lower=self.side("PB"), level=0.05)
-
-    def test_paired_above(self):
-        gains = ((1, 3), (2, 4), (4, 4), (8, 5))
-        self.write(
-            "quick.csv",
-            *(line(f"a{d}", 1, 40 - d, delay=d) for d, _ in gains),
-            *(line(f"b{d}", 1, 40 - d + g, delay=d, rule="sc") for d, g in gains),
-            line("b16", 1, 30, delay=16, rule="sc"),
-        )
-
-        def side(rule):
-            return self.side("") | {"label": rule, "where": {"rule.name": rule}}
-
-        found = self.check(
-            "paired_above", axis="schedule.delay", least=4, level=0.05,
-            higher=side("sc"), lower=side("sgdm"),
-        )  # fmt: skip
+    def test_above(self):
+        self.three_pairs()
+        found = self.outcome("paired_above")
         self.assertTrue(found.passed)
-        self.assertIn("+4.00 points on the average of 4 pairs", found.measured)
-        self.assertFalse(
-            self.check(
-                "paired_above", axis="schedule.delay", least=4, level=0.05,
-                higher=side("sgdm"), lower=side("sc"),
-            ).passed  # fmt: skip
+        self.assertAlmostEqual(found.p, self.p(4 * math.sqrt(3)), places=12)
+        self.assertIn("PB+SC_D less PB: +4.00 points, 95 % from +1.52 to +6.48", found.measured)
+        self.assertIn("effect size 4.0", found.measured)
+        self.assertIn("3 seeds show a difference of 2.30 points", found.power)
+        back = self.outcome("paired_above", higher=["PB"], lower=["PB+SC_D"])
+        self.assertFalse(back.passed)
+        self.assertAlmostEqual(back.p, 1 - found.p, places=12)
+
+    def test_a_margin(self):
+        self.three_pairs()
+        # Worse by 4 points is excluded at a margin of 8, not at one of 5.
+        worse = {"higher": ["PB"], "lower": ["PB+SC_D"]}
+        for margin, passes in ((8, True), (5, False)):
+            found = self.outcome("paired_not_below", margin=margin, **worse)
+            self.assertEqual(found.passed, passes)
+            self.assertAlmostEqual(found.p, self.p((margin - 4) * math.sqrt(3)), places=12)
+            self.assertEqual(self.outcome("paired_equivalent", margin=margin).passed, passes)
+        # Better is not below, however far, and not equivalent.
+        self.assertTrue(self.outcome("paired_not_below", margin=0.5).passed)
+        self.assertFalse(self.outcome("paired_equivalent", margin=0.5).passed)
+
+    def test_a_margin_as_large_as_the_effect_tests_nothing(self):
+        self.three_pairs()
+        for margin in (3.9, 4.0):
+            claim = {"margin": margin, "held_against": SIDES}
+            if margin < 4:
+                self.assertIn("effect of 4.00", self.outcome("paired_not_below", **claim).limit)
+                continue
+            with self.assertRaisesRegex(Incomplete, "4 points is no smaller than .*, 4.00"):
+                self.outcome("paired_not_below", **claim)
+
+    def test_all_cases_have_to_pass_and_the_largest_p_counts(self):
+        self.three_pairs()
+        back = {"higher": ["PB"], "lower": ["PB+SC_D"]}
+        self.assertTrue(self.outcome("paired_above", case=[SIDES, SIDES]).passed)
+        found = self.outcome("paired_above", case=[SIDES, back])
+        self.assertFalse(found.passed)
+        self.assertGreater(found.p, 0.98)
+
+    def test_sums_of_rows(self):
+        self.three_pairs()
+        # (PB+SC_D - PB) less itself: a loss that does not grow.
+        found = self.outcome(
+            "paired_above", higher=["PB+SC_D", "PB"], lower=["PB", "PB+SC_D"]
         )
-        for high, least in ((side("sc"), 5), (side("none"), 1)):
-            with self.assertRaises(Incomplete):
-                self.check(
-                    "paired_above", axis="schedule.delay", least=least, level=0.05,
-                    higher=high, lower=side("sgdm"),
-                )  # fmt: skip
+        self.assertEqual(found.p, 0.5)
+        self.assertIn("PB+SC_D + PB less PB + PB+SC_D: +0.00 points", found.measured)
+
+    def test_unfinished_rows_test_nothing(self):
+        with self.assertRaisesRegex(Incomplete, "^0 of 6 runs"):
+            self.outcome("paired_above")
+        self.three_pairs()
+        for row, count in (("SGDM, N = 1", 4), ("none", 3)):
+            with self.assertRaisesRegex(Incomplete, f"^{count} of 6 runs"):
+                self.outcome("paired_above", lower=[row])
+
+    def test_the_synthetic_set_tests_nothing(self):
+        self.three("paper.csv", "synthetic")
+        with self.assertRaisesRegex(Incomplete, "^0 of 6 runs"):
+            self.outcome("paired_above")
+
+    def test_each_at_its_best_rate_by_the_first_seed(self):
+        rows = {"PB, rate 0.1": (40, 41, 42), "PB, rate 0.2": (39,)}
+        rows |= {"PB+SC_D, rate 0.1": (43,), "PB+SC_D, rate 0.2": (44, 45.5, 45)}
+        self.write(
+            "paper.csv",
+            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
+        )
+        best = {"higher": ["PB+SC_D, rate *"], "lower": ["PB, rate *"], "rates": 2}
+        found = self.outcome("paired_above", **best)
+        self.assertIn("+3.83 points", found.measured)  # 4, 4.5 and 3
+        with self.assertRaisesRegex(Incomplete, "^8 of 10 runs"):
+            self.outcome("paired_above", **best | {"rates": 3})
+
+    def stable(self, *columns):
+        """Rows PB at the rates 1, 2 and 4; what each seed loses at them, None where it diverged."""
+        lines = [
+            line(f"PB{mark}, rate {2**k}", seed + 1, None if loss is None else 50, "cifar10").replace(
+                ",1.5,no", f",{loss},no"
+            )
+            for mark, seeds in columns
+            for seed, losses in enumerate(seeds)
+            for k, loss in enumerate(losses)
+        ]
+        self.write("paper.csv", *lines)
+        return self.outcome(
+            "paired_above", higher=["PB+, rate *"], lower=["PB, rate *"], rates=3,
+            measure="log2_stable_rate",
+        )  # fmt: skip
+
+    def test_the_largest_stable_rate(self):
+        low, high = (1.5, 2.4, 1.0), (1.5, 1.6, None)
+        found = self.stable(("", [low] * 3), ("+", [high] * 3))
+        # An octave each time: s is that of rounding to octaves, 1/sqrt(6).
+        self.assertAlmostEqual(found.p, self.p(math.sqrt(3 * 6)), places=12)
+        self.assertIn("+1.00 octaves", found.measured)
+        for border, word in (((1.5, 1.6, 1.7), "the largest rate is stable"),
+                             ((2.31, 1, 1), "the smallest rate diverges")):  # fmt: skip
+            with self.assertRaisesRegex(Incomplete, word):
+                self.stable(("", [border] * 3), ("+", [high] * 3))
+
+
+class Families(Folder):
+    """Holm's adjustment counts every claim of a figure that is a test over seeds."""
+
+    def test_untested_claims_count(self):
+        self.write(
+            "paper.csv",
+            *(line("PB", k + 1, 40, "cifar10") for k in range(3)),
+            *(line("PB+SC_D", k + 1, x, "cifar10") for k, x in enumerate((43, 45, 47))),
+        )
+        words = dict.fromkeys(claims.REQUIRED, "x") | {"level": 0.05, "seeds": 3, "figure": "f"}
+        one = words | SIDES | {"check": "paired_above", "file": "paper.csv"}
+        other = one | {"higher": ["none"]}
+        alone = claims.outcome(one, lambda figure: self.data).p
+        for count in (0, 1, 4):
+            found = claims.evaluate([one] + [other] * count, lambda figure: self.data)
+            self.assertEqual(found[0].verdict, "reproduced" if count < 4 else "not reproduced")
+            self.assertIn(f"after Holm p = {alone * (count + 1):.2g}", found[0].measured)
+            self.assertEqual("power of 80 %" in found[0].measured, count == 4)
+            self.assertEqual({r.verdict for r in found[1:]}, {"not tested"} if count else set())
+            self.assertTrue(all(r.measured == "3 of 6 runs." for r in found[1:]))
 
 
 if __name__ == "__main__":

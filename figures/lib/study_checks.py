@@ -1,0 +1,208 @@
+"""Checks over the runs of a study, paired by seed.
+
+A claim on a study has these keys:
+
+    file             results.csv, or paper.csv of a study that the figure runs itself
+    seeds            how many seeds were planned; fewer of any row test nothing
+    higher, lower    names of rows; a seed's value is the sum over `higher` less that over `lower`
+    case             in place of them, a list of such pairs: all have to pass, and the largest p counts
+    level            of the test, after Holm's adjustment over the claims of the study
+    margin           in points: by how much the one may be worse, or the two may differ
+    held_against     `higher` and `lower` of an effect that the margin has to be smaller than
+    measure          accuracy where not given, or log2_stable_rate: of rows `NAME, rate *` the largest
+                     rate up to which all train stably, in octaves
+    rates            how many rows a name with a * stands for; of an accuracy the best by the first seed
+
+Only runs on CIFAR-10 count.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from figures.lib.checks import Outcome, Reader
+from figures.lib.statistics import Differences
+from figures.lib.study import accuracies, diverged
+from figures.lib.tables import DataError, Incomplete, Table
+
+# Loss of guessing one of ten classes; what is above has learnt nothing.
+GUESSING_LOSS = math.log(10)
+FIRST_SEED = 1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number for each seed, from all runs that a name stands for."""
+
+    unit: str
+    resolution: float  # step that it is counted in
+    values: Callable[[Table, str], dict[int, float]]
+    runs: Callable[[dict, str], int]  # planned ones of a name
+
+
+def _named(table: Table, pattern: str) -> Table | None:
+    names = [name for name in dict.fromkeys(table["row"]) if fnmatch.fnmatchcase(name, pattern)]
+    keep = np.isin(table["row"], names)
+    return table.keep(keep) if keep.any() else None
+
+
+def _by_seed(table: Table) -> dict[int, float]:
+    return {int(seed): float(x) for seed, x in zip(table["seed"], accuracies(table))}
+
+
+def _accuracies(table: Table, name: str) -> dict[int, float]:
+    """By seed; of several rows, of the one that has the best first seed."""
+    found = _named(table, name)
+    if found is None:
+        return {}
+    rows = [_by_seed(found.where(row=row)) for row in dict.fromkeys(found["row"])]
+    return max(rows, key=lambda row: row.get(FIRST_SEED, -math.inf))
+
+
+def _stable_rates(table: Table, name: str) -> dict[int, float]:
+    found = _named(table, name)
+    if found is None:
+        return {}
+    rates: dict[int, dict[float, bool]] = {}
+    losses = np.array(found["validation_loss"], dtype=float)
+    stable = ~diverged(found) & (losses < GUESSING_LOSS)
+    for row, seed, good in zip(found["row"], found["seed"], stable):
+        rates.setdefault(int(seed), {})[float(str(row).rsplit(" ", 1)[1])] = bool(good)
+    largest = {}
+    for seed, verdicts in rates.items():
+        ordered = sorted(verdicts)
+        first_bad = next((k for k, rate in enumerate(ordered) if not verdicts[rate]), None)
+        if not first_bad:
+            which = "the smallest rate diverges" if first_bad == 0 else "the largest rate is stable"
+            raise Incomplete(f"'{name}', seed {seed}: {which}, so that the border is not among them")
+        largest[seed] = math.log2(ordered[first_bad - 1])
+    return largest
+
+
+def _runs_of_one_row(claim: dict, name: str) -> int:
+    # Of rows to choose from all have the first seed, and one the others.
+    return claim["seeds"] + (claim["rates"] - 1 if "*" in name else 0)
+
+
+MEASURES = {
+    # 10,000 images make steps of 0.01 %.
+    "accuracy": Measure("points", 0.01, _accuracies, _runs_of_one_row),
+    "log2_stable_rate": Measure(
+        "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"]
+    ),
+}
+
+
+def _cases(claim: dict) -> list[dict]:
+    return claim.get("case", [claim])
+
+
+def _names(claim: dict) -> list[str]:
+    pairs = [*_cases(claim), *([claim["held_against"]] if "held_against" in claim else [])]
+    return list(dict.fromkeys(name for pair in pairs for name in pair["higher"] + pair["lower"]))
+
+
+def _runs(claim: dict, read: Reader) -> Table:
+    """All runs that the claim is about, or Incomplete with how many of them there are."""
+    measure = MEASURES[claim.get("measure", "accuracy")]
+    planned = sum(measure.runs(claim, name) for name in _names(claim))
+    try:
+        table = read(claim["figure"]).table(claim["file"]).where(data="cifar10")
+    except (FileNotFoundError, DataError):
+        raise Incomplete(f"0 of {planned} runs") from None
+    finished, complete = 0, True
+    for name in _names(claim):
+        found = _named(table, name)
+        runs = 0 if found is None else len(found)
+        finished += min(runs, measure.runs(claim, name))
+        complete &= runs >= measure.runs(claim, name)
+    if not complete:
+        raise Incomplete(f"{finished} of {planned} runs")
+    return table
+
+
+def _differences(claim: dict, pair: dict, table: Table) -> Differences:
+    measure = MEASURES[claim.get("measure", "accuracy")]
+    sides = [[measure.values(table, name) for name in pair[side]] for side in ("higher", "lower")]
+    seeds = range(FIRST_SEED, FIRST_SEED + claim["seeds"])
+    missing = [seed for seed in seeds if any(seed not in row for side in sides for row in side)]
+    if missing:
+        raise Incomplete(f"no seed {missing[0]} of a row")
+    values = tuple(
+        sum(row[seed] for row in sides[0]) - sum(row[seed] for row in sides[1]) for seed in seeds
+    )
+    return Differences(values, measure.resolution)
+
+
+def _in_words(claim: dict, pair: dict, found: Differences, p: float) -> str:
+    unit = MEASURES[claim.get("measure", "accuracy")].unit
+    low, high = found.interval()
+    higher, lower = (" + ".join(pair[side]) for side in ("higher", "lower"))
+    return (
+        f"{higher} less {lower}: {found.mean:+.2f} {unit}, 95 % from {low:+.2f} to {high:+.2f}, "
+        f"effect size {found.effect_size:.1f}, p = {p:.2g}"
+    )
+
+
+def _tested(
+    claim: dict,
+    read: Reader,
+    probability: Callable[[Differences], float],
+    question: str,
+    limit: str = "",
+) -> Outcome:
+    table = _runs(claim, read)
+    if "held_against" in claim:
+        effect = _differences(claim, claim["held_against"], table).mean
+        if claim["margin"] >= effect:
+            raise Incomplete(
+                f"the margin of {claim['margin']:g} points is no smaller than the effect that it is "
+                f"held against, {effect:.2f}"
+            )
+        limit += f"; against an effect of {effect:.2f}"
+    found = [(pair, _differences(claim, pair, table)) for pair in _cases(claim)]
+    p = [probability(differences) for _, differences in found]
+    worst = max(range(len(p)), key=lambda k: p[k])
+    seen = found[worst][1].detectable(claim["level"])
+    unit = MEASURES[claim.get("measure", "accuracy")].unit
+    return Outcome(
+        "; ".join(_in_words(claim, *each, probability(each[1])) for each in found),
+        p[worst] < claim["level"],
+        limit,
+        p=p[worst],
+        power=f"{claim['seeds']} seeds show {question} {seen:.2f} {unit} with a power of 80 %",
+    )
+
+
+def paired_above(claim: dict, read: Reader) -> Outcome:
+    """`higher` is above `lower`: paired t-test, one-sided."""
+    return _tested(claim, read, lambda found: found.above(), "a difference of")
+
+
+def paired_not_below(claim: dict, read: Reader) -> Outcome:
+    """`higher` is less than `margin` below `lower`: paired t-test, one-sided. A large p of no
+    difference would only say that there are few seeds."""
+    margin = claim["margin"]
+    return _tested(
+        claim, read, lambda found: found.above(-margin),
+        "no loss within a margin of", f"a loss of less than {margin:g} points",
+    )  # fmt: skip
+
+
+def paired_equivalent(claim: dict, read: Reader) -> Outcome:
+    """`higher` and `lower` differ by less than `margin`: two one-sided tests."""
+    margin = claim["margin"]
+    return _tested(
+        claim, read, lambda found: found.within(margin),
+        "equality within a margin of", f"within {margin:g} points",
+    )  # fmt: skip
+
+
+CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
+    check.__name__: check for check in (paired_above, paired_not_below, paired_equivalent)
+}

@@ -1,0 +1,246 @@
+"""Picture and table of a study, for figures whose specification has a `[plot]` table:
+
+    reference    row that the table compares the others with; none where not given
+    pattern      regular expression over the names of rows with the groups `x` and `curve`: curves in
+                 place of one line of dots for each row. A row without `curve` belongs to all of them
+    axis         label of x
+    scale        linear where not given, log, or delay
+    value        accuracy where not given, or loss
+    labels       curve = its label, in this order; curves that are not named here keep their names
+
+Every run is drawn as it stands, however many are still to come.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from figures.lib import style, study
+from figures.lib.statistics import Differences
+from figures.lib.tables import Data, DataError, Table
+
+# The longest name that a row's name contains has its colour.
+COLORS = {
+    "SGDM": "#666666",
+    "PB": "#000000",
+    "SC_D": "#0072B2",
+    "LWPv_D": "#E69F00",
+    "LWPw_D": "#CC79A7",
+    "LWPv_D+SC_D": "#009E73",
+    "LWPw_D+SC_D": "#D55E00",
+    "SpecTrain": "#E69F00",
+    "weight stashing": "#56B4E9",
+    "LWPv_33+SC_33": "#56B4E9",
+    "LWPv_66+SC_66": "#0072B2",
+}
+DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (7, 1.5, 1.5, 1.5)))
+MARKERS = "osD^v<>"
+
+
+@dataclass(frozen=True)
+class Layout:
+    reference: str = ""
+    pattern: str = ""
+    axis: str = ""
+    scale: str = "linear"
+    value: str = "accuracy"
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def measured(self, table: Table) -> np.ndarray:
+        """A run's value; NaN for the loss of one that diverged."""
+        if self.value == "accuracy":
+            return study.accuracies(table)
+        lost = study.diverged(table)
+        return np.where(lost, np.nan, np.array(table["validation_loss"], dtype=float))
+
+    @property
+    def unit(self) -> str:
+        return "validation accuracy (%)" if self.value == "accuracy" else "validation loss"
+
+    def curves(self, table: Table) -> dict[str, dict[float, Table]]:
+        """Runs by the label of their curve and by x."""
+        found: dict[str, dict[float, Table]] = {label: {} for label in self.labels.values()}
+        shared = {}
+        for name, runs in study.rows(table).items():
+            match = re.fullmatch(self.pattern, name)
+            if not match:
+                raise DataError(f"{table.source}: row '{name}' is not of the form {self.pattern}")
+            x, curve = float(match["x"]), match["curve"]
+            if curve is None:
+                shared[x] = runs
+            else:
+                found.setdefault(self.labels.get(curve, curve), {})[x] = runs
+        return {
+            label: dict(sorted((shared | points).items()))
+            for label, points in found.items()
+            if points
+        }
+
+
+def color(name: str) -> str:
+    return COLORS[max((key for key in COLORS if key in name), key=len, default="SGDM")]
+
+
+def draw(data: Data, plot: dict):
+    layout = Layout(**plot)
+    found = study.panels(data)
+    if layout.pattern:
+        drawn = [layout.curves(table) if table else {} for table in found]
+        labels = list(dict.fromkeys(label for curves in drawn for label in curves))
+        height, legend = 2.6, 0.18 * ((len(labels) + 2) // 3) + 0.1
+    else:
+        height = max([0.2 * len(study.rows(table)) for table in found if table], default=1.5) + 0.7
+        labels, legend = [], 0.0
+    fig = style.plt.figure(figsize=(style.PAGE, height + legend))
+    grid = fig.add_gridspec(2, len(found), height_ratios=[height, max(legend, 0.01)])
+    looks = _looks(labels)
+    for k, table in enumerate(found):
+        ax = fig.add_subplot(grid[0, k])
+        if table is None:
+            study.absent(ax)
+            continue
+        if layout.pattern:
+            _draw_curves(ax, layout, drawn[k], looks)
+        else:
+            _draw_rows(ax, layout, table)
+        progress = study.progress(data.manifest(), table)
+        style.panel(ax, "ab"[k], ", ".join(filter(None, (study.subject(table), progress))))
+    if labels:
+        handles = [style.plt.Line2D([], [], label=_text(label), **looks[label]) for label in labels]
+        style.legend_below(fig, grid[1, :], handles, min(3, len(labels)))
+    return fig
+
+
+def _looks(labels: list[str]) -> dict[str, dict]:
+    """Curves of one colour differ by their dashes and markers."""
+    looks, used = {}, {}
+    for label in labels:
+        k = used.get(color(label), 0)
+        used[color(label)] = k + 1
+        looks[label] = {
+            "color": color(label),
+            "linestyle": DASHES[k % len(DASHES)],
+            "marker": MARKERS[(k + len(used)) % len(MARKERS)],
+            "markerfacecolor": "white",
+        }
+    return looks
+
+
+def _draw_rows(ax, layout: Layout, table: Table) -> None:
+    rows = study.rows(table)
+    for y, (name, runs) in enumerate(rows.items()):
+        values = layout.measured(runs)
+        ax.plot(values, [y] * len(values), "o", color=color(name), markerfacecolor="none")
+        ax.plot([values.mean()] * 2, [y - 0.32, y + 0.32], color=color(name))
+    ax.set_yticks(range(len(rows)), [_text(name) for name in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.margins(x=0.08)
+    ax.set_xlabel(layout.unit)
+
+
+def _draw_curves(ax, layout: Layout, curves: dict, looks: dict) -> None:
+    """Means over the seeds, a dot for each run where there are several, a cross where one diverged."""
+    for label, points in curves.items():
+        values = {x: layout.measured(runs) for x, runs in points.items()}
+        means = [np.mean(v) for v in values.values()]
+        ax.plot(list(values), means, **looks[label])
+        own = looks[label]["color"]
+        for x, mean in zip(values, means):
+            if len(values[x]) > 1:
+                ax.plot([x] * len(values[x]), values[x], ".", color=own, markersize=3)
+            if study.diverged(points[x]).any():
+                # A diverged run has no loss: its cross lies at the upper edge.
+                missing = np.isnan(mean)
+                ax.plot(
+                    x, 1 if missing else mean, "x", color=own, markersize=7, clip_on=False,
+                    transform=ax.get_xaxis_transform() if missing else ax.transData,
+                )  # fmt: skip
+    every = sorted({x for points in curves.values() for x in points})
+    if layout.scale == "delay":
+        style.delay_axis(ax, every[-1])
+    elif layout.scale == "log":
+        ax.set_xscale("log")
+        ax.minorticks_off()
+    ax.set_xticks(every, [f"{x:g}" for x in every])
+    ax.set_xlabel(layout.axis)
+    ax.set_ylabel(layout.unit)
+
+
+def _text(name: str) -> str:
+    return re.sub(r"_(\d+|D)", r"$_{\1}$", name)
+
+
+def tables(data: Data, manifest: dict, plot: dict) -> list[study.ReportTable]:
+    layout = Layout(**plot)
+    build = by_curve if layout.pattern else by_row
+    return [
+        build(table, manifest, layout) if table else study.ReportTable(f"{study.ABSENT}.")
+        for table in study.panels(data)
+    ]
+
+
+def _table(table: Table, manifest: dict, text: str, columns: list, rows: list) -> study.ReportTable:
+    caption = f"{study.title(table)}. {text}"
+    if study.diverged(table).any():
+        caption += f" A diverged run counts as guessing, {study.CHANCE_PERCENT:g} %."
+    progress = study.progress(manifest, table)
+    caption += f" So far {progress}." if progress else ""
+    caption += study.origin(manifest, table)
+    return study.ReportTable(caption, tuple(columns), tuple(rows))
+
+
+def by_row(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
+    """Mean and spread of each row, and its difference from the reference, paired by seed."""
+    found = {
+        name: dict(zip(runs["seed"], layout.measured(runs)))
+        for name, runs in study.rows(table).items()
+    }
+    reference = found.get(layout.reference, {})
+    lines = []
+    for name, values in found.items():
+        every = np.array(list(values.values()))
+        lost = int(study.diverged(table.where(row=name)).sum())
+        line = [
+            name,
+            study.text(every.mean()),
+            study.text(every.std(ddof=1)) if len(every) > 1 else "–",
+            f"{len(every)}, {lost} diverged" if lost else f"{len(every)}",
+        ]
+        pairs = tuple(values[s] - reference[s] for s in values if s in reference)
+        line += _difference(pairs if name != layout.reference else ())
+        lines.append(tuple(line))
+    columns = ["", "mean", "deviation", "seeds", f"minus {layout.reference}", "95 % interval"]
+    text = f"Final {layout.unit}; differences are paired by seed."
+    if not layout.reference:
+        columns, lines = columns[:4], [line[:4] for line in lines]
+        text = f"Final {layout.unit}."
+    return _table(table, manifest, text, columns, lines)
+
+
+def _difference(pairs: tuple[float, ...]) -> list[str]:
+    if len(pairs) < 2:
+        return [study.text(float(np.mean(pairs))) if pairs else "–", "–"]
+    found = Differences(pairs)
+    low, high = found.interval()
+    return [study.text(found.mean), f"{study.text(low)} to {study.text(high)}"]
+
+
+def by_curve(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
+    curves = layout.curves(table)
+    lines = []
+    for x in sorted({x for points in curves.values() for x in points}):
+        line = [f"{x:g}"]
+        for points in curves.values():
+            line.append(_cell(layout.measured(points[x]), points[x]) if x in points else "–")
+        lines.append(tuple(line))
+    text = f"Final {layout.unit}, means over the seeds; in brackets how many where not one."
+    return _table(table, manifest, text, [layout.axis.replace("$", ""), *curves], lines)
+
+
+def _cell(values: np.ndarray, runs: Table) -> str:
+    seeds = f" ({len(values)})" if len(values) > 1 else ""
+    lost = " diverged" if study.diverged(runs).any() else ""
+    return f"{study.text(float(np.mean(values)))}{seeds}{lost}"
