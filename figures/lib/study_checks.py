@@ -132,7 +132,7 @@ def _differences(claim: dict, pair: dict, table: Table) -> Differences:
     seeds = range(FIRST_SEED, FIRST_SEED + claim["seeds"])
     missing = [seed for seed in seeds if any(seed not in row for side in sides for row in side)]
     if missing:
-        raise Incomplete(f"no seed {missing[0]} of a row")
+        raise Incomplete(f"no run of seed {missing[0]} at the best rate")
     values = tuple(
         sum(row[seed] for row in sides[0]) - sum(row[seed] for row in sides[1]) for seed in seeds
     )

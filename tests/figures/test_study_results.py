@@ -286,6 +286,14 @@ class Checks(Folder):
         self.assertIn("+3.83 points", found.measured)  # 4, 4.5 and 3
         with self.assertRaisesRegex(Incomplete, "^8 of 10 runs"):
             self.outcome("paired_above", **best | {"rates": 3})
+        # Three seeds, but at a rate that is not the best.
+        rows["PB, rate 0.2"] = (41,)
+        self.write(
+            "paper.csv",
+            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
+        )
+        with self.assertRaisesRegex(Incomplete, "no run of seed 2 at the best rate"):
+            self.outcome("paired_above", **best)
 
     def stable(self, *columns):
         """Rows PB at the rates 1, 2 and 4; what each seed loses at them, None where it diverged."""
