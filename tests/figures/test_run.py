@@ -71,6 +71,7 @@ class Spec(Folder):
         for text, message in (
             (SPEC.replace('alt = "a"', ""), "'alt' is missing"),
             (SPEC.replace(".csv", ".txt"), "out: got .*accepted"),
+            (SPEC + "\n[plot]\nsubject = 1\n", "plot: got subject, accepted: reference, pattern"),
             (SPEC.replace("tier.quick", "tier.fast"), "tier: got fast"),
             (SPEC.replace("_d{delay}", ""), "written twice: sc.csv, sgdm.csv"),
             ('study = "s"' + SPEC, "one of 'run', 'study' and 'results' is"),
@@ -83,7 +84,7 @@ class Spec(Folder):
         figures = specs.load_all()
         self.assertEqual([spec.order for spec in figures], list(range(1, len(figures) + 1)))
         for spec in figures:
-            self.assertTrue((spec.folder / "plot.py").is_file(), spec.name)
+            self.assertEqual(spec.plot is None, (spec.folder / "plot.py").is_file(), spec.name)
             for tier in specs.TIERS:
                 self.assertTrue(spec.outputs(tier, "data") or spec.results, spec.name)
 
