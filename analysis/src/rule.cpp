@@ -9,7 +9,7 @@
 namespace batchless::analysis {
 namespace {
 
-constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666";
+constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666 (recalled)";
 
 constexpr std::array<Rule, 8> kRules = {{
     {

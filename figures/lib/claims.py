@@ -69,6 +69,7 @@ class Result:
     measured: str
     verdict: str
     limit: str = ""
+    gates: bool = False  # figures/lib/gate.py fails where the claim does
 
 
 def load(folder: Path) -> list[dict]:
@@ -150,6 +151,12 @@ def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[float | 
     return found
 
 
+def is_gating(claim: dict) -> bool:
+    """What follows from equations alone has to hold; runs and models may say otherwise."""
+    checked = "check" in claim and claim["check"] not in study_checks.CHECKS
+    return checked and claim["verification"] == "equation checked"
+
+
 def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
     if isinstance(found, str):
         measured, limit, verdict = found, "", "not tested"
@@ -166,6 +173,7 @@ def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
         measured=measured,
         verdict=verdict,
         limit=limit,
+        gates=is_gating(claim),
         **{key: " ".join(claim[key].split()) for key in REQUIRED},
     )
 

@@ -110,7 +110,7 @@ def run_study(
             out = STUDIES / spec.study / tier
             if tier == "quick":
                 # Another program has runs of its own: figures show what this one computes. The long
-                # runs of the full protocol go on where they stopped, whatever was built meanwhile.
+                # runs on real data go on where they stopped, whatever was built meanwhile.
                 out /= sha256(Path(program))[:12]
                 for other in out.parent.glob("*"):
                     if other != out:

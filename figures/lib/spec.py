@@ -87,11 +87,11 @@ class Spec:
 
     @property
     def kept_results(self) -> Path:
-        """The study's results over the full protocol, where the sources have them."""
+        """The study's results on real data, where the sources have them."""
         return ROOT.parent / RESULTS / (self.study or self.results) / "results.csv"
 
     def trains(self, tier: str, data: str) -> bool:
-        """Whether the run step runs the study; the full protocol takes real data and hours."""
+        """Whether the run step runs the study; on real data it takes days."""
         return bool(self.study) and (tier == "quick" or bool(data))
 
     def files(self, tier: str, data: str = "") -> list[str]:

@@ -2,7 +2,7 @@
 
 from figures.lib.checks import hybrid
 
-# Zhang and Abdelrahman, arXiv 1912.12675, table 5: seconds plain, pipelined, half pipelined.
+# Zhang and Abdelrahman, doi 10.1155/2021/3839543, table 5: seconds plain, pipelined, half pipelined.
 SECONDS = {
     "resnet56": (6745, 4090, 5429),
     "resnet110": (13150, 7570, 10452),

@@ -107,6 +107,23 @@ class Workflow(unittest.TestCase):
         self.assertIn("Running probe", said)
         self.assertIn("0 reproduced, 1 not reproduced", said)
 
+    def test_a_claim_that_has_to_hold_fails_the_workflow_after_the_report(self):
+        claims = self.root / "figures/claims/some.toml"
+        wrong = CLAIM.replace("expected = 4", "expected = 9")
+        also = wrong.replace('"one"', '"other"').replace("predicted", "equation checked")
+        claims.write_text(wrong)
+        self.assertEqual(self.make()[0], 0)
+        claims.write_text(wrong + also)
+        for _ in range(2):
+            status, said = self.make()
+            self.assertEqual(status, 1, said)
+            lines = [line for line in said.splitlines() if line.startswith("claim ")]
+            self.assertEqual(len(lines), 1, said)
+            self.assertRegex(lines[0], "^claim other: not reproduced: x: 4.000 .9.; ")
+            self.assertIn("claim-other", (self.root / "build/figures/report.html").read_text())
+        claims.write_text(wrong + also.replace("expected = 9", "expected = 4"))
+        self.assertEqual(self.make()[0], 0)
+
     def test_failures_speak(self):
         self.program.write_text(PROGRAM.replace("while", "echo 'n: got 2' >&2; exit 2; while"))
         status, said = self.make()

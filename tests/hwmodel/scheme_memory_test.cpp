@@ -45,7 +45,7 @@ TEST_CASE("The first worker's memory is that of the papers' formulas", "[scheme_
         return PredictSchemeMemory(FindMemoryScheme(name), workload, Ends(d), {b, m}).front();
       };
       CAPTURE(d, b);
-      // Narayanan et al., arXiv 2006.09503, section 3.3.
+      // Narayanan et al., arXiv 2006.09503 (recalled).
       CHECK(first("2bw-recompute").total() == Approx(2 * w / d + a / d + d * in));
       CHECK(first("2bw").total() == Approx(2 * w / d + d * (a / d) + d * in));
       CHECK(first("gpipe-recompute").total() ==

@@ -31,7 +31,7 @@ TEST_CASE("Parameter counts are those that others print", "[workload]") {
   }
 }
 
-TEST_CASE("A transformer's FLOPs are those of Narayanan et al., equation 3", "[workload]") {
+TEST_CASE("A transformer's FLOPs are those of the closed form", "[workload]") {
   // 96 B s l h^2 (1 + s / 6h + V / 16 l h) with recomputation: four forwards; here without, three
   // of every matrix: 72 B s l h^2 (1 + s / 6h + V / 12 l h) and the same for the scores.
   const Transformer t = {"t", 6, 64, 4, 32, 100};
@@ -44,7 +44,7 @@ TEST_CASE("A transformer's FLOPs are those of Narayanan et al., equation 3", "[w
         Approx(blocks + 6 * s * h * t.words).epsilon(1e-14));
 }
 
-TEST_CASE("A block's activations are those of Korthikanti et al., equation 2", "[workload]") {
+TEST_CASE("A block's activations are those of the closed form", "[workload]") {
   const Transformer t = {"t", 2, 64, 4, 32, 100};
   const Workload half = MakeWorkload(t, 2);
   const double sh = 32.0 * 64;

@@ -33,8 +33,8 @@ class MemoryCommand final : public Command {
             "PETRA does; -recompute keeps inputs alone and repeats the forward.\n"
             "With --placement, how much more memory PipeDream and stale pipelined training take\n"
             "than training without a pipeline, where the results of all layers and their\n"
-            "gradients are counted, as in table 9 of arXiv 1912.12675. What the trainer here\n"
-            "keeps of the results is beside that.\n" +
+            "gradients are counted, as in table 9 of doi 10.1155/2021/3839543. What the trainer\n"
+            "here keeps of the results is beside that.\n" +
                 ListHelp(),
             {"memory --network resnet110 --workers 2,4,8,16 --out memory.csv",
              "memory --network alexnet --placement 8 --microbatch 128",

@@ -17,8 +17,8 @@
 // same transforms as with +-1, +-2 but for their factors, and half the rounding error. Errors of y
 // beside those of direct sums: about the same for F(2x2), three times for F(4x4).
 //
-// Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308,
-// section 4; in F(2x2) the signs of B's and A's last columns are turned, which saves negations.
+// Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308;
+// in F(2x2) the signs of B's and A's last columns are turned, which saves negations.
 #pragma once
 
 #include <algorithm>

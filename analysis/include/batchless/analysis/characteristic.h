@@ -12,8 +12,8 @@
 // in beta, so on a quadratic they are one family. A lead with beta = kappa is a factor z and is
 // divided out, which turns LWP with T = 0, or SC with d = 0, into plain SGDM.
 //
-// Sources: Kosson et al., arXiv 2003.11666 (rules and their polynomials, appendix on the convex
-// quadratic); the common form in u is this project's.
+// Sources: Kosson et al., arXiv 2003.11666 (rules, recalled). The polynomials are derived from the
+// update written out, and checked against simulation.h; the common form in u is this project's.
 #pragma once
 
 #include <cmath>

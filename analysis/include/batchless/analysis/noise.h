@@ -18,7 +18,7 @@
 // (each a_0, b_k of its own step; over the first a_0). All terms are positive, and all a_0 keep the
 // sign of the first exactly where the polynomial is stable. It costs n^2 operations.
 //
-// Source: K. J. Astrom, Introduction to Stochastic Control Theory, 1970, chapter 5 (recalled).
+// Source: K. J. Astrom, Introduction to Stochastic Control Theory, 1970 (recalled).
 #pragma once
 
 #include <span>

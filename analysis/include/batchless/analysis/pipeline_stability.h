@@ -10,8 +10,8 @@
 // radius is that of the state matrix. Eigenvalues of a matrix that is not symmetric: near a
 // multiple root the radius is good to about the square root of a rounding only.
 //
-// Source: the schedule and the rules, Kosson et al., arXiv 2003.11666; the state matrix is this
-// project's.
+// Source: the schedule and the rules, Kosson et al., arXiv 2003.11666 (recalled); the state matrix
+// is this project's.
 #pragma once
 
 #include <Eigen/Core>

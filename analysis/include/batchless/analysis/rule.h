@@ -20,7 +20,7 @@
 // The rule `free` has no defaults made from the delay: a = 1, b = 0 and T = 0 (velocity form)
 // unless they are given, so without options it is SGDM.
 //
-// Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666.
+// Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666 (recalled).
 #pragma once
 
 #include <cmath>

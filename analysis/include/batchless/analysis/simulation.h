@@ -9,7 +9,7 @@
 // i counts updates from 0; the other symbols are those of rule.h. Nothing here is derived from the
 // characteristic polynomial, on purpose.
 //
-// Source: Kosson et al., arXiv 2003.11666.
+// Source: Kosson et al., arXiv 2003.11666 (recalled).
 #pragma once
 
 #include <cstddef>

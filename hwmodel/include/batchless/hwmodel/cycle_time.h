@@ -15,10 +15,10 @@
 // these with the largest ratio gives a period and, from there on, all starts; each action then waits
 // for what lets it start last, until none starts later. The period never falls, and few rounds do.
 //
-// Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, theorem 3.23
-// (the period of an event graph is its largest circuit ratio; number recalled); Cochet-Terrasson,
-// Cohen, Gaubert, McGettrick and Quadrat, Numerical computation of spectral elements in max-plus
-// algebra, 1998 (policy iteration; recalled).
+// Sources, recalled: Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992 (the
+// period of an event graph is its largest circuit ratio); Cochet-Terrasson, Cohen, Gaubert,
+// McGettrick and Quadrat, Numerical computation of spectral elements in max-plus algebra, 1998
+// (policy iteration).
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@
 // ReLUs are in place, or no layers of their own; with them it has 0.11. What the table has for
 // ResNet-20 and for VGG-16 on CIFAR-10, 3.84 and 3.30 MB, is between the one and the other.
 //
-// Source: Zhang and Abdelrahman, arXiv 1912.12675; table 9 of doi 10.1155/2021/3839543.
+// Source: Zhang and Abdelrahman, doi 10.1155/2021/3839543, table 9.
 #pragma once
 
 #include <cstdint>

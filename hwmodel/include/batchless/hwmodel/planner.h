@@ -28,9 +28,9 @@
 // Memory: scheme_memory.h's of the scheme, velocity and gradients; with PipeDream's copies a stage
 // keeps ceil(machines of it and of those after it / its own) versions and micro-batches.
 //
-// Sources: PipeDream, arXiv 1806.03377, section 3.2; PipeDream-2BW, arXiv 2006.09503, section 3.3;
-// GPipe, arXiv 1811.06965; Kim et al., torchgpipe, arXiv 2004.09910; Zhang and Abdelrahman, arXiv
-// 1912.12675 (pb over a few machines).
+// Sources, recalled beyond their abstracts: PipeDream, arXiv 1806.03377; PipeDream-2BW, arXiv
+// 2006.09503; GPipe, arXiv 1811.06965; Kim et al., torchgpipe, arXiv 2004.09910; Zhang and
+// Abdelrahman, arXiv 1912.12675 (pb over a few machines).
 #pragma once
 
 #include <cstdint>

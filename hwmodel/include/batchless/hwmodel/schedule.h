@@ -25,8 +25,9 @@
 // where u is the version that the micro-batch's gradient is applied to. Weight stashing is
 // therefore not another list but another rule for the same one.
 //
-// Sources: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666 (newest); PipeDream,
-// arXiv 1806.03377 (stashed); PipeDream-2BW, arXiv 2006.09503 (double-buffered).
+// Sources, recalled beyond their abstracts: Kosson et al., Pipelined Backpropagation at Scale, arXiv
+// 2003.11666 (newest); PipeDream, arXiv 1806.03377 (stashed); PipeDream-2BW, arXiv 2006.09503
+// (double-buffered).
 #pragma once
 
 #include <cstdint>

@@ -69,8 +69,8 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
 /// of a micro-batch s backwards later than its input gradient, so that every stage keeps the
 /// activations of S micro-batches, as many as the first one does in 1F1B, and what is left over
 /// fills the drain.
-/// Source: Qi et al., arXiv 2401.10241, section 2.1 (its bubble and memory; the order of
-/// each stage derived from them).
+/// Source: Qi et al., arXiv 2401.10241 (its bubble and memory, recalled; the order of each stage is
+/// derived from them).
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// What the schedules by name take.

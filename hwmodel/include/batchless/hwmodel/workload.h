@@ -26,8 +26,8 @@
 // Both keep it, so its parameters are counted at both; the table counts them once, and BERT's pooler
 // with them.
 //
-// Sources: Narayanan et al., arXiv 2104.04473 (FLOPs); Korthikanti et al., arXiv 2205.05198, eq. 2
-// (activations).
+// Sources: Narayanan et al., arXiv 2104.04473 (FLOPs); Korthikanti et al., arXiv 2205.05198
+// (activations); both formulas follow from the shapes above.
 #pragma once
 
 #include <optional>
