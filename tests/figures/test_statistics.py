@@ -98,6 +98,14 @@ class ErrorRates(unittest.TestCase):
             found = self.share(mean, count, lambda d: d.above() < 0.05)
             self.assertAlmostEqual(found, 0.8, delta=self.NEAR_POWER)
 
+    def test_the_margin_of_an_equivalence_is_shown_in_eighty_percent_or_more(self):
+        base = np.arange(5) - 2
+        known = Differences(tuple(base / np.std(base, ddof=1)))
+        margin = known.detectable(0.05, 0.9)
+        found = self.share(0, 5, lambda d: d.within(margin) < 0.05)
+        self.assertGreater(found, 0.8 - self.NEAR_POWER)
+        self.assertLess(found, 0.9)
+
     def test_holm_finds_none_among_true_nulls(self):
         random = np.random.default_rng(21)
         draws = random.uniform(size=(self.STUDIES, 5))
