@@ -90,7 +90,7 @@ def draw(data: Data, plot: dict):
     if layout.pattern:
         drawn = [layout.curves(table) if table else {} for table in found]
         labels = list(dict.fromkeys(label for curves in drawn for label in curves))
-        height, legend = 2.6, 0.18 * ((len(labels) + 2) // 3) + 0.1
+        height, legend = 2.6, 0.18 * ((len(labels) + 3) // 3) + 0.1
     else:
         height = max([0.2 * len(study.rows(table)) for table in found if table], default=1.5) + 0.7
         labels, legend = [], 0.0
@@ -110,7 +110,7 @@ def draw(data: Data, plot: dict):
         style.panel(ax, "ab"[k], ", ".join(filter(None, (study.subject(table), progress))))
     if labels:
         handles = [style.plt.Line2D([], [], label=_text(label), **looks[label]) for label in labels]
-        style.legend_below(fig, grid[1, :], handles, min(3, len(labels)))
+        style.legend_below(fig, grid[1, :], handles, 2 if len(labels) == 4 else min(3, len(labels)))
     return fig
 
 

@@ -172,9 +172,8 @@ def discrepancy_lowers(claim: dict, read: Reader) -> Outcome:
         closed = 2 * np.sin(np.pi / (4 * delay + 2))
         passed &= bool(abs(found[0] / closed - 1) < 1e-6 and np.all(np.diff(found) < 0))
         words.append(f"D = {delay}: " + ", ".join(percent(rate / closed) for rate in found[1:]))
-    return Outcome(
-        f"of the consistent critical rate at d = {claim['discrepancies']}: {'; '.join(words)}", passed
-    )
+    shown = ", ".join(f"{d:g}" for d in claim["discrepancies"])
+    return Outcome(f"of the consistent critical rate at d = {shown}: {'; '.join(words)}", passed)
 
 
 def pipeline_delays(claim: dict, read: Reader) -> Outcome:

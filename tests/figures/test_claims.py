@@ -70,6 +70,8 @@ class Table(unittest.TestCase):
             if claim.get("check") in study_checks.CHECKS:
                 self.assertEqual(claim["verification"], "measured", claim["id"])
                 self.assertNotIn(claim["id"], gating)
+                # What a margin allows has to be smaller than something that was seen.
+                self.assertEqual("margin" in claim, "held_against" in claim, claim["id"])
         seeds = {"check": "paired_above", "verification": "equation checked"}
         self.assertFalse(claims.is_gating(seeds))
 
