@@ -107,7 +107,8 @@ def draw(data: Data, plot: dict):
         else:
             _draw_rows(ax, layout, table)
         progress = study.progress(data.manifest(), table)
-        style.panel(ax, "ab"[k], ", ".join(filter(None, (study.subject(table), progress))))
+        title = ", ".join(filter(None, (study.subject(table), progress)))
+        ax.set_title(f"({'ab'[k]}) {title}" if len(found) > 1 else title, loc="left")
     if labels:
         handles = [style.plt.Line2D([], [], label=_text(label), **looks[label]) for label in labels]
         style.legend_below(fig, grid[1, :], handles, 2 if len(labels) == 4 else min(3, len(labels)))
