@@ -9,6 +9,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/network.h"
+#include "batchless/training/optimizer.h"
 #include "text_output.h"
 #include "usage_error.h"
 
@@ -39,6 +40,30 @@ Words RuleWords() {
   for (const analysis::Rule& rule : analysis::Rules()) words.push_back(rule.name);
   words.push_back(kSpecTrain);
   return words;
+}
+
+Words OptimizerWords() {
+  Words words;
+  for (const training::Optimizer& optimizer : training::Optimizers()) {
+    words.push_back(optimizer.name);
+  }
+  return words;
+}
+
+// Each hyperparameter once, with the range of the first optimizer that has it.
+std::vector<ConfigurationKey> HyperparameterKeys(Configuration& c) {
+  std::vector<ConfigurationKey> keys;
+  for (const training::Optimizer& optimizer : training::Optimizers()) {
+    for (const training::Hyperparameter& h : optimizer.hyperparameters) {
+      if (std::any_of(keys.begin(), keys.end(),
+                      [&](const ConfigurationKey& key) { return key.name == h.name; })) {
+        continue;
+      }
+      keys.push_back({"optimizer", h.name, &c.optimizer.hyperparameters[std::string(h.name)],
+                      NumberRange{h.low, h.high}, h.help});
+    }
+  }
+  return keys;
 }
 
 std::string AcceptedWords(std::string_view word, const Words& words) {
@@ -327,7 +352,7 @@ std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", sec
 
 std::vector<ConfigurationKey> KeysOf(Configuration& c) {
   constexpr bool kAnyResult = false;  // changes_results of the keys that do not
-  return {
+  std::vector<ConfigurationKey> keys{
       {"network", "name", &c.network.name, NetworkWords(), "which network"},
       {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
        "normalisation; group for ResNet and VGG"},
@@ -412,15 +437,20 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"rule", "horizon_scale", &c.rule.horizon_scale, kScales,
        "horizon in units of each stage's delay"},
 
+      {"optimizer", "kind", &c.optimizer.kind, OptimizerWords(),
+       "what an update makes of a gradient; batchless optimizers lists them"},
       {"optimizer", "batch", &c.optimizer.batch, IntegerRange{1, 1 << 20}, "samples of one update"},
-      {"optimizer", "lr", &c.optimizer.lr, kRates, "learning rate; 0.1"},
-      {"optimizer", "momentum", &c.optimizer.momentum, kShare, "momentum, below 1; 0.9"},
+      {"optimizer", "lr", &c.optimizer.lr, kRates,
+       "learning rate; 0.1, 0.001 with adam and adamw, 0.02 with muon"},
+      {"optimizer", "momentum", &c.optimizer.momentum, kShare,
+       "momentum, below 1; 0.9; adam and adamw have beta1"},
       {"optimizer", "reference_lr", &c.optimizer.reference_lr, kRates,
        "in place of lr and momentum: those of another batch size, scaled to this one"},
       {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kShare,
        "with reference_lr"},
       {"optimizer", "reference_batch", &c.optimizer.reference_batch, kCount, "with reference_lr"},
-      {"optimizer", "weight_decay", &c.optimizer.weight_decay, kShare, "L2 penalty"},
+      {"optimizer", "weight_decay", &c.optimizer.weight_decay, kShare,
+       "L2 penalty; decoupled with adamw and muon"},
       {"optimizer", "schedule", &c.optimizer.schedule, Words{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kShare,
@@ -457,6 +487,12 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        {},
        "write samples.csv, with label and loss of each sample"},
   };
+  const std::vector<ConfigurationKey> hyperparameters = HyperparameterKeys(c);
+  const auto after = std::find_if(keys.begin(), keys.end(), [](const ConfigurationKey& key) {
+    return key.section == "optimizer" && key.name == "schedule";
+  });
+  keys.insert(after, hyperparameters.begin(), hyperparameters.end());
+  return keys;
 }
 
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides) {

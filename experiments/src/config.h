@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,6 +65,9 @@ struct Configuration {
     double horizon_scale = 1;
   } rule;
   struct {
+    std::string kind = "sgdm";
+    // By name, of all optimizers (training/optimizer.h); KeysOf makes the places.
+    std::map<std::string, std::optional<double>, std::less<>> hyperparameters;
     std::int64_t batch = 128;
     std::optional<double> lr;
     std::optional<double> momentum;

@@ -134,10 +134,11 @@ void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptio
   const auto text = [](std::int64_t bytes) { return BytesText(static_cast<double>(bytes)); };
   throw UsageError(
       argument,
-      fmt::format("{}, whose run takes {} (weights and velocities {}, other versions {}, "
-                  "activations and their gradients {})",
-                  options.network.name, text(memory.peak()), text(memory.weights),
-                  text(memory.versions), text(memory.activations + memory.activation_gradients)),
+      fmt::format(
+          "{}, whose run takes {} (weights and the optimizer's arrays {}, other versions {}, "
+          "activations and their gradients {})",
+          options.network.name, text(memory.peak()), text(memory.weights), text(memory.versions),
+          text(memory.activations + memory.activation_gradients)),
       fmt::format("what fits the {} of memory available", BytesText(*available)));
 }
 

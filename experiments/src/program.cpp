@@ -23,14 +23,14 @@ namespace {
 using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
 
 // In the order in which the help lists them.
-constexpr std::array<MakeCommand, 20> kCommands = {
+constexpr std::array<MakeCommand, 21> kCommands = {
     MakeRulesCommand,      MakeStabilityCommand, MakeSweepCommand,
     MakeOptimumCommand,    MakeBoundaryCommand,  MakeMarginCommand,
     MakeRootsCommand,      MakeSimulateCommand,  MakePipelineStabilityCommand,
     MakeScheduleCommand,   MakeCostsCommand,     MakeThroughputCommand,
     MakePlanCommand,       MakeLayoutCommand,    MakeMemoryCommand,
     MakeStragglersCommand, MakeCalibrateCommand, MakeTrainCommand,
-    MakeDataCommand,       MakeVersionCommand,
+    MakeOptimizersCommand, MakeDataCommand,      MakeVersionCommand,
 };
 
 constexpr const char* kFooter =

@@ -32,7 +32,6 @@ using training::Dataset;
 using training::Split;
 
 constexpr std::int64_t kDefaultImageSize = 224;
-constexpr double kDefaultRate = 0.1;
 constexpr double kDefaultMomentum = 0.9;
 
 constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolutionMethods{
@@ -152,10 +151,33 @@ struct RateAndMomentum {
   double momentum;
 };
 
+training::OptimizerSpec OptimizerOf(const Configuration& c) {
+  training::OptimizerSpec spec{training::FindOptimizer(c.optimizer.kind), {}};
+  for (const auto& [name, value] : c.optimizer.hyperparameters) {
+    if (value) spec.values.emplace(name, *value);
+  }
+  return spec;
+}
+
+bool TakesMomentum(const training::Optimizer& optimizer) {
+  return optimizer.momentum == "momentum";
+}
+
 RateAndMomentum RateAndMomentumOf(const Configuration& c) {
   const auto& o = c.optimizer;
+  const training::Optimizer& optimizer = training::FindOptimizer(o.kind);
+  if (!TakesMomentum(optimizer)) {
+    for (const auto& [name, value] :
+         {std::pair("momentum", o.momentum), std::pair("reference_lr", o.reference_lr),
+          std::pair("reference_momentum", o.reference_momentum)}) {
+      if (!value) continue;
+      throw UsageError(fmt::format("optimizer.{}", name), analysis::ToText(*value),
+                       fmt::format("nothing with optimizer.kind = {}, which has lr and {}", o.kind,
+                                   optimizer.momentum));
+    }
+  }
   if (!o.reference_lr && !o.reference_momentum && !o.reference_batch) {
-    return {o.lr.value_or(kDefaultRate), o.momentum.value_or(kDefaultMomentum)};
+    return {o.lr.value_or(optimizer.learning_rate), o.momentum.value_or(kDefaultMomentum)};
   }
   constexpr const char* kAccepted =
       "either lr and momentum, or reference_lr, reference_momentum and reference_batch";
@@ -476,6 +498,7 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   SetSchedule(c, options);
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
+  options.optimizer = OptimizerOf(c);
   options.momentum = RateAndMomentumOf(c).momentum;
   // Without data only what does not depend on the run's length is looked at.
   options.samples = epoch_size > 0 ? RunSamples(c, epoch_size) : options.batch;
@@ -515,7 +538,10 @@ void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
   c.schedule.microbatch = options.microbatch;
   if (!c.optimizer.reference_lr) {
     c.optimizer.lr = options.learning_rate.base;
-    c.optimizer.momentum = options.momentum;
+    if (TakesMomentum(options.optimizer.optimizer)) c.optimizer.momentum = options.momentum;
+  }
+  for (const training::Hyperparameter& h : options.optimizer.optimizer.hyperparameters) {
+    c.optimizer.hyperparameters[std::string(h.name)] = options.optimizer.Value(h.name);
   }
   if (!c.run.samples && !c.run.epochs) c.run.epochs = 1;
   for (const auto& [name, method] : kConvolutionMethods) {

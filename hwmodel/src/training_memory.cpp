@@ -139,11 +139,14 @@ class Prediction {
     bool waits = options_.gradients_wait;
     for (int s = process.first; s < process.end; ++s) {
       const std::int64_t bytes = parameter_bytes(s);
-      memory.weights += 2 * bytes;
+      memory.weights += (1 + options_.optimizer_arrays) * bytes;
       if (use_.age(s) > 0 || options_.predicts_forward) {
         memory.versions += (use_.age(s) + 1) * bytes;
       }
       if (options_.predicts_backward) memory.versions += bytes;
+      if (!options_.kept_delays.empty()) {
+        memory.versions += (options_.kept_delays[static_cast<std::size_t>(s)] + 1) * bytes;
+      }
       all += bytes;
       most = std::max(most, bytes);
       waits = waits || use_.waits(s);

@@ -54,6 +54,7 @@ std::vector<CommandCase> MakeCases() {
   const OptionCase csv = {"--out", "f.csv", Plus(kBadPath, {"f.npz"}), false};
   return {
       {"rules", {}, {}},
+      {"optimizers", {}, {}},
       {"stability", WithRule({delay, momentum, rate}, false), {"--roots"}},
       {"sweep",
        WithRule({delay,

@@ -34,6 +34,18 @@ TEST_CASE("every rule of the table is listed") {
   }
 }
 
+TEST_CASE("every optimizer is listed with its state") {
+  std::vector<std::string> names;
+  const Json optimizers = Result("optimizers")["optimizers"];
+  for (const Json& optimizer : optimizers) {
+    names.push_back(optimizer["name"]);
+    CHECK_FALSE(optimizer["state"].empty());
+  }
+  for (const char* name : {"sgdm", "adam", "adamw", "muon"}) {
+    CHECK(std::find(names.begin(), names.end(), name) != names.end());
+  }
+}
+
 TEST_CASE("stability: SGD without momentum and delay has the root 1 - x") {
   for (const double rate : {0.01, 0.25, 1.5}) {
     const Json result =

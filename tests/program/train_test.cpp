@@ -277,6 +277,8 @@ TEST_CASE("other networks, rules and schedules train") {
            "--set optimizer.schedule=one-cycle --set run.convolution=reference "
            "--set optimizer.decay_points=[]",
            "--set schedule.microbatch=4 --set optimizer.warmup_samples=24",
+           "--set optimizer.kind=adamw --set optimizer.beta2=0.99",
+           "--set optimizer.kind=muon --set optimizer.vector_lr_ratio=0.1",
        }) {
     const std::string name = std::to_string(std::hash<std::string>()(options));
     CHECK(workplace.Train(name, options + " --set run.epochs=0.1 ")["samples"] ==
@@ -429,6 +431,19 @@ TEST_CASE("a run that is told to stop says how to go on, and goes on to the same
     CHECK(interrupted > 0);
     CHECK(ResultOf(workplace, "whole") == ResultOf(workplace, out));
   }
+}
+
+TEST_CASE("a run of another optimizer goes on to the same bits, with what its file resolved") {
+  const Workplace place;
+  const std::string adamw = "--set optimizer.kind=adamw --set rule.name=lwp-v ";
+  const Json whole = place.Train("a", adamw);
+  CHECK(Contains(ReadFile(place / "a/config.toml"), "beta2 = 0.999"));
+  CHECK_FALSE(Contains(ReadFile(place / "a/config.toml"), "momentum ="));
+  REQUIRE(place.Call("train a/config.toml --out b").exit_code == 0);
+  CHECK(Json::parse(ReadFile(place / "b/summary.json"))["weights_sha256"] ==
+        whole["weights_sha256"]);
+  place.CheckRefused("train run.toml --resume --out b " + adamw + "--set optimizer.beta1=0.5",
+                     "optimizer.beta1");
 }
 
 TEST_CASE("a run that is killed at any moment goes on to the same bits") {

@@ -77,7 +77,7 @@ typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
   options.program = program;
   options.microbatches = samples;
   options.version_ages.resize(network.stage_count());
-  options.coefficients = [](int, std::int64_t) { return UpdateCoefficients<Real>(); };
+  options.coefficients = [](int, std::int64_t) { return StageCoefficients<Real>(); };
   return options;
 }
 
@@ -527,7 +527,8 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
   options.version_ages.assign(stages, lag);
   options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
   options.coefficients = [&](int stage, std::int64_t) {
-    return MakeUpdateCoefficients<double>(rule, rate, momentum, 0, delays[stage]);
+    return MakeCoefficients<double>({}, rule,
+                                    {.rate = rate, .momentum = momentum, .delay = delays[stage]});
   };
   options.make_stage = [&](int stage) -> std::unique_ptr<Stage<double>> {
     if (stage + 1 == stages) return std::make_unique<SquareStage>(0);

@@ -4,7 +4,6 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/training/backend.h"
-#include "batchless/training/update.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
 #include "stage_harness.h"
@@ -185,34 +184,34 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
       const Numbers start_w = Rounded(RandomNumbers(size, 1));
       const Numbers start_v = Rounded(RandomNumbers(size, 2));
       const Numbers g = Rounded(RandomNumbers(size, 3));
-      const auto run = [&](auto backend, auto zero) {
+      const auto run = [&](int lanes, auto zero) {
         using Real = decltype(zero);
         std::vector<Real> w(start_w.begin(), start_w.end());
         std::vector<Real> v(start_v.begin(), start_v.end());
         std::vector<Real> gradient(g.begin(), g.end());
         std::vector<Real> forward(size);
         std::vector<Real> backward(size);
-        UpdateCoefficients<Real> c;
-        c.momentum = kMomentum;
-        c.weight_decay = kDecay;
-        c.velocity_step = -0.25F;
-        c.gradient_step = -0.5F;
-        c.forward_horizon.velocity = -1.5F;
-        c.backward_horizon.weight = 2.0F;
+        UpdateArguments<Real> c;
+        c.coefficients.own = {kMomentum, kDecay};
+        c.coefficients.state_step = -0.25F;
+        c.coefficients.gradient_step = -0.5F;
+        c.coefficients.forward_horizon.velocity = -1.5F;
+        c.coefficients.backward_horizon.weight = 2.0F;
+        c.size = size;
         c.gradient = gradient.data();
         c.weights = w.data();
-        c.velocity = v.data();
+        c.states[0] = v.data();
         c.forward = forward.data();
         c.backward = backward.data();
-        backend->Update(size, c);
+        KernelsOf<Real>(SgdmDefinition(), lanes).update(c);
         std::vector<Numbers> result;
         for (const auto& array : {w, v, forward, backward}) {
           result.emplace_back(array.begin(), array.end());
         }
         return result;
       };
-      const std::vector<Numbers> actual = run(MakeVectorBackend(block), 0.0F);
-      const std::vector<Numbers> reference = run(MakeReferenceBackend<double>(), 0.0);
+      const std::vector<Numbers> actual = run(block, 0.0F);
+      const std::vector<Numbers> reference = run(1, 0.0);
       for (std::size_t i = 0; i < actual.size(); ++i) CheckClose(actual[i], reference[i]);
       // Literally, for a few elements.
       for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
@@ -231,32 +230,34 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
 // Everything of a stage's parameters after two updates, by pieces of `piece` elements of the first
 // tensor where it is above 0.
 std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, float gradient) {
-  const auto backend = MakeVectorBackend(0, ConvolutionMethod::kWinograd);
-  StageParameters<float> parameters(layout, {.forward = 3, .predicted_backward = true});
+  const int block = MakeVectorBackend()->block();
+  const VersionCounts versions{.forward = 3, .predicted_backward = true};
+  const Optimizer& sgdm = FindOptimizer("sgdm");
+  StageParameters<float> parameters(layout, versions, {&sgdm, block});
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
   parameters.Reset({start.begin(), start.end()}, {});
-  UpdateCoefficients<float> c;
-  c.momentum = 0.75F;
-  c.velocity_step = -0.25F;
-  c.gradient_step = -0.5F;
-  c.forward_horizon.velocity = -1.5F;
-  c.backward_horizon.weight = 2.0F;
+  StageCoefficients<float> c;
+  c.matrices.own = {0.75F};
+  c.matrices.state_step = -0.25F;
+  c.matrices.gradient_step = -0.5F;
+  c.matrices.forward_horizon.velocity = -1.5F;
+  c.matrices.backward_horizon.weight = 2.0F;
+  c.vectors = c.matrices;
   for (int update = 0; update < 2; ++update) {
     const Numbers numbers = RandomNumbers(layout.parameter_size, 2 + update);
     std::vector<float> g(numbers.begin(), numbers.end());
     g[0] += gradient;
     const ParameterTensor& tensor = layout.parameters[0];
     for (std::int64_t i = 0; piece > 0 && i < tensor.stored_size; i += piece) {
-      parameters.UpdatePiece(*backend, tensor, i, std::min(piece, tensor.stored_size - i),
-                             g.data() + tensor.offset + i, c);
+      parameters.UpdatePiece(0, i, std::min(piece, tensor.stored_size - i),
+                             g.data() + tensor.offset + i, c, 0);
     }
-    parameters.Update(*backend, layout, g.data(), c, piece > 0 ? 0 : -1);
+    parameters.Update(g.data(), c, 0, nullptr, piece > 0 ? 0 : -1);
   }
   std::vector<float> all;
-  const auto sizes = StageParameters<float>::ArraySizes(layout, {3, true});
-  const auto arrays = parameters.Arrays();
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    all.insert(all.end(), arrays[i], arrays[i] + sizes[i]);
+  const auto sizes = StageParameters<float>::ArraySizes(layout, versions, sgdm);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    all.insert(all.end(), parameters.array(i), parameters.array(i) + sizes[i]);
   }
   return all;
 }

@@ -50,7 +50,8 @@ std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samp
   engine.watchdog_seconds = watchdog_seconds;
   engine.on_read = on_read;
   engine.coefficients = [&](int stage, std::int64_t) {
-    return MakeUpdateCoefficients<float>(options.rule, 1e-4, 0.99, 0, plan.delays[stage]);
+    return MakeCoefficients<float>({}, options.rule,
+                                   {.rate = 1e-4, .momentum = 0.99, .delay = plan.delays[stage]});
   };
   Pipeline<float> pipeline(engine);
   std::mt19937 random(7);

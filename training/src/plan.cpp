@@ -247,6 +247,32 @@ void FillSpecTrain(const hwmodel::SteadyState& list, Plan& plan) {
   }
 }
 
+// Backward weights of the optimizer's own take the place of the newest ones, and of other predictions.
+void ValidateOptimizer(const TrainerOptions& options) {
+  Validate(options.optimizer);
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  if (!optimizer.sets_backward_weights) return;
+  const std::string with = " with optimizer.kind = " + std::string(optimizer.name) +
+                           ", whose backwards read weights of their own";
+  const hwmodel::WeightVersions weights = options.schedule == ScheduleKind::kList
+                                              ? options.list.weights
+                                              : hwmodel::WeightVersions::kNewest;
+  if (options.weight_stashing || weights == hwmodel::WeightVersions::kStashed) {
+    throw InvalidArgument("schedule.weight_stashing", "true", "false" + with);
+  }
+  if (weights == hwmodel::WeightVersions::kDoubleBuffered) {
+    throw InvalidArgument("schedule.kind", "2bw", "schedules that read the newest weights" + with);
+  }
+  if (options.prediction == PredictionScheme::kSpecTrain ||
+      options.rule.rule.prediction != analysis::Prediction::kNone) {
+    throw InvalidArgument("rule.name",
+                          options.prediction == PredictionScheme::kSpecTrain
+                              ? std::string_view("spectrain")
+                              : options.rule.rule.name,
+                          "a rule without a prediction" + with);
+  }
+}
+
 }  // namespace
 
 int TrainerOptions::PipelineWorkers() const { return workers * PipelineProcesses(*this); }
@@ -269,6 +295,7 @@ void Validate(const TrainerOptions& options) {
   ValidateSchedule(options);
   ValidateParts(options);
   analysis::Validate(options.rule);
+  ValidateOptimizer(options);
   Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
@@ -306,6 +333,10 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
   memory.predicts_forward =
       memory.predicts_backward || options.rule.rule.prediction != analysis::Prediction::kNone;
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  memory.predicts_backward = memory.predicts_backward || optimizer.sets_backward_weights;
+  memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
+  if (optimizer.keeps_forward_weights) memory.kept_delays = MakePlan(options).delays;
   memory.delay = options.delay;
   if (IsList(options)) {
     return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory, processes);

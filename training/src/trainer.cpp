@@ -267,7 +267,9 @@ class TrainerOf final : public Trainer {
             .version_ages = plan_.version_ages,
             .predicts_forward =
                 spectrain || options_.rule.rule.prediction != analysis::Prediction::kNone,
-            .predicts_backward = spectrain,
+            .predicts_backward = spectrain || options_.optimizer.optimizer.sets_backward_weights,
+            .optimizer = &options_.optimizer.optimizer,
+            .delays = plan_.delays,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
             .pin_workers = options_.pin_workers,
@@ -296,16 +298,17 @@ class TrainerOf final : public Trainer {
                                 : kEndless;
   }
 
-  UpdateCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
-    const double rate = options_.learning_rate.At(samples);
-    UpdateCoefficients<Real> c = MakeUpdateCoefficients<Real>(
-        options_.rule, rate, options_.momentum, options_.weight_decay, plan_.delays[stage]);
+  StageCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
+    UpdatePoint point{.rate = options_.learning_rate.At(samples),
+                      .momentum = options_.momentum,
+                      .weight_decay = options_.weight_decay,
+                      .delay = plan_.delays[stage],
+                      .samples = samples,
+                      .update = samples / options_.batch + 1};
     if (options_.prediction == PredictionScheme::kSpecTrain) {
-      const SpecTrainHorizons& horizons = plan_.spectrain[stage];
-      c.forward_horizon.velocity = static_cast<Real>(-rate * horizons.forward);
-      c.backward_horizon.velocity = static_cast<Real>(-rate * horizons.backward);
+      point.horizons = {plan_.spectrain[stage].forward, plan_.spectrain[stage].backward};
     }
-    return c;
+    return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }
 
   void CheckSource(const SampleSource& source) const {
@@ -333,14 +336,16 @@ class TrainerOf final : public Trainer {
     const hwmodel::Network& network = options_.network;
     const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
     const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
+    const std::string_view optimizer = options_.optimizer.optimizer.name;
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
            (spectrain ? "spectrain" : std::string(options_.rule.rule.name)) + ", batch " +
            std::to_string(options_.batch) + ", micro-batch " + std::to_string(options_.microbatch) +
            (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") +
            ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
-           std::string(Name(plan_.weights)) + " weights, delay " + std::to_string(options_.delay) +
-           ", block " + std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
-           "-byte numbers";
+           std::string(Name(plan_.weights)) + " weights, " +
+           (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +
+           std::to_string(options_.delay) + ", block " + std::to_string(backend_->block()) + ", " +
+           std::to_string(sizeof(Real)) + "-byte numbers";
   }
 
   // Processors of different kinds have kernels of different blocks.
@@ -378,7 +383,7 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  // The first one with a weight or velocity that is not finite. Collective.
+  // The first one with a number that is not finite. Collective.
   std::optional<int> FirstBadStage() const {
     const std::int64_t none = pipeline_.stage_count();
     std::int64_t own = none;

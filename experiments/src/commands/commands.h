@@ -25,6 +25,7 @@ std::unique_ptr<Command> MakeMemoryCommand(CLI::App& root);
 std::unique_ptr<Command> MakeStragglersCommand(CLI::App& root);
 std::unique_ptr<Command> MakeCalibrateCommand(CLI::App& root);
 std::unique_ptr<Command> MakeTrainCommand(CLI::App& root);
+std::unique_ptr<Command> MakeOptimizersCommand(CLI::App& root);
 std::unique_ptr<Command> MakeDataCommand(CLI::App& root);
 std::unique_ptr<Command> MakeVersionCommand(CLI::App& root);
 

@@ -18,6 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // B numbers, one for each channel of a block: as many vectors as that takes.
 template <int B>
 struct Lanes {
+  using Real = float;
+  static constexpr int kSize = B;
   using D = hn::CappedTag<float, B>;
   using V = hn::Vec<D>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
@@ -47,6 +49,12 @@ struct Lanes {
   }
   static HWY_INLINE Lanes Mul(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Mul(a.v[i], b.v[i]); });
+  }
+  static HWY_INLINE Lanes Div(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Div(a.v[i], b.v[i]); });
+  }
+  static HWY_INLINE Lanes Sqrt(const Lanes& a) {
+    return Make([&](int i) { return hn::Sqrt(a.v[i]); });
   }
   static HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Max(a.v[i], b.v[i]); });

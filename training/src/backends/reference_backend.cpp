@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "batchless/training/backend.h"
-#include "batchless/training/update.h"
 
 namespace batchless::training {
 namespace {
@@ -320,22 +319,6 @@ class ReferenceBackend final : public Backend<Real> {
         db[o] += gradient;
         for (std::int64_t i = 0; i < in; ++i) dw[o * in + i] += gradient * x[sample * in + i];
       }
-    }
-  }
-
-  void Update(std::int64_t size, const UpdateCoefficients<Real>& c) const override {
-    for (std::int64_t i = 0; i < size; ++i) {
-      const Real w = c.weights[i];
-      const Real gradient = c.gradient[i] + c.weight_decay * w;
-      const Real velocity = c.momentum * c.velocity[i] + gradient;
-      const Real updated = w + c.gradient_step * gradient + c.velocity_step * velocity;
-      c.velocity[i] = velocity;
-      c.weights[i] = updated;
-      const auto predict = [&](const Extrapolation<Real>& horizon) {
-        return updated + horizon.velocity * velocity + horizon.weight * (updated - w);
-      };
-      if (c.forward != nullptr) c.forward[i] = predict(c.forward_horizon);
-      if (c.backward != nullptr) c.backward[i] = predict(c.backward_horizon);
     }
   }
 

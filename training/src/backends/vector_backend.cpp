@@ -118,10 +118,6 @@ class VectorBackend final : public Backend<float> {
     kernels_.linear_backward_weights(n, in, out, x, dy, add, dw, db);
   }
 
-  void Update(std::int64_t size, const UpdateCoefficients<float>& c) const override {
-    kernels_.update(size, c);
-  }
-
  private:
   static std::int64_t Elements(const NormalizationShape& shape) {
     return shape.microbatch * shape.stored_channels() * shape.pixels;

@@ -428,66 +428,6 @@ struct Loops {
     }
   }
 
-  // The coefficients of an update, one copy in each lane.
-  struct UpdateLanes {
-    explicit UpdateLanes(const UpdateCoefficients<float>& c)
-        : momentum(L::Set(c.momentum)),
-          weight_decay(L::Set(c.weight_decay)),
-          velocity_step(L::Set(c.velocity_step)),
-          gradient_step(L::Set(c.gradient_step)) {}
-
-    L momentum;
-    L weight_decay;
-    L velocity_step;
-    L gradient_step;
-  };
-
-  struct Prediction {
-    explicit Prediction(const Extrapolation<float>& horizon)
-        : velocity(L::Set(horizon.velocity)), weight(L::Set(horizon.weight)) {}
-
-    HWY_INLINE L operator()(const L& old, const L& updated, const L& v) const {
-      return L::MulAdd(weight, L::Sub(updated, old), L::MulAdd(velocity, v, updated));
-    }
-
-    L velocity;
-    L weight;
-  };
-
-  // What becomes of the forward's prediction.
-  enum class Forward : unsigned char { kNone, kStored, kStreamed };
-
-  // Updates B parameters from i on.
-  template <Forward kForward, bool kBackward>
-  static HWY_INLINE void UpdateLane(const UpdateCoefficients<float>& c, const UpdateLanes& k,
-                                    const Prediction& forward, const Prediction& backward,
-                                    std::int64_t i) {
-    const L w = L::Load(c.weights + i);
-    const L gradient = L::MulAdd(k.weight_decay, w, L::Load(c.gradient + i));
-    const L v = L::MulAdd(k.momentum, L::Load(c.velocity + i), gradient);
-    const L updated = L::MulAdd(k.velocity_step, v, L::MulAdd(k.gradient_step, gradient, w));
-    v.Store(c.velocity + i);
-    updated.Store(c.weights + i);
-    if constexpr (kForward == Forward::kStored) forward(w, updated, v).Store(c.forward + i);
-    if constexpr (kForward == Forward::kStreamed) forward(w, updated, v).Stream(c.forward + i);
-    if constexpr (kBackward) backward(w, updated, v).Store(c.backward + i);
-  }
-
-  // The same for one parameter past the last whole block.
-  static void UpdateOne(const UpdateCoefficients<float>& c, std::int64_t i) {
-    const float w = c.weights[i];
-    const float gradient = std::fma(c.weight_decay, w, c.gradient[i]);
-    const float v = std::fma(c.momentum, c.velocity[i], gradient);
-    const float updated = std::fma(c.velocity_step, v, std::fma(c.gradient_step, gradient, w));
-    const auto predict = [&](const Extrapolation<float>& horizon) {
-      return std::fma(horizon.weight, updated - w, std::fma(horizon.velocity, v, updated));
-    };
-    c.velocity[i] = v;
-    c.weights[i] = updated;
-    if (c.forward != nullptr) c.forward[i] = predict(c.forward_horizon);
-    if (c.backward != nullptr) c.backward[i] = predict(c.backward_horizon);
-  }
-
   static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
     for (std::int64_t i = 0; i < size; i += B * B) {
       std::array<L, B> rows;
@@ -495,31 +435,6 @@ struct Loops {
       Transpose<B>(rows);
       for (int r = 0; r < B; ++r) rows[r].Store(to + i + r * B);
     }
-  }
-
-  template <Forward kForward, bool kBackward>
-  static void UpdateAll(std::int64_t size, const UpdateCoefficients<float>& c) {
-    const UpdateLanes k(c);
-    const Prediction forward(c.forward_horizon);
-    const Prediction backward(c.backward_horizon);
-    ForEach(
-        size, [&](std::int64_t i) { UpdateLane<kForward, kBackward>(c, k, forward, backward, i); },
-        [&](std::int64_t i) { UpdateOne(c, i); });
-    if constexpr (kForward == Forward::kStreamed) hwy::FlushStream();
-  }
-
-  template <Forward kForward>
-  static void UpdateBoth(std::int64_t size, const UpdateCoefficients<float>& c) {
-    c.backward != nullptr ? UpdateAll<kForward, true>(size, c)
-                          : UpdateAll<kForward, false>(size, c);
-  }
-
-  static void Update(std::int64_t size, const UpdateCoefficients<float>& c) {
-    if (c.forward == nullptr) return UpdateBoth<Forward::kNone>(size, c);
-    // Rows of a linear layer may begin anywhere.
-    const bool aligned = reinterpret_cast<std::uintptr_t>(c.forward) % sizeof(L) == 0;
-    c.streams_forward&& aligned ? UpdateBoth<Forward::kStreamed>(size, c)
-                                : UpdateBoth<Forward::kStored>(size, c);
   }
 
   static VectorKernels Table() {
@@ -536,7 +451,6 @@ struct Loops {
             .linear = Linear,
             .linear_backward_input = LinearBackwardInput,
             .linear_backward_weights = LinearBackwardWeights,
-            .update = Update,
             .transpose_blocks = TransposeBlocks};
   }
 };

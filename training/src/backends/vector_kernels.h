@@ -4,7 +4,6 @@
 #pragma once
 
 #include "batchless/training/backend.h"
-#include "batchless/training/update.h"
 
 namespace batchless::training {
 
@@ -29,7 +28,6 @@ struct VectorKernels {
                                 const float* w, float* dx);
   void (*linear_backward_weights)(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
                                   const float* dy, bool add, float* dw, float* db);
-  void (*update)(std::int64_t size, const UpdateCoefficients<float>&);
   // Of `size` numbers, every B x B of them a block.
   void (*transpose_blocks)(std::int64_t size, const float* from, float* to);
 };

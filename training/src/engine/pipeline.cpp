@@ -68,7 +68,7 @@ void Pipeline<Real>::SettleStages() {
     std::int64_t workspace = 0;
     std::int64_t gradient = 0;
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      workspace = std::max(workspace, layout(s).workspace_size);
+      workspace = std::max(workspace, stages_[s].workspace_size());
       gradient = std::max(gradient, layout(s).parameter_size);
     }
     workspaces_.emplace_back(workspace);
@@ -158,7 +158,7 @@ void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* 
     case ActionKind::kWeightGradient:  // the backward does both
       break;
     case ActionKind::kUpdate:
-      stage.Update(k);
+      stage.Update(k, workspace);
       break;
   }
 }
@@ -268,7 +268,9 @@ void Pipeline<Real>::BringForward(std::size_t worker) {
   if (worker + 1 == end_worker_ && forwards_out_) forwards_out_->Progress();
   if (options_.replicas() == 1) return;
   const WorkerProgram& program = options_.program.workers[worker];
-  for (int s = program.first_stage; s < program.end_stage; ++s) stages_[s].ProgressExchange();
+  Real* workspace = workspaces_[worker - first_worker_].data();
+  for (int s = program.first_stage; s < program.end_stage; ++s)
+    stages_[s].ProgressExchange(workspace);
 }
 
 template <class Real>

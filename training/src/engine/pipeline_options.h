@@ -15,8 +15,8 @@
 #include "batchless/training/backend.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/stage.h"
-#include "batchless/training/update.h"
 #include "engine/program.h"
+#include "optimizers/definition.h"
 
 namespace batchless::training {
 
@@ -56,8 +56,11 @@ struct PipelineOptions {
   // Whether forwards or backwards read other weights than the newest of their versions.
   bool predicts_forward = false;
   bool predicts_backward = false;
+  const Optimizer* optimizer = &FindOptimizer("sgdm");
+  // By stage, updates: for an optimizer that reads the forward's raw weights again.
+  std::vector<std::int64_t> delays;
   // Coefficients of stage s's update after `samples` samples of the run.
-  std::function<UpdateCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
+  std::function<StageCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
   bool pin_workers = false;
   std::int64_t traced_microbatches = 0;  // from the start of the run, of all replicas
   // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.

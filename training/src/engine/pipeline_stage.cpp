@@ -21,19 +21,19 @@ constexpr std::int64_t kGradientAlignment = 16;
 template <class Real>
 class PipelineStage<Real>::PieceUpdate final : public GradientConsumer<Real> {
  public:
-  PieceUpdate(StageParameters<Real>& parameters, const ParameterTensor& tensor,
-              const Backend<Real>& backend, const UpdateCoefficients<Real>& coefficients)
-      : parameters_(parameters), tensor_(tensor), backend_(backend), coefficients_(coefficients) {}
+  PieceUpdate(StageParameters<Real>& parameters, int tensor,
+              const StageCoefficients<Real>& coefficients, std::int64_t forward)
+      : parameters_(parameters), tensor_(tensor), coefficients_(coefficients), forward_(forward) {}
 
   void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
-    parameters_.UpdatePiece(backend_, tensor_, first, size, gradient, coefficients_);
+    parameters_.UpdatePiece(tensor_, first, size, gradient, coefficients_, forward_);
   }
 
  private:
   StageParameters<Real>& parameters_;
-  const ParameterTensor& tensor_;
-  const Backend<Real>& backend_;
-  UpdateCoefficients<Real> coefficients_;
+  int tensor_;
+  StageCoefficients<Real> coefficients_;
+  std::int64_t forward_;  // the version that the gradient's forward read
 };
 
 template <class Real>
@@ -47,6 +47,7 @@ PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int num
   const std::int64_t age = options.version_ages[number];
   if (age > 0 || options.predicts_forward) versions_.forward = age + 1;
   versions_.predicted_backward = options.predicts_backward;
+  if (options.optimizer->keeps_forward_weights) versions_.raw = options.delays[number] + 1;
 }
 
 template <class Real>
@@ -54,12 +55,14 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
                                  Real* gradient) {
   memory_ = &memory;
   parts_ = &parts;
-  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_);
+  parameters_ = std::make_unique<StageParameters<Real>>(
+      layout(), versions_, StageOptimizer{options_.optimizer, options_.backend->block()});
   forward_versions_.resize(memory.InFlight(number_));
   gradient_size_ = RoundUp(layout().parameter_size, kGradientAlignment);
   gradient_ = gradient;
   if (gradient != nullptr) {
-    updated_in_backward_ = layout().consumed;
+    const int tensor = layout().consumed;
+    if (tensor >= 0 && parameters_->TakesPieces(tensor)) updated_in_backward_ = tensor;
     return;
   }
   own_gradient_ = AlignedBuffer<Real>(parts.slots() * gradient_size_);
@@ -93,7 +96,9 @@ void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher&
     ahead.Add(std::as_bytes(memory_->ValueSpan(description_.inputs[0], k)));
   }
   add_parameters(BackwardParameters(k));
-  add_parameters(parameters_->velocity());
+  for (const AlignedBuffer<Real>& array : parameters_->optimizer_states()) {
+    ahead.Add(std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.size()))));
+  }
 }
 
 template <class Real>
@@ -125,6 +130,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   if (options_.on_read) {
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
+  stale_version_ = *forward_version(k);
   if (layout().passes_gradient) return;
   const int input = description_.inputs[0];
   BackwardArguments<Real> arguments;
@@ -144,8 +150,8 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   arguments.ahead = ahead;
   std::optional<PieceUpdate> update;
   if (updated_in_backward_ >= 0) {
-    arguments.consumer = &update.emplace(*parameters_, layout().parameters[updated_in_backward_],
-                                         *options_.backend, Coefficients(k));
+    arguments.consumer =
+        &update.emplace(*parameters_, updated_in_backward_, Coefficients(k), stale_version_);
   }
   compute_->Backward(arguments);
   has_pending_gradient_ = true;
@@ -178,7 +184,7 @@ void PipelineStage<Real>::AddSums(std::int64_t last) {
 }
 
 template <class Real>
-void PipelineStage<Real>::Update(std::int64_t k) {
+void PipelineStage<Real>::Update(std::int64_t k, Real* workspace) {
   if (exchange_) {
     exchange_->Start();
     exchanged_ = k;
@@ -187,27 +193,32 @@ void PipelineStage<Real>::Update(std::int64_t k) {
   for (auto last = static_cast<std::int64_t>(parts_->sums().size()) - 1; last > 0; --last) {
     AddSums(last);
   }
-  UpdateParameters(k);
+  UpdateParameters(k, workspace);
 }
 
 template <class Real>
-void PipelineStage<Real>::ProgressExchange() {
+void PipelineStage<Real>::ProgressExchange(Real* workspace) {
   if (!is_exchanging() || !exchange_->Progress()) return;
-  UpdateParameters(exchanged_);
+  UpdateParameters(exchanged_, workspace);
   exchanged_ = -1;
 }
 
 template <class Real>
-UpdateCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
+StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
   const std::int64_t samples =
       (k + 1 - options_.microbatches_per_update) * options_.replicas() * options_.microbatch;
   return options_.coefficients(number_, samples);
 }
 
 template <class Real>
-void PipelineStage<Real>::UpdateParameters(std::int64_t k) {
-  parameters_->Update(*options_.backend, layout(), gradient_, Coefficients(k),
-                      updated_in_backward_);
+std::int64_t PipelineStage<Real>::workspace_size() const {
+  return std::max(layout().workspace_size,
+                  StageParameters<Real>::WorkspaceSize(layout(), *options_.optimizer));
+}
+
+template <class Real>
+void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
+  parameters_->Update(gradient_, Coefficients(k), stale_version_, workspace, updated_in_backward_);
   has_pending_gradient_ = false;
 }
 

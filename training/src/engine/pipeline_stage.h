@@ -46,13 +46,15 @@ class PipelineStage {
   std::int64_t ForwardVersion(std::int64_t k) const;
   void Backward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
-  void Update(std::int64_t k);
+  void Update(std::int64_t k, Real* workspace);
+  // Numbers of scratch of passes and updates.
+  std::int64_t workspace_size() const;
 
   // Whether an update waits for other replicas, after micro-batch exchanged().
   bool is_exchanging() const { return exchanged_ >= 0; }
   std::int64_t exchanged() const { return exchanged_; }
   // Brings the exchange forward, and makes the update when it is done.
-  void ProgressExchange();
+  void ProgressExchange(Real* workspace);
   int MissingReplica() { return exchange_->Missing(); }
 
   // Null where another process has the stage.
@@ -84,8 +86,8 @@ class PipelineStage {
   // The sums of slots `last` - 1 and `last` become one.
   void AddSums(std::int64_t last);
   // Of the update that micro-batch k ends.
-  UpdateCoefficients<Real> Coefficients(std::int64_t k) const;
-  void UpdateParameters(std::int64_t k);
+  StageCoefficients<Real> Coefficients(std::int64_t k) const;
+  void UpdateParameters(std::int64_t k, Real* workspace);
 
   const PipelineOptions<Real>& options_;
   int number_;
@@ -106,6 +108,7 @@ class PipelineStage {
   int updated_in_backward_ = -1;                      // parameter tensor; -1: none
   std::unique_ptr<GradientExchange<Real>> exchange_;  // null: one replica
   std::int64_t exchanged_ = -1;
+  std::int64_t stale_version_ = 0;  // that the forward of the last backward's micro-batch read
 };
 
 }  // namespace batchless::training

@@ -74,9 +74,10 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     std::int64_t updates = parameters == nullptr ? 0 : parameters->updates();
     visit_own(s, &updates, sizeof updates);
     if (parameters != nullptr) parameters->set_updates(updates);
-    const auto sizes = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions());
+    const auto sizes =
+        StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(), *options_.optimizer);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      visit_own(s, parameters == nullptr ? nullptr : parameters->Arrays()[i],
+      visit_own(s, parameters == nullptr ? nullptr : parameters->array(i),
                 static_cast<std::size_t>(sizes[i]) * sizeof(Real));
     }
   }

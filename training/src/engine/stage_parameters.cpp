@@ -4,58 +4,152 @@
 #include <cmath>
 
 namespace batchless::training {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;
+
+// Where every tensor of a stage lies in the optimizer's array of that number, and the array's size. An
+// array that all tensors have is laid out as the weights are.
+struct StateLayout {
+  std::vector<std::int64_t> offsets;  // -1: nowhere
+  std::int64_t size = 0;
+};
+
+StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {
+  StateLayout state;
+  bool everywhere = true;
+  for (const ParameterTensor& tensor : layout.parameters) {
+    const bool has = DefinitionFor(optimizer, tensor.shape.size()).row.arrays.size() > number;
+    everywhere = everywhere && has;
+    state.offsets.push_back(has ? state.size : -1);
+    if (has) state.size += RoundUp(tensor.stored_size, kAlignment);
+  }
+  if (!everywhere) return state;
+  for (std::size_t i = 0; i < state.offsets.size(); ++i) {
+    state.offsets[i] = layout.parameters[i].offset;
+  }
+  state.size = layout.parameter_size;
+  return state;
+}
+
+// Of both optimizers, where vectors have one of their own.
+int CountStates(const Optimizer& optimizer) {
+  std::size_t most = 0;
+  for (const std::size_t dimensions : {1, 2}) {
+    most = std::max(most, DefinitionFor(optimizer, dimensions).row.arrays.size());
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
 
 template <class Real>
-StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts)
-    : counts_(counts) {
-  const std::array<std::int64_t, kArrays> sizes = ArraySizes(layout, counts);
-  weights_ = AlignedBuffer<Real>(sizes[0]);
-  velocity_ = AlignedBuffer<Real>(sizes[1]);
-  state_ = AlignedBuffer<Real>(sizes[2]);
-  forward_ = AlignedBuffer<Real>(sizes[3]);
-  backward_ = AlignedBuffer<Real>(sizes[4]);
+StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts,
+                                       StageOptimizer optimizer)
+    : counts_(counts), states_(CountStates(*optimizer.optimizer)) {
+  for (const ParameterTensor& tensor : layout.parameters) {
+    const OptimizerDefinition& definition =
+        DefinitionFor(*optimizer.optimizer, tensor.shape.size());
+    tensors_.push_back({.description = tensor,
+                        .kernels = &KernelsOf<Real>(definition, optimizer.block),
+                        .is_vector = tensor.shape.size() < 2});
+  }
+  for (int number = 0; number < states_; ++number) {
+    const StateLayout state = LayOutState(layout, *optimizer.optimizer, number);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      tensors_[i].state_offsets[number] = state.offsets[i];
+    }
+  }
+  for (const std::int64_t size : ArraySizes(layout, counts, *optimizer.optimizer)) {
+    arrays_.emplace_back(size);
+  }
 }
 
 template <class Real>
-std::array<std::int64_t, StageParameters<Real>::kArrays> StageParameters<Real>::ArraySizes(
-    const StageLayout& layout, const VersionCounts& counts) {
+std::vector<std::int64_t> StageParameters<Real>::ArraySizes(const StageLayout& layout,
+                                                            const VersionCounts& counts,
+                                                            const Optimizer& optimizer) {
   const std::int64_t size = layout.parameter_size;
-  return {size, size, layout.state_size, counts.forward * size,
-          counts.predicted_backward ? size : 0};
+  std::vector<std::int64_t> sizes{size};
+  for (int number = 0; number < CountStates(optimizer); ++number) {
+    sizes.push_back(LayOutState(layout, optimizer, number).size);
+  }
+  sizes.insert(sizes.end(),
+               {layout.state_size, counts.forward * size, counts.predicted_backward ? size : 0});
+  if (counts.raw > 0) sizes.push_back(counts.raw * size);
+  return sizes;
 }
 
 template <class Real>
-std::array<Real*, StageParameters<Real>::kArrays> StageParameters<Real>::Arrays() {
-  return {weights_.data(), velocity_.data(), state_.data(), forward_.data(), backward_.data()};
+std::int64_t StageParameters<Real>::WorkspaceSize(const StageLayout& layout,
+                                                  const Optimizer& optimizer) {
+  std::int64_t most = 0;
+  for (const ParameterTensor& tensor : layout.parameters) {
+    const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
+    if (definition.workspace_size == nullptr) continue;
+    most = std::max(most, definition.workspace_size(tensor));
+  }
+  return most;
 }
 
 template <class Real>
-void StageParameters<Real>::UpdatePiece(const Backend<Real>& backend, const ParameterTensor& tensor,
-                                        std::int64_t first, std::int64_t size, const Real* gradient,
-                                        const UpdateCoefficients<Real>& coefficients) {
+UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std::int64_t first,
+                                                       std::int64_t size, const Real* gradient,
+                                                       const StageCoefficients<Real>& coefficients,
+                                                       std::int64_t forward) {
   // A prediction of more weights than caches keep until the next forward is written past them.
   constexpr std::int64_t kStreamedBytes = 1 << 20;
-  const std::int64_t offset = tensor.offset + first;
-  UpdateCoefficients<Real> c = coefficients;
+  const std::int64_t offset = tensor.description.offset + first;
+  const std::int64_t version_size = arrays_[kWeights].size();
+  UpdateArguments<Real> c;
+  c.coefficients = tensor.is_vector ? coefficients.vectors : coefficients.matrices;
+  c.size = size;
   c.gradient = gradient;
-  c.weights = weights_.data() + offset;
-  c.velocity = velocity_.data() + offset;
-  if (!forward_.empty()) {
-    c.forward = forward_.data() + (updates_ + 1) % counts_.forward * weights_.size() + offset;
-    c.streams_forward = tensor.stored_size * std::int64_t{sizeof(Real)} >= kStreamedBytes;
+  c.weights = arrays_[kWeights].data() + offset;
+  for (int number = 0; number < states_; ++number) {
+    const std::int64_t place = tensor.state_offsets[number];
+    if (place >= 0) c.states[number] = arrays_[kStates + number].data() + place + first;
   }
-  if (!backward_.empty()) c.backward = backward_.data() + offset;
-  backend.Update(size, c);
+  if (AlignedBuffer<Real>& versions = arrays_[forward_place()]; !versions.empty()) {
+    const std::int64_t slot = (updates_ + 1) % counts_.forward;
+    c.forward = versions.data() + slot * version_size + offset;
+    c.streams_forward =
+        tensor.description.stored_size * std::int64_t{sizeof(Real)} >= kStreamedBytes;
+  }
+  if (AlignedBuffer<Real>& predicted = arrays_[backward_place()]; !predicted.empty()) {
+    c.backward = predicted.data() + offset;
+  }
+  if (counts_.raw > 0) {
+    Real* raw = arrays_[raw_place()].data() + offset;
+    c.stale = raw + forward % counts_.raw * version_size;
+    c.kept = raw + (updates_ + 1) % counts_.raw * version_size;
+  }
+  return c;
 }
 
 template <class Real>
-void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayout& layout,
-                                   const Real* gradient,
-                                   const UpdateCoefficients<Real>& coefficients, int done) {
-  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-    const ParameterTensor& tensor = layout.parameters[i];
-    if (static_cast<int>(i) == done) continue;
-    UpdatePiece(backend, tensor, 0, tensor.stored_size, gradient + tensor.offset, coefficients);
+void StageParameters<Real>::UpdatePiece(int tensor, std::int64_t first, std::int64_t size,
+                                        const Real* gradient,
+                                        const StageCoefficients<Real>& coefficients,
+                                        std::int64_t forward) {
+  const Tensor& updated = tensors_[tensor];
+  updated.kernels->update(Arguments(updated, first, size, gradient, coefficients, forward));
+}
+
+template <class Real>
+void StageParameters<Real>::Update(const Real* gradient,
+                                   const StageCoefficients<Real>& coefficients,
+                                   std::int64_t forward, Real* workspace, int done) {
+  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
+    if (i == done) continue;
+    const Tensor& tensor = tensors_[i];
+    UpdateArguments<Real> arguments =
+        Arguments(tensor, 0, tensor.description.stored_size, gradient + tensor.description.offset,
+                  coefficients, forward);
+    if (tensor.kernels->prepare != nullptr) {
+      tensor.kernels->prepare(tensor.description, arguments, workspace);
+    }
+    tensor.kernels->update(arguments);
   }
   ++updates_;
 }
@@ -63,28 +157,31 @@ void StageParameters<Real>::Update(const Backend<Real>& backend, const StageLayo
 template <class Real>
 void StageParameters<Real>::Reset(const std::vector<Real>& weights,
                                   const std::vector<Real>& state) {
-  std::copy(weights.begin(), weights.end(), weights_.data());
-  std::copy(state.begin(), state.end(), state_.data());
-  std::fill_n(velocity_.data(), velocity_.size(), Real(0));
-  for (std::int64_t slot = 0; slot < counts_.forward; ++slot) {
-    std::copy(weights.begin(), weights.end(), forward_.data() + slot * weights_.size());
+  for (AlignedBuffer<Real>& array : arrays_) std::fill_n(array.data(), array.size(), Real(0));
+  std::copy(state.begin(), state.end(), arrays_[running_place()].data());
+  for (int place = 0; place < static_cast<int>(arrays_.size()); ++place) {
+    if (kStates <= place && place <= running_place()) continue;
+    AlignedBuffer<Real>& array = arrays_[place];
+    for (std::int64_t i = 0; i < array.size(); i += arrays_[kWeights].size()) {
+      std::copy(weights.begin(), weights.end(), array.data() + i);
+    }
   }
-  if (!backward_.empty()) std::copy(weights.begin(), weights.end(), backward_.data());
 }
 
 template <class Real>
 bool StageParameters<Real>::IsFinite() const {
-  const auto finite = [](const AlignedBuffer<Real>& buffer) {
-    return std::all_of(buffer.data(), buffer.data() + buffer.size(),
-                       [](Real value) { return std::isfinite(value); });
-  };
-  return finite(weights_) && finite(velocity_);
+  return std::all_of(arrays_.begin(), arrays_.begin() + running_place(),
+                     [](const AlignedBuffer<Real>& array) {
+                       return std::all_of(array.data(), array.data() + array.size(),
+                                          [](Real value) { return std::isfinite(value); });
+                     });
 }
 
 template <class Real>
 std::int64_t StageParameters<Real>::bytes() const {
-  return weights_.bytes() + velocity_.bytes() + state_.bytes() + forward_.bytes() +
-         backward_.bytes();
+  std::int64_t bytes = 0;
+  for (const AlignedBuffer<Real>& array : arrays_) bytes += array.bytes();
+  return bytes;
 }
 
 template class StageParameters<float>;

@@ -1,20 +1,22 @@
-// The parameters of one stage, in all the versions that its passes read.
+// The parameters of one stage, in all the versions that its passes read, and what the optimizer keeps
+// beside them.
 //
 // Version u is what u updates have made. The newest weights are always there. Versions that forwards
 // read (predicted, or kept because forwards or stashed backwards read old ones) lie in a ring of
 // their own where they differ from the newest weights, written by the update in passing; so does a
 // prediction for the backward.
+//
+// Everything lies in one table of arrays, which saved states, memory and resets go over.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "aligned_buffer.h"
-#include "batchless/training/backend.h"
 #include "batchless/training/stage.h"
-#include "batchless/training/update.h"
+#include "optimizers/definition.h"
 
 namespace batchless::training {
 
@@ -22,62 +24,102 @@ namespace batchless::training {
 struct VersionCounts {
   std::int64_t forward = 0;         // 0: forwards read the newest weights
   bool predicted_backward = false;  // else backwards that are not stashed read the newest weights
+  std::int64_t raw = 0;             // that an optimizer reads again; 0: none
+};
+
+// What updates a stage's parameters.
+struct StageOptimizer {
+  const Optimizer* optimizer = &FindOptimizer("sgdm");
+  int block = 1;  // of the backend
 };
 
 template <class Real>
 class StageParameters {
  public:
-  StageParameters(const StageLayout& layout, VersionCounts counts);
+  StageParameters(const StageLayout& layout, VersionCounts counts, StageOptimizer optimizer);
 
   // Updates made so far: the newest version.
   std::int64_t updates() const { return updates_; }
 
   // What a forward reads, and a backward that is to read the same.
   const Real* forward(std::int64_t version) const {
-    if (forward_.empty()) return weights_.data();
-    return forward_.data() + version % counts_.forward * weights_.size();
+    const AlignedBuffer<Real>& versions = arrays_[forward_place()];
+    if (versions.empty()) return weights();
+    return versions.data() + version % counts_.forward * arrays_[kWeights].size();
   }
   // What any other backward reads.
-  const Real* backward() const { return backward_.empty() ? weights_.data() : backward_.data(); }
-  const Real* weights() const { return weights_.data(); }
-  const Real* velocity() const { return velocity_.data(); }
-  // Elements of each of them.
-  std::size_t size() const { return static_cast<std::size_t>(weights_.size()); }
-  Real* state() { return state_.data(); }
-  const Real* state() const { return state_.data(); }
+  const Real* backward() const {
+    const AlignedBuffer<Real>& predicted = arrays_[backward_place()];
+    return predicted.empty() ? weights() : predicted.data();
+  }
+  const Real* weights() const { return arrays_[kWeights].data(); }
+  // Elements of a version.
+  std::size_t size() const { return static_cast<std::size_t>(arrays_[kWeights].size()); }
+  Real* state() { return arrays_[running_place()].data(); }
+  const Real* state() const { return arrays_[running_place()].data(); }
+  // The optimizer's arrays.
+  std::span<const AlignedBuffer<Real>> optimizer_states() const {
+    return std::span(arrays_).subspan(kStates, states_);
+  }
 
-  // One fused pass over the block, but for a tensor that UpdatePiece has been over already (-1: none);
-  // `coefficients` without its pointers.
-  void Update(const Backend<Real>& backend, const StageLayout& layout, const Real* gradient,
-              const UpdateCoefficients<Real>& coefficients, int done = -1);
+  // Whether an update can be made piece by piece.
+  bool TakesPieces(int tensor) const { return tensors_[tensor].kernels->prepare == nullptr; }
 
-  // Makes `size` elements of a tensor from `first` on ready for the next update.
-  void UpdatePiece(const Backend<Real>& backend, const ParameterTensor& tensor, std::int64_t first,
-                   std::int64_t size, const Real* gradient,
-                   const UpdateCoefficients<Real>& coefficients);
+  // `gradient`: the stage's, of a micro-batch whose forward read version `forward`. All tensors but
+  // the one that UpdatePiece has been over already (-1: none). `workspace`: WorkspaceSize numbers.
+  void Update(const Real* gradient, const StageCoefficients<Real>& coefficients,
+              std::int64_t forward, Real* workspace, int done = -1);
 
-  // Replaces weights and state (each a block in the stage's order) in all versions; velocities
-  // become 0.
+  // Makes `size` elements of a tensor from `first` on, whose gradient begins at `gradient`, ready for
+  // the next update.
+  void UpdatePiece(int tensor, std::int64_t first, std::int64_t size, const Real* gradient,
+                   const StageCoefficients<Real>& coefficients, std::int64_t forward);
+
+  // Replaces weights and state (each a block in the stage's order) in all versions; the optimizer's
+  // arrays become 0.
   void Reset(const std::vector<Real>& weights, const std::vector<Real>& state);
 
+  // Weights, and what the optimizer keeps.
   bool IsFinite() const;
   std::int64_t bytes() const;
 
-  // Elements of every array that a resumed run needs beside the count of updates, and the arrays.
-  static constexpr int kArrays = 5;
-  static std::array<std::int64_t, kArrays> ArraySizes(const StageLayout& layout,
-                                                      const VersionCounts& counts);
-  std::array<Real*, kArrays> Arrays();
+  // The table of arrays, all that a resumed run needs beside the count of updates: weights, the
+  // optimizer's, running statistics, the forward's versions, the backward's, raw ones.
+  static std::vector<std::int64_t> ArraySizes(const StageLayout& layout,
+                                              const VersionCounts& counts,
+                                              const Optimizer& optimizer);
+  Real* array(std::size_t number) { return arrays_[number].data(); }
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
+  // Numbers of scratch of an update.
+  static std::int64_t WorkspaceSize(const StageLayout& layout, const Optimizer& optimizer);
+
  private:
+  // Places in the table.
+  static constexpr int kWeights = 0;
+  static constexpr int kStates = 1;
+  int running_place() const { return kStates + states_; }
+  int forward_place() const { return running_place() + 1; }
+  int backward_place() const { return running_place() + 2; }
+  int raw_place() const { return running_place() + 3; }  // there where raw versions are kept
+
+  struct Tensor {
+    ParameterTensor description;
+    const UpdateKernels<Real>* kernels = nullptr;
+    bool is_vector = false;
+    // Where it lies in the optimizer's arrays; -1: in none.
+    std::array<std::int64_t, kMaxStates> state_offsets{};
+  };
+
+  UpdateArguments<Real> Arguments(const Tensor& tensor, std::int64_t first, std::int64_t size,
+                                  const Real* gradient, const StageCoefficients<Real>& coefficients,
+                                  std::int64_t forward);
+
   VersionCounts counts_;
   std::int64_t updates_ = 0;
-  AlignedBuffer<Real> weights_;
-  AlignedBuffer<Real> velocity_;
-  AlignedBuffer<Real> state_;
-  AlignedBuffer<Real> forward_;
-  AlignedBuffer<Real> backward_;
+  int states_ = 0;  // arrays of the optimizer
+  std::vector<Tensor> tensors_;
+  std::vector<AlignedBuffer<Real>> arrays_;
 };
 
 }  // namespace batchless::training

@@ -1,9 +1,10 @@
 // Memory that a training run keeps, from the network and the schedule alone.
 //
-//   weights        one copy of each parameter, and one of its velocity
+//   weights        one copy of each parameter, and what the optimizer keeps beside it
 //   versions       A + 1 further copies of a stage's weights where its passes read weights that are up
 //                  to A updates old, or where the forward reads predicted ones (A = 0 then); one more
-//                  where the backward reads predicted ones
+//                  where the backward reads predicted ones, and D + 1 for an optimizer that reads the
+//                  weights of D updates before again
 //   gradients      of parameters: of the worker's largest stage, which its stages use in turn; of every
 //                  stage where gradients wait for other micro-batches or pipelines, as often as
 //                  micro-batches are summed apart
@@ -35,7 +36,7 @@ namespace batchless::hwmodel {
 
 /// Bytes.
 struct TrainingMemory {
-  std::int64_t weights = 0;  ///< and velocities
+  std::int64_t weights = 0;  ///< and the optimizer's arrays
   std::int64_t versions = 0;
   std::int64_t gradients = 0;
   std::int64_t activations = 0;
@@ -62,6 +63,9 @@ struct TrainingMemoryOptions {
   std::int64_t gradient_sums = 1;  ///< of a stage at a time, where they wait
   bool predicts_forward = false;
   bool predicts_backward = false;
+  int optimizer_arrays = 1;  ///< numbers beside each weight
+  /// D by stage, where an optimizer keeps the forward's weights; else empty.
+  std::vector<std::int64_t> kept_delays = {};
   /// Added to the age of the weights that both passes read: uniform delays.
   std::int64_t delay = 0;
 };

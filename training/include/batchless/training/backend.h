@@ -95,10 +95,6 @@ struct PoolShape {
   int output_block = 1;
 };
 
-/// What a fused update reads; see update.h for the equations.
-template <class Real>
-struct UpdateCoefficients;
-
 template <class Real>
 class Backend {
  public:
@@ -168,9 +164,6 @@ class Backend {
   virtual void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out,
                                      const Real* x, const Real* dy, bool add, Real* dw,
                                      Real* db) const = 0;
-
-  /// The fused pass over `size` parameters, update.h.
-  virtual void Update(std::int64_t size, const UpdateCoefficients<Real>& c) const = 0;
 };
 
 /// Plain loops; Real is float or double.

@@ -47,6 +47,7 @@
 #include "batchless/hwmodel/training_memory.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/learning_rate.h"
+#include "batchless/training/optimizer.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/sample_source.h"
 
@@ -103,6 +104,7 @@ struct TrainerOptions {
   std::int64_t microbatch = 1;  ///< divides batch; equal to it with pb or batch normalisation
   std::int64_t samples = 0;     ///< of the whole run; pb and lists need it, to drain at the end
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
+  OptimizerSpec optimizer;
   LearningRate learning_rate;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -124,7 +126,7 @@ struct TrainerOptions {
   TrainerOptions OfOneReplica() const;
 };
 
-/// A loss, weight or velocity that is no finite number.
+/// A loss, weight or number that the optimizer keeps that is no finite number.
 class Diverged : public std::runtime_error {
  public:
   Diverged(std::string stage, std::int64_t sample);
@@ -206,7 +208,7 @@ class Trainer {
 
   /// Parameters, then running statistics, in the order of the stages.
   virtual std::vector<NamedTensor> ExportWeights() const = 0;
-  /// Replaces the weights; velocities start at 0. Every tensor of ExportWeights has to be there.
+  /// Replaces the weights; what the optimizer keeps starts at 0. Every tensor of ExportWeights has to be there.
   /// Throws analysis::InvalidArgument naming the tensor for one that is missing, of another shape,
   /// not finite or unknown.
   virtual void ImportWeights(std::span<const NamedTensor> tensors) = 0;
@@ -215,11 +217,11 @@ class Trainer {
   /// all tensors of ExportWeights.
   virtual std::string WeightsSha256() const = 0;
 
-  /// The whole state: weights, velocities, every other version of the weights, activations and
+  /// The whole state: weights, the optimizer's arrays, every other version of the weights, activations and
   /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
   /// options but for the numbers of workers, processes and replicas goes on from it to the same bits.
   /// The first process writes; the others' streams are left alone. Throws Diverged, before it writes,
-  /// where a weight or velocity is no finite number: nobody could go on from that.
+  /// where a weight or a number of the optimizer is not finite: nobody could go on from that.
   virtual void Save(std::ostream& to) const = 0;
   /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
   /// state is damaged or of another configuration; the trainer is unchanged then. The first process

@@ -1,0 +1,201 @@
+"""Updates of every optimizer in NumPy, for the trainer's to compare with.
+
+    python3 tests/training/golden/make_optimizers.py [--check]
+
+Writes optimizers.json beside this file; `--check` compares with it and exits 1 where it differs by more
+than 1e-12. Each optimizer is written as its authors' equations (and PyTorch's documentation) have it,
+tensor by tensor in double precision, with old weights kept in a list.
+
+A stage of three tensors, (4, 6), (6, 4) and (4), starts at `start` and gets `gradients`, one an update,
+whatever its weights are. Spike compensation and the look-aheads are those of analysis/rule.h.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+FILE = pathlib.Path(__file__).with_name("optimizers.json")
+SHAPES = [(4, 6), (6, 4), (4,)]
+UPDATES = 7
+RATE = 0.05
+MOMENTUM = 0.8
+
+
+def spike(m, d):
+    return m**d, (1 - m**d) / (1 - m)
+
+
+class Case:
+    """One optimizer with one rule on one tensor; `delay` in updates."""
+
+    def __init__(self, values, delay, rule, decay):
+        self.h = values
+        self.delay = delay
+        self.rule = rule
+        self.decay = decay
+
+    def compensation(self, m):
+        return spike(m, self.delay) if "sc" in self.rule.split("+") else (1.0, 0.0)
+
+
+def sgdm_step(case, s, w, g, rate):
+    """v and w after an update; also what the look-ahead goes along."""
+    a, b = case.compensation(MOMENTUM)
+    g = g + case.decay * w
+    s["v"] = MOMENTUM * s.get("v", 0 * w) + g
+    return w - rate * (a * s["v"] + b * g), rate * s["v"]
+
+
+def sgdm(case, s, w, g, t, history):
+    return sgdm_step(case, s, w, g, RATE)
+
+
+def adam(case, s, w, g, t, history, decoupled=False, rate=RATE):
+    b1, b2, eps = case.h.get("beta1", 0.9), case.h.get("beta2", 0.999), case.h.get("epsilon", 1e-8)
+    a, b = case.compensation(b1)
+    if decoupled:
+        w = w - rate * case.decay * w
+    else:
+        g = g + case.decay * w
+    s["m"] = b1 * s.get("m", 0 * w) + (1 - b1) * g
+    s["s"] = b2 * s.get("s", 0 * w) + (1 - b2) * g * g
+    denominator = np.sqrt(s["s"] / (1 - b2**t)) + eps
+    numerator = (a * s["m"] + b * (1 - b1) * g) / (1 - b1**t)
+    return w - rate * numerator / denominator, rate * s["m"] / (1 - b1**t) / denominator
+
+
+def adamw(case, s, w, g, t, history, rate=RATE):
+    return adam(case, s, w, g, t, history, decoupled=True, rate=rate)
+
+
+def adaptive_braking(case, s, w, g, t, history):
+    a, b = case.compensation(MOMENTUM)
+    v = s.get("v", 0 * w)
+    g = g + case.decay * w
+    norms = np.linalg.norm(g) * np.linalg.norm(v)
+    cosine = float(np.sum(g * v) / norms) if norms > 0 else 0.0
+    g = (1 - case.h["braking"] * cosine) * g
+    s["v"] = MOMENTUM * v + g
+    return w - RATE * (a * s["v"] + b * g), RATE * s["v"]
+
+
+def dc_asgd(case, s, w, g, t, history):
+    stale = history[max(0, len(history) - 1 - case.delay)]
+    return sgdm_step(case, s, w, g + case.h["delay_compensation"] * g * g * (w - stale), RATE)
+
+
+def pipemare(case, s, w, g, t, history):
+    p = 1 - min((t - 1) / case.h["annealing_samples"], 1)
+    w_new, along = sgdm_step(case, s, w, g, RATE / case.delay**p)
+    gamma = case.h["discrepancy_decay"] ** (1 / case.delay)
+    s["delta"] = gamma * s.get("delta", 0 * w) + (1 - gamma) * (w_new - w)
+    s["backward"] = w_new - case.delay * s["delta"]
+    return w_new, along
+
+
+def orthogonal(u):
+    tall = u.shape[0] > u.shape[1]
+    x = u.T if tall else u
+    x = x / (np.linalg.norm(x) + 1e-7)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x.T if tall else x
+
+
+def muon(case, s, w, g, t, history):
+    if w.ndim < 2:
+        return adamw(case, s, w, g, t, history, rate=case.h["vector_lr_ratio"] * RATE)
+    a, b = case.compensation(MOMENTUM) if "sc" in case.rule.split("+") else (MOMENTUM, 1.0)
+    s["v"] = MOMENTUM * s.get("v", 0 * w) + g
+    along = RATE * np.sqrt(max(1, w.shape[0] / w.shape[1])) * orthogonal(a * s["v"] + b * g)
+    return w - RATE * case.decay * w - along, along
+
+
+OPTIMIZERS = {
+    "sgdm": sgdm,
+    "adam": adam,
+    "adamw": adamw,
+    "adaptive-braking": adaptive_braking,
+    "dc-asgd": dc_asgd,
+    "pipemare": pipemare,
+    "muon": muon,
+}
+
+CASES = [
+    ("sgdm", {}, 3, "lwp-v+sc", 0.01),
+    ("sgdm", {}, 3, "lwp-w+sc", 0.01),
+    ("adam", {}, 3, "sgdm", 0.01),
+    ("adam", {"beta1": 0.8, "beta2": 0.95, "epsilon": 1e-3}, 2, "lwp-w", 0.0),
+    ("adamw", {}, 3, "sgdm", 0.1),
+    ("adamw", {"beta1": 0.85}, 3, "lwp-v+sc", 0.1),
+    ("adaptive-braking", {"braking": 0.7}, 2, "lwp-v+sc", 0.01),
+    ("dc-asgd", {"delay_compensation": 0.5}, 2, "sc", 0.01),
+    ("pipemare", {"annealing_samples": 4, "discrepancy_decay": 0.135}, 4, "sgdm", 0.01),
+    ("muon", {"vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
+    ("muon", {"vector_lr_ratio": 0.3}, 3, "lwp-v+sc", 0.1),
+]
+
+
+def run(name, values, delay, rule, decay, start, gradients):
+    result = {"weights": [], "forward": [], "backward": []}
+    for tensor, w in enumerate(start):
+        case = Case(values, delay, rule, decay)
+        state, history = {}, [w]
+        for t in range(1, UPDATES + 1):
+            old = history[-1]
+            new, along = OPTIMIZERS[name](case, state, old, gradients[t - 1][tensor], t, history)
+            history.append(new)
+        forward = new
+        if "lwp-v" in rule:
+            forward = new - delay * along
+        if "lwp-w" in rule:
+            forward = new + delay * (new - old)
+        result["weights"].append(new)
+        result["forward"].append(forward)
+        result["backward"].append(state.get("backward", new))
+    return {key: np.concatenate([x.ravel() for x in arrays]).tolist()
+            for key, arrays in result.items()}
+
+
+def make():
+    random = np.random.default_rng(5)
+    draw = lambda: [random.standard_normal(shape) for shape in SHAPES]
+    start = draw()
+    drift = draw()
+    gradients = [[0.5 * d + g for d, g in zip(drift, draw())] for _ in range(UPDATES)]
+    flat = lambda tensors: np.concatenate([x.ravel() for x in tensors]).tolist()
+    cases = [
+        {"optimizer": name, "values": values, "delay": delay, "rule": rule, "weight_decay": decay,
+         **run(name, values, delay, rule, decay, start, gradients)}
+        for name, values, delay, rule, decay in CASES
+    ]
+    return {"shapes": SHAPES, "rate": RATE, "momentum": MOMENTUM, "start": flat(start),
+            "gradients": [flat(g) for g in gradients], "cases": cases}
+
+
+def numbers(value):
+    if isinstance(value, dict):
+        return [x for key in sorted(value) for x in numbers(value[key])]
+    if isinstance(value, (list, tuple)):
+        return [x for item in value for x in numbers(item)]
+    return [value]
+
+
+def main():
+    made = make()
+    if "--check" not in sys.argv:
+        FILE.write_text(json.dumps(made, indent=1) + "\n")
+        return 0
+    old, new = numbers(json.loads(FILE.read_text())), numbers(json.loads(json.dumps(made)))
+    same = len(old) == len(new) and all(
+        abs(a - b) <= 1e-12 * max(1, abs(b)) if isinstance(b, float) else a == b
+        for a, b in zip(old, new))
+    print("the same" if same else "different")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

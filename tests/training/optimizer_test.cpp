@@ -1,0 +1,253 @@
+#include "batchless/training/optimizer.h"
+
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+#include "catch.h"
+#include "engine/stage_parameters.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+using Json = nlohmann::json;
+using Values = std::map<std::string, double, std::less<>>;
+
+OptimizerSpec Spec(std::string_view name, const Values& values = {}) {
+  return {FindOptimizer(name), values};
+}
+
+// Plain tensors of these shapes one behind the other, as stages align them.
+StageLayout PlainLayout(const Json& shapes) {
+  StageLayout layout;
+  for (const Json& shape : shapes) {
+    ParameterTensor tensor;
+    tensor.shape = shape.get<std::vector<std::int64_t>>();
+    const std::int64_t ins = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    tensor.sizes = {tensor.shape[0], ins, 1, 1};
+    tensor.order.out_outer = ins;
+    tensor.order.in_outer = 1;
+    tensor.offset = layout.parameter_size;
+    tensor.stored_size = tensor.size();
+    layout.parameter_size += RoundUp(tensor.stored_size, 16);
+    layout.parameters.push_back(tensor);
+  }
+  return layout;
+}
+
+template <class Real>
+std::vector<Real> InBlock(const StageLayout& layout, const std::vector<double>& numbers) {
+  std::vector<Real> block(layout.parameter_size);
+  auto from = numbers.begin();
+  for (const ParameterTensor& tensor : layout.parameters) {
+    std::copy_n(from, tensor.size(), block.begin() + tensor.offset);
+    from += tensor.size();
+  }
+  return block;
+}
+
+// The largest distance from the expected numbers, in units of the larger of one and their size.
+template <class Real>
+double Distance(const StageLayout& layout, const Real* block, const std::vector<double>& expected) {
+  const std::vector<double> wanted = InBlock<double>(layout, expected);
+  double worst = 0;
+  for (const ParameterTensor& tensor : layout.parameters) {
+    for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size(); ++i) {
+      worst = std::max(worst, std::abs(block[i] - wanted[i]) / std::max(1.0, std::abs(wanted[i])));
+    }
+  }
+  return worst;
+}
+
+template <class Real>
+void CheckCase(const Json& golden, const Json& expected, int block, double tolerance) {
+  const StageLayout layout = PlainLayout(golden["shapes"]);
+  const OptimizerSpec spec = Spec(expected["optimizer"].get<std::string>(), expected["values"]);
+  const Optimizer& optimizer = spec.optimizer;
+  const analysis::RuleSpec rule{analysis::FindRule(expected["rule"].get<std::string>()), {}};
+  const std::int64_t delay = expected["delay"];
+  const VersionCounts versions{.forward = 2,
+                               .predicted_backward = optimizer.sets_backward_weights,
+                               .raw = optimizer.keeps_forward_weights ? delay + 1 : 0};
+  StageParameters<Real> parameters(layout, versions, {&optimizer, block});
+  parameters.Reset(InBlock<Real>(layout, golden["start"]), {});
+  std::vector<Real> workspace(StageParameters<Real>::WorkspaceSize(layout, optimizer));
+  for (const Json& numbers : golden["gradients"]) {
+    const std::vector<Real> gradient = InBlock<Real>(layout, numbers);
+    const std::int64_t u = parameters.updates();
+    const auto coefficients = MakeCoefficients<Real>(spec, rule,
+                                                     {.rate = golden["rate"],
+                                                      .momentum = golden["momentum"],
+                                                      .weight_decay = expected["weight_decay"],
+                                                      .delay = delay,
+                                                      .samples = u,
+                                                      .update = u + 1});
+    parameters.Update(gradient.data(), coefficients, std::max<std::int64_t>(0, u - delay),
+                      workspace.data());
+  }
+  INFO(optimizer.name << " with " << rule.rule.name << ", block " << block);
+  const std::int64_t newest = parameters.updates();
+  CHECK(Distance(layout, parameters.weights(), expected["weights"]) <= tolerance);
+  CHECK(Distance(layout, parameters.forward(newest), expected["forward"]) <= tolerance);
+  CHECK(Distance(layout, parameters.backward(), expected["backward"]) <= tolerance);
+}
+
+TEST_CASE("Every optimizer agrees with its equations in NumPy", "[optimizer]") {
+  std::ifstream file("tests/training/golden/optimizers.json");
+  REQUIRE(file);
+  const Json golden = Json::parse(file);
+  std::vector<std::string_view> missing;
+  for (const Optimizer& optimizer : Optimizers()) missing.push_back(optimizer.name);
+  for (const Json& expected : golden["cases"]) {
+    // Five Newton-Schulz steps multiply small singular values, and their rounding, by up to 500.
+    const bool is_muon = expected["optimizer"] == "muon";
+    CheckCase<double>(golden, expected, 1, is_muon ? 1e-11 : 1e-13);
+    for (const int block : {1, 8, 16}) {
+      CheckCase<float>(golden, expected, block, is_muon ? 1e-3 : 1e-5);
+    }
+    std::erase(missing, expected["optimizer"].get<std::string>());
+  }
+  CHECK(missing.empty());
+}
+
+SampleSource Source() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
+  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
+}
+
+constexpr std::int64_t kSamples = 48;
+
+TrainerOptions Options(const OptimizerSpec& spec, ScheduleKind schedule) {
+  TrainerOptions options;
+  options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
+  options.schedule = schedule;
+  options.batch = schedule == ScheduleKind::kPipelinedBackpropagation ? 2 : 8;
+  options.microbatch = 2;
+  options.samples = kSamples;
+  options.optimizer = spec;
+  options.learning_rate.base = 1e-3;
+  options.weight_decay = 1e-3;
+  options.seed = 11;
+  return options;
+}
+
+std::string DigestAfter(const TrainerOptions& options, std::int64_t samples = kSamples) {
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  trainer->Advance(Source(), samples, results);
+  return trainer->WeightsSha256();
+}
+
+TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[optimizer]") {
+  const auto pb = [](const OptimizerSpec& spec, double weight_decay = 1e-3) {
+    TrainerOptions options = Options(spec, ScheduleKind::kPipelinedBackpropagation);
+    options.weight_decay = weight_decay;
+    return DigestAfter(options);
+  };
+  const std::string sgdm = pb(Spec("sgdm"));
+  CHECK(pb(Spec("adaptive-braking", {{"braking", 0}})) == sgdm);
+  CHECK(pb(Spec("adaptive-braking")) != sgdm);
+  CHECK(pb(Spec("dc-asgd", {{"delay_compensation", 0}})) == sgdm);
+  CHECK(pb(Spec("dc-asgd")) != sgdm);
+  CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}})) == sgdm);
+  CHECK(pb(Spec("pipemare")) != sgdm);
+  CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}, {"annealing_samples", 30}})) != sgdm);
+  CHECK(pb(Spec("adamw"), 0) == pb(Spec("adam"), 0));
+  CHECK(pb(Spec("adamw")) != pb(Spec("adam")));
+}
+
+TEST_CASE("Without delay every rule is the optimizer itself, and what is for delays does nothing",
+          "[optimizer]") {
+  for (const Optimizer& optimizer : Optimizers()) {
+    TrainerOptions options = Options({optimizer, {}}, ScheduleKind::kSequential);
+    const std::string plain = DigestAfter(options);
+    INFO(optimizer.name);
+    for (const char* rule : {"sc", "lwp-v+sc", "lwp-w"}) {
+      options.rule = {analysis::FindRule(rule), {}};
+      if (optimizer.sets_backward_weights && rule != std::string("sc")) continue;
+      CHECK(DigestAfter(options) == plain);
+    }
+  }
+  const std::string sgdm = DigestAfter(Options(Spec("sgdm"), ScheduleKind::kSequential));
+  for (const char* name : {"dc-asgd", "pipemare"}) {
+    CHECK(DigestAfter(Options(Spec(name), ScheduleKind::kSequential)) == sgdm);
+  }
+}
+
+TEST_CASE("Muon as published is Muon with spike compensation at a delay of one", "[optimizer]") {
+  TrainerOptions options = Options(Spec("muon"), ScheduleKind::kUniformDelay);
+  options.delay = 1;
+  // The vectors' AdamW is compensated, too, and left out.
+  options.optimizer.values["vector_lr_ratio"] = 0;
+  options.weight_decay = 0;
+  const std::string plain = DigestAfter(options);
+  options.rule = {analysis::FindRule("sc"), {}};
+  CHECK(DigestAfter(options) == plain);
+  options.delay = 2;
+  CHECK(DigestAfter(options) != plain);
+}
+
+TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", "[optimizer]") {
+  for (const Optimizer& optimizer : Optimizers()) {
+    for (const ScheduleKind schedule :
+         {ScheduleKind::kPipelinedBackpropagation, ScheduleKind::kFillDrain}) {
+      TrainerOptions options = Options({optimizer, {}}, schedule);
+      if (optimizer.name == "pipemare") options.optimizer.values["annealing_samples"] = 40;
+      INFO(optimizer.name);
+      const std::string whole = DigestAfter(options);
+      options.workers = 2;
+      const std::unique_ptr<Trainer> first = MakeTrainer(options);
+      std::vector<SampleResult> results;
+      first->Advance(Source(), kSamples / 2, results);
+      std::stringstream state;
+      first->Save(state);
+      options.workers = 3;
+      const std::unique_ptr<Trainer> second = MakeTrainer(options);
+      second->Load(state);
+      second->Advance(Source(), kSamples, results);
+      CHECK(second->WeightsSha256() == whole);
+    }
+  }
+}
+
+TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {
+  for (const Optimizer& optimizer : Optimizers()) {
+    TrainerOptions options = Options({optimizer, {}}, ScheduleKind::kPipelinedBackpropagation);
+    options.network = hwmodel::MakeNetwork({.name = "resnet20"});
+    const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
+    INFO(optimizer.name);
+    CHECK(static_cast<double>(PredictMemory(options).total()) == Approx(actual).epsilon(0.1));
+  }
+}
+
+TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
+  const auto refused = [](const OptimizerSpec& spec, std::string_view start,
+                          const std::function<void(TrainerOptions&)>& change = {}) {
+    TrainerOptions options = Options(spec, ScheduleKind::kPipelinedBackpropagation);
+    if (change) change(options);
+    std::string why;
+    CHECK_FALSE(options.IsValid(&why));
+    CHECK(why.substr(0, start.size()) == start);
+  };
+  CHECK_THROWS_AS(FindOptimizer("sgd"), InvalidArgument);
+  refused(Spec("sgdm", {{"beta1", 0.9}}), "optimizer.beta1: got 0.9, accepted: nothing with");
+  refused(Spec("adam", {{"beta1", 1}}),
+          "optimizer.beta1: got 1, accepted: a number from 0 to below");
+  refused(Spec("adam", {{"epsilon", 0}}),
+          "optimizer.epsilon: got 0, accepted: a number from above");
+  refused(Spec("pipemare"), "schedule.weight_stashing: got true",
+          [](TrainerOptions& options) { options.weight_stashing = true; });
+  refused(Spec("pipemare"), "rule.name: got lwp-v", [](TrainerOptions& options) {
+    options.rule = {analysis::FindRule("lwp-v"), {}};
+  });
+  refused(Spec("pipemare"), "rule.name: got spectrain",
+          [](TrainerOptions& options) { options.prediction = PredictionScheme::kSpecTrain; });
+}
+
+}  // namespace
+}  // namespace batchless::training

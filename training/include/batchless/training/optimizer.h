@@ -1,0 +1,78 @@
+// Optimizers: what an update makes of a gradient.
+//
+// An optimizer keeps arrays of numbers beside the weights, one of each for every parameter. From the
+// gradient g, the weight w and these it makes, in one pass over memory,
+//
+//   u    what it steps along, a sum over past gradients (the velocity of SGDM)
+//   p    the last gradient by itself, in the units of u
+//   w0   the weight after decoupled decay; w where there is none
+//
+// A rule of analysis/rule.h is a transformation of any optimizer, with coefficients by the delay:
+//
+//   w_new    = w0 - eta (a u + b p)         spike compensation
+//   forward  = w_new - eta T u              velocity form, T the forward's horizon
+//            = w_new + T (w_new - w)        weight form
+//   backward = the same with the backward's horizon
+//
+//   eta  learning rate        a, b  spike compensation, made for the optimizer's m (momentum or beta1)
+//
+// A forward that comes D updates before its gradient reads the newest weights there are, so the
+// look-ahead from the newest state, made once at each update, is the one that every forward needs until
+// the next. With T = 0 `forward` equals w_new bit for bit; with a = 1 and b = 0 the update is the
+// optimizer's own bit for bit.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchless::training {
+
+/// A number that an optimizer takes beside the learning rate, the momentum and the weight decay.
+struct Hyperparameter {
+  std::string_view name;  ///< in a configuration, "beta1"
+  double initial = 0;
+  double low = 0;
+  double high = 1;
+  bool low_is_open = false;   ///< whether `low` itself is refused
+  bool high_is_open = false;  ///< likewise
+  std::string_view help = {};
+};
+
+/// One row of the table of optimizers.
+struct Optimizer {
+  std::string_view name;  ///< in a configuration, "adamw"
+  std::string_view title;
+  std::string_view equation;
+  std::string_view source;
+  std::string_view reduces_to;                ///< what it equals, and when
+  std::vector<std::string_view> arrays = {};  ///< kept beside each weight
+  std::vector<Hyperparameter> hyperparameters = {};
+  std::string_view momentum = "momentum";  ///< the number that spike compensation takes for m
+  double learning_rate = 0.1;              ///< where none is given
+  bool keeps_forward_weights = false;      ///< the raw ones that each forward in flight read
+  bool sets_backward_weights = false;      ///< that backwards read instead of the newest
+  std::string_view for_vectors = {};       ///< updates tensors that are no matrices; empty: itself
+};
+
+/// All optimizers, in the order in which they are listed to users.
+std::vector<Optimizer> Optimizers();
+
+/// Throws analysis::InvalidArgument, "optimizer.kind", naming the nearest valid name.
+const Optimizer& FindOptimizer(std::string_view name);
+
+/// An optimizer together with whatever departs from its defaults.
+struct OptimizerSpec {
+  Optimizer optimizer = FindOptimizer("sgdm");
+  std::map<std::string, double, std::less<>> values = {};  ///< by hyperparameter
+
+  /// Of a hyperparameter of the optimizer.
+  double Value(std::string_view name) const;
+};
+
+/// Throws analysis::InvalidArgument, "optimizer.NAME", where a value is out of range or of no use.
+void Validate(const OptimizerSpec& spec);
+
+}  // namespace batchless::training

@@ -1,0 +1,130 @@
+// What an engine needs of an optimizer, beside its row of the table: the numbers of an update, and the
+// loops that make it, for each kind of lanes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/training/optimizer.h"
+#include "batchless/training/parameter_tensor.h"
+
+namespace batchless::training {
+
+// Most arrays beside the weights, and most numbers of an optimizer's own.
+inline constexpr int kMaxStates = 2;
+inline constexpr int kMaxOwnNumbers = 8;
+
+// Horizons of a look-ahead; at most one is not zero.
+template <class Real>
+struct Extrapolation {
+  Real velocity = 0;  // of u
+  Real weight = 0;    // of w_new - w
+};
+
+// Where an update is in the run.
+struct UpdatePoint {
+  double rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  analysis::Delay delay = 0;  // of the forward's weights, updates
+  std::int64_t samples = 0;   // seen before it
+  std::int64_t update = 1;    // its number, from 1
+  // In place of the rule's look-ahead: one by velocity in each pass, updates.
+  struct Horizons {
+    double forward = 0;
+    double backward = 0;
+  };
+  std::optional<Horizons> horizons = std::nullopt;
+};
+
+// The numbers of an update. `rate` scales steps and look-aheads along u.
+struct UpdateNumbers {
+  double rate = 0;
+  double a = 1;
+  double b = 0;
+  std::array<double, kMaxOwnNumbers> own{};
+};
+
+template <class Real>
+struct UpdateCoefficients {
+  Real state_step = 0;     // of u: -eta a
+  Real gradient_step = 0;  // of p: -eta b
+  Extrapolation<Real> forward_horizon;
+  Extrapolation<Real> backward_horizon;
+  std::array<Real, kMaxOwnNumbers> own{};
+};
+
+// Of a stage's matrices, and of its other tensors where another optimizer updates these.
+template <class Real>
+struct StageCoefficients {
+  UpdateCoefficients<Real> matrices;
+  UpdateCoefficients<Real> vectors;
+};
+
+// One pass over `size` numbers of a tensor. Arrays that are not wanted are null.
+template <class Real>
+struct UpdateArguments {
+  UpdateCoefficients<Real> coefficients;
+  std::int64_t size = 0;
+  const Real* gradient = nullptr;
+  Real* weights = nullptr;
+  std::array<Real*, kMaxStates> states{};
+  Real* forward = nullptr;
+  Real* backward = nullptr;
+  // The raw weights that the gradient's forward read, and where the new ones are kept for later.
+  const Real* stale = nullptr;
+  Real* kept = nullptr;
+  // Whether `forward` is written past the caches, where its alignment lets it.
+  bool streams_forward = false;
+};
+
+template <class Real>
+struct UpdateKernels {
+  void (*update)(const UpdateArguments<Real>&) = nullptr;
+  // Comes first, with the arguments of a whole tensor, and may change gradient and coefficients; null:
+  // pieces of a tensor can be updated one by one.
+  void (*prepare)(const ParameterTensor&, UpdateArguments<Real>&, Real* workspace) = nullptr;
+};
+
+struct OptimizerKernels {
+  UpdateKernels<float> single;  // one number at a time, products and sums rounded apart
+  UpdateKernels<double> twofold;
+  UpdateKernels<float> blocks_of_8;  // vectors
+  UpdateKernels<float> blocks_of_16;
+};
+
+struct OptimizerDefinition {
+  Optimizer row;
+  // Replaces what is not the learning rate as it is and the rule's own coefficients. Null: nothing.
+  void (*set)(const OptimizerSpec&, const UpdatePoint&, UpdateNumbers&) = nullptr;
+  const OptimizerKernels* kernels = nullptr;
+  // Numbers of scratch that `prepare` takes for a tensor; null: none.
+  std::int64_t (*workspace_size)(const ParameterTensor&) = nullptr;
+};
+
+const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer);
+
+// The one that updates a tensor of that many dimensions.
+const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t dimensions);
+
+// For a backend's block; 1: plain loops.
+template <class Real>
+const UpdateKernels<Real>& KernelsOf(const OptimizerDefinition& definition, int block);
+
+// Of a valid optimizer and rule.
+template <class Real>
+StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analysis::RuleSpec& rule,
+                                         const UpdatePoint& point);
+
+// One for each file of this folder.
+const OptimizerDefinition& SgdmDefinition();
+const OptimizerDefinition& AdamDefinition();
+const OptimizerDefinition& AdamwDefinition();
+const OptimizerDefinition& AdaptiveBrakingDefinition();
+const OptimizerDefinition& DcAsgdDefinition();
+const OptimizerDefinition& PipemareDefinition();
+const OptimizerDefinition& MuonDefinition();
+
+}  // namespace batchless::training

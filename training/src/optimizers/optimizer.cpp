@@ -1,0 +1,145 @@
+#include "batchless/training/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "optimizers/definition.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+
+// The table of optimizers.
+constexpr std::array kDefinitions = {
+    &SgdmDefinition,   &AdamDefinition,     &AdamwDefinition, &AdaptiveBrakingDefinition,
+    &DcAsgdDefinition, &PipemareDefinition, &MuonDefinition,
+};
+
+const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
+  for (const Hyperparameter& hyperparameter : optimizer.hyperparameters) {
+    if (hyperparameter.name == name) return &hyperparameter;
+  }
+  return nullptr;
+}
+
+std::string AcceptedText(const Hyperparameter& h) {
+  return "a number from " + std::string(h.low_is_open ? "above " : "") + analysis::ToText(h.low) +
+         " to " + (h.high_is_open ? "below " : "") + analysis::ToText(h.high);
+}
+
+bool Contains(const Hyperparameter& h, double value) {
+  return (h.low_is_open ? value > h.low : value >= h.low) &&
+         (h.high_is_open ? value < h.high : value <= h.high);
+}
+
+template <class Real>
+UpdateCoefficients<Real> CoefficientsOf(const OptimizerDefinition& definition,
+                                        const OptimizerSpec& spec, const analysis::RuleSpec& rule,
+                                        const UpdatePoint& point) {
+  const std::string_view momentum = definition.row.momentum;
+  const analysis::Coefficients<double> c = analysis::ComputeCoefficients<double>(
+      rule, momentum == "momentum" ? point.momentum : spec.Value(momentum), point.delay);
+  UpdateNumbers numbers{.rate = point.rate, .a = c.a, .b = c.b};
+  if (definition.set != nullptr) definition.set(spec, point, numbers);
+  UpdateCoefficients<Real> update;
+  update.state_step = static_cast<Real>(-numbers.rate * numbers.a);
+  update.gradient_step = static_cast<Real>(-numbers.rate * numbers.b);
+  if (point.horizons) {
+    update.forward_horizon.velocity = static_cast<Real>(-numbers.rate * point.horizons->forward);
+    update.backward_horizon.velocity = static_cast<Real>(-numbers.rate * point.horizons->backward);
+  } else if (rule.rule.prediction == analysis::Prediction::kVelocity) {
+    update.forward_horizon.velocity = static_cast<Real>(-numbers.rate * c.horizon);
+  } else if (rule.rule.prediction == analysis::Prediction::kWeight) {
+    update.forward_horizon.weight = static_cast<Real>(c.horizon);
+  }
+  std::transform(numbers.own.begin(), numbers.own.end(), update.own.begin(),
+                 [](double number) { return static_cast<Real>(number); });
+  return update;
+}
+
+}  // namespace
+
+std::vector<Optimizer> Optimizers() {
+  std::vector<Optimizer> rows;
+  rows.reserve(kDefinitions.size());
+  for (const auto definition : kDefinitions) rows.push_back(definition().row);
+  return rows;
+}
+
+const Optimizer& FindOptimizer(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto definition : kDefinitions) {
+    if (definition().row.name == name) return definition().row;
+    names.push_back(definition().row.name);
+  }
+  std::string accepted;
+  for (const std::string_view known : names) {
+    accepted += (accepted.empty() ? "" : ", ") + std::string(known);
+  }
+  throw InvalidArgument("optimizer.kind", name, accepted + analysis::DidYouMean(name, names));
+}
+
+double OptimizerSpec::Value(std::string_view name) const {
+  if (const auto given = values.find(name); given != values.end()) return given->second;
+  const Hyperparameter* hyperparameter = FindHyperparameter(optimizer, name);
+  if (hyperparameter != nullptr) return hyperparameter->initial;
+  throw InvalidArgument(name, "nothing", "a hyperparameter of " + std::string(optimizer.name));
+}
+
+void Validate(const OptimizerSpec& spec) {
+  for (const auto& [name, value] : spec.values) {
+    const Hyperparameter* hyperparameter = FindHyperparameter(spec.optimizer, name);
+    if (hyperparameter == nullptr) {
+      throw InvalidArgument("optimizer." + name, value,
+                            "nothing with optimizer.kind = " + std::string(spec.optimizer.name));
+    }
+    if (!Contains(*hyperparameter, value)) {
+      throw InvalidArgument("optimizer." + name, value, AcceptedText(*hyperparameter));
+    }
+  }
+}
+
+const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer) {
+  return (*std::find_if(kDefinitions.begin(), kDefinitions.end(), [&](auto definition) {
+    return definition().row.name == optimizer.name;
+  }))();
+}
+
+const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t dimensions) {
+  const bool is_vector = dimensions < 2 && !optimizer.for_vectors.empty();
+  return DefinitionOf(is_vector ? FindOptimizer(optimizer.for_vectors) : optimizer);
+}
+
+template <>
+const UpdateKernels<double>& KernelsOf(const OptimizerDefinition& definition, int /*block*/) {
+  return definition.kernels->twofold;
+}
+
+template <>
+const UpdateKernels<float>& KernelsOf(const OptimizerDefinition& definition, int block) {
+  if (block == 1) return definition.kernels->single;
+  return block == 8 ? definition.kernels->blocks_of_8 : definition.kernels->blocks_of_16;
+}
+
+template <class Real>
+StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analysis::RuleSpec& rule,
+                                         const UpdatePoint& point) {
+  StageCoefficients<Real> c;
+  c.matrices = CoefficientsOf<Real>(DefinitionOf(spec.optimizer), spec, rule, point);
+  c.vectors = c.matrices;
+  if (spec.optimizer.for_vectors.empty()) return c;
+  UpdatePoint of_vectors = point;
+  of_vectors.rate *= spec.Value("vector_lr_ratio");
+  c.vectors = CoefficientsOf<Real>(DefinitionFor(spec.optimizer, 1), spec, rule, of_vectors);
+  return c;
+}
+
+template StageCoefficients<float> MakeCoefficients(const OptimizerSpec&, const analysis::RuleSpec&,
+                                                   const UpdatePoint&);
+template StageCoefficients<double> MakeCoefficients(const OptimizerSpec&, const analysis::RuleSpec&,
+                                                    const UpdatePoint&);
+
+}  // namespace batchless::training

@@ -1,0 +1,272 @@
+// The pass over memory of every optimizer, for each instruction set that the including file is compiled
+// for. An optimizer is a template over its lanes L, a number or a block of them:
+//
+//   template <class L> struct NAME {
+//     static constexpr int kStates;                 arrays beside the weights that the pass changes
+//     explicit NAME(const Numbers<L>& own);         the update's numbers of its own
+//     Step<L> operator()(Element<L>& e) const;      u, p and w0; changes e.states
+//
+//     static constexpr bool kReadsStale = true;     e.stale is wanted
+//     L Backward(const L& old, const L& updated, Element<L>& e) const;    instead of the look-ahead
+//     static constexpr int kSums;                   sums over the tensor before the update, of
+//     std::array<L, kSums> Terms(const Element<L>& e) const;    and what follows from them:
+//     static void Use(const std::array<double, kSums>& sums, Numbers<L>& own);
+//     static void Prepare(const ParameterTensor&, UpdateArguments<Real>&, Real* workspace);
+//   };                                              a whole tensor's, where nothing else will do
+//
+// The four last are there where an optimizer needs them.
+#if defined(BATCHLESS_TRAINING_UPDATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BATCHLESS_TRAINING_UPDATE_INL_H_
+#undef BATCHLESS_TRAINING_UPDATE_INL_H_
+#else
+#define BATCHLESS_TRAINING_UPDATE_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "backends/lanes-inl.h"
+#include "optimizers/definition.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+
+// One number. `kFused`: as a vector's lane, which rounds a product and a sum together.
+template <class R, bool kFused>
+struct Number {
+  using Real = R;
+  static constexpr int kSize = 1;
+
+  R v;
+
+  static Number Set(R value) { return {value}; }
+  static Number Load(const R* from) { return {*from}; }
+  void Store(R* to) const { *to = v; }
+  void Stream(R* to) const { *to = v; }
+  static Number Add(Number a, Number b) { return {a.v + b.v}; }
+  static Number Sub(Number a, Number b) { return {a.v - b.v}; }
+  static Number Mul(Number a, Number b) { return {a.v * b.v}; }
+  static Number Div(Number a, Number b) { return {a.v / b.v}; }
+  static Number Sqrt(Number a) { return {std::sqrt(a.v)}; }
+  static Number MulAdd(Number a, Number b, Number c) {
+    if constexpr (kFused) {
+      return {std::fma(a.v, b.v, c.v)};
+    } else {
+      return {a.v * b.v + c.v};
+    }
+  }
+  R Sum() const { return v; }
+};
+
+// For what is left past the last whole block.
+template <class L>
+using Rest = Number<typename L::Real, (L::kSize > 1)>;
+
+template <class L>
+using Numbers = std::array<typename L::Real, kMaxOwnNumbers>;
+
+template <class L>
+struct Step {
+  L u;
+  L p;
+  L w0;
+};
+
+template <class L>
+struct Element {
+  L gradient;
+  L weight;
+  L stale;
+  std::array<L, kMaxStates> states;
+};
+
+template <class Optimizer>
+inline constexpr bool kReadsStale = requires {
+  Optimizer::kReadsStale;
+};
+template <class Optimizer>
+inline constexpr bool kHasSums = requires {
+  Optimizer::kSums;
+};
+template <class Optimizer>
+inline constexpr bool kHasPrepare = requires {
+  &Optimizer::Prepare;
+};
+
+// What becomes of the forward's weights.
+enum class Forward : unsigned char { kNone, kStored, kStreamed };
+
+template <class L>
+struct LookAhead {
+  explicit LookAhead(const Extrapolation<typename L::Real>& horizon)
+      : velocity(L::Set(horizon.velocity)), weight(L::Set(horizon.weight)) {}
+
+  HWY_INLINE L operator()(const L& old, const L& updated, const L& u) const {
+    return L::MulAdd(weight, L::Sub(updated, old), L::MulAdd(velocity, u, updated));
+  }
+
+  L velocity;
+  L weight;
+};
+
+// The pass of one optimizer over lanes L.
+template <template <class> class Optimizer, class L>
+class Pass {
+ public:
+  using Real = typename L::Real;
+  using Of = Optimizer<L>;
+  using Arguments = UpdateArguments<Real>;
+
+  explicit Pass(const UpdateCoefficients<Real>& c)
+      : optimizer_(c.own),
+        state_step_(L::Set(c.state_step)),
+        gradient_step_(L::Set(c.gradient_step)),
+        forward_(c.forward_horizon),
+        backward_(c.backward_horizon) {}
+
+  static HWY_INLINE Element<L> Read(const Arguments& c, std::int64_t i) {
+    Element<L> e;
+    e.gradient = L::Load(c.gradient + i);
+    e.weight = L::Load(c.weights + i);
+    for (int s = 0; s < Of::kStates; ++s) e.states[s] = L::Load(c.states[s] + i);
+    if constexpr (kReadsStale<Of>) e.stale = L::Load(c.stale + i);
+    return e;
+  }
+
+  template <Forward kForward, bool kBackward>
+  HWY_INLINE void Update(const Arguments& c, std::int64_t i) const {
+    Element<L> e = Read(c, i);
+    const L old = e.weight;
+    const Step<L> step = optimizer_(e);
+    const L updated = L::MulAdd(state_step_, step.u, L::MulAdd(gradient_step_, step.p, step.w0));
+    L backward = updated;
+    if constexpr (requires { optimizer_.Backward(old, updated, e); }) {
+      backward = optimizer_.Backward(old, updated, e);
+    } else if constexpr (kBackward) {
+      backward = backward_(old, updated, step.u);
+    }
+    for (int s = 0; s < Of::kStates; ++s) e.states[s].Store(c.states[s] + i);
+    updated.Store(c.weights + i);
+    if constexpr (kForward == Forward::kStored) forward_(old, updated, step.u).Store(c.forward + i);
+    if constexpr (kForward == Forward::kStreamed) {
+      forward_(old, updated, step.u).Stream(c.forward + i);
+    }
+    if constexpr (kBackward) backward.Store(c.backward + i);
+    if constexpr (kReadsStale<Of>) updated.Store(c.kept + i);
+  }
+
+  HWY_INLINE auto Terms(const Arguments& c, std::int64_t i) const {
+    return optimizer_.Terms(Read(c, i));
+  }
+
+ private:
+  Of optimizer_;
+  L state_step_;
+  L gradient_step_;
+  LookAhead<L> forward_;
+  LookAhead<L> backward_;
+};
+
+template <template <class> class Optimizer, class L, Forward kForward, bool kBackward>
+void UpdateAll(const UpdateArguments<typename L::Real>& c) {
+  const Pass<Optimizer, L> lanes(c.coefficients);
+  std::int64_t i = 0;
+  for (; i + L::kSize <= c.size; i += L::kSize) lanes.template Update<kForward, kBackward>(c, i);
+  if constexpr (L::kSize > 1) {
+    constexpr Forward kRest = kForward == Forward::kNone ? kForward : Forward::kStored;
+    const Pass<Optimizer, Rest<L>> rest(c.coefficients);
+    for (; i < c.size; ++i) rest.template Update<kRest, kBackward>(c, i);
+  }
+  if constexpr (kForward == Forward::kStreamed) hwy::FlushStream();
+}
+
+template <template <class> class Optimizer, class L, Forward kForward>
+void UpdateBoth(const UpdateArguments<typename L::Real>& c) {
+  c.backward != nullptr ? UpdateAll<Optimizer, L, kForward, true>(c)
+                        : UpdateAll<Optimizer, L, kForward, false>(c);
+}
+
+template <template <class> class Optimizer, class L>
+void Update(const UpdateArguments<typename L::Real>& c) {
+  if (c.forward == nullptr) return UpdateBoth<Optimizer, L, Forward::kNone>(c);
+  if constexpr (L::kSize > 1) {
+    // Rows of a linear layer may begin anywhere.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(c.forward) % sizeof(L) == 0;
+    if (c.streams_forward && aligned) return UpdateBoth<Optimizer, L, Forward::kStreamed>(c);
+  }
+  UpdateBoth<Optimizer, L, Forward::kStored>(c);
+}
+
+// The optimizer's sums over the tensor; lanes add up a stretch in their own precision.
+template <template <class> class Optimizer, class L>
+void Gather(const ParameterTensor& /*tensor*/, UpdateArguments<typename L::Real>& c,
+            typename L::Real* /*workspace*/) {
+  constexpr std::int64_t kStretch = 64 * L::kSize;
+  constexpr int kSums = Optimizer<L>::kSums;
+  std::array<double, kSums> sums{};
+  const auto add = [&]<class Lane>(const Pass<Optimizer, Lane>& lanes, std::int64_t first,
+                                   std::int64_t end) HWY_ATTR {
+    std::array<Lane, kSums> partial = lanes.Terms(c, first);
+    for (std::int64_t i = first + Lane::kSize; i < end; i += Lane::kSize) {
+      const std::array<Lane, kSums> terms = lanes.Terms(c, i);
+      for (int t = 0; t < kSums; ++t) partial[t] = Lane::Add(partial[t], terms[t]);
+    }
+    for (int t = 0; t < kSums; ++t) sums[t] += partial[t].Sum();
+  };
+  const Pass<Optimizer, L> lanes(c.coefficients);
+  const std::int64_t whole = c.size / L::kSize * L::kSize;
+  for (std::int64_t i = 0; i < whole; i += kStretch) add(lanes, i, std::min(i + kStretch, whole));
+  const Pass<Optimizer, Rest<L>> rest(c.coefficients);
+  if (whole < c.size) add(rest, whole, c.size);
+  Optimizer<L>::Use(sums, c.coefficients.own);
+}
+
+// For what is done with a whole tensor: a' b, and to += factor * from.
+template <class L>
+typename L::Real Dot(std::int64_t size, const typename L::Real* a, const typename L::Real* b) {
+  L sum = L::Set(0);
+  std::int64_t i = 0;
+  for (; i + L::kSize <= size; i += L::kSize) sum = L::MulAdd(L::Load(a + i), L::Load(b + i), sum);
+  typename L::Real total = sum.Sum();
+  for (; i < size; ++i) total += a[i] * b[i];
+  return total;
+}
+
+template <class L>
+void AddMultiple(std::int64_t size, typename L::Real factor, const typename L::Real* from,
+                 typename L::Real* to) {
+  const L factors = L::Set(factor);
+  std::int64_t i = 0;
+  for (; i + L::kSize <= size; i += L::kSize) {
+    L::MulAdd(factors, L::Load(from + i), L::Load(to + i)).Store(to + i);
+  }
+  for (; i < size; ++i) to[i] += factor * from[i];
+}
+
+template <template <class> class Optimizer, class L>
+UpdateKernels<typename L::Real> KernelsFor() {
+  UpdateKernels<typename L::Real> kernels{.update = Update<Optimizer, L>, .prepare = nullptr};
+  if constexpr (kHasSums<Optimizer<L>>) kernels.prepare = Gather<Optimizer, L>;
+  if constexpr (kHasPrepare<Optimizer<L>>) kernels.prepare = Optimizer<L>::Prepare;
+  return kernels;
+}
+
+template <template <class> class Optimizer>
+OptimizerKernels MakeKernels() {
+  return {.single = KernelsFor<Optimizer, Number<float, false>>(),
+          .twofold = KernelsFor<Optimizer, Number<double, false>>(),
+          .blocks_of_8 = KernelsFor<Optimizer, Lanes<8>>(),
+          .blocks_of_16 = KernelsFor<Optimizer, Lanes<16>>()};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard that each target toggles
