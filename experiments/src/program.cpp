@@ -23,14 +23,16 @@ namespace {
 using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
 
 // In the order in which the help lists them.
-constexpr std::array<MakeCommand, 21> kCommands = {
-    MakeRulesCommand,      MakeStabilityCommand, MakeSweepCommand,
-    MakeOptimumCommand,    MakeBoundaryCommand,  MakeMarginCommand,
-    MakeRootsCommand,      MakeSimulateCommand,  MakePipelineStabilityCommand,
-    MakeScheduleCommand,   MakeCostsCommand,     MakeThroughputCommand,
-    MakePlanCommand,       MakeLayoutCommand,    MakeMemoryCommand,
-    MakeStragglersCommand, MakeCalibrateCommand, MakeTrainCommand,
-    MakeOptimizersCommand, MakeDataCommand,      MakeVersionCommand,
+constexpr std::array<MakeCommand, 27> kCommands = {
+    MakeRulesCommand,         MakeStabilityCommand,  MakeSweepCommand,
+    MakeOptimumCommand,       MakeBoundaryCommand,   MakeMarginCommand,
+    MakeNoiseCommand,         MakeFrontierCommand,   MakeFrequencyCommand,
+    MakeInconsistencyCommand, MakeContinuousCommand, MakeCriticalDelayCommand,
+    MakeRootsCommand,         MakeSimulateCommand,   MakePipelineStabilityCommand,
+    MakeScheduleCommand,      MakeCostsCommand,      MakeThroughputCommand,
+    MakePlanCommand,          MakeLayoutCommand,     MakeMemoryCommand,
+    MakeStragglersCommand,    MakeCalibrateCommand,  MakeTrainCommand,
+    MakeOptimizersCommand,    MakeDataCommand,       MakeVersionCommand,
 };
 
 constexpr const char* kFooter =

@@ -1,0 +1,27 @@
+// Frequency response of the open loop: what Bode and Nyquist plots draw.
+//
+//   L(z) = x (kappa + beta u)(1 + gamma u) / (z^n (z - 1)(z - m)),   z = e^{i theta}, u = z - 1
+//
+// with the symbols of characteristic.h. The closed loop is stable where the Nyquist curve goes round
+// -1 as it should; margins are in stability.h.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "batchless/analysis/characteristic.h"
+
+namespace batchless::analysis {
+
+struct FrequencyPoint {
+  double frequency = 0;      ///< theta, radians per update
+  double magnitude = 0;      ///< |L|
+  double phase_radians = 0;  ///< of L, continuous in theta; -pi at theta = 0 with m = 1
+};
+
+/// L at frequencies in (0, pi]. The phase is summed factor by factor, each continuous, so that no
+/// unwrapping is needed at any delay. Throws InvalidArgument.
+std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momentum, Delay delay,
+                                              double rate, std::span<const double> frequencies);
+
+}  // namespace batchless::analysis

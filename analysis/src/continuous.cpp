@@ -1,0 +1,337 @@
+#include "batchless/analysis/continuous.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/numeric/odeint/stepper/runge_kutta_dopri5.hpp>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <optional>
+#include <stdexcept>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/roots.h"
+#include "batchless/analysis/spectral_radius.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Complex = std::complex<double>;
+using State = std::array<double, 2>;  // w, V
+using Stepper = boost::numeric::odeint::runge_kutta_dopri5<State>;
+
+// Points of a step at which the dense output is kept: a polynomial of degree 4, as it is itself.
+constexpr std::size_t kSamples = 5;
+
+struct Terms {
+  double a;
+  double beta;
+  double theta;
+  bool weight_form;
+};
+
+Terms MakeTerms(const ContinuousOptions& options, double tau) {
+  const Rule& rule = options.rule.rule;
+  const RuleOptions& scales = options.rule.options;
+  Terms terms{1, 0, 0, rule.prediction == Prediction::kWeight};
+  if (rule.compensation == Compensation::kSpike) {
+    const double lag = scales.sc_delay_scale * tau;
+    terms.a = std::exp(-options.damping * lag);
+    terms.beta = -std::expm1(-options.damping * lag) / options.damping;
+  }
+  if (rule.prediction != Prediction::kNone) terms.theta = scales.horizon_scale * tau;
+  return terms;
+}
+
+void CheckRange(std::string_view name, double value, double low, double high) {
+  if (!(value >= low && value <= high)) {
+    throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
+  }
+}
+
+double StepLength(const ContinuousOptions& options) {
+  const double unit = options.delay_time > 0 ? options.delay_time : 1;
+  return unit / options.steps_per_delay;
+}
+
+void Check(const ContinuousOptions& options) {
+  Validate(options.rule);
+  const RuleOptions& given = options.rule.options;
+  const auto refuse = [](std::string_view name, const std::optional<double>& value) {
+    if (value) {
+      throw InvalidArgument(name, *value, "nothing in the limit, where a value in updates is 0");
+    }
+  };
+  refuse("--horizon", given.horizon);
+  refuse("--sc-delay", given.sc_delay);
+  refuse("--sc-a", given.sc_a);
+  refuse("--sc-b", given.sc_b);
+  if (options.rule.rule.compensation == Compensation::kFree ||
+      options.rule.rule.compensation == Compensation::kNesterov) {
+    throw InvalidArgument("--rule", options.rule.rule.name,
+                          "a rule whose coefficients grow with the delay");
+  }
+  if (options.first_order) {
+    if (options.rule.rule.compensation != Compensation::kNone ||
+        options.rule.rule.prediction != Prediction::kNone) {
+      throw InvalidArgument("--rule", options.rule.rule.name, "sgdm where there is no --damping");
+    }
+  } else {
+    CheckRange("--damping", options.damping, kMinDamping, kMaxDamping);
+  }
+  CheckRange("--delay-time", options.delay_time, 0, kMaxDelayTime);
+  CheckRange("--duration", options.duration, 0, kMaxDuration);
+  if (!std::isfinite(options.initial_weight)) {
+    throw InvalidArgument("--initial-weight", options.initial_weight, "a finite number");
+  }
+  if (options.steps_per_delay < 1 || options.steps_per_delay > kMaxStepsPerDelay) {
+    throw InvalidArgument("--steps-per-delay", std::to_string(options.steps_per_delay),
+                          "an integer from 1 to " + std::to_string(kMaxStepsPerDelay));
+  }
+  const double steps = options.duration / StepLength(options);
+  if (!(steps <= kMaxContinuousSteps)) {
+    throw InvalidArgument("--duration", ToText(steps) + " steps",
+                          "at most " + ToText(kMaxContinuousSteps));
+  }
+}
+
+// Value at `fraction` of a step of the polynomial through its samples.
+double Interpolate(const std::array<double, kSamples>& samples, double fraction) {
+  const double x = fraction * (kSamples - 1);
+  double sum = 0;
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    double weight = 1;
+    for (std::size_t j = 0; j < kSamples; ++j) {
+      if (j == i) continue;
+      weight *= (x - static_cast<double>(j)) / (static_cast<double>(i) - static_cast<double>(j));
+    }
+    sum += weight * samples[i];
+  }
+  return sum;
+}
+
+// Newton's method on the characteristic function; nothing where it does not settle.
+bool Polish(const ContinuousOptions& options, Complex& s) {
+  for (int i = 0; i < 60; ++i) {
+    const double step = 1e-7 * (1 + std::abs(s));
+    const Complex f = ContinuousCharacteristic(options, s);
+    const Complex slope = (ContinuousCharacteristic(options, s + step) -
+                           ContinuousCharacteristic(options, s - step)) /
+                          (2 * step);
+    const Complex change = f / slope;
+    s -= change;
+    if (!std::isfinite(s.real()) || !std::isfinite(s.imag())) return false;
+    if (std::abs(change) <= 4e-16 * (1 + std::abs(s))) return true;
+  }
+  // Rounding may keep the last digits moving.
+  return std::abs(ContinuousCharacteristic(options, s)) <= 1e-12 * (1 + std::norm(s));
+}
+
+// w e^w = -tau on the principal branch, the one of largest real part, imaginary part >= 0.
+Complex PrincipalLambert(double tau) {
+  // Near the branch point -1/e by its series; further out along the logarithm. Halley's method.
+  const Complex p = std::sqrt(Complex(2 * (1 - std::numbers::e * tau), 0));
+  const Complex l = std::log(Complex(-tau, 0));
+  Complex w = tau < 1 ? -1.0 + p - p * p / 3.0 : l - std::log(l);
+  for (int i = 0; i < 60; ++i) {
+    const Complex e = std::exp(w);
+    const Complex f = w * e + tau;
+    const Complex denominator = e * (w + 1.0) - (w + 2.0) * f / (2.0 * (w + 1.0));
+    if (f == 0.0 || denominator == 0.0) break;
+    const Complex change = f / denominator;
+    w -= change;
+    if (std::abs(change) <= 1e-16 * std::abs(w)) break;
+  }
+  return {w.real(), std::abs(w.imag())};
+}
+
+// The discrete rule with D updates of step h.
+struct DiscretePoint {
+  double momentum;
+  double rate;
+};
+
+DiscretePoint Discrete(const ContinuousOptions& options, double h) {
+  if (options.first_order) return {0, h};
+  return {1 - options.damping * h, h * h};
+}
+
+}  // namespace
+
+bool ContinuousOptions::IsValid(std::string* why) const {
+  try {
+    Check(*this);
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return true;
+}
+
+std::vector<ContinuousPoint> SolveContinuous(const ContinuousOptions& options) {
+  Check(options);
+  const Terms terms = MakeTerms(options, options.delay_time);
+  const double c = options.damping;
+  const double h = StepLength(options);
+  const bool late = options.delay_time > 0;
+  const auto steps = static_cast<std::size_t>(std::ceil(options.duration / h - 1e-9));
+  const auto lag = static_cast<std::size_t>(options.steps_per_delay);
+
+  // Samples of w_hat in every step so far; before the start it is the initial weight.
+  std::vector<std::array<double, kSamples>> forward;
+  forward.reserve(steps);
+  std::size_t step = 0;
+  const auto gradient = [&](const State& x, double fraction) {
+    if (!late) return x[0];
+    if (step < lag) return options.initial_weight;
+    return Interpolate(forward[step - lag], fraction);
+  };
+  const auto derivative = [&](const State& x, State& dxdt, double t) {
+    const double fraction = t / h - static_cast<double>(step);
+    const double g = gradient(x, fraction);
+    dxdt[0] = options.first_order ? -g : -(terms.a * x[1] + terms.beta * g);
+    dxdt[1] = options.first_order ? 0 : -c * x[1] + g;
+  };
+
+  std::vector<ContinuousPoint> points;
+  points.reserve(steps + 1);
+  const auto append = [&](double t, const State& x, const State& dxdt) {
+    points.push_back({t, x[0], options.first_order ? dxdt[0] : x[1]});
+  };
+  Stepper stepper;
+  State x = {options.initial_weight, 0};
+  State before = {};
+  for (; step < steps; ++step) {
+    const double t = static_cast<double>(step) * h;
+    State after = {};
+    State next = {};
+    // Taken anew in every step: it jumps where one delay ends and the next begins.
+    derivative(x, before, t);
+    append(t, x, before);
+    stepper.do_step(derivative, x, before, t, next, after, h);
+    auto& samples = forward.emplace_back();
+    for (std::size_t k = 0; k < kSamples; ++k) {
+      const double fraction = static_cast<double>(k) / (kSamples - 1);
+      State inside = {};
+      stepper.calc_state(t + fraction * h, inside, x, before, t, next, after, t + h);
+      samples[k] = inside[0];
+      if (terms.theta == 0) continue;
+      if (terms.weight_form) {
+        const double g = gradient(inside, fraction);
+        samples[k] -= terms.theta * (terms.a * inside[1] + terms.beta * g);
+      } else {
+        samples[k] -= terms.theta * inside[1];
+      }
+    }
+    x = next;
+    before = after;
+  }
+  append(static_cast<double>(steps) * h, x, before);
+  return points;
+}
+
+Complex ContinuousCharacteristic(const ContinuousOptions& options, Complex s) {
+  const double tau = options.delay_time;
+  const Complex late = std::exp(-tau * s);
+  if (options.first_order) return s + late;
+  const Terms terms = MakeTerms(options, tau);
+  const Complex leads = terms.weight_form ? (1.0 + terms.beta * s) * (1.0 + terms.theta * s)
+                                          : 1.0 + (terms.beta + terms.theta) * s;
+  return s * (s + options.damping) + late * leads;
+}
+
+Complex RightmostRoot(const ContinuousOptions& options) {
+  Check(options);
+  const double tau = options.delay_time;
+  if (options.first_order) return tau == 0 ? Complex(-1, 0) : PrincipalLambert(tau) / tau;
+  std::vector<Complex> starts;
+  if (tau == 0) {
+    const Complex root = std::sqrt(Complex(options.damping * options.damping / 4 - 1, 0));
+    return {-options.damping / 2 + root.real(), root.imag()};
+  }
+  // A momentum of at least 0 bounds the step.
+  const double h = std::min(tau / kRootDelay, 1 / options.damping);
+  const auto delay = static_cast<Delay>(std::llround(tau / h));
+  if (delay > kMaxRootsDelay) {
+    throw InvalidArgument("--delay-time", tau,
+                          "at most " +
+                              ToText(static_cast<double>(kMaxRootsDelay) / options.damping) +
+                              " at this damping");
+  }
+  const DiscretePoint point = Discrete(options, tau / static_cast<double>(delay));
+  for (const Complex z : AllRoots(options.rule, point.momentum, delay, point.rate)) {
+    if (z == 0.0 || starts.size() == 12) break;
+    if (z.imag() >= 0) starts.push_back(std::log(z) / (tau / static_cast<double>(delay)));
+  }
+  Complex rightmost(-std::numeric_limits<double>::infinity(), 0);
+  for (Complex s : starts) {
+    if (Polish(options, s) && s.real() > rightmost.real()) rightmost = s;
+  }
+  if (!std::isfinite(rightmost.real())) {
+    throw std::runtime_error("Newton's method found no root of the characteristic equation");
+  }
+  return {rightmost.real(), std::abs(rightmost.imag())};
+}
+
+double CriticalDelayTime(const ContinuousOptions& options) {
+  Check(options);
+  if (options.first_order) return std::numbers::pi / 2;
+  const double c = options.damping;
+  // Phase that is left at the crossing of gain 1; no crossing is no more stable than phase 0.
+  const auto margin = [&](double tau) {
+    const Terms terms = MakeTerms(options, tau);
+    const double first = terms.weight_form ? terms.beta : terms.beta + terms.theta;
+    const double second = terms.weight_form ? terms.theta : 0;
+    const double square = 1 - first * first * second * second;
+    if (square <= 0) return -1.0;
+    const double linear = c * c - first * first - second * second;
+    // The positive root, without the difference of two near numbers.
+    const double discriminant = std::sqrt(linear * linear + 4 * square);
+    const double omega_squared =
+        linear > 0 ? 2 / (linear + discriminant) : (discriminant - linear) / (2 * square);
+    const double omega = std::sqrt(omega_squared);
+    return std::atan(first * omega) + std::atan(second * omega) + std::atan2(c, omega) -
+           omega * tau;
+  };
+  // In steps that a window of instability would have to be narrower than to go unnoticed.
+  constexpr double kStep = 1.01;
+  double stable = 1e-9;
+  double unstable = stable;
+  while (margin(unstable) > 0) {
+    stable = unstable;
+    unstable *= kStep;
+    if (unstable > kMaxDelayTime) return std::numeric_limits<double>::infinity();
+  }
+  for (double middle;
+       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
+    (margin(middle) > 0 ? stable : unstable) = middle;
+  }
+  return stable;
+}
+
+double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) {
+  Check(options);
+  const auto updates = static_cast<double>(delay);
+  // Momenta of 0 and more.
+  const double largest = options.first_order ? 4 : 1 / options.damping;
+  const auto stable_at = [&](double h) {
+    const DiscretePoint point = Discrete(options, h);
+    return ComputeSpectralRadius(options.rule, point.momentum, delay, point.rate).stable();
+  };
+  constexpr double kStep = 1.02;
+  double stable = 1e-4 / updates;
+  if (!(stable < largest) || !stable_at(stable)) return std::numeric_limits<double>::quiet_NaN();
+  double unstable = stable;
+  while (stable_at(unstable)) {
+    stable = unstable;
+    if (unstable == largest) return std::numeric_limits<double>::quiet_NaN();
+    unstable = std::min(unstable * kStep, largest);
+  }
+  for (double middle;
+       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
+    (stable_at(middle) ? stable : unstable) = middle;
+  }
+  return stable * updates;
+}
+
+}  // namespace batchless::analysis

@@ -1,0 +1,239 @@
+#include "batchless/analysis/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <span>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/rates.h"
+
+namespace batchless::analysis {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Momenta 1 - 10^u of the grid.
+constexpr int kMomenta = 25;
+constexpr double kSmallestU = -6;
+// Narrowings of the momentum's bracket, and of the rate's.
+constexpr int kMomentumSteps = 15;
+constexpr int kRateSteps = 40;
+// Where the search for a rate starts, relative to the fastest one, and how near it ends.
+constexpr double kSlowest = 1e-10;
+constexpr double kRateResolution = 1e-4;
+// Points of [x / K, x] at which the search for a rate looks.
+constexpr int kProbes = 12;
+// Mini-batches 1, 4, 16, ..., 1024.
+constexpr double kBatchRatio = 4;
+constexpr double kMaxBatch = 1024;
+
+void Check(const FrontierOptions& options) {
+  Validate(options.rule);
+  if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
+    throw InvalidArgument("--delay", std::to_string(options.delay),
+                          "an integer from 0 to " + std::to_string(kMaxFrontierDelay));
+  }
+  if (!(options.condition >= 1 && options.condition <= 1e12)) {
+    throw InvalidArgument("--condition", options.condition, "a number from 1 to 1e12");
+  }
+  for (const double half_life : options.half_lives) {
+    if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {
+      throw InvalidArgument("--half-lives", half_life,
+                            "a number above 0, up to " + ToText(kMaxFrontierHalfLife));
+    }
+  }
+  if (!(options.steps_per_update >= 1)) {
+    throw InvalidArgument("steps per update", options.steps_per_update, "a number from 1");
+  }
+  if (!(options.gradients_per_update >= 1)) {
+    throw InvalidArgument("gradients per update", options.gradients_per_update, "a number from 1");
+  }
+}
+
+// ln of the largest rho at curvatures of [1 / K, 1].
+double ProbedLogRadius(const FrontierOptions& options, double momentum, double rate) {
+  Track track;
+  track.spec = &options.rule;
+  track.momentum = momentum;
+  track.delay = options.delay;
+  track.polynomial = MakeCharacteristic<double>(options.rule, momentum, options.delay);
+  std::vector<double> rates(kProbes);
+  for (int k = 0; k < kProbes; ++k) {
+    rates[static_cast<std::size_t>(k)] =
+        rate * std::pow(options.condition, -static_cast<double>(k) / (kProbes - 1));
+  }
+  track.rates = rates;
+  std::vector<double> log_radius(kProbes), error(kProbes);
+  TrackValues values;
+  values.log_radius = log_radius;
+  values.log_radius_error = error;
+  EvaluateTracks(std::span<const Track>(&track, 1), values);
+  return *std::max_element(log_radius.begin(), log_radius.end());
+}
+
+// What a momentum can do: its best rate and the ln rho there.
+struct Row {
+  double momentum;
+  double best_rate;
+  double best_log_radius;
+};
+
+Row BestOf(const FrontierOptions& options, double momentum) {
+  OptimumOptions fixed;
+  fixed.rule = options.rule;
+  fixed.delay = options.delay;
+  fixed.condition = options.condition;
+  fixed.momentum = momentum;
+  const Optimum optimum = FindOptimum(fixed);
+  const bool stable = std::isfinite(optimum.half_life_updates);
+  return {momentum, optimum.rate, stable ? optimum.worst.log_radius : kInfinity};
+}
+
+// The smallest rate with ln rho <= target, and its loss.
+FrontierPoint AtMomentum(const FrontierOptions& options, const Row& row, double log_radius,
+                         double average) {
+  FrontierPoint point;
+  point.momentum = row.momentum;
+  point.loss = kInfinity;
+  if (!(row.best_log_radius <= log_radius)) return point;
+  double fast = row.best_rate;
+  double slow = fast * kSlowest;
+  for (int step = 0; step < kRateSteps; ++step) {
+    const double middle = std::sqrt(slow * fast);
+    (ProbedLogRadius(options, row.momentum, middle) <= log_radius ? fast : slow) = middle;
+    if (fast / slow < 1 + kRateResolution) break;
+  }
+  point.rate = fast;
+  point.loss =
+      StationaryLoss(options.rule, row.momentum, options.delay, fast, options.condition, average);
+  if (std::isnan(point.loss)) point.loss = kInfinity;
+  return point;
+}
+
+// Every momentum of the grid, and that of the fastest point, which lies between two of them.
+std::vector<Row> Rows(const FrontierOptions& options) {
+  std::vector<Row> rows;
+  rows.reserve(kMomenta + 1);
+  for (int k = 0; k < kMomenta; ++k) {
+    rows.push_back(BestOf(options, 1 - std::pow(10.0, kSmallestU * k / (kMomenta - 1))));
+  }
+  OptimumOptions free;
+  free.rule = options.rule;
+  free.delay = options.delay;
+  free.condition = options.condition;
+  const Optimum optimum = FindOptimum(free);
+  rows.push_back({optimum.momentum, optimum.rate, optimum.worst.log_radius});
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return a.momentum < b.momentum; });
+  return rows;
+}
+
+FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows, double half_life) {
+  const double updates = half_life / options.steps_per_update;
+  const double log_radius = -std::numbers::ln2 / updates;
+  const double average = options.average ? -1 / std::expm1(log_radius) : kMinAverage;
+  FrontierPoint best;
+  best.loss = kInfinity;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const FrontierPoint point = AtMomentum(options, rows[i], log_radius, average);
+    if (point.loss < best.loss) {
+      best = point;
+      at = i;
+    }
+  }
+  best.half_life = half_life;
+  if (best.loss == kInfinity) {
+    best.loss = best.momentum = best.rate = kNaN;
+    return best;
+  }
+  // Between the neighbours, in the logarithm of 1 - m, by the golden section. The best momentum is
+  // often the largest that is fast enough: what is not has an infinite loss.
+  const auto at_u = [&](double u) {
+    FrontierPoint point = AtMomentum(options, BestOf(options, -std::expm1(u)), log_radius, average);
+    point.half_life = half_life;
+    if (point.loss < best.loss) best = point;
+    return point.loss;
+  };
+  constexpr double kGolden = std::numbers::phi - 1;
+  double low = std::log1p(-rows[std::min(at + 1, rows.size() - 1)].momentum);
+  double high = std::log1p(-rows[at == 0 ? 0 : at - 1].momentum);
+  double left = high - kGolden * (high - low);
+  double right = low + kGolden * (high - low);
+  double left_loss = at_u(left);
+  double right_loss = at_u(right);
+  for (int step = 0; step < kMomentumSteps; ++step) {
+    if (right_loss <= left_loss) {
+      low = left;
+      left = right;
+      left_loss = right_loss;
+      right = low + kGolden * (high - low);
+      right_loss = at_u(right);
+    } else {
+      high = right;
+      right = left;
+      right_loss = left_loss;
+      left = high - kGolden * (high - low);
+      left_loss = at_u(left);
+    }
+  }
+  best.loss /= options.gradients_per_update;
+  return best;
+}
+
+}  // namespace
+
+bool FrontierOptions::IsValid(std::string* why) const {
+  try {
+    Check(*this);
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return true;
+}
+
+double StationaryLoss(const RuleSpec& spec, double momentum, Delay delay, double rate,
+                      double condition, double average) {
+  double sum = 0;
+  for (int k = 0; k < kSpectrumPoints; ++k) {
+    const double curvature = std::pow(condition, -static_cast<double>(k) / (kSpectrumPoints - 1));
+    sum += curvature * WeightVariance(spec, momentum, delay, rate * curvature, average);
+  }
+  const double loss = rate * rate / 2 * sum / kSpectrumPoints;
+  return std::isfinite(loss) ? loss : kNaN;
+}
+
+std::vector<FrontierPoint> Frontier(const FrontierOptions& options) {
+  Check(options);
+  const std::vector<Row> rows = Rows(options);
+  std::vector<FrontierPoint> points;
+  for (const double half_life : options.half_lives) {
+    points.push_back(Best(options, rows, half_life));
+  }
+  return points;
+}
+
+std::vector<FrontierPoint> MiniBatchFrontier(const FrontierOptions& options) {
+  Check(options);
+  FrontierOptions undelayed = options;
+  undelayed.delay = 0;
+  const std::vector<Row> rows = Rows(undelayed);
+  std::vector<FrontierPoint> points;
+  for (const double half_life : options.half_lives) {
+    FrontierPoint best{half_life, kNaN, kNaN, kNaN};
+    for (double batch = 1; batch <= kMaxBatch; batch *= kBatchRatio) {
+      undelayed.steps_per_update = batch + static_cast<double>(options.delay);
+      undelayed.gradients_per_update = batch;
+      const FrontierPoint point = Best(undelayed, rows, half_life);
+      if (!(point.loss >= best.loss) && !std::isnan(point.loss)) best = point;
+    }
+    points.push_back(best);
+  }
+  return points;
+}
+
+}  // namespace batchless::analysis

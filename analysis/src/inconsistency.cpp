@@ -1,0 +1,200 @@
+#include "batchless/analysis/inconsistency.h"
+
+#include <Eigen/Eigenvalues>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/characteristic.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+void CheckInconsistentDelay(std::string_view name, Delay delay) {
+  if (delay < 0 || delay > kMaxInconsistentDelay) {
+    throw InvalidArgument(name, std::to_string(delay),
+                          "an integer from 0 to " + std::to_string(kMaxInconsistentDelay));
+  }
+}
+
+// One weight: its coefficients, and where its part of the state begins.
+struct Weight {
+  Coefficients<double> coefficients;
+  Index forward_delay;
+  Index backward_delay;
+  Index begin;
+  double gap;    // D - d, updates
+  double decay;  // gamma
+
+  Index w() const { return begin; }
+  Index v() const { return begin + 1; }
+  Index before() const { return begin + 2; }
+  Index delta() const { return begin + 3; }
+  Index hats() const { return begin + 4; }
+  Index bars() const { return hats() + forward_delay; }
+  Index end() const { return bars() + backward_delay; }
+};
+
+std::vector<Weight> Layout(const InconsistentModel& model, const RuleSpec& rule, double momentum) {
+  std::vector<Weight> weights;
+  Index begin = 0;
+  for (std::size_t k = 0; k < model.forward_delays.size(); ++k) {
+    const Delay forward = model.forward_delays[k];
+    const Delay backward = model.backward_delays[k];
+    Weight weight;
+    weight.coefficients = ComputeCoefficients<double>(rule, momentum, forward);
+    weight.forward_delay = static_cast<Index>(forward);
+    weight.backward_delay = static_cast<Index>(backward);
+    weight.begin = begin;
+    weight.gap = static_cast<double>(forward - backward);
+    weight.decay = weight.gap > 0 ? std::pow(kCorrectionDecay, 1 / weight.gap) : 0;
+    begin = weight.end();
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+}  // namespace
+
+InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Delay backward_delay) {
+  CheckInconsistentDelay("--delay", forward_delay);
+  CheckInconsistentDelay("--backward-delay", backward_delay);
+  if (backward_delay > forward_delay) {
+    throw InvalidArgument("--backward-delay", std::to_string(backward_delay),
+                          "at most the forward's, " + std::to_string(forward_delay));
+  }
+  if (!(std::abs(discrepancy) <= kMaxDiscrepancy)) {
+    throw InvalidArgument(
+        "--discrepancies", discrepancy,
+        "numbers from " + ToText(-kMaxDiscrepancy) + " to " + ToText(kMaxDiscrepancy));
+  }
+  return {MatrixXd::Constant(1, 1, 1 + discrepancy),
+          MatrixXd::Constant(1, 1, -discrepancy),
+          {forward_delay},
+          {backward_delay}};
+}
+
+InconsistentModel FactorisationModel(double ratio, Delay delay) {
+  CheckInconsistentDelay("--delay", delay);
+  if (delay < 2 || delay % 2 != 0) {
+    throw InvalidArgument("--delay", std::to_string(delay),
+                          "an even number from 2, the first of two neighbouring stages'");
+  }
+  if (!(ratio >= 0 && ratio < 1)) {
+    throw InvalidArgument("--discrepancies", ratio, "numbers from 0 to below 1");
+  }
+  InconsistentModel model;
+  model.forward = MatrixXd{{1, 0}, {-ratio, 1}};
+  model.backward = MatrixXd{{0, -ratio}, {0, 0}};
+  model.forward_delays = {delay, delay - 2};
+  model.backward_delays = {0, 0};
+  return model;
+}
+
+MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec& rule,
+                                 BackwardWeights backward, double momentum, double learning_rate) {
+  Validate(rule);
+  CheckMomentum(momentum);
+  CheckRate(learning_rate);
+  InconsistentModel read = model;
+  if (backward == BackwardWeights::kStashed) read.backward_delays = model.forward_delays;
+  const std::vector<Weight> weights = Layout(read, rule, momentum);
+  const Index dimension = weights.back().end();
+  const auto count = static_cast<Index>(weights.size());
+  const double eta = learning_rate;
+
+  // Rows over the state: w_hat and w_bar of today, and what the two passes of gradient i read.
+  MatrixXd hat = MatrixXd::Zero(count, dimension);
+  MatrixXd bar = MatrixXd::Zero(count, dimension);
+  MatrixXd forward_reads = MatrixXd::Zero(count, dimension);
+  MatrixXd backward_reads = MatrixXd::Zero(count, dimension);
+  for (Index k = 0; k < count; ++k) {
+    const Weight& weight = weights[static_cast<std::size_t>(k)];
+    const double horizon = weight.coefficients.horizon;
+    hat(k, weight.w()) = 1;
+    if (rule.rule.prediction == Prediction::kVelocity) hat(k, weight.v()) = -eta * horizon;
+    if (rule.rule.prediction == Prediction::kWeight) {
+      hat(k, weight.w()) += horizon;
+      hat(k, weight.before()) = -horizon;
+    }
+    bar(k, weight.w()) = 1;
+    if (backward == BackwardWeights::kStashed) bar.row(k) = hat.row(k);
+    if (backward == BackwardWeights::kCorrected) bar(k, weight.delta()) = -weight.gap;
+    if (weight.forward_delay == 0) {
+      forward_reads.row(k) = hat.row(k);
+    } else {
+      forward_reads(k, weight.bars() - 1) = 1;
+    }
+    if (weight.backward_delay == 0) {
+      backward_reads.row(k) = bar.row(k);
+    } else {
+      backward_reads(k, weight.end() - 1) = 1;
+    }
+  }
+  const MatrixXd gradient = read.forward * forward_reads + read.backward * backward_reads;
+
+  MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
+  for (Index k = 0; k < count; ++k) {
+    const Weight& weight = weights[static_cast<std::size_t>(k)];
+    const Coefficients<double>& c = weight.coefficients;
+    matrix.row(weight.v()) = gradient.row(k);
+    matrix(weight.v(), weight.v()) += momentum;
+    // The move w' - w.
+    const Eigen::RowVectorXd move = -eta * (c.a * matrix.row(weight.v()) + c.b * gradient.row(k));
+    matrix.row(weight.w()) = move;
+    matrix(weight.w(), weight.w()) += 1;
+    matrix(weight.before(), weight.w()) = 1;
+    matrix.row(weight.delta()) = (1 - weight.decay) * move;
+    matrix(weight.delta(), weight.delta()) += weight.decay;
+    if (weight.forward_delay > 0) matrix.row(weight.hats()) = hat.row(k);
+    for (Index j = 1; j < weight.forward_delay; ++j) {
+      matrix(weight.hats() + j, weight.hats() + j - 1) = 1;
+    }
+    if (weight.backward_delay > 0) matrix.row(weight.bars()) = bar.row(k);
+    for (Index j = 1; j < weight.backward_delay; ++j) {
+      matrix(weight.bars() + j, weight.bars() + j - 1) = 1;
+    }
+  }
+  return matrix;
+}
+
+double InconsistentSpectralRadius(const InconsistentModel& model, const RuleSpec& rule,
+                                  BackwardWeights backward, double momentum, double learning_rate) {
+  const Eigen::EigenSolver<MatrixXd> solver(
+      InconsistentStateMatrix(model, rule, backward, momentum, learning_rate), false);
+  if (solver.info() != Eigen::Success) {
+    throw std::runtime_error("the eigenvalue iteration of a state matrix did not converge");
+  }
+  return solver.eigenvalues().cwiseAbs().maxCoeff();
+}
+
+double InconsistentCriticalRate(const InconsistentModel& model, const RuleSpec& rule,
+                                BackwardWeights backward, double momentum) {
+  const auto stable = [&](double rate) {
+    return InconsistentSpectralRadius(model, rule, backward, momentum, rate) < 1;
+  };
+  // In steps that a window of instability would have to be narrower than to go unnoticed.
+  constexpr double kStep = 1.2;
+  constexpr double kTolerance = 1e-6;
+  if (!stable(kFirstRate)) return 0;
+  double low = kFirstRate;
+  double high = kFirstRate;
+  while (stable(high)) {
+    low = high;
+    high *= kStep;
+    if (high > kLastRate) return std::numeric_limits<double>::infinity();
+  }
+  while (high - low > kTolerance * low) {
+    const double middle = low + (high - low) / 2;
+    (stable(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace batchless::analysis

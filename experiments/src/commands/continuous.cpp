@@ -1,0 +1,105 @@
+#include "batchless/analysis/continuous.h"
+
+#include <complex>
+#include <numbers>
+#include <string>
+
+#include "commands/commands.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+constexpr NumberRange kDampingRange{analysis::kMinDamping, analysis::kMaxDamping};
+constexpr NumberRange kDelayTimeRange{0, analysis::kMaxDelayTime};
+constexpr NumberRange kDurationRange{1e-6, analysis::kMaxDuration};
+constexpr IntegerRange kStepsPerDelayRange{1, analysis::kMaxStepsPerDelay};
+constexpr NumberRange kInitialWeightRange{-1e100, 1e100};
+
+class ContinuousCommand final : public Command {
+ public:
+  explicit ContinuousCommand(CLI::App& root)
+      : Command(
+            root, "continuous", "Limit of small rates: a rule as a delay differential equation",
+            "On a curvature of 1. With --damping c an update takes the time h = sqrt(eta), with\n"
+            "momentum 1 - c h and delay tau / h; without it the rule is sgdm without momentum and\n"
+            "an update takes eta. Any curvature: time over sqrt(lambda) and c sqrt(lambda), "
+            "without\n"
+            "momentum time over lambda. The rightmost root s says how errors decay, as e^{s t}.\n"
+            "With --out the trajectory from a weight that was constant before time 0.",
+            {"continuous --rule sgdm --delay-time 1.2",
+             "continuous --rule lwp-w+sc --damping 1 --delay-time 0.4 --json",
+             "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}),
+        rule_(app(), RuleArguments::Form::kSingle),
+        damping_(app(), "--damping", "C", "(1 - m) / sqrt(eta); without it there is no momentum"),
+        delay_time_(app(), "--delay-time", "TAU", "Delay in units of time, required"),
+        duration_(app(), "--duration", "T", "Length of the trajectory (default: 50)"),
+        steps_(app(), "--steps-per-delay", "N", "Steps of the solution in a delay (default: 32)"),
+        initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
+        out_(app(), "--out", "F.csv", "Write the trajectory to this file") {}
+
+  void Run() override {
+    analysis::ContinuousOptions options;
+    options.rule = rule_.Single();
+    options.first_order = !damping_.given();
+    options.damping = damping_.NumberOr(1, kDampingRange);
+    options.delay_time = delay_time_.Number(kDelayTimeRange);
+    options.duration = duration_.NumberOr(options.duration, kDurationRange);
+    options.steps_per_delay =
+        static_cast<int>(steps_.IntegerOr(options.steps_per_delay, kStepsPerDelayRange));
+    options.initial_weight = initial_weight_.NumberOr(1, kInitialWeightRange);
+    std::string why;
+    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    TableOutput table(out_);
+    const std::complex<double> root = analysis::RightmostRoot(options);
+    const double critical = analysis::CriticalDelayTime(options);
+    const bool stable = root.real() < 0;
+    if (table.has_file()) {
+      const auto points = analysis::SolveContinuous(options);
+      table.Write([&](TextOutput& output) {
+        output.Print("time,weight,velocity\n");
+        for (const analysis::ContinuousPoint& point : points) {
+          output.Print("{},{},{}\n", point.time, point.weight, point.velocity);
+        }
+      });
+    }
+    if (json()) {
+      Json object;
+      object["rule"] = options.rule.rule.name;
+      object["damping"] = options.first_order ? Json() : Json(options.damping);
+      object["delay_time"] = options.delay_time;
+      object["stable"] = stable;
+      object["rightmost_root_real"] = root.real();
+      object["rightmost_root_imag"] = root.imag();
+      object["half_life_time"] = stable ? Json(-std::numbers::ln2 / root.real()) : Json();
+      object["critical_delay_time"] = critical;
+      PrintJson(object);
+      return;
+    }
+    TextOutput output;
+    output.Print("{}, delay {}: {}\n", options.rule.rule.name, options.delay_time,
+                 stable ? "stable" : "not stable");
+    output.Print("  rightmost root  {} +- {} i\n", root.real(), root.imag());
+    output.Print("  critical delay  {}\n", critical);
+    output.Close();
+  }
+
+ private:
+  RuleArguments rule_;
+  Argument damping_;
+  Argument delay_time_;
+  Argument duration_;
+  Argument steps_;
+  Argument initial_weight_;
+  Argument out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeContinuousCommand(CLI::App& root) {
+  return std::make_unique<ContinuousCommand>(root);
+}
+
+}  // namespace batchless

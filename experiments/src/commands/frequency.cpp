@@ -1,0 +1,84 @@
+#include "batchless/analysis/frequency.h"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+
+namespace batchless {
+namespace {
+
+constexpr NumberRange kFrequencyRange{1e-12, std::numbers::pi};
+
+class FrequencyCommand final : public Command {
+ public:
+  explicit FrequencyCommand(CLI::App& root)
+      : Command(root, "frequency", "Open loop of a rule over frequencies: Bode and Nyquist plots",
+                "Each row has the frequency in radians per update, magnitude and phase (without\n"
+                "jumps) of the open loop L(e^{i theta}), and its real and imaginary part.\n" +
+                    ListHelp(),
+                {"frequency --rule sgdm --delay 4 --momentum 0.9 --rate 0.005 "
+                 "--frequencies log:0.001:3:100",
+                 "frequency --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --frequencies "
+                 "0.01,0.1,1 --json"}),
+        rule_(app(), RuleArguments::Form::kSingle),
+        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
+        frequencies_(app(), "--frequencies", "LIST", "Radians per update up to pi, required"),
+        out_(app(), "--out", "F.csv", "Write the rows to this file") {}
+
+  void Run() override {
+    const analysis::RuleSpec spec = rule_.Single();
+    const analysis::Delay delay = delay_.Integer(kDelayRange);
+    const double momentum = momentum_.Number(kMomentumRange);
+    const double rate = rate_.Number(kRateRange);
+    const std::vector<double> frequencies = frequencies_.NumberList(kFrequencyRange);
+    CheckRows(static_cast<double>(frequencies.size()), "--frequencies");
+    TableOutput table(out_);
+    const auto points = analysis::FrequencyResponse(spec, momentum, delay, rate, frequencies);
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print("frequency_radians,magnitude,phase_radians,real,imag\n");
+        for (const analysis::FrequencyPoint& point : points) {
+          output.Print("{},{},{},{},{}\n", point.frequency, point.magnitude, point.phase_radians,
+                       point.magnitude * std::cos(point.phase_radians),
+                       point.magnitude * std::sin(point.phase_radians));
+        }
+      });
+    }
+    if (!json()) return;
+    Json object = DescribeRule(spec, delay);
+    object["momentum"] = momentum;
+    object["rate"] = rate;
+    object["rows"] = Json::array();
+    for (const analysis::FrequencyPoint& point : points) {
+      Json row;
+      row["frequency_radians"] = point.frequency;
+      row["magnitude"] = point.magnitude;
+      row["phase_radians"] = point.phase_radians;
+      object["rows"].push_back(row);
+    }
+    PrintJson(object);
+  }
+
+ private:
+  RuleArguments rule_;
+  Argument delay_;
+  Argument momentum_;
+  Argument rate_;
+  Argument frequencies_;
+  Argument out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFrequencyCommand(CLI::App& root) {
+  return std::make_unique<FrequencyCommand>(root);
+}
+
+}  // namespace batchless

@@ -1,0 +1,137 @@
+#include "batchless/analysis/inconsistency.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+
+namespace batchless {
+namespace {
+
+using analysis::BackwardWeights;
+
+constexpr IntegerRange kInconsistentDelayRange{0, analysis::kMaxInconsistentDelay};
+constexpr NumberRange kDiscrepancyRange{-analysis::kMaxDiscrepancy, analysis::kMaxDiscrepancy};
+constexpr std::array<std::string_view, 2> kModels = {"discrepancy", "factorisation"};
+// In the order of BackwardWeights.
+constexpr std::array<std::string_view, 3> kBackward = {"current", "stashed", "corrected"};
+
+struct Point {
+  analysis::RuleSpec rule;
+  double discrepancy;
+  double critical_rate = 0;
+};
+
+class InconsistencyCommand final : public Command {
+ public:
+  explicit InconsistencyCommand(CLI::App& root)
+      : Command(
+            root, "inconsistency",
+            "Critical rate where backwards read other weights than their forwards",
+            "discrepancy    one weight, gradient (1 + Delta) w_hat - Delta w_bar, forward and\n"
+            "               backward weights late by --delay and --backward-delay\n"
+            "factorisation  two linear layers learn a matrix with singular values 1 and r, r in\n"
+            "               place of Delta, at their minimum in a pipeline with delays D and D-2\n"
+            "What a backward reads: the current weights, those stashed by its forward, or current\n"
+            "ones corrected towards them by an average of their moves (PipeMare's T2).\n" +
+                ListHelp(),
+            {"inconsistency --model discrepancy --rule sgdm --delay 8 --momentum 0 "
+             "--discrepancies 0,1,5",
+             "inconsistency --model factorisation --rule sgdm,lwp-w+sc --delay 8 --momentum 0.9 "
+             "--discrepancies lin:0:0.9:10 --backward stashed --json"}),
+        rule_(app(), RuleArguments::Form::kLists),
+        model_(app(), "--model", "NAME", "discrepancy or factorisation, required"),
+        discrepancies_(app(), "--discrepancies", "LIST", "Delta over lambda, or r, required"),
+        delay_(app(), "--delay", "D", "Delay of the forward's weights in updates, required"),
+        backward_delay_(app(), "--backward-delay", "D",
+                        "Delay of the backward's weights (default: 0)"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        backward_(app(), "--backward", "NAME", "current (default), stashed or corrected"),
+        out_(app(), "--out", "F.csv", "Write the rows to this file"),
+        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+
+  void Run() override {
+    std::vector<Point> points;
+    const std::size_t model = model_.Choice(kModels);
+    const std::vector<double> discrepancies = discrepancies_.NumberList(kDiscrepancyRange);
+    const analysis::Delay delay = delay_.Integer(kInconsistentDelayRange);
+    const analysis::Delay backward_delay = backward_delay_.IntegerOr(0, kInconsistentDelayRange);
+    if (model == 1) backward_delay_.Refuse("nothing together with --model factorisation");
+    const double momentum = momentum_.Number(kMomentumRange);
+    const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
+    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
+    for (const analysis::RuleSpec& rule : rule_.All()) {
+      for (const double discrepancy : discrepancies) {
+        // Looks at the arguments before the work starts.
+        static_cast<void>(Model(model, discrepancy, delay, backward_delay));
+        points.push_back({rule, discrepancy});
+      }
+    }
+    CheckRows(static_cast<double>(points.size()), "--rule, --discrepancies");
+    TableOutput table(out_);
+    ParallelRows(points.size(), threads, [&](std::size_t i) {
+      points[i].critical_rate = analysis::InconsistentCriticalRate(
+          Model(model, points[i].discrepancy, delay, backward_delay), points[i].rule,
+          static_cast<BackwardWeights>(read), momentum);
+    });
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print(
+            "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate\n");
+        for (const Point& point : points) {
+          output.Print("{},{},{},{},{},{},{},{}\n", kModels[model], point.rule.rule.name,
+                       kBackward[read], delay, backward_delay, momentum, point.discrepancy,
+                       point.critical_rate);
+        }
+      });
+    }
+    if (!json()) return;
+    Json object;
+    object["model"] = kModels[model];
+    object["backward"] = kBackward[read];
+    object["delay"] = delay;
+    object["backward_delay"] = backward_delay;
+    object["momentum"] = momentum;
+    if (points.size() == 1) object["critical_rate"] = points[0].critical_rate;
+    object["rows"] = Json::array();
+    for (const Point& point : points) {
+      Json row;
+      row["rule"] = point.rule.rule.name;
+      row["discrepancy"] = point.discrepancy;
+      row["critical_rate"] = point.critical_rate;
+      row["unlimited"] = std::isinf(point.critical_rate);
+      object["rows"].push_back(row);
+    }
+    PrintJson(object);
+  }
+
+ private:
+  static analysis::InconsistentModel Model(std::size_t model, double discrepancy,
+                                           analysis::Delay delay, analysis::Delay backward_delay) {
+    return model == 0 ? analysis::DiscrepancyModel(discrepancy, delay, backward_delay)
+                      : analysis::FactorisationModel(discrepancy, delay);
+  }
+
+  RuleArguments rule_;
+  Argument model_;
+  Argument discrepancies_;
+  Argument delay_;
+  Argument backward_delay_;
+  Argument momentum_;
+  Argument backward_;
+  Argument out_;
+  Argument threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeInconsistencyCommand(CLI::App& root) {
+  return std::make_unique<InconsistencyCommand>(root);
+}
+
+}  // namespace batchless

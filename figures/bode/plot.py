@@ -1,0 +1,34 @@
+import numpy as np
+
+from figures.lib import style
+
+RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
+
+
+def draw(data):
+    fig = style.plt.figure(figsize=(style.PAGE, 4.0))
+    grid = fig.add_gridspec(3, 2, height_ratios=[1, 1, 0.2], width_ratios=[1.15, 1])
+    magnitude = fig.add_subplot(grid[0, 0])
+    phase = fig.add_subplot(grid[1, 0], sharex=magnitude)
+    plane = fig.add_subplot(grid[:2, 1])
+    handles = []
+    for k, rule in enumerate(RULES):
+        rows = data.table(f"{rule}.csv")
+        frequency = rows["frequency_radians"]
+        handles.append(style.curve(magnitude, frequency, rows["magnitude"], rule, 6, k / len(RULES)))
+        style.curve(phase, frequency, np.degrees(rows["phase_radians"]), rule, 6, k / len(RULES))
+        style.curve(plane, rows["real"], rows["imag"], rule, 40, k / len(RULES), markersize=3)
+    magnitude.axhline(1, color="#404040", linewidth=0.8)
+    magnitude.set(xscale="log", yscale="log", ylabel="magnitude $|L|$", ylim=(1e-3, 1e2))
+    magnitude.tick_params(labelbottom=False)
+    phase.axhline(-180, color="#404040", linewidth=0.8)
+    phase.set(
+        ylim=(-540, -60), yticks=[-540, -360, -180], ylabel="phase (degrees)",
+        xlabel="frequency $\\theta$ (radians per update)",
+    )
+    plane.plot(-1, 0, "+", color="#000000", markersize=10, markeredgewidth=1.6)
+    plane.set(xlim=(-2.2, 0.8), ylim=(-1.9, 1.1), xlabel="Re $L$", ylabel="Im $L$", aspect="equal")
+    for letter, ax, title in (("a", magnitude, "magnitude"), ("b", phase, "phase"), ("c", plane, "Nyquist plot")):
+        style.panel(ax, letter, title)
+    style.legend_below(fig, grid[2, :], handles, 5)
+    return fig

@@ -1,0 +1,41 @@
+import numpy as np
+
+from figures.lib import style
+
+RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
+
+
+def draw(data):
+    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
+    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.14])
+    left, right = (fig.add_subplot(grid[0, column]) for column in (0, 1))
+    limit, discrete, sgd = (data.table(f"{name}.csv") for name in ("limit", "discrete", "sgd"))
+    handles = []
+    for k, rule in enumerate(RULES):
+        rows = limit.where(rule=rule)
+        handles.append(
+            style.curve(left, rows["damping"], rows["critical_delay_time"], rule, 6, k / len(RULES))
+        )
+        rows = discrete.where(rule=rule)
+        error(right, rows, style.LOOKS[rule].line | {"marker": style.LOOKS[rule].marker})
+    damping = np.geomspace(2, 20)
+    guide = {"color": "#404040", "linestyle": (0, (1, 1.6))}
+    left.plot(damping, damping * np.pi / 2, **guide)
+    left.annotate("$c\\pi/2$", (8, 8 * np.pi / 2), (-4, 4), textcoords="offset points", ha="right")
+    left.set(xscale="log", yscale="log", xlabel="damping $c$", ylabel="critical delay $\\tau_c$")
+    style.panel(left, "a", "limit of small rates")
+    handles.append(error(right, sgd, {"color": "#56B4E9", "marker": "P", "label": "SGD, $m$ = 0"}))
+    delay = np.array([8, 1024])
+    handles += right.plot(delay, 0.04 / delay, label="$\\propto 1/D$", **guide)
+    right.set(
+        xscale="log", yscale="log", xlabel="delay $D$ (updates)",
+        ylabel="$|\\tau_c(D)/\\tau_c - 1|$",
+    )
+    style.panel(right, "b", "discrete rules, $c$ = 0.5")
+    style.legend_below(fig, grid[1, :], handles, 4)
+    return fig
+
+
+def error(ax, rows, look):
+    late = rows.where(delay=[1, np.inf])
+    return ax.plot(late["delay"], late["relative_distance"], markerfacecolor="white", **look)[0]

@@ -1,0 +1,225 @@
+#include "batchless/analysis/continuous.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <numbers>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/simulation.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+using std::numbers::pi;
+
+// Roots are polished to the last digits; tau and s are products of a few roundings.
+constexpr double kRootTolerance = 1e-12;
+
+ContinuousOptions Options(const char* rule, double damping, double delay_time) {
+  ContinuousOptions options;
+  options.rule = Spec(rule);
+  options.damping = damping;
+  options.delay_time = delay_time;
+  return options;
+}
+
+ContinuousOptions FirstOrder(double delay_time) {
+  ContinuousOptions options = Options("sgdm", 1, delay_time);
+  options.first_order = true;
+  return options;
+}
+
+// w' = -w(t - tau), w = 1 up to 0: sum_k (-1)^k (t - (k - 1) tau)^k / k! over the steps begun.
+double ExactFirstOrder(double t, double tau) {
+  double sum = 1;
+  double factorial = 1;
+  for (int k = 1; t - (k - 1) * tau > 0; ++k) {
+    factorial *= k;
+    sum += (k % 2 == 0 ? 1 : -1) * std::pow(t - (k - 1) * tau, k) / factorial;
+  }
+  return sum;
+}
+
+double LargestDifference(const std::vector<ContinuousPoint>& coarse,
+                         const std::vector<ContinuousPoint>& fine, std::size_t ratio) {
+  double largest = 0;
+  for (std::size_t i = 0; i < coarse.size(); ++i) {
+    largest = std::max(largest, std::abs(coarse[i].weight - fine[i * ratio].weight));
+  }
+  return largest;
+}
+
+TEST_CASE("At first order the method of steps meets the exact solution at its order") {
+  std::vector<double> errors;
+  for (const int steps : {2, 4, 8, 16}) {
+    ContinuousOptions options = FirstOrder(1);
+    options.duration = 12;
+    options.steps_per_delay = steps;
+    double error = 0;
+    for (const ContinuousPoint& point : SolveContinuous(options)) {
+      error = std::max(error, std::abs(point.weight - ExactFirstOrder(point.time, 1)));
+    }
+    errors.push_back(error);
+  }
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    const double order = std::log2(errors[i - 1] / errors[i]);
+    CAPTURE(i, errors[i], order);
+    // The stepper's order is 5; a history of degree 4 has an error of order 5 as well.
+    CHECK(order > 4.7);
+    CHECK(order < 6.5);
+  }
+  CHECK(errors.back() < 1e-9);
+}
+
+TEST_CASE("At second order, of neutral type too, the error falls at the stepper's order") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  CAPTURE(rule);
+  ContinuousOptions options = Options(rule, 1.2, 0.4);
+  options.duration = 12;
+  options.steps_per_delay = 128;
+  const auto reference = SolveContinuous(options);
+  std::vector<double> errors;
+  for (const int steps : {2, 4, 8}) {
+    options.steps_per_delay = steps;
+    errors.push_back(LargestDifference(SolveContinuous(options), reference,
+                                       static_cast<std::size_t>(128 / steps)));
+  }
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    const double order = std::log2(errors[i - 1] / errors[i]);
+    CAPTURE(i, errors[i], order);
+    CHECK(order > 4.5);
+    CHECK(order < 7);
+  }
+}
+
+TEST_CASE("Discrete trajectories tend to the continuous one at first order of the step") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  CAPTURE(rule);
+  const double c = 1.2, tau = 0.4;
+  ContinuousOptions options = Options(rule, c, tau);
+  options.duration = 8;
+  std::vector<double> errors;
+  for (const int delay : {50, 100, 200}) {
+    const double h = tau / delay;
+    SimulationOptions discrete;
+    discrete.rule = options.rule;
+    discrete.momentum = 1 - c * h;
+    discrete.delay = delay;
+    discrete.learning_rate = h * h;
+    discrete.updates = static_cast<std::size_t>(std::llround(options.duration / h));
+    const auto points = SimulateQuadratic(discrete);
+    options.steps_per_delay = delay;
+    const auto limit = SolveContinuous(options);
+    double error = 0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      error = std::max(error, std::abs(points[i].weight - limit[i].weight));
+    }
+    errors.push_back(error);
+  }
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    const double order = std::log2(errors[i - 1] / errors[i]);
+    CAPTURE(i, errors[i], order);
+    CHECK(std::abs(order - 1) < 0.1);
+  }
+}
+
+TEST_CASE("The rightmost root") {
+  // W_0(-1), the omega constant's complex relative, to the digits of its tables.
+  const std::complex<double> root = RightmostRoot(FirstOrder(1));
+  CHECK(std::abs(root - std::complex<double>(-0.31813150520476413, 1.3372357014306894)) <
+        kRootTolerance);
+  for (const double tau : {1e-3, 0.2, 1 / std::numbers::e, 0.5, 1.5, pi / 2, 3.0, 40.0}) {
+    CAPTURE(tau);
+    const ContinuousOptions options = FirstOrder(tau);
+    const std::complex<double> s = RightmostRoot(options);
+    // At tau = 1/e it is double.
+    const double tolerance = std::abs(tau * std::numbers::e - 1) < 1e-9 ? 1e-7 : kRootTolerance;
+    CHECK(std::abs(ContinuousCharacteristic(options, s)) < tolerance * (1 + std::abs(s)));
+    CHECK((tau < pi / 2 * (1 - 1e-9)) == (s.real() < -1e-9));
+  }
+  // Without delay every rule is the damped oscillator.
+  CHECK(std::abs(RightmostRoot(Options("lwp-w+sc", 0.8, 0)) -
+                 std::complex<double>(-0.4, std::sqrt(1 - 0.16))) < kRootTolerance);
+}
+
+TEST_CASE("A trajectory decays as the rightmost root says") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
+  CAPTURE(rule);
+  ContinuousOptions options = Options(rule, 0.9, 0.5);
+  const std::complex<double> s = RightmostRoot(options);
+  CHECK(std::abs(ContinuousCharacteristic(options, s)) < kRootTolerance * (1 + std::norm(s)));
+  options.duration = 60;
+  options.steps_per_delay = 64;
+  const auto points = SolveContinuous(options);
+  // w(t + dt) - 2 Re(e^{s dt}) w(t) e^... : a pair obeys w(t + 2 dt) = 2 Re(q) w(t + dt) - |q|^2 w(t).
+  const std::size_t stride = 40;
+  const std::complex<double> q = std::exp(s * (points[stride].time - points[0].time));
+  double left = 0, scale = 0;
+  const std::size_t begin = points.size() / 3;
+  for (std::size_t i = begin; i < begin + 2000; ++i) {
+    const double next = 2 * q.real() * points[i + stride].weight - std::norm(q) * points[i].weight;
+    left = std::max(left, std::abs(points[i + 2 * stride].weight - next));
+    scale = std::max(scale, std::abs(points[i].weight));
+  }
+  // Whatever decays faster is gone to this part by a third of the time.
+  CHECK(left < 1e-4 * scale);
+}
+
+TEST_CASE("The critical delay is where the rightmost root crosses") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const double damping = GENERATE(0.05, 0.5, 2.0, 5.0);
+  CAPTURE(rule, damping);
+  ContinuousOptions options = Options(rule, damping, 0);
+  const double critical = CriticalDelayTime(options);
+  options.delay_time = critical * (1 - 1e-6);
+  CHECK(RightmostRoot(options).real() < 0);
+  // Where the neutral equation gives out, infinitely many roots cross and none is rightmost.
+  options.delay_time = critical * (1 + 1e-6);
+  if (std::string(rule) != "lwp-w+sc" || damping < 1) CHECK(RightmostRoot(options).real() > 0);
+}
+
+TEST_CASE("The heavy ball's critical delay has a closed form") {
+  const double c = GENERATE(0.01, 0.7, 3.0);
+  const double omega = std::sqrt((-c * c + std::sqrt(c * c * c * c + 4)) / 2);
+  const double expected = std::atan2(c, omega) / omega;
+  CHECK(std::abs(CriticalDelayTime(Options("sgdm", c, 0)) / expected - 1) < kRootTolerance);
+  CHECK(CriticalDelayTime(FirstOrder(0)) == pi / 2);
+}
+
+TEST_CASE("The discrete boundary tends to the continuous one at first order") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
+  CAPTURE(rule);
+  const ContinuousOptions options = Options(rule, 0.5, 0);
+  const double limit = CriticalDelayTime(options);
+  std::vector<double> errors;
+  for (const Delay delay : {100, 200, 400, 800}) {
+    errors.push_back(std::abs(DiscreteCriticalDelayTime(options, delay) - limit));
+  }
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    CAPTURE(i, errors[i]);
+    CHECK(std::abs(std::log2(errors[i - 1] / errors[i]) - 1) < 0.1);
+  }
+  // SGD without momentum: D 2 sin(pi / (4 D + 2)).
+  const double exact = 10 * 2 * std::sin(pi / 42);
+  CHECK(std::abs(DiscreteCriticalDelayTime(FirstOrder(0), 10) / exact - 1) < kRootTolerance);
+}
+
+TEST_CASE("A limit says what it does not take") {
+  std::string why;
+  CHECK_FALSE(Options("nesterov", 1, 1).IsValid(&why));
+  CHECK(why.starts_with("--rule: got nesterov"));
+  CHECK_FALSE(Options("sgdm", 0, 1).IsValid(&why));
+  CHECK(why.starts_with("--damping: got 0"));
+  CHECK_FALSE(Options("sgdm", 1, -1).IsValid(&why));
+  CHECK(why.starts_with("--delay-time: got -1"));
+  ContinuousOptions first = FirstOrder(1);
+  first.rule = Spec("sc");
+  CHECK_THROWS_AS(SolveContinuous(first), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace batchless::analysis

@@ -1,0 +1,71 @@
+#include "batchless/analysis/frequency.h"
+
+#include <cmath>
+#include <complex>
+#include <numbers>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/stability.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+using std::numbers::pi;
+
+// A few roundings per factor; the phase D times that of theta.
+constexpr double kTolerance = 1e-12;
+
+TEST_CASE("The open loop is the rules' equations on the unit circle") {
+  const char* name = GENERATE("sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const Delay delay = GENERATE(0, 1, 4, 60);
+  const double m = GENERATE(0.0, 0.9);
+  const double x = 0.05;
+  CAPTURE(name, delay, m);
+  const auto c = ComputeCoefficients<double>(Spec(name), m, delay);
+  std::vector<double> frequencies;
+  for (int k = 1; k <= 400; ++k) frequencies.push_back(pi * k / 400);
+  double before = 0;
+  for (const FrequencyPoint& point : FrequencyResponse(Spec(name), m, delay, x, frequencies)) {
+    const std::complex<double> z = std::polar(1.0, point.frequency);
+    std::complex<double> forward = (c.a + c.b) * z - c.b * m;
+    if (Spec(name).rule.prediction == Prediction::kVelocity) forward += c.horizon * (z - 1.0);
+    if (Spec(name).rule.prediction == Prediction::kWeight) {
+      forward *= 1.0 + c.horizon * (1.0 - 1.0 / z);
+    }
+    const std::complex<double> expected =
+        x * forward / ((z - 1.0) * (z - m)) * std::pow(z, -static_cast<double>(delay));
+    CHECK(std::abs(std::polar(point.magnitude, point.phase_radians) - expected) <=
+          kTolerance * 60 * std::abs(expected));
+    // No jump: less than the delay's own slope and half a turn of the other factors.
+    if (before != 0) {
+      CHECK(std::abs(point.phase_radians - before) <
+            (static_cast<double>(delay) + 1) * pi / 400 + pi / 2);
+    }
+    before = point.phase_radians;
+  }
+}
+
+TEST_CASE("Margins read off the frequency response are those of the analyzer") {
+  const char* name = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
+  CAPTURE(name);
+  const double m = 0.9, x = 0.5 * CriticalRate(Spec(name), m, 4);
+  const Margins margins = ComputeMargins(Spec(name), m, 4, x);
+  const std::vector<double> at = {margins.gain_crossover_radians};
+  const FrequencyPoint point = FrequencyResponse(Spec(name), m, 4, x, at)[0];
+  CHECK(std::abs(point.magnitude - 1) < 1e-9);
+  CHECK(std::abs(std::remainder(point.phase_radians + pi - margins.phase_margin_radians, 2 * pi)) <
+        1e-9);
+}
+
+TEST_CASE("A frequency is above 0 and at most pi") {
+  for (const double frequency : {0.0, -1.0, 3.2, std::nan("")}) {
+    CHECK_THROWS_AS(FrequencyResponse(Spec("sgdm"), 0.9, 4, 0.01, std::vector{frequency}),
+                    InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace batchless::analysis

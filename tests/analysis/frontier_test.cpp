@@ -1,0 +1,122 @@
+#include "batchless/analysis/frontier.h"
+
+#include <cmath>
+#include <numbers>
+#include <random>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/rates.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+// What the header promises of the search.
+constexpr double kSearchTolerance = 0.05;
+// The half-life is met at the probes; between them rho may peak a little.
+constexpr double kHalfLifeTolerance = 0.002;
+
+FrontierOptions Options(const char* rule, Delay delay, std::vector<double> half_lives) {
+  FrontierOptions options;
+  options.rule = Spec(rule);
+  options.delay = delay;
+  options.condition = 100;
+  options.half_lives = std::move(half_lives);
+  return options;
+}
+
+TEST_CASE("No point of momentum and rate lies below the frontier") {
+  struct Case {
+    const char* rule;
+    Delay delay;
+  };
+  const Case one = GENERATE(Case{"sgdm", 0}, Case{"sgdm", 2}, Case{"lwp-w+sc", 2});
+  const bool average = GENERATE(false, true);
+  CAPTURE(one.rule, one.delay, average);
+  OptimumOptions fastest;
+  fastest.rule = Spec(one.rule);
+  fastest.delay = one.delay;
+  fastest.condition = 100;
+  const double shortest = FindOptimum(fastest).half_life_updates;
+  FrontierOptions options =
+      Options(one.rule, one.delay, {0.9 * shortest, 1.2 * shortest, 3 * shortest, 20 * shortest});
+  options.average = average;
+  const auto points = Frontier(options);
+  CHECK(std::isnan(points[0].loss));
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> uniform;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const FrontierPoint& point = points[i];
+    CAPTURE(point.half_life);
+    // It is what it says it is.
+    const double length = average ? 1 / -std::expm1(-std::numbers::ln2 / point.half_life) : 1;
+    const double worst =
+        WorstSpectralRadius(options.rule, point.momentum, one.delay, point.rate, 100)
+            .half_life_updates();
+    CHECK(worst <= point.half_life * (1 + kHalfLifeTolerance));
+    CHECK(point.loss ==
+          StationaryLoss(options.rule, point.momentum, one.delay, point.rate, 100, length));
+    // Random points near it and anywhere.
+    int as_fast = 0;
+    for (int k = 0; k < 300; ++k) {
+      const double width = k % 2 == 0 ? 0.3 : 3;
+      const double momentum =
+          1 - std::min(1.0, (1 - point.momentum) * std::exp(width * (2 * uniform(random) - 1)));
+      const double rate = point.rate * std::exp(width * (2 * uniform(random) - 1));
+      const double half_life =
+          WorstSpectralRadius(options.rule, momentum, one.delay, rate, 100).half_life_updates();
+      if (!(half_life <= point.half_life)) continue;
+      ++as_fast;
+      CHECK(StationaryLoss(options.rule, momentum, one.delay, rate, 100, length) >=
+            point.loss * (1 - kSearchTolerance));
+    }
+    CHECK(as_fast >= 5);
+  }
+}
+
+TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
+  const double half_life = 2e4;
+  const double expected = 100 * std::numbers::ln2 / 8 / half_life;
+  // The search's tolerance, and corrections of the order of the shortest half-life over h.
+  constexpr double kTolerance = 0.015;
+  for (const char* rule : {"sgdm", "lwp-v+sc"}) {
+    const auto points = Frontier(Options(rule, 2, {half_life}));
+    CHECK(std::abs(points[0].loss / expected - 1) < kTolerance);
+  }
+  FrontierOptions waiting = Options("sgdm", 0, {half_life});
+  waiting.steps_per_update = 3;
+  waiting.gradients_per_update = 3;
+  CHECK(std::abs(Frontier(waiting)[0].loss / expected - 1) < kTolerance);
+}
+
+TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") {
+  const auto undelayed = Frontier(Options("sgdm", 0, {20, 50}));
+  FrontierOptions waiting = Options("sgdm", 0, {100, 250});
+  waiting.steps_per_update = 5;
+  waiting.gradients_per_update = 5;
+  const auto waited = Frontier(waiting);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(std::abs(waited[i].loss * 5 / undelayed[i].loss - 1) < 1e-12);
+  }
+  // A mini-batch of one is at least D + 1 steps long; of 4 at D = 4 it is 8.
+  FrontierOptions four = Options("sgdm", 0, {250});
+  four.steps_per_update = 8;
+  four.gradients_per_update = 4;
+  const double best = MiniBatchFrontier(Options("sgdm", 4, {250}))[0].loss;
+  CHECK(best <= Frontier(four)[0].loss);
+  // Workers that all wait for one another lose no step to a drain.
+  CHECK(best > waited[1].loss);
+}
+
+TEST_CASE("A frontier says what it does not take") {
+  std::string why;
+  CHECK_FALSE(Options("sgdm", kMaxFrontierDelay + 1, {10}).IsValid(&why));
+  CHECK(why.starts_with("--delay: got 401"));
+  CHECK_FALSE(Options("sgdm", 1, {0}).IsValid(&why));
+  CHECK(why.starts_with("--half-lives: got 0"));
+  CHECK_THROWS_AS(Frontier(Options("sgdm", 1, {-1})), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace batchless::analysis
