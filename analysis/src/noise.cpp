@@ -55,10 +55,30 @@ void MultiplyLinear(std::vector<Real>& polynomial, const Real& u, const Real& v)
   polynomial[0] *= u;
 }
 
+// H = z^D N / (z^D D + x N), numerator and denominator of one length.
+template <class Real>
+Transfer<Real> MakeLinearTransfer(const RuleSpec& spec, Delay delay, const Real& x) {
+  const std::vector<double>& n = spec.options.numerator;
+  const std::vector<double>& d = spec.options.denominator;
+  Transfer<Real> transfer{{}, std::vector<Real>(d.begin(), d.end())};
+  const std::size_t degree = d.size() - 1 + static_cast<std::size_t>(delay);
+  transfer.denominator.resize(degree + 1, Real(0));
+  transfer.numerator.assign(degree + 1, Real(0));
+  for (std::size_t k = 0; k < n.size(); ++k) {
+    // From the lowest power up: leading zeros may be written.
+    const Real coefficient = Real(n[n.size() - 1 - k]);
+    if (coefficient == 0) continue;
+    transfer.denominator[degree - k] += x * coefficient;
+    transfer.numerator[d.size() - 1 - k] = coefficient;
+  }
+  return transfer;
+}
+
 template <class Real>
 Transfer<Real> MakeTransfer(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   const Real m(momentum);
   const Real x(rate);
+  if (spec.is_linear()) return MakeLinearTransfer<Real>(spec, delay, x);
   const Coefficients<Real> c = ComputeCoefficients<Real>(spec, m, delay);
   const std::vector<Real> lead = {c.a + c.b, -c.b * m};
   // What x multiplies in p(z).
@@ -121,16 +141,22 @@ double ImpulseEnergy(std::span<const double> numerator, std::span<const double> 
     throw InvalidArgument("--numerator", "degree " + std::to_string(numerator.size() - 1),
                           "at most the denominator's, " + std::to_string(denominator.size() - 1));
   }
+  const std::vector<long double> b(numerator.begin(), numerator.end());
+  const std::vector<long double> a(denominator.begin(), denominator.end());
+  return static_cast<double>(ImpulseEnergy(std::span(b), std::span(a)));
+}
+
+long double ImpulseEnergy(std::span<const long double> numerator,
+                          std::span<const long double> denominator) {
   std::vector<long double> b(denominator.size() - numerator.size(), 0.0L);
   b.insert(b.end(), numerator.begin(), numerator.end());
-  return static_cast<double>(
-      Energy(std::move(b), std::vector<long double>(denominator.begin(), denominator.end())));
+  return Energy(std::move(b), std::vector<long double>(denominator.begin(), denominator.end()));
 }
 
 double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double rate,
                       double average) {
   Validate(spec);
-  CheckMomentum(momentum);
+  if (!spec.is_linear()) CheckMomentum(momentum);
   CheckRate(rate);
   if (delay < 0 || delay > kMaxNoiseDelay) {
     throw InvalidArgument("--delay", std::to_string(delay),

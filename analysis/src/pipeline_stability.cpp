@@ -43,6 +43,10 @@ void CheckHessian(const MatrixXd& hessian) {
 
 void Check(const PipelineOptions& options) {
   Validate(options.rule);
+  if (options.rule.is_linear()) {
+    throw InvalidArgument("--rule", options.rule.rule.name,
+                          "a rule whose coefficients follow from each stage's delay");
+  }
   CheckMomentum(options.momentum);
   if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
     throw InvalidArgument("--rate", options.learning_rate,

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/limit.h"
+#include "linear_solver.h"
 #include "point_solver.h"
 #include "track_group.h"
 
@@ -14,12 +16,6 @@ namespace batchless::analysis {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-void CheckCondition(double condition) {
-  if (!(condition >= 1 && condition <= 1e12)) {
-    throw InvalidArgument("--condition", condition, "a number from 1 to 1e12");
-  }
-}
 
 /// Largest element over every window of `width` + 1 neighbours: out[i] covers [i, i + width].
 void SlidingMaximum(std::span<const double> values, std::size_t width, std::vector<double>& out) {
@@ -281,11 +277,12 @@ class OptimumSearch {
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
                                    double condition) {
   Validate(spec);
-  CheckMomentum(momentum);
+  if (!spec.is_linear()) CheckMomentum(momentum);
   CheckDelay(delay);
   CheckRate(rate);
   CheckCondition(condition);
   const double lowest = std::max(rate / condition, kMinRate);
+  if (spec.is_linear()) return SolveLinearSpectrum(spec, delay, lowest, rate);
   constexpr std::size_t kPoints = 512;
   std::vector<double> rates(kPoints), values(kPoints), errors(kPoints);
   for (std::size_t j = 0; j < kPoints; ++j) {
@@ -323,6 +320,10 @@ bool OptimumOptions::IsValid(std::string* why) const {
     Validate(rule);
     CheckDelay(delay);
     CheckCondition(condition);
+    if (momentum && rule.is_linear()) {
+      throw InvalidArgument("--momentum", *momentum,
+                            "nothing with rule linear, which has no momentum");
+    }
     if (momentum) CheckMomentum(*momentum);
   } catch (const InvalidArgument& error) {
     if (why != nullptr) *why = error.what();
@@ -334,9 +335,22 @@ bool OptimumOptions::IsValid(std::string* why) const {
 Optimum FindOptimum(const OptimumOptions& options) {
   std::string why;
   if (!options.IsValid(&why)) throw std::invalid_argument(why);
+  Optimum optimum;
+  if (options.rule.is_linear()) {
+    optimum.momentum = std::numeric_limits<double>::quiet_NaN();
+    optimum.rate =
+        BestLinearRate(options.rule, options.delay, options.condition, &optimum.evaluations);
+    optimum.half_life_updates = optimum.worst.radius = optimum.worst.error_bound =
+        std::numeric_limits<double>::quiet_NaN();
+    if (optimum.rate > 0) {
+      optimum.worst =
+          WorstSpectralRadius(options.rule, 0, options.delay, optimum.rate, options.condition);
+      optimum.half_life_updates = optimum.worst.half_life_updates();
+    }
+    return optimum;
+  }
   OptimumSearch search(options);
   const OptimumSearch::Best best = search.Run();
-  Optimum optimum;
   optimum.momentum = best.momentum;
   optimum.rate = best.rate;
   optimum.evaluations = search.evaluations();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "linear_polynomial.h"
 
 namespace batchless::analysis {
 namespace {
@@ -85,16 +86,33 @@ std::vector<Extended> CompanionEigenvalues(const std::vector<long double>& c) {
   return values;
 }
 
-// p'(z)/p(z). Outside the unit circle both are divided by z^n first, so that nothing overflows.
-// Returns false at a zero of p.
-bool LogDerivative(const Characteristic<long double>& p, long double rate, const Extended& z,
-                   Extended& ratio) {
+/// p = z^n A + B at one point.
+struct Terms {
+  Extended a, a_prime, b, b_prime;
+};
+
+Terms TermsAt(const Characteristic<long double>& p, long double rate, const Extended& z) {
   const Extended u = z - 1.0L;
   const Extended from_momentum = z - p.momentum;  // not u + mu, which loses a small z at m = 0
-  const Extended a = u * from_momentum;
-  const Extended a_prime = u + from_momentum;
-  const Extended b = rate * (p.kappa + p.beta * u) * (1.0L + p.gamma * u);
-  const Extended b_prime = rate * (p.beta + p.gamma * (p.kappa + 2.0L * p.beta * u));
+  return {u * from_momentum, u + from_momentum,
+          rate * (p.kappa + p.beta * u) * (1.0L + p.gamma * u),
+          rate * (p.beta + p.gamma * (p.kappa + 2.0L * p.beta * u))};
+}
+
+Terms TermsAt(const LinearPolynomial<long double>& p, long double rate, const Extended& z) {
+  const CirclePoint<long double> at = {0, 0, {z.real(), z.imag()}, {z.real() - 1, z.imag()}};
+  const auto term = [&](const Polynomial<long double>& c, std::size_t k) {
+    const auto terms = Expand(c, at, 2).terms;
+    return k < terms.size() ? Extended(terms[k].re, terms[k].im) : Extended(0);
+  };
+  return {term(p.a, 0), term(p.a, 1), rate * term(p.b, 0), rate * term(p.b, 1)};
+}
+
+// p'(z)/p(z). Outside the unit circle both are divided by z^n first, so that nothing overflows.
+// Returns false at a zero of p.
+template <class P>
+bool LogDerivative(const P& p, long double rate, const Extended& z, Extended& ratio) {
+  const auto [a, a_prime, b, b_prime] = TermsAt(p, rate, z);
   Extended value;
   Extended slope;
   if (std::norm(z) <= 1) {
@@ -113,7 +131,8 @@ bool LogDerivative(const Characteristic<long double>& p, long double rate, const
 
 // The iteration of the header, each root's new value used at once. Roots at 0 stay where they are
 // and take part as neighbours.
-void Polish(const Characteristic<long double>& p, long double rate, std::vector<Extended>& roots) {
+template <class P>
+void Polish(const P& p, long double rate, std::vector<Extended>& roots) {
   std::vector<bool> done(roots.size());
   for (std::size_t j = 0; j < roots.size(); ++j) done[j] = roots[j] == Extended(0);
   bool moving = true;
@@ -200,23 +219,10 @@ std::vector<std::complex<double>> MakeConjugate(const std::vector<Extended>& roo
   return result;
 }
 
-}  // namespace
-
-std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum, Delay delay,
-                                           double rate) {
-  Validate(spec);
-  CheckMomentum(momentum);
-  CheckDelay(delay);
-  CheckRate(rate);
-  if (delay > kMaxRootsDelay) {
-    throw InvalidArgument("--delay", std::to_string(delay),
-                          "an integer from 0 to " + std::to_string(kMaxRootsDelay) +
-                              " where all roots are asked for");
-  }
-  // One precision throughout: whether a lead is a factor z may depend on the rounding.
-  const auto p = MakeCharacteristic<long double>(spec, momentum, delay);
-  const auto exact_rate = static_cast<long double>(rate);
-  std::vector<long double> c = DenseCoefficients(p, exact_rate);
+/// The roots of a polynomial with the dense coefficients `c`, polished on p itself.
+template <class P>
+std::vector<std::complex<double>> RootsOf(const P& p, long double exact_rate,
+                                          std::vector<long double> c) {
   // Exact zeros at the low end are roots at 0, which the companion matrix would blur.
   const auto first = std::find_if(c.begin(), c.end(), [](long double value) { return value != 0; });
   const auto zeros = static_cast<std::size_t>(first - c.begin());
@@ -239,6 +245,33 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
             });
   result.insert(result.end(), zeros, std::complex<double>(0));
   return result;
+}
+
+}  // namespace
+
+std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum, Delay delay,
+                                           double rate) {
+  Validate(spec);
+  if (!spec.is_linear()) CheckMomentum(momentum);
+  CheckDelay(delay);
+  CheckRate(rate);
+  if (delay > kMaxRootsDelay) {
+    throw InvalidArgument("--delay", std::to_string(delay),
+                          "an integer from 0 to " + std::to_string(kMaxRootsDelay) +
+                              " where all roots are asked for");
+  }
+  const auto exact_rate = static_cast<long double>(rate);
+  if (spec.is_linear()) {
+    const auto p = MakeLinearPolynomial<long double>(spec, delay);
+    const auto n = static_cast<std::size_t>(p.n);
+    std::vector<long double> c(std::max(n + p.a.in_z.size(), p.b.in_z.size()), 0);
+    for (std::size_t k = 0; k < p.a.in_z.size(); ++k) c[n + k] += p.a.in_z[k];
+    for (std::size_t k = 0; k < p.b.in_z.size(); ++k) c[k] += exact_rate * p.b.in_z[k];
+    return RootsOf(p, exact_rate, std::move(c));
+  }
+  // One precision throughout: whether a lead is a factor z may depend on the rounding.
+  const auto p = MakeCharacteristic<long double>(spec, momentum, delay);
+  return RootsOf(p, exact_rate, DenseCoefficients(p, exact_rate));
 }
 
 }  // namespace batchless::analysis

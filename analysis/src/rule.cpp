@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -98,6 +99,17 @@ constexpr std::array<Rule, 8> kRules = {{
     },
 }};
 
+constexpr Rule kLinear = {
+    .name = "linear",
+    .title = "linear (N/D)",
+    .equation = "w(z) = -eta N(z)/D(z) g(z), D monic with a root at 1, deg N < deg D; w_hat = w",
+    .source = "this project: every causal linear rule",
+    .extra_memory = "2 deg D - 2: earlier weights and gradients",
+    .reduces_to = "sgdm at N = z, D = (z - 1)(z - m); at a delay every rule of this list",
+    .compensation = Compensation::kLinear,
+    .prediction = Prediction::kNone,
+};
+
 std::string Join(std::span<const std::string_view> names) {
   std::string list;
   for (const std::string_view name : names) {
@@ -127,7 +139,9 @@ void CheckFromZero(std::string_view option, double value, double maximum) {
   }
 }
 
-bool TakesCoefficients(const Rule& rule) { return rule.compensation != Compensation::kNone; }
+bool TakesCoefficients(const Rule& rule) {
+  return rule.compensation != Compensation::kNone && rule.compensation != Compensation::kLinear;
+}
 bool TakesCompensationDelay(const Rule& rule) { return rule.compensation == Compensation::kSpike; }
 bool TakesHorizon(const Rule& rule) { return rule.prediction != Prediction::kNone; }
 bool TakesHorizonScale(const Rule& rule) {
@@ -164,9 +178,69 @@ void CheckScale(const Rule& rule, std::string_view option, double scale, Takes t
   if (scale != 1 && !takes(rule)) ThrowMisplaced(rule, option, scale, takes);
 }
 
+void CheckPolynomial(std::string_view option, const std::vector<double>& coefficients) {
+  if (coefficients.empty()) {
+    throw InvalidArgument(option, "nothing",
+                          "the coefficients of rule linear, highest power first");
+  }
+  for (const double c : coefficients) CheckSigned(option, c);
+}
+
+// A list as it is written on the command line.
+std::string ListText(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ",") + ToText(value);
+  return text;
+}
+
+void ValidateLinear(const RuleOptions& options) {
+  constexpr std::string_view kNumerator = "--numerator", kDenominator = "--denominator";
+  const std::vector<double>& n = options.numerator;
+  const std::vector<double>& d = options.denominator;
+  CheckPolynomial(kNumerator, n);
+  CheckPolynomial(kDenominator, d);
+  if (d.size() < 2 || d.size() > kMaxOrder + 1) {
+    throw InvalidArgument(kDenominator, std::to_string(d.size()) + " coefficients",
+                          "2 to " + std::to_string(kMaxOrder + 1));
+  }
+  if (d.front() != 1) {
+    throw InvalidArgument(kDenominator, d.front(), "1 as the first coefficient");
+  }
+  double sum = 0, size = 0;
+  for (const double c : d) {
+    sum += c;
+    size += std::abs(c);
+  }
+  if (!(std::abs(sum) <= kRootAtOneTolerance * size)) {
+    throw InvalidArgument(kDenominator, ListText(d),
+                          "coefficients that sum to 0 (here " + ToText(sum) +
+                              "): without a root at 1 weights do not rest where gradients are 0");
+  }
+  std::size_t leading = 0;
+  while (leading < n.size() && n[leading] == 0) ++leading;
+  if (leading == n.size()) {
+    throw InvalidArgument(kNumerator, ListText(n), "at least one coefficient that is not 0");
+  }
+  if (n.size() - leading >= d.size()) {
+    throw InvalidArgument(kNumerator, ListText(n),
+                          "at most " + std::to_string(d.size() - 1) +
+                              " coefficients, fewer than the denominator's: an improper rule would "
+                              "need a gradient before it is there");
+  }
+}
+
 }  // namespace
 
 std::span<const Rule> Rules() { return kRules; }
+
+const Rule& LinearRule() { return kLinear; }
+
+RuleSpec LinearSpec(std::vector<double> numerator, std::vector<double> denominator) {
+  RuleSpec spec{LinearRule(), {}};
+  spec.options.numerator = std::move(numerator);
+  spec.options.denominator = std::move(denominator);
+  return spec;
+}
 
 const Rule& FindRule(std::string_view name) {
   std::vector<std::string_view> names;
@@ -174,7 +248,13 @@ const Rule& FindRule(std::string_view name) {
     if (rule.name == name) return rule;
     names.push_back(rule.name);
   }
+  if (name == kLinear.name) return kLinear;
+  names.push_back(kLinear.name);
   throw InvalidArgument("--rule", name, Join(names) + DidYouMean(name, names));
+}
+
+void RefuseLinear(const RuleSpec& spec) {
+  if (spec.is_linear()) throw InvalidArgument("--rule", spec.rule.name, "a rule of a momentum");
 }
 
 void Validate(const RuleSpec& spec) {
@@ -186,6 +266,17 @@ void Validate(const RuleSpec& spec) {
   CheckCoefficient(rule, "--sc-b", options.sc_b, TakesCoefficients);
   CheckScale(rule, "--sc-delay-scale", options.sc_delay_scale, TakesCompensationDelay);
   CheckScale(rule, "--horizon-scale", options.horizon_scale, TakesHorizonScale);
+  if (spec.is_linear()) {
+    ValidateLinear(options);
+    return;
+  }
+  for (const auto& [option, given] : {std::pair("--numerator", &options.numerator),
+                                      std::pair("--denominator", &options.denominator)}) {
+    if (given->empty()) continue;
+    throw InvalidArgument(
+        option, ListText(*given),
+        "nothing with rule " + std::string(rule.name) + "; rules that take it: linear");
+  }
   if (!options.sc_a || !options.sc_b) return;
   constexpr std::string_view kAccepted = "nothing together with both coefficients, a and b";
   if (options.sc_delay) throw InvalidArgument("--sc-delay", *options.sc_delay, kAccepted);

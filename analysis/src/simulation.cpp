@@ -23,7 +23,7 @@ void CheckUpdates(std::size_t updates, std::size_t least) {
 
 void Check(const SimulationOptions& options) {
   Validate(options.rule);
-  CheckMomentum(options.momentum);
+  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
   CheckDelay(options.delay);
   if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
     throw InvalidArgument("--rate", options.learning_rate,
@@ -53,6 +53,33 @@ double ForwardWeight(Prediction prediction, const Coefficients<double>& c, doubl
       return w_k + c.horizon * (w_k - w_before_k);
   }
   return w_k;
+}
+
+// The rule `linear` as a difference equation; gradient(i, points) is what arrives at update i.
+template <class Gradient>
+std::vector<TrajectoryPoint> SimulateLinear(const SimulationOptions& options, double start,
+                                            Gradient gradient) {
+  const std::vector<double>& d = options.rule.options.denominator;
+  std::vector<double> n = options.rule.options.numerator;
+  const std::size_t order = d.size() - 1;
+  // Padded, or cut of leading zeros, to one coefficient for each gradient.
+  n.insert(n.begin(), order > n.size() ? order - n.size() : 0, 0.0);
+  n.erase(n.begin(), n.end() - static_cast<std::ptrdiff_t>(order));
+  std::vector<TrajectoryPoint> points = {{start, kNaN, kNaN}};
+  points.reserve(options.updates + 1);
+  std::vector<double> gradients;
+  for (std::size_t i = 0; i < options.updates; ++i) {
+    gradients.push_back(gradient(i, points));
+    double w = 0;
+    for (std::size_t k = 1; k <= order; ++k) {
+      w -= d[k] * (i + 1 >= k ? points[i + 1 - k].weight : start);
+    }
+    for (std::size_t j = 0; j < order && j <= i; ++j) {
+      w -= options.learning_rate * n[j] * gradients[i - j];
+    }
+    points.push_back({w, kNaN, kNaN});
+  }
+  return points;
 }
 
 // Weights and velocities after the last D + 2 updates, all that a gradient can ask for.
@@ -136,8 +163,16 @@ bool SimulationOptions::IsValid(std::string* why) const {
 std::vector<TrajectoryPoint> Simulate(const SimulationOptions& options,
                                       const std::function<double(double)>& gradient) {
   Check(options);
-  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
   const auto delay = static_cast<std::size_t>(options.delay);
+  if (options.rule.is_linear()) {
+    return SimulateLinear(options, options.initial_weight,
+                          [&](std::size_t i, std::vector<TrajectoryPoint>& points) {
+                            const double w_hat = points[i > delay ? i - delay : 0].weight;
+                            points[i].predicted_weight = w_hat;
+                            return gradient(w_hat);
+                          });
+  }
+  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
   std::vector<TrajectoryPoint> points;
   points.reserve(options.updates + 1);
   points.push_back({options.initial_weight, 0.0, kNaN});
@@ -161,8 +196,13 @@ std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options)
 
 std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options) {
   Check(options);
-  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
   const auto delay = static_cast<std::size_t>(options.delay);
+  if (options.rule.is_linear()) {
+    return SimulateLinear(options, 0.0, [&](std::size_t i, const std::vector<TrajectoryPoint>&) {
+      return i == delay ? 1.0 : 0.0;
+    });
+  }
+  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
   std::vector<TrajectoryPoint> points;
   points.reserve(options.updates + 1);
   double v = 0;
@@ -178,6 +218,10 @@ std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options) {
 double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double rate,
                      std::size_t updates) {
   Validate(spec);
+  if (spec.is_linear()) {
+    throw InvalidArgument("--rule", spec.rule.name,
+                          "a rule of a momentum, whose velocity is fitted");
+  }
   CheckMomentum(momentum);
   CheckDelay(delay);
   CheckRate(rate);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "linear_solver.h"
 #include "point_solver.h"
 #include "track_group.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 void CheckPoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   Validate(spec);
-  CheckMomentum(momentum);
+  if (!spec.is_linear()) CheckMomentum(momentum);
   CheckDelay(delay);
   CheckRate(rate);
 }
@@ -59,11 +60,13 @@ double SpectralRadius::half_life_updates() const {
 SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Delay delay,
                                      double rate) {
   CheckPoint(spec, momentum, delay, rate);
+  if (spec.is_linear()) return SolveLinearPoint(spec, delay, rate);
   return SolvePoint(spec, momentum, delay, rate);
 }
 
 int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   CheckPoint(spec, momentum, delay, rate);
+  if (spec.is_linear()) return CountLinearOutsideUnitCircle(spec, delay, rate, nullptr);
   return CountOutsideUnitCircle(MakeCharacteristic<double>(spec, momentum, delay), rate, nullptr);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linear_solver.h"
 #include "point_solver.h"
 
 namespace batchless::analysis {
@@ -31,8 +32,9 @@ Characteristic<double> WithDelay(Characteristic<double> p, Delay shift) {
 
 double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
   Validate(spec);
-  CheckMomentum(momentum);
+  if (!spec.is_linear()) CheckMomentum(momentum);
   CheckDelay(delay);
+  if (spec.is_linear()) return LinearCriticalRate(spec, delay);
   const auto coarse = MakeCharacteristic<double>(spec, momentum, delay);
   const auto fine = MakeCharacteristic<long double>(spec, momentum, delay);
 
@@ -57,10 +59,20 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
   CheckRate(rate);
   Margins margins;
   margins.gain_margin = CriticalRate(spec, momentum, delay) / rate;
-  const auto p = MakeCharacteristic<double>(spec, momentum, delay);
-  margins.stable = IsStable(p, rate);
+  const auto p = spec.is_linear() ? Characteristic<double>{}
+                                  : MakeCharacteristic<double>(spec, momentum, delay);
+  const auto crossovers = [&](Delay shift) {
+    return spec.is_linear() ? LinearGainCrossovers(spec, delay + shift, rate)
+                            : GainCrossovers(WithDelay(p, shift), rate);
+  };
+  const auto is_stable = [&](Delay shift) {
+    if (!spec.is_linear()) return IsStable(WithDelay(p, shift), rate);
+    bool clear = false;
+    return CountLinearOutsideUnitCircle(spec, delay + shift, rate, &clear) == 0 && clear;
+  };
+  margins.stable = is_stable(0);
   if (margins.stable) {
-    for (const GainCrossover& crossover : GainCrossovers(p, rate)) {
+    for (const GainCrossover& crossover : crossovers(0)) {
       if (crossover.lag < margins.phase_margin_radians) {
         margins.phase_margin_radians = crossover.lag;
         margins.gain_crossover_radians = crossover.theta;
@@ -75,10 +87,9 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
 
   // The crossovers do not depend on the delay, only the lag does: the margin of the loop without
   // delay says how much delay it bears.
-  const auto undelayed = WithDelay(p, -delay);
-  if (IsStable(undelayed, rate)) {
+  if (is_stable(-delay)) {
     double bears = static_cast<double>(kMaxDelay) + 1;
-    for (const GainCrossover& crossover : GainCrossovers(undelayed, rate)) {
+    for (const GainCrossover& crossover : crossovers(-delay)) {
       bears = std::min(bears, crossover.lag / crossover.theta);
     }
     margins.largest_stable_delay = static_cast<Delay>(std::ceil(bears)) - 1;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "batchless/analysis/argument.h"
+#include "linear_solver.h"
 #include "track_group.h"
 
 namespace batchless::analysis {
@@ -29,10 +30,27 @@ struct BlockCounts {
   std::size_t fifty_digits = 0;
 };
 
+/// The one row of the rule `linear`; each point starts from its neighbour's root.
+BlockCounts RunLinearRow(const SweepOptions& options, SweepSummary& summary) {
+  BlockCounts counts;
+  LinearGuess guess;
+  for (std::size_t j = 0; j < options.rates.size(); ++j) {
+    const SpectralRadius value =
+        SolveLinearPoint(options.rule, options.delay, options.rates[j], &guess);
+    summary.log_radius[j] = value.log_radius;
+    summary.spectral_radius[j] = value.radius;
+    summary.error_bound[j] = value.error_bound;
+    counts.long_double += value.precision == Precision::kLongDouble ? 1 : 0;
+    counts.fifty_digits += value.precision == Precision::kFiftyDigits ? 1 : 0;
+  }
+  return counts;
+}
+
 BlockCounts RunBlock(const SweepOptions& options, std::size_t first, std::size_t rows,
                      std::span<double> scratch_error, std::span<Precision> scratch_precision,
                      SweepSummary& summary) {
   const std::size_t points = options.rates.size();
+  if (options.rule.is_linear()) return RunLinearRow(options, summary);
   std::vector<Track> tracks(rows);
   for (std::size_t i = 0; i < rows; ++i) {
     const double momentum = options.momenta[first + i];
@@ -61,7 +79,13 @@ bool SweepOptions::IsValid(std::string* why) const {
     CheckDelay(delay);
     if (momenta.empty()) throw InvalidArgument("--momenta", "none", "at least one momentum");
     if (rates.empty()) throw InvalidArgument("--rates", "none", "at least one rate");
-    for (const double m : momenta) CheckMomentum(m);
+    if (rule.is_linear() && momenta.size() > 1) {
+      throw InvalidArgument("--momenta", std::to_string(momenta.size()) + " momenta",
+                            "one row with rule linear, which has no momentum");
+    }
+    for (const double m : momenta) {
+      if (!rule.is_linear()) CheckMomentum(m);
+    }
     for (const double x : rates) CheckRate(x);
     if (threads < 0) throw InvalidArgument("--threads", threads, "an integer >= 0");
     if (!IsAvailable(simd)) {

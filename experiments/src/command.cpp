@@ -36,7 +36,16 @@ Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
   object["sc_delay"] = effective.sc_delay ? Json(*effective.sc_delay) : Json(nullptr);
   if (spec.options.sc_a) object["sc_a"] = *spec.options.sc_a;
   if (spec.options.sc_b) object["sc_b"] = *spec.options.sc_b;
+  if (spec.is_linear()) {
+    object["numerator"] = spec.options.numerator;
+    object["denominator"] = spec.options.denominator;
+  }
   return object;
+}
+
+std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, double momentum) {
+  const std::string text = fmt::format("{}, delay {}", spec.rule.name, delay);
+  return spec.is_linear() ? text : fmt::format("{}, momentum {}", text, momentum);
 }
 
 }  // namespace batchless

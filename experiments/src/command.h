@@ -42,5 +42,7 @@ class Command {
 
 // `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
+// "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
+std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, double momentum);
 
 }  // namespace batchless

@@ -23,17 +23,37 @@ namespace {
 using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
 
 // In the order in which the help lists them.
-constexpr std::array<MakeCommand, 27> kCommands = {
-    MakeRulesCommand,         MakeStabilityCommand,  MakeSweepCommand,
-    MakeOptimumCommand,       MakeBoundaryCommand,   MakeMarginCommand,
-    MakeNoiseCommand,         MakeFrontierCommand,   MakeFrequencyCommand,
-    MakeInconsistencyCommand, MakeContinuousCommand, MakeCriticalDelayCommand,
-    MakeRootsCommand,         MakeSimulateCommand,   MakePipelineStabilityCommand,
-    MakeScheduleCommand,      MakeCostsCommand,      MakeThroughputCommand,
-    MakePlanCommand,          MakeLayoutCommand,     MakeMemoryCommand,
-    MakeStragglersCommand,    MakeCalibrateCommand,  MakeTrainCommand,
-    MakeOptimizersCommand,    MakeDataCommand,       MakeVersionCommand,
-};
+constexpr auto kCommands = std::to_array<MakeCommand>({
+    MakeRulesCommand,
+    MakeStabilityCommand,
+    MakeSweepCommand,
+    MakeOptimumCommand,
+    MakeLimitCommand,
+    MakeDesignCommand,
+    MakeBoundaryCommand,
+    MakeMarginCommand,
+    MakeNoiseCommand,
+    MakeFrontierCommand,
+    MakeFrequencyCommand,
+    MakeInconsistencyCommand,
+    MakeContinuousCommand,
+    MakeCriticalDelayCommand,
+    MakeRootsCommand,
+    MakeSimulateCommand,
+    MakePipelineStabilityCommand,
+    MakeScheduleCommand,
+    MakeCostsCommand,
+    MakeThroughputCommand,
+    MakePlanCommand,
+    MakeLayoutCommand,
+    MakeMemoryCommand,
+    MakeStragglersCommand,
+    MakeCalibrateCommand,
+    MakeTrainCommand,
+    MakeOptimizersCommand,
+    MakeDataCommand,
+    MakeVersionCommand,
+});
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 failed while running, 2 bad arguments or input, 130 interrupted\n"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "batchless/analysis/argument.h"
 #include "usage_error.h"
@@ -16,11 +17,13 @@ using analysis::RuleOptions;
 using analysis::RuleSpec;
 
 constexpr NumberRange kCoefficientRange{0, analysis::kMaxCoefficient};
+constexpr NumberRange kSignedRange{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kScaleRange{0, analysis::kMaxScale};
 
 std::string RuleNames() {
   std::vector<std::string_view> names;
   for (const Rule& rule : analysis::Rules()) names.push_back(rule.name);
+  names.push_back(analysis::LinearRule().name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -86,7 +89,11 @@ RuleArguments::RuleArguments(CLI::App& command, Form form)
       sc_delay_scale_(command, "--sc-delay-scale", Placeholder(form, "F", "LIST"),
                       "The same in delays (default: 1; 2 overcompensates)"),
       sc_a_(command, "--sc-a", "A", "Coefficient a itself, in place of m^d"),
-      sc_b_(command, "--sc-b", "B", "Coefficient b itself, in place of (1 - m^d)/(1 - m)") {}
+      sc_b_(command, "--sc-b", "B", "Coefficient b itself, in place of (1 - m^d)/(1 - m)"),
+      numerator_(command, "--numerator", "LIST",
+                 "Rule linear: N of w(z) = -eta N(z)/D(z) g(z), highest power first"),
+      denominator_(command, "--denominator", "LIST",
+                   "Rule linear: D, monic with a root at 1, of a higher degree than N") {}
 
 RuleSpec RuleArguments::Single() const {
   RuleSpec spec{analysis::FindRule(rule_.Text(RuleNames())), {}};
@@ -97,6 +104,8 @@ RuleSpec RuleArguments::Single() const {
   options.sc_delay_scale = sc_delay_scale_.NumberOr(1, kScaleRange);
   options.sc_a = sc_a_.NumberIfGiven(kCoefficientRange);
   options.sc_b = sc_b_.NumberIfGiven(kCoefficientRange);
+  if (numerator_.given()) options.numerator = numerator_.NumberList(kSignedRange);
+  if (denominator_.given()) options.denominator = denominator_.NumberList(kSignedRange);
   if (options.horizon) horizon_scale_.Refuse("nothing together with --horizon");
   if (options.sc_delay) sc_delay_scale_.Refuse("nothing together with --sc-delay");
   analysis::Validate(spec);
@@ -112,6 +121,13 @@ std::vector<RuleSpec> RuleArguments::All() const {
   }
   if (horizon_.given()) horizon_scale_.Refuse("nothing together with --horizon");
   if (sc_delay_.given()) sc_delay_scale_.Refuse("nothing together with --sc-delay");
+  const auto linear =
+      std::find_if(specs.begin(), specs.end(), [](const RuleSpec& s) { return s.is_linear(); });
+  // Without the rule the library refuses its coefficients.
+  RuleSpec& taking = linear == specs.end() ? specs.front() : *linear;
+  if (numerator_.given()) taking.options.numerator = numerator_.NumberList(kSignedRange);
+  if (denominator_.given()) taking.options.denominator = denominator_.NumberList(kSignedRange);
+  analysis::Validate(taking);
   ExpandGiven(specs, sc_delay_, kCoefficientRange,
               [](RuleOptions& options, double value) { options.sc_delay = value; });
   ExpandGiven(specs, sc_delay_scale_, kScaleRange,
@@ -125,6 +141,19 @@ std::vector<RuleSpec> RuleArguments::All() const {
   ExpandGiven(specs, sc_b_, kCoefficientRange,
               [](RuleOptions& options, double value) { options.sc_b = value; });
   return specs;
+}
+
+double MomentumOf(const RuleSpec& spec, const Argument& momentum) {
+  if (!spec.is_linear()) return momentum.Number(kMomentumRange);
+  momentum.Refuse("nothing with rule linear, which has no momentum");
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+bool HaveNoMomentum(const std::vector<RuleSpec>& specs, const Argument& momentum) {
+  const bool none =
+      std::all_of(specs.begin(), specs.end(), [](const RuleSpec& s) { return s.is_linear(); });
+  if (none) momentum.Refuse("nothing with rule linear, which has no momentum");
+  return none;
 }
 
 EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
@@ -143,6 +172,7 @@ EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
           options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
       break;
     case Compensation::kFree:
+    case Compensation::kLinear:
       effective.sc_delay = std::nullopt;
       break;
   }

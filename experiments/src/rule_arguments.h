@@ -7,6 +7,7 @@
 
 #include "argument.h"
 #include "batchless/analysis/characteristic.h"
+#include "batchless/analysis/limit.h"
 #include "batchless/analysis/rule.h"
 
 namespace batchless {
@@ -14,13 +15,14 @@ namespace batchless {
 inline constexpr IntegerRange kDelayRange{0, analysis::kMaxDelay};
 inline constexpr NumberRange kMomentumRange{0, 1};
 inline constexpr NumberRange kRateRange{analysis::kMinRate, analysis::kMaxRate};
+inline constexpr NumberRange kConditionRange{1, analysis::kMaxCondition};
 inline constexpr IntegerRange kThreadRange{0, 1024};
 
 class RuleArguments {
  public:
   enum class Form { kSingle, kLists };
 
-  // With lists, every option but --sc-a and --sc-b takes several values.
+  // With lists, every option but --sc-a, --sc-b and the coefficients of `linear` takes several values.
   RuleArguments(CLI::App& command, Form form);
 
   // The one rule. Throws UsageError or analysis::InvalidArgument.
@@ -37,7 +39,14 @@ class RuleArguments {
   Argument sc_delay_scale_;
   Argument sc_a_;
   Argument sc_b_;
+  Argument numerator_;
+  Argument denominator_;
 };
+
+// The momentum of a rule: NaN for the rule `linear`, which is refused one.
+double MomentumOf(const analysis::RuleSpec& spec, const Argument& momentum);
+// Whether every rule is `linear`, so that no momentum is needed; refuses one then.
+bool HaveNoMomentum(const std::vector<analysis::RuleSpec>& specs, const Argument& momentum);
 
 // T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
 // where both coefficients are given in d's place. With one of them d makes the other.

@@ -120,6 +120,10 @@ analysis::RuleSpec RuleOf(const Configuration& c) {
     throw UsageError(fmt::format("rule.{}", key), "a value",
                      "nothing with rule.name = spectrain, whose horizons follow from the schedule");
   }
+  if (c.rule.name == analysis::LinearRule().name) {
+    throw UsageError("rule.name", c.rule.name,
+                     "a rule that the trainer has; linear is analysed only");
+  }
   analysis::RuleSpec spec{analysis::FindRule(is_spectrain ? "sgdm" : c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
   spec.options.horizon = c.rule.horizon;

@@ -61,8 +61,8 @@ TEST_CASE("An unknown rule is answered with the nearest name and the list") {
   } catch (const InvalidArgument& error) {
     CHECK(error.name() == "--rule");
     CHECK(std::string(error.what()) ==
-          "--rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, free "
-          "(did you mean lwp-v?)");
+          "--rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, free, "
+          "linear (did you mean lwp-v?)");
   }
   CHECK_THROWS_AS(FindRule("SGDM"), InvalidArgument);
   CHECK_THROWS_AS(FindRule(""), InvalidArgument);

@@ -42,7 +42,10 @@ std::vector<OptionCase> WithRule(std::vector<OptionCase> options, bool lists) {
                   {"--sc-delay", "3", form(kBadCoefficient)},
                   {"--sc-delay-scale", "2", form(kBadScale)},
                   {"--sc-a", "0.5", form(kBadCoefficient)},
-                  {"--sc-b", "0.5", form(kBadCoefficient)}});
+                  {"--sc-b", "0.5", form(kBadCoefficient)},
+                  // Coefficients of the rule linear, which this one refuses.
+                  {"--numerator", "", List(Plus(kNoNumber, {"1", "1e9"}))},
+                  {"--denominator", "", List(Plus(kNoNumber, {"1,-1", "1e9"}))}});
   return options;
 }
 
@@ -72,6 +75,19 @@ std::vector<CommandCase> MakeCases() {
                  csv,
                  threads},
                 true),
+       {}},
+      {"limit",
+       {{"--delay", "4", List(kBadDelay), true},
+        {"--condition", "10", List(Plus(kNoNumber, {"0.5", "-1", "1e13"})), true},
+        csv},
+       {}},
+      {"design",
+       {{"--delay", "1", List(Plus(kNoNumber, {"-1", "65", "0.5"})), true},
+        {"--condition", "10", List(Plus(kNoNumber, {"1", "-1", "1e7"})), true},
+        {"--order", "2", List(Plus(kNoNumber, {"1", "9", "2.5"})), false, true},
+        {"--noise", "0.5", List(Plus(kNoNumber, {"-1", "11"}))},
+        csv,
+        threads},
        {}},
       {"boundary",
        WithRule({{"--delay", "4", List(kBadDelay), true},

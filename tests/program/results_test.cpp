@@ -210,3 +210,59 @@ TEST_CASE("pipeline-stability: a Hessian from a file") {
   CHECK(crooked.exit_code == 2);
   CHECK(crooked.error.find("symmetric") != std::string::npos);
 }
+
+TEST_CASE("limit: what no linear rule can beat, and how near a rule comes in optimum") {
+  // (D + 1) ln 2 / ln((sqrt K + 1) / (sqrt K - 1)).
+  const double limit = 5 * std::log(2) / std::log((std::sqrt(1000) + 1) / (std::sqrt(1000) - 1));
+  const Json result = Result("limit --delay 4 --condition 1000");
+  CHECK(result["half_life_updates"].get<double>() == Approx(limit).epsilon(1e-12));
+  CHECK(result["spectral_radius"].get<double>() ==
+        Approx(std::exp(-std::log(2) / limit)).epsilon(1e-14));
+  const Json optimum = Result("optimum --rule sgdm --delay 1 --condition 10");
+  CHECK(optimum["times_limit"].get<double>() ==
+        Approx(optimum["half_life_updates"].get<double>() /
+               optimum["limit_half_life_updates"].get<double>()));
+}
+
+TEST_CASE("linear: plain SGD by its coefficients, in every command that takes a rule") {
+  const std::string rule = " --rule linear --numerator 1 --denominator 1,-1 --delay 4 ";
+  // 2 sin(pi / 18)
+  const double critical = 0.34729635533386066;
+  CHECK(Result("boundary" + rule)["critical_rate"].get<double>() == Approx(critical).epsilon(1e-14));
+  const Json point = Result("stability" + rule + "--rate 0.01 --roots");
+  const Json sgd = Result("stability --rule sgdm --delay 4 --momentum 0 --rate 0.01");
+  CHECK(point["spectral_radius"].get<double>() ==
+        Approx(sgd["spectral_radius"].get<double>()).epsilon(1e-13));
+  CHECK(point["momentum"].is_null());
+  CHECK(point["roots"].size() == 5);
+  CHECK(Result("margin" + rule + "--rate 0.01")["gain_margin"].get<double>() ==
+        Approx(critical / 0.01).epsilon(1e-13));
+  CHECK(Result("roots" + rule + "--rates 0.01")["rows"][0]["roots"].size() == 5);
+  CHECK(Result("simulate" + rule + "--rate 0.01 --steps 7")["final_weight"].get<double>() ==
+        Result("simulate --rule sgdm --momentum 0 --delay 4 --rate 0.01 --steps 7")["final_weight"]
+            .get<double>());
+  CHECK(Result("optimum" + rule + "--condition 10")["half_life_updates"].get<double>() ==
+        Approx(Result("optimum --rule sgdm --momentum 0 --delay 4 --condition "
+                      "10")["half_life_updates"]
+                   .get<double>())
+            .epsilon(1e-3));
+}
+
+TEST_CASE("design: its rule, handed to the other commands, has the half-life that it says") {
+  const Json design = Result("design --delay 1 --condition 100 --order 2");
+  const auto list = [](const Json& values) {
+    std::string text;
+    for (const Json& value : values) {
+      if (!text.empty()) text += ',';
+      text += value.dump();
+    }
+    return text;
+  };
+  const Json optimum = Result("optimum --rule linear --delay 1 --condition 100 --numerator " +
+                              list(design["numerator"]) + " --denominator " +
+                              list(design["denominator"]));
+  // The design is for a largest curvature of 1; the search for the rate resolves a thousandth.
+  CHECK(optimum["half_life_updates"].get<double>() ==
+        Approx(design["half_life_updates"].get<double>()).epsilon(2e-3));
+  CHECK(optimum["rate"].get<double>() == Approx(1).epsilon(2e-2));
+}

@@ -28,7 +28,7 @@ class BoundaryCommand final : public Command {
              "boundary --rule sgdm,sc --delay 0,1,2,4 --momentum log1m:-3:0:50 --out edge.csv"}),
         rule_(app(), RuleArguments::Form::kLists),
         delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "LIST", "Momenta from 0 to 1, required"),
+        momentum_(app(), "--momentum", "LIST", "Momenta from 0 to 1, required; none with linear"),
         out_(app(), "--out", "F.csv", "Write the rows to this file"),
         threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
 
@@ -36,13 +36,16 @@ class BoundaryCommand final : public Command {
     std::vector<Point> points;
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const std::vector<double> momenta = momentum_.NumberList(kMomentumRange);
+    const bool no_momentum = HaveNoMomentum(rules, momentum_);
+    const std::vector<double> none = {std::nan("")};
+    const std::vector<double> momenta = no_momentum ? none : momentum_.NumberList(kMomentumRange);
     CheckRows(static_cast<double>(rules.size()) * static_cast<double>(delays.size()) *
                   static_cast<double>(momenta.size()),
               "--delay, --momentum");
     for (const analysis::RuleSpec& rule : rules) {
       for (const std::int64_t delay : delays) {
-        for (const double momentum : momenta) points.push_back({rule, delay, momentum});
+        for (const double momentum : rule.is_linear() ? none : momenta)
+          points.push_back({rule, delay, momentum});
       }
     }
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
@@ -64,8 +67,8 @@ class BoundaryCommand final : public Command {
       PrintJson(object);
     } else if (points.size() == 1) {
       TextOutput output;
-      output.Print("{}, delay {}, momentum {}: critical rate {}\n", points[0].rule.rule.name,
-                   points[0].delay, points[0].momentum, critical[0]);
+      output.Print("{}: critical rate {}\n",
+                   PointText(points[0].rule, points[0].delay, points[0].momentum), critical[0]);
       output.Close();
     }
   }

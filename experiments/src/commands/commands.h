@@ -11,6 +11,8 @@ std::unique_ptr<Command> MakeRulesCommand(CLI::App& root);
 std::unique_ptr<Command> MakeStabilityCommand(CLI::App& root);
 std::unique_ptr<Command> MakeSweepCommand(CLI::App& root);
 std::unique_ptr<Command> MakeOptimumCommand(CLI::App& root);
+std::unique_ptr<Command> MakeLimitCommand(CLI::App& root);
+std::unique_ptr<Command> MakeDesignCommand(CLI::App& root);
 std::unique_ptr<Command> MakeBoundaryCommand(CLI::App& root);
 std::unique_ptr<Command> MakeMarginCommand(CLI::App& root);
 std::unique_ptr<Command> MakeNoiseCommand(CLI::App& root);

@@ -43,6 +43,7 @@ class ContinuousCommand final : public Command {
   void Run() override {
     analysis::ContinuousOptions options;
     options.rule = rule_.Single();
+    analysis::RefuseLinear(options.rule);
     options.first_order = !damping_.given();
     options.damping = damping_.NumberOr(1, kDampingRange);
     options.delay_time = delay_time_.Number(kDelayTimeRange);

@@ -55,6 +55,7 @@ class CriticalDelayCommand final : public Command {
     std::vector<double> dampings = {1};
     if (damping_.given()) dampings = damping_.NumberList(kDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
+    for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
     CheckRows(static_cast<double>(rules.size()) * static_cast<double>(dampings.size()) *
                   static_cast<double>(delays.size()),
               "--damping, --delays");

@@ -34,6 +34,7 @@ class FrequencyCommand final : public Command {
 
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
+    analysis::RefuseLinear(spec);
     const analysis::Delay delay = delay_.Integer(kDelayRange);
     const double momentum = momentum_.Number(kMomentumRange);
     const double rate = rate_.Number(kRateRange);

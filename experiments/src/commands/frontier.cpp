@@ -70,6 +70,7 @@ class FrontierCommand final : public Command {
   void Run() override {
     analysis::FrontierOptions common;
     const std::vector<analysis::RuleSpec> rules = rule_.All();
+    for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
     const std::vector<std::int64_t> delays = delay_.IntegerList(kFrontierDelayRange);
     common.condition = condition_.Number(kConditionRange);
     common.half_lives = half_lives_.NumberList(kHalfLifeRange);

@@ -66,6 +66,7 @@ class InconsistencyCommand final : public Command {
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     for (const analysis::RuleSpec& rule : rule_.All()) {
+      analysis::RefuseLinear(rule);
       for (const double discrepancy : discrepancies) {
         // Looks at the arguments before the work starts.
         static_cast<void>(Model(model, discrepancy, delay, backward_delay));

@@ -27,7 +27,7 @@ class MarginCommand final : public Command {
              "margin --rule sgdm,sc --delay 4 --momentum 0.9 --rate log:1e-4:0.1:30 --out m.csv"}),
         rule_(app(), RuleArguments::Form::kLists),
         delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "LIST", "Momenta from 0 to 1, required"),
+        momentum_(app(), "--momentum", "LIST", "Momenta from 0 to 1, required; none with linear"),
         rate_(app(), "--rate", "LIST", "Normalised rates eta * lambda, required"),
         out_(app(), "--out", "F.csv", "Write the rows to this file"),
         threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
@@ -36,14 +36,16 @@ class MarginCommand final : public Command {
     std::vector<Point> points;
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const std::vector<double> momenta = momentum_.NumberList(kMomentumRange);
+    const bool no_momentum = HaveNoMomentum(rules, momentum_);
+    const std::vector<double> none = {std::nan("")};
+    const std::vector<double> momenta = no_momentum ? none : momentum_.NumberList(kMomentumRange);
     const std::vector<double> rates = rate_.NumberList(kRateRange);
     CheckRows(static_cast<double>(rules.size()) * static_cast<double>(delays.size()) *
                   static_cast<double>(momenta.size()) * static_cast<double>(rates.size()),
               "--delay, --momentum, --rate");
     for (const analysis::RuleSpec& rule : rules) {
       for (const std::int64_t delay : delays) {
-        for (const double momentum : momenta) {
+        for (const double momentum : rule.is_linear() ? none : momenta) {
           for (const double rate : rates) points.push_back({rule, delay, momentum, rate, {}});
         }
       }
@@ -113,8 +115,8 @@ class MarginCommand final : public Command {
   static void PrintText(const Point& point) {
     const analysis::Margins& margins = point.margins;
     TextOutput output;
-    output.Print("{}, delay {}, momentum {}, rate {}: {}\n", point.rule.rule.name, point.delay,
-                 point.momentum, point.rate, margins.stable ? "stable" : "not stable");
+    output.Print("{}, rate {}: {}\n", PointText(point.rule, point.delay, point.momentum),
+                 point.rate, margins.stable ? "stable" : "not stable");
     output.Print("  gain margin           {}\n", margins.gain_margin);
     if (!margins.stable) {
       output.Print("  phase margin          none\n");

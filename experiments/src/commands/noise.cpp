@@ -25,14 +25,14 @@ class NoiseCommand final : public Command {
              "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100"}),
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
         rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
         average_(app(), "--average", "K", "Length of the average in updates (default: 1, none)") {}
 
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
     const analysis::Delay delay = delay_.Integer(kNoiseDelayRange);
-    const double momentum = momentum_.Number(kMomentumRange);
+    const double momentum = MomentumOf(spec, momentum_);
     const double rate = rate_.Number(kRateRange);
     const double average = average_.NumberOr(analysis::kMinAverage, kAverageRange);
     const double variance = analysis::WeightVariance(spec, momentum, delay, rate, average);
@@ -49,7 +49,7 @@ class NoiseCommand final : public Command {
       return;
     }
     TextOutput output;
-    output.Print("{}, delay {}, momentum {}, rate {}: {}\n", spec.rule.name, delay, momentum, rate,
+    output.Print("{}, rate {}: {}\n", PointText(spec, delay, momentum), rate,
                  stable ? "stable" : "not stable, the variance grows without end");
     if (stable) {
       output.Print("  variance of the weight  {} eta^2 sigma^2\n", variance);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
 #include "commands/commands.h"
 #include "parallel_rows.h"
@@ -16,7 +17,9 @@ namespace {
 using analysis::Optimum;
 using analysis::OptimumOptions;
 
-constexpr NumberRange kConditionRange{1, 1e12};
+double LimitHalfLife(const OptimumOptions& point) {
+  return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
+}
 
 class OptimumCommand final : public Command {
  public:
@@ -27,7 +30,9 @@ class OptimumCommand final : public Command {
             "point is printed by itself; lists give one row for each combination, in the order\n"
             "rule, options, delay, condition, momentum. An option is left out for those of the\n"
             "rules that have no use for it. Where no rate is stable, with a momentum of 1 for\n"
-            "instance, half-life and spectral radius are nan, in JSON null.\n" +
+            "instance, half-life and spectral radius are nan, in JSON null. The limit is the "
+            "least\n"
+            "half-life of any linear rule, see batchless limit --help.\n" +
                 ListHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
@@ -73,7 +78,7 @@ class OptimumCommand final : public Command {
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
     std::vector<std::optional<double>> momenta = {std::nullopt};
-    if (momentum_.given()) {
+    if (!HaveNoMomentum(rules, momentum_) && momentum_.given()) {
       const std::vector<double> values = momentum_.NumberList(kMomentumRange);
       momenta.assign(values.begin(), values.end());
     }
@@ -84,6 +89,10 @@ class OptimumCommand final : public Command {
     for (const analysis::RuleSpec& rule : rules) {
       for (const std::int64_t delay : delays) {
         for (const double condition : conditions) {
+          if (rule.is_linear()) {
+            points.push_back({rule, delay, condition, std::nullopt});
+            continue;
+          }
           for (const std::optional<double>& momentum : momenta) {
             points.push_back({rule, delay, condition, momentum});
           }
@@ -101,6 +110,8 @@ class OptimumCommand final : public Command {
     row["rate"] = optimum.rate;
     row["spectral_radius"] = optimum.worst.radius;
     row["error_bound"] = optimum.worst.error_bound;
+    row["limit_half_life_updates"] = LimitHalfLife(point);
+    row["times_limit"] = optimum.half_life_updates / LimitHalfLife(point);
     return row;
   }
 
@@ -108,16 +119,17 @@ class OptimumCommand final : public Command {
                        const std::vector<Optimum>& optima) {
     output.Print(
         "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
-        "spectral_radius,error_bound\n");
+        "spectral_radius,error_bound,limit_half_life_updates,times_limit\n");
     for (std::size_t i = 0; i < points.size(); ++i) {
       const OptimumOptions& point = points[i];
       const Optimum& optimum = optima[i];
       const EffectiveOptions effective = Effective(point.rule, point.delay);
-      output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
+      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
                    point.condition, effective.horizon, CsvText(effective.sc_delay),
                    CsvText(point.rule.options.sc_a), CsvText(point.rule.options.sc_b),
                    optimum.half_life_updates, optimum.momentum, optimum.rate, optimum.worst.radius,
-                   optimum.worst.error_bound);
+                   optimum.worst.error_bound, LimitHalfLife(point),
+                   optimum.half_life_updates / LimitHalfLife(point));
     }
   }
 
@@ -126,13 +138,18 @@ class OptimumCommand final : public Command {
     output.Print("{}, delay {}, condition {}\n", point.rule.rule.name, point.delay,
                  point.condition);
     if (std::isnan(optimum.half_life_updates)) {
-      output.Print("  momentum         {}\n", optimum.momentum);
-      output.Print("  no rate is stable at this momentum\n");
+      if (point.momentum) output.Print("  momentum         {}\n", optimum.momentum);
+      output.Print("  no rate is stable{}\n", point.momentum ? " at this momentum" : "");
       output.Close();
       return;
     }
     output.Print("  half-life        {} updates\n", optimum.half_life_updates);
-    output.Print("  momentum         {}\n", optimum.momentum);
+    // Without a spread of curvatures rule and limit are both at rest after an update.
+    if (point.condition > 1) {
+      output.Print("  times the limit  {:.4g}, which is {} updates\n",
+                   optimum.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
+    }
+    if (!point.rule.is_linear()) output.Print("  momentum         {}\n", optimum.momentum);
     output.Print("  rate             {}\n", optimum.rate);
     output.Print("  spectral radius  {} +- {:.2g}\n", optimum.worst.radius,
                  optimum.worst.error_bound);

@@ -28,7 +28,7 @@ class RootsCommand final : public Command {
              "--out loci.csv"}),
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
         rates_(app(), "--rates", "LIST", "Normalised rates eta * lambda, required"),
         out_(app(), "--out", "F.csv", "Write the roots to this file"),
         threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
@@ -36,7 +36,7 @@ class RootsCommand final : public Command {
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
     const analysis::Delay delay = delay_.Integer(kRootsDelayRange);
-    const double momentum = momentum_.Number(kMomentumRange);
+    const double momentum = MomentumOf(spec, momentum_);
     const std::vector<double> rates = rates_.NumberList(kRateRange);
     CheckRows(static_cast<double>(rates.size()) * static_cast<double>(delay + 2), "--rates");
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));

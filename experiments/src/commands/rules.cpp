@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "batchless/analysis/rule.h"
 #include "commands/commands.h"
 
@@ -5,6 +7,12 @@ namespace batchless {
 namespace {
 
 using analysis::Rule;
+
+std::vector<Rule> AllRules() {
+  std::vector<Rule> rules(analysis::Rules().begin(), analysis::Rules().end());
+  rules.push_back(analysis::LinearRule());
+  return rules;
+}
 
 class RulesCommand final : public Command {
  public:
@@ -18,7 +26,7 @@ class RulesCommand final : public Command {
   void Run() override {
     if (json()) {
       Json rows = Json::array();
-      for (const Rule& rule : analysis::Rules()) {
+      for (const Rule& rule : AllRules()) {
         rows.push_back({{"name", rule.name},
                         {"title", rule.title},
                         {"equation", rule.equation},
@@ -30,7 +38,7 @@ class RulesCommand final : public Command {
       return;
     }
     TextOutput output;
-    for (const Rule& rule : analysis::Rules()) {
+    for (const Rule& rule : AllRules()) {
       output.Print("{} ({})\n", rule.name, rule.title);
       output.Print("  update        {}\n", rule.equation);
       output.Print("  extra memory  {}\n", rule.extra_memory);

@@ -29,7 +29,7 @@ class SimulateCommand final : public Command {
              "--out impulse.csv"}),
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
         rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
         steps_(app(), "--steps", "N", "Number of updates, required"),
         initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
@@ -40,7 +40,7 @@ class SimulateCommand final : public Command {
     analysis::SimulationOptions options;
     options.rule = rule_.Single();
     options.delay = delay_.Integer(kDelayRange);
-    options.momentum = momentum_.Number(kMomentumRange);
+    options.momentum = MomentumOf(options.rule, momentum_);
     options.learning_rate = rate_.Number(kRateRange);
     options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
     options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);

@@ -37,14 +37,14 @@ class StabilityCommand final : public Command {
              "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}),
         rule_(app(), RuleArguments::Form::kSingle),
         delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
         rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
         roots_(app(), "--roots", "All roots of the characteristic polynomial as well") {}
 
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
     const analysis::Delay delay = delay_.Integer(kDelayRange);
-    const double momentum = momentum_.Number(kMomentumRange);
+    const double momentum = MomentumOf(spec, momentum_);
     const double rate = rate_.Number(kRateRange);
     if (roots_.given() && delay > analysis::kMaxRootsDelay) {
       throw UsageError("--roots", fmt::format("--delay {}", delay),
@@ -73,7 +73,7 @@ class StabilityCommand final : public Command {
       return;
     }
     TextOutput output;
-    output.Print("{}, delay {}, momentum {}, rate {}: {}\n", spec.rule.name, delay, momentum, rate,
+    output.Print("{}, rate {}: {}\n", PointText(spec, delay, momentum), rate,
                  radius.stable() ? "stable" : "not stable");
     output.Print("  spectral radius  {} +- {:.2g}\n", radius.radius, radius.error_bound);
     output.Print("  its logarithm    {} +- {:.2g}\n", radius.log_radius, radius.log_radius_error);

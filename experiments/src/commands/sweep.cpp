@@ -80,7 +80,11 @@ class SweepCommand final : public Command {
     SweepOptions options;
     options.rule = rule_.Single();
     options.delay = delay_.Integer(kDelayRange);
-    options.momenta = momenta_.NumberListOr(kDefaultMomenta, kMomentumRange);
+    if (options.rule.is_linear()) {
+      options.momenta = {MomentumOf(options.rule, momenta_)};
+    } else {
+      options.momenta = momenta_.NumberListOr(kDefaultMomenta, kMomentumRange);
+    }
     options.rates = rates_.NumberListOr(kDefaultRates, kRateRange);
     options.threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     if (simd_.given()) options.simd = kSimds[simd_.Choice(kSimdNames)];

@@ -42,6 +42,9 @@ inline constexpr double kVarianceTolerance = 1e-11;
 /// 1e-19 / (1 - rho). Throws InvalidArgument for coefficients that are not finite, a denominator
 /// that starts with 0, and a numerator of higher degree.
 double ImpulseEnergy(std::span<const double> numerator, std::span<const double> denominator);
+/// The same for coefficients that are known to be such, not rounded to doubles.
+long double ImpulseEnergy(std::span<const long double> numerator,
+                          std::span<const long double> denominator);
 
 /// V of a rule, of the weights themselves or (average > 1) of their running average. NaN where the
 /// rule is not stable. Computed in double and long double, and in 50 digits where these differ by

@@ -13,7 +13,8 @@
 
 namespace batchless::analysis {
 
-/// Worst (largest) rho over normalised rates in [rate / condition, rate].
+/// Worst (largest) rho over normalised rates in [rate / condition, rate]. For the rule `linear` the
+/// bounds hold for every rate in between, by a count of roots for the whole interval at once.
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
                                    double condition);
 
@@ -29,8 +30,8 @@ struct OptimumOptions {
 
 struct Optimum {
   double half_life_updates = 0;
-  double momentum = 0;
-  double rate = 0;  ///< eta * lambda_max
+  double momentum = 0;  ///< NaN for the rule `linear`, which has none
+  double rate = 0;      ///< eta * lambda_max
   SpectralRadius worst;
   std::size_t evaluations = 0;
 };

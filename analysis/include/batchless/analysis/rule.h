@@ -20,6 +20,13 @@
 // The rule `free` has no defaults made from the delay: a = 1, b = 0 and T = 0 (velocity form)
 // unless they are given, so without options it is SGDM.
 //
+// The rule `linear` is any causal linear rule, given by its coefficients and without a momentum:
+//
+//   w(z) = -eta C(z) g(z),   C = N/D,   D(z) = z^P + d_1 z^(P-1) + ... + d_P,  D(1) = 0,
+//   w_{i+1} = -sum_k d_k w_{i+1-k} - eta sum_j n_j g_{i-j},   N(z) = n_0 z^(P-1) + ... + n_(P-1)
+//
+// with g_i taken at w_{i-D}. Weights before the start are w_0 and gradients before it 0.
+//
 // Source: Kosson et al., Pipelined Backpropagation at Scale, arXiv 2003.11666 (recalled).
 #pragma once
 
@@ -29,6 +36,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace batchless::analysis {
 
@@ -41,6 +49,7 @@ enum class Compensation {
   kNesterov,  ///< d = 1 whatever the gradient's delay.
   kSpike,     ///< d = scale * D, or a value of its own.
   kFree,      ///< a and b are given; 1 and 0 where they are not.
+  kLinear,    ///< none of these: the whole rule is a quotient of polynomials.
 };
 
 /// From which state the forward weights are extrapolated over the horizon T.
@@ -68,11 +77,17 @@ inline constexpr double kMaxCoefficient = 1e8;
 /// Largest accepted multiple of the delay.
 inline constexpr double kMaxScale = 10;
 
-/// All rules, in the order in which they are listed to users.
+/// The rules of a momentum, in the order in which they are listed to users.
 std::span<const Rule> Rules();
+/// The rule `linear`, which has coefficients in place of one.
+const Rule& LinearRule();
 
 /// The rule of that name. Throws InvalidArgument (argument.h) naming the nearest valid name.
 const Rule& FindRule(std::string_view name);
+
+struct RuleSpec;
+/// Throws InvalidArgument for the rule `linear` where only rules of a momentum make sense.
+void RefuseLinear(const RuleSpec& spec);
 
 /// A rule together with whatever departs from its defaults.
 struct RuleOptions {
@@ -85,17 +100,33 @@ struct RuleOptions {
   std::optional<double> sc_b;
   double sc_delay_scale = 1;
   double horizon_scale = 1;
+  /// N and D of the rule `linear`, highest power first; D is monic with a root at 1.
+  std::vector<double> numerator;
+  std::vector<double> denominator;
 };
+
+/// Largest degree of D.
+inline constexpr std::size_t kMaxOrder = 64;
+/// D(1) may be this far from 0, relative to the sum of the sizes of its coefficients: what is left
+/// when they are rounded to doubles. The last coefficient is taken to make up for it.
+inline constexpr double kRootAtOneTolerance = 1e-12;
 
 struct RuleSpec {
   Rule rule;
   RuleOptions options;
+
+  bool is_linear() const { return rule.compensation == Compensation::kLinear; }
 };
+
+/// A spec of the rule `linear`.
+RuleSpec LinearSpec(std::vector<double> numerator, std::vector<double> denominator);
 
 /// Throws InvalidArgument where an option is out of range (a and b: up to kMaxCoefficient in size,
 /// either sign; d and T: 0 to kMaxCoefficient; scales: 0 to kMaxScale) or does not belong to the
 /// rule. Named as on the command line: --sc-delay, --horizon, --sc-a,
-/// --sc-b, --sc-delay-scale, --horizon-scale.
+/// --sc-b, --sc-delay-scale, --horizon-scale. The rule `linear` needs --numerator and --denominator
+/// and takes nothing else: D of degree 1 to kMaxOrder, monic, with a root at 1; N not 0 and of a
+/// lower degree; coefficients up to kMaxCoefficient in size.
 void Validate(const RuleSpec& spec);
 
 /// Coefficients of a rule at one (m, D).

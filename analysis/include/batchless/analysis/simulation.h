@@ -6,7 +6,7 @@
 //   g_i = gradient(w_hat_i)
 //   v_{i+1} = m v_i + g_i;   w_{i+1} = w_i - eta (a v_{i+1} + b g_i)
 //
-// i counts updates from 0; the other symbols are those of rule.h. Nothing here is derived from the
+// The rule `linear` runs as the difference equation of rule.h. i counts updates from 0; the other symbols are those of rule.h. Nothing here is derived from the
 // characteristic polynomial, on purpose.
 //
 // Source: Kosson et al., arXiv 2003.11666 (recalled).
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxUpdates = 100'000'000;
 /// State before update i.
 struct TrajectoryPoint {
   double weight;            ///< w_i
-  double velocity;          ///< v_i
+  double velocity;          ///< v_i (NaN for the rule `linear`, which has none)
   double predicted_weight;  ///< w_hat that gradient i is taken at (NaN in the final point)
 };
 

@@ -6,6 +6,9 @@
 // dominant root is found by Newton's method on log z, and certified by two counts: no root outside
 // log r = s + delta, at least one outside s - delta. Points where double precision does not give
 // the tolerances below are finished in long double and then in 50-digit arithmetic.
+//
+// The rule `linear`, of polynomials of any degree, is counted by arcs instead (src/linear_polynomial.h)
+// and has no momentum: what is given for one is not read.
 #pragma once
 
 #include <cstddef>

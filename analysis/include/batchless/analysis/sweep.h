@@ -12,9 +12,10 @@ namespace batchless::analysis {
 struct SweepOptions {
   RuleSpec rule;
   Delay delay = 0;
-  std::vector<double> momenta;  ///< each in [0, 1]
-  std::vector<double> rates;    ///< x = eta * lambda, each in [kMinRate, kMaxRate]
-  int threads = 0;              ///< 0: as many as the machine has
+  /// Each in [0, 1]; one, which is not read, for the rule `linear`.
+  std::vector<double> momenta;
+  std::vector<double> rates;  ///< x = eta * lambda, each in [kMinRate, kMaxRate]
+  int threads = 0;            ///< 0: as many as the machine has
   Simd simd = Simd::kBest;
   /// Called from the calling thread with the number of rows done; returning false stops the sweep.
   std::function<bool(std::size_t rows_done, std::size_t rows)> progress;

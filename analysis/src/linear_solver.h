@@ -1,0 +1,48 @@
+// Spectral radius, critical rate, gain crossovers and best rate of a rule that is given by its
+// coefficients. Every spec here is of the rule `linear` and valid.
+#pragma once
+
+#include <vector>
+
+#include "batchless/analysis/spectral_radius.h"
+#include "point_solver.h"
+
+namespace batchless::analysis {
+
+/// Where a neighbouring point or a coarser arithmetic left the root; out of range: nowhere.
+struct LinearGuess {
+  double s = 0;
+  double theta = 9;
+};
+
+/// Whether 50 digits follow where long double gives bounds, though wider ones than promised.
+enum class Climb { kAlways, kWhereNeeded };
+
+/// rho at one rate; long double and 50 digits until the tolerances of spectral_radius.h are met.
+/// Along a row each point starts from its neighbour's root where `guess` is kept.
+SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate,
+                                LinearGuess* guess = nullptr, Climb climb = Climb::kAlways);
+
+/// Half the width, relative, of the bounds of ln rho over a spectrum. Arcs that tell a peak inside it
+/// from its neighbours number as the root of this.
+inline constexpr double kSpectrumTolerance = 1e-6;
+
+/// The largest rho over all rates of [low, high]. The bounds enclose it and leave out no rate, because
+/// the count of roots holds for the whole interval.
+SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low, double high);
+
+int CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate, bool* clear);
+
+/// sup { x : every rate in (0, x) is stable }, proven for whole intervals of rates down to the least
+/// that long double arithmetic tells from 0.
+double LinearCriticalRate(const RuleSpec& spec, Delay delay);
+
+/// As GainCrossovers of point_solver.h, as many as there are.
+std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay delay, double rate);
+
+/// The rate eta * lambda_max for which the worst rho over [rate / condition, rate] is least; 0 where
+/// none is stable.
+double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
+                      std::size_t* evaluations);
+
+}  // namespace batchless::analysis

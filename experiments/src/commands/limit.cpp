@@ -1,0 +1,98 @@
+#include "batchless/analysis/limit.h"
+
+#include <vector>
+
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "rule_arguments.h"
+#include "table_output.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Limit;
+
+struct Point {
+  analysis::Delay delay;
+  double condition;
+  Limit limit;
+};
+
+class LimitCommand final : public Command {
+ public:
+  explicit LimitCommand(CLI::App& root)
+      : Command(
+            root, "limit", "Least half-life that any linear rule can have under a delay",
+            "The spectral radius of a linear rule, the same for every curvature in [1, K], is at\n"
+            "least ((sqrt K - 1)/(sqrt K + 1))^(1/(D + 1)). D + 1 interleaved heavy balls attain\n"
+            "it: w' = w_{i-D} + m (w_{i-D} - w_{i-2D-1}) - eta g, with the momentum and the rate\n"
+            "eta * lambda_max that are printed. Lists give one row for each combination.\n" +
+                ListHelp(),
+            {"limit --delay 4 --condition 1000",
+             "limit --delay 0,1,2,4,8 --condition log:10:1e6:6 --json"}),
+        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
+        condition_(app(), "--condition", "LIST", "Condition numbers, required"),
+        out_(app(), "--out", "F.csv", "Write the rows to this file") {}
+
+  void Run() override {
+    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+    CheckRows(static_cast<double>(delays.size()) * static_cast<double>(conditions.size()),
+              "--delay, --condition");
+    TableOutput table(out_);
+    std::vector<Point> points;
+    for (const std::int64_t delay : delays) {
+      for (const double condition : conditions) {
+        points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});
+      }
+    }
+    if (table.has_file() || (!json() && points.size() > 1)) {
+      table.Write([&](TextOutput& output) {
+        output.Print("delay,condition,half_life_updates,spectral_radius,momentum,rate\n");
+        for (const auto& [delay, condition, limit] : points) {
+          output.Print("{},{},{},{},{},{}\n", delay, condition, limit.half_life_updates,
+                       limit.spectral_radius, limit.momentum, limit.rate);
+        }
+      });
+    }
+    if (json()) {
+      Json object = points.size() == 1 ? Row(points[0]) : Json::object();
+      object["rows"] = Json::array();
+      for (const Point& point : points) object["rows"].push_back(Row(point));
+      PrintJson(object);
+    } else if (points.size() == 1) {
+      const auto& [delay, condition, limit] = points[0];
+      TextOutput output;
+      output.Print("delay {}, condition {}: no linear rule is faster\n", delay, condition);
+      output.Print("  half-life        {} updates\n", limit.half_life_updates);
+      output.Print("  spectral radius  {}\n", limit.spectral_radius);
+      output.Print("  attained by {} interleaved heavy balls of momentum {}, rate {}\n", delay + 1,
+                   limit.momentum, limit.rate);
+      output.Close();
+    }
+  }
+
+ private:
+  static Json Row(const Point& point) {
+    Json row;
+    row["delay"] = point.delay;
+    row["condition"] = point.condition;
+    row["half_life_updates"] = point.limit.half_life_updates;
+    row["spectral_radius"] = point.limit.spectral_radius;
+    row["momentum"] = point.limit.momentum;
+    row["rate"] = point.limit.rate;
+    return row;
+  }
+
+  Argument delay_;
+  Argument condition_;
+  Argument out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeLimitCommand(CLI::App& root) {
+  return std::make_unique<LimitCommand>(root);
+}
+
+}  // namespace batchless

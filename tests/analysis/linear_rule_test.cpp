@@ -1,0 +1,182 @@
+// Rules given by their coefficients: against the rules of a momentum that they equal, dense
+// eigenvalues, the literal difference equation and closed forms.
+#include <Eigen/Eigenvalues>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/noise.h"
+#include "batchless/analysis/rates.h"
+#include "batchless/analysis/roots.h"
+#include "batchless/analysis/simulation.h"
+#include "batchless/analysis/stability.h"
+#include "batchless/analysis/sweep.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+// Coefficients are rounded to doubles on the way, and a slow root feels that by 1 / (1 - rho).
+constexpr double kCoefficientTolerance = 1e-10;
+
+/// The same rule by its coefficients: z^delay D + x N of characteristic.h, exact but for roundings.
+RuleSpec AsLinear(std::string_view name, double momentum, Delay delay) {
+  const RuleSpec spec = Spec(name);
+  const auto k = ComputeCoefficients<double>(spec, momentum, delay);
+  const double lead = k.a + k.b, late = -k.b * momentum, t = k.horizon;
+  switch (spec.rule.prediction) {
+    case Prediction::kNone:
+      return LinearSpec({lead, late}, {1, -(1 + momentum), momentum});
+    case Prediction::kVelocity:
+      return LinearSpec({lead + t, late - t}, {1, -(1 + momentum), momentum});
+    case Prediction::kWeight:
+      return LinearSpec({lead * (1 + t), late * (1 + t) - lead * t, -late * t},
+                        {1, -(1 + momentum), momentum, 0});
+  }
+  return spec;
+}
+
+std::string NameOfRefused(std::vector<double> numerator, std::vector<double> denominator) {
+  try {
+    Validate(LinearSpec(std::move(numerator), std::move(denominator)));
+  } catch (const InvalidArgument& error) {
+    return error.name() + " " + error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("A rule of a momentum and its coefficients have the same spectral radius") {
+  std::mt19937_64 engine(3);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int trial = 0; trial < 200; ++trial) {
+    const Rule& rule = Rules()[static_cast<std::size_t>(trial) % 7];
+    const Delay delay = std::vector<Delay>{0, 1, 4, 30}[engine() % 4];
+    const double m = 1 - std::pow(10.0, -2.5 * uniform(engine));
+    const double x = std::pow(10.0, -4 + 4 * uniform(engine));
+    const SpectralRadius named = ComputeSpectralRadius(Spec(rule.name), m, delay, x);
+    const SpectralRadius linear = ComputeSpectralRadius(AsLinear(rule.name, m, delay), 0, delay, x);
+    INFO(rule.name << " D=" << delay << " m=" << m << " x=" << x);
+    CHECK(std::abs(named.log_radius - linear.log_radius) <=
+          named.log_radius_error + linear.log_radius_error + kCoefficientTolerance);
+    CHECK(linear.error_bound <= kRadiusTolerance * std::max(1.0, linear.radius));
+    CHECK(RootsOutsideUnitCircle(AsLinear(rule.name, m, delay), 0, delay, x) ==
+          RootsOutsideUnitCircle(Spec(rule.name), m, delay, x));
+  }
+}
+
+TEST_CASE("Critical rate and margins are those of the rule of a momentum") {
+  for (const std::string name : {"sgdm", "nesterov", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"}) {
+    const RuleSpec linear = AsLinear(name, 0.9, 4);
+    INFO(name);
+    CHECK(CriticalRate(linear, 0, 4) == Approx(CriticalRate(Spec(name), 0.9, 4)).epsilon(1e-11));
+    const Margins named = ComputeMargins(Spec(name), 0.9, 4, 0.003);
+    const Margins margins = ComputeMargins(linear, 0, 4, 0.003);
+    CHECK(margins.stable == named.stable);
+    CHECK(margins.gain_margin == Approx(named.gain_margin).epsilon(1e-11));
+    CHECK(margins.phase_margin_radians == Approx(named.phase_margin_radians).epsilon(1e-10));
+    CHECK(margins.delay_margin_updates == Approx(named.delay_margin_updates).epsilon(1e-10));
+    CHECK(margins.largest_stable_delay == named.largest_stable_delay);
+  }
+  // SGD, whose limit has a closed form.
+  for (const Delay delay : {0, 1, 4, 100}) {
+    CHECK(CriticalRate(LinearSpec({1}, {1, -1}), 0, delay) ==
+          Approx(2 * std::sin(M_PI / (4.0 * static_cast<double>(delay) + 2))).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("The best rate over a spectrum is that of the rule at its best momentum") {
+  for (const std::string name : {"sgdm", "lwp-w+sc"}) {
+    const Optimum named = FindOptimum({Spec(name), 1, 100, {}});
+    const Optimum linear = FindOptimum({AsLinear(name, named.momentum, 1), 1, 100, {}});
+    // Both searches promise 0.1 %.
+    CHECK(linear.half_life_updates == Approx(named.half_life_updates).epsilon(1e-3));
+    CHECK(std::isnan(linear.momentum));
+  }
+}
+
+TEST_CASE(
+    "All roots of a rule by coefficients are its eigenvalues, the largest the certified one") {
+  const RuleSpec spec =
+      LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.826380, 0.077475});
+  for (const double x : {0.001, 0.1, 1.0}) {
+    const auto roots = AllRoots(spec, 0, 4, x);
+    CHECK(roots.size() == 7);
+    const SpectralRadius radius = ComputeSpectralRadius(spec, 0, 4, x);
+    CHECK(std::abs(roots[0]) == Approx(radius.radius).epsilon(1e-13));
+    for (const auto& z : roots) {
+      const auto value = std::pow(z, 4) * (((z - 1.903855) * z + 0.826380) * z + 0.077475) +
+                         x * ((1.092803 * z - 1.707838) * z + 0.696482);
+      CHECK(std::abs(value) < 1e-13);
+    }
+  }
+}
+
+TEST_CASE("The difference equation is the rule of a momentum, update by update") {
+  for (const std::string name : {"sgdm", "nesterov", "sc"}) {
+    SimulationOptions named;
+    named.rule = Spec(name);
+    named.momentum = 0.8;
+    named.delay = 3;
+    named.learning_rate = 0.02;
+    named.updates = 200;
+    SimulationOptions linear = named;
+    linear.rule = AsLinear(name, 0.8, 3);
+    const auto a = SimulateQuadratic(named), b = SimulateQuadratic(linear);
+    const auto c = ImpulseResponse(named), d = ImpulseResponse(linear);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].weight == Approx(b[i].weight).margin(1e-13));
+      CHECK(c[i].weight == Approx(d[i].weight).margin(1e-13));
+    }
+  }
+}
+
+TEST_CASE("Noise of a rule by coefficients is that of the rule of a momentum") {
+  for (const std::string name : {"sgdm", "sc"}) {
+    CHECK(WeightVariance(AsLinear(name, 0.9, 4), 0, 4, 0.003) ==
+          Approx(WeightVariance(Spec(name), 0.9, 4, 0.003)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("A sweep of a rule by coefficients has one row") {
+  SweepOptions options;
+  options.rule = LinearSpec({1}, {1, -1});
+  options.delay = 4;
+  options.momenta = {std::nan("")};
+  options.rates = {0.01, 0.1, 0.3, 0.4};
+  const SweepSummary summary = RunSweep(options);
+  for (std::size_t i = 0; i < options.rates.size(); ++i) {
+    CHECK(summary.log_radius[i] ==
+          Approx(ComputeSpectralRadius(Spec("sgdm"), 0, 4, options.rates[i]).log_radius)
+              .epsilon(1e-11));
+  }
+  options.momenta = {0.1, 0.2};
+  std::string why;
+  CHECK_FALSE(options.IsValid(&why));
+}
+
+TEST_CASE("Improper and acausal rules are refused by the coefficients that make them so") {
+  const auto names = [](const std::string& refusal, const std::string& part) {
+    return refusal.find(part) != std::string::npos;
+  };
+  CHECK(names(NameOfRefused({}, {1, -1}), "--numerator"));
+  CHECK(names(NameOfRefused({1}, {}), "--denominator"));
+  CHECK(names(NameOfRefused({1, 0}, {1, -1}), "--numerator"));
+  CHECK(names(NameOfRefused({1, 0}, {1, -1}), "improper"));
+  CHECK(names(NameOfRefused({0}, {1, -1}), "--numerator"));
+  CHECK(names(NameOfRefused({1}, {1}), "--denominator"));
+  CHECK(names(NameOfRefused({1}, {2, -2}), "--denominator"));
+  CHECK(names(NameOfRefused({1}, {1, -0.9}), "--denominator"));
+  CHECK(names(NameOfRefused({1}, {1, -0.9}), "root at 1"));
+  CHECK(names(NameOfRefused({1e9}, {1, -1}), "--numerator"));
+  CHECK(NameOfRefused({0, 1}, {1, -1}).empty());
+  RuleSpec mixed = Spec("sgdm");
+  mixed.options.numerator = {1};
+  CHECK_THROWS_AS(Validate(mixed), InvalidArgument);
+}
+
+}  // namespace batchless::analysis
