@@ -66,6 +66,12 @@ struct RootKernel {
     V near_theta, near_distance;
   };
 
+  // Constants of the certificate; analysis/certificate.md says what they rest on.
+  /// delta is this many times the first-order noise of a root; the counts at s +- delta decide.
+  static constexpr double kNoiseFactor = 2;
+  /// Roundings of z^n and of the products in f and g, beside those that grow with n |s|.
+  static constexpr double kFixedUnits = 2;
+
   static HWY_INLINE V C(double value) { return L::Set(value); }
   static HWY_INLINE V TwoPi() { return L::Pi() + L::Pi(); }
 
@@ -157,7 +163,7 @@ struct RootKernel {
     y.noise_w = unit * (turns + L::Abs(angle_f) + L::Abs(angle_g) +
                         im_u * (e_u * inv_u2 + e_m * inv_m2 + beta_1 + gamma_2));
     // |Re u| e_u / |u|^2 <= e_u / |u| and so on; the squared form needs no root.
-    y.noise_r = unit * (two + k.n * L::Abs(o.s) + L::Abs(re_u) * e_u * inv_u2 +
+    y.noise_r = unit * (C(kFixedUnits) + k.n * L::Abs(o.s) + L::Abs(re_u) * e_u * inv_u2 +
                         L::Abs(re_m) * e_m * inv_m2 + L::Abs(re_1) * e_1 * inv_l1 +
                         L::Abs(re_2) * e_2 * inv_l2);
     return y;
@@ -290,7 +296,7 @@ struct RootKernel {
 
     // Real roots: where f and g have opposite signs on the axis and nearly equal sizes.
     const V unit = L::Unit();
-    const V growth = two + k.n * L::Abs(s);
+    const V growth = C(kFixedUnits) + k.n * L::Abs(s);
     const V abs_d = L::Abs(o.d);
     const V slope_0 = k.n + one / abs_d + one / L::Abs(d_mu);
     const V err_0 = unit * (growth * (o.e * abs_d * (abs_d + k.mu)) +
@@ -355,7 +361,7 @@ struct RootKernel {
       active = L::And(active, more);
     }
     const M usable = L::And(L::Lt(est, C(1)), L::Lt(L::Abs(root.s), C(110)));
-    root.delta = two * est + L::Unit() * L::Abs(root.s);
+    root.delta = C(kNoiseFactor) * est + L::Unit() * L::Abs(root.s);
     root.certified = L::And(usable, Certify(k, root.s, root.delta));
   }
 

@@ -19,8 +19,9 @@ struct ScalarLanes {
   static V Set(double value) { return V(value); }
   static V Pi() { return boost::math::constants::pi<V>(); }
   static V Ln2() { return boost::math::constants::ln_two<V>(); }
-  /// Rounding error of one elementary step: the library functions are right to about 2 ulp.
-  static V Unit() { return 2 * std::numeric_limits<V>::epsilon(); }
+  /// Error of one elementary step, in epsilon: library functions are right to about 2 ulp.
+  static constexpr int kLibraryUlps = 2;
+  static V Unit() { return kLibraryUlps * std::numeric_limits<V>::epsilon(); }
   /// Newton's method ends where the next step would be below rounding; its steps square.
   static V Settled() { return std::numeric_limits<V>::epsilon() / 16; }
 
