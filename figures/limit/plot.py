@@ -1,0 +1,33 @@
+from figures.lib import style
+
+RULES = ("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc")
+
+
+def draw(data):
+    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
+    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.16])
+    first = fig.add_subplot(grid[0, 0])
+    second = fig.add_subplot(grid[0, 1], sharey=first)
+    interleaved = data.table("interleaved.csv")
+    for ax, name, column in ((first, "delay.csv", "delay"), (second, "condition.csv", "condition")):
+        handles = []
+        for k, rule in enumerate(RULES):
+            rows = data.table(name).where(rule=rule)
+            handles.append(
+                style.curve(ax, rows[column], rows["times_limit"], rule, 6, k / len(RULES))
+            )
+        ax.axhline(1, color="#404040", linestyle=":", linewidth=1)
+        handles += ax.plot(
+            interleaved[column], interleaved["times_limit"], marker="*", markersize=9,
+            linestyle="none", color="#404040", label="interleaved heavy balls",
+        )
+        ax.set(yscale="log")
+        ax.set_ylim(0.8, None)
+    style.delay_axis(first, 336)
+    first.set_ylabel("best half-life / limit")
+    second.set(xscale="log", xlabel="condition number $\\kappa$")
+    second.tick_params(labelleft=False)
+    style.panel(first, "a", "$\\kappa$ = 1000")
+    style.panel(second, "b", "$D$ = 4")
+    style.legend_below(fig, grid[1, :], handles, 6)
+    return fig
