@@ -22,7 +22,7 @@
 // divide tau, so that every break of a derivative lies between two; their dense output of order 4 is
 // what the delayed terms read one delay later.
 //
-// Sources: Kosson et al., arXiv 2003.11666 (rules); the limits are this project's. Bellen and
+// Sources: Kosson et al., arXiv 2003.11666 (rules, recalled); the limits are this project's. Bellen and
 // Zennaro, Numerical Methods for Delay Differential Equations, 2003 (method of steps; recalled).
 #pragma once
 

@@ -20,8 +20,8 @@
 // (eigenvalues 1 - r and 1 + r; the other direction has no discrepancy). The layers are neighbouring
 // stages: delays D and D - 2.
 //
-// Sources: Yang et al., PipeMare, arXiv 1910.05124 (discrepancy model, T2); the network's versions,
-// Kosson et al., arXiv 2003.11666; its linearisation is this project's.
+// Sources: Yang et al., PipeMare, arXiv 1910.05124 (discrepancy model, T2; recalled); the
+// network's versions, Kosson et al., arXiv 2003.11666 (recalled); its linearisation is this project's.
 #pragma once
 
 #include <Eigen/Core>
