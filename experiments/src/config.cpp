@@ -424,7 +424,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "with kind file: a list of actions as `batchless schedule --out F.csv` writes it"},
 
       {"rule", "name", &c.rule.name, RuleWords(),
-       "update rule; spectrain, with pb: sgdm, and both passes predict to the step of the sample's "
+       "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the sample's "
        "last "
        "backward"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,

@@ -90,6 +90,31 @@ TEST_CASE("Delays are those of the schedule", "[pb]") {
   }
 }
 
+TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last backward", "[pb]") {
+  // By the schedules' formulas: a stage of PB updates in every step, one of 1F1B in every second.
+  for (const char* kind : {"pb", "1f1b"}) {
+    TrainerOptions options = Options("lenet5", 60);
+    const int stages = options.network.stage_count();
+    const bool is_pb = kind == std::string("pb");
+    options.schedule = ScheduleKind::kList;
+    options.list = hwmodel::MakeSchedule(
+        kind, {.stages = stages, .microbatches = hwmodel::EnoughMicrobatches(stages, 1)});
+    options.prediction = PredictionScheme::kSpecTrain;
+    std::string why;
+    CHECK(options.IsValid(&why));
+    INFO(why);
+    const Plan plan = MakePlan(options);
+    for (int s = 0; s < stages; ++s) {
+      const int backward = is_pb ? s : (s + 1) / 2;
+      CHECK(plan.spectrain[s].backward == backward);
+      CHECK(plan.spectrain[s].forward == static_cast<double>(plan.delays[s] + backward));
+    }
+    options.list.weights = WeightVersions::kStashed;
+    CHECK_FALSE(options.IsValid(&why));
+    CHECK(why.starts_with("rule.name: got spectrain"));
+  }
+}
+
 TEST_CASE("Every pass reads the version that it should", "[pb]") {
   for (const bool stashing : {false, true}) {
     for (const int workers : {1, 3}) {

@@ -217,7 +217,17 @@ void ValidateSchedule(const TrainerOptions& options) {
                " with the schedule uniform-delay; the others' delays follow from the schedule");
   }
   if (options.prediction != PredictionScheme::kSpecTrain) return;
-  if (!pipelined) throw InvalidArgument("rule.name", "spectrain", "the schedule pb with it");
+  if (!IsList(options)) {
+    throw InvalidArgument("rule.name", "spectrain",
+                          "a schedule with delays of its own with it: pb, 1f1b, zhang, a file");
+  }
+  if (options.schedule == ScheduleKind::kList &&
+      options.list.weights != hwmodel::WeightVersions::kNewest) {
+    throw InvalidArgument("rule.name", "spectrain",
+                          "a schedule whose passes read the newest weights, not " +
+                              std::string(Name(options.list.weights)) +
+                              " ones: its backward predicts for itself");
+  }
   if (options.weight_stashing) {
     throw InvalidArgument("schedule.weight_stashing", "true",
                           "false with spectrain, whose backward predicts for itself");
@@ -228,22 +238,25 @@ void ValidateSchedule(const TrainerOptions& options) {
   }
 }
 
-// In the list an action's offset is minus its step, counted from the micro-batch's entry; the program
-// may do it in an earlier cycle.
-void FillSpecTrain(const hwmodel::SteadyState& list, Plan& plan) {
+// The updates that a stage makes between each pass of a micro-batch and the step of its last backward,
+// in the middle of the list, where all stages are busy.
+void FillSpecTrain(const hwmodel::Schedule& list, Plan& plan) {
+  const std::int64_t k = list.microbatches / 2;
   std::int64_t last = 0;
-  for (const std::vector<hwmodel::SteadyAction>& worker : list.workers) {
-    for (const hwmodel::SteadyAction& action : worker) {
-      if (action.kind == ActionKind::kBackward) last = std::max(last, -action.offset);
-    }
+  for (const auto& [step, action] : list.actions) {
+    if (action.kind == ActionKind::kBackward && action.microbatch == k) last = std::max(last, step);
   }
-  for (const std::vector<hwmodel::SteadyAction>& worker : list.workers) {
-    for (const hwmodel::SteadyAction& action : worker) {
-      SpecTrainHorizons& horizons = plan.spectrain[action.stage];
-      const auto horizon = static_cast<double>(last + action.offset);
-      if (action.kind == ActionKind::kForward) horizons.forward = horizon;
-      if (action.kind == ActionKind::kBackward) horizons.backward = horizon;
+  std::vector<bool> forward(list.stages);
+  std::vector<bool> backward(list.stages);
+  for (const auto& [step, action] : list.actions) {
+    const int s = action.stage;
+    if (action.kind == ActionKind::kUpdate && step < last) {
+      if (forward[s]) ++plan.spectrain[s].forward;
+      if (backward[s]) ++plan.spectrain[s].backward;
     }
+    if (action.microbatch != k) continue;
+    if (action.kind == ActionKind::kForward) forward[s] = true;
+    if (action.kind == ActionKind::kBackward) backward[s] = true;
   }
 }
 
@@ -397,8 +410,9 @@ Plan MakePlan(const TrainerOptions& options) {
   plan.program = SteadyProgram(steady, boundaries);
   // Long enough for every stage to see its whole delay.
   const std::int64_t cycles = 2 * DrainCycles(plan.program) + 3;
-  const hwmodel::ScheduleSummary summary =
-      hwmodel::Summarize(hwmodel::Repeat(steady, schedule, cycles * steady.microbatches_per_cycle));
+  const hwmodel::Schedule run =
+      hwmodel::Repeat(steady, schedule, cycles * steady.microbatches_per_cycle);
+  const hwmodel::ScheduleSummary summary = hwmodel::Summarize(run);
   for (const hwmodel::StageSummary& stage : summary.stages) {
     plan.delays.push_back(stage.forward_delay_updates);
   }
@@ -411,7 +425,7 @@ Plan MakePlan(const TrainerOptions& options) {
       age = std::max(age, action.version_age);
     }
   }
-  FillSpecTrain(steady, plan);
+  FillSpecTrain(run, plan);
   return plan;
 }
 

@@ -9,7 +9,7 @@
 
 namespace batchless::training {
 
-// SpecTrain's horizons, in steps: from a pass to the step of its micro-batch's last backward.
+// SpecTrain's horizons, in updates of the stage: from a pass to its micro-batch's last backward.
 struct SpecTrainHorizons {
   double forward = 0;
   double backward = 0;

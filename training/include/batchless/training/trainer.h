@@ -22,7 +22,7 @@
 //   weight stashing   the backward reads the version that its forward read (with the prediction, if
 //                     there was one) instead of the newest; pb and, as consistency, uniform-delay
 //   SpecTrain         both passes predict, by velocity, to the step in which the sample's last
-//                     backward comes: horizon 2(S-1) - s forward, s backward; pb
+//                     backward comes: 2(S-1) - s updates forward, s backward with pb
 //
 // Numbers of threads, processes and replicas change no bit. The loss of a mini-batch is the mean over
 // its samples.
