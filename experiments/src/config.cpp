@@ -424,9 +424,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "with kind file: a list of actions as `batchless schedule --out F.csv` writes it"},
 
       {"rule", "name", &c.rule.name, RuleWords(),
-       "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the sample's "
-       "last "
-       "backward"},
+       "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
+       "sample's last backward"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
       {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},

@@ -74,9 +74,9 @@ typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
   typename Pipeline<Real>::Options options;
   options.network = &network;
   options.backend = MakeReferenceBackend<Real>();
-  options.program = program;
+  options.plan.program = program;
   options.microbatches = samples;
-  options.version_ages.resize(network.stage_count());
+  options.plan.version_ages.resize(network.stage_count());
   options.coefficients = [](int, std::int64_t) { return StageCoefficients<Real>(); };
   return options;
 }
@@ -103,7 +103,7 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     std::string why;
     CHECK(options.IsValid(&why));
     INFO(why);
-    const Plan plan = MakePlan(options);
+    const PipelinePlan plan = MakePlan(options);
     for (int s = 0; s < stages; ++s) {
       const int backward = is_pb ? s : (s + 1) / 2;
       CHECK(plan.spectrain[s].backward == backward);
@@ -120,13 +120,13 @@ TEST_CASE("Every pass reads the version that it should", "[pb]") {
     for (const int workers : {1, 3}) {
       TrainerOptions options = Options("lenet5", 60);
       options.workers = workers;
-      const Plan plan = MakePlan(options);
+      const PipelinePlan plan = MakePlan(options);
       auto engine = EngineOptions<float>(options.network, plan.program, options.samples);
-      engine.version_ages.clear();
+      engine.plan.version_ages.clear();
       for (const std::int64_t delay : plan.delays) {
-        engine.version_ages.push_back(stashing ? delay : 0);
+        engine.plan.version_ages.push_back(stashing ? delay : 0);
       }
-      if (stashing) engine.weights = WeightVersions::kStashed;
+      if (stashing) engine.plan.weights = WeightVersions::kStashed;
       std::mutex mutex;
       std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
       engine.on_read = [&](const VersionRead& read) {
@@ -548,8 +548,8 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
   const int stages = static_cast<int>(factors.size()) + 1;
   const hwmodel::Network network = ChainNetwork(stages);
   auto options = EngineOptions<double>(network, program, steps);
-  options.forward_lag = lag;
-  options.version_ages.assign(stages, lag);
+  options.plan.forward_lag = lag;
+  options.plan.version_ages.assign(stages, lag);
   options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
   options.coefficients = [&](int stage, std::int64_t) {
     return MakeCoefficients<double>({}, rule,

@@ -36,16 +36,15 @@ using ReadHook = std::function<void(const VersionRead&)>;
 // All weights after a run of the engine, with something done at every pass.
 std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samples,
                                 const ReadHook& on_read, double watchdog_seconds = 0) {
-  const Plan plan = MakePlan(options);
+  const PipelinePlan plan = MakePlan(options);
   Pipeline<float>::Options engine;
   engine.network = &options.network;
   engine.backend = MakeVectorBackend();
-  engine.program = plan.program;
+  engine.plan = plan;
+  engine.plan.drains = false;
   engine.microbatches = samples;
   engine.microbatch = static_cast<int>(options.microbatch);
   engine.microbatches_per_update = options.batch / options.microbatch;
-  engine.weights = plan.weights;
-  engine.version_ages = plan.version_ages;
   engine.predicts_forward = true;
   engine.watchdog_seconds = watchdog_seconds;
   engine.on_read = on_read;
@@ -153,7 +152,7 @@ TEST_CASE("A worker's processor is one of the process's, and its own", "[timing]
 TEST_CASE("A worker that is stuck is named, with the queue", "[timing]") {
   TrainerOptions options = Options("lenet5", 24);
   options.workers = 3;
-  const Plan plan = MakePlan(options);
+  const PipelinePlan plan = MakePlan(options);
   const int stuck = plan.program.workers[1].first_stage;
   const auto hold_up = [&](const VersionRead& read) {
     if (read.stage == stuck && read.kind == hwmodel::ActionKind::kForward && read.microbatch == 5) {

@@ -97,7 +97,7 @@ void ValidateReplicas(const TrainerOptions& options) {
 // Parts of an update are summed on their own where nothing else depends on when they are done.
 void ValidateParts(const TrainerOptions& options) {
   if (options.gradient_parts == 1) return;
-  const Plan plan = MakePlan(options);
+  const PipelinePlan plan = MakePlan(options);
   const std::int64_t per_update = options.MicrobatchesPerUpdate();
   bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
   for (const WorkerProgram& worker : plan.program.workers) {
@@ -240,7 +240,7 @@ void ValidateSchedule(const TrainerOptions& options) {
 
 // The updates that a stage makes between each pass of a micro-batch and the step of its last backward,
 // in the middle of the list, where all stages are busy.
-void FillSpecTrain(const hwmodel::Schedule& list, Plan& plan) {
+void FillSpecTrain(const hwmodel::Schedule& list, PipelinePlan& plan) {
   const std::int64_t k = list.microbatches / 2;
   std::int64_t last = 0;
   for (const auto& [step, action] : list.actions) {
@@ -391,13 +391,14 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   return all;
 }
 
-Plan MakePlan(const TrainerOptions& options) {
+PipelinePlan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();
   const std::vector<int> boundaries = ShareStages(options);
-  Plan plan;
+  PipelinePlan plan;
   plan.spectrain.resize(stages);
   if (!IsList(options)) {
     plan.program = FillDrainProgram(boundaries, options.MicrobatchesPerUpdate());
+    plan.forward_lag = options.delay;
     plan.delays.assign(stages, options.delay);
     plan.version_ages.assign(stages, options.delay);
     if (options.weight_stashing) plan.weights = hwmodel::WeightVersions::kStashed;

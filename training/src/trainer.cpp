@@ -259,17 +259,12 @@ class TrainerOf final : public Trainer {
             .microbatches_per_update = per_update,
             .gradient_parts = options_.gradient_parts,
             .seed = options_.seed,
-            .program = plan_.program,
+            .plan = plan_,
             .microbatches = Updates() * per_update,
-            .drains = plan_.drains,
-            .forward_lag = options_.delay,
-            .weights = plan_.weights,
-            .version_ages = plan_.version_ages,
             .predicts_forward =
                 spectrain || options_.rule.rule.prediction != analysis::Prediction::kNone,
             .predicts_backward = spectrain || options_.optimizer.optimizer.sets_backward_weights,
             .optimizer = &options_.optimizer.optimizer,
-            .delays = plan_.delays,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
             .pin_workers = options_.pin_workers,
@@ -406,7 +401,7 @@ class TrainerOf final : public Trainer {
 
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
-  Plan plan_;
+  PipelinePlan plan_;
   ReplicaGroups groups_;
   Pipeline<Real> pipeline_;
   Evaluator<Real> evaluator_;

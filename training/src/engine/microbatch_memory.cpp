@@ -52,7 +52,7 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   for (const Lifetime& lifetime : lifetimes_) {
     uses.push_back(lifetime.uses[rank_].value_or(MemoryUse{}));
   }
-  const std::vector<std::int64_t> depths = RingDepths(options.program, uses);
+  const std::vector<std::int64_t> depths = RingDepths(options.plan.program, uses);
   for (std::size_t i = 0; i < lifetimes_.size(); ++i) {
     if (lifetimes_[i].uses[rank_]) *lifetimes_[i].ring = Ring<Real>(sizes[i], depths[i + 1]);
   }

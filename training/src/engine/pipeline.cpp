@@ -29,11 +29,11 @@ Pipeline<Real>::Pipeline(Options options)
     : options_(std::move(options)),
       rank_(options_.group == nullptr ? 0 : options_.group->rank()),
       parts_(options_.gradient_parts, options_.replicas(), options_.replica()),
-      progress_(options_.program.workers.size()) {
+      progress_(options_.plan.program.workers.size()) {
   ShareWorkers();
   const std::int64_t traced =
       std::min(options_.traced_microbatches, options_.microbatches * options_.replicas());
-  log_ = std::make_unique<WorkerLog>(options_.program, first_worker_, end_worker_, traced);
+  log_ = std::make_unique<WorkerLog>(options_.plan.program, first_worker_, end_worker_, traced);
   std::vector<std::int64_t> saved_sizes(options_.network->stages.size());
   for (std::size_t s = 0; s < saved_sizes.size(); ++s) {
     saved_sizes[s] = stages_.emplace_back(options_, static_cast<int>(s)).layout().saved_size;
@@ -46,10 +46,10 @@ Pipeline<Real>::Pipeline(Options options)
 template <class Real>
 void Pipeline<Real>::ShareWorkers() {
   const std::size_t processes = options_.group == nullptr ? 1 : options_.group->size();
-  const std::size_t workers = options_.program.workers.size() / processes;
+  const std::size_t workers = options_.plan.program.workers.size() / processes;
   for (std::size_t p = 0; p < processes; ++p) {
-    spans_.push_back({options_.program.workers[p * workers].first_stage,
-                      options_.program.workers[(p + 1) * workers - 1].end_stage});
+    spans_.push_back({options_.plan.program.workers[p * workers].first_stage,
+                      options_.plan.program.workers[(p + 1) * workers - 1].end_stage});
   }
   first_worker_ = rank_ * workers;
   end_worker_ = first_worker_ + workers;
@@ -62,9 +62,9 @@ void Pipeline<Real>::ShareWorkers() {
 
 template <class Real>
 void Pipeline<Real>::SettleStages() {
-  const bool waits = !UpdatesAtOnce(options_.program) || options_.replicas() > 1;
+  const bool waits = !UpdatesAtOnce(options_.plan.program) || options_.replicas() > 1;
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    const WorkerProgram& worker = options_.program.workers[w];
+    const WorkerProgram& worker = options_.plan.program.workers[w];
     std::int64_t workspace = 0;
     std::int64_t gradient = 0;
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
@@ -87,7 +87,7 @@ void Pipeline<Real>::PlanLinks() {
     const int from = forward ? stage - 1 : stage;
     const int to = forward ? stage : stage - 1;
     const std::vector<std::int64_t> depths =
-        RingDepths(options_.program, {{.write = {kind, from}, .releases = {{kind, to}}}});
+        RingDepths(options_.plan.program, {{.write = {kind, from}, .releases = {{kind, to}}}});
     const std::vector<Ring<Real>*> rings =
         forward ? memory_->CrossingValues(stage) : memory_->CrossingGradients(stage);
     const LinkChannel channel = forward ? LinkChannel::kForward : LinkChannel::kBackward;
@@ -225,7 +225,7 @@ double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& acti
   // A forward that reads an older version than the update makes has nothing to wait for.
   const PipelineStage<Real>& stage = stages_[action.stage];
   const bool reads_older = action.kind == ActionKind::kForward &&
-                           options_.weights == WeightVersions::kDoubleBuffered &&
+                           options_.plan.weights == WeightVersions::kDoubleBuffered &&
                            stage.ForwardVersion(k) <= stage.parameters()->updates();
   return reads_older ? 0 : AwaitUpdate(worker, action.stage);
 }
@@ -267,7 +267,7 @@ void Pipeline<Real>::BringForward(std::size_t worker) {
   if (worker == first_worker_ && backwards_out_) backwards_out_->Progress();
   if (worker + 1 == end_worker_ && forwards_out_) forwards_out_->Progress();
   if (options_.replicas() == 1) return;
-  const WorkerProgram& program = options_.program.workers[worker];
+  const WorkerProgram& program = options_.plan.program.workers[worker];
   Real* workspace = workspaces_[worker - first_worker_].data();
   for (int s = program.first_stage; s < program.end_stage; ++s)
     stages_[s].ProgressExchange(workspace);
@@ -281,7 +281,7 @@ void Pipeline<Real>::LookAhead(const WorkerProgram& own, std::size_t i, std::int
     const ProgramAction& action = own.actions[next % own.actions.size()];
     if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
     if (next >= own.actions.size()) ++cycle;
-    const std::int64_t k = cycle * options_.program.microbatches_per_cycle + action.offset;
+    const std::int64_t k = cycle * options_.plan.program.microbatches_per_cycle + action.offset;
     if (begin_ <= k && k < end_) stages_[action.stage].LookAhead(action.kind, k, ahead);
     return;
   }
@@ -291,7 +291,7 @@ template <class Real>
 void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                                std::int64_t last) {
   const Clock::time_point start = Clock::now();
-  const Program& program = options_.program;
+  const Program& program = options_.plan.program;
   const WorkerProgram& own = program.workers[worker];
   Real* workspace = workspaces_[worker - first_worker_].data();
   Prefetcher ahead;
@@ -341,13 +341,13 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
                          std::vector<SampleResult>& results) {
   log_->Start();
   finished_.clear();
-  const std::int64_t microbatches = (last - first) * options_.program.microbatches_per_cycle;
+  const std::int64_t microbatches = (last - first) * options_.plan.program.microbatches_per_cycle;
   finished_.reserve(microbatches * options_.microbatch);
   end_ = options_.microbatches;
-  if (options_.drains) {
-    begin_ = first * options_.program.microbatches_per_cycle;
+  if (options_.plan.drains) {
+    begin_ = first * options_.plan.program.microbatches_per_cycle;
     end_ = std::min(begin_ + microbatches, options_.microbatches);
-    last += DrainCycles(options_.program);
+    last += DrainCycles(options_.plan.program);
   }
   stop_ = false;
   std::mutex mutex;
@@ -384,7 +384,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   }
   if (!failure) {
     ShareResults();
-    if (options_.drains) Rewind(last, begin_ + microbatches);
+    if (options_.plan.drains) Rewind(last, begin_ + microbatches);
   }
   results.insert(results.end(), finished_.begin(), finished_.end());
   if (failure) std::rethrow_exception(failure);

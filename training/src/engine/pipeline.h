@@ -168,7 +168,7 @@ double Pipeline<Real>::Await(const Wait& wait, IsReady is_ready) {
         if (said.exchange_stage >= 0) {
           said.missing_replica = stages_[said.exchange_stage].MissingReplica();
         }
-        return Describe(said, options_.program, options_.replica(), seconds);
+        return Describe(said, options_.plan.program, options_.replica(), seconds);
       });
 }
 

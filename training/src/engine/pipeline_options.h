@@ -7,15 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "batchless/hwmodel/action.h"
 #include "batchless/hwmodel/network.h"
-#include "batchless/hwmodel/schedule.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/stage.h"
-#include "engine/program.h"
+#include "engine/pipeline_plan.h"
 #include "optimizers/definition.h"
 
 namespace batchless::training {
@@ -43,22 +41,12 @@ struct PipelineOptions {
   // Parts in which a mini-batch's gradients are summed, gradient_sum.h; of all replicas.
   std::int64_t gradient_parts = 1;
   std::uint64_t seed = 0;
-  Program program;
+  PipelinePlan plan;
   std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
-  // Whether every call of Run fills the pipeline and drains it. With the versions of kDoubleBuffered,
-  // which follow from the micro-batch's number, that changes no result.
-  bool drains = false;
-  // Forwards read the version that is this many updates older than the newest.
-  std::int64_t forward_lag = 0;
-  hwmodel::WeightVersions weights = hwmodel::WeightVersions::kNewest;
-  // By stage: updates between the newest version and the oldest one that a pass reads.
-  std::vector<std::int64_t> version_ages;
   // Whether forwards or backwards read other weights than the newest of their versions.
   bool predicts_forward = false;
   bool predicts_backward = false;
   const Optimizer* optimizer = &FindOptimizer("sgdm");
-  // By stage, updates: for an optimizer that reads the forward's raw weights again.
-  std::vector<std::int64_t> delays;
   // Coefficients of stage s's update after `samples` samples of the run.
   std::function<StageCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
   bool pin_workers = false;

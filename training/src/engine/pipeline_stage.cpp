@@ -44,10 +44,10 @@ PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int num
       compute_(options.make_stage ? options.make_stage(number)
                                   : MakeStage<Real>(*options.network, number, options.microbatch,
                                                     options.backend)) {
-  const std::int64_t age = options.version_ages[number];
+  const std::int64_t age = options.plan.version_ages[number];
   if (age > 0 || options.predicts_forward) versions_.forward = age + 1;
   versions_.predicted_backward = options.predicts_backward;
-  if (options.optimizer->keeps_forward_weights) versions_.raw = options.delays[number] + 1;
+  if (options.optimizer->keeps_forward_weights) versions_.raw = options.plan.delays[number] + 1;
 }
 
 template <class Real>
@@ -75,9 +75,9 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
 
 template <class Real>
 std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
-  return std::max<std::int64_t>(0, options_.weights == WeightVersions::kDoubleBuffered
+  return std::max<std::int64_t>(0, options_.plan.weights == WeightVersions::kDoubleBuffered
                                        ? k / options_.microbatches_per_update - 1
-                                       : parameters_->updates() - options_.forward_lag);
+                                       : parameters_->updates() - options_.plan.forward_lag);
 }
 
 template <class Real>

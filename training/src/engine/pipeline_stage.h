@@ -74,7 +74,7 @@ class PipelineStage {
  private:
   class PieceUpdate;
 
-  bool reads_newest() const { return options_.weights == hwmodel::WeightVersions::kNewest; }
+  bool reads_newest() const { return options_.plan.weights == hwmodel::WeightVersions::kNewest; }
   // What a backward of micro-batch k reads: the newest version, or the forward's.
   const Real* BackwardParameters(std::int64_t k) {
     return reads_newest() ? parameters_->backward() : parameters_->forward(*forward_version(k));

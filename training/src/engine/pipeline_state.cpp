@@ -14,9 +14,10 @@ using hwmodel::ActionKind;
 
 template <class Real>
 std::int64_t Pipeline<Real>::CountDoneBy(std::int64_t cycles, ActionKind kind, int stage) const {
-  return options_.drains
-             ? std::min(cycles * options_.program.microbatches_per_cycle, options_.microbatches)
-             : CountDone(options_.program, kind, stage, cycles, options_.microbatches);
+  return options_.plan.drains
+             ? std::min(cycles * options_.plan.program.microbatches_per_cycle,
+                        options_.microbatches)
+             : CountDone(options_.plan.program, kind, stage, cycles, options_.microbatches);
 }
 
 template <class Real>
@@ -128,7 +129,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
   };
   RunOnFirst(options_.everybody, check_sizes);
   stop_ = false;
-  if (!options_.drains) DiscardMessages(now);
+  if (!options_.plan.drains) DiscardMessages(now);
   std::vector<char> other;
   ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
     const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
@@ -159,16 +160,16 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
       options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
     }
   });
-  if (options_.drains) {
-    SetProgress(cycles * options_.program.microbatches_per_cycle);
+  if (options_.plan.drains) {
+    SetProgress(cycles * options_.plan.program.microbatches_per_cycle);
     return;
   }
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    const WorkerProgram& worker = options_.program.workers[w];
-    progress_[w].forwards = CountDone(options_.program, ActionKind::kForward, worker.end_stage - 1,
-                                      cycles, options_.microbatches);
-    progress_[w].backwards = CountDone(options_.program, ActionKind::kBackward, worker.first_stage,
-                                       cycles, options_.microbatches);
+    const WorkerProgram& worker = options_.plan.program.workers[w];
+    progress_[w].forwards = CountDone(options_.plan.program, ActionKind::kForward,
+                                      worker.end_stage - 1, cycles, options_.microbatches);
+    progress_[w].backwards = CountDone(options_.plan.program, ActionKind::kBackward,
+                                       worker.first_stage, cycles, options_.microbatches);
   }
   for (int s = span().first; s < span().end; ++s) {
     stages_[s].set_has_pending_gradient(HasPendingGradient(s, cycles));
@@ -181,8 +182,8 @@ std::int64_t Pipeline<Real>::CountUnderWay(ActionKind kind, int from, int to,
                                            std::int64_t cycles) const {
   // Past the run's last micro-batch messages go on.
   constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-  return CountDone(options_.program, kind, from, cycles, kEndless) -
-         CountDone(options_.program, kind, to, cycles, kEndless);
+  return CountDone(options_.plan.program, kind, from, cycles, kEndless) -
+         CountDone(options_.plan.program, kind, to, cycles, kEndless);
 }
 
 template <class Real>
@@ -219,8 +220,8 @@ void Pipeline<Real>::SetProgress(std::int64_t microbatches) {
 template <class Real>
 void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
   const auto repeat = [&](std::size_t worker, ActionKind kind, int from, int to) {
-    const std::int64_t sent =
-        CountDone(options_.program, kind, from, cycles, std::numeric_limits<std::int64_t>::max());
+    const std::int64_t sent = CountDone(options_.plan.program, kind, from, cycles,
+                                        std::numeric_limits<std::int64_t>::max());
     for (std::int64_t k = sent - CountUnderWay(kind, from, to, cycles); k < sent; ++k) {
       SendOn(worker, kind, k);
     }
