@@ -56,6 +56,7 @@ double StepLength(const ContinuousOptions& options) {
 
 void Check(const ContinuousOptions& options) {
   Validate(options.rule);
+  RefuseLinear(options.rule);
   const RuleOptions& given = options.rule.options;
   const auto refuse = [](std::string_view name, const std::optional<double>& value) {
     if (value) {

@@ -26,6 +26,7 @@ struct Polar {
 std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momentum, Delay delay,
                                               double rate, std::span<const double> frequencies) {
   Validate(spec);
+  RefuseLinear(spec);
   CheckMomentum(momentum);
   CheckDelay(delay);
   CheckRate(rate);

@@ -32,6 +32,7 @@ constexpr double kMaxBatch = 1024;
 
 void Check(const FrontierOptions& options) {
   Validate(options.rule);
+  RefuseLinear(options.rule);
   if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
     throw InvalidArgument("--delay", std::to_string(options.delay),
                           "an integer from 0 to " + std::to_string(kMaxFrontierDelay));

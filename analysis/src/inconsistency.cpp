@@ -100,6 +100,7 @@ InconsistentModel FactorisationModel(double ratio, Delay delay) {
 MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec& rule,
                                  BackwardWeights backward, double momentum, double learning_rate) {
   Validate(rule);
+  RefuseLinear(rule);
   CheckMomentum(momentum);
   CheckRate(learning_rate);
   InconsistentModel read = model;
