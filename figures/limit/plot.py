@@ -22,7 +22,7 @@ def draw(data):
             linestyle="none", color="#404040", label="interleaved heavy balls",
         )
         ax.set(yscale="log")
-        ax.set_ylim(0.8, None)
+    first.set_ylim(bottom=0.8)
     style.delay_axis(first, 336)
     first.set_ylabel("best half-life / limit")
     second.set(xscale="log", xlabel="condition number $\\kappa$")
