@@ -376,7 +376,15 @@ Design DesignRule(const DesignOptions& options) {
   constexpr int kCurvatures = 33;
   for (int j = 0; j < kCurvatures; ++j) {
     const double x = std::pow(options.condition, -j / (kCurvatures - 1.0));
-    design.stationary_loss += x / 2 * WeightVariance(spec, 0, options.delay, x) / kCurvatures;
+    std::vector<double> p = design.denominator;
+    p.resize(p.size() + static_cast<std::size_t>(options.delay), 0);
+    for (std::size_t k = 0; k < design.numerator.size(); ++k) {
+      p[p.size() - design.numerator.size() + k] += x * design.numerator[k];
+    }
+    design.stationary_loss +=
+        x / 2 *
+        ImpulseEnergy(std::span<const double>(design.numerator), std::span<const double>(p)) /
+        kCurvatures;
   }
   design.half_life_error_updates = design.half_life_updates * design.worst.log_radius_error /
                                    -(design.worst.log_radius + design.worst.log_radius_error);
