@@ -5,10 +5,10 @@ same order of samples.
     t            (d - shift) / (s / sqrt n), Student's with n - 1 degrees of freedom
     effect size  d / s
 
-A claim says in which direction the difference lies, so that tests are one-sided. Equivalence is two
-such tests: more than -margin and less than margin (Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987)
-657). Holm's adjustment keeps the probability of any false one among m claims below the level
-(Holm, Scand. J. Statist. 6 (1979) 65).
+Differences are tested on both sides, margins on one. Equivalence is two one-sided tests: more than
+-margin and less than margin (Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987) 657). Holm's adjustment
+keeps the probability of any false one among m claims below the level (Holm, Scand. J. Statist. 6 (1979)
+65).
 """
 
 from __future__ import annotations

@@ -156,6 +156,7 @@ def _tested(
     question: str,
     limit: str = "",
     power: float = POWER,
+    tails: int = 1,
 ) -> Outcome:
     table = _runs(claim, read)
     if "held_against" in claim:
@@ -169,7 +170,7 @@ def _tested(
     found = [(pair, _differences(claim, pair, table)) for pair in _cases(claim)]
     p = [probability(differences) for _, differences in found]
     worst = max(range(len(p)), key=lambda k: p[k])
-    seen = found[worst][1].detectable(claim["level"], power)
+    seen = found[worst][1].detectable(claim["level"] / tails, power)
     unit = MEASURES[claim.get("measure", "accuracy")].unit
     return Outcome(
         "; ".join(_in_words(claim, *each, probability(each[1])) for each in found),
@@ -181,8 +182,11 @@ def _tested(
 
 
 def paired_above(claim: dict, read: Reader) -> Outcome:
-    """`higher` is above `lower`: paired t-test, one-sided."""
-    return _tested(claim, read, lambda found: found.above(), "a difference of")
+    """`higher` is above `lower`: paired t-test, two-sided. The direction of a statement is no
+    knowledge from before the runs, which a one-sided test would take for granted."""
+    return _tested(
+        claim, read, lambda found: min(1.0, 2 * found.above()), "a difference of", tails=2
+    )
 
 
 def paired_not_below(claim: dict, read: Reader) -> Outcome:
