@@ -49,7 +49,7 @@ Vector PairAt(double r, double angle) {
 /// The search for one delay, condition number and order.
 class PathFollowing {
  public:
-  PathFollowing(Delay delay, double condition, int order, double noise)
+  PathFollowing(Delay delay, double condition, int order, double noise, int curvatures)
       : noise_(noise),
         degree_(std::max(order, 3)),
         two_leads_(order == 2),
@@ -66,8 +66,8 @@ class PathFollowing {
       late_.push_back(late);
       now_.push_back(now);
     }
-    for (int j = 0; j < kCurvatures; ++j) {
-      curvatures_.push_back(std::pow(Real(condition), Real(-j) / (kCurvatures - 1)));
+    for (int j = 0; j < curvatures; ++j) {
+      curvatures_.push_back(std::pow(Real(condition), Real(-j) / (curvatures - 1)));
     }
   }
 
@@ -87,7 +87,6 @@ class PathFollowing {
   }
 
  private:
-  static constexpr int kCurvatures = 33;
   static constexpr int kNewtonSteps = 12;
 
   Vector Pack(const Candidate& c) const {
@@ -175,8 +174,9 @@ class PathFollowing {
     for (Index k = 0; k < degree_; ++k) {
       gradient[free_poles_ + k] = by_b.dot(now_[static_cast<std::size_t>(k)]);
     }
-    gradient /= kCurvatures;
-    return sum / kCurvatures;
+    const auto count = static_cast<Real>(curvatures_.size());
+    gradient /= count;
+    return sum / count;
   }
 
   /// z^delay D and N, in falling powers of z.
@@ -203,7 +203,7 @@ class PathFollowing {
       const Vector p = of_a + x * of_b;
       sum += x / 2 * ImpulseEnergy(n, std::span(p.data(), static_cast<std::size_t>(p.size())));
     }
-    return std::log(sum / kCurvatures);
+    return std::log(sum / static_cast<Real>(curvatures_.size()));
   }
 
   /// ln(half-life) but for a constant, and the loss's share; its gradient by differences.
@@ -337,45 +337,49 @@ bool DesignOptions::IsValid(std::string* why) const {
   return true;
 }
 
-Design DesignRule(const DesignOptions& options) {
-  std::string why;
-  if (!options.IsValid(&why)) throw std::invalid_argument(why);
+namespace {
+
+/// The best candidate of each order from 2 up to the one that is asked for.
+std::vector<Candidate> CandidatesOf(const DesignOptions& options, int curvatures) {
   const auto search = [&](int order) {
-    return PathFollowing(options.delay, options.condition, order, options.noise);
+    return PathFollowing(options.delay, options.condition, order, options.noise, curvatures);
   };
-  Candidate best = BestOf(search(2), {PublishedRule(options.delay, options.condition)});
-  std::optional<Candidate> before;
+  std::vector<Candidate> best = {
+      BestOf(search(2), {PublishedRule(options.delay, options.condition)})};
   for (int order = 3; order <= options.order; ++order) {
     std::vector<Candidate> starts;
     if (order == 3) {
-      starts.push_back(best);
+      starts.push_back(best.back());
     } else {
       for (const double a : {-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9}) {
-        starts.push_back(WithFactor(best, PoleAt(a)));
+        starts.push_back(WithFactor(best.back(), PoleAt(a)));
       }
-      if (before) {
+      if (order > 4) {
+        const Candidate& before = best[best.size() - 2];
         for (const double angle : {0.3, 0.8, 1.3, 1.8, 2.3, 2.8}) {
-          starts.push_back(WithFactor(*before, PairAt(0.8, angle)));
+          starts.push_back(WithFactor(before, PairAt(0.8, angle)));
         }
       }
     }
-    const Candidate found = BestOf(search(order), std::move(starts));
-    before = best;
-    if (order == 3) before.reset();
-    best = found;
+    best.push_back(BestOf(search(order), std::move(starts)));
   }
+  return best;
+}
+
+/// What the candidate does at every curvature, and at its worst.
+Design Certified(const DesignOptions& options, const Candidate& candidate, bool has_pole_at_zero) {
   Design design;
-  design.numerator = InPowersOfZ(best.numerator);
-  design.denominator = InPowersOfZ(best.denominator);
-  // The pole at 0, which shifting powers leaves a rounding of.
-  if (options.order == 2) design.denominator.back() = 0;
+  design.numerator = InPowersOfZ(candidate.numerator);
+  design.denominator = InPowersOfZ(candidate.denominator);
+  // Shifting powers leaves a rounding of the pole at 0.
+  if (has_pole_at_zero) design.denominator.back() = 0;
   const RuleSpec spec = LinearSpec(design.numerator, design.denominator);
   Validate(spec);
   design.worst = WorstSpectralRadius(spec, 0, options.delay, 1, options.condition);
   design.half_life_updates = design.worst.half_life_updates();
-  constexpr int kCurvatures = 33;
-  for (int j = 0; j < kCurvatures; ++j) {
-    const double x = std::pow(options.condition, -j / (kCurvatures - 1.0));
+  constexpr int kLossCurvatures = 33;
+  for (int j = 0; j < kLossCurvatures; ++j) {
+    const double x = std::pow(options.condition, -j / (kLossCurvatures - 1.0));
     std::vector<double> p = design.denominator;
     p.resize(p.size() + static_cast<std::size_t>(options.delay), 0);
     for (std::size_t k = 0; k < design.numerator.size(); ++k) {
@@ -384,11 +388,35 @@ Design DesignRule(const DesignOptions& options) {
     design.stationary_loss +=
         x / 2 *
         ImpulseEnergy(std::span<const double>(design.numerator), std::span<const double>(p)) /
-        kCurvatures;
+        kLossCurvatures;
   }
   design.half_life_error_updates = design.half_life_updates * design.worst.log_radius_error /
                                    -(design.worst.log_radius + design.worst.log_radius_error);
   return design;
+}
+
+}  // namespace
+
+Design DesignRule(const DesignOptions& options) {
+  std::string why;
+  if (!options.IsValid(&why)) throw std::invalid_argument(why);
+  // A search sees the curvatures that it samples, and each sampling leads to an optimum of its own.
+  // What counts is what is certified over all of them; a lower order may do better.
+  std::optional<Design> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const int curvatures : {33, 97}) {
+    const std::vector<Candidate> candidates = CandidatesOf(options, curvatures);
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+      Design design = Certified(options, candidates[k], k == 0);
+      const double cost =
+          std::log(design.half_life_updates) +
+          (options.noise > 0 ? options.noise * std::log(design.stationary_loss) : 0.0);
+      if (best && !(cost < least)) continue;
+      least = cost;
+      best = std::move(design);
+    }
+  }
+  return *best;
 }
 
 }  // namespace batchless::analysis

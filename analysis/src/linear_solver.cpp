@@ -227,10 +227,7 @@ SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low
   for (double step = unit; above < kLogLimit; step *= 4) {
     const auto count = CountOutside<Extended>(p, low, high, Extended(above));
     if (count.clear && count.outside == 0) break;
-    const double before = best.log_radius;
     take(count.near_rate);
-    // From a larger root the steps begin anew.
-    if (best.log_radius > before + unit) step = unit / 4;
     above = std::max(above, best.log_radius) + step;
   }
   for (int i = 0; i < 60 && above - best.log_radius > 2 * unit; ++i) {
