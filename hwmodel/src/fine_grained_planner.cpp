@@ -181,7 +181,7 @@ class Partitioner {
     return cores;
   }
 
-  // Of all workers, for a period; keeps where each ends.
+  // Cores that all workers take for a period; keeps where each worker ends.
   double FewestCores(double period) {
     for (int h = 0; h < workers_; ++h) {
       // Each of the workers before and behind has a stage at least.

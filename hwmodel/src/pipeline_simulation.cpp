@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/pipeline_simulation.h"
 
 #include <algorithm>
+#include <boost/heap/d_ary_heap.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -29,51 +30,14 @@ struct Event {
   }
 };
 
-// A heap with four children a node: half as many levels as a binary one, and the children share a
-// cache line or two.
-class EventQueue {
- public:
-  bool empty() const { return events_.empty(); }
-
-  void Push(const Event& event) {
-    std::size_t hole = events_.size();
-    events_.push_back(event);
-    while (hole > 0) {
-      const std::size_t parent = (hole - 1) / kChildren;
-      if (!event.Before(events_[parent])) break;
-      events_[hole] = events_[parent];
-      hole = parent;
-    }
-    events_[hole] = event;
-  }
-
-  Event Pop() {
-    const Event first = events_.front();
-    const Event last = events_.back();
-    events_.pop_back();
-    const std::size_t size = events_.size();
-    if (size == 0) return first;
-    std::size_t hole = 0;
-    for (;;) {
-      const std::size_t begin = kChildren * hole + 1;
-      if (begin >= size) break;
-      const std::size_t end = std::min(begin + kChildren, size);
-      std::size_t least = begin;
-      for (std::size_t child = begin + 1; child < end; ++child) {
-        if (events_[child].Before(events_[least])) least = child;
-      }
-      if (!events_[least].Before(last)) break;
-      events_[hole] = events_[least];
-      hole = least;
-    }
-    events_[hole] = last;
-    return first;
-  }
-
- private:
-  static constexpr std::size_t kChildren = 4;
-  std::vector<Event> events_;
+struct Later {
+  bool operator()(const Event& first, const Event& second) const { return second.Before(first); }
 };
+
+// Four children a node: half as many levels as in a binary heap, and the children share a cache line
+// or two.
+using EventQueue =
+    boost::heap::d_ary_heap<Event, boost::heap::arity<4>, boost::heap::compare<Later>>;
 
 // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
 std::uint64_t Mix(std::uint64_t x) {
@@ -102,7 +66,8 @@ class Simulator {
       TryStart(static_cast<std::int32_t>(core));
     }
     while (!queue_.empty()) {
-      const Event event = queue_.Pop();
+      const Event event = queue_.top();
+      queue_.pop();
       now_ = event.seconds;
       ++summary_.events;
       if (event.core >= 0) {
@@ -280,7 +245,7 @@ class Simulator {
   }
 
   void At(double seconds, std::int32_t core, std::int32_t action) {
-    queue_.Push({seconds, number_++, core, action});
+    queue_.push({seconds, number_++, core, action});
   }
 
   // Starts the core's part of its next action, or notes what it waits for.

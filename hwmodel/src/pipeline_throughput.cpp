@@ -32,411 +32,424 @@ std::string StagesText(const Workload& workload, int first, int end) {
   return text + " to " + std::to_string(end - 1) + " " + names[static_cast<std::size_t>(end - 1)];
 }
 
-class Pipeline {
- public:
-  Pipeline(const Workload& workload, const Machine& machine, const ThroughputOptions& options)
-      : workload_(workload),
-        machine_(machine),
-        options_(options),
-        kind_(FindScheduleKind(options.schedule)),
-        b_(static_cast<double>(options.microbatch)) {}
+// What every step reads and none changes.
+struct Setting {
+  const Workload& workload;
+  const Machine& machine;
+  const ThroughputOptions& options;
+  const ScheduleKind& kind;
+  int workers = 1;
+  std::int64_t per_update = 1;  // micro-batches
+  std::optional<MeasuredNetwork> measured{};
+  bool split = false;  // the backward, by the schedule
+  bool launched =
+      false;  // one worker that does everything is the machine, operation after operation
+  std::array<std::vector<StageWork>, 2> work_in{};  // by memory, then by stage; empty: none
 
-  Throughput Predict() {
-    if (options_.schedule == "interleaved") {
-      throw InvalidArgument("schedule", options_.schedule,
-                            "one in which a worker has one group of stages, as pipedream-flush");
-    }
-    const int workers = WorkerCount();
-    measured_ = Measured(workload_, machine_, workers);
-    const std::int64_t m = PerUpdate(workers);
-    result_.samples_per_update = m * options_.microbatch;
-    // Two cycles in which every worker does everything, for the fill and drain of any kind.
-    const std::int64_t microbatches = kind_.updates_each ? 4 * workers + 4 : 4 * m;
-    const Schedule schedule = Make(workers, microbatches, m);
-    const SteadyState steady = FindSteadyState(schedule);
-    split_ = schedule.splits_backward();
-    Allot(Summarize(schedule), workers);
-    FillTimes();
-    const PipelineTimes times = result_.times();
-    const CycleTime cycle = ComputeCycleTime(steady, times);
-
-    const auto per_cycle = static_cast<double>(cycle.microbatches_per_cycle);
-    result_.utilisation = steady.utilisation;
-    // Shared memory serves one after the other.
-    if (!measured_ && result_.shared_bytes_per_sample > 0) {
-      result_.shared_seconds_per_sample =
-          result_.shared_bytes_per_sample / machine_.shared_bytes_per_second;
-    }
-    const double served = per_cycle * b_ * result_.shared_seconds_per_sample;
-    const bool is_served = served > cycle.seconds;
-    double cycle_seconds = std::max(cycle.seconds, served);
-    double seconds_per_sample = cycle_seconds / (per_cycle * b_);
-    if (options_.samples > 0) {
-      seconds_per_sample = WholeRun(steady, cycle, cycle_seconds, times, workers, m);
-      cycle_seconds = per_cycle * b_ * seconds_per_sample;
-    }
-    result_.samples_per_second = 1 / seconds_per_sample;
-    result_.seconds_per_update =
-        seconds_per_sample * static_cast<double>(result_.samples_per_update);
-    double work = 0;
-    double cores = 0;
-    for (std::size_t g = 0; g < ends_.size(); ++g) {
-      const auto k = static_cast<double>(result_.workers[g].cores);
-      work += working_cores_[g] * cycle.busy_seconds[g];
-      // The slowest worker's work is the cycle but for the rounding of its sum.
-      result_.workers[g].idle = std::max(0.0, 1 - cycle.busy_seconds[g] / cycle_seconds);
-      cores += k;
-      const StageTimes& stage = times.stages[g];
-      result_.latency_seconds += stage.forward_seconds + stage.backward_seconds;
-      if (g + 1 < ends_.size()) {
-        result_.latency_seconds +=
-            2 * (times.message_seconds(static_cast<int>(g)) + times.latency_seconds);
-      }
-    }
-    result_.busy = work / (cycle_seconds * std::max(cores, machine_.cores));
-    if (is_served) {
-      result_.bottleneck = "shared memory";
-    } else {
-      Describe(cycle);
-    }
-    Finish(workload_, machine_, result_);
-    return std::move(result_);
+  double b() const { return static_cast<double>(options.microbatch); }
+  double updates_per_microbatch() const { return 1 / static_cast<double>(per_update); }
+  const std::vector<StageWork>& work(Memory memory) const {
+    return work_in.at(static_cast<std::size_t>(memory));
   }
+};
 
- private:
-  std::int64_t PerUpdate(int workers) const {
-    const std::int64_t given = options_.microbatches_per_update;
-    if (kind_.updates_each) {
-      if (given <= 1) return 1;
-      throw InvalidArgument("microbatches_per_update", static_cast<double>(given),
-                            "0 or 1 with " + options_.schedule + ", which updates after each");
-    }
-    return given > 0 ? given : std::int64_t{4} * workers;
+// One way to lay the stages out. Those in `local` memory have the cores that it takes.
+struct Layout {
+  double seconds = std::numeric_limits<double>::infinity();  // of a micro-batch, without links
+  std::vector<int> ends{};
+  std::vector<bool> local{};
+  std::vector<std::int64_t> cores{};
+};
+
+// What passes move for a sample, bytes.
+struct Traffic {
+  double local = 0;
+  double shared = 0;
+  double fabric = 0;
+};
+
+int WorkerCount(const Workload& workload, const Machine& machine,
+                const ThroughputOptions& options) {
+  const int most = MostWorkers(workload, machine);
+  const int given = options.ends.empty() ? options.workers : static_cast<int>(options.ends.size());
+  if (given > most) {
+    throw InvalidArgument("workers", given,
+                          "at most " + std::to_string(most) + ", the stages and cores there are");
   }
+  return given > 0 ? given : most;
+}
 
-  Schedule Make(int workers, std::int64_t microbatches, std::int64_t m) const {
-    ScheduleOptions options = {.stages = workers,
-                               .microbatches = microbatches,
-                               .microbatches_per_update = kind_.updates_each ? 0 : m,
-                               .weight_stashing = options_.weight_stashing};
-    return MakeSchedule(options_.schedule, options);
+std::int64_t PerUpdate(const ThroughputOptions& options, const ScheduleKind& kind, int workers) {
+  const std::int64_t given = options.microbatches_per_update;
+  if (!kind.updates_each) return given > 0 ? given : std::int64_t{4} * workers;
+  if (given <= 1) return 1;
+  throw InvalidArgument("microbatches_per_update", static_cast<double>(given),
+                        "0 or 1 with " + options.schedule + ", which updates after each");
+}
+
+Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
+  return MakeSchedule(
+      setting.options.schedule,
+      {.stages = setting.workers,
+       .microbatches = microbatches,
+       .microbatches_per_update = setting.kind.updates_each ? 0 : setting.per_update,
+       .weight_stashing = setting.options.weight_stashing});
+}
+
+double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std::size_t g,
+                     int first, int end) {
+  const StageSummary& stage = summary.stages[g];
+  return WorkerBytes(setting.workload, first, end, setting.b(),
+                     static_cast<double>(stage.weight_versions),
+                     static_cast<double>(stage.activations_in_flight));
+}
+
+// Cores with as much local memory.
+std::int64_t CoresFor(const Machine& machine, double bytes) {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::ceil(bytes / machine.core_memory_bytes())));
+}
+
+double Weight(const Setting& setting, ActionKind kind) {
+  return kind == ActionKind::kUpdate ? setting.updates_per_microbatch() : 1;
+}
+
+// Bytes of all passes of a stage for a micro-batch, with its part of the update's.
+double StageTraffic(const Setting& setting, int s) {
+  const Passes passes =
+      PassesOf(setting.workload, static_cast<std::size_t>(s), setting.b(), setting.split);
+  double bytes = 0;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    bytes += passes[i].bytes * Weight(setting, kActionKinds[i]);
   }
+  return bytes;
+}
 
-  int WorkerCount() const {
-    const int most = MostWorkers(workload_, machine_);
-    const int given =
-        options_.ends.empty() ? options_.workers : static_cast<int>(options_.ends.size());
-    if (given > most) {
-      throw InvalidArgument("workers", given,
-                            "at most " + std::to_string(most) + ", the stages and cores there are");
-    }
-    return given > 0 ? given : most;
-  }
-
-  double BoundaryBytes(std::size_t group) const {
-    return b_ * static_cast<double>(
-                    workload_.stages[static_cast<std::size_t>(ends_[group] - 1)].boundary_bytes);
-  }
-
-  // One way to lay the stages out. Those in `local` memory have the cores that it takes.
-  struct Layout {
-    double seconds = std::numeric_limits<double>::infinity();  // of a micro-batch, without links
-    std::vector<int> ends{};
-    std::vector<bool> local{};
-    std::vector<std::int64_t> cores{};
+// `best`, or a layout of these groups that is faster: of their workers in local memory none, or the
+// one that has most use of it, or the two ...
+Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout best,
+                const std::vector<int>& ends) {
+  const Machine& machine = setting.machine;
+  const std::size_t workers = ends.size();
+  struct Use {
+    double traffic = 0;  // bytes of a micro-batch
+    double memory = 0;   // bytes
   };
-
-  // The fastest layout: groups even by their work in either memory, and of these in local memory
-  // none, or the one that has most use of it, or the two ... Each can only gain by further cores, and
-  // so does the best.
-  void Allot(const ScheduleSummary& summary, int workers) {
-    const bool has_local = machine_.local_memory_bytes > 0;
-    const bool has_shared = machine_.shared_memory_bytes > 0;
-    for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
-      if (!(memory == Memory::kLocal ? has_local : has_shared)) continue;
-      WorkIn(memory) = WorkOf(workload_, machine_, b_, split_, memory,
-                              IsLaunched(static_cast<std::size_t>(workers)), measured_);
-    }
-    Layout best;
-    for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
-      if (WorkIn(memory).empty()) continue;
-      Layout layout;
-      layout.ends = !options_.ends.empty()
-                        ? options_.ends
-                        : BalancedPartition(OneCoreSeconds(WorkIn(memory)), workers);
-      Improve(best, layout, summary);
-      if (!options_.ends.empty()) break;
-    }
-    ends_ = best.ends;
-    int first = 0;
-    double in_shared = 0;
-    bool all_fit = true;
-    for (std::size_t g = 0; g < ends_.size(); ++g) {
-      WorkerThroughput worker = {.first_stage = first, .end_stage = ends_[g]};
-      worker.cores = best.cores[g];
-      worker.memory_bytes = BytesOf(summary, g, first, ends_[g]);
-      worker.in_local_memory = best.local[g];
-      worker.fits = worker.in_local_memory && CoresFor(worker.memory_bytes) <= worker.cores;
-      if (!worker.in_local_memory) in_shared += worker.memory_bytes;
-      all_fit = all_fit && (worker.fits || !worker.in_local_memory);
-      result_.memory_bytes += worker.memory_bytes;
-      result_.workers.push_back(worker);
-      first = ends_[g];
-    }
-    const bool shared_fits = in_shared <= machine_.shared_memory_bytes;
-    result_.fits = all_fit && shared_fits;
-    for (WorkerThroughput& worker : result_.workers) {
-      worker.fits = worker.fits || (!worker.in_local_memory && shared_fits);
-    }
+  std::vector<Use> uses(workers);
+  std::vector<std::size_t> order(workers);
+  std::iota(order.begin(), order.end(), 0);
+  double traffic = 0;  // of those in shared memory
+  for (std::size_t g = 0; g < workers; ++g) {
+    const int first = g == 0 ? 0 : ends[g - 1];
+    uses[g].memory = WorkerBytesOf(setting, summary, g, first, ends[g]);
+    for (int s = first; s < ends[g]; ++s) uses[g].traffic += StageTraffic(setting, s);
+    traffic += uses[g].traffic;
   }
-
-  void Improve(Layout& best, Layout layout, const ScheduleSummary& summary) {
-    const std::size_t workers = layout.ends.size();
-    struct Use {
-      double traffic = 0;  // bytes of a micro-batch
-      double memory = 0;   // bytes
-    };
-    std::vector<Use> uses(workers);
-    std::vector<std::size_t> order(workers);
-    std::iota(order.begin(), order.end(), 0);
-    double traffic = 0;  // of those in shared memory
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return uses[a].traffic * uses[b].memory > uses[b].traffic * uses[a].memory;
+  });
+  const bool has_shared = machine.shared_memory_bytes > 0;
+  const bool has_local = machine.local_memory_bytes > 0 && !(has_shared && setting.launched);
+  const auto cores = static_cast<std::int64_t>(machine.cores);
+  Layout layout{.ends = ends, .local = std::vector<bool>(workers)};
+  std::vector<std::int64_t> minimums(workers, 1);
+  std::vector<std::vector<CoreWork>> parts(workers);
+  const auto place = [&](std::size_t g, Memory memory) {
+    parts[g] = PartsOf(setting.work(memory), g == 0 ? 0 : ends[g - 1], ends[g]);
+    layout.local[g] = memory == Memory::kLocal;
+    if (layout.local[g]) minimums[g] = CoresFor(machine, uses[g].memory);
+  };
+  const auto consider = [&] {
+    if (std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0}) > cores) return false;
+    layout.cores = AllotCores(parts, cores, minimums);
+    layout.seconds =
+        setting.measured || !has_shared ? 0 : traffic / machine.shared_bytes_per_second;
     for (std::size_t g = 0; g < workers; ++g) {
-      const int first = g == 0 ? 0 : layout.ends[g - 1];
-      uses[g].memory = BytesOf(summary, g, first, layout.ends[g]);
-      for (int s = first; s < layout.ends[g]; ++s) uses[g].traffic += StageTraffic(s);
-      traffic += uses[g].traffic;
+      layout.seconds =
+          std::max(layout.seconds, SecondsOn(parts[g], static_cast<double>(layout.cores[g])));
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return uses[a].traffic * uses[b].memory > uses[b].traffic * uses[a].memory;
-    });
-    const bool has_shared = machine_.shared_memory_bytes > 0;
-    const bool has_local = machine_.local_memory_bytes > 0 && !(has_shared && IsLaunched(workers));
-    const auto cores = static_cast<std::int64_t>(machine_.cores);
-    layout.local.assign(workers, false);
-    std::vector<std::int64_t> minimums(workers, 1);
-    std::vector<std::vector<CoreWork>> parts(workers);
-    const auto place = [&](std::size_t g, Memory memory) {
-      const int first = g == 0 ? 0 : layout.ends[g - 1];
-      parts[g] = PartsOf(WorkIn(memory), first, layout.ends[g]);
-      layout.local[g] = memory == Memory::kLocal;
-      if (layout.local[g]) minimums[g] = CoresFor(uses[g].memory);
-    };
-    const auto consider = [&] {
-      if (std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0}) > cores) return false;
-      layout.cores = AllotCores(parts, cores, minimums);
-      layout.seconds = measured_ || !has_shared ? 0 : traffic / machine_.shared_bytes_per_second;
-      for (std::size_t g = 0; g < workers; ++g) {
-        layout.seconds =
-            std::max(layout.seconds, SecondsOn(parts[g], static_cast<double>(layout.cores[g])));
-      }
-      // Of equals the one with more in local memory.
-      if (layout.seconds <= best.seconds * (1 + 1e-12)) best = layout;
-      return true;
-    };
-    if (has_shared) {
-      for (std::size_t g = 0; g < workers; ++g) place(g, Memory::kShared);
-      consider();
-      if (!has_local) return;
-      for (const std::size_t g : order) {
-        place(g, Memory::kLocal);
-        traffic -= uses[g].traffic;
-        if (!consider()) return;
-      }
-      return;
-    }
-    for (std::size_t g = 0; g < workers; ++g) place(g, Memory::kLocal);
-    if (consider()) return;
+    // Among equals the one with more in local memory is taken.
+    if (layout.seconds <= best.seconds * (1 + 1e-12)) best = layout;
+    return true;
+  };
+  for (std::size_t g = 0; g < workers; ++g) {
+    place(g, has_shared ? Memory::kShared : Memory::kLocal);
+  }
+  if (!consider()) {
     // It does not fit, and takes the time that it would take.
     minimums.assign(workers, 1);
     consider();
   }
-
-  std::vector<StageWork>& WorkIn(Memory memory) { return work_[static_cast<std::size_t>(memory)]; }
-
-  double BytesOf(const ScheduleSummary& summary, std::size_t g, int first, int end) const {
-    const StageSummary& stage = summary.stages[g];
-    return WorkerBytes(workload_, first, end, b_, static_cast<double>(stage.weight_versions),
-                       static_cast<double>(stage.activations_in_flight));
+  if (!has_shared || !has_local) return best;
+  for (const std::size_t g : order) {
+    place(g, Memory::kLocal);
+    traffic -= uses[g].traffic;
+    if (!consider()) break;
   }
+  return best;
+}
 
-  // Cores with as much local memory.
-  std::int64_t CoresFor(double bytes) const {
-    return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::ceil(bytes / machine_.core_memory_bytes())));
+// The fastest layout: groups even by their work in either memory. Each can only gain by further cores,
+// and so does the best.
+Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
+  const std::vector<int>& given = setting.options.ends;
+  Layout best;
+  for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
+    if (setting.work(memory).empty()) continue;
+    if (!given.empty()) return Improved(setting, summary, best, given);
+    best = Improved(setting, summary, best,
+                    BalancedPartition(OneCoreSeconds(setting.work(memory)), setting.workers));
   }
+  return best;
+}
 
-  double UpdatesPerMicrobatch() const {
-    return b_ / static_cast<double>(result_.samples_per_update);
+std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const ScheduleSummary& summary,
+                                           const Layout& layout) {
+  std::vector<WorkerThroughput> workers;
+  double in_shared = 0;
+  for (std::size_t g = 0; g < layout.ends.size(); ++g) {
+    WorkerThroughput worker = {.first_stage = g == 0 ? 0 : layout.ends[g - 1],
+                               .end_stage = layout.ends[g],
+                               .cores = layout.cores[g]};
+    worker.memory_bytes = WorkerBytesOf(setting, summary, g, worker.first_stage, worker.end_stage);
+    worker.in_local_memory = layout.local[g];
+    if (!worker.in_local_memory) in_shared += worker.memory_bytes;
+    workers.push_back(worker);
   }
-
-  // Bytes of all passes of a stage for a micro-batch, with its part of the update's.
-  double StageTraffic(int s) const {
-    const Passes passes = PassesOf(workload_, static_cast<std::size_t>(s), b_, split_);
-    double bytes = 0;
-    for (std::size_t kind = 0; kind < passes.size(); ++kind) {
-      const bool is_update = kActionKinds[kind] == ActionKind::kUpdate;
-      bytes += passes[kind].bytes * (is_update ? UpdatesPerMicrobatch() : 1);
-    }
-    return bytes;
+  for (WorkerThroughput& worker : workers) {
+    worker.fits = worker.in_local_memory
+                      ? CoresFor(setting.machine, worker.memory_bytes) <= worker.cores
+                      : in_shared <= setting.machine.shared_memory_bytes;
   }
+  return workers;
+}
 
-  // One worker that does everything is the machine, operation after operation.
-  bool IsLaunched(std::size_t workers) const {
-    return workers == 1 && machine_.launch_seconds > 0 && !measured_;
-  }
-
-  void FillTimes() {
-    result_.message_latency_seconds = ends_.size() > 1 ? machine_.fabric_latency_seconds : 0;
-    if (measured_ && split_) {
-      throw InvalidArgument(
-          "schedule", options_.schedule,
-          "one that does not split the backward, whose times were measured whole");
-    }
-    for (WorkerThroughput& worker : result_.workers) {
-      const auto k = static_cast<double>(worker.cores);
-      const bool local = worker.in_local_memory;
-      const std::vector<StageWork>& work = WorkIn(local ? Memory::kLocal : Memory::kShared);
-      // Of a micro-batch, with its part of the update.
-      double core_seconds = 0;
-      double seconds = 0;
-      BoundTimes bounds;
-      for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-        const auto index = static_cast<std::size_t>(s);
-        const double sharing = std::min(k, MostCores(workload_, index, b_));
-        const double bandwidth = local ? sharing / machine_.cores * machine_.local_bytes_per_second
-                                       : machine_.shared_bytes_per_second;
-        const Passes passes = PassesOf(workload_, index, b_, split_);
-        const StageTimes times = TimesOn(work[index], k);
-        const StageTimes launches = IsLaunched(ends_.size())
-                                        ? LaunchesOf(workload_, machine_, index, split_)
-                                        : StageTimes();
-        Add(worker.times, times);
-        Add(worker.times, launches);
-        (local ? result_.local_bytes_per_sample : result_.shared_bytes_per_sample) +=
-            StageTraffic(s) / b_;
-        for (const ActionKind kind : kActionKinds) {
-          const CoreWork& part = work[index][static_cast<std::size_t>(kind)];
-          if (!IsLaunched(ends_.size()) && IsShared(part, k)) {
-            result_.fabric_bytes_per_sample += ExchangedBytes(workload_, index, kind);
-          }
-          const double weight = kind == ActionKind::kUpdate ? UpdatesPerMicrobatch() : 1;
-          core_seconds += weight * CoresUsed(part, k) * SecondsOn({&part, 1}, k);
-          bounds.Add(passes[static_cast<std::size_t>(kind)], part, k,
-                     sharing * machine_.core_flops_per_second(), bandwidth, weight);
-          bounds.launch += weight * launches.seconds(kind);
-          seconds += weight * (times.seconds(kind) + launches.seconds(kind));
-        }
+// Fills in a worker's times and what limits them, adds its traffic, and returns how many of its cores
+// work on the average while it does.
+double TimeWorker(const Setting& setting, WorkerThroughput& worker, Traffic& traffic) {
+  const Machine& machine = setting.machine;
+  const auto k = static_cast<double>(worker.cores);
+  const bool local = worker.in_local_memory;
+  const std::vector<StageWork>& work = setting.work(local ? Memory::kLocal : Memory::kShared);
+  // Both count a micro-batch with its part of the update.
+  double core_seconds = 0;
+  double seconds = 0;
+  BoundTimes bounds;
+  for (int s = worker.first_stage; s < worker.end_stage; ++s) {
+    const auto index = static_cast<std::size_t>(s);
+    const double sharing = std::min(k, MostCores(setting.workload, index, setting.b()));
+    const double bandwidth = local ? sharing / machine.cores * machine.local_bytes_per_second
+                                   : machine.shared_bytes_per_second;
+    const Passes passes = PassesOf(setting.workload, index, setting.b(), setting.split);
+    const StageTimes times = TimesOn(work[index], k);
+    const StageTimes launches = setting.launched
+                                    ? LaunchesOf(setting.workload, machine, index, setting.split)
+                                    : StageTimes();
+    Add(worker.times, times);
+    Add(worker.times, launches);
+    (local ? traffic.local : traffic.shared) += StageTraffic(setting, s) / setting.b();
+    for (const ActionKind kind : kActionKinds) {
+      const CoreWork& part = work[index][static_cast<std::size_t>(kind)];
+      if (!setting.launched && IsShared(part, k)) {
+        traffic.fabric += ExchangedBytes(setting.workload, index, kind);
       }
-      working_cores_.push_back(seconds > 0 ? core_seconds / seconds : k);
-      worker.bound = measured_ ? Bound::kMeasured : bounds.Largest(local);
-    }
-    FillLinks();
-  }
-
-  void FillLinks() {
-    if (ends_.size() < 2) return;
-    if (machine_.fabric_bytes_per_second <= 0) {
-      throw InvalidArgument("fabric.bandwidth", "nothing",
-                            "a positive one, for a pipeline of more than one worker");
-    }
-    for (std::size_t g = 0; g + 1 < ends_.size(); ++g) {
-      const auto smaller =
-          static_cast<double>(std::min(result_.workers[g].cores, result_.workers[g + 1].cores));
-      const double links = machine_.fabric_links > 1
-                               ? std::min(smaller, std::ceil(std::sqrt(machine_.cores)))
-                               : smaller;
-      result_.workers[g].link_seconds =
-          BoundaryBytes(g) / (machine_.link_bytes_per_second() * links);
-      result_.fabric_bytes_per_sample += 2 * BoundaryBytes(g) / b_;
+      const double weight = Weight(setting, kind);
+      core_seconds += weight * CoresUsed(part, k) * SecondsOn({&part, 1}, k);
+      bounds.Add(passes[static_cast<std::size_t>(kind)], part, k,
+                 sharing * machine.core_flops_per_second(), bandwidth, weight);
+      bounds.launch += weight * launches.seconds(kind);
+      seconds += weight * (times.seconds(kind) + launches.seconds(kind));
     }
   }
+  worker.bound = setting.measured ? Bound::kMeasured : bounds.Largest(local);
+  return seconds > 0 ? core_seconds / seconds : k;
+}
 
-  // Seconds of a sample of a run with its fill and drain: simulated for a short one, and a cycle for
-  // each that it is longer. Short ones are tried until as many cycles more as the slowest circuit goes
-  // through take its time: before, workers that are almost as slow can hold up the run. Where that
-  // takes very long, the run is said to take the little longer that cycles of the slowest make of it.
-  // `cycle_seconds`: a cycle's, with its wait for shared memory, which a simulation does not know.
-  double WholeRun(const SteadyState& steady, const CycleTime& cycle, double cycle_seconds,
-                  const PipelineTimes& times, int workers, std::int64_t m) {
-    constexpr std::int64_t kMaxActions = 2'000'000;
-    const std::int64_t per_update = m * options_.microbatch;
-    if (options_.samples % per_update != 0) {
-      throw InvalidArgument("samples", static_cast<double>(options_.samples),
-                            "a multiple of the " + std::to_string(per_update) + " of an update");
-    }
-    const std::int64_t microbatches = options_.samples / options_.microbatch;
-    const std::int64_t per_cycle = cycle.microbatches_per_cycle;
-    const std::int64_t period = per_cycle * cycle.circuit_cycles;
-    const auto seconds = [&](const Schedule& schedule) {
-      return SimulatePipeline(schedule, {.times = times}).seconds;
-    };
-    std::int64_t settled = kind_.updates_each ? std::int64_t{8} * workers + 8 : std::int64_t{8} * m;
-    std::int64_t simulated = microbatches;
-    Schedule schedule;
-    double run_seconds = 0;
-    while (true) {
-      simulated =
-          microbatches <= settled ? microbatches : settled + (microbatches - settled) % period;
-      schedule = Make(workers, simulated, m);
-      run_seconds = seconds(schedule);
-      if (simulated == microbatches || 6 * workers * settled > kMaxActions) break;
-      const double longer = seconds(Make(workers, simulated + period, m));
-      const double repeated = static_cast<double>(cycle.circuit_cycles) * cycle.seconds;
-      if (longer - run_seconds > repeated * (1 - 1e-9)) break;
-      settled *= 2;
-    }
-
-    const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
-    const auto cycles = static_cast<double>(whole_cycles);
-    const double all_cycles = static_cast<double>(microbatches) / static_cast<double>(per_cycle);
-    const double run =
-        run_seconds + cycles * cycle.seconds + all_cycles * (cycle_seconds - cycle.seconds);
-    const ScheduleSummary summary = Summarize(schedule);
-    const double steps = static_cast<double>(summary.steps);
-    const double all_steps = steps + cycles * static_cast<double>(steady.steps_per_cycle);
-    result_.utilisation =
-        (summary.utilisation * steps +
-         steady.utilisation * cycles * static_cast<double>(steady.steps_per_cycle)) /
-        all_steps;
-    return run / static_cast<double>(options_.samples);
+// Fills in the times of messages and adds their traffic.
+void TimeLinks(const Setting& setting, std::vector<WorkerThroughput>& workers, Traffic& traffic) {
+  if (workers.size() < 2) return;
+  const Machine& machine = setting.machine;
+  if (machine.fabric_bytes_per_second <= 0) {
+    throw InvalidArgument("fabric.bandwidth", "nothing",
+                          "a positive one, for a pipeline of more than one worker");
   }
-
-  void Describe(const CycleTime& cycle) {
-    if (cycle.bottleneck == BottleneckKind::kWorker) {
-      const WorkerThroughput& worker = result_.workers[static_cast<std::size_t>(cycle.worker)];
-      result_.bottleneck = StagesText(workload_, worker.first_stage, worker.end_stage) + ": " +
-                           std::string(Name(worker.bound));
-      return;
-    }
-    if (cycle.bottleneck == BottleneckKind::kLink) {
-      const int end = ends_[static_cast<std::size_t>(cycle.boundary)];
-      result_.bottleneck = "link from " + StagesText(workload_, end - 1, end) + " to " +
-                           StagesText(workload_, end, end + 1);
-      return;
-    }
-    result_.bottleneck =
-        std::to_string(cycle.workers.size()) + " workers that wait for one another, " +
-        std::to_string(cycle.workers.front()) + " to " + std::to_string(cycle.workers.back());
+  for (std::size_t g = 0; g + 1 < workers.size(); ++g) {
+    const StageCost& last =
+        setting.workload.stages[static_cast<std::size_t>(workers[g].end_stage - 1)];
+    const double bytes = setting.b() * static_cast<double>(last.boundary_bytes);
+    const auto smaller = static_cast<double>(std::min(workers[g].cores, workers[g + 1].cores));
+    const double links =
+        machine.fabric_links > 1 ? std::min(smaller, std::ceil(std::sqrt(machine.cores))) : smaller;
+    workers[g].link_seconds = bytes / (machine.link_bytes_per_second() * links);
+    traffic.fabric += 2 * bytes / setting.b();
   }
+}
 
-  const Workload& workload_;
-  const Machine& machine_;
-  const ThroughputOptions& options_;
-  const ScheduleKind& kind_;
-  double b_;
-  std::optional<MeasuredNetwork> measured_;
-  bool split_ = false;
-  std::array<std::vector<StageWork>, 2> work_;  // by memory, then by stage; empty: none
-  std::vector<double> working_cores_;           // by worker, on the average while it works
-  std::vector<int> ends_;                       // by worker
-  Throughput result_;
+struct WholeRun {
+  double seconds_per_sample = 0;
+  double utilisation = 0;
 };
+
+// A run with its fill and drain: simulated for a short one, and a cycle for each that it is longer.
+// Short ones are tried until as many cycles more as the slowest circuit goes through take its time:
+// before, workers that are almost as slow can hold up the run. Where that takes very long, the run is
+// said to take the little longer that cycles of the slowest make of it. `cycle_seconds`: a cycle's,
+// with its wait for shared memory, which a simulation does not know.
+WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const CycleTime& cycle,
+                     double cycle_seconds, const PipelineTimes& times) {
+  constexpr std::int64_t kMaxActions = 2'000'000;
+  const std::int64_t samples = setting.options.samples;
+  const std::int64_t samples_per_update = setting.per_update * setting.options.microbatch;
+  if (samples % samples_per_update != 0) {
+    throw InvalidArgument(
+        "samples", static_cast<double>(samples),
+        "a multiple of the " + std::to_string(samples_per_update) + " of an update");
+  }
+  const std::int64_t microbatches = samples / setting.options.microbatch;
+  const std::int64_t per_cycle = cycle.microbatches_per_cycle;
+  const std::int64_t period = per_cycle * cycle.circuit_cycles;
+  const auto seconds = [&](const Schedule& schedule) {
+    return SimulatePipeline(schedule, {.times = times}).seconds;
+  };
+  std::int64_t settled = setting.kind.updates_each ? std::int64_t{8} * setting.workers + 8
+                                                   : std::int64_t{8} * setting.per_update;
+  std::int64_t simulated = microbatches;
+  Schedule schedule;
+  double run_seconds = 0;
+  while (true) {
+    simulated =
+        microbatches <= settled ? microbatches : settled + (microbatches - settled) % period;
+    schedule = ScheduleOf(setting, simulated);
+    run_seconds = seconds(schedule);
+    if (simulated == microbatches || 6 * setting.workers * settled > kMaxActions) break;
+    const double longer = seconds(ScheduleOf(setting, simulated + period));
+    const double repeated = static_cast<double>(cycle.circuit_cycles) * cycle.seconds;
+    if (longer - run_seconds > repeated * (1 - 1e-9)) break;
+    settled *= 2;
+  }
+
+  const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
+  const auto cycles = static_cast<double>(whole_cycles);
+  const double all_cycles = static_cast<double>(microbatches) / static_cast<double>(per_cycle);
+  const double run =
+      run_seconds + cycles * cycle.seconds + all_cycles * (cycle_seconds - cycle.seconds);
+  const ScheduleSummary summary = Summarize(schedule);
+  const double steps = static_cast<double>(summary.steps);
+  const double all_steps = steps + cycles * static_cast<double>(steady.steps_per_cycle);
+  return {
+      .seconds_per_sample = run / static_cast<double>(samples),
+      .utilisation = (summary.utilisation * steps +
+                      steady.utilisation * cycles * static_cast<double>(steady.steps_per_cycle)) /
+                     all_steps};
+}
+
+std::string BottleneckText(const Workload& workload, const std::vector<WorkerThroughput>& workers,
+                           const CycleTime& cycle) {
+  if (cycle.bottleneck == BottleneckKind::kWorker) {
+    const WorkerThroughput& worker = workers[static_cast<std::size_t>(cycle.worker)];
+    return StagesText(workload, worker.first_stage, worker.end_stage) + ": " +
+           std::string(Name(worker.bound));
+  }
+  if (cycle.bottleneck == BottleneckKind::kLink) {
+    const int end = workers[static_cast<std::size_t>(cycle.boundary)].end_stage;
+    return "link from " + StagesText(workload, end - 1, end) + " to " +
+           StagesText(workload, end, end + 1);
+  }
+  return std::to_string(cycle.workers.size()) + " workers that wait for one another, " +
+         std::to_string(cycle.workers.front()) + " to " + std::to_string(cycle.workers.back());
+}
+
+// Seconds of a sample through all workers and back.
+double LatencySeconds(const PipelineTimes& times) {
+  double seconds = 0;
+  for (std::size_t g = 0; g < times.stages.size(); ++g) {
+    seconds += times.stages[g].forward_seconds + times.stages[g].backward_seconds;
+    if (g + 1 == times.stages.size()) break;
+    seconds += 2 * (times.message_seconds(static_cast<int>(g)) + times.latency_seconds);
+  }
+  return seconds;
+}
 
 }  // namespace
 
 Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                            const ThroughputOptions& options) {
-  return Pipeline(workload, machine, options).Predict();
+  if (options.schedule == "interleaved") {
+    throw InvalidArgument("schedule", options.schedule,
+                          "one in which a worker has one group of stages, as pipedream-flush");
+  }
+  Setting setting{workload, machine, options, FindScheduleKind(options.schedule)};
+  setting.workers = WorkerCount(workload, machine, options);
+  setting.measured = Measured(workload, machine, setting.workers);
+  setting.per_update = PerUpdate(options, setting.kind, setting.workers);
+  setting.launched = setting.workers == 1 && machine.launch_seconds > 0 && !setting.measured;
+  // Two cycles in which every worker does everything, for the fill and drain of any kind.
+  const Schedule schedule = ScheduleOf(
+      setting, setting.kind.updates_each ? 4 * setting.workers + 4 : 4 * setting.per_update);
+  const SteadyState steady = FindSteadyState(schedule);
+  setting.split = schedule.splits_backward();
+  if (setting.measured && setting.split) {
+    throw InvalidArgument("schedule", options.schedule,
+                          "one that does not split the backward, whose times were measured whole");
+  }
+  for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
+    const double bytes =
+        memory == Memory::kLocal ? machine.local_memory_bytes : machine.shared_memory_bytes;
+    if (!(bytes > 0)) continue;
+    setting.work_in.at(static_cast<std::size_t>(memory)) = WorkOf(
+        workload, machine, setting.b(), setting.split, memory, setting.launched, setting.measured);
+  }
+
+  Throughput result;
+  result.samples_per_update = setting.per_update * options.microbatch;
+  const ScheduleSummary summary = Summarize(schedule);
+  result.workers = PlaceWorkers(setting, summary, FastestLayout(setting, summary));
+  Traffic traffic;
+  std::vector<double> working_cores;
+  for (WorkerThroughput& worker : result.workers) {
+    working_cores.push_back(TimeWorker(setting, worker, traffic));
+    result.memory_bytes += worker.memory_bytes;
+    result.fits = result.fits && worker.fits;
+  }
+  TimeLinks(setting, result.workers, traffic);
+  result.local_bytes_per_sample = traffic.local;
+  result.shared_bytes_per_sample = traffic.shared;
+  result.fabric_bytes_per_sample = traffic.fabric;
+  result.message_latency_seconds = setting.workers > 1 ? machine.fabric_latency_seconds : 0;
+
+  const PipelineTimes times = result.times();
+  const CycleTime cycle = ComputeCycleTime(steady, times);
+  const double per_cycle = static_cast<double>(cycle.microbatches_per_cycle) * setting.b();
+  // Shared memory serves one after the other.
+  if (!setting.measured && traffic.shared > 0) {
+    result.shared_seconds_per_sample = traffic.shared / machine.shared_bytes_per_second;
+  }
+  const double served = per_cycle * result.shared_seconds_per_sample;
+  double cycle_seconds = std::max(cycle.seconds, served);
+  double seconds_per_sample = cycle_seconds / per_cycle;
+  result.utilisation = steady.utilisation;
+  if (options.samples > 0) {
+    const WholeRun run = RunToTheEnd(setting, steady, cycle, cycle_seconds, times);
+    seconds_per_sample = run.seconds_per_sample;
+    cycle_seconds = per_cycle * seconds_per_sample;
+    result.utilisation = run.utilisation;
+  }
+  result.samples_per_second = 1 / seconds_per_sample;
+  result.seconds_per_update = seconds_per_sample * static_cast<double>(result.samples_per_update);
+  result.latency_seconds = LatencySeconds(times);
+  double work = 0;
+  double cores = 0;
+  for (std::size_t g = 0; g < result.workers.size(); ++g) {
+    work += working_cores[g] * cycle.busy_seconds[g];
+    // The slowest worker's work is the cycle but for the rounding of its sum.
+    result.workers[g].idle = std::max(0.0, 1 - cycle.busy_seconds[g] / cycle_seconds);
+    cores += static_cast<double>(result.workers[g].cores);
+  }
+  result.busy = work / (cycle_seconds * std::max(cores, machine.cores));
+  result.bottleneck =
+      served > cycle.seconds ? "shared memory" : BottleneckText(workload, result.workers, cycle);
+  Finish(workload, machine, result);
+  return result;
 }
 
 }  // namespace batchless::hwmodel

@@ -35,6 +35,13 @@ double Room(const Machine& machine) {
   return machine.shared_memory_bytes > 0 ? machine.shared_memory_bytes : machine.local_memory_bytes;
 }
 
+// What a worker keeps by its scheme, its velocity and its gradients.
+double KeptWithState(std::string_view scheme, const WorkerSizes& worker, double versions,
+                     double in_flight) {
+  return KeptBytes(FindMemoryScheme(scheme), worker, versions, in_flight).total() +
+         2 * worker.weights;
+}
+
 double StepSeconds(const LayerTimes& layer) {
   return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
 }
@@ -44,10 +51,8 @@ struct Group {
   double forward = 0;
   double backward = 0;
   double update = 0;
-  double weights = 0;      // bytes
-  double activations = 0;  // bytes, of a micro-batch
-  double input = 0;        // bytes, of a micro-batch
-  double send = 0;         // seconds to the next worker
+  WorkerSizes bytes{};
+  double send = 0;  // seconds to the next worker
 };
 
 class Sweep {
@@ -95,22 +100,16 @@ class Sweep {
     const std::vector<int>& ends = partitions_[static_cast<std::size_t>(d) - 1];
     groups_.assign(static_cast<std::size_t>(d), {});
     std::size_t l = 0;
-    double input = static_cast<double>(workload_.input_bytes);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       Group& group = groups_[g];
-      group.input = static_cast<double>(b) * input;
-      group.activations =
-          static_cast<double>(b) *
-          static_cast<double>(workload_.WorkerActivationBytes(static_cast<int>(l), ends[g]));
+      group.bytes = MeasureWorker(workload_, static_cast<int>(l), ends[g], b);
       for (; l < static_cast<std::size_t>(ends[g]); ++l) {
         group.forward += layers_[l].forward_seconds;
         group.backward += layers_[l].backward_seconds;
         group.update += layers_[l].update_seconds;
-        group.weights += layers_[l].parameter_bytes;
       }
-      input = static_cast<double>(workload_.stages[l - 1].boundary_bytes);
       if (g + 1 < groups_.size()) {
-        group.send = static_cast<double>(b) * input / machine_.network_bytes_per_second +
+        group.send = layers_[l - 1].boundary_bytes / machine_.network_bytes_per_second +
                      machine_.network_latency_seconds;
       }
     }
@@ -131,14 +130,12 @@ class Sweep {
       const Group& group = groups_[g];
       const double back = group.backward + (recompute ? group.forward : 0);
       const double ring =
-          w == 1 ? 0 : RingSeconds(group.weights, w, machine_.network_bytes_per_second);
-      // scheme_memory.h
-      const double in_flight =
-          updates_late_ ? static_cast<double>(d) - static_cast<double>(g) : count;
-      const double kept = recompute       ? group.activations + in_flight * group.input
-                          : updates_late_ ? in_flight * (group.activations + group.input)
-                                          : in_flight * group.activations;
-      memory = std::max(memory, (updates_late_ ? 4 : 3) * group.weights + kept);
+          w == 1 ? 0 : RingSeconds(group.bytes.weights, w, machine_.network_bytes_per_second);
+      memory = std::max(
+          memory, updates_late_ ? KeptWithState(recompute ? "2bw-recompute" : "2bw", group.bytes, 2,
+                                                static_cast<double>(d) - static_cast<double>(g))
+                                : KeptWithState(recompute ? "gpipe-recompute" : "gpipe",
+                                                group.bytes, 1, count));
       slowest =
           std::max({slowest, group.forward + back + group.update / count + receive + group.send,
                     ring / count});
@@ -206,16 +203,10 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
   int layer = 0;
   for (const PlanStage& stage : found.stages) {
     const int in_flight = (after + stage.machines - 1) / stage.machines;
-    double weights = 0;
-    const double activations =
-        static_cast<double>(options.batch) *
-        static_cast<double>(workload.WorkerActivationBytes(layer, stage.end));
-    for (; layer < stage.end; ++layer) {
-      weights +=
-          static_cast<double>(workload.stages[static_cast<std::size_t>(layer)].parameter_bytes);
-    }
+    const WorkerSizes worker = MeasureWorker(workload, layer, stage.end, options.batch);
     plan.memory_bytes =
-        std::max(plan.memory_bytes, in_flight * (weights + activations) + 2 * weights);
+        std::max(plan.memory_bytes, KeptWithState("pipedream", worker, in_flight, in_flight));
+    layer = stage.end;
     after -= stage.machines;
   }
   plan.fits = plan.memory_bytes <= Room(machine);

@@ -11,7 +11,7 @@ namespace {
 
 using analysis::InvalidArgument;
 
-Pass& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
+PassWork& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
 
 // The time that a pass's cores take to exchange values, and no more cores than gain from it: a pass
 // takes no less than the way through its region there and back, 2 sqrt(k) hops in a mesh.
@@ -195,8 +195,8 @@ double WorkerBytes(const Workload& workload, int first, int end, double b, doubl
          2 * (boundary(end - 1) + boundary(first - 1));
 }
 
-void BoundTimes::Add(const Pass& pass, const CoreWork& part, double cores, double flops_per_second,
-                     double bytes_per_second, double weight) {
+void BoundTimes::Add(const PassWork& pass, const CoreWork& part, double cores,
+                     double flops_per_second, double bytes_per_second, double weight) {
   const double by_flops = weight * pass.flops / flops_per_second;
   const double by_bytes = weight * pass.bytes / bytes_per_second;
   compute += by_flops;

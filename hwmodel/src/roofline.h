@@ -18,12 +18,12 @@
 namespace batchless::hwmodel {
 
 // FLOPs and bytes of a pass over a micro-batch.
-struct Pass {
+struct PassWork {
   double flops = 0;
   double bytes = 0;
 };
 
-using Passes = std::array<Pass, kActionKinds.size()>;
+using Passes = std::array<PassWork, kActionKinds.size()>;
 
 // What the passes of stage `s` do with b samples; `split`: the weight gradient is a pass of its own.
 Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split);
@@ -33,12 +33,12 @@ double Sum(const StageTimes& times);
 // p: cores that can share stage `s` with micro-batches of b samples.
 double MostCores(const Workload& workload, std::size_t s, double b);
 
-// Of a machine that launches each operation: a forward's, one for each gradient, an update's.
+// Launch times of a stage's operations: one for the forward, one for each gradient, one for the update.
 StageTimes LaunchesOf(const Workload& workload, const Machine& machine, std::size_t s, bool split);
 void Add(StageTimes& sum, const StageTimes& times);
 
-// Of the network with that many workers; none where it was not measured. Throws InvalidArgument where it
-// has another number of stages.
+// Times of the network measured with that many workers; none where it was not measured. Throws
+// InvalidArgument where the network has another number of stages.
 std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine& machine,
                                         int workers);
 
@@ -65,7 +65,7 @@ std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, 
 
 StageTimes TimesOn(const StageWork& work, double cores);
 
-// Of stages first .. end-1, one part after the other.
+// Parts of stages first .. end-1, one after the other.
 std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end);
 
 // Seconds of each stage on one core.
@@ -85,7 +85,7 @@ struct BoundTimes {
   double launch = 0;
 
   // A pass on `cores` that have so many FLOPs and bytes a second; it counts `weight` times.
-  void Add(const Pass& pass, const CoreWork& part, double cores, double flops_per_second,
+  void Add(const PassWork& pass, const CoreWork& part, double cores, double flops_per_second,
            double bytes_per_second, double weight);
   void Add(const BoundTimes& other);
   Bound Largest(bool local) const;

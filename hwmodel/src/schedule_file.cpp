@@ -85,7 +85,7 @@ class LineReader {
     return line;
   }
 
-  // Of the line that Next gave last; an empty file has a first line that is missing.
+  // Number of the line that Next gave last; an empty file lacks its first line.
   std::size_t number() const { return std::max<std::size_t>(number_, 1); }
 
  private:

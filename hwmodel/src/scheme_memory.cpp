@@ -39,6 +39,32 @@ const MemoryScheme& FindMemoryScheme(std::string_view name) {
   throw InvalidArgument("scheme", name, accepted + analysis::DidYouMean(name, names));
 }
 
+WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int64_t microbatch) {
+  const auto b = static_cast<double>(microbatch);
+  const std::int64_t input =
+      first == 0 ? workload.input_bytes
+                 : workload.stages[static_cast<std::size_t>(first) - 1].boundary_bytes;
+  WorkerSizes worker{
+      .activations = b * static_cast<double>(workload.WorkerActivationBytes(first, end)),
+      .input = b * static_cast<double>(input)};
+  for (int s = first; s < end; ++s) {
+    worker.weights +=
+        static_cast<double>(workload.stages[static_cast<std::size_t>(s)].parameter_bytes);
+  }
+  return worker;
+}
+
+SchemeMemory KeptBytes(const MemoryScheme& scheme, const WorkerSizes& worker, double versions,
+                       double in_flight) {
+  SchemeMemory kept;
+  kept.weight_bytes = worker.weights * (versions + scheme.further_weight_copies);
+  kept.activation_bytes = scheme.recomputes   ? worker.activations + in_flight * worker.input
+                          : scheme.reversible ? worker.activations
+                                              : in_flight * worker.activations;
+  if (scheme.counts_inputs) kept.activation_bytes += in_flight * worker.input;
+  return kept;
+}
+
 std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,
                                               std::span<const int> ends,
                                               const SchemeMemoryOptions& options) {
@@ -68,27 +94,11 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
   const ScheduleSummary summary = Summarize(schedule);
 
   std::vector<SchemeMemory> memory(ends.size());
-  const auto b = static_cast<double>(options.microbatch);
-  int stage = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {
-    const double input =
-        b * static_cast<double>(
-                stage == 0 ? workload.input_bytes
-                           : workload.stages[static_cast<std::size_t>(stage) - 1].boundary_bytes);
-    double weights = 0;
-    const double activations =
-        b * static_cast<double>(workload.WorkerActivationBytes(stage, ends[g]));
-    for (; stage < ends[g]; ++stage) {
-      weights +=
-          static_cast<double>(workload.stages[static_cast<std::size_t>(stage)].parameter_bytes);
-    }
-    const auto in_flight = static_cast<double>(summary.stages[g].activations_in_flight);
-    memory[g].weight_bytes = weights * static_cast<double>(summary.stages[g].weight_versions +
-                                                           scheme.further_weight_copies);
-    memory[g].activation_bytes = scheme.recomputes   ? activations + in_flight * input
-                                 : scheme.reversible ? activations
-                                                     : in_flight * activations;
-    if (scheme.counts_inputs) memory[g].activation_bytes += in_flight * input;
+    const int first = g == 0 ? 0 : ends[g - 1];
+    memory[g] = KeptBytes(scheme, MeasureWorker(workload, first, ends[g], options.microbatch),
+                          static_cast<double>(summary.stages[g].weight_versions),
+                          static_cast<double>(summary.stages[g].activations_in_flight));
   }
   return memory;
 }

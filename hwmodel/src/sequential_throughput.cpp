@@ -66,7 +66,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
     BoundTimes bounds;
     row.times = TimesOn(work[s], machine.cores);
     for (const ActionKind kind : kActionKinds) {
-      const Pass& pass = passes[static_cast<std::size_t>(kind)];
+      const PassWork& pass = passes[static_cast<std::size_t>(kind)];
       const CoreWork& part = work[s][static_cast<std::size_t>(kind)];
       bytes += pass.bytes;
       bounds.Add(pass, part, machine.cores, flops_per_second, bytes_per_second, 1);

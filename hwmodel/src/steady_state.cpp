@@ -53,7 +53,7 @@ class Search {
 
   SteadyState Run(std::span<const int> worker_of_stage) {
     for (std::int64_t cycle = 1; cycle <= schedule_.microbatches / 2; ++cycle) {
-      // Of a list that repeats, the update a cycle before the last one is there: long lists of few
+      // In a list that repeats, the update a cycle before the last one is there: long lists of few
       // updates have few lengths to try.
       if (cycle > last_update_ || !updates_after_[static_cast<std::size_t>(last_update_ - cycle)]) {
         continue;

@@ -96,11 +96,28 @@ TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[plann
   }
 }
 
-TEST_CASE("Free communication and equal layers: every machine works all the time", "[planner]") {
-  const std::vector<LayerTimes> layers(8, {1, 2, 0, 0, 0});
-  for (const int machines : {1, 2, 4, 8}) {
-    CHECK(PlanPipeDream(layers, machines, 1).seconds_per_microbatch ==
-          Approx(8.0 * 3 / machines).epsilon(1e-12));
+TEST_CASE("Equal layers: machines copy what is cheap to sum and cut what is cheap to send",
+          "[planner]") {
+  constexpr double kDear = 1e3;
+  for (const int machines : {2, 4, 8}) {
+    const auto plan = [&](double boundary_bytes, double parameter_bytes) {
+      const std::vector<LayerTimes> layers(8, {1, 2, 0, boundary_bytes, parameter_bytes});
+      return PlanPipeDream(layers, machines, 1);
+    };
+    // Weights that cost nothing to sum: one stage on all machines.
+    const PipeDreamPlan copies = plan(kDear, 0);
+    CHECK(copies.seconds_per_microbatch == Approx(24.0 / machines).epsilon(1e-12));
+    CHECK(copies.stages == std::vector<PlanStage>{{8, machines}});
+    // Weights that cost too much to sum: a stage for each machine.
+    const PipeDreamPlan cuts = plan(0, kDear);
+    CHECK(cuts.seconds_per_microbatch == Approx(24.0 / machines).epsilon(1e-12));
+    CHECK(std::ssize(cuts.stages) == machines);
+    for (int g = 0; g < machines; ++g) {
+      CHECK(cuts.stages[g] == PlanStage{8 / machines * (g + 1), 1});
+    }
+    CHECK(cuts.microbatches_in_flight == machines);
+    // Both cost too much: one machine does it all.
+    CHECK(plan(kDear, kDear).stages == std::vector<PlanStage>{{8, 1}});
   }
 }
 

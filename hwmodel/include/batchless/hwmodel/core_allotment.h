@@ -24,7 +24,7 @@ struct CoreWork {
   double exchange_seconds = 0;                                  ///< x, over one link
 };
 
-/// Of k cores those that share the part: min(k, p), or 1 where the exchange would take longer than the
+/// How many of k cores share the part: min(k, p), or 1 where the exchange would take longer than the
 /// work on one.
 double CoresUsed(const CoreWork& part, double cores);
 

@@ -42,7 +42,7 @@ struct FineGrainedOptions {
   std::int64_t microbatch = 1;
   bool weight_stashing = false;
   std::vector<int> workers{};  ///< to lay out; empty: powers of two, and as many as can be
-  /// Of the most samples a second, what fewer workers may cost.
+  /// Share of the most samples a second that fewer workers may cost.
   double slack = 0.01;
 };
 
@@ -60,7 +60,7 @@ struct FineGrainedLayout {
 
 struct FineGrainedPlan {
   std::vector<FineGrainedLayout> layouts;  ///< by workers, ascending
-  /// Of the layouts that fit, where any does: the one with the fewest workers that is within the slack
+  /// Chosen among the layouts that fit, where any does: the one with the fewest workers that is within the slack
   /// of the fastest.
   std::size_t best = 0;
 };

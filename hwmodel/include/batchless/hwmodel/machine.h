@@ -58,14 +58,14 @@ struct Machine {
   double network_latency_seconds = 0;
   double launch_seconds = 0;
   std::optional<MachineEnergy> energy{};
-  /// Of a network: with one worker, then perhaps with several, which have memory and its bandwidth in
+  /// Times of networks: with one worker, then perhaps with several, which have memory and its bandwidth in
   /// common.
   std::vector<MeasuredNetwork> measured{};
 
   double core_flops_per_second() const { return peak_flops_per_second / cores; }
   double link_bytes_per_second() const { return fabric_bytes_per_second / (cores * fabric_links); }
   double core_memory_bytes() const { return local_memory_bytes / cores; }
-  /// Of all memory: what a run may take.
+  /// Share of all memory that a run may take.
   double memory_bytes() const { return local_memory_bytes + shared_memory_bytes; }
   /// The first of a network; null where there is none.
   const MeasuredNetwork* FindMeasured(std::string_view network) const;

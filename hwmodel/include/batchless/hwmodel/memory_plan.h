@@ -48,7 +48,7 @@ class MemoryPlan {
 
   /// None where a process with these stages keeps no copy.
   std::optional<MemoryUse> ValueUse(int v, const StageSpan& span) const;
-  /// Of the gradients whose place is value v's; none where there are none of these.
+  /// Use of the place that value v's gradients share; none where there are no such gradients.
   std::optional<MemoryUse> GradientUse(int v, const StageSpan& span) const;
 
   /// What passes from stage `stage` - 1 to `stage` with a forward, and back with a backward.

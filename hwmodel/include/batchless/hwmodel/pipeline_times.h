@@ -18,7 +18,7 @@ namespace batchless::hwmodel {
 
 struct StageTimes {
   double forward_seconds = 0;
-  /// Of both gradients, or of the input's alone where the schedule splits the backward.
+  /// Time of both gradients, or of the input's alone where the schedule splits the backward.
   double backward_seconds = 0;
   double weight_gradient_seconds = 0;
   double update_seconds = 0;

@@ -81,7 +81,7 @@ struct PlanOptions {
   std::int64_t batch = 256;    ///< B, samples an update; of pipedream and pb b, a machine's
   std::int64_t max_microbatch = 64;
   int depth = 0;  ///< d, of 2bw and gpipe; 0: any
-  /// Of pb, one past each machine's last layer; empty: shared evenly.
+  /// With pb, one past each machine's last layer; empty: shared evenly.
   std::vector<int> ends{};
 };
 

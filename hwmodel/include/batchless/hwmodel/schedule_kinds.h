@@ -107,7 +107,7 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options);
 /// later on, and repeat what they do. A multiple of microbatches_per_update.
 std::int64_t EnoughMicrobatches(int stages, std::int64_t microbatches_per_update);
 
-/// Of one update of the list's first stage, on average, rounded down; at least 1.
+/// Micro-batches of one update of the schedule's first stage, on average, rounded down; at least 1.
 std::int64_t MicrobatchesPerUpdate(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel

@@ -53,6 +53,20 @@ struct SchemeMemory {
   double total() const { return weight_bytes + activation_bytes; }
 };
 
+/// Sizes of one worker's stages, bytes.
+struct WorkerSizes {
+  double weights = 0;      ///< W, of one version
+  double activations = 0;  ///< A(b)
+  double input = 0;        ///< I(b)
+};
+
+/// The sizes of the stages first .. end - 1 for micro-batches of b samples.
+WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int64_t microbatch);
+
+/// What a worker keeps by the table, with v versions of its weights and n micro-batches in flight.
+SchemeMemory KeptBytes(const MemoryScheme& scheme, const WorkerSizes& worker, double versions,
+                       double in_flight);
+
 struct SchemeMemoryOptions {
   std::int64_t microbatch = 1;               ///< b
   std::int64_t microbatches_per_update = 0;  ///< m; 0: as many as there are workers

@@ -66,16 +66,17 @@ namespace batchless::hwmodel {
 inline constexpr std::string_view kSequential = "sequential";
 
 struct ThroughputOptions {
-  /// Of ScheduleKinds() but for interleaved, whose workers have several groups of stages, or sequential.
+  /// A name in ScheduleKinds() except interleaved, whose workers have several groups of stages; or
+  /// sequential.
   std::string schedule = "pb";
   std::int64_t microbatch = 1;  ///< b; of sequential the whole batch
   /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
   std::int64_t microbatches_per_update = 0;
   int workers = 0;  ///< 0: one for each stage, or each core where there are fewer
-  /// Of a pipeline, one past each worker's last stage; empty: grouped evenly by their time.
+  /// In a pipeline, one past each worker's last stage; empty: grouped evenly by their time.
   std::vector<int> ends{};
   bool weight_stashing = false;
-  /// Of a whole run, with fill and drain; 0: the steady state. Whole updates.
+  /// Samples of a whole run with its fill and drain, in whole updates; 0: the steady state.
   std::int64_t samples = 0;
 };
 
@@ -108,9 +109,10 @@ struct WorkerThroughput {
 
 struct Throughput {
   double samples_per_second = 0;
-  /// Of the schedule's slots, in the steady state or over the run; of stages that take equal times.
+  /// Share of the schedule's slots that are used, in the steady state or over the run, by stages that
+  /// take equal times.
   double utilisation = 0;
-  /// Of all cores, the share of the time in which they work; less than utilisation where workers
+  /// Share of the time in which the cores work; less than utilisation where workers
   /// are unequal.
   double busy = 0;
   double peak_share = 0;          ///< FLOPs a second over the machine's peak
