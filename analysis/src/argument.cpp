@@ -58,7 +58,10 @@ std::size_t EditDistance(std::string_view from, std::string_view to) {
 
 InvalidArgument::InvalidArgument(std::string_view name, std::string_view value,
                                  std::string_view accepted)
-    : std::invalid_argument(Message(name, value, accepted)), name_(name) {}
+    : std::invalid_argument(Message(name, value, accepted)),
+      name_(name),
+      value_(OneLine(value)),
+      accepted_(accepted) {}
 
 InvalidArgument::InvalidArgument(std::string_view name, double value, std::string_view accepted)
     : InvalidArgument(name, ToText(value), accepted) {}

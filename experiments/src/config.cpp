@@ -353,7 +353,12 @@ std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", sec
 std::vector<ConfigurationKey> KeysOf(Configuration& c) {
   constexpr bool kAnyResult = false;  // changes_results of the keys that do not
   std::vector<ConfigurationKey> keys{
-      {"network", "name", &c.network.name, NetworkWords(), "which network"},
+      {"network", "name", &c.network.name, NetworkWords(), "which network; resnet20"},
+      {"network",
+       "file",
+       &c.network.file,
+       {},
+       "in place of a name: a network of your own, PATH.toml (batchless network --help)"},
       {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
        "normalisation; group for ResNet and VGG"},
       {"network", "groups", &c.network.groups, kCount,
@@ -502,6 +507,9 @@ Configuration LoadConfiguration(const std::string& path, std::span<const std::st
     return std::any_of(overrides.begin(), overrides.end(),
                        [&](const std::string& text) { return text.starts_with(start); });
   };
+  // Another network takes the place of all that the file says of one.
+  const bool is_file = !configuration.network.file.empty();
+  if (is_file ? has("network.name=") : has("network.file=")) configuration.network = {};
   for (const std::string& text : overrides) Override(keys, text);
   // Two ways to say the same: one that overrides the file's counts.
   const bool sets_samples = has("run.samples=");

@@ -25,7 +25,8 @@ inline constexpr std::string_view kSpecTrain = "spectrain";
 
 struct Configuration {
   struct {
-    std::string name = "resnet20";
+    std::optional<std::string> name;
+    std::string file;
     std::optional<std::string> norm;
     std::optional<std::int64_t> groups;
     std::vector<std::int64_t> hidden;
@@ -122,7 +123,8 @@ struct ConfigurationKey {
 std::vector<ConfigurationKey> KeysOf(Configuration& configuration);
 
 // Reads `path` and applies the overrides, each "section.key=value": a TOML value, or else a text.
-// An override of run.samples takes the place of run.epochs, and the other way round.
+// An override of run.samples takes the place of run.epochs, and the other way round; one of
+// network.file that of the file's network, and one of network.name that of its network.file.
 // Throws UsageError in one line that names section.key, and the file's line where there is one.
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides);
 

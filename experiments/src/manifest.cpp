@@ -56,6 +56,8 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
                     {"validation_sha256", state.validation_digest}};
   object["schedule_sha256"] =
       state.schedule_digest.empty() ? Json(nullptr) : Json(state.schedule_digest);
+  object["network_sha256"] =
+      state.network_digest.empty() ? Json(nullptr) : Json(state.network_digest);
   object["initial_weights_sha256"] = state.initial_weights_sha256;
   object["resumed_from_sample"] = resumed_from_sample;
   object["started"] = started;

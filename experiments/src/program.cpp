@@ -42,6 +42,7 @@ constexpr auto kCommands = std::to_array<MakeCommand>({
     MakeSimulateCommand,
     MakePipelineStabilityCommand,
     MakeScheduleCommand,
+    MakeNetworkCommand,
     MakeCostsCommand,
     MakeThroughputCommand,
     MakePlanCommand,

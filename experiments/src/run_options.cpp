@@ -19,6 +19,7 @@
 #include "batchless/hwmodel/steady_state.h"
 #include "batchless/training/data_error.h"
 #include "batchless/training/hyperparameter_scaling.h"
+#include "network_file.h"
 #include "schedule_source.h"
 #include "usage_error.h"
 
@@ -264,11 +265,15 @@ training::LearningRate LearningRateOf(const Configuration& c, std::int64_t sampl
   return rate;
 }
 
+Normalization NormalizationOf(const hwmodel::Layer& layer) {
+  return hwmodel::TraitsOf(layer.kind).normalization;
+}
+
 // The first layer with a normalisation; none where there is no such layer.
 const hwmodel::Layer* FirstNormalization(const hwmodel::Network& network) {
   for (const hwmodel::Stage& stage : network.stages) {
     for (const hwmodel::Layer& layer : stage.layers) {
-      if (layer.kind == hwmodel::LayerKind::kNormalization) return &layer;
+      if (NormalizationOf(layer) != Normalization::kNone) return &layer;
     }
   }
   return nullptr;
@@ -283,11 +288,6 @@ std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
   }
   if (!widths.empty()) widths.pop_back();  // the classes
   return widths;
-}
-
-bool HasBatchNormalization(const hwmodel::Network& network) {
-  const hwmodel::Layer* layer = FirstNormalization(network);
-  return layer != nullptr && layer->normalization == Normalization::kBatch;
 }
 
 }  // namespace
@@ -312,9 +312,34 @@ DataShape DataShapeOf(const Configuration& c) {
   return {{shape.channels, shape.height, shape.width}, dataset->classes()};
 }
 
+namespace {
+
+hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
+  const std::string& path = c.network.file;
+  for (const auto& [key, is_given] : {std::pair("name", c.network.name.has_value()),
+                                      std::pair("norm", c.network.norm.has_value()),
+                                      std::pair("groups", c.network.groups.has_value()),
+                                      std::pair("hidden", !c.network.hidden.empty())}) {
+    if (is_given) {
+      throw UsageError(fmt::format("network.{}", key), "a value",
+                       "nothing with network.file, which says it");
+    }
+  }
+  hwmodel::Network network = ReadNetworkFile("network.file", path);
+  if (network.input == shape.image && network.classes == shape.classes) return network;
+  throw UsageError(
+      "network.file",
+      fmt::format("{}, for {} and {} classes", path, ToText(network.input), network.classes),
+      fmt::format("a network for {} and {} classes, as {} has them", ToText(shape.image),
+                  shape.classes, c.data.name));
+}
+
+}  // namespace
+
 hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
+  if (!c.network.file.empty()) return FileNetwork(c, shape);
   hwmodel::NetworkOptions options;
-  options.name = c.network.name;
+  options.name = c.network.name.value_or("resnet20");
   if (c.network.norm == "group") options.normalization = Normalization::kGroup;
   if (c.network.norm == "batch") options.normalization = Normalization::kBatch;
   if (c.network.norm == "none") options.normalization = Normalization::kNone;
@@ -496,8 +521,8 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const std::string& kind = c.schedule.kind;
-  const bool is_whole =
-      kind == "pb" || kind == "1f1b" || kind == "zhang" || HasBatchNormalization(options.network);
+  const bool is_whole = kind == "pb" || kind == "1f1b" || kind == "zhang" ||
+                        HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
   SetSchedule(c, options);
   CheckRateSchedule(c);
@@ -531,10 +556,13 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
 void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
   const training::TrainerOptions options = TrainerOptionsOf(c, shape, epoch_size);
   const hwmodel::Layer* normalization = FirstNormalization(options.network);
-  c.network.norm =
-      Name(normalization == nullptr ? Normalization::kNone : normalization->normalization);
-  if (c.network.norm == "group") c.network.groups = normalization->groups;
-  if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
+  if (c.network.file.empty()) {
+    c.network.name = options.network.name;
+    c.network.norm =
+        Name(normalization == nullptr ? Normalization::kNone : NormalizationOf(*normalization));
+    if (c.network.norm == "group") c.network.groups = normalization->groups;
+    if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
+  }
   if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;
   if (c.data.name == "synthetic" && !c.data.seed) {
     c.data.seed = static_cast<std::int64_t>(training::kSyntheticSeed);

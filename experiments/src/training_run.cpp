@@ -21,6 +21,7 @@
 #include "machine_file.h"
 #include "manifest.h"
 #include "memory.h"
+#include "network_file.h"
 #include "run_log.h"
 #include "stage_timing.h"
 #include "together.h"
@@ -142,10 +143,16 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();
-  if (!configuration_.schedule.file.empty()) {
+  const auto digest_of = [](const std::string& text) {
     training::Sha256 digest;
-    digest.Update(hwmodel::ToCsv(trainer_options_.list));
-    state_.schedule_digest = digest.HexDigest();
+    digest.Update(text);
+    return digest.HexDigest();
+  };
+  if (!configuration_.schedule.file.empty()) {
+    state_.schedule_digest = digest_of(hwmodel::ToCsv(trainer_options_.list));
+  }
+  if (!configuration_.network.file.empty()) {
+    state_.network_digest = digest_of(NetworkText(trainer_options_.network));
   }
 }
 
@@ -198,6 +205,10 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
         state_.validation_digest != now.validation_digest) {
       throw UsageError("data.root", configuration_.data.root,
                        "the data that the run was started with");
+    }
+    if (state_.network_digest != now.network_digest) {
+      throw UsageError("network.file", configuration_.network.file,
+                       "the network that the run was started with");
     }
     if (state_.schedule_digest != now.schedule_digest) {
       throw UsageError("schedule.file", configuration_.schedule.file,
@@ -391,7 +402,7 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
 
 Json TrainingRun::Summary() const {
   Json object;
-  object["network"] = configuration_.network.name;
+  object["network"] = trainer_options_.network.name;
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();

@@ -11,30 +11,43 @@
 #include "argument.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/workload.h"
+#include "network_file.h"
 #include "usage_error.h"
 
 namespace batchless {
 
 /// What the help says of a network's name, and of its normalisation.
 inline std::string WorkloadHelp() {
-  return fmt::format("{}; required", fmt::join(hwmodel::WorkloadNames(), "|"));
+  return fmt::format("{}, or a network file PATH.toml; required",
+                     fmt::join(hwmodel::WorkloadNames(), "|"));
 }
 inline std::string NormalizationHelp() {
   return fmt::format("Normalisation, {} (default: the network's own)",
                      fmt::join(hwmodel::kNormalizationNames, "|"));
 }
 
-/// One of hwmodel::WorkloadNames(), which a refusal lists, or another resnet(6n+2).
+/// One of hwmodel::WorkloadNames(), which a refusal lists, another resnet(6n+2), or a network file.
 inline std::string WorkloadName(const Argument& argument) {
   const auto names = hwmodel::WorkloadNames();
-  if (argument.given() && hwmodel::IsWorkloadName(argument.Text(""))) return argument.Text("");
+  const std::string& name = argument.given() ? argument.Text("") : argument.name();
+  if (argument.given() && (hwmodel::IsWorkloadName(name) || IsNetworkFile(name))) return name;
   return std::string(names[argument.Choice(names)]);
 }
 
-/// The network of that name with the normalisation that is given, or its own.
+inline hwmodel::Workload WorkloadOf(const Argument& network, int bytes_per_number) {
+  const std::string name = WorkloadName(network);
+  if (!IsNetworkFile(name)) return hwmodel::MakeWorkload(name, bytes_per_number);
+  return hwmodel::MakeWorkload(ReadNetworkFile(network.name(), name), bytes_per_number);
+}
+
+/// The same with the normalisation that is given, or the network's own.
 inline hwmodel::Workload WorkloadOf(const Argument& network, const Argument& norm,
                                     int bytes_per_number = sizeof(float)) {
   const std::string name = WorkloadName(network);
+  if (IsNetworkFile(name)) {
+    norm.Refuse("nothing with a network file, which says it");
+    return WorkloadOf(network, bytes_per_number);
+  }
   if (!norm.given()) return hwmodel::MakeWorkload(name, bytes_per_number);
   const auto normalization =
       static_cast<hwmodel::Normalization>(norm.Choice(hwmodel::kNormalizationNames));

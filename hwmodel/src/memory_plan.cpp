@@ -8,9 +8,6 @@ namespace {
 Pass ForwardOf(int stage) { return {ActionKind::kForward, stage}; }
 Pass BackwardOf(int stage) { return {ActionKind::kBackward, stage}; }
 
-// Whether the gradient of every input is that of the output.
-bool PassesGradient(const Stage& stage) { return stage.layers.back().kind == LayerKind::kSum; }
-
 }  // namespace
 
 MemoryPlan::MemoryPlan(const Network& network)
@@ -19,7 +16,8 @@ MemoryPlan::MemoryPlan(const Network& network)
   // output's place is known first.
   for (int v = static_cast<int>(network.values.size()) - 1; v > 0; --v) {
     const int last = LastConsumer(v);
-    const bool shares = last >= 0 && PassesGradient(StageOf(last));
+    const bool shares = last >= 0 && TraitsOf(StageOf(last).layers.back().kind).passes_gradient &&
+                        ValueOf(v).shape == StageOf(last).layers.back().output;
     gradient_of_[static_cast<std::size_t>(v)] = shares ? gradient_of(StageOf(last).outputs[0]) : v;
   }
 }

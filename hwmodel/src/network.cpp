@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "network_builder.h"
+#include "batchless/hwmodel/network_builder.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -17,11 +17,112 @@ using analysis::InvalidArgument;
 constexpr FeatureShape kCifarInput{3, 32, 32};
 constexpr FeatureShape kImageNetInput{3, 224, 224};
 constexpr FeatureShape kMnistInput{1, 28, 28};
-constexpr int kMaxEdge = 4096;
 constexpr int kMaxWidth = 1 << 20;
 constexpr int kMaxHiddenLayers = 1000;
 
-constexpr NetworkBuilder::Window kHalving{.kernel = 2, .stride = 2, .padding = 0};
+struct Window {
+  int kernel = 3;
+  int stride = 1;
+  int padding = 1;
+};
+
+constexpr Window kHalving{.kernel = 2, .stride = 2, .padding = 0};
+
+// Stages as the families of networks repeat them; every method that makes a value returns its number.
+class Writer {
+ public:
+  Writer(const std::string& name, Normalization normalization, int groups, FeatureShape input,
+         int classes)
+      : builder_(name, input, classes), normalization_(normalization), groups_(groups) {}
+
+  const FeatureShape& shape(int value) const { return builder_.shape(value); }
+
+  Network Finish(int logits) {
+    builder_.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {logits}});
+    return builder_.Finish();
+  }
+
+  int Convolution(const std::string& name, int input, int channels, Window window) {
+    return builder_.Add(
+        {.name = name, .layers = {ConvolutionLayer(name, channels, window)}, .inputs = {input}});
+  }
+
+  // Normalisation, ReLU, convolution; `rectified` takes the ReLU's result as a value.
+  int NormReluConvolution(const std::string& norm, const std::string& name, int input, int channels,
+                          Window window, int* rectified = nullptr) {
+    Stage stage{.name = name, .layers = NormLayers(norm), .inputs = {input}};
+    stage.layers.push_back({.kind = LayerKind::kRelu});
+    stage.layers.push_back(ConvolutionLayer(name, channels, window));
+    return builder_.Add(std::move(stage), rectified);
+  }
+
+  // Normalisation (where `norm` names it) and ReLU.
+  int NormRelu(const std::string& norm, const std::string& name, int input) {
+    Stage stage{.name = name, .layers = NormLayers(norm), .inputs = {input}};
+    stage.layers.push_back({.kind = LayerKind::kRelu});
+    return builder_.Add(std::move(stage));
+  }
+
+  int Norm(const std::string& name, int input) {
+    if (normalization_ == Normalization::kNone) return input;
+    return builder_.Add({.name = name, .layers = NormLayers(name), .inputs = {input}});
+  }
+
+  // Every second pixel is taken from a second value that is larger.
+  int Sum(const std::string& name, int first, int second) {
+    const int stride = shape(second).height > shape(first).height ? 2 : 1;
+    return builder_.Add({.name = name,
+                         .layers = {{.kind = LayerKind::kSum, .stride = stride}},
+                         .inputs = {first, second}});
+  }
+
+  int MaxPool(const std::string& name, int input, Window window) {
+    return builder_.Add({.name = name,
+                         .layers = {{.kind = LayerKind::kMaxPool,
+                                     .kernel = window.kernel,
+                                     .stride = window.stride,
+                                     .padding = window.padding}},
+                         .inputs = {input}});
+  }
+
+  int AveragePool(int input) {
+    return builder_.Add(
+        {.name = "pool", .layers = {{.kind = LayerKind::kAveragePool}}, .inputs = {input}});
+  }
+
+  int Dropout(const std::string& name, int input, double probability) {
+    const Layer layer{.kind = LayerKind::kDropout, .dropout_probability = probability};
+    return builder_.Add({.name = name, .layers = {layer}, .inputs = {input}});
+  }
+
+  int Linear(const std::string& name, int input, int features) {
+    const Layer layer{.kind = LayerKind::kLinear, .name = name, .output = {.channels = features}};
+    return builder_.Add({.name = name, .layers = {layer}, .inputs = {input}});
+  }
+
+ private:
+  Layer ConvolutionLayer(const std::string& name, int channels, Window window) const {
+    return {.kind = LayerKind::kConvolution,
+            .name = name,
+            .output = {.channels = channels},
+            .kernel = window.kernel,
+            .stride = window.stride,
+            .padding = window.padding,
+            .bias = normalization_ == Normalization::kNone};
+  }
+
+  std::vector<Layer> NormLayers(const std::string& name) const {
+    if (name.empty() || normalization_ == Normalization::kNone) return {};
+    const bool group = normalization_ == Normalization::kGroup;
+    return {{.kind = group ? LayerKind::kGroupNormalization : LayerKind::kBatchNormalization,
+             .name = name,
+             .groups = group ? groups_ : 1}};
+  }
+
+  NetworkBuilder builder_;
+  Normalization normalization_;
+  int groups_;
+};
 
 constexpr std::array<int, 3> kCifarResNetWidths{16, 32, 64};
 
@@ -29,7 +130,7 @@ std::string BlockName(std::size_t group, int block) {
   return "group" + std::to_string(group + 1) + ".block" + std::to_string(block) + ".";
 }
 
-Network CifarResNet(NetworkBuilder builder, int blocks_per_group, int classes) {
+Network CifarResNet(Writer builder, int blocks_per_group, int classes) {
   int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
     for (int block = 0; block < blocks_per_group; ++block) {
@@ -53,7 +154,7 @@ Network CifarResNet(NetworkBuilder builder, int blocks_per_group, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network PostActivationResNet(NetworkBuilder builder, int blocks_per_group, int classes) {
+Network PostActivationResNet(Writer builder, int blocks_per_group, int classes) {
   int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   x = builder.NormRelu("norm1", "norm1", x);
   for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
@@ -72,11 +173,11 @@ Network PostActivationResNet(NetworkBuilder builder, int blocks_per_group, int c
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network ResNet50(NetworkBuilder builder, int classes) {
+Network ResNet50(Writer builder, int classes) {
   constexpr std::array<int, 4> kBlocks{3, 4, 6, 3};
   constexpr std::array<int, 4> kWidths{64, 128, 256, 512};
   constexpr int kExpansion = 4;
-  constexpr NetworkBuilder::Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
+  constexpr Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
   int x = builder.Convolution("conv1", 0, 64, {.kernel = 7, .stride = 2, .padding = 3});
   x = builder.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
   for (std::size_t group = 0; group < kWidths.size(); ++group) {
@@ -103,8 +204,8 @@ Network ResNet50(NetworkBuilder builder, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
-Network Vgg(NetworkBuilder builder, const std::array<int, 5>& convolutions,
-            std::span<const int> hidden, int classes) {
+Network Vgg(Writer builder, const std::array<int, 5>& convolutions, std::span<const int> hidden,
+            int classes) {
   constexpr std::array<int, 5> kWidths{64, 128, 256, 512, 512};
   constexpr int kClassifierWidth = 512;
   constexpr double kDropout = 0.5;
@@ -127,7 +228,7 @@ Network Vgg(NetworkBuilder builder, const std::array<int, 5>& convolutions,
   return builder.Finish(builder.Linear("classifier.2", x, classes));
 }
 
-Network LeNet5(NetworkBuilder builder, int classes) {
+Network LeNet5(Writer builder, int classes) {
   int x = builder.Convolution("features.0", 0, 6, {.kernel = 5, .stride = 1, .padding = 2});
   x = builder.NormRelu("", "features.0.relu", x);
   x = builder.MaxPool("pool0", x, kHalving);
@@ -143,7 +244,7 @@ Network LeNet5(NetworkBuilder builder, int classes) {
 
 // Five convolutions and three linear layers at AlexNet's widths, with 3x3 windows and one halving
 // fewer, as an image of 32x32 needs it.
-Network AlexNet(NetworkBuilder builder, int classes) {
+Network AlexNet(Writer builder, int classes) {
   constexpr std::array<int, 5> kWidths{64, 192, 384, 256, 256};
   constexpr int kClassifierWidth = 4096;
   constexpr double kDropout = 0.5;
@@ -163,7 +264,7 @@ Network AlexNet(NetworkBuilder builder, int classes) {
   return builder.Finish(builder.Linear("classifier.2", x, classes));
 }
 
-Network Mlp(NetworkBuilder builder, std::span<const int> hidden, int classes) {
+Network Mlp(Writer builder, std::span<const int> hidden, int classes) {
   int x = 0;
   for (std::size_t j = 0; j < hidden.size(); ++j) {
     const std::string name = "classifier." + std::to_string(j);
@@ -173,19 +274,20 @@ Network Mlp(NetworkBuilder builder, std::span<const int> hidden, int classes) {
   return builder.Finish(builder.Linear("classifier." + std::to_string(hidden.size()), x, classes));
 }
 
-constexpr std::array<std::string_view, 13> kNames{
+constexpr std::array<std::string_view, 14> kNames{
     "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet50", "vgg11",
-    "vgg13",    "vgg16",    "lenet5",   "alexnet",  "mlp",       "linear"};
+    "vgg13",    "vgg16",    "lenet5",   "alexnet",  "mlp",       "linear",   "resnet20-v1"};
 
-bool StartsWith(std::string_view text, std::string_view start) {
-  return text.substr(0, start.size()) == start;
-}
+constexpr std::string_view kPostActivation = "-v1";
 
-// The n of a CIFAR ResNet's name, resnet(6n+2); 0 where it is none.
+bool IsPostActivation(std::string_view name) { return name.ends_with(kPostActivation); }
+
+// The n of a CIFAR ResNet's name, resnet(6n+2) or resnet(6n+2)-v1; 0 where it is none.
 int BlocksPerGroup(std::string_view name) {
   constexpr int kMaxDepth = 2000;
-  if (!StartsWith(name, "resnet")) return 0;
-  const std::string_view digits = name.substr(6);
+  if (!name.starts_with("resnet")) return 0;
+  std::string_view digits = name.substr(6);
+  if (IsPostActivation(digits)) digits.remove_suffix(kPostActivation.size());
   int depth = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), depth);
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
@@ -199,6 +301,24 @@ FeatureShape DefaultInput(std::string_view name) {
   return name == "lenet5" ? kMnistInput : kCifarInput;
 }
 
+Network Make(Writer builder, const NetworkOptions& options, int classes) {
+  const std::string& name = options.name;
+  if (name == "resnet50") return ResNet50(std::move(builder), classes);
+  if (const int blocks = BlocksPerGroup(name); blocks > 0) {
+    return IsPostActivation(name) ? PostActivationResNet(std::move(builder), blocks, classes)
+                                  : CifarResNet(std::move(builder), blocks, classes);
+  }
+  if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, options.hidden, classes);
+  if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, options.hidden, classes);
+  if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, options.hidden, classes);
+  if (name == "lenet5") return LeNet5(std::move(builder), classes);
+  if (name == "alexnet") return AlexNet(std::move(builder), classes);
+  if (name == "linear") return Mlp(std::move(builder), {}, classes);
+  constexpr std::array kHidden{256, 256};
+  return Mlp(std::move(builder), options.hidden.empty() ? kHidden : std::span(options.hidden),
+             classes);
+}
+
 }  // namespace
 
 std::span<const std::string_view> NetworkNames() { return kNames; }
@@ -209,7 +329,6 @@ bool IsNetworkName(std::string_view name) {
 
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
-  const int blocks_per_group = BlocksPerGroup(name);
   if (!IsNetworkName(name)) {
     std::string accepted;
     for (const std::string_view known : kNames) {
@@ -217,7 +336,7 @@ Network MakeNetwork(const NetworkOptions& options) {
     }
     throw InvalidArgument("network.name", name, accepted);
   }
-  const bool normalized = StartsWith(name, "resnet") || StartsWith(name, "vgg");
+  const bool normalized = name.starts_with("resnet") || name.starts_with("vgg");
   const Normalization normalization =
       options.normalization.value_or(normalized ? Normalization::kGroup : Normalization::kNone);
   if (!normalized && normalization != Normalization::kNone) {
@@ -230,23 +349,12 @@ Network MakeNetwork(const NetworkOptions& options) {
   if (options.groups < 0) {
     throw InvalidArgument("network.groups", std::to_string(options.groups), "a positive number");
   }
-  const bool wide = StartsWith(name, "vgg") || name == "resnet50";
+  const bool wide = name.starts_with("vgg") || name == "resnet50";
   const int groups = options.groups > 0 ? options.groups : (wide ? 32 : 8);
   const FeatureShape input = options.input.channels != 0 ? options.input : DefaultInput(name);
-  if (input.channels < 1 || input.height < 1 || input.width < 1 || input.channels > kMaxEdge ||
-      input.height > kMaxEdge || input.width > kMaxEdge) {
-    throw InvalidArgument("network.input",
-                          std::to_string(input.channels) + "x" + std::to_string(input.height) +
-                              "x" + std::to_string(input.width),
-                          "three numbers from 1 to " + std::to_string(kMaxEdge));
-  }
   const int default_classes = name == "resnet50" ? 1000 : 10;
   const int classes = options.classes != 0 ? options.classes : default_classes;
-  if (classes < 2 || classes > kMaxWidth) {
-    throw InvalidArgument("network.classes", std::to_string(classes),
-                          "2 to " + std::to_string(kMaxWidth));
-  }
-  const bool is_vgg = StartsWith(name, "vgg");
+  const bool is_vgg = name.starts_with("vgg");
   if (!options.hidden.empty() && name != "mlp" && !(is_vgg && options.hidden.size() == 2)) {
     throw InvalidArgument(
         "network.hidden", std::to_string(options.hidden.front()),
@@ -259,25 +367,18 @@ Network MakeNetwork(const NetworkOptions& options) {
                                 std::to_string(kMaxWidth));
     }
   }
-  if (options.post_activation && blocks_per_group == 0) {
-    throw InvalidArgument("network.post_activation", "true", "false for " + name);
+  try {
+    return Make(Writer(name, normalization, groups, input, classes), options, classes);
+  } catch (const InvalidArgument& error) {
+    // The options that the builder's refusals follow from.
+    const std::string& refused = error.name();
+    if (refused.ends_with(".kernel")) {
+      throw InvalidArgument("network.input", ToText(input),
+                            "an image large enough for every convolution and pool");
+    }
+    const std::string option = refused.ends_with(".groups") ? "groups" : refused;
+    throw InvalidArgument("network." + option, error.value(), error.accepted());
   }
-
-  NetworkBuilder builder(options, normalization, groups, input, classes);
-  if (name == "resnet50") return ResNet50(std::move(builder), classes);
-  if (options.post_activation) {
-    return PostActivationResNet(std::move(builder), blocks_per_group, classes);
-  }
-  if (blocks_per_group > 0) return CifarResNet(std::move(builder), blocks_per_group, classes);
-  if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, options.hidden, classes);
-  if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, options.hidden, classes);
-  if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, options.hidden, classes);
-  if (name == "lenet5") return LeNet5(std::move(builder), classes);
-  if (name == "alexnet") return AlexNet(std::move(builder), classes);
-  if (name == "linear") return Mlp(std::move(builder), {}, classes);
-  const std::vector<int> hidden =
-      options.hidden.empty() ? std::vector<int>{256, 256} : options.hidden;
-  return Mlp(std::move(builder), hidden, classes);
 }
 
 }  // namespace batchless::hwmodel

@@ -4,54 +4,6 @@
 #include "batchless/hwmodel/network.h"
 
 namespace batchless::hwmodel {
-namespace {
-
-const Layer& FirstLayer(const Stage& stage) { return stage.layers.front(); }
-
-std::int64_t MultiplyAdds(const Layer& layer) {
-  if (layer.kind == LayerKind::kConvolution) {
-    return layer.output.elements() * layer.input.channels * layer.kernel * layer.kernel;
-  }
-  return layer.kind == LayerKind::kLinear ? layer.input.elements() * layer.output.channels : 0;
-}
-
-std::int64_t Parameters(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kConvolution:
-      return std::int64_t{layer.output.channels} *
-             (std::int64_t{layer.input.channels} * layer.kernel * layer.kernel +
-              (layer.bias ? 1 : 0));
-    case LayerKind::kLinear:
-      return layer.output.channels * (layer.input.elements() + (layer.bias ? 1 : 0));
-    case LayerKind::kNormalization:
-      return std::int64_t{2} * layer.input.channels;
-    default:
-      return 0;
-  }
-}
-
-// Forward work that is not multiply-adds of weights; its gradient costs the same again.
-std::int64_t ElementwiseFlops(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kNormalization:
-      return 8 * layer.input.elements();
-    case LayerKind::kRelu:
-    case LayerKind::kAveragePool:
-    case LayerKind::kSum:
-    case LayerKind::kDropout:
-      return layer.input.elements();
-    case LayerKind::kMaxPool:
-      return layer.output.elements() * layer.kernel * layer.kernel;
-    case LayerKind::kLoss:
-      return 4 * layer.input.elements();
-    case LayerKind::kConvolution:
-    case LayerKind::kLinear:
-      return layer.bias ? layer.output.elements() : 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 std::vector<int> BoundaryValues(const Network& network, int stage) {
   std::vector<int> values;
@@ -64,28 +16,28 @@ std::vector<int> BoundaryValues(const Network& network, int stage) {
   return values;
 }
 
+bool HasLayer(const Network& network, LayerKind kind) {
+  return std::any_of(network.stages.begin(), network.stages.end(), [&](const Stage& stage) {
+    return std::any_of(stage.layers.begin(), stage.layers.end(),
+                       [&](const Layer& layer) { return layer.kind == kind; });
+  });
+}
+
 bool KeepsInput(const Stage& stage) {
-  const LayerKind first = FirstLayer(stage).kind;
-  return first == LayerKind::kConvolution || first == LayerKind::kNormalization ||
-         first == LayerKind::kLinear || (first == LayerKind::kRelu && stage.layers.size() > 1);
+  return stage.layers.size() > 1 || TraitsOf(stage.layers[0].kind).keeps == Kept::kInput;
 }
 
 bool KeepsOutput(const Stage& stage) {
-  return FirstLayer(stage).kind == LayerKind::kRelu && stage.layers.size() == 1;
+  return stage.layers.size() == 1 && TraitsOf(stage.layers[0].kind).keeps == Kept::kOutput;
 }
 
 std::int64_t SavedBytes(const Stage& stage, int bytes_per_number) {
-  const Layer& first = FirstLayer(stage);
-  switch (first.kind) {
-    case LayerKind::kNormalization:
-      return std::int64_t{4} * first.input.channels * bytes_per_number;
-    case LayerKind::kMaxPool:
-      return first.output.elements();
-    case LayerKind::kLoss:
-      return first.input.elements() * bytes_per_number;
-    default:
-      return 0;
+  std::int64_t bytes = 0;
+  for (const Layer& layer : stage.layers) {
+    const LayerTraits& traits = TraitsOf(layer.kind);
+    if (traits.saved_bytes != nullptr) bytes += traits.saved_bytes(layer, bytes_per_number);
   }
+  return bytes;
 }
 
 std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number) {
@@ -95,23 +47,24 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     const Stage& stage = network.stages[s];
     StageCost& cost = costs[s];
     for (const Layer& layer : stage.layers) {
-      const std::int64_t multiply_adds = MultiplyAdds(layer);
-      const std::int64_t elementwise = ElementwiseFlops(layer);
-      cost.parameters += Parameters(layer);
+      const LayerTraits& traits = TraitsOf(layer.kind);
+      const std::int64_t multiply_adds = MultiplyAddsOf(layer);
+      const std::int64_t elementwise = traits.elementwise_flops(layer);
+      cost.parameters += ParametersOf(layer);
       cost.forward_flops += 2 * multiply_adds + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
       if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + elementwise;
       cost.largest_output = std::max(cost.largest_output, layer.output.elements());
       const std::int64_t output_bytes = layer.output.elements() * bytes_per_number;
-      if (layer.kind != LayerKind::kLoss) cost.layer_output_bytes += output_bytes;
-      if (layer.kind == LayerKind::kRelu) cost.relu_output_bytes += output_bytes;
+      if (!stage.outputs.empty()) cost.layer_output_bytes += output_bytes;
+      if (traits.works_in_place) cost.relu_output_bytes += output_bytes;
     }
     cost.update_flops = 6 * cost.parameters;
     cost.parameter_bytes = cost.parameters * bytes_per_number;
     const auto bytes_of = [&](int value) {
       return network.values[value].shape.elements() * bytes_per_number;
     };
-    const bool sums = stage.layers.back().kind == LayerKind::kSum;
+    const bool sums = TraitsOf(stage.layers.back().kind).passes_gradient;
     for (const int value : stage.inputs) {
       cost.read_bytes += bytes_of(value);
       if (s == 0 || sums) continue;

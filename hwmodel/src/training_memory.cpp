@@ -59,27 +59,6 @@ class Places {
   std::array<std::vector<std::int64_t>, kActionKinds.size()> places_;
 };
 
-// Numbers of scratch that a convolution's passes take.
-std::int64_t ConvolutionWorkspace(const Layer& layer, std::int64_t microbatch) {
-  const std::int64_t ins = layer.input.channels;
-  const std::int64_t outs = layer.output.channels;
-  std::int64_t transformed = 0;
-  if (layer.kernel == 3 && layer.stride == 1) {
-    // F(4x4) from 16 tiles of 4x4 outputs on, else F(2x2). Where there are more tiles than are worked
-    // on at once, all weights are transformed at once.
-    constexpr std::int64_t kFewTiles = 16;
-    constexpr std::int64_t kTilesAtOnce = 32;
-    const std::int64_t pixels = microbatch * layer.output.pixels();
-    const std::int64_t edge = pixels >= 16 * kFewTiles ? 4 : 2;
-    const std::int64_t tiles = pixels / (edge * edge);
-    const std::int64_t weights = tiles > kTilesAtOnce ? ins * outs : 0;
-    transformed =
-        (edge + 2) * (edge + 2) * (weights + std::min(tiles, kTilesAtOnce) * (ins + outs));
-  }
-  return 2 * microbatch * layer.input.elements() + ins * outs * layer.kernel * layer.kernel +
-         transformed;
-}
-
 // How the list of actions uses a network's stages.
 class StageUse {
  public:
@@ -166,8 +145,6 @@ class Prediction {
       // Evaluations go through all stages.
       memory.evaluation += ValueBytes(v) * options_.workers;
     }
-    std::int64_t workspace = 0;  // of the process's stages, and of all
-    std::int64_t evaluation_workspace = 0;
     std::int64_t most_saved = 0;
     for (int s = 0; s < network_.stage_count(); ++s) {
       const Stage& stage = network_.stages[static_cast<std::size_t>(s)];
@@ -178,17 +155,19 @@ class Prediction {
             saved * options_.microbatch *
             places_.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
       }
-      for (const Layer& layer : stage.layers) {
-        if (layer.kind != LayerKind::kConvolution) continue;
-        evaluation_workspace = std::max(evaluation_workspace, ConvolutionWorkspace(layer, 1));
-        if (!process.Holds(s)) continue;
-        workspace = std::max(workspace, ConvolutionWorkspace(layer, options_.microbatch));
-      }
     }
-    memory.workspace = workspace * number() * options_.workers;
-    memory.evaluation += (most_saved + evaluation_workspace * number()) * options_.workers;
+    const StageSpan all{0, network_.stage_count()};
+    memory.workspace = Most(options_.workspace, process) * number() * options_.workers;
+    memory.evaluation +=
+        (most_saved + Most(options_.sample_workspace, all) * number()) * options_.workers;
     if (process.first == 0 && process.end == network_.stage_count()) return;
     for (int s = 0; s < network_.stage_count(); ++s) memory.evaluation += parameter_bytes(s);
+  }
+
+  // The largest number of the process's stages; 0 where there are none.
+  static std::int64_t Most(const std::vector<std::int64_t>& numbers, const StageSpan& process) {
+    if (numbers.empty()) return 0;
+    return *std::max_element(numbers.begin() + process.first, numbers.begin() + process.end);
   }
 
   void AddLinks(const StageSpan& process, TrainingMemory& memory) {
@@ -205,7 +184,7 @@ class Prediction {
     }
   }
 
-  // Of one sample.
+  // Bytes of the value for one sample.
   std::int64_t ValueBytes(int v) const {
     return network_.values[static_cast<std::size_t>(v)].shape.elements() * number();
   }
@@ -239,6 +218,11 @@ std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const 
     throw analysis::InvalidArgument(
         "schedule", std::to_string(schedule.stages) + " stages",
         "the " + std::to_string(network.stage_count()) + " of " + network.name);
+  }
+  for (const auto* numbers : {&options.workspace, &options.sample_workspace}) {
+    if (numbers->empty() || numbers->size() == network.stages.size()) continue;
+    throw analysis::InvalidArgument("workspace", std::to_string(numbers->size()) + " numbers",
+                                    "one for each stage, or none");
   }
   Prediction prediction(network, schedule, options);
   std::vector<TrainingMemory> memory;

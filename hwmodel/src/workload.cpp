@@ -66,7 +66,7 @@ std::span<const std::string_view> WorkloadNames() {
   static const std::vector<std::string_view> names = [] {
     const auto trained = NetworkNames();
     std::vector<std::string_view> all(trained.begin(), trained.end());
-    all.insert(all.end(), {"resnet20-v1", "resnet224", "resnet362", "vgg16-imagenet"});
+    all.insert(all.end(), {"resnet224", "resnet362", "vgg16-imagenet"});
     for (const Transformer& transformer : Transformers()) all.push_back(transformer.name);
     return all;
   }();
@@ -95,20 +95,20 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
   check("width", transformer.width);
   check("heads", transformer.heads);
   check("tokens", transformer.tokens);
-  check("words", transformer.words);
+  check("vocabulary", transformer.vocabulary);
   if (transformer.width % transformer.heads != 0) {
     throw InvalidArgument("heads", transformer.heads,
                           "a divisor of the width " + std::to_string(transformer.width));
   }
   const std::int64_t d = transformer.width;
   const std::int64_t n = transformer.tokens;
-  const std::int64_t words = transformer.words;
+  const std::int64_t vocabulary = transformer.vocabulary;
   const std::int64_t p = bytes_per_number;
   const std::int64_t nd = n * d;
 
   Workload workload;
   workload.name = transformer.name;
-  workload.input_bytes = 4 * n;  // numbers of words
+  workload.input_bytes = 4 * n;  // numbers of tokens
   const auto add = [&](std::string name, StageCost cost, std::int64_t largest_output,
                        std::int64_t activation_bytes) {
     cost.largest_output = largest_output;
@@ -122,12 +122,12 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
     cost.kept_bytes = activation_bytes;
     cost.gradient_bytes = (first ? 1 : 2) * p * nd;
     if (first)
-      cost.sample_parameter_bytes = 2 * p * nd;  // a word's and a place's row for each token
+      cost.sample_parameter_bytes = 2 * p * nd;  // a token's and a position's row for each token
     workload.stage_names.push_back(std::move(name));
     workload.stages.push_back(cost);
   };
   const std::int64_t segments = transformer.encoder ? 2 * d + 2 * d : 0;
-  add("embedding", TransformerCost((words + n) * d + segments, 0, 0, bytes_per_number), nd,
+  add("embedding", TransformerCost((vocabulary + n) * d + segments, 0, 0, bytes_per_number), nd,
       4 * n + nd);
   for (int block = 0; block < transformer.blocks; ++block) {
     const std::string name = "block" + std::to_string(block);
@@ -139,8 +139,8 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
         4 * nd, (10 * p + 1) * nd);
   }
   const std::int64_t last = transformer.encoder ? d * d + d : 2 * d;
-  add("scores", TransformerCost(words * d + last, 2 * nd * words, 0, bytes_per_number), n * words,
-      p * (nd + n * words));
+  add("scores", TransformerCost(vocabulary * d + last, 2 * nd * vocabulary, 0, bytes_per_number),
+      n * vocabulary, p * (nd + n * vocabulary));
   workload.stages.front().input_gradient_flops = 0;
   StageCost& scores = workload.stages.back();
   scores.boundary_bytes = scores.written_bytes = 0;
@@ -175,9 +175,6 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
     options.input = {3, 224, 224};
     options.classes = 1000;
     options.hidden = {4096, 4096};
-  } else if (name == "resnet20-v1") {
-    options.name = "resnet20";
-    options.post_activation = true;
   }
   Workload workload = MakeWorkload(MakeNetwork(options), bytes_per_number);
   workload.name = name;

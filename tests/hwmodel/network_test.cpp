@@ -6,6 +6,7 @@
 #include <set>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/network_builder.h"
 #include "catch.h"
 
 namespace batchless::hwmodel {
@@ -19,9 +20,9 @@ Network Make(const std::string& name, std::optional<Normalization> norm = {}) {
 
 TEST_CASE("Networks have the stage counts of the paper's table", "[network]") {
   const std::map<std::string, int> expected{
-      {"resnet20", 34}, {"resnet32", 52}, {"resnet44", 70}, {"resnet56", 88}, {"resnet110", 169},
-      {"resnet50", 74}, {"vgg11", 29},    {"vgg13", 33},    {"vgg16", 39},    {"lenet5", 12},
-      {"alexnet", 21},  {"mlp", 6},       {"linear", 2}};
+      {"resnet20", 34}, {"resnet32", 52}, {"resnet44", 70}, {"resnet56", 88},   {"resnet110", 169},
+      {"resnet50", 74}, {"vgg11", 29},    {"vgg13", 33},    {"vgg16", 39},      {"lenet5", 12},
+      {"alexnet", 21},  {"mlp", 6},       {"linear", 2},    {"resnet20-v1", 59}};
   for (const std::string_view name : NetworkNames()) {
     INFO(name);
     CHECK(Make(std::string(name)).stage_count() == expected.at(std::string(name)));
@@ -94,8 +95,7 @@ TEST_CASE("A skip connection is part of every boundary that it crosses", "[netwo
 
 TEST_CASE("A ResNet as first published normalises after its convolutions", "[network]") {
   for (const auto norm : {Normalization::kNone, Normalization::kGroup, Normalization::kBatch}) {
-    const Network network =
-        MakeNetwork({.name = "resnet20", .normalization = norm, .post_activation = true});
+    const Network network = MakeNetwork({.name = "resnet20-v1", .normalization = norm});
     const bool normalized = norm != Normalization::kNone;
     CHECK(network.stage_count() == 2 + 9 * (normalized ? 6 : 5) + 3);
     int shortcuts = 0;
@@ -133,8 +133,59 @@ TEST_CASE("What a network cannot be is refused by name", "[network]") {
   CHECK(message({.name = "resnet20", .classes = 1}).find("network.classes: got") == 0);
   CHECK(message({.name = "resnet20", .hidden = {5}}).find("network.hidden: got") == 0);
   CHECK(message({.name = "mlp", .hidden = {0}}).find("network.hidden: got") == 0);
-  CHECK(message({.name = "vgg11", .post_activation = true}).find("network.post_activation: got") ==
-        0);
+}
+
+TEST_CASE("A network is put together as the builder's header shows", "[network]") {
+  NetworkBuilder builder("tiny", {3, 32, 32}, 10);
+  const Layer conv{.kind = LayerKind::kConvolution,
+                   .name = "conv1",
+                   .output = {.channels = 16},
+                   .kernel = 3,
+                   .padding = 1};
+  const Layer linear{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 10}};
+  int x = builder.Add({.name = "conv1", .layers = {conv}, .inputs = {0}});
+  x = builder.Add({.name = "pool", .layers = {{.kind = LayerKind::kAveragePool}}, .inputs = {x}});
+  x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
+  CHECK(builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}}) == -1);
+  const Network network = builder.Finish();
+  std::int64_t parameters = 0;
+  for (const StageCost& cost : ComputeCosts(network)) parameters += cost.parameters;
+  CHECK(parameters == 9 * 3 * 16 + 170);
+  CHECK(network.values[1].shape == FeatureShape{16, 32, 32});
+  CHECK(network.values[1].consumers == std::vector<int>{1});
+}
+
+TEST_CASE("Costs of single layers are those counted by hand", "[network]") {
+  const auto cost = [](int channels, const Layer& layer) {
+    NetworkBuilder builder("one", {3, 8, 6}, 4);
+    const Layer conv{.kind = LayerKind::kConvolution,
+                     .name = "conv",
+                     .output = {.channels = channels}};
+    int x = builder.Add({.name = "conv", .layers = {conv}, .inputs = {0}});
+    x = builder.Add({.name = "layer", .layers = {layer}, .inputs = {x}});
+    const Layer linear{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+    x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
+    builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+    return ComputeCosts(builder.Finish())[1];
+  };
+  constexpr int kElements = 10 * 8 * 6;
+  const StageCost response =
+      cost(10, {.kind = LayerKind::kLocalResponseNormalization, .kernel = 5});
+  CHECK(response.forward_flops == 9 * kElements);
+  CHECK(response.input_gradient_flops == 9 * kElements);
+  CHECK(response.parameters == 0);
+  CHECK(response.activation_bytes == 4 * kElements);
+  const StageCost norm = cost(10, {.kind = LayerKind::kBatchNormalization, .name = "norm"});
+  CHECK(norm.forward_flops == 8 * kElements);
+  CHECK(norm.parameters == 20);
+  CHECK(norm.saved_bytes == 4 * 10 * 4);
+  const StageCost pool =
+      cost(10, {.kind = LayerKind::kMaxPool, .kernel = 3, .stride = 1, .padding = 1});
+  CHECK(pool.forward_flops == 9 * kElements);
+  CHECK(pool.activation_bytes == kElements);
+  const StageCost relu = cost(10, {.kind = LayerKind::kRelu});
+  CHECK(relu.relu_output_bytes == 4 * kElements);
+  CHECK(relu.activation_bytes == 4 * kElements);
 }
 
 TEST_CASE("Convolutions have a bias in networks without normalisation alone", "[network]") {

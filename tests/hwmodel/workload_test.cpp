@@ -41,7 +41,7 @@ TEST_CASE("A transformer's FLOPs are those of the closed form", "[workload]") {
   const double l = t.blocks;
   const double blocks = 72 * s * l * h * h * (1 + s / (6 * h));
   CHECK(static_cast<double>(workload.training_flops()) ==
-        Approx(blocks + 6 * s * h * t.words).epsilon(1e-14));
+        Approx(blocks + 6 * s * h * t.vocabulary).epsilon(1e-14));
 }
 
 TEST_CASE("A block's activations are those of the closed form", "[workload]") {
@@ -116,8 +116,7 @@ TEST_CASE("A worker keeps every value that its stages read again, once", "[workl
                                                .input = {3, 224, 224},
                                                .classes = 1000,
                                                .hidden = {4096, 4096}})
-                                : MakeNetwork({.name = std::string(name.substr(0, name.find('-'))),
-                                               .post_activation = name == "resnet20-v1"});
+                                : MakeNetwork({.name = std::string(name)});
     std::int64_t whole = 0;
     std::int64_t apart = 0;
     for (int first = 0; first < network.stage_count(); ++first) {

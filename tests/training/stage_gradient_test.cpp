@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
 #include "catch.h"
 #include "stage_harness.h"
@@ -44,11 +45,12 @@ class GradientCheck {
   void Run() {
     Objective();
     const auto gradients = harness_.Backward(projections_);
+    // What a sum's inputs of its own shape have is the gradient of its output.
+    const std::size_t made = harness_.layout().gradient_input;
     const bool passes = harness_.layout().passes_gradient;
-    if (passes) {
-      for (Numbers& input : inputs_) Probe(input, projections_.at(0));
-    } else if (!gradients.input.empty()) {
-      Probe(inputs_[0], gradients.input);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const Numbers& own = passes || i != made ? projections_.at(0) : gradients.input;
+      if (!own.empty()) Probe(inputs_[i], own);
     }
     for (std::size_t t = 0; t < parameters_.size(); ++t) {
       INFO(harness_.layout().parameters[t].name);
@@ -134,6 +136,75 @@ TEST_CASE("VGG's, AlexNet's and LeNet's stages have the gradients of finite diff
   CheckStages(MakeNetwork({.name = "lenet5"}), 2);
   CheckStages(MakeNetwork({.name = "alexnet"}), 1, 5000);
   CheckStages(MakeNetwork({.name = "mlp", .input = {1, 4, 4}, .hidden = {6, 5}}), 3);
+}
+
+TEST_CASE("ResNet-20 as first published has the gradients of finite differences", "[stage]") {
+  for (const Normalization norm :
+       {Normalization::kGroup, Normalization::kBatch, Normalization::kNone}) {
+    const Network network =
+        MakeNetwork({.name = "resnet20-v1", .normalization = norm, .input = {3, 9, 9}});
+    if (norm != Normalization::kBatch) CheckStages(network, 1);
+    CheckStages(network, 3);
+  }
+}
+
+// A convolution to `channels`, the layer behind it, and a loss.
+Network NetworkWith(int channels, hwmodel::Layer layer) {
+  hwmodel::NetworkBuilder builder("one", {3, 5, 4}, 4);
+  const hwmodel::Layer convolution{
+      .kind = hwmodel::LayerKind::kConvolution, .name = "conv", .output = {.channels = channels}};
+  layer.name = "layer";
+  int x = builder.Add({.name = "conv", .layers = {convolution}, .inputs = {0}});
+  x = builder.Add({.name = "layer", .layers = {layer}, .inputs = {x}});
+  const hwmodel::Layer linear{
+      .kind = hwmodel::LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+  x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
+  builder.Add({.name = "loss", .layers = {{.kind = hwmodel::LayerKind::kLoss}}, .inputs = {x}});
+  return builder.Finish();
+}
+
+TEST_CASE("Normalisations alone have the gradients of finite differences", "[stage]") {
+  using hwmodel::LayerKind;
+  const Network group = NetworkWith(6, {.kind = LayerKind::kGroupNormalization, .groups = 3});
+  CheckStages(group, 1);
+  CheckStages(group, 3);
+  CheckStages(NetworkWith(6, {.kind = LayerKind::kBatchNormalization}), 3);
+  for (const int size : {1, 2, 5, 9}) {
+    const Network response = NetworkWith(6, {.kind = LayerKind::kLocalResponseNormalization,
+                                             .kernel = size,
+                                             .alpha = 0.7,
+                                             .beta = 0.75,
+                                             .k = 1.3});
+    CheckStages(response, 1);
+    CheckStages(response, 2);
+  }
+}
+
+// By the equation, channel after channel; PyTorch's window of n = 4 around c is c-2 .. c+1.
+TEST_CASE("Local response normalisation is that of its equation", "[stage]") {
+  constexpr int kChannels = 7;
+  for (const int size : {1, 4, 5}) {
+    const hwmodel::Layer layer{.kind = hwmodel::LayerKind::kLocalResponseNormalization,
+                               .kernel = size,
+                               .alpha = 0.4,
+                               .beta = 0.6,
+                               .k = 2};
+    const Network network = NetworkWith(kChannels, layer);
+    StageHarness<double> reference(network, 1, 2, MakeReferenceBackend<double>());
+    const Numbers x = RandomNumbers(reference.InputSize(0), 8);
+    const Numbers y = reference.Forward({x}).at(0);
+    const std::int64_t pixels = network.stages[1].layers[0].input.pixels();
+    for (std::int64_t i = 0; i < std::ssize(x); ++i) {
+      const std::int64_t c = i / pixels % kChannels;
+      double sum = 0;
+      for (std::int64_t j = c - size / 2; j <= c + (size - 1) / 2; ++j) {
+        if (j < 0 || j >= kChannels) continue;
+        const double a = x[i + (j - c) * pixels];
+        sum += a * a;
+      }
+      CHECK(y[i] == Approx(x[i] / std::pow(2 + 0.4 / size * sum, 0.6)));
+    }
+  }
 }
 
 TEST_CASE("ResNet-50's stem and bottlenecks have the gradients of finite differences", "[stage]") {

@@ -32,7 +32,7 @@ inline Numbers SmallIntegers(std::int64_t size, std::uint64_t seed) {
 }
 
 struct StageGradients {
-  Numbers input;                    // of the first input
+  Numbers input;                    // of the layout's gradient_input
   std::vector<Numbers> parameters;  // by tensor
 };
 
@@ -118,9 +118,10 @@ class StageHarness {
       arguments.output_gradients[i] = dy.back().data();
     }
     const auto start = static_cast<Real>(added_to != nullptr ? *added_to : double{kGarbage});
-    std::vector<Real> dx(n_ * values_[description_.inputs[0]].stored_size, start);
+    const int input = description_.inputs[layout().gradient_input];
+    std::vector<Real> dx(n_ * values_[input].stored_size, start);
     std::vector<Real> gradient(layout().parameter_size, start);
-    if (network_.values[description_.inputs[0]].producer >= 0) {
+    if (network_.values[input].producer >= 0) {
       arguments.input_gradient = dx.data();
       arguments.add_input_gradient = added_to != nullptr;
     }
@@ -131,7 +132,7 @@ class StageHarness {
     stage_->Backward(arguments);
     StageGradients gradients;
     if (arguments.input_gradient != nullptr) {
-      gradients.input = FromLayout(description_.inputs[0], dx);
+      gradients.input = FromLayout(input, dx);
     }
     for (const ParameterTensor& tensor : layout().parameters) {
       std::vector<Real> values(tensor.size());

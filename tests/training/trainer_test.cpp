@@ -302,10 +302,6 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
     CHECK_THROWS_AS(MakeTrainer(options), InvalidArgument);
     return text.substr(0, text.find(':'));
   };
-  // A network for costs alone: it has stages that there is nothing to train with.
-  TrainerOptions untrainable = Options("resnet20", 8);
-  untrainable.network = hwmodel::MakeNetwork({.name = "resnet20", .post_activation = true});
-  CHECK_THROWS_AS(MakeTrainer(untrainable), InvalidArgument);
   CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "optimizer.batch");
   CHECK(why([](TrainerOptions& o) { o.microbatch = 3; }) == "schedule.microbatch");
   CHECK(why([](TrainerOptions& o) { o.workers = 2; }) == "schedule.workers");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
@@ -130,6 +131,62 @@ TEST_CASE("VGG's, LeNet's and the MLP's stages agree with the reference", "[vect
   CompareStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 1);
   CompareStages(MakeNetwork({.name = "lenet5"}), 2);
   CompareStages(MakeNetwork({.name = "mlp", .input = {3, 5, 7}, .hidden = {19, 33}}), 3);
+}
+
+TEST_CASE("ResNet-20's stages as first published agree with the reference", "[vector]") {
+  for (const Normalization norm : {Normalization::kGroup, Normalization::kBatch}) {
+    CompareStages(MakeNetwork({.name = "resnet20-v1", .normalization = norm, .input = {3, 9, 9}}),
+                  2);
+  }
+}
+
+// Channels that do not fill a block, and layers whose input is in plain order. A dropout's mask follows
+// the order of the values, which is not that of the reference.
+TEST_CASE("Layers in any order that a file can have agree with the reference, or are refused",
+          "[vector]") {
+  using hwmodel::Layer;
+  using hwmodel::LayerKind;
+  const Layer convolution{.kind = LayerKind::kConvolution,
+                          .name = "conv",
+                          .output = {.channels = 11},
+                          .kernel = 3,
+                          .padding = 1,
+                          .bias = true};
+  const Layer linear{.kind = LayerKind::kLinear, .name = "linear", .output = {.channels = 13}};
+  const std::vector<Layer> layers = {
+      convolution,
+      linear,
+      {.kind = LayerKind::kGroupNormalization, .name = "norm", .groups = 1},
+      {.kind = LayerKind::kBatchNormalization, .name = "norm"},
+      {.kind = LayerKind::kLocalResponseNormalization, .kernel = 5, .alpha = 0.5},
+      {.kind = LayerKind::kRelu},
+      {.kind = LayerKind::kMaxPool, .kernel = 3, .stride = 1, .padding = 1},
+      {.kind = LayerKind::kAveragePool}};
+  int refused = 0;
+  for (const Layer& first : layers) {
+    for (const Layer& second : layers) {
+      hwmodel::NetworkBuilder builder("pair", {3, 6, 5}, 4);
+      int x = builder.Add({.name = "first", .layers = {first}, .inputs = {0}});
+      x = builder.Add({.name = "second", .layers = {second}, .inputs = {x}});
+      const Layer last{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+      x = builder.Add({.name = "fc", .layers = {last}, .inputs = {x}});
+      builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+      const Network network = builder.Finish();
+      for (const int s : {0, 1}) {
+        INFO(hwmodel::TraitsOf(first.kind).name << ", " << hwmodel::TraitsOf(second.kind).name);
+        try {
+          MakeStage<float>(network, s, 2, MakeVectorBackend());
+        } catch (const analysis::InvalidArgument& error) {
+          CHECK(std::string(error.what()).find("behind the network's input or a linear layer") !=
+                std::string::npos);
+          ++refused;
+          continue;
+        }
+        CompareStage(network, s, 2);
+      }
+    }
+  }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector]") {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
@@ -12,6 +13,7 @@
 #include "batchless/hwmodel/schedule_summary.h"
 #include "batchless/hwmodel/stage_groups.h"
 #include "batchless/hwmodel/steady_state.h"
+#include "batchless/training/stage.h"
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
 
@@ -29,15 +31,6 @@ constexpr std::int64_t kMaxUniformDelay = 10'000;
   throw InvalidArgument(name, std::to_string(value), accepted);
 }
 
-bool HasBatchNormalization(const hwmodel::Network& network) {
-  for (const hwmodel::Stage& stage : network.stages) {
-    for (const hwmodel::Layer& layer : stage.layers) {
-      if (layer.normalization == hwmodel::Normalization::kBatch) return true;
-    }
-  }
-  return false;
-}
-
 void ValidateBatch(const TrainerOptions& options) {
   if (options.batch < 1 || options.batch > kMaxBatch) {
     Refuse("optimizer.batch", options.batch, "1 to " + std::to_string(kMaxBatch));
@@ -52,7 +45,7 @@ void ValidateBatch(const TrainerOptions& options) {
            "the batch, " + std::to_string(options.batch) +
                ", with the schedule pb: every micro-batch makes an update");
   }
-  if (HasBatchNormalization(options.network) &&
+  if (HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization) &&
       (options.microbatch != options.batch || options.batch == 1)) {
     Refuse("schedule.microbatch", options.microbatch,
            "the whole batch, of more than one sample, with batch normalisation");
@@ -332,6 +325,20 @@ std::vector<hwmodel::StageSpan> ProcessSpans(const TrainerOptions& options) {
   return spans;
 }
 
+// By stage, what its kernels ask for with so many samples.
+template <class Real>
+std::vector<std::int64_t> WorkspaceSizes(const TrainerOptions& options, std::int64_t samples) {
+  const std::shared_ptr<const Backend<Real>> backend = MakeBackend<Real>(options.convolution);
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(options.network.stages.size());
+  for (int s = 0; s < options.network.stage_count(); ++s) {
+    sizes.push_back(MakeStage<Real>(options.network, s, static_cast<int>(samples), backend)
+                        ->layout()
+                        .workspace_size);
+  }
+  return sizes;
+}
+
 std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
     const TrainerOptions& options, std::span<const hwmodel::StageSpan> processes) {
   hwmodel::TrainingMemoryOptions memory;
@@ -351,6 +358,10 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
   if (optimizer.keeps_forward_weights) memory.kept_delays = MakePlan(options).delays;
   memory.delay = options.delay;
+  const auto workspace_sizes =
+      options.precision == Precision::kDouble ? WorkspaceSizes<double> : WorkspaceSizes<float>;
+  memory.workspace = workspace_sizes(options, options.microbatch);
+  memory.sample_workspace = workspace_sizes(options, 1);
   if (IsList(options)) {
     return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory, processes);
   }
@@ -390,6 +401,17 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
   for (const hwmodel::TrainingMemory& process : PredictMemoryByProcess(options)) all += process;
   return all;
 }
+
+template <class Real>
+std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (method != ConvolutionMethod::kReference) return MakeVectorBackend(0, method);
+  }
+  return MakeReferenceBackend<Real>();
+}
+
+template std::shared_ptr<const Backend<float>> MakeBackend(ConvolutionMethod method);
+template std::shared_ptr<const Backend<double>> MakeBackend(ConvolutionMethod method);
 
 PipelinePlan MakePlan(const TrainerOptions& options) {
   const int stages = options.network.stage_count();

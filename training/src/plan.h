@@ -1,6 +1,9 @@
 // From a trainer's options to the plan of its pipeline.
 #pragma once
 
+#include <memory>
+
+#include "batchless/training/backend.h"
 #include "batchless/training/trainer.h"
 #include "engine/pipeline_plan.h"
 
@@ -8,6 +11,10 @@ namespace batchless::training {
 
 // Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 void Validate(const TrainerOptions& options);
+
+// The kernels that convolve by `method`.
+template <class Real>
+std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method);
 
 // For valid options.
 PipelinePlan MakePlan(const TrainerOptions& options);

@@ -60,14 +60,6 @@ std::string ReadText(std::istream& from) {
 }
 
 template <class Real>
-std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
-  if constexpr (std::is_same_v<Real, float>) {
-    if (method != ConvolutionMethod::kReference) return MakeVectorBackend(0, method);
-  }
-  return MakeReferenceBackend<Real>();
-}
-
-template <class Real>
 class TrainerOf final : public Trainer {
  public:
   explicit TrainerOf(TrainerOptions options)

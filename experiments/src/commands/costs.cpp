@@ -51,7 +51,8 @@ class CostsCommand final : public Command {
             "The trainer runs the same stages, and throughput, plan, layout and memory are made\n"
             "of these numbers.",
             {"costs --network resnet20", "costs --network vgg16 --norm none --out vgg16.csv",
-             "costs --network gpt2 --bytes-per-number 2 --json"}),
+             "costs --network gpt2 --bytes-per-number 2 --json",
+             "costs --network experiments/networks/tiny_resnet.toml"}),
         network_(app(), "--network", "N", WorkloadHelp()),
         norm_(app(), "--norm", "N", NormalizationHelp()),
         bytes_(app(), "--bytes-per-number", "P", "Of weights and values (default: 4)"),

@@ -52,7 +52,7 @@ class LayoutCommand final : public Command {
                          "Backwards read the weights that their forwards read") {}
 
   void Run() override {
-    const std::string network = WorkloadName(network_);
+    static_cast<void>(WorkloadName(network_));
     hwmodel::FineGrainedOptions options;
     if (schedule_.given()) options.schedule = kSchedules[schedule_.Choice(kSchedules)];
     if (workers_.given()) {
@@ -65,8 +65,7 @@ class LayoutCommand final : public Command {
     options.weight_stashing = weight_stashing_.given();
     const hwmodel::Machine machine =
         ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
-    const hwmodel::Workload workload =
-        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     TableOutput table(out_);
     const FineGrainedPlan plan = Plan(workload, machine, options);
     if (table.has_file()) {

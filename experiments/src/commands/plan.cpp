@@ -63,7 +63,7 @@ class PlanCommand final : public Command {
 
   void Run() override {
     const auto schemes = hwmodel::PlanSchemes();
-    const std::string model = WorkloadName(model_);
+    static_cast<void>(WorkloadName(model_));
     hwmodel::PlanOptions options;
     options.scheme = schemes[scheme_.Choice(schemes)];
     const bool pipedream = options.scheme == "pipedream";
@@ -74,8 +74,7 @@ class PlanCommand final : public Command {
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
     const hwmodel::Machine machine =
         ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
-    const hwmodel::Workload workload =
-        hwmodel::MakeWorkload(model, static_cast<int>(machine.number_bytes));
+    const hwmodel::Workload workload = WorkloadOf(model_, static_cast<int>(machine.number_bytes));
     options.depth = static_cast<int>(depth_.IntegerOr(0, kMachinesRange));
     ReadPlacement(workload, options);
     TableOutput table(out_);

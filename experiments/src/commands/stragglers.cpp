@@ -152,8 +152,7 @@ class StragglersCommand final : public Command {
     options.schedule = kind;
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
-    const hwmodel::Workload workload =
-        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     made.stages = options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);
     if (hwmodel::FindScheduleKind(kind).flushes) {
       options.microbatches_per_update = made.microbatches;

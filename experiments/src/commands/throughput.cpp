@@ -76,7 +76,7 @@ class ThroughputCommand final : public Command {
 
   void Run() override {
     const std::vector<std::string_view> schedules = ScheduleNames();
-    const std::string network = WorkloadName(network_);
+    static_cast<void>(WorkloadName(network_));
     hwmodel::ThroughputOptions options;
     options.schedule = schedules[schedule_.Choice(schedules)];
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
@@ -88,8 +88,7 @@ class ThroughputCommand final : public Command {
     if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
     const hwmodel::Machine machine =
         ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
-    const hwmodel::Workload workload =
-        hwmodel::MakeWorkload(network, static_cast<int>(machine.number_bytes));
+    const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     const std::size_t rows = batches.size() * cores.size();
     TableOutput table(out_);
     std::vector<Point> points;

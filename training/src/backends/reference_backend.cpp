@@ -138,9 +138,9 @@ class ReferenceBackend final : public Backend<Real> {
     for (std::int64_t set = 0; set < shape.sets(); ++set) {
       ForEachElement(shape, set, 0, shape.channels, [&](std::int64_t i, int c) {
         const std::int64_t k = set * shape.channels + c;
-        h[i] = std::max(Real(0), constants.scale == nullptr
-                                     ? x[i]
-                                     : constants.scale[k] * x[i] + constants.shift[k]);
+        const Real normalized =
+            constants.scale == nullptr ? x[i] : constants.scale[k] * x[i] + constants.shift[k];
+        h[i] = shape.rectifies ? std::max(Real(0), normalized) : normalized;
       });
     }
   }
@@ -152,7 +152,7 @@ class ReferenceBackend final : public Backend<Real> {
     const auto rectified = [&](std::int64_t i, std::int64_t k) {
       const Real normalized =
           constants.scale == nullptr ? g.x[i] : constants.scale[k] * g.x[i] + constants.shift[k];
-      if (!(normalized > 0)) return Real(0);
+      if (shape.rectifies && !(normalized > 0)) return Real(0);
       return g.dh_extra == nullptr ? g.dh[i] : g.dh[i] + g.dh_extra[i];
     };
     if (constants.scale == nullptr) {

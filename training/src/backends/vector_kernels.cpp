@@ -115,6 +115,12 @@ struct Loops {
 
   static void NormalizedRelu(const NormalizationShape& s, const float* x,
                              const ChannelConstants<float>& constants, float* h) {
+    s.rectifies ? Normalize<true>(s, x, constants, h) : Normalize<false>(s, x, constants, h);
+  }
+
+  template <bool kRelu>
+  static void Normalize(const NormalizationShape& s, const float* x,
+                        const ChannelConstants<float>& constants, float* h) {
     const std::int64_t blocks = s.stored_channels() / B;
     for (std::int64_t sample = 0; sample < s.microbatch; ++sample) {
       const std::int64_t set = s.sets() > 1 ? sample : 0;
@@ -125,7 +131,7 @@ struct Loops {
         const L shift = L::Load(constants.shift + channel);
         for (std::int64_t p = 0; p < s.pixels; ++p) {
           const L value = L::MulAdd(L::Load(x + start + p * B), scale, shift);
-          L::Max(value, L::Zero()).Store(h + start + p * B);
+          (kRelu ? L::Max(value, L::Zero()) : value).Store(h + start + p * B);
         }
       }
     }
@@ -134,23 +140,25 @@ struct Loops {
   using Gradient = Backend<float>::NormalizationGradient;
 
   static void NormalizedReluBackward(const NormalizationShape& s, const Gradient& g) {
-    if (g.dh_extra != nullptr) {
-      NormalizedReluBackwardSums<true>(s, g);
+    if (!s.rectifies) {
+      NormalizedReluBackwardSums<false, false>(s, g);
+    } else if (g.dh_extra != nullptr) {
+      NormalizedReluBackwardSums<true, true>(s, g);
     } else {
-      NormalizedReluBackwardSums<false>(s, g);
+      NormalizedReluBackwardSums<false, true>(s, g);
     }
   }
 
   // The gradient of norm(x): h's, where the ReLU let it through.
-  template <bool kExtra>
+  template <bool kExtra, bool kRelu>
   static HWY_INLINE L Rectified(const Gradient& g, const L& x, const L& scale, const L& shift,
                                 std::int64_t i) {
     L dh = L::Load(g.dh + i);
     if constexpr (kExtra) dh = L::Add(dh, L::Load(g.dh_extra + i));
-    return L::WherePositive(L::MulAdd(x, scale, shift), dh);
+    return kRelu ? L::WherePositive(L::MulAdd(x, scale, shift), dh) : dh;
   }
 
-  template <bool kExtra>
+  template <bool kExtra, bool kRelu>
   static void NormalizedReluBackwardSums(const NormalizationShape& s, const Gradient& g) {
     const std::int64_t samples = SamplesInSet(s);
     const std::int64_t blocks = s.stored_channels() / B;
@@ -183,7 +191,7 @@ struct Loops {
           const auto accumulate = [&](std::int64_t p, L& a, L& b) {
             const std::int64_t i = start + p * B;
             const L x = L::Load(g.x + i);
-            const L dy = Rectified<kExtra>(g, x, scale, shift, i);
+            const L dy = Rectified<kExtra, kRelu>(g, x, scale, shift, i);
             a = L::Add(a, dy);
             b = L::MulAdd(dy, L::Sub(x, mean), b);
           };
@@ -222,15 +230,15 @@ struct Loops {
       });
       for (std::int64_t sample = set; sample < set + samples; ++sample) {
         if (g.add_dx) {
-          InputGradient<kExtra, true>(s, g, first, sample, offset, slope);
+          InputGradient<kExtra, kRelu, true>(s, g, first, sample, offset, slope);
         } else {
-          InputGradient<kExtra, false>(s, g, first, sample, offset, slope);
+          InputGradient<kExtra, kRelu, false>(s, g, first, sample, offset, slope);
         }
       }
     }
   }
 
-  template <bool kExtra, bool kAdd>
+  template <bool kExtra, bool kRelu, bool kAdd>
   static void InputGradient(const NormalizationShape& s, const Gradient& g, std::int64_t first,
                             std::int64_t sample, const float* offsets, const float* slopes) {
     for (std::int64_t c = 0; c < s.stored_channels(); c += B) {
@@ -245,7 +253,7 @@ struct Loops {
       for (std::int64_t p = 0; p < s.pixels; ++p) {
         const std::int64_t i = start + p * B;
         const L x = L::Load(g.x + i);
-        const L dy = Rectified<kExtra>(g, x, scale, shift, i);
+        const L dy = Rectified<kExtra, kRelu>(g, x, scale, shift, i);
         L dx = L::MulAdd(dy, factor, L::MulAdd(L::Sub(x, mean), slope, offset));
         if constexpr (kAdd) dx = L::Add(L::Load(g.dx + i), dx);
         dx.Store(g.dx + i);

@@ -132,7 +132,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   }
   stale_version_ = *forward_version(k);
   if (layout().passes_gradient) return;
-  const int input = description_.inputs[0];
+  const int input = description_.inputs[layout().gradient_input];
   BackwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
   arguments.parameters = BackwardParameters(k);

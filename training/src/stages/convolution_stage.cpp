@@ -1,4 +1,5 @@
 #include <optional>
+#include <span>
 
 #include "stages/norm_relu.h"
 #include "stages/stages.h"
@@ -7,7 +8,6 @@ namespace batchless::training {
 namespace {
 
 using hwmodel::Layer;
-using hwmodel::LayerKind;
 
 template <class Real>
 class ConvolutionStage final : public Stage<Real> {
@@ -19,9 +19,8 @@ class ConvolutionStage final : public Stage<Real> {
     const ValueLayout input = parts.Input(0);
     const ValueLayout output = parts.Output(0);
     if (layers.size() > 1) {
-      const bool normalizes = layers[0].kind == LayerKind::kNormalization;
-      norm_relu_.emplace(normalizes ? layers.data() : nullptr, layers[layers.size() - 2],
-                         parts.microbatch, input.block, backend_, layout);
+      norm_relu_.emplace(std::span(layers).first(layers.size() - 1), parts.microbatch, input.block,
+                         backend_, layout);
     }
     convolution_ = backend_->MakeConvolution({.layer = convolution,
                                               .microbatch = parts.microbatch,
@@ -40,8 +39,7 @@ class ConvolutionStage final : public Stage<Real> {
     layout.parameter_size += Aligned(weight.stored_size);
     layout.parameters.push_back(std::move(weight));
     output_shape_ =
-        MakeNormalizationShape({.input = convolution.output, .output = convolution.output},
-                               parts.microbatch, output.block);
+        MakeNormalizationShape({.input = convolution.output}, parts.microbatch, output.block);
     if (convolution.bias) {
       bias_ =
           AppendChannelTensor(layout.parameters, layout.parameter_size, convolution.name + ".bias",
@@ -51,7 +49,8 @@ class ConvolutionStage final : public Stage<Real> {
 
     // The stage's scratch: the rectified input and its gradient (or the input's, where it is to be
     // added), then a weight gradient to be added, then what the kernels need.
-    input_size_ = Aligned(parts.microbatch * input.stored_size);
+    gradient_size_ = parts.microbatch * input.stored_size;
+    input_size_ = Aligned(gradient_size_);
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
     layout.workspace_size = 2 * input_size_ + Aligned(weight_size_) +
                             Aligned(convolution_->workspace_size()) +
@@ -89,7 +88,7 @@ class ConvolutionStage final : public Stage<Real> {
       Real* dx = arguments.input_gradient;
       if (arguments.add_input_gradient) {
         convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
-        backend_->Add(input_size_, dx, workspace.dh, dx);
+        backend_->Add(gradient_size_, dx, workspace.dh, dx);
       } else {
         convolution_->BackwardInput(dy, weights, dx, workspace.kernel, arguments.ahead);
       }
@@ -131,7 +130,8 @@ class ConvolutionStage final : public Stage<Real> {
   std::int64_t weight_ = 0;  // offsets in the parameters' block
   std::optional<std::int64_t> bias_;
   std::int64_t weight_size_ = 0;
-  std::int64_t input_size_ = 0;
+  std::int64_t gradient_size_ = 0;  // of the input's
+  std::int64_t input_size_ = 0;     // the same, rounded up
   NormalizationShape output_shape_;
 };
 

@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/training/random.h"
 #include "stages/stages.h"
 
 namespace batchless::training {
 namespace {
-
-using hwmodel::LayerKind;
 
 template <class Real>
 class ReluStage final : public Stage<Real> {
@@ -24,6 +23,7 @@ class ReluStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
     backend_->ReluBackward(size_, arguments.output, arguments.output_gradients[0],
                            arguments.add_input_gradient, arguments.input_gradient);
   }
@@ -34,23 +34,74 @@ class ReluStage final : public Stage<Real> {
   std::int64_t size_;
 };
 
+// The first input plus the second one or, with a stride t, plus every t-th pixel of it in both
+// directions, with zeros for the channels that it lacks: the shortcut of arXiv 1512.03385 that has no
+// weights.
 template <class Real>
 class SumStage final : public Stage<Real> {
  public:
   explicit SumStage(const StageParts<Real>& parts)
-      : backend_(parts.backend), size_(parts.microbatch * parts.Input(0).stored_size) {
-    this->layout_.passes_gradient = true;
+      : backend_(parts.backend),
+        stride_(parts.stage.layers[0].stride),
+        microbatch_(parts.microbatch),
+        size_(parts.microbatch * parts.Input(0).stored_size),
+        sum_(parts.Input(0)),
+        second_(parts.Input(1)) {
+    StageLayout& layout = this->layout_;
+    layout.passes_gradient = sum_.shape == second_.shape;
+    layout.gradient_input = layout.passes_gradient ? 0 : 1;
+    if (sum_.block == second_.block) return;
+    throw analysis::InvalidArgument("network", parts.stage.name + " of values in different orders",
+                                    "results of convolutions or pools, or of neither");
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
-    backend_->Add(size_, arguments.inputs[0], arguments.inputs[1], arguments.outputs[0]);
+    const Real* second = arguments.inputs[1];
+    Real* sum = arguments.outputs[0];
+    if (this->layout_.passes_gradient) {
+      backend_->Add(size_, arguments.inputs[0], second, sum);
+      return;
+    }
+    std::copy_n(arguments.inputs[0], size_, sum);
+    ForEachShared([&](std::int64_t i, std::int64_t j) { sum[i] += second[j]; });
   }
 
-  void Backward(const BackwardArguments<Real>& /*arguments*/) override {}
+  // The first input has the sum's gradient.
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    Real* gradient = arguments.input_gradient;
+    if (this->layout_.passes_gradient || gradient == nullptr) return;
+    const Real* dy = arguments.output_gradients[0];
+    std::fill_n(gradient, microbatch_ * second_.stored_size, Real(0));
+    ForEachShared([&](std::int64_t i, std::int64_t j) { gradient[j] = dy[i]; });
+  }
 
  private:
+  // visit(position in the sum, in the second input) of every element that is in both.
+  template <class Visit>
+  void ForEachShared(Visit visit) const {
+    const hwmodel::FeatureShape& to = sum_.shape;
+    const hwmodel::FeatureShape& from = second_.shape;
+    const int block = sum_.block;
+    for (std::int64_t sample = 0; sample < microbatch_; ++sample) {
+      for (int c = 0; c < from.channels; ++c) {
+        const std::int64_t i = sample * sum_.stored_size + c / block * to.pixels() * block;
+        const std::int64_t j = sample * second_.stored_size + c / block * from.pixels() * block;
+        for (int h = 0; h < to.height; ++h) {
+          for (int w = 0; w < to.width; ++w) {
+            visit(i + (std::int64_t{h} * to.width + w) * block + c % block,
+                  j + (std::int64_t{h} * from.width + w) * stride_ * block + c % block);
+          }
+        }
+      }
+    }
+  }
+
   std::shared_ptr<const Backend<Real>> backend_;
+  int stride_;
+  std::int64_t microbatch_;
   std::int64_t size_;
+  ValueLayout sum_;
+  ValueLayout second_;
 };
 
 // Inverted dropout: what survives is divided by the probability to survive. The mask is a function
@@ -69,6 +120,7 @@ class DropoutStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
     Apply(*arguments.microbatch, arguments.output_gradients[0], arguments.input_gradient);
   }
 
@@ -100,20 +152,26 @@ class DropoutStage final : public Stage<Real> {
 }  // namespace
 
 template <class Real>
-std::unique_ptr<Stage<Real>> MakeElementwiseStage(const StageParts<Real>& parts) {
-  switch (parts.stage.layers[0].kind) {
-    case LayerKind::kRelu:
-      return std::make_unique<ReluStage<Real>>(parts);
-    case LayerKind::kSum:
-      return std::make_unique<SumStage<Real>>(parts);
-    case LayerKind::kDropout:
-      return std::make_unique<DropoutStage<Real>>(parts);
-    default:
-      return nullptr;
-  }
+std::unique_ptr<Stage<Real>> MakeReluStage(const StageParts<Real>& parts) {
+  if (parts.stage.layers.size() > 1) return MakeNormalizationStage(parts);
+  return std::make_unique<ReluStage<Real>>(parts);
 }
 
-template std::unique_ptr<Stage<float>> MakeElementwiseStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeElementwiseStage(const StageParts<double>&);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts) {
+  return std::make_unique<SumStage<Real>>(parts);
+}
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeDropoutStage(const StageParts<Real>& parts) {
+  return std::make_unique<DropoutStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakeReluStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeReluStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeSumStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeSumStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeDropoutStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeDropoutStage(const StageParts<double>&);
 
 }  // namespace batchless::training

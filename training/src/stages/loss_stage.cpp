@@ -33,6 +33,7 @@ class LossStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
     const Microbatch<Real>& microbatch = *arguments.microbatch;
     for (std::int64_t sample = 0; sample < n_; ++sample) {
       const Real* p = arguments.saved + sample * classes_;

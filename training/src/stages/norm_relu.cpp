@@ -15,26 +15,26 @@ constexpr double kRunningMomentum = 0.1;
 }  // namespace
 
 template <class Real>
-NormRelu<Real>::NormRelu(const hwmodel::Layer* norm, const hwmodel::Layer& relu, int microbatch,
-                         int block, std::shared_ptr<const Backend<Real>> backend,
-                         StageLayout& layout)
-    : shape_(MakeNormalizationShape(norm != nullptr ? *norm : relu, microbatch, block)),
-      backend_(std::move(backend)) {
+NormRelu<Real>::NormRelu(std::span<const hwmodel::Layer> layers, int microbatch, int block,
+                         std::shared_ptr<const Backend<Real>> backend, StageLayout& layout)
+    : shape_(MakeNormalizationShape(layers[0], microbatch, block)), backend_(std::move(backend)) {
+  shape_.rectifies = layers.back().kind == hwmodel::LayerKind::kRelu;
   if (!normalizes()) return;
-  gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm->name + ".weight",
+  const hwmodel::Layer& norm = layers[0];
+  gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".weight",
                                shape_.channels, block, Initializer::kOne)
                .offset;
-  beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm->name + ".bias",
+  beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".bias",
                               shape_.channels, block, Initializer::kZero)
               .offset;
   layout.saved_size = 4 * Aligned(shape_.sets() * shape_.stored_channels());
   if (shape_.kind == Normalization::kBatch) {
     running_mean_ =
-        AppendChannelTensor(layout.state, layout.state_size, norm->name + ".running_mean",
+        AppendChannelTensor(layout.state, layout.state_size, norm.name + ".running_mean",
                             shape_.channels, block, Initializer::kZero)
             .offset;
     running_variance_ =
-        AppendChannelTensor(layout.state, layout.state_size, norm->name + ".running_var",
+        AppendChannelTensor(layout.state, layout.state_size, norm.name + ".running_var",
                             shape_.channels, block, Initializer::kOne)
             .offset;
   }
@@ -122,11 +122,11 @@ template class NormRelu<double>;
 namespace {
 
 template <class Real>
-class NormReluStage final : public Stage<Real> {
+class NormalizationStage final : public Stage<Real> {
  public:
-  explicit NormReluStage(const StageParts<Real>& parts)
-      : norm_relu_(&parts.stage.layers[0], parts.stage.layers[1], parts.microbatch,
-                   parts.Input(0).block, parts.backend, this->layout_) {
+  explicit NormalizationStage(const StageParts<Real>& parts)
+      : norm_relu_(parts.stage.layers, parts.microbatch, parts.Input(0).block, parts.backend,
+                   this->layout_) {
     this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
     this->layout_.workspace_size = norm_relu_.workspace_size();
   }
@@ -146,11 +146,11 @@ class NormReluStage final : public Stage<Real> {
 }  // namespace
 
 template <class Real>
-std::unique_ptr<Stage<Real>> MakeNormReluStage(const StageParts<Real>& parts) {
-  return std::make_unique<NormReluStage<Real>>(parts);
+std::unique_ptr<Stage<Real>> MakeNormalizationStage(const StageParts<Real>& parts) {
+  return std::make_unique<NormalizationStage<Real>>(parts);
 }
 
-template std::unique_ptr<Stage<float>> MakeNormReluStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeNormReluStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeNormalizationStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeNormalizationStage(const StageParts<double>&);
 
 }  // namespace batchless::training

@@ -1,21 +1,21 @@
-// Normalisation and ReLU, as the first half of a stage or a stage of its own.
+// Normalisation, ReLU or both, as the first half of a stage or a stage of its own.
 #pragma once
 
 #include <memory>
-#include <string>
+#include <span>
 
 #include "batchless/training/backend.h"
 #include "batchless/training/stage.h"
 
 namespace batchless::training {
 
-// Appends its tensors to the stage's layout and runs on the stage's blocks. Without normalisation
-// it is a ReLU alone, and its constants are null.
+// Appends its tensors to the stage's layout and runs on the stage's blocks. Without normalisation its
+// constants are null.
 template <class Real>
 class NormRelu {
  public:
-  // `norm` is null where there is no normalisation; `relu` gives the shape then.
-  NormRelu(const hwmodel::Layer* norm, const hwmodel::Layer& relu, int microbatch, int block,
+  // `layers`: a normalisation, a ReLU, or the one before the other.
+  NormRelu(std::span<const hwmodel::Layer> layers, int microbatch, int block,
            std::shared_ptr<const Backend<Real>> backend, StageLayout& layout);
 
   std::int64_t workspace_size() const { return 4 * shape_.stored_channels(); }

@@ -3,8 +3,6 @@
 namespace batchless::training {
 namespace {
 
-using hwmodel::LayerKind;
-
 template <class Real>
 PoolShape MakePoolShape(const StageParts<Real>& parts) {
   return {.microbatch = parts.microbatch,
@@ -30,6 +28,7 @@ class MaxPoolStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
     backend_->MaxPoolBackward(shape_, reinterpret_cast<const std::uint8_t*>(arguments.saved),
                               arguments.output_gradients[0], arguments.input_gradient);
   }
@@ -50,6 +49,7 @@ class AveragePoolStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
     backend_->AveragePoolBackward(shape_, arguments.output_gradients[0], arguments.input_gradient);
   }
 
@@ -61,14 +61,18 @@ class AveragePoolStage final : public Stage<Real> {
 }  // namespace
 
 template <class Real>
-std::unique_ptr<Stage<Real>> MakePoolStage(const StageParts<Real>& parts) {
-  if (parts.stage.layers[0].kind == LayerKind::kMaxPool) {
-    return std::make_unique<MaxPoolStage<Real>>(parts);
-  }
+std::unique_ptr<Stage<Real>> MakeMaxPoolStage(const StageParts<Real>& parts) {
+  return std::make_unique<MaxPoolStage<Real>>(parts);
+}
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeAveragePoolStage(const StageParts<Real>& parts) {
   return std::make_unique<AveragePoolStage<Real>>(parts);
 }
 
-template std::unique_ptr<Stage<float>> MakePoolStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakePoolStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeMaxPoolStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeMaxPoolStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeAveragePoolStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeAveragePoolStage(const StageParts<double>&);
 
 }  // namespace batchless::training

@@ -1,5 +1,8 @@
 #include "batchless/training/stage.h"
 
+#include <algorithm>
+#include <array>
+
 #include "batchless/analysis/argument.h"
 #include "stages/stages.h"
 
@@ -15,22 +18,9 @@ std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) 
     layout.shape = value.shape;
     if (value.producer >= 0) {
       const hwmodel::Stage& producer = network.stages[value.producer];
-      switch (producer.layers.back().kind) {
-        case LayerKind::kConvolution:
-        case LayerKind::kMaxPool:
-          layout.block = block;
-          break;
-        case LayerKind::kNormalization:
-        case LayerKind::kRelu:
-        case LayerKind::kDropout:
-        case LayerKind::kSum:
-          layout.block = values[producer.inputs[0]].block;
-          break;
-        case LayerKind::kAveragePool:
-        case LayerKind::kLinear:
-        case LayerKind::kLoss:
-          break;
-      }
+      const hwmodel::ValueOrder order = hwmodel::TraitsOf(producer.layers.back().kind).order;
+      if (order == hwmodel::ValueOrder::kBlocked) layout.block = block;
+      if (order == hwmodel::ValueOrder::kAsInput) layout.block = values[producer.inputs[0]].block;
     }
     layout.stored_size = RoundUp(value.shape.channels, layout.block) * value.shape.pixels();
   }
@@ -57,33 +47,64 @@ NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int micro
           .channels = layer.input.channels,
           .pixels = layer.input.pixels(),
           .block = block,
-          .kind = layer.normalization,
+          .kind = hwmodel::TraitsOf(layer.kind).normalization,
           .groups = layer.groups};
 }
 
 namespace {
 
-// Whether the gradient by the stage's input can be added to what later readers of it have left.
-bool AddsInputGradient(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kRelu:
-    case LayerKind::kNormalization:
-      return true;
-    case LayerKind::kSum:  // its inputs share the gradient of its output
-    case LayerKind::kDropout:
-    case LayerKind::kMaxPool:
-    case LayerKind::kAveragePool:
-    case LayerKind::kLinear:
-    case LayerKind::kLoss:
-      return false;
+template <class Real>
+struct StageFactory {
+  LayerKind last;  // layer of the stage
+  std::unique_ptr<Stage<Real>> (*make)(const StageParts<Real>& parts);
+  bool reads_blocks =
+      false;  // its kernels take whole blocks of channels and no values in plain order
+};
+
+// The stage that computes each kind of layer and, where it is several, those before it.
+template <class Real>
+constexpr std::array<StageFactory<Real>, hwmodel::kLayerKindCount> kFactories{{
+    {LayerKind::kConvolution, MakeConvolutionStage, true},
+    {LayerKind::kLinear, MakeLinearStage},
+    {LayerKind::kGroupNormalization, MakeNormalizationStage, true},
+    {LayerKind::kBatchNormalization, MakeNormalizationStage, true},
+    {LayerKind::kLocalResponseNormalization, MakeLocalResponseStage},
+    {LayerKind::kRelu, MakeReluStage},
+    {LayerKind::kMaxPool, MakeMaxPoolStage, true},
+    {LayerKind::kAveragePool, MakeAveragePoolStage, true},
+    {LayerKind::kDropout, MakeDropoutStage},
+    {LayerKind::kSum, MakeSumStage},
+    {LayerKind::kLoss, MakeLossStage},
+}};
+
+constexpr bool IsComplete() {
+  for (std::size_t i = 0; i < hwmodel::kLayerKindCount; ++i) {
+    const StageFactory<float>& factory = kFactories<float>[i];
+    if (static_cast<std::size_t>(factory.last) != i || factory.make == nullptr) return false;
   }
-  return false;
+  return true;
+}
+static_assert(IsComplete(), "every kind of layer has a stage, in the order of LayerKind");
+
+template <class Real>
+const StageFactory<Real>& FactoryOf(const hwmodel::Layer& layer) {
+  return kFactories<Real>[static_cast<std::size_t>(layer.kind)];
+}
+
+// A convolution of the network's input reads plain values, which have no gradient.
+template <class Real>
+bool ReadsBlocks(const StageParts<Real>& parts) {
+  const std::vector<hwmodel::Layer>& layers = parts.stage.layers;
+  const bool reads_input = parts.network.values[parts.stage.inputs[0]].producer < 0;
+  if (layers.size() == 1 && layers[0].kind == LayerKind::kConvolution && reads_input) return false;
+  return std::any_of(layers.begin(), layers.end(), [](const hwmodel::Layer& layer) {
+    return FactoryOf<Real>(layer).reads_blocks;
+  });
 }
 
 void CheckReaders(const hwmodel::Network& network, int number) {
   const hwmodel::Stage& stage = network.stages[number];
-  if (AddsInputGradient(stage.layers.back().kind)) return;
+  if (hwmodel::TraitsOf(stage.layers.back().kind).adds_input_gradient) return;
   for (const int input : stage.inputs) {
     if (network.values[input].consumers.back() == number) continue;
     throw analysis::InvalidArgument("network", stage.name + " before other readers of its input",
@@ -103,26 +124,12 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                .backend = backend,
                                .values = PlanValues(network, backend->block())};
   CheckReaders(network, stage);
-  switch (parts.stage.layers.back().kind) {
-    case LayerKind::kConvolution:
-      return MakeConvolutionStage(parts);
-    case LayerKind::kRelu:
-      return parts.stage.layers.size() > 1 ? MakeNormReluStage(parts) : MakeElementwiseStage(parts);
-    case LayerKind::kNormalization:
-      throw analysis::InvalidArgument("network", parts.stage.name,
-                                      "normalisations with a ReLU behind them");
-    case LayerKind::kSum:
-    case LayerKind::kDropout:
-      return MakeElementwiseStage(parts);
-    case LayerKind::kMaxPool:
-    case LayerKind::kAveragePool:
-      return MakePoolStage(parts);
-    case LayerKind::kLinear:
-      return MakeLinearStage(parts);
-    case LayerKind::kLoss:
-      return MakeLossStage(parts);
+  if (ReadsBlocks(parts) && parts.Input(0).block != backend->block()) {
+    throw analysis::InvalidArgument(
+        "network", parts.stage.name + " behind the network's input or a linear layer",
+        "a convolution or a max-pool before it, or the reference kernels");
   }
-  return nullptr;
+  return FactoryOf<Real>(parts.stage.layers.back()).make(parts);
 }
 
 template std::unique_ptr<Stage<float>> MakeStage(const hwmodel::Network&, int, int,

@@ -23,20 +23,27 @@ struct StageParts {
   const ValueLayout& Output(std::size_t i) const { return values.at(stage.outputs.at(i)); }
 };
 
-// Normalisation (where there is one), ReLU and convolution; or a convolution alone.
+// A convolution, with a ReLU before it or a normalisation and a ReLU.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeConvolutionStage(const StageParts<Real>& parts);
-// Normalisation and ReLU.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeNormReluStage(const StageParts<Real>& parts);
-// ReLU, sum, dropout.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeElementwiseStage(const StageParts<Real>& parts);
-// Max-pool and average pool.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakePoolStage(const StageParts<Real>& parts);
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeLinearStage(const StageParts<Real>& parts);
+// A normalisation, with a ReLU behind it or without.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeNormalizationStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeLocalResponseStage(const StageParts<Real>& parts);
+// A ReLU, with a normalisation before it or alone.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeReluStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeMaxPoolStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeAveragePoolStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeDropoutStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts);
 // Softmax cross-entropy.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);

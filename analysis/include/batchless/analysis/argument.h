@@ -17,9 +17,13 @@ class InvalidArgument : public std::invalid_argument {
   InvalidArgument(std::string_view name, double value, std::string_view accepted);
 
   const std::string& name() const { return name_; }
+  const std::string& value() const { return value_; }  ///< as it is shown
+  const std::string& accepted() const { return accepted_; }
 
  private:
   std::string name_;
+  std::string value_;
+  std::string accepted_;
 };
 
 /// Shortest decimal text that reads back as the same double.

@@ -11,6 +11,7 @@
 //   network                          stages                                     S
 //   resnet20/32/44/56/110            9n + 7, n = 3, 5, 7, 9, 18                 34, 52, 70, 88, 169
 //   vgg11/13/16                      2L + 7, L = 11, 13, 16 weight layers       29, 33, 39
+//   resnet20-v1                      post-activation, with normalisation   59
 //   resnet50                         pre-activation bottlenecks, 224 x 224      74
 //   lenet5                           28 x 28 x 1                                12
 //   alexnet                          for 32 x 32                                21
@@ -20,12 +21,14 @@
 // h = relu(norm(x)), y = conv3x3(h), z = conv3x3(relu(norm(y))), out = z + shortcut, with shortcut
 // = x, or a 1x1 convolution of h where the shape changes. Its stages: norm+relu+conv, (1x1
 // shortcut), norm+relu+conv, sum. Convolutions have a bias only in networks without normalisation.
+// In resnet20-v1, the ResNet as first published, a convolution is followed by its normalisation, a sum
+// by a ReLU, and a shortcut has no weights: every second pixel, and zeros in the further channels.
 //
 // Sources: Kosson et al., arXiv 2003.11666 (stages, ResNet, VGG); He et al., arXiv 1603.05027
-// (pre-activation); Simonyan and Zisserman, arXiv 1409.1556 (VGG); LeCun et al. 1998 (LeNet-5).
+// (pre-activation) and 1512.03385
+// (resnet20-v1); Simonyan and Zisserman, arXiv 1409.1556 (VGG); LeCun et al. 1998 (LeNet-5).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,57 +36,9 @@
 #include <string_view>
 #include <vector>
 
+#include "batchless/hwmodel/layer.h"
+
 namespace batchless::hwmodel {
-
-/// Shape of one sample's tensor.
-struct FeatureShape {
-  int channels = 0;
-  int height = 1;
-  int width = 1;
-
-  std::int64_t pixels() const { return std::int64_t{height} * width; }
-  std::int64_t elements() const { return channels * pixels(); }
-  friend bool operator==(const FeatureShape&, const FeatureShape&) = default;
-};
-
-enum class LayerKind : unsigned char {
-  kConvolution,
-  kNormalization,
-  kRelu,
-  kMaxPool,
-  kAveragePool,  ///< over the whole image
-  kDropout,
-  kLinear,
-  kSum,   ///< of the stage's two inputs
-  kLoss,  ///< softmax cross-entropy
-};
-
-enum class Normalization : unsigned char {
-  kNone,
-  kGroup,  ///< over the pixels and channels of a group, for each sample
-  kBatch,  ///< over the pixels of a channel in a whole mini-batch
-};
-
-/// In the order of the enumeration.
-inline constexpr std::array<std::string_view, 3> kNormalizationNames{"none", "group", "batch"};
-constexpr std::string_view Name(Normalization normalization) {
-  return kNormalizationNames.at(static_cast<std::size_t>(normalization));
-}
-
-/// One layer; fields that its kind does not use keep their defaults.
-struct Layer {
-  LayerKind kind = LayerKind::kRelu;
-  std::string name{};  ///< of its parameters, without ".weight"; empty where it has none
-  FeatureShape input{};
-  FeatureShape output{};
-  int kernel = 1;  ///< edge of the window, convolution and max-pool
-  int stride = 1;
-  int padding = 0;  ///< on each side, zeros (convolution) or nothing (max-pool)
-  bool bias = false;
-  Normalization normalization = Normalization::kNone;
-  int groups = 1;                  ///< of a group normalisation
-  double dropout_probability = 0;  ///< of an element to be zeroed
-};
 
 struct Stage {
   std::string name;
@@ -91,13 +46,17 @@ struct Stage {
   std::vector<int> inputs;    ///< values; the first layer takes all of them
   /// Values. The first is the result of the last layer; a second one is the result of the layer
   /// before it, as the 1x1 shortcut needs it.
-  std::vector<int> outputs;
+  std::vector<int> outputs{};
+
+  friend bool operator==(const Stage&, const Stage&) = default;
 };
 
 struct Value {
   FeatureShape shape;
   int producer = -1;             ///< stage; -1 for the network's input
   std::vector<int> consumers{};  ///< stages, ascending
+
+  friend bool operator==(const Value&, const Value&) = default;
 };
 
 struct Network {
@@ -108,6 +67,7 @@ struct Network {
   std::vector<Value> values;
 
   int stage_count() const { return static_cast<int>(stages.size()); }
+  friend bool operator==(const Network&, const Network&) = default;
 };
 
 struct NetworkOptions {
@@ -123,47 +83,41 @@ struct NetworkOptions {
   int classes = 0;  ///< 0: the network's default
   /// Widths of the hidden linear layers of the MLP, 256, 256 where empty, or of a VGG, 512, 512.
   std::vector<int> hidden{};
-  /// CIFAR ResNets as they were first published, arXiv 1512.03385: a convolution is followed by its
-  /// normalisation, a sum by a ReLU, and a shortcut has no weights: every second pixel, and zeros
-  /// in the further channels. For costs alone, the trainer has no such stages.
-  bool post_activation = false;
 };
 
-/// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2), that
-/// are in no table of the papers' networks.
+/// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2) and
+/// resnet(6n+2)-v1, that are in no table of the papers' networks.
 std::span<const std::string_view> NetworkNames();
 
-/// Whether MakeNetwork takes the name: one of NetworkNames() or another resnet(6n+2).
+/// Whether MakeNetwork takes the name: one of NetworkNames() or another depth of a CIFAR ResNet.
 bool IsNetworkName(std::string_view name);
 
-/// Throws analysis::InvalidArgument naming network.name, network.groups, network.input,
-/// network.classes, network.hidden or network.post_activation.
+/// Throws analysis::InvalidArgument naming network.name, network.norm, network.groups, network.input,
+/// network.classes or network.hidden.
 Network MakeNetwork(const NetworkOptions& options);
 
 /// Values that cross from stage s to stage s + 1, ascending.
 std::vector<int> BoundaryValues(const Network& network, int stage);
 
-/// Whether the backward of `stage` reads its input again: convolutions, linear layers and
-/// normalisations do. Sums, pools and dropout do not (a max-pool saves which element won, a dropout
-/// draws its mask again), and a ReLU alone reads its output.
+/// Whether a layer of that kind is in the network.
+bool HasLayer(const Network& network, LayerKind kind);
+
+/// Whether the backward of `stage` reads its input again: a stage of several layers computes what is
+/// between them anew.
 bool KeepsInput(const Stage& stage);
 /// Whether it reads its (first) output again.
 bool KeepsOutput(const Stage& stage);
 
-/// What a stage saves for the backward of one sample beside the values that it keeps: mean, inverse
-/// deviation, scale and shift of each channel of a normalisation, a byte for the winner of each
-/// max-pool window, the probabilities of the loss.
+/// What a stage saves for the backward of one sample beside the values that it keeps.
 std::int64_t SavedBytes(const Stage& stage, int bytes_per_number);
 
-/// Work and sizes of one stage for one sample; a multiply-add is two FLOPs.
+/// Work and sizes of one stage for one sample, by its layers' (layer.h).
 struct StageCost {
   std::int64_t parameters = 0;
-  /// Convolution and linear layers 2 for each multiply-add; an element of a normalisation 8, of a
-  /// ReLU, sum, pool window or dropout 1, of the loss 4.
   std::int64_t forward_flops = 0;
   std::int64_t input_gradient_flops = 0;  ///< 0 at stage 0, whose input has no gradient
   std::int64_t weight_gradient_flops = 0;
-  /// Of all passes over a sample, the update left out.
+  /// FLOPs of all passes over a sample, without the update.
   std::int64_t training_flops() const {
     return forward_flops + input_gradient_flops + weight_gradient_flops;
   }
@@ -172,7 +126,7 @@ struct StageCost {
   /// Kept from a sample's forward to its backward: inputs or outputs read again, and what is saved.
   /// A value that two stages keep counts at the first of them (Workload::WorkerActivationBytes).
   std::int64_t activation_bytes = 0;
-  /// Of these the ones of a value that an earlier stage keeps too, and which one was the last to.
+  /// Bytes of values that an earlier stage also keeps, and the last stage that does.
   std::int64_t kept_again_bytes = 0;
   int kept_before_by = -1;
   /// What the stage's own passes move, beside weights; what only crosses it is in none of them.
@@ -190,7 +144,7 @@ struct StageCost {
   std::int64_t layer_output_bytes = 0;
   std::int64_t relu_output_bytes = 0;  ///< of these, what ReLUs in place do without
   std::int64_t boundary_bytes = 0;  ///< of the values that cross to the next stage, one direction
-  /// Of its largest layer, values.
+  /// Values that its largest layer makes.
   std::int64_t largest_output = 1;
 };
 

@@ -11,9 +11,8 @@
 //   activations    of a value, its size times the micro-batches between the forward that writes it
 //                  and the last pass that reads it; what stages save for their backwards likewise
 //   activation gradients   likewise, between the backward that writes and the one that reads
-//   workspace      of the largest convolution: its rectified input and that one's gradient, a gradient
-//                  of its weights to be added, and what Winograd's method transforms: for m x m outputs
-//                  of 3x3 weights (m + 2)^2 numbers of each weight and of each tile's channels
+//   workspace      scratch of each worker, that of the process's stage that needs most; how much a stage
+//                  needs the kernels say that compute it
 //   links          what crosses to another process, there and back, times the micro-batches by which
 //                  one can be ahead of the other: those between the forward and the backward of the
 //                  last stage before the boundary
@@ -45,7 +44,7 @@ struct TrainingMemory {
   std::int64_t links = 0;
   std::int64_t evaluation = 0;
 
-  /// Of training alone.
+  /// Bytes of training alone.
   std::int64_t total() const {
     return weights + versions + gradients + activations + activation_gradients + workspace + links;
   }
@@ -68,6 +67,10 @@ struct TrainingMemoryOptions {
   std::vector<std::int64_t> kept_delays = {};
   /// Added to the age of the weights that both passes read: uniform delays.
   std::int64_t delay = 0;
+  /// Scratch by stage for a micro-batch, numbers; empty: none.
+  std::vector<std::int64_t> workspace{};
+  /// The same for one sample, as in evaluations.
+  std::vector<std::int64_t> sample_workspace{};
 };
 
 /// By process, of those that share the stages. `schedule`: of the network's stages, with two cycles in
@@ -77,7 +80,7 @@ std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const 
                                                   const TrainingMemoryOptions& options,
                                                   std::span<const StageSpan> processes);
 
-/// Of a process that has all stages.
+/// The same for one process that has all stages.
 TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& schedule,
                                      const TrainingMemoryOptions& options);
 

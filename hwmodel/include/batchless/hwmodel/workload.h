@@ -11,9 +11,9 @@
 //   gpt3                     174.6e9      2048 tokens                 Brown et al. 2005.14165
 //   bert-base, bert-large    110, 335e6   512 tokens                  Devlin et al. 1810.04805
 //
-// A transformer of L blocks of width d, a heads, n tokens and V words is 2 L + 2 stages: embedding,
+// A transformer of L blocks of width d, a heads, n tokens and a vocabulary of V is 2 L + 2 stages: embedding,
 // then attention and feed-forward (width 4 d) of each block, each with its normalisation, then the
-// words' scores and the loss. Multiply-adds of matrices are counted and nothing else:
+// vocabulary's scores and the loss. Multiply-adds of matrices are counted and nothing else:
 //
 //   attention       forward 8 n d^2 + 4 n^2 d FLOPs     parameters 4 d^2 + 6 d
 //   feed-forward            16 n d^2                               8 d^2 + 7 d
@@ -22,7 +22,7 @@
 // and, with p bytes a number, activations (6 p + 1) n d + (2 p + 1) a n^2 for attention and
 // (10 p + 1) n d for the feed-forward, masks of dropout a byte. At p = 2 a block's sum to
 // n d (34 + 5 a n / d), each written once by the forward and read once by the backward. An embedding
-// reads the rows of its sample's words, and updates all. The words' matrix is one, used at both ends.
+// reads the rows of its sample's tokens, and updates all. The tokens' matrix is one, used at both ends.
 // Both keep it, so its parameters are counted at both; the table counts them once, and BERT's pooler
 // with them.
 //
@@ -61,7 +61,7 @@ struct Transformer {
   int width = 1;
   int heads = 1;
   int tokens = 1;
-  int words = 1;
+  int vocabulary = 1;
   /// BERT: two kinds of segments, a normalisation after the embedding in place of the last one, and
   /// a linear layer on the first token.
   bool encoder = false;

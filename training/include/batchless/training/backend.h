@@ -72,6 +72,7 @@ struct NormalizationShape {
   int block = 1;
   hwmodel::Normalization kind = hwmodel::Normalization::kNone;
   int groups = 1;
+  bool rectifies = true;  ///< by a ReLU behind it; alone without normalisation
 
   std::int64_t stored_channels() const { return RoundUp(channels, block); }
   /// Sets of channel constants: one for each sample with group normalisation, else one.
@@ -116,10 +117,11 @@ class Backend {
   virtual void NormalizationStatistics(const NormalizationShape& shape, const Real* x,
                                        const Real* gamma, const Real* beta,
                                        const ChannelConstants<Real>& constants) const = 0;
-  /// h = max(0, scale * x + shift); max(0, x) where the constants are null.
+  /// h = max(0, scale * x + shift), without the maximum where nothing rectifies; max(0, x) where the
+  /// constants are null.
   virtual void NormalizedRelu(const NormalizationShape& shape, const Real* x,
                               const ChannelConstants<Real>& constants, Real* h) const = 0;
-  /// dx from dh (+ dh_extra where it is not null), with the forward's constants and the backward's
+  /// dx from dh (+ dh_extra where it is not null, of a ReLU alone), with the forward's constants and the backward's
   /// gamma; dgamma and dbeta are overwritten or added to (add_gradient), dx likewise (add_dx).
   /// workspace: 4 * stored channels.
   struct NormalizationGradient {

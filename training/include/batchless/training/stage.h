@@ -69,7 +69,7 @@ struct BackwardArguments {
   const Real* output = nullptr;  ///< the first; null unless keeps_output
   const Real* saved = nullptr;
   std::array<const Real*, 2> output_gradients{};
-  Real* input_gradient = nullptr;  ///< of the first input; null at the network's input
+  Real* input_gradient = nullptr;  ///< of input gradient_input; null at the network's input
   /// Whether the input's gradient already holds that of a later consumer and is added to.
   bool add_input_gradient = false;
   Real* gradient = nullptr;   ///< of the parameters, in the forward's order
@@ -95,6 +95,8 @@ struct StageLayout {
   /// The gradient of every input is that of the output (a sum): the engine lets them share memory
   /// instead of calling the backward.
   bool passes_gradient = false;
+  /// The input whose gradient the backward makes.
+  std::size_t gradient_input = 0;
 };
 
 template <class Real>
@@ -130,8 +132,8 @@ struct ValueLayout {
 std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block);
 
 /// The stage number `stage` of `network` for micro-batches of `microbatch` samples. Throws
-/// analysis::InvalidArgument naming `network` for a normalisation without a ReLU behind it, and for a
-/// stage that cannot add to its input's gradient where others read that input after it.
+/// analysis::InvalidArgument naming `network` for a stage that cannot add to its input's gradient where
+/// others read that input after it, and for one whose kernels need another order of its input.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stage, int microbatch,
                                        std::shared_ptr<const Backend<Real>> backend);

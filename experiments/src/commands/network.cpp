@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/workload.h"
+#include "commands/commands.h"
+#include "network_file.h"
+#include "output_file.h"
+#include "text_output.h"
+#include "workload_argument.h"
+
+namespace batchless {
+namespace {
+
+constexpr std::array<std::string_view, 1> kTomlExtension = {".toml"};
+
+// The kinds of layers, each with its fields, those in brackets that may be left out.
+std::string KindsText() {
+  std::string text;
+  for (const hwmodel::LayerTraits& traits : hwmodel::LayerKinds()) {
+    text += fmt::format("\n  {:<20}", traits.name);
+    for (const hwmodel::LayerField& field : traits.fields) {
+      text += field.required ? fmt::format(" {}", field.name) : fmt::format(" [{}]", field.name);
+    }
+    while (text.ends_with(' ')) text.pop_back();
+  }
+  return text;
+}
+
+class NetworkCommand final : public Command {
+ public:
+  explicit NetworkCommand(CLI::App& root)
+      : Command(
+            root, "network", "Print a network as a file, to change and to read back",
+            "A network file is TOML: name, input = [channels, height, width], classes, and a "
+            "section\n"
+            "[[stage]] for each stage with its name and its layers, in order:\n"
+            "\n"
+            "  [[stage]]\n"
+            "  name = \"block0\"\n"
+            "  inputs = [\"conv1\"]\n"
+            "  layers = [{ kind = \"group_norm\", groups = 8 }, \"relu\",\n"
+            "            { kind = \"convolution\", channels = 16, kernel = 3, padding = 1 }]\n"
+            "\n"
+            "A stage is what one worker runs without passing anything on. Without inputs it reads\n"
+            "what the stage before makes; a value has the name of its stage, that of the network\n"
+            "is \"input\". outputs = [\"block0\", \"h\"] names the input of the last layer too. "
+            "The\n"
+            "last stage is the loss. In one stage go a layer alone, a normalisation and a ReLU,\n"
+            "these and a convolution, or a ReLU and a convolution. Parameters have the stage's "
+            "name,\n"
+            "or name = \"...\" in the layer.\n"
+            "Kinds of layers and their fields, those in brackets optional:" +
+                KindsText() +
+                "\n\n"
+                "batch_norm trains with micro-batches of more than one sample, each the whole "
+                "batch.\n"
+                "A sum with stride = 2 reads every second pixel of its second input, and zeros\n"
+                "where that has fewer channels. costs, throughput, plan, layout, memory and train\n"
+                "(network.file) take such files.",
+            {"network --network resnet20 --out my_resnet.toml",
+             "network --network resnet20-v1 --norm batch",
+             "network --network experiments/networks/tiny_resnet.toml --json"}),
+        network_(app(), "--network", "N",
+                 fmt::format("{}, or a network file PATH.toml; required",
+                             fmt::join(hwmodel::NetworkNames(), "|"))),
+        norm_(app(), "--norm", "N", NormalizationHelp()),
+        out_(app(), "--out", "F.toml", "Write it to this file") {}
+
+  void Run() override {
+    const hwmodel::Network network = NetworkOf();
+    const std::string text = NetworkText(network);
+    if (out_.given()) {
+      OutputFile file(out_.name(), out_.Text(""), kTomlExtension);
+      TextOutput output(file.temporary_path(), file.path());
+      output.Print("{}", text);
+      output.Close();
+      file.Commit();
+    }
+    if (json()) {
+      PrintJson({{"network", network.name},
+                 {"stages", network.stage_count()},
+                 {"parameters", hwmodel::MakeWorkload(network).parameters()},
+                 {"text", text}});
+    } else if (!out_.given()) {
+      TextOutput output;
+      output.Print("{}", text);
+      output.Close();
+    }
+  }
+
+ private:
+  hwmodel::Network NetworkOf() const {
+    if (network_.given() && IsNetworkFile(network_.Text(""))) {
+      norm_.Refuse("nothing with a network file, which says it");
+      return ReadNetworkFile(network_.name(), network_.Text(""));
+    }
+    const auto names = hwmodel::NetworkNames();
+    hwmodel::NetworkOptions options;
+    options.name = names[network_.Choice(names)];
+    if (norm_.given()) {
+      options.normalization =
+          static_cast<hwmodel::Normalization>(norm_.Choice(hwmodel::kNormalizationNames));
+    }
+    try {
+      return hwmodel::MakeNetwork(options);
+    } catch (const analysis::InvalidArgument& error) {
+      throw UsageError(norm_.name(), error.value(), error.accepted());
+    }
+  }
+
+  Argument network_;
+  Argument norm_;
+  Argument out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeNetworkCommand(CLI::App& root) {
+  return std::make_unique<NetworkCommand>(root);
+}
+
+}  // namespace batchless

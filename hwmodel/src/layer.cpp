@@ -1,0 +1,172 @@
+#include "batchless/hwmodel/layer.h"
+
+#include <algorithm>
+
+namespace batchless::hwmodel {
+namespace {
+
+constexpr double kMostChannels = 1 << 20;
+constexpr double kMostEdge = 4096;
+
+constexpr LayerField kKernel{"kernel", &Layer::kernel, 1, kMostEdge, true};
+constexpr LayerField kStride{"stride", &Layer::stride, 1, kMostEdge};
+constexpr LayerField kPadding{"padding", &Layer::padding, 0, kMostEdge};
+
+constexpr std::array kConvolutionFields{
+    LayerField{"channels", &FeatureShape::channels, 1, kMostChannels, true}, kKernel, kStride,
+    kPadding, LayerField{"bias", &Layer::bias}};
+constexpr std::array kLinearFields{
+    LayerField{"features", &FeatureShape::channels, 1, kMostChannels, true}};
+constexpr std::array kGroupFields{LayerField{"groups", &Layer::groups, 1, kMostChannels, true}};
+constexpr std::array kResponseFields{LayerField{"size", &Layer::kernel, 1, kMostEdge, true},
+                                     LayerField{"alpha", &Layer::alpha, 0, 1e6},
+                                     LayerField{"beta", &Layer::beta, 0, 1e6},
+                                     LayerField{"k", &Layer::k, 1e-6, 1e6}};
+constexpr std::array kPoolFields{kKernel, kStride, kPadding};
+constexpr std::array kSumFields{kStride};
+constexpr std::array kDropoutFields{
+    LayerField{"probability", &Layer::dropout_probability, 0, 0.999, true}};
+
+constexpr std::array kAfterNormalization{LayerKind::kGroupNormalization,
+                                         LayerKind::kBatchNormalization};
+constexpr std::array kAfterRelu{LayerKind::kRelu};
+
+int Extent(const Layer& layer, int edge) {
+  const int room = edge + 2 * layer.padding - layer.kernel;
+  return room < 0 ? 0 : room / layer.stride + 1;
+}
+
+FeatureShape ConvolutionOutput(const Layer& l) {
+  return {l.output.channels, Extent(l, l.input.height), Extent(l, l.input.width)};
+}
+
+FeatureShape PoolOutput(const Layer& l) {
+  return {l.input.channels, Extent(l, l.input.height), Extent(l, l.input.width)};
+}
+
+std::int64_t WindowSize(const Layer& l) { return std::int64_t{l.kernel} * l.kernel; }
+std::int64_t InputElements(const Layer& l) { return l.input.elements(); }
+std::int64_t ChannelPairs(const Layer& l) { return std::int64_t{2} * l.input.channels; }
+std::int64_t NormalizationFlops(const Layer& l) { return 8 * l.input.elements(); }
+std::int64_t ChannelConstantsBytes(const Layer& l, int bytes) {
+  return std::int64_t{4} * l.input.channels * bytes;
+}
+
+constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
+    {.kind = LayerKind::kConvolution,
+     .name = "convolution",
+     .fields = kConvolutionFields,
+     .follows = kAfterRelu,
+     .output = ConvolutionOutput,
+     .parameters =
+         [](const Layer& l) {
+           return l.output.channels * (l.input.channels * WindowSize(l) + (l.bias ? 1 : 0));
+         },
+     .multiply_adds =
+         [](const Layer& l) { return l.output.elements() * l.input.channels * WindowSize(l); },
+     .elementwise_flops = [](const Layer& l) { return l.bias ? l.output.elements() : 0; },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kBlocked,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kLinear,
+     .name = "linear",
+     .fields = kLinearFields,
+     .output =
+         [](const Layer& l) {
+           return FeatureShape{l.output.channels, 1, 1};
+         },
+     .parameters = [](const Layer& l) { return l.output.channels * (l.input.elements() + 1); },
+     .multiply_adds = [](const Layer& l) { return l.input.elements() * l.output.channels; },
+     .elementwise_flops = [](const Layer& l) { return l.output.elements(); },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kPlain},
+    {.kind = LayerKind::kGroupNormalization,
+     .name = "group_norm",
+     .fields = kGroupFields,
+     .parameters = ChannelPairs,
+     .elementwise_flops = NormalizationFlops,
+     .saved_bytes = ChannelConstantsBytes,
+     .keeps = Kept::kInput,
+     .normalization = Normalization::kGroup,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kBatchNormalization,
+     .name = "batch_norm",
+     .parameters = ChannelPairs,
+     .elementwise_flops = NormalizationFlops,
+     .saved_bytes = ChannelConstantsBytes,
+     .keeps = Kept::kInput,
+     .normalization = Normalization::kBatch,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kLocalResponseNormalization,
+     .name = "local_response_norm",
+     .fields = kResponseFields,
+     .elementwise_flops = [](const Layer& l) { return (4 + l.kernel) * l.input.elements(); },
+     .keeps = Kept::kInput,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kRelu,
+     .name = "relu",
+     .follows = kAfterNormalization,
+     .elementwise_flops = InputElements,
+     .keeps = Kept::kOutput,
+     .adds_input_gradient = true,
+     .works_in_place = true},
+    {.kind = LayerKind::kMaxPool,
+     .name = "max_pool",
+     .fields = kPoolFields,
+     .output = PoolOutput,
+     .elementwise_flops = [](const Layer& l) { return l.output.elements() * WindowSize(l); },
+     .saved_bytes = [](const Layer& l, int) { return l.output.elements(); },
+     .order = ValueOrder::kBlocked},
+    {.kind = LayerKind::kAveragePool,
+     .name = "average_pool",
+     .output =
+         [](const Layer& l) {
+           return FeatureShape{l.input.channels, 1, 1};
+         },
+     .elementwise_flops = InputElements,
+     .order = ValueOrder::kPlain},
+    {.kind = LayerKind::kDropout,
+     .name = "dropout",
+     .fields = kDropoutFields,
+     .elementwise_flops = InputElements},
+    {.kind = LayerKind::kSum,
+     .name = "sum",
+     .fields = kSumFields,
+     .inputs = 2,
+     .elementwise_flops = InputElements,
+     .passes_gradient = true},
+    {.kind = LayerKind::kLoss,
+     .name = "loss",
+     .elementwise_flops = [](const Layer& l) { return 4 * l.input.elements(); },
+     .saved_bytes = [](const Layer& l, int bytes) { return l.input.elements() * bytes; },
+     .order = ValueOrder::kPlain},
+}};
+
+constexpr bool IsInOrder() {
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    if (static_cast<std::size_t>(kTable[i].kind) != i || kTable[i].name.empty()) return false;
+  }
+  return true;
+}
+static_assert(IsInOrder(), "every kind of layer has its row, in the order of LayerKind");
+
+}  // namespace
+
+std::string ToText(const FeatureShape& shape) {
+  return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
+         std::to_string(shape.width);
+}
+
+std::span<const LayerTraits> LayerKinds() { return kTable; }
+
+std::int64_t ParametersOf(const Layer& layer) {
+  const LayerTraits& traits = TraitsOf(layer.kind);
+  return traits.parameters == nullptr ? 0 : traits.parameters(layer);
+}
+
+std::int64_t MultiplyAddsOf(const Layer& layer) {
+  const LayerTraits& traits = TraitsOf(layer.kind);
+  return traits.multiply_adds == nullptr ? 0 : traits.multiply_adds(layer);
+}
+
+}  // namespace batchless::hwmodel

@@ -1,0 +1,154 @@
+#include "batchless/hwmodel/network_builder.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::hwmodel {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr int kMaxEdge = 4096;
+constexpr int kMaxClasses = 1 << 20;
+
+[[noreturn]] void Refuse(const Stage& stage, std::string_view what, std::string_view got,
+                         std::string_view accepted) {
+  throw InvalidArgument(stage.name + "." + std::string(what), got, accepted);
+}
+
+std::string Kinds(std::span<const LayerKind> kinds) {
+  std::string text;
+  for (const LayerKind kind : kinds) {
+    text += (text.empty() ? "" : " or ") + std::string(TraitsOf(kind).name);
+  }
+  return text;
+}
+
+// A layer with one before it in the same stage.
+void CheckFollows(const Stage& stage, const Layer& before, const Layer& layer) {
+  const LayerTraits& traits = TraitsOf(layer.kind);
+  if (std::find(traits.follows.begin(), traits.follows.end(), before.kind) !=
+      traits.follows.end()) {
+    return;
+  }
+  Refuse(stage, "layers",
+         std::string(traits.name) + " after " + std::string(TraitsOf(before.kind).name),
+         traits.follows.empty()
+             ? std::string(traits.name) + " as the first layer of a stage"
+             : std::string(traits.name) + " first, or after " + Kinds(traits.follows));
+}
+
+void SetOutput(const Stage& stage, Layer& layer) {
+  const LayerTraits& traits = TraitsOf(layer.kind);
+  const FeatureShape& in = layer.input;
+  layer.output = traits.output == nullptr ? in : traits.output(layer);
+  if (layer.output.channels < 1 || layer.output.height < 1 || layer.output.width < 1) {
+    Refuse(stage, "kernel", std::to_string(layer.kernel),
+           "at most the edges of its input " + ToText(in) + " with its padding");
+  }
+  // Products of a layer fit into 64 bits.
+  constexpr double kMostProducts = 1e17;
+  const double products =
+      static_cast<double>(layer.output.elements()) * static_cast<double>(layer.kernel) *
+      layer.kernel *
+      (layer.kind == LayerKind::kLinear ? static_cast<double>(in.elements()) : in.channels);
+  if (products > kMostProducts) {
+    Refuse(stage, "layers", ToText(in) + " to " + ToText(layer.output), "a smaller layer");
+  }
+  if (layer.kind == LayerKind::kMaxPool && layer.padding >= layer.kernel) {
+    Refuse(stage, "padding", std::to_string(layer.padding), "less than the kernel");
+  }
+  if (in.channels % layer.groups != 0) {
+    Refuse(stage, "groups", std::to_string(layer.groups),
+           "a divisor of the " + std::to_string(in.channels) + " channels of " + layer.name);
+  }
+}
+
+void CheckSum(const Stage& stage, const FeatureShape& second) {
+  const Layer& layer = stage.layers.front();
+  const auto kept = [&](int edge) { return (edge + layer.stride - 1) / layer.stride; };
+  const FeatureShape& sum = layer.output;
+  const bool meets = layer.stride == 1
+                         ? second == sum
+                         : second.channels <= sum.channels && kept(second.height) == sum.height &&
+                               kept(second.width) == sum.width;
+  if (meets && stage.inputs[0] != stage.inputs[1]) return;
+  Refuse(stage, "inputs", ToText(sum) + " and " + ToText(second),
+         "two values of one shape; with a stride, every pixel at it of the second one");
+}
+
+}  // namespace
+
+NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes) {
+  const auto is_edge = [](int edge) { return edge >= 1 && edge <= kMaxEdge; };
+  if (!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width)) {
+    throw InvalidArgument("input", ToText(input),
+                          "three numbers from 1 to " + std::to_string(kMaxEdge));
+  }
+  if (classes < 2 || classes > kMaxClasses) {
+    throw InvalidArgument("classes", std::to_string(classes),
+                          "2 to " + std::to_string(kMaxClasses));
+  }
+  network_.name = std::move(name);
+  network_.input = input;
+  network_.classes = classes;
+  network_.values.push_back({.shape = input});
+}
+
+int NetworkBuilder::AddValue(const FeatureShape& shape, Stage& stage) {
+  const int value = static_cast<int>(network_.values.size());
+  network_.values.push_back({.shape = shape, .producer = next_stage()});
+  stage.outputs.push_back(value);
+  return value;
+}
+
+int NetworkBuilder::Add(Stage stage, int* rectified) {
+  if (stage.layers.empty()) Refuse(stage, "layers", "none", "at least one");
+  const bool after_loss =
+      next_stage() > 0 && network_.stages.back().layers.back().kind == LayerKind::kLoss;
+  if (after_loss) Refuse(stage, "layers", "a stage behind the loss", "the loss as the last stage");
+  const int inputs = TraitsOf(stage.layers.front().kind).inputs;
+  if (std::ssize(stage.inputs) != inputs) {
+    Refuse(
+        stage, "inputs", std::to_string(stage.inputs.size()),
+        std::to_string(inputs) + " with " + std::string(TraitsOf(stage.layers.front().kind).name));
+  }
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    Layer& layer = stage.layers[i];
+    if (i > 0) CheckFollows(stage, stage.layers[i - 1], layer);
+    layer.input = i > 0 ? stage.layers[i - 1].output : shape(stage.inputs[0]);
+    SetOutput(stage, layer);
+  }
+  if (inputs == 2) CheckSum(stage, shape(stage.inputs[1]));
+  const Layer& last = stage.layers.back();
+  for (const int input : stage.inputs) network_.values[input].consumers.push_back(next_stage());
+  stage.outputs.clear();
+  int value = -1;
+  if (last.kind != LayerKind::kLoss) {
+    value = AddValue(last.output, stage);
+    if (rectified != nullptr) *rectified = AddValue(last.input, stage);
+  } else if (!(last.input == FeatureShape{network_.classes, 1, 1})) {
+    Refuse(stage, "inputs", ToText(last.input),
+           ToText({network_.classes, 1, 1}) + ", a number for each class");
+  }
+  network_.stages.push_back(std::move(stage));
+  return value;
+}
+
+Network NetworkBuilder::Finish() {
+  if (network_.stages.empty() || network_.stages.back().layers.back().kind != LayerKind::kLoss) {
+    throw InvalidArgument("stages", "no loss", "a loss as the last one");
+  }
+  for (const Value& value : network_.values) {
+    if (!value.consumers.empty()) continue;
+    if (value.producer < 0) throw InvalidArgument("stages", "none that reads the input", "one");
+    Refuse(network_.stages[value.producer], "outputs", "a value that no stage reads",
+           "values that later stages read");
+  }
+  return std::move(network_);
+}
+
+}  // namespace batchless::hwmodel
