@@ -7,6 +7,7 @@
 #include <span>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
 
 namespace batchless::analysis {
@@ -37,9 +38,7 @@ void Check(const FrontierOptions& options) {
     throw InvalidArgument("--delay", std::to_string(options.delay),
                           "an integer from 0 to " + std::to_string(kMaxFrontierDelay));
   }
-  if (!(options.condition >= 1 && options.condition <= 1e12)) {
-    throw InvalidArgument("--condition", options.condition, "a number from 1 to 1e12");
-  }
+  CheckCondition(options.condition);
   for (const double half_life : options.half_lives) {
     if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {
       throw InvalidArgument("--half-lives", half_life,

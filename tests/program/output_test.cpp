@@ -47,9 +47,10 @@ TEST_CASE("every help shows examples that run") {
         continue;
       if (Contains(line, "data check")) continue;
       if (Contains(line, "experiments/configs")) continue;
-      // Machines lie in the repository; these examples write nothing.
-      const bool reads_machine = Contains(line, "hwmodel/machines");
-      const Outcome outcome = reads_machine ? Run(words, ".") : Run(words);
+      // Machines and networks lie in the repository; these examples write nothing.
+      const bool reads_sources =
+          Contains(line, "hwmodel/machines") || Contains(line, "experiments/networks");
+      const Outcome outcome = reads_sources ? Run(words, ".") : Run(words);
       INFO(line << '\n' << outcome.error);
       CHECK(outcome.exit_code == 0);
     }

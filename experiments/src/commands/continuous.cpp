@@ -8,6 +8,7 @@
 #include "rule_arguments.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "values.h"
 
 namespace batchless {
 namespace {
@@ -28,7 +29,8 @@ class ContinuousCommand final : public Command {
             "an update takes eta. Any curvature: time over sqrt(lambda) and c sqrt(lambda), "
             "without\n"
             "momentum time over lambda. The rightmost root s says how errors decay, as e^{s t}.\n"
-            "With --out the trajectory from a weight that was constant before time 0.",
+            "With --out the trajectory from a weight that was constant before time 0.\n" +
+                ListHelp(),
             {"continuous --rule sgdm --delay-time 1.2",
              "continuous --rule lwp-w+sc --damping 1 --delay-time 0.4 --json",
              "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}),

@@ -4,6 +4,7 @@
 
 #include "commands/commands.h"
 #include "rule_arguments.h"
+#include "values.h"
 
 namespace batchless {
 namespace {
@@ -19,7 +20,8 @@ class NoiseCommand final : public Command {
             "Every gradient carries independent noise of variance sigma^2. The variance is in\n"
             "units of eta^2 sigma^2; multiplied by rate^2 it is in units of (sigma / lambda)^2.\n"
             "With --average it is that of the running mean wbar' = wbar + (w - wbar) / K. Where\n"
-            "the rule is not stable there is none, in JSON null.",
+            "the rule is not stable there is none, in JSON null.\n" +
+                ListHelp(),
             {"noise --rule sgdm --delay 4 --momentum 0.9 --rate 0.005",
              "noise --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
              "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100"}),

@@ -7,6 +7,7 @@
 #include "rule_arguments.h"
 #include "table_output.h"
 #include "usage_error.h"
+#include "values.h"
 
 namespace batchless {
 namespace {
@@ -23,7 +24,8 @@ class SimulateCommand final : public Command {
             root, "simulate", "Literal simulation of a rule on a one-dimensional quadratic",
             "Row i holds the state before update i: weight, velocity and the forward weight that\n"
             "gradient i is taken at. The learning rate is the rate, on the quadratic w^2 / 2.\n"
-            "With --impulse a single unit gradient arrives late at weights that start at 0.",
+            "With --impulse a single unit gradient arrives late at weights that start at 0.\n" +
+                ListHelp(),
             {"simulate --rule sgdm --delay 4 --momentum 0.9 --rate 0.01 --steps 100",
              "simulate --rule sc --delay 4 --momentum 0.9 --rate 1 --steps 60 --impulse "
              "--out impulse.csv"}),

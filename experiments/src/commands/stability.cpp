@@ -6,6 +6,7 @@
 #include "commands/commands.h"
 #include "rule_arguments.h"
 #include "usage_error.h"
+#include "values.h"
 
 namespace batchless {
 namespace {
@@ -31,7 +32,8 @@ class StabilityCommand final : public Command {
       : Command(
             root, "stability", "Certified spectral radius of a rule at one point",
             "The rate is eta * lambda, the learning rate times an eigenvalue of the Hessian. The\n"
-            "half-life is the number of updates after which an error is halved.",
+            "half-life is the number of updates after which an error is halved.\n" +
+                ListHelp(),
             {"stability --rule sgdm --delay 4 --momentum 0.9 --rate 0.001",
              "stability --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
              "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}),
