@@ -158,9 +158,8 @@ TEST_CASE("A network is put together as the builder's header shows", "[network]"
 TEST_CASE("Costs of single layers are those counted by hand", "[network]") {
   const auto cost = [](int channels, const Layer& layer) {
     NetworkBuilder builder("one", {3, 8, 6}, 4);
-    const Layer conv{.kind = LayerKind::kConvolution,
-                     .name = "conv",
-                     .output = {.channels = channels}};
+    const Layer conv{
+        .kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = channels}};
     int x = builder.Add({.name = "conv", .layers = {conv}, .inputs = {0}});
     x = builder.Add({.name = "layer", .layers = {layer}, .inputs = {x}});
     const Layer linear{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};

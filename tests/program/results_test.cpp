@@ -228,7 +228,8 @@ TEST_CASE("linear: plain SGD by its coefficients, in every command that takes a 
   const std::string rule = " --rule linear --numerator 1 --denominator 1,-1 --delay 4 ";
   // 2 sin(pi / 18)
   const double critical = 0.34729635533386066;
-  CHECK(Result("boundary" + rule)["critical_rate"].get<double>() == Approx(critical).epsilon(1e-14));
+  CHECK(Result("boundary" + rule)["critical_rate"].get<double>() ==
+        Approx(critical).epsilon(1e-14));
   const Json point = Result("stability" + rule + "--rate 0.01 --roots");
   const Json sgd = Result("stability --rule sgdm --delay 4 --momentum 0 --rate 0.01");
   CHECK(point["spectral_radius"].get<double>() ==
@@ -258,9 +259,9 @@ TEST_CASE("design: its rule, handed to the other commands, has the half-life tha
     }
     return text;
   };
-  const Json optimum = Result("optimum --rule linear --delay 1 --condition 100 --numerator " +
-                              list(design["numerator"]) + " --denominator " +
-                              list(design["denominator"]));
+  const Json optimum =
+      Result("optimum --rule linear --delay 1 --condition 100 --numerator " +
+             list(design["numerator"]) + " --denominator " + list(design["denominator"]));
   // The design is for a largest curvature of 1; the search for the rate resolves a thousandth.
   CHECK(optimum["half_life_updates"].get<double>() ==
         Approx(design["half_life_updates"].get<double>()).epsilon(2e-3));
