@@ -51,7 +51,7 @@ class Counter {
   }
 
   LinearCount<Real> Run() {
-    const Real pi = boost::math::constants::pi<Real>();
+    const Real& pi = boost::math::constants::pi<Real>();
     LinearCount<Real> count;
     before_ = EndAt(Real(0));
     struct Arc {
@@ -103,7 +103,7 @@ class Counter {
     using std::abs;
     using std::exp;
     using std::log;
-    const Real pi = boost::math::constants::pi<Real>();
+    const Real& pi = boost::math::constants::pi<Real>();
     const Real epsilon = std::numeric_limits<Real>::epsilon();
     const Real unit = Real(kAngleUnits) * epsilon;
     const Real theta = (from + to) / 2;

@@ -16,7 +16,11 @@ class Ball {
   Ball(double value) : Ball() { arb_set_d(x_, value); }  // NOLINT: numbers are balls
   Ball(const Ball& other) : Ball() { arb_set(x_, other.x_); }
   Ball(Ball&& other) noexcept : Ball() { arb_swap(x_, other.x_); }
-  Ball& operator=(Ball other) {
+  Ball& operator=(const Ball& other) {
+    arb_set(x_, other.x_);
+    return *this;
+  }
+  Ball& operator=(Ball&& other) noexcept {
     arb_swap(x_, other.x_);
     return *this;
   }

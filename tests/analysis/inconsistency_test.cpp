@@ -94,8 +94,8 @@ struct Network {
 Network Train(double ratio, Delay delay, double momentum, double eta, bool stashed, int updates,
               const Eigen::Vector2d& start) {
   Network network;
-  network.w1.push_back({1, start(0)});
-  network.w2.push_back({1, start(1)});
+  network.w1.emplace_back(1.0, start(0));
+  network.w2.emplace_back(1.0, start(1));
   Eigen::RowVector2d v1 = Eigen::RowVector2d::Zero();
   Eigen::Vector2d v2 = Eigen::Vector2d::Zero();
   const Eigen::Matrix2d target{{1, 0}, {0, ratio}};
@@ -109,8 +109,8 @@ Network Train(double ratio, Delay delay, double momentum, double eta, bool stash
     const Eigen::Matrix2d error = forward * hidden - target;
     v1 = momentum * v1 + backward.transpose() * error;
     v2 = momentum * v2 + error * hidden.transpose();
-    network.w1.push_back(network.w1.back() - eta * v1);
-    network.w2.push_back(network.w2.back() - eta * v2);
+    network.w1.emplace_back(network.w1.back() - eta * v1);
+    network.w2.emplace_back(network.w2.back() - eta * v2);
   }
   return network;
 }

@@ -24,7 +24,7 @@ constexpr double kCoefficientTolerance = 1e-10;
 
 /// The same rule by its coefficients: z^delay D + x N of characteristic.h, exact but for roundings.
 RuleSpec AsLinear(std::string_view name, double momentum, Delay delay) {
-  const RuleSpec spec = Spec(name);
+  RuleSpec spec = Spec(name);
   const auto k = ComputeCoefficients<double>(spec, momentum, delay);
   const double lead = k.a + k.b, late = -k.b * momentum, t = k.horizon;
   switch (spec.rule.prediction) {
