@@ -33,7 +33,8 @@ from experiments.study_results import Finished
 
 EPOCH_SAMPLES = 50_000  # in CIFAR-10
 POLL_SECONDS = 0.05
-STATUS_SECONDS = 1.0
+# A status looks into the folder of every run that is left, which is not worth more of the machine.
+STATUS_SECONDS = 5.0
 # Trainers of a runner that was killed write a checkpoint after the sample at hand; a slow one takes
 # seconds.
 ORPHAN_SECONDS = 120

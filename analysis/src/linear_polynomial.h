@@ -146,7 +146,7 @@ struct LinearPolynomial {
   std::size_t degree() const { return static_cast<std::size_t>(n) + a.degree(); }
 };
 
-/// Of a valid rule; A's root at 1 is exact.
+/// The rule has to be valid. The root of A at 1 is exact.
 template <class Real>
 LinearPolynomial<Real> MakeLinearPolynomial(const RuleSpec& spec, Delay delay);
 
