@@ -48,4 +48,20 @@ std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, dou
   return spec.is_linear() ? text : fmt::format("{}, momentum {}", text, momentum);
 }
 
+Json RootsAsJson(const std::vector<std::complex<double>>& roots) {
+  Json list = Json::array();
+  for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});
+  return list;
+}
+
+Json Describe(const RulePoint& point) {
+  Json object = DescribeRule(point.rule, point.delay);
+  object["momentum"] = point.momentum;
+  return object;
+}
+
+std::string PointText(const RulePoint& point) {
+  return PointText(point.rule, point.delay, point.momentum);
+}
+
 }  // namespace batchless

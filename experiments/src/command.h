@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,5 +45,13 @@ class Command {
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
 // "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
 std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, double momentum);
+
+// Each as [real part, imaginary part].
+Json RootsAsJson(const std::vector<std::complex<double>>& roots);
+
+// The same of a point, the start with its momentum.
+struct RulePoint;
+Json Describe(const RulePoint& point);
+std::string PointText(const RulePoint& point);
 
 }  // namespace batchless

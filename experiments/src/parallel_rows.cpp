@@ -59,4 +59,10 @@ void CheckRows(double rows, const char* names) {
                    fmt::format("at most {:.0f} rows", kMaxRows));
 }
 
+void CheckRows(std::initializer_list<std::size_t> factors, const char* names) {
+  double rows = 1;
+  for (const std::size_t factor : factors) rows *= static_cast<double>(factor);
+  CheckRows(rows, names);
+}
+
 }  // namespace batchless

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 
 namespace batchless {
 
@@ -17,5 +18,6 @@ inline constexpr double kMaxRows = 1e6;
 // Throws UsageError where a table of that many rows is too large; `names` are the options whose
 // lists multiply to it.
 void CheckRows(double rows, const char* names);
+void CheckRows(std::initializer_list<std::size_t> factors, const char* names);
 
 }  // namespace batchless

@@ -65,12 +65,6 @@ constexpr const char* kFooter =
     "  batchless optimum --rule lwp-w+sc --delay 4 --condition 1000\n"
     "  batchless --version";
 
-void PrintText(const std::string& text) {
-  TextOutput output;
-  output.Print("{}", text);
-  output.Close();
-}
-
 int Fail(int exit_code, std::string_view line) {
   const std::string text = fmt::format("batchless: {}\n", OneLine(line));
   std::fputs(text.c_str(), stderr);
@@ -93,7 +87,7 @@ class Program {
     try {
       root_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-      PrintText(root_.help());
+      PrintText("{}", root_.help());
       return kExitDone;
     } catch (const CLI::ParseError& error) {
       return Fail(kExitUsage, DescribeParseError(root_, error, argc, argv));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "batchless/analysis/argument.h"
+#include "parallel_rows.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -143,6 +144,39 @@ std::vector<RuleSpec> RuleArguments::All() const {
   return specs;
 }
 
+RulePointArguments::RulePointArguments(CLI::App& command, RuleArguments::Form form)
+    : rule_(command, form),
+      delay_(command, "--delay", Placeholder(form, "D", "LIST"),
+             Placeholder(form, "Delay of the gradient in updates, required",
+                         "Delays of the gradient in updates, required")),
+      momentum_(command, "--momentum", Placeholder(form, "M", "LIST"),
+                Placeholder(form, "Momentum from 0 to 1, required; none with linear",
+                            "Momenta from 0 to 1, required; none with linear")) {}
+
+RulePoint RulePointArguments::Single(const IntegerRange& delays) const {
+  RulePoint point{rule_.Single(), delay_.Integer(delays)};
+  point.momentum = MomentumOf(point.rule, momentum_);
+  return point;
+}
+
+std::vector<RulePoint> RulePointArguments::All(std::size_t times, const char* names) const {
+  const std::vector<RuleSpec> rules = rule_.All();
+  const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+  const std::vector<double> none = {std::numeric_limits<double>::quiet_NaN()};
+  const std::vector<double> momenta =
+      HaveNoMomentum(rules, momentum_) ? none : momentum_.NumberList(kMomentumRange);
+  CheckRows({rules.size(), delays.size(), momenta.size(), times}, names);
+  std::vector<RulePoint> points;
+  for (const RuleSpec& rule : rules) {
+    for (const std::int64_t delay : delays) {
+      for (const double momentum : rule.is_linear() ? none : momenta) {
+        points.push_back({rule, delay, momentum});
+      }
+    }
+  }
+  return points;
+}
+
 double MomentumOf(const RuleSpec& spec, const Argument& momentum) {
   if (!spec.is_linear()) return momentum.Number(kMomentumRange);
   momentum.Refuse("nothing with rule linear, which has no momentum");
@@ -178,10 +212,6 @@ EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
   }
   if (options.sc_a && options.sc_b) effective.sc_delay = std::nullopt;
   return effective;
-}
-
-std::string CsvText(const std::optional<double>& value) {
-  return value ? analysis::ToText(*value) : std::string();
 }
 
 }  // namespace batchless

@@ -43,6 +43,29 @@ class RuleArguments {
   Argument denominator_;
 };
 
+// A rule at a delay and a momentum, which is NaN for the rule `linear`.
+struct RulePoint {
+  analysis::RuleSpec rule;
+  analysis::Delay delay = 0;
+  double momentum = 0;
+};
+
+// --rule, --delay and --momentum.
+class RulePointArguments {
+ public:
+  RulePointArguments(CLI::App& command, RuleArguments::Form form);
+
+  RulePoint Single(const IntegerRange& delays = kDelayRange) const;
+  // Every combination, rules first and momenta last, each `times` times in a table. Throws UsageError
+  // where that is too large; `names` are the options whose lists multiply to it.
+  std::vector<RulePoint> All(std::size_t times, const char* names) const;
+
+ private:
+  RuleArguments rule_;
+  Argument delay_;
+  Argument momentum_;
+};
+
 // The momentum of a rule: NaN for the rule `linear`, which is refused one.
 double MomentumOf(const analysis::RuleSpec& spec, const Argument& momentum);
 // Whether every rule is `linear`, so that no momentum is needed; refuses one then.
@@ -55,8 +78,5 @@ struct EffectiveOptions {
   std::optional<double> sc_delay = 0;
 };
 EffectiveOptions Effective(const analysis::RuleSpec& spec, analysis::Delay delay);
-
-// The number, or nothing: an empty field of a CSV file.
-std::string CsvText(const std::optional<double>& value);
 
 }  // namespace batchless

@@ -1,9 +1,9 @@
-// Where a command's CSV goes: to --out, or else to standard output.
+// Rows of results, described once: as CSV in --out or on standard output, and as JSON.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "argument.h"
@@ -14,37 +14,38 @@ namespace batchless {
 
 inline constexpr std::array<std::string_view, 1> kCsvExtension = {".csv"};
 
-// A text as one field of a line.
-inline std::string CsvField(std::string_view text) {
-  if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
+// Row i by the names of its columns. In CSV null is an empty field, true 1, and a list has spaces.
+using Row = std::function<Json(std::size_t)>;
+
+// All of them as a JSON list.
+Json Rows(std::size_t count, const Row& row);
 
 class TableOutput {
  public:
   // Throws UsageError where --out names a place that cannot be written.
-  explicit TableOutput(const Argument& out) {
-    if (out.given()) file_.emplace(out.name(), out.Text(""), kCsvExtension);
-  }
+  explicit TableOutput(const Argument& out);
 
   bool has_file() const { return file_.has_value(); }
 
   // Calls print(TextOutput&) for the file or for standard output and puts the file in its place.
   template <class Print>
   void Write(Print print) {
-    if (file_) {
-      TextOutput output(file_->temporary_path(), file_->path());
-      print(output);
-      output.Close();
-      file_->Commit();
-    } else {
-      TextOutput output;
-      print(output);
-      output.Close();
-    }
+    TextOutput output = file_ ? TextOutput(file_->temporary_path(), file_->path()) : TextOutput();
+    print(output);
+    output.Close();
+    if (file_) file_->Commit();
   }
+
+  // The columns, "rate,momentum", of `count` rows as CSV; what a row lacks is in `about`.
+  void Write(std::string_view columns, std::size_t count, const Row& row,
+             const Json& about = Json::object());
+
+  // CSV unless `json` is wanted and there is no file; JSON: `about`, and the rows in it.
+  void Report(bool json, Json about, std::string_view columns, std::size_t count, const Row& row);
+
+  // The same of points, of which one alone is an object of its own in JSON, and has no CSV but in a
+  // file. Returns whether it is left to be printed as text.
+  bool ReportPoints(bool json, std::string_view columns, std::size_t count, const Row& row);
 
  private:
   std::optional<OutputFile> file_;

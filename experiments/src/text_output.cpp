@@ -35,10 +35,8 @@ void TextOutput::Close() {
 }
 
 void PrintJson(const Json& object) {
-  TextOutput output;
   // A path need not be UTF-8, which JSON has to be.
-  output.Print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
-  output.Close();
+  PrintText("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace batchless

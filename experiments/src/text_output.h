@@ -46,6 +46,14 @@ class TextOutput {
   fmt::memory_buffer buffer_;
 };
 
+// Standard output in one go.
+template <class... Arguments>
+void PrintText(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  TextOutput output;
+  output.Print(format, std::forward<Arguments>(arguments)...);
+  output.Close();
+}
+
 // The object on one line of standard output. What JSON has no number for (infinities, NaN) is null.
 void PrintJson(const Json& object);
 

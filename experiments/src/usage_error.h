@@ -22,6 +22,12 @@ class UsageError : public std::runtime_error {
   explicit UsageError(const std::string& line) : std::runtime_error(line) {}
 };
 
+// Throws UsageError with what `options` say is wrong with them.
+template <class Options>
+void RequireValid(const Options& options) {
+  if (std::string why; !options.IsValid(&why)) throw UsageError::FromLine(why);
+}
+
 // Why a file cannot be read: "there is no such file", "this is a folder", the system's reason; empty
 // where it can.
 std::string WhyUnreadable(const std::string& path);

@@ -101,13 +101,7 @@ class CalibrateCommand final : public Command {
             "the machine lower what is measured. It takes up to a minute, longer where a\n"
             "micro-batch takes seconds; fewer --rounds take less.",
             {"calibrate --network resnet20 --out machine.toml",
-             "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}; required", fmt::join(hwmodel::NetworkNames(), "|"))),
-        microbatch_(app(), "--microbatch", "B", "Samples that go through together (default: 1)"),
-        rounds_(app(), "--rounds", "R",
-                "Micro-batches of the full pipeline whose median counts (default: 5 s of them)"),
-        out_(app(), "--out", "F.toml", "Write the machine to this file") {}
+             "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}) {}
 
   void Run() override {
     const auto names = hwmodel::NetworkNames();
@@ -239,10 +233,12 @@ class CalibrateCommand final : public Command {
     output.Close();
   }
 
-  Argument network_;
-  Argument microbatch_;
-  Argument rounds_;
-  Argument out_;
+  Argument network_{app(), "--network", "N",
+                    fmt::format("{}; required", fmt::join(hwmodel::NetworkNames(), "|"))};
+  Argument microbatch_{app(), "--microbatch", "B", "Samples that go through together (default: 1)"};
+  Argument rounds_{app(), "--rounds", "R",
+                   "Micro-batches of the full pipeline whose median counts (default: 5 s of them)"};
+  Argument out_{app(), "--out", "F.toml", "Write the machine to this file"};
 };
 
 }  // namespace

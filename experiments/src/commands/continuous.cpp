@@ -33,14 +33,7 @@ class ContinuousCommand final : public Command {
                 ListHelp(),
             {"continuous --rule sgdm --delay-time 1.2",
              "continuous --rule lwp-w+sc --damping 1 --delay-time 0.4 --json",
-             "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        damping_(app(), "--damping", "C", "(1 - m) / sqrt(eta); without it there is no momentum"),
-        delay_time_(app(), "--delay-time", "TAU", "Delay in units of time, required"),
-        duration_(app(), "--duration", "T", "Length of the trajectory (default: 50)"),
-        steps_(app(), "--steps-per-delay", "N", "Steps of the solution in a delay (default: 32)"),
-        initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
-        out_(app(), "--out", "F.csv", "Write the trajectory to this file") {}
+             "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}) {}
 
   void Run() override {
     analysis::ContinuousOptions options;
@@ -53,32 +46,28 @@ class ContinuousCommand final : public Command {
     options.steps_per_delay =
         static_cast<int>(steps_.IntegerOr(options.steps_per_delay, kStepsPerDelayRange));
     options.initial_weight = initial_weight_.NumberOr(1, kInitialWeightRange);
-    std::string why;
-    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    RequireValid(options);
     TableOutput table(out_);
     const std::complex<double> root = analysis::RightmostRoot(options);
     const double critical = analysis::CriticalDelayTime(options);
     const bool stable = root.real() < 0;
     if (table.has_file()) {
       const auto points = analysis::SolveContinuous(options);
-      table.Write([&](TextOutput& output) {
-        output.Print("time,weight,velocity\n");
-        for (const analysis::ContinuousPoint& point : points) {
-          output.Print("{},{},{}\n", point.time, point.weight, point.velocity);
-        }
+      table.Write("time,weight,velocity", points.size(), [&](std::size_t i) -> Json {
+        return {{"time", points[i].time},
+                {"weight", points[i].weight},
+                {"velocity", points[i].velocity}};
       });
     }
     if (json()) {
-      Json object;
-      object["rule"] = options.rule.rule.name;
-      object["damping"] = options.first_order ? Json() : Json(options.damping);
-      object["delay_time"] = options.delay_time;
-      object["stable"] = stable;
-      object["rightmost_root_real"] = root.real();
-      object["rightmost_root_imag"] = root.imag();
-      object["half_life_time"] = stable ? Json(-std::numbers::ln2 / root.real()) : Json();
-      object["critical_delay_time"] = critical;
-      PrintJson(object);
+      PrintJson({{"rule", options.rule.rule.name},
+                 {"damping", options.first_order ? Json() : Json(options.damping)},
+                 {"delay_time", options.delay_time},
+                 {"stable", stable},
+                 {"rightmost_root_real", root.real()},
+                 {"rightmost_root_imag", root.imag()},
+                 {"half_life_time", stable ? Json(-std::numbers::ln2 / root.real()) : Json()},
+                 {"critical_delay_time", critical}});
       return;
     }
     TextOutput output;
@@ -90,13 +79,15 @@ class ContinuousCommand final : public Command {
   }
 
  private:
-  RuleArguments rule_;
-  Argument damping_;
-  Argument delay_time_;
-  Argument duration_;
-  Argument steps_;
-  Argument initial_weight_;
-  Argument out_;
+  RuleArguments rule_{app(), RuleArguments::Form::kSingle};
+  Argument damping_{app(), "--damping", "C",
+                    "(1 - m) / sqrt(eta); without it there is no momentum"};
+  Argument delay_time_{app(), "--delay-time", "TAU", "Delay in units of time, required"};
+  Argument duration_{app(), "--duration", "T", "Length of the trajectory (default: 50)"};
+  Argument steps_{app(), "--steps-per-delay", "N",
+                  "Steps of the solution in a delay (default: 32)"};
+  Argument initial_weight_{app(), "--initial-weight", "W", "Weight to start from (default: 1)"};
+  Argument out_{app(), "--out", "F.csv", "Write the trajectory to this file"};
 };
 
 }  // namespace

@@ -52,55 +52,41 @@ class CostsCommand final : public Command {
             "of these numbers.",
             {"costs --network resnet20", "costs --network vgg16 --norm none --out vgg16.csv",
              "costs --network gpt2 --bytes-per-number 2 --json",
-             "costs --network experiments/networks/tiny_resnet.toml"}),
-        network_(app(), "--network", "N", WorkloadHelp()),
-        norm_(app(), "--norm", "N", NormalizationHelp()),
-        bytes_(app(), "--bytes-per-number", "P", "Of weights and values (default: 4)"),
-        out_(app(), "--out", "F.csv", "Write the table to this file") {}
+             "costs --network experiments/networks/tiny_resnet.toml"}) {}
 
   void Run() override {
     const auto bytes = static_cast<int>(bytes_.IntegerOr(sizeof(float), kBytesRange));
     const hwmodel::Workload workload = WorkloadOf(network_, norm_, bytes);
     TableOutput table(out_);
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print("stage,name");
-        for (const Column& column : kColumns) output.Print(",{}", column.name);
-        output.Print("\n");
-        for (std::size_t s = 0; s < workload.stages.size(); ++s) {
-          output.Print("{},{}", s, workload.stage_names[s]);
-          for (const Column& column : kColumns) {
-            output.Print(",{}", workload.stages[s].*column.cost);
-          }
-          output.Print("\n");
-        }
-      });
-    }
-    if (!json()) return;
-    Json stages = Json::array();
     Json total = Json::object();
-    for (std::size_t s = 0; s < workload.stages.size(); ++s) {
+    std::string columns = "stage,name";
+    for (const Column& column : kColumns) {
+      columns += fmt::format(",{}", column.name);
+      std::int64_t sum = 0;
+      for (const StageCost& stage : workload.stages) sum += stage.*column.cost;
+      total[std::string(column.name)] = sum;
+    }
+    const auto row = [&](std::size_t s) {
       Json stage = {{"stage", s}, {"name", workload.stage_names[s]}};
       for (const Column& column : kColumns) {
-        const std::int64_t cost = workload.stages[s].*column.cost;
-        const std::string name(column.name);
-        stage[name] = cost;
-        total[name] = total.value(name, std::int64_t{0}) + cost;
+        stage[std::string(column.name)] = workload.stages[s].*column.cost;
       }
-      stages.push_back(std::move(stage));
-    }
+      return stage;
+    };
+    if (table.has_file() || !json()) table.Write(columns, workload.stages.size(), row);
+    if (!json()) return;
     PrintJson({{"network", workload.name},
                {"bytes_per_number", bytes},
                {"input_bytes", workload.input_bytes},
                {"total", std::move(total)},
-               {"stages", std::move(stages)}});
+               {"stages", Rows(workload.stages.size(), row)}});
   }
 
  private:
-  Argument network_;
-  Argument norm_;
-  Argument bytes_;
-  Argument out_;
+  Argument network_{app(), "--network", "N", WorkloadHelp()};
+  Argument norm_{app(), "--norm", "N", NormalizationHelp()};
+  Argument bytes_{app(), "--bytes-per-number", "P", "Of weights and values (default: 4)"};
+  Argument out_{app(), "--out", "F.csv", "Write the table to this file"};
 };
 
 }  // namespace

@@ -38,12 +38,7 @@ class CriticalDelayCommand final : public Command {
                 ListHelp(),
             {"critical-delay --rule sgdm --damping 0.5",
              "critical-delay --rule sgdm --delays 1,10,100,1000 --json",
-             "critical-delay --rule sgdm,sc,lwp-w+sc --damping log:0.1:10:40 --out edge.csv"}),
-        rule_(app(), RuleArguments::Form::kLists),
-        damping_(app(), "--damping", "LIST", "(1 - m) / sqrt(eta); without it no momentum"),
-        delays_(app(), "--delays", "LIST", "Delays in updates of the discrete rules"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "critical-delay --rule sgdm,sc,lwp-w+sc --damping log:0.1:10:40 --out edge.csv"}) {}
 
   void Run() override {
     std::vector<std::optional<analysis::Delay>> delays = {std::nullopt};
@@ -56,9 +51,7 @@ class CriticalDelayCommand final : public Command {
     if (damping_.given()) dampings = damping_.NumberList(kDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
-    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(dampings.size()) *
-                  static_cast<double>(delays.size()),
-              "--damping, --delays");
+    CheckRows({rules.size(), dampings.size(), delays.size()}, "--damping, --delays");
     std::vector<Point> points;
     for (const analysis::RuleSpec& rule : rules) {
       for (const double damping : dampings) {
@@ -66,8 +59,7 @@ class CriticalDelayCommand final : public Command {
         point.options.rule = rule;
         point.options.damping = damping;
         point.options.first_order = !damping_.given();
-        std::string why;
-        if (!point.options.IsValid(&why)) throw UsageError::FromLine(why);
+        RequireValid(point.options);
         for (const auto& delay : delays) {
           point.delay = delay;
           points.push_back(point);
@@ -83,49 +75,37 @@ class CriticalDelayCommand final : public Command {
                            ? analysis::DiscreteCriticalDelayTime(point.options, *point.delay)
                            : point.limit;
     });
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, points); });
-    }
-    if (json()) Report(points);
-  }
-
- private:
-  // The limit has no delay in updates; in CSV that is 0.
-  static void PrintCsv(TextOutput& output, const std::vector<Point>& points) {
-    output.Print("rule,damping,delay,critical_delay_time,relative_distance\n");
-    const auto field = [](double value) {
-      return std::isnan(value) ? std::string() : fmt::format("{}", value);
+    const auto row = [&](std::size_t i) -> Json {
+      const Point& point = points[i];
+      const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
+      return {{"rule", point.options.rule.rule.name},
+              {"damping", point.options.first_order ? Json() : Json(point.options.damping)},
+              {"delay", point.delay ? Json(*point.delay) : Json()},
+              {"critical_delay_time", number(point.critical)},
+              {"relative_distance", number(point.relative_distance())}};
     };
-    for (const Point& point : points) {
-      const analysis::ContinuousOptions& options = point.options;
-      output.Print("{},{},{},{},{}\n", options.rule.rule.name,
-                   options.first_order ? std::string() : field(options.damping),
-                   point.delay.value_or(0), field(point.critical),
-                   field(point.relative_distance()));
+    if (table.has_file() || !json()) {
+      table.Write("rule,damping,delay,critical_delay_time,relative_distance", points.size(),
+                  [&](std::size_t i) {
+                    Json cells = row(i);
+                    // The limit has no delay in updates; in CSV that is 0.
+                    cells["delay"] = points[i].delay.value_or(0);
+                    return cells;
+                  });
     }
-  }
-
-  static void Report(const std::vector<Point>& points) {
+    if (!json()) return;
     Json object;
     if (points.size() == 1) object["critical_delay_time"] = points[0].critical;
-    object["rows"] = Json::array();
-    for (const Point& point : points) {
-      Json row;
-      row["rule"] = point.options.rule.rule.name;
-      row["damping"] = point.options.first_order ? Json() : Json(point.options.damping);
-      row["delay"] = point.delay ? Json(*point.delay) : Json();
-      row["critical_delay_time"] = point.critical;
-      row["relative_distance"] = point.relative_distance();
-      object["rows"].push_back(row);
-    }
+    object["rows"] = Rows(points.size(), row);
     PrintJson(object);
   }
 
-  RuleArguments rule_;
-  Argument damping_;
-  Argument delays_;
-  Argument out_;
-  Argument threads_;
+ private:
+  RuleArguments rule_{app(), RuleArguments::Form::kLists};
+  Argument damping_{app(), "--damping", "LIST", "(1 - m) / sqrt(eta); without it no momentum"};
+  Argument delays_{app(), "--delays", "LIST", "Delays in updates of the discrete rules"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace

@@ -67,21 +67,7 @@ class DataCommand final : public Command {
                 "synth       writes the built-in synthetic set into the folder --out, as "
                 "CIFAR-10's files",
                 {"data synth --out data", "data synth --seed 2 --train-size 500 --out data --json",
-                 "data fetch cifar10 --out data", "data check data"}),
-        action_(app(), "ACTION", "fetch|check|synth", "What to do"),
-        what_(app(), "WHAT", "NAME|DIR", "What to fetch, which folder to check"),
-        out_(
-            app(), "--out", "DIR",
-            fmt::format("Folder to put a set into; required by synth (fetch: {})", kDefaultFolder)),
-        mirror_(app(), "--mirror", "URL", "Folder to fetch the set's archives from instead"),
-        seed_(app(), "--seed", "N",
-              fmt::format("Seed of the synthetic set (default: {})", training::kSyntheticSeed)),
-        train_size_(
-            app(), "--train-size", "N",
-            fmt::format("Synthetic training samples (default: {})", training::kSyntheticTrainSize)),
-        validation_size_(app(), "--validation-size", "N",
-                         fmt::format("Synthetic validation samples (default: {})",
-                                     training::kSyntheticValidationSize)) {}
+                 "data fetch cifar10 --out data", "data check data"}) {}
 
   void Run() override {
     switch (action_.Choice(kActions)) {
@@ -246,13 +232,20 @@ class DataCommand final : public Command {
     output.Close();
   }
 
-  Argument action_;
-  Argument what_;
-  Argument out_;
-  Argument mirror_;
-  Argument seed_;
-  Argument train_size_;
-  Argument validation_size_;
+  Argument action_{app(), "ACTION", "fetch|check|synth", "What to do"};
+  Argument what_{app(), "WHAT", "NAME|DIR", "What to fetch, which folder to check"};
+  Argument out_{
+      app(), "--out", "DIR",
+      fmt::format("Folder to put a set into; required by synth (fetch: {})", kDefaultFolder)};
+  Argument mirror_{app(), "--mirror", "URL", "Folder to fetch the set's archives from instead"};
+  Argument seed_{app(), "--seed", "N",
+                 fmt::format("Seed of the synthetic set (default: {})", training::kSyntheticSeed)};
+  Argument train_size_{
+      app(), "--train-size", "N",
+      fmt::format("Synthetic training samples (default: {})", training::kSyntheticTrainSize)};
+  Argument validation_size_{app(), "--validation-size", "N",
+                            fmt::format("Synthetic validation samples (default: {})",
+                                        training::kSyntheticValidationSize)};
 };
 
 }  // namespace

@@ -24,13 +24,7 @@ class FrequencyCommand final : public Command {
                 {"frequency --rule sgdm --delay 4 --momentum 0.9 --rate 0.005 "
                  "--frequencies log:0.001:3:100",
                  "frequency --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --frequencies "
-                 "0.01,0.1,1 --json"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
-        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
-        frequencies_(app(), "--frequencies", "LIST", "Radians per update up to pi, required"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file") {}
+                 "0.01,0.1,1 --json"}) {}
 
   void Run() override {
     const analysis::RuleSpec spec = rule_.Single();
@@ -42,38 +36,35 @@ class FrequencyCommand final : public Command {
     CheckRows(static_cast<double>(frequencies.size()), "--frequencies");
     TableOutput table(out_);
     const auto points = analysis::FrequencyResponse(spec, momentum, delay, rate, frequencies);
+    const auto row = [&](std::size_t i) -> Json {
+      const analysis::FrequencyPoint& point = points[i];
+      return {{"frequency_radians", point.frequency},
+              {"magnitude", point.magnitude},
+              {"phase_radians", point.phase_radians}};
+    };
     if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print("frequency_radians,magnitude,phase_radians,real,imag\n");
-        for (const analysis::FrequencyPoint& point : points) {
-          output.Print("{},{},{},{},{}\n", point.frequency, point.magnitude, point.phase_radians,
-                       point.magnitude * std::cos(point.phase_radians),
-                       point.magnitude * std::sin(point.phase_radians));
-        }
-      });
+      table.Write("frequency_radians,magnitude,phase_radians,real,imag", points.size(),
+                  [&](std::size_t i) {
+                    Json cells = row(i);
+                    cells["real"] = points[i].magnitude * std::cos(points[i].phase_radians);
+                    cells["imag"] = points[i].magnitude * std::sin(points[i].phase_radians);
+                    return cells;
+                  });
     }
     if (!json()) return;
-    Json object = DescribeRule(spec, delay);
-    object["momentum"] = momentum;
+    Json object = Describe(RulePoint{spec, delay, momentum});
     object["rate"] = rate;
-    object["rows"] = Json::array();
-    for (const analysis::FrequencyPoint& point : points) {
-      Json row;
-      row["frequency_radians"] = point.frequency;
-      row["magnitude"] = point.magnitude;
-      row["phase_radians"] = point.phase_radians;
-      object["rows"].push_back(row);
-    }
+    object["rows"] = Rows(points.size(), row);
     PrintJson(object);
   }
 
  private:
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rate_;
-  Argument frequencies_;
-  Argument out_;
+  RuleArguments rule_{app(), RuleArguments::Form::kSingle};
+  Argument delay_{app(), "--delay", "D", "Delay of the gradient in updates, required"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1, required"};
+  Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  Argument frequencies_{app(), "--frequencies", "LIST", "Radians per update up to pi, required"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
 };
 
 }  // namespace

@@ -43,17 +43,7 @@ class InconsistencyCommand final : public Command {
             {"inconsistency --model discrepancy --rule sgdm --delay 8 --momentum 0 "
              "--discrepancies 0,1,5",
              "inconsistency --model factorisation --rule sgdm,lwp-w+sc --delay 8 --momentum 0.9 "
-             "--discrepancies lin:0:0.9:10 --backward stashed --json"}),
-        rule_(app(), RuleArguments::Form::kLists),
-        model_(app(), "--model", "NAME", "discrepancy or factorisation, required"),
-        discrepancies_(app(), "--discrepancies", "LIST", "Delta over lambda, or r, required"),
-        delay_(app(), "--delay", "D", "Delay of the forward's weights in updates, required"),
-        backward_delay_(app(), "--backward-delay", "D",
-                        "Delay of the backward's weights (default: 0)"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
-        backward_(app(), "--backward", "NAME", "current (default), stashed or corrected"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "--discrepancies lin:0:0.9:10 --backward stashed --json"}) {}
 
   void Run() override {
     std::vector<Point> points;
@@ -80,35 +70,20 @@ class InconsistencyCommand final : public Command {
           Model(model, points[i].discrepancy, delay, backward_delay), points[i].rule,
           static_cast<BackwardWeights>(read), momentum);
     });
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print(
-            "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate\n");
-        for (const Point& point : points) {
-          output.Print("{},{},{},{},{},{},{},{}\n", kModels[model], point.rule.rule.name,
-                       kBackward[read], delay, backward_delay, momentum, point.discrepancy,
-                       point.critical_rate);
-        }
-      });
-    }
-    if (!json()) return;
-    Json object;
-    object["model"] = kModels[model];
-    object["backward"] = kBackward[read];
-    object["delay"] = delay;
-    object["backward_delay"] = backward_delay;
-    object["momentum"] = momentum;
-    if (points.size() == 1) object["critical_rate"] = points[0].critical_rate;
-    object["rows"] = Json::array();
-    for (const Point& point : points) {
-      Json row;
-      row["rule"] = point.rule.rule.name;
-      row["discrepancy"] = point.discrepancy;
-      row["critical_rate"] = point.critical_rate;
-      row["unlimited"] = std::isinf(point.critical_rate);
-      object["rows"].push_back(row);
-    }
-    PrintJson(object);
+    Json about = {{"model", kModels[model]},
+                  {"backward", kBackward[read]},
+                  {"delay", delay},
+                  {"backward_delay", backward_delay},
+                  {"momentum", momentum}};
+    if (points.size() == 1) about["critical_rate"] = points[0].critical_rate;
+    table.Report(json(), about,
+                 "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate",
+                 points.size(), [&](std::size_t i) -> Json {
+                   return {{"rule", points[i].rule.rule.name},
+                           {"discrepancy", points[i].discrepancy},
+                           {"critical_rate", points[i].critical_rate},
+                           {"unlimited", std::isinf(points[i].critical_rate)}};
+                 });
   }
 
  private:
@@ -118,15 +93,16 @@ class InconsistencyCommand final : public Command {
                       : analysis::FactorisationModel(discrepancy, delay);
   }
 
-  RuleArguments rule_;
-  Argument model_;
-  Argument discrepancies_;
-  Argument delay_;
-  Argument backward_delay_;
-  Argument momentum_;
-  Argument backward_;
-  Argument out_;
-  Argument threads_;
+  RuleArguments rule_{app(), RuleArguments::Form::kLists};
+  Argument model_{app(), "--model", "NAME", "discrepancy or factorisation, required"};
+  Argument discrepancies_{app(), "--discrepancies", "LIST", "Delta over lambda, or r, required"};
+  Argument delay_{app(), "--delay", "D", "Delay of the forward's weights in updates, required"};
+  Argument backward_delay_{app(), "--backward-delay", "D",
+                           "Delay of the backward's weights (default: 0)"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1, required"};
+  Argument backward_{app(), "--backward", "NAME", "current (default), stashed or corrected"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace

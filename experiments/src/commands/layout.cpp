@@ -36,20 +36,7 @@ class LayoutCommand final : public Command {
                 ListHelp(),
             {"layout --network resnet110 --hardware hwmodel/machines/wse2.toml",
              "layout --network vgg16 --hardware hwmodel/machines/ipu_gc2.toml --workers 8,16,24,39 "
-             "--slack 0.05 --json"}),
-        network_(app(), "--network", "N", WorkloadHelp()),
-        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
-        schedule_(app(), "--schedule", "K", "pb or 1f1b (default: pb)"),
-        workers_(app(), "--workers", "LIST",
-                 "Numbers of workers to compare (default: powers of two, and as many as there are "
-                 "stages, or cores)"),
-        microbatch_(app(), "--microbatch", "B",
-                    "Samples that go through the pipeline together (default: 1)"),
-        slack_(app(), "--slack", "X",
-               "Share of the most samples a second that fewer workers may cost (default: 0.01)"),
-        out_(app(), "--out", "F.csv", "Write a row for each number of workers to this file"),
-        weight_stashing_(app(), "--weight-stashing",
-                         "Backwards read the weights that their forwards read") {}
+             "--slack 0.05 --json"}) {}
 
   void Run() override {
     static_cast<void>(WorkloadName(network_));
@@ -69,7 +56,18 @@ class LayoutCommand final : public Command {
     TableOutput table(out_);
     const FineGrainedPlan plan = Plan(workload, machine, options);
     if (table.has_file()) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, workload, machine, plan); });
+      table.Write(
+          "network,hardware,workers,samples_per_second,busy,largest_delay,memory_bytes,fits,chosen",
+          plan.layouts.size(),
+          [&](std::size_t i) {
+            const FineGrainedLayout& layout = plan.layouts[i];
+            Json cells = Summary(layout);
+            cells["memory_bytes"] = layout.throughput.memory_bytes;
+            cells["fits"] = layout.throughput.fits;
+            cells["chosen"] = i == plan.best;
+            return cells;
+          },
+          {{"network", workload.name}, {"hardware", machine.name}});
     }
     if (json()) {
       PrintJson(Describe(workload, machine, options, plan));
@@ -88,39 +86,24 @@ class LayoutCommand final : public Command {
     }
   }
 
-  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
-                       const hwmodel::Machine& machine, const FineGrainedPlan& plan) {
-    output.Print(
-        "network,hardware,workers,samples_per_second,busy,largest_delay,memory_bytes,fits,"
-        "chosen\n");
-    for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
-      const FineGrainedLayout& layout = plan.layouts[i];
-      output.Print("{},{},{},{},{},{},{},{},{}\n", workload.name, CsvField(machine.name),
-                   layout.ends.size(), layout.throughput.samples_per_second, layout.throughput.busy,
-                   layout.largest_delay, layout.throughput.memory_bytes,
-                   layout.throughput.fits ? 1 : 0, i == plan.best ? 1 : 0);
-    }
+  static Json Summary(const FineGrainedLayout& layout) {
+    return {
+        {"workers", layout.ends.size()},
+        {"samples_per_second", layout.throughput.samples_per_second},
+        {"busy", layout.throughput.busy},
+        {"largest_delay", layout.largest_delay},
+        {"memory", {{"bytes", layout.throughput.memory_bytes}, {"fits", layout.throughput.fits}}},
+        {"bottleneck", layout.throughput.bottleneck}};
   }
 
   static Json Describe(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                        const hwmodel::FineGrainedOptions& options, const FineGrainedPlan& plan) {
-    const auto summary = [](const FineGrainedLayout& layout) {
-      Json object;
-      object["workers"] = layout.ends.size();
-      object["samples_per_second"] = layout.throughput.samples_per_second;
-      object["busy"] = layout.throughput.busy;
-      object["largest_delay"] = layout.largest_delay;
-      object["memory"] = {{"bytes", layout.throughput.memory_bytes},
-                          {"fits", layout.throughput.fits}};
-      object["bottleneck"] = layout.throughput.bottleneck;
-      return object;
-    };
     const FineGrainedLayout& best = plan.layouts[plan.best];
     Json object = {{"network", workload.name},
                    {"hardware", machine.name},
                    {"schedule", options.schedule},
                    {"microbatch", options.microbatch}};
-    object.update(summary(best));
+    object.update(Summary(best));
     Json partition = Json::array();
     for (const WorkerThroughput& worker : best.throughput.workers) {
       partition.push_back({{"first_stage", worker.first_stage},
@@ -132,9 +115,8 @@ class LayoutCommand final : public Command {
                            {"idle", worker.idle}});
     }
     object["partition"] = std::move(partition);
-    Json layouts = Json::array();
-    for (const FineGrainedLayout& layout : plan.layouts) layouts.push_back(summary(layout));
-    object["layouts"] = std::move(layouts);
+    object["layouts"] =
+        Rows(plan.layouts.size(), [&](std::size_t i) { return Summary(plan.layouts[i]); });
     return object;
   }
 
@@ -170,14 +152,21 @@ class LayoutCommand final : public Command {
     return workload.stage_names[static_cast<std::size_t>(stage)];
   }
 
-  Argument network_;
-  Argument hardware_;
-  Argument schedule_;
-  Argument workers_;
-  Argument microbatch_;
-  Argument slack_;
-  Argument out_;
-  Flag weight_stashing_;
+  Argument network_{app(), "--network", "N", WorkloadHelp()};
+  Argument hardware_{app(), "--hardware", "F.toml",
+                     "Machine file, as in hwmodel/machines; required"};
+  Argument schedule_{app(), "--schedule", "K", "pb or 1f1b (default: pb)"};
+  Argument workers_{
+      app(), "--workers", "LIST",
+      "Numbers of workers to compare (default: powers of two, and as many as there are "
+      "stages, or cores)"};
+  Argument microbatch_{app(), "--microbatch", "B",
+                       "Samples that go through the pipeline together (default: 1)"};
+  Argument slack_{app(), "--slack", "X",
+                  "Share of the most samples a second that fewer workers may cost (default: 0.01)"};
+  Argument out_{app(), "--out", "F.csv", "Write a row for each number of workers to this file"};
+  Flag weight_stashing_{app(), "--weight-stashing",
+                        "Backwards read the weights that their forwards read"};
 };
 
 }  // namespace

@@ -29,16 +29,12 @@ class LimitCommand final : public Command {
             "eta * lambda_max that are printed. Lists give one row for each combination.\n" +
                 ListHelp(),
             {"limit --delay 4 --condition 1000",
-             "limit --delay 0,1,2,4,8 --condition log:10:1e6:6 --json"}),
-        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        condition_(app(), "--condition", "LIST", "Condition numbers, required"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file") {}
+             "limit --delay 0,1,2,4,8 --condition log:10:1e6:6 --json"}) {}
 
   void Run() override {
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
-    CheckRows(static_cast<double>(delays.size()) * static_cast<double>(conditions.size()),
-              "--delay, --condition");
+    CheckRows({delays.size(), conditions.size()}, "--delay, --condition");
     TableOutput table(out_);
     std::vector<Point> points;
     for (const std::int64_t delay : delays) {
@@ -46,21 +42,18 @@ class LimitCommand final : public Command {
         points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});
       }
     }
-    if (table.has_file() || (!json() && points.size() > 1)) {
-      table.Write([&](TextOutput& output) {
-        output.Print("delay,condition,half_life_updates,spectral_radius,momentum,rate\n");
-        for (const auto& [delay, condition, limit] : points) {
-          output.Print("{},{},{},{},{},{}\n", delay, condition, limit.half_life_updates,
-                       limit.spectral_radius, limit.momentum, limit.rate);
-        }
-      });
-    }
-    if (json()) {
-      Json object = points.size() == 1 ? Row(points[0]) : Json::object();
-      object["rows"] = Json::array();
-      for (const Point& point : points) object["rows"].push_back(Row(point));
-      PrintJson(object);
-    } else if (points.size() == 1) {
+    const auto row = [&](std::size_t i) -> Json {
+      const auto& [delay, condition, limit] = points[i];
+      return {{"delay", delay},
+              {"condition", condition},
+              {"half_life_updates", limit.half_life_updates},
+              {"spectral_radius", limit.spectral_radius},
+              {"momentum", limit.momentum},
+              {"rate", limit.rate}};
+    };
+    if (table.ReportPoints(json(),
+                           "delay,condition,half_life_updates,spectral_radius,momentum,rate",
+                           points.size(), row)) {
       const auto& [delay, condition, limit] = points[0];
       TextOutput output;
       output.Print("delay {}, condition {}: no linear rule is faster\n", delay, condition);
@@ -73,20 +66,9 @@ class LimitCommand final : public Command {
   }
 
  private:
-  static Json Row(const Point& point) {
-    Json row;
-    row["delay"] = point.delay;
-    row["condition"] = point.condition;
-    row["half_life_updates"] = point.limit.half_life_updates;
-    row["spectral_radius"] = point.limit.spectral_radius;
-    row["momentum"] = point.limit.momentum;
-    row["rate"] = point.limit.rate;
-    return row;
-  }
-
-  Argument delay_;
-  Argument condition_;
-  Argument out_;
+  Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
+  Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
 };
 
 }  // namespace

@@ -24,66 +24,43 @@ class MarginCommand final : public Command {
                 ListHelp(),
             {"margin --rule sgdm --delay 4 --momentum 0.9 --rate 0.01",
              "margin --rule lwp-w+sc --delay 4 --momentum 0.9 --rate 0.01 --json",
-             "margin --rule sgdm,sc --delay 4 --momentum 0.9 --rate log:1e-4:0.1:30 --out m.csv"}),
-        rule_(app(), RuleArguments::Form::kLists),
-        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "LIST", "Momenta from 0 to 1, required; none with linear"),
-        rate_(app(), "--rate", "LIST", "Normalised rates eta * lambda, required"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "margin --rule sgdm,sc --delay 4 --momentum 0.9 --rate log:1e-4:0.1:30 --out m.csv"}) {
+  }
 
   void Run() override {
-    std::vector<Point> points;
-    const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const bool no_momentum = HaveNoMomentum(rules, momentum_);
-    const std::vector<double> none = {std::nan("")};
-    const std::vector<double> momenta = no_momentum ? none : momentum_.NumberList(kMomentumRange);
     const std::vector<double> rates = rate_.NumberList(kRateRange);
-    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(delays.size()) *
-                  static_cast<double>(momenta.size()) * static_cast<double>(rates.size()),
-              "--delay, --momentum, --rate");
-    for (const analysis::RuleSpec& rule : rules) {
-      for (const std::int64_t delay : delays) {
-        for (const double momentum : rule.is_linear() ? none : momenta) {
-          for (const double rate : rates) points.push_back({rule, delay, momentum, rate, {}});
-        }
-      }
+    std::vector<Point> points;
+    for (const RulePoint& point : points_.All(rates.size(), "--delay, --momentum, --rate")) {
+      for (const double rate : rates) points.push_back({point, rate, {}});
     }
     TableOutput table(out_);
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     ParallelRows(points.size(), threads, [&](std::size_t i) {
       Point& point = points[i];
-      point.margins = analysis::ComputeMargins(point.rule, point.momentum, point.delay, point.rate);
+      const auto& [rule, delay, momentum] = point.at;
+      point.margins = analysis::ComputeMargins(rule, momentum, delay, point.rate);
     });
-    if (table.has_file() || (!json() && points.size() > 1)) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, points); });
-    }
-    if (json()) {
-      Json object = points.size() == 1 ? Row(points[0]) : Json::object();
-      if (points.size() > 1) {
-        object["rows"] = Json::array();
-        for (const Point& point : points) object["rows"].push_back(Row(point));
-      }
-      PrintJson(object);
-    } else if (points.size() == 1) {
-      PrintText(points[0]);
+    const auto row = [&](std::size_t i) { return Describe(points[i]); };
+    constexpr std::string_view kColumns =
+        "rule,delay,momentum,rate,gain_margin,phase_margin_radians,delay_margin_updates";
+    if (points.size() == 1) {
+      if (table.has_file()) table.Write(kColumns, 1, row);
+      json() ? PrintJson(row(0)) : ReportText(points[0]);
+    } else {
+      table.Report(json(), Json::object(), kColumns, points.size(), row);
     }
   }
 
  private:
   struct Point {
-    analysis::RuleSpec rule;
-    analysis::Delay delay;
-    double momentum;
+    RulePoint at;
     double rate;
     analysis::Margins margins;
   };
 
-  static Json Row(const Point& point) {
+  static Json Describe(const Point& point) {
     const analysis::Margins& margins = point.margins;
-    Json object = DescribeRule(point.rule, point.delay);
-    object["momentum"] = point.momentum;
+    Json object = batchless::Describe(point.at);
     object["rate"] = point.rate;
     object["stable"] = margins.stable;
     object["gain_margin"] = margins.gain_margin;
@@ -96,27 +73,11 @@ class MarginCommand final : public Command {
     return object;
   }
 
-  // Margins of what is not stable are empty.
-  static void PrintCsv(TextOutput& output, const std::vector<Point>& points) {
-    output.Print(
-        "rule,delay,momentum,rate,gain_margin,phase_margin_radians,delay_margin_updates\n");
-    for (const Point& point : points) {
-      output.Print("{},{},{},{},{}", point.rule.rule.name, point.delay, point.momentum, point.rate,
-                   point.margins.gain_margin);
-      if (point.margins.stable) {
-        output.Print(",{},{}\n", point.margins.phase_margin_radians,
-                     point.margins.delay_margin_updates);
-      } else {
-        output.Print(",,\n");
-      }
-    }
-  }
-
-  static void PrintText(const Point& point) {
+  static void ReportText(const Point& point) {
     const analysis::Margins& margins = point.margins;
     TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(point.rule, point.delay, point.momentum),
-                 point.rate, margins.stable ? "stable" : "not stable");
+    output.Print("{}, rate {}: {}\n", PointText(point.at), point.rate,
+                 margins.stable ? "stable" : "not stable");
     output.Print("  gain margin           {}\n", margins.gain_margin);
     if (!margins.stable) {
       output.Print("  phase margin          none\n");
@@ -137,12 +98,10 @@ class MarginCommand final : public Command {
     output.Close();
   }
 
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rate_;
-  Argument out_;
-  Argument threads_;
+  RulePointArguments points_{app(), RuleArguments::Form::kLists};
+  Argument rate_{app(), "--rate", "LIST", "Normalised rates eta * lambda, required"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace

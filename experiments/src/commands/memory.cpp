@@ -39,21 +39,7 @@ class MemoryCommand final : public Command {
             {"memory --network resnet110 --workers 2,4,8,16 --out memory.csv",
              "memory --network alexnet --placement 8 --microbatch 128",
              "memory --network gpt2 --workers 4 --microbatch 8 --microbatches-per-update 16 "
-             "--json"}),
-        network_(app(), "--network", "N", WorkloadHelp()),
-        workers_(app(), "--workers", "LIST",
-                 "Workers of the pipeline, at most the network's stages; required without "
-                 "--placement"),
-        placement_(app(), "--placement", "LIST",
-                   "Pipeline registers after so many stages, ascending"),
-        norm_(app(), "--norm", "N", NormalizationHelp()),
-        microbatch_(app(), "--microbatch", "B",
-                    "Samples of a micro-batch, of the mini-batch with --placement (default: 1)"),
-        per_update_(app(), "--microbatches-per-update", "M",
-                    "Of gpipe and 2bw, at least the workers with 2bw (default: as many)"),
-        out_(app(), "--out", "F.csv", "Write the table to this file"),
-        relu_in_place_(app(), "--relu-in-place",
-                       "With --placement, results of ReLUs take the place of their inputs") {}
+             "--json"}) {}
 
   void Run() override {
     const hwmodel::Workload workload = WorkloadOf(network_, norm_);
@@ -75,33 +61,16 @@ class MemoryCommand final : public Command {
       costs.push_back(static_cast<double>(cost.training_flops()));
     }
     const auto partitions = hwmodel::BalancedPartitions(costs, static_cast<int>(most));
-    std::vector<Row> rows;
+    std::vector<Json> rows;
     for (const hwmodel::MemoryScheme& scheme : hwmodel::MemorySchemes()) {
       for (const std::int64_t workers : counts) {
         rows.push_back(
             MakeRow(scheme, workload, partitions[static_cast<std::size_t>(workers) - 1], options));
       }
     }
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print("scheme,workers,largest_bytes,weight_bytes,activation_bytes,total_bytes\n");
-        for (const Row& row : rows) {
-          output.Print("{},{},{},{},{},{}\n", row.scheme, row.workers, row.largest, row.weights,
-                       row.activations, row.weights + row.activations);
-        }
-      });
-    }
-    if (!json()) return;
-    Json list = Json::array();
-    for (const Row& row : rows) {
-      list.push_back({{"scheme", row.scheme},
-                      {"workers", row.workers},
-                      {"largest_bytes", row.largest},
-                      {"weight_bytes", row.weights},
-                      {"activation_bytes", row.activations},
-                      {"total_bytes", row.weights + row.activations}});
-    }
-    PrintJson({{"network", workload.name}, {"rows", std::move(list)}});
+    table.Report(json(), {{"network", workload.name}},
+                 "scheme,workers,largest_bytes,weight_bytes,activation_bytes,total_bytes",
+                 rows.size(), [&](std::size_t i) { return rows[i]; });
   }
 
  private:
@@ -117,37 +86,26 @@ class MemoryCommand final : public Command {
     std::int64_t kept_bytes = 0;
     for (const hwmodel::StageCost& cost : workload.stages) kept_bytes += cost.activation_bytes;
     kept_bytes *= options.minibatch;
-    const std::array<IncreaseRow, 2> rows = {{
-        {"pipedream", increase.weight_copy_bytes, 100 * increase.pipedream()},
-        {"stale", 0, 100 * increase.stale()},
+    const std::array<Json, 2> rows = {{
+        {{"scheme", "pipedream"},
+         {"further_weight_bytes", increase.weight_copy_bytes},
+         {"further_activation_bytes", increase.waiting_bytes},
+         {"increase_percent", 100 * increase.pipedream()}},
+        {{"scheme", "stale"},
+         {"further_weight_bytes", 0.0},
+         {"further_activation_bytes", increase.waiting_bytes},
+         {"increase_percent", 100 * increase.stale()}},
     }};
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print(
-            "scheme,weight_bytes,activation_bytes,kept_activation_bytes,further_weight_bytes,"
-            "further_activation_bytes,increase_percent\n");
-        for (const IncreaseRow& row : rows) {
-          output.Print("{},{},{},{},{},{},{}\n", row.scheme, increase.weight_bytes,
-                       increase.activation_bytes, kept_bytes, row.further_weights,
-                       increase.waiting_bytes, row.percent);
-        }
-      });
-    }
-    if (!json()) return;
-    Json list = Json::array();
-    for (const IncreaseRow& row : rows) {
-      list.push_back({{"scheme", row.scheme},
-                      {"further_weight_bytes", row.further_weights},
-                      {"further_activation_bytes", increase.waiting_bytes},
-                      {"increase_percent", row.percent}});
-    }
-    PrintJson({{"network", workload.name},
-               {"placement", std::vector<int>(ends.begin(), ends.end() - 1)},
-               {"microbatch", options.minibatch},
-               {"weight_bytes", increase.weight_bytes},
-               {"activation_bytes", increase.activation_bytes},
-               {"kept_activation_bytes", kept_bytes},
-               {"rows", std::move(list)}});
+    table.Report(json(),
+                 {{"network", workload.name},
+                  {"placement", std::vector<int>(ends.begin(), ends.end() - 1)},
+                  {"microbatch", options.minibatch},
+                  {"weight_bytes", increase.weight_bytes},
+                  {"activation_bytes", increase.activation_bytes},
+                  {"kept_activation_bytes", kept_bytes}},
+                 "scheme,weight_bytes,activation_bytes,kept_activation_bytes,further_weight_bytes,"
+                 "further_activation_bytes,increase_percent",
+                 rows.size(), [&](std::size_t i) { return rows.at(i); });
   }
 
   static hwmodel::MemoryIncrease Increase(const hwmodel::Workload& workload,
@@ -161,42 +119,38 @@ class MemoryCommand final : public Command {
     }
   }
 
-  struct IncreaseRow {
-    std::string_view scheme;
-    double further_weights = 0;
-    double percent = 0;
-  };
-
-  struct Row {
-    std::string_view scheme;
-    std::size_t workers = 0;
+  static Json MakeRow(const hwmodel::MemoryScheme& scheme, const hwmodel::Workload& workload,
+                      const std::vector<int>& ends, const hwmodel::SchemeMemoryOptions& options) {
     double largest = 0;  // worker's
-    double weights = 0;  // of all workers
-    double activations = 0;
-  };
-
-  static Row MakeRow(const hwmodel::MemoryScheme& scheme, const hwmodel::Workload& workload,
-                     const std::vector<int>& ends, const hwmodel::SchemeMemoryOptions& options) {
-    Row row;
-    row.scheme = scheme.name;
-    row.workers = ends.size();
+    hwmodel::SchemeMemory all;
     for (const hwmodel::SchemeMemory& worker :
          hwmodel::PredictSchemeMemory(scheme, workload, ends, options)) {
-      row.largest = std::max(row.largest, worker.total());
-      row.weights += worker.weight_bytes;
-      row.activations += worker.activation_bytes;
+      largest = std::max(largest, worker.total());
+      all.weight_bytes += worker.weight_bytes;
+      all.activation_bytes += worker.activation_bytes;
     }
-    return row;
+    return {{"scheme", scheme.name},
+            {"workers", ends.size()},
+            {"largest_bytes", largest},
+            {"weight_bytes", all.weight_bytes},
+            {"activation_bytes", all.activation_bytes},
+            {"total_bytes", all.total()}};
   }
 
-  Argument network_;
-  Argument workers_;
-  Argument placement_;
-  Argument norm_;
-  Argument microbatch_;
-  Argument per_update_;
-  Argument out_;
-  Flag relu_in_place_;
+  Argument network_{app(), "--network", "N", WorkloadHelp()};
+  Argument workers_{app(), "--workers", "LIST",
+                    "Workers of the pipeline, at most the network's stages; required without "
+                    "--placement"};
+  Argument placement_{app(), "--placement", "LIST",
+                      "Pipeline registers after so many stages, ascending"};
+  Argument norm_{app(), "--norm", "N", NormalizationHelp()};
+  Argument microbatch_{app(), "--microbatch", "B",
+                       "Samples of a micro-batch, of the mini-batch with --placement (default: 1)"};
+  Argument per_update_{app(), "--microbatches-per-update", "M",
+                       "Of gpipe and 2bw, at least the workers with 2bw (default: as many)"};
+  Argument out_{app(), "--out", "F.csv", "Write the table to this file"};
+  Flag relu_in_place_{app(), "--relu-in-place",
+                      "With --placement, results of ReLUs take the place of their inputs"};
 };
 
 }  // namespace

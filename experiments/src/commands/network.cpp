@@ -66,12 +66,7 @@ class NetworkCommand final : public Command {
                 "(network.file) take such files.",
             {"network --network resnet20 --out my_resnet.toml",
              "network --network resnet20-v1 --norm batch",
-             "network --network experiments/networks/tiny_resnet.toml --json"}),
-        network_(app(), "--network", "N",
-                 fmt::format("{}, or a network file PATH.toml; required",
-                             fmt::join(hwmodel::NetworkNames(), "|"))),
-        norm_(app(), "--norm", "N", NormalizationHelp()),
-        out_(app(), "--out", "F.toml", "Write it to this file") {}
+             "network --network experiments/networks/tiny_resnet.toml --json"}) {}
 
   void Run() override {
     const hwmodel::Network network = NetworkOf();
@@ -115,9 +110,11 @@ class NetworkCommand final : public Command {
     }
   }
 
-  Argument network_;
-  Argument norm_;
-  Argument out_;
+  Argument network_{app(), "--network", "N",
+                    fmt::format("{}, or a network file PATH.toml; required",
+                                fmt::join(hwmodel::NetworkNames(), "|"))};
+  Argument norm_{app(), "--norm", "N", NormalizationHelp()};
+  Argument out_{app(), "--out", "F.toml", "Write it to this file"};
 };
 
 }  // namespace

@@ -37,37 +37,23 @@ class OptimumCommand final : public Command {
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
-             "--sc-delay-scale 1,2 --json"}),
-        rule_(app(), RuleArguments::Form::kLists),
-        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        condition_(app(), "--condition", "LIST", "Condition numbers, required"),
-        momentum_(app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "--sc-delay-scale 1,2 --json"}) {}
 
   void Run() override {
     const std::vector<OptimumOptions> points = Points();
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
-    for (const OptimumOptions& point : points) {
-      std::string why;
-      if (!point.IsValid(&why)) throw UsageError::FromLine(why);
-    }
+    for (const OptimumOptions& point : points) RequireValid(point);
     TableOutput table(out_);
     std::vector<Optimum> optima(points.size());
     ParallelRows(points.size(), threads,
                  [&](std::size_t i) { optima[i] = analysis::FindOptimum(points[i]); });
 
-    if (table.has_file() || (!json() && points.size() > 1)) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, points, optima); });
-    }
-    if (json()) {
-      Json object = points.size() == 1 ? Row(points[0], optima[0]) : Json::object();
-      object["rows"] = Json::array();
-      for (std::size_t i = 0; i < points.size(); ++i) {
-        object["rows"].push_back(Row(points[i], optima[i]));
-      }
-      PrintJson(object);
-    } else if (points.size() == 1) {
+    const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
+    if (table.ReportPoints(
+            json(),
+            "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
+            "spectral_radius,error_bound,limit_half_life_updates,times_limit",
+            points.size(), row)) {
       PrintPoint(points[0], optima[0]);
     }
   }
@@ -82,8 +68,7 @@ class OptimumCommand final : public Command {
       const std::vector<double> values = momentum_.NumberList(kMomentumRange);
       momenta.assign(values.begin(), values.end());
     }
-    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(delays.size()) *
-                  static_cast<double>(conditions.size()) * static_cast<double>(momenta.size()),
+    CheckRows({rules.size(), delays.size(), conditions.size(), momenta.size()},
               "--delay, --condition, --momentum");
     std::vector<OptimumOptions> points;
     for (const analysis::RuleSpec& rule : rules) {
@@ -102,7 +87,7 @@ class OptimumCommand final : public Command {
     return points;
   }
 
-  static Json Row(const OptimumOptions& point, const Optimum& optimum) {
+  static Json Describe(const OptimumOptions& point, const Optimum& optimum) {
     Json row = DescribeRule(point.rule, point.delay);
     row["condition"] = point.condition;
     row["half_life_updates"] = optimum.half_life_updates;
@@ -113,24 +98,6 @@ class OptimumCommand final : public Command {
     row["limit_half_life_updates"] = LimitHalfLife(point);
     row["times_limit"] = optimum.half_life_updates / LimitHalfLife(point);
     return row;
-  }
-
-  static void PrintCsv(TextOutput& output, const std::vector<OptimumOptions>& points,
-                       const std::vector<Optimum>& optima) {
-    output.Print(
-        "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
-        "spectral_radius,error_bound,limit_half_life_updates,times_limit\n");
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      const OptimumOptions& point = points[i];
-      const Optimum& optimum = optima[i];
-      const EffectiveOptions effective = Effective(point.rule, point.delay);
-      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", point.rule.rule.name, point.delay,
-                   point.condition, effective.horizon, CsvText(effective.sc_delay),
-                   CsvText(point.rule.options.sc_a), CsvText(point.rule.options.sc_b),
-                   optimum.half_life_updates, optimum.momentum, optimum.rate, optimum.worst.radius,
-                   optimum.worst.error_bound, LimitHalfLife(point),
-                   optimum.half_life_updates / LimitHalfLife(point));
-    }
   }
 
   static void PrintPoint(const OptimumOptions& point, const Optimum& optimum) {
@@ -156,12 +123,12 @@ class OptimumCommand final : public Command {
     output.Close();
   }
 
-  RuleArguments rule_;
-  Argument delay_;
-  Argument condition_;
-  Argument momentum_;
-  Argument out_;
-  Argument threads_;
+  RuleArguments rule_{app(), RuleArguments::Form::kLists};
+  Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
+  Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
+  Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace

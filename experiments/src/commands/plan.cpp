@@ -47,19 +47,7 @@ class PlanCommand final : public Command {
              "plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
              "16 --batch 512",
              "plan --model vgg16-imagenet --hardware hwmodel/machines/v100.toml --scheme pipedream "
-             "--machines 4 --batch 64 --json"}),
-        model_(app(), "--model", "M", WorkloadHelp()),
-        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
-        scheme_(app(), "--scheme", "K",
-                fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))),
-        machines_(app(), "--machines", "N", "Number of machines (default: 4)"),
-        batch_(app(), "--batch", "B", "Samples (default: 256; 32 with pipedream and pb)"),
-        max_microbatch_(app(), "--max-microbatch", "B",
-                        "Largest micro-batch to try, from 1 by doubling (default: 64)"),
-        depth_(app(), "--depth", "D", "Machines of a pipeline, with 2bw and gpipe (default: any)"),
-        placement_(app(), "--placement", "LIST",
-                   "With pb, cut after so many layers, ascending (default: evenly)"),
-        out_(app(), "--out", "F.csv", "Write the plan's numbers to this file") {}
+             "--machines 4 --batch 64 --json"}) {}
 
   void Run() override {
     const auto schemes = hwmodel::PlanSchemes();
@@ -86,10 +74,14 @@ class PlanCommand final : public Command {
     }
     const hwmodel::PipelinePlan plan = Plan(workload, machine, options);
     if (table.has_file()) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, workload, machine, options, plan); });
+      table.Write(
+          "model,hardware,scheme,machines,batch,width,depth,microbatch,recompute,"
+          "samples_per_second,memory_bytes,fits",
+          1, [&](std::size_t) { return Describe(workload, machine, options, plan); },
+          {{"memory_bytes", plan.memory_bytes}, {"fits", plan.fits}});
     }
     if (json()) {
-      ReportJson(workload, machine, options, plan);
+      PrintJson(Describe(workload, machine, options, plan));
     } else {
       ReportText(workload, machine, options, plan);
     }
@@ -125,48 +117,34 @@ class PlanCommand final : public Command {
     return machines;
   }
 
-  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
-                       const hwmodel::Machine& machine, const hwmodel::PlanOptions& options,
-                       const hwmodel::PipelinePlan& plan) {
-    output.Print(
-        "model,hardware,scheme,machines,batch,width,depth,microbatch,recompute,"
-        "samples_per_second,memory_bytes,fits\n");
-    output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name, CsvField(machine.name),
-                 options.scheme, options.machines, options.batch, plan.width, plan.depth,
-                 plan.microbatch, plan.recompute ? 1 : 0, plan.samples_per_second,
-                 plan.memory_bytes, plan.fits ? 1 : 0);
-  }
-
-  static void ReportJson(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
-                         const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
-    Json object;
-    object["model"] = workload.name;
-    object["hardware"] = machine.name;
-    object["scheme"] = options.scheme;
-    object["machines"] = options.machines;
-    object["machines_used"] = MachinesUsed(plan);
-    object["batch"] = options.batch;
+  static Json Describe(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
+                       const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
     Json partition = Json::array();
     int first = 0;
     for (const hwmodel::PlanStage& stage : plan.stages) {
       partition.push_back({{"first_layer", first},
                            {"end_layer", stage.end},
-                           {"first", workload.stage_names[static_cast<std::size_t>(first)]},
-                           {"last", workload.stage_names[static_cast<std::size_t>(stage.end) - 1]},
+                           {"first", workload.stage_names[first]},
+                           {"last", workload.stage_names[stage.end - 1]},
                            {"machines", stage.machines}});
       first = stage.end;
     }
-    object["partition"] = std::move(partition);
-    object["width"] = plan.width;
-    object["depth"] = plan.depth;
-    object["microbatch"] = plan.microbatch;
-    object["microbatches_per_update"] = plan.microbatches_per_update;
-    object["recompute"] = plan.recompute;
-    object["samples_per_second"] = plan.samples_per_second;
-    object["seconds_per_update"] = plan.seconds_per_update;
-    object["memory"] = {{"bytes", plan.memory_bytes}, {"fits", plan.fits}};
-    object["plans"] = plan.plans;
-    PrintJson(object);
+    return {{"model", workload.name},
+            {"hardware", machine.name},
+            {"scheme", options.scheme},
+            {"machines", options.machines},
+            {"machines_used", MachinesUsed(plan)},
+            {"batch", options.batch},
+            {"partition", std::move(partition)},
+            {"width", plan.width},
+            {"depth", plan.depth},
+            {"microbatch", plan.microbatch},
+            {"microbatches_per_update", plan.microbatches_per_update},
+            {"recompute", plan.recompute},
+            {"samples_per_second", plan.samples_per_second},
+            {"seconds_per_update", plan.seconds_per_update},
+            {"memory", {{"bytes", plan.memory_bytes}, {"fits", plan.fits}}},
+            {"plans", plan.plans}};
   }
 
   static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
@@ -195,15 +173,20 @@ class PlanCommand final : public Command {
     output.Close();
   }
 
-  Argument model_;
-  Argument hardware_;
-  Argument scheme_;
-  Argument machines_;
-  Argument batch_;
-  Argument max_microbatch_;
-  Argument depth_;
-  Argument placement_;
-  Argument out_;
+  Argument model_{app(), "--model", "M", WorkloadHelp()};
+  Argument hardware_{app(), "--hardware", "F.toml",
+                     "Machine file, as in hwmodel/machines; required"};
+  Argument scheme_{app(), "--scheme", "K",
+                   fmt::format("{}; required", fmt::join(hwmodel::PlanSchemes(), "|"))};
+  Argument machines_{app(), "--machines", "N", "Number of machines (default: 4)"};
+  Argument batch_{app(), "--batch", "B", "Samples (default: 256; 32 with pipedream and pb)"};
+  Argument max_microbatch_{app(), "--max-microbatch", "B",
+                           "Largest micro-batch to try, from 1 by doubling (default: 64)"};
+  Argument depth_{app(), "--depth", "D",
+                  "Machines of a pipeline, with 2bw and gpipe (default: any)"};
+  Argument placement_{app(), "--placement", "LIST",
+                      "With pb, cut after so many layers, ascending (default: evenly)"};
+  Argument out_{app(), "--out", "F.csv", "Write the plan's numbers to this file"};
 };
 
 }  // namespace

@@ -13,8 +13,6 @@ namespace {
 
 constexpr IntegerRange kRootsDelayRange{0, analysis::kMaxRootsDelay};
 
-using Roots = std::vector<std::complex<double>>;
-
 class RootsCommand final : public Command {
  public:
   explicit RootsCommand(CLI::App& root)
@@ -25,25 +23,17 @@ class RootsCommand final : public Command {
                 ListHelp(),
             {"roots --rule sgdm --delay 4 --momentum 0.9 --rates 0.01",
              "roots --rule lwp-w+sc --delay 4 --momentum 0.9 --rates log:1e-4:1:200 "
-             "--out loci.csv"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
-        rates_(app(), "--rates", "LIST", "Normalised rates eta * lambda, required"),
-        out_(app(), "--out", "F.csv", "Write the roots to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "--out loci.csv"}) {}
 
   void Run() override {
-    const analysis::RuleSpec spec = rule_.Single();
-    const analysis::Delay delay = delay_.Integer(kRootsDelayRange);
-    const double momentum = MomentumOf(spec, momentum_);
+    const RulePoint point = point_.Single(kRootsDelayRange);
     const std::vector<double> rates = rates_.NumberList(kRateRange);
-    CheckRows(static_cast<double>(rates.size()) * static_cast<double>(delay + 2), "--rates");
+    CheckRows({rates.size(), static_cast<std::size_t>(point.delay) + 2}, "--rates");
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     TableOutput table(out_);
-    std::vector<Roots> roots(rates.size());
+    std::vector<std::vector<std::complex<double>>> roots(rates.size());
     ParallelRows(rates.size(), threads, [&](std::size_t i) {
-      roots[i] = analysis::AllRoots(spec, momentum, delay, rates[i]);
+      roots[i] = analysis::AllRoots(point.rule, point.momentum, point.delay, rates[i]);
     });
 
     if (table.has_file() || !json()) {
@@ -57,27 +47,19 @@ class RootsCommand final : public Command {
       });
     }
     if (json()) {
-      Json object = DescribeRule(spec, delay);
-      object["momentum"] = momentum;
-      object["rows"] = Json::array();
-      for (std::size_t i = 0; i < rates.size(); ++i) {
-        Json list = Json::array();
-        for (const std::complex<double>& root : roots[i]) {
-          list.push_back({root.real(), root.imag()});
-        }
-        object["rows"].push_back({{"rate", rates[i]}, {"roots", list}});
-      }
+      Json object = Describe(point);
+      object["rows"] = Rows(rates.size(), [&](std::size_t i) -> Json {
+        return {{"rate", rates[i]}, {"roots", RootsAsJson(roots[i])}};
+      });
       PrintJson(object);
     }
   }
 
  private:
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rates_;
-  Argument out_;
-  Argument threads_;
+  RulePointArguments point_{app(), RuleArguments::Form::kSingle};
+  Argument rates_{app(), "--rates", "LIST", "Normalised rates eta * lambda, required"};
+  Argument out_{app(), "--out", "F.csv", "Write the roots to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace

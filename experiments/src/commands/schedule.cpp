@@ -66,19 +66,7 @@ class ScheduleCommand final : public Command {
             {"schedule --kind pb --stages 4 --microbatches 16",
              "schedule --kind zb-h1 --stages 4 --microbatches 8 --out schedule.svg",
              "schedule --kind 2bw --stages 4 --microbatches 32 --microbatches-per-update 8 --json",
-             "schedule --file schedule.csv --out schedule.json"}),
-        kind_(app(), "--kind", "K",
-              fmt::format("{}; this or --file is required", fmt::join(KindNames(), "|"))),
-        stages_(app(), "--stages", "S", "Number of stages, required with --kind"),
-        microbatches_(app(), "--microbatches", "N", "Micro-batches in all, required with --kind"),
-        per_update_(app(), "--microbatches-per-update", "M",
-                    "Micro-batches of an update (default: N; with 2bw the smallest divisor of N "
-                    "that is at least S)"),
-        chunks_(app(), "--chunks", "V", "Stages of a worker, with interleaved (default: 2)"),
-        file_(app(), "--file", "F.csv|F.txt", "Read a schedule in place of making one"),
-        out_(app(), "--out", "F.csv|F.txt|F.svg|F.json", "Write the actions to this file"),
-        weight_stashing_(app(), "--weight-stashing",
-                         "Backwards read the weights that their forwards read") {}
+             "schedule --file schedule.csv --out schedule.json"}) {}
 
   void Run() override {
     const Schedule schedule = file_.given() ? ReadSchedule() : MakeNamed();
@@ -299,14 +287,19 @@ class ScheduleCommand final : public Command {
     output.Close();
   }
 
-  Argument kind_;
-  Argument stages_;
-  Argument microbatches_;
-  Argument per_update_;
-  Argument chunks_;
-  Argument file_;
-  Argument out_;
-  Flag weight_stashing_;
+  Argument kind_{app(), "--kind", "K",
+                 fmt::format("{}; this or --file is required", fmt::join(KindNames(), "|"))};
+  Argument stages_{app(), "--stages", "S", "Number of stages, required with --kind"};
+  Argument microbatches_{app(), "--microbatches", "N",
+                         "Micro-batches in all, required with --kind"};
+  Argument per_update_{app(), "--microbatches-per-update", "M",
+                       "Micro-batches of an update (default: N; with 2bw the smallest divisor of N "
+                       "that is at least S)"};
+  Argument chunks_{app(), "--chunks", "V", "Stages of a worker, with interleaved (default: 2)"};
+  Argument file_{app(), "--file", "F.csv|F.txt", "Read a schedule in place of making one"};
+  Argument out_{app(), "--out", "F.csv|F.txt|F.svg|F.json", "Write the actions to this file"};
+  Flag weight_stashing_{app(), "--weight-stashing",
+                        "Backwards read the weights that their forwards read"};
 };
 
 }  // namespace

@@ -28,27 +28,19 @@ class SimulateCommand final : public Command {
                 ListHelp(),
             {"simulate --rule sgdm --delay 4 --momentum 0.9 --rate 0.01 --steps 100",
              "simulate --rule sc --delay 4 --momentum 0.9 --rate 1 --steps 60 --impulse "
-             "--out impulse.csv"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
-        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
-        steps_(app(), "--steps", "N", "Number of updates, required"),
-        initial_weight_(app(), "--initial-weight", "W", "Weight to start from (default: 1)"),
-        out_(app(), "--out", "F.csv", "Write the trajectory to this file"),
-        impulse_(app(), "--impulse", "Response to one unit gradient instead") {}
+             "--out impulse.csv"}) {}
 
   void Run() override {
     analysis::SimulationOptions options;
-    options.rule = rule_.Single();
-    options.delay = delay_.Integer(kDelayRange);
-    options.momentum = MomentumOf(options.rule, momentum_);
+    const RulePoint point = point_.Single();
+    options.rule = point.rule;
+    options.delay = point.delay;
+    options.momentum = point.momentum;
     options.learning_rate = rate_.Number(kRateRange);
     options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
     options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
     if (impulse_.given()) initial_weight_.Refuse("nothing together with --impulse");
-    std::string why;
-    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    RequireValid(options);
     CheckMemory(options);
     TableOutput table(out_);
     const std::vector<TrajectoryPoint> points = impulse_.given()
@@ -79,8 +71,7 @@ class SimulateCommand final : public Command {
 
   void Report(const analysis::SimulationOptions& options,
               const std::vector<TrajectoryPoint>& points, bool has_file) const {
-    Json object = DescribeRule(options.rule, options.delay);
-    object["momentum"] = options.momentum;
+    Json object = Describe(RulePoint{options.rule, options.delay, options.momentum});
     object["rate"] = options.learning_rate;
     object["steps"] = options.updates;
     object["impulse"] = impulse_.given();
@@ -89,29 +80,21 @@ class SimulateCommand final : public Command {
     if (has_file) {
       object["out"] = out_.Text("");
     } else {
-      std::vector<double> weight;
-      std::vector<double> velocity;
-      std::vector<double> predicted;
       for (const TrajectoryPoint& point : points) {
-        weight.push_back(point.weight);
-        velocity.push_back(point.velocity);
-        predicted.push_back(point.predicted_weight);
+        object["weight"].push_back(point.weight);
+        object["velocity"].push_back(point.velocity);
+        object["predicted_weight"].push_back(point.predicted_weight);
       }
-      object["weight"] = weight;
-      object["velocity"] = velocity;
-      object["predicted_weight"] = predicted;
     }
     PrintJson(object);
   }
 
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rate_;
-  Argument steps_;
-  Argument initial_weight_;
-  Argument out_;
-  Flag impulse_;
+  RulePointArguments point_{app(), RuleArguments::Form::kSingle};
+  Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  Argument steps_{app(), "--steps", "N", "Number of updates, required"};
+  Argument initial_weight_{app(), "--initial-weight", "W", "Weight to start from (default: 1)"};
+  Argument out_{app(), "--out", "F.csv", "Write the trajectory to this file"};
+  Flag impulse_{app(), "--impulse", "Response to one unit gradient instead"};
 };
 
 }  // namespace

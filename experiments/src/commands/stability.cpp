@@ -36,17 +36,11 @@ class StabilityCommand final : public Command {
                 ListHelp(),
             {"stability --rule sgdm --delay 4 --momentum 0.9 --rate 0.001",
              "stability --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
-             "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
-        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
-        roots_(app(), "--roots", "All roots of the characteristic polynomial as well") {}
+             "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}) {}
 
   void Run() override {
-    const analysis::RuleSpec spec = rule_.Single();
-    const analysis::Delay delay = delay_.Integer(kDelayRange);
-    const double momentum = MomentumOf(spec, momentum_);
+    const RulePoint point = point_.Single();
+    const auto& [spec, delay, momentum] = point;
     const double rate = rate_.Number(kRateRange);
     if (roots_.given() && delay > analysis::kMaxRootsDelay) {
       throw UsageError("--roots", fmt::format("--delay {}", delay),
@@ -56,8 +50,7 @@ class StabilityCommand final : public Command {
     std::vector<std::complex<double>> roots;
     if (roots_.given()) roots = analysis::AllRoots(spec, momentum, delay, rate);
     if (json()) {
-      Json object = DescribeRule(spec, delay);
-      object["momentum"] = momentum;
+      Json object = Describe(point);
       object["rate"] = rate;
       object["spectral_radius"] = radius.radius;
       object["error_bound"] = radius.error_bound;
@@ -66,16 +59,12 @@ class StabilityCommand final : public Command {
       object["half_life_updates"] = radius.half_life_updates();
       object["stable"] = radius.stable();
       object["precision"] = Name(radius.precision);
-      if (roots_.given()) {
-        Json list = Json::array();
-        for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});
-        object["roots"] = list;
-      }
+      if (roots_.given()) object["roots"] = RootsAsJson(roots);
       PrintJson(object);
       return;
     }
     TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(spec, delay, momentum), rate,
+    output.Print("{}, rate {}: {}\n", PointText(point), rate,
                  radius.stable() ? "stable" : "not stable");
     output.Print("  spectral radius  {} +- {:.2g}\n", radius.radius, radius.error_bound);
     output.Print("  its logarithm    {} +- {:.2g}\n", radius.log_radius, radius.log_radius_error);
@@ -90,11 +79,9 @@ class StabilityCommand final : public Command {
   }
 
  private:
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rate_;
-  Flag roots_;
+  RulePointArguments point_{app(), RuleArguments::Form::kSingle};
+  Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  Flag roots_{app(), "--roots", "All roots of the characteristic polynomial as well"};
 };
 
 }  // namespace

@@ -56,28 +56,7 @@ class StragglersCommand final : public Command {
              "stragglers --kind pb --network resnet110 --hardware hwmodel/machines/wse2.toml "
              "--microbatches 1000 --jitter 0.1,0.3",
              "stragglers --kind gpipe --stages 8 --microbatches 64 --stall-probability 0.01 "
-             "--stall-factor 10 --cores 1,10,100 --json"}),
-        kind_(app(), "--kind", "K", fmt::format("{}; required", fmt::join(KindNames(), "|"))),
-        stages_(app(), "--stages", "S", "Number of equal stages; this or --network is required"),
-        network_(app(), "--network", "N",
-                 fmt::format("{}", fmt::join(hwmodel::WorkloadNames(), "|"))),
-        hardware_(app(), "--hardware", "F.toml",
-                  "Machine file, as in hwmodel/machines; required with --network"),
-        workers_(
-            app(), "--workers", "W",
-            "With --network, groups of stages (default: as many as there are stages, or cores)"),
-        microbatch_(app(), "--microbatch", "B",
-                    "With --network, samples that go through the pipeline together (default: 1)"),
-        microbatches_(app(), "--microbatches", "N", "Micro-batches in all; required"),
-        jitter_(app(), "--jitter", "LIST", "Largest relative deviation (default: 0)"),
-        queue_(app(), "--queue", "LIST",
-               "Messages that a queue between stages holds; 0: any number (default: 0)"),
-        cores_(app(), "--cores", "LIST", "Cores that share each action (default: 1)"),
-        stall_probability_(app(), "--stall-probability", "P", "Of a core's action (default: 0)"),
-        stall_factor_(app(), "--stall-factor", "F", "Of its time then (default: 10)"),
-        seed_(app(), "--seed", "N", "Of the random numbers (default: 1)"),
-        threads_(app(), "--threads", "N", "Threads; 0: as many as the machine has (default: 0)"),
-        out_(app(), "--out", "F.csv", "Write the table to this file") {}
+             "--stall-factor 10 --cores 1,10,100 --json"}) {}
 
   void Run() override {
     const std::vector<std::string_view> kinds = KindNames();
@@ -215,48 +194,44 @@ class StragglersCommand final : public Command {
     const bool has_network = network_.given();
     const auto samples = static_cast<double>(microbatches_.Integer(kMicrobatchesRange) *
                                              microbatch_.IntegerOr(1, kMicrobatchRange));
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events\n",
-                     has_network ? "seconds,samples_per_second" : "time_units");
-        for (const Row& row : rows) {
-          output.Print("{},{},{},{}", row.jitter, row.queue, row.cores, row.run.seconds);
-          if (has_network) output.Print(",{}", samples / row.run.seconds);
-          output.Print(",{},{},{},{}\n", row.run.seconds / even, row.run.utilisation,
-                       row.run.longest_queue, row.run.events);
-        }
-      });
-    }
-    if (!json()) return;
-    Json list = Json::array();
-    for (const Row& row : rows) {
-      Json object = {{"jitter", row.jitter}, {"queue", row.queue}, {"cores", row.cores}};
-      object[has_network ? "seconds" : "time_units"] = row.run.seconds;
-      if (has_network) object["samples_per_second"] = samples / row.run.seconds;
-      object["slowdown"] = row.run.seconds / even;
-      object["utilisation"] = row.run.utilisation;
-      object["longest_queue"] = row.run.longest_queue;
-      object["events"] = row.run.events;
-      list.push_back(std::move(object));
-    }
-    PrintJson({{"kind", kind_.Text("")}, {"rows", std::move(list)}});
+    const std::string columns =
+        fmt::format("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events",
+                    has_network ? "seconds,samples_per_second" : "time_units");
+    table.Report(json(), {{"kind", kind_.Text("")}}, columns, rows.size(), [&](std::size_t i) {
+      const Row& row = rows[i];
+      Json cells = {{"jitter", row.jitter}, {"queue", row.queue}, {"cores", row.cores}};
+      cells[has_network ? "seconds" : "time_units"] = row.run.seconds;
+      if (has_network) cells["samples_per_second"] = samples / row.run.seconds;
+      cells["slowdown"] = row.run.seconds / even;
+      cells["utilisation"] = row.run.utilisation;
+      cells["longest_queue"] = row.run.longest_queue;
+      cells["events"] = row.run.events;
+      return cells;
+    });
   }
 
-  Argument kind_;
-  Argument stages_;
-  Argument network_;
-  Argument hardware_;
-  Argument workers_;
-  Argument microbatch_;
-  Argument microbatches_;
-  Argument jitter_;
-  Argument queue_;
-  Argument cores_;
-  Argument stall_probability_;
-  Argument stall_factor_;
-  Argument seed_;
-  Argument threads_;
-  Argument out_;
+  Argument kind_{app(), "--kind", "K", fmt::format("{}; required", fmt::join(KindNames(), "|"))};
+  Argument stages_{app(), "--stages", "S", "Number of equal stages; this or --network is required"};
+  Argument network_{app(), "--network", "N",
+                    fmt::format("{}", fmt::join(hwmodel::WorkloadNames(), "|"))};
+  Argument hardware_{app(), "--hardware", "F.toml",
+                     "Machine file, as in hwmodel/machines; required with --network"};
+  Argument workers_{
+      app(), "--workers", "W",
+      "With --network, groups of stages (default: as many as there are stages, or cores)"};
+  Argument microbatch_{
+      app(), "--microbatch", "B",
+      "With --network, samples that go through the pipeline together (default: 1)"};
+  Argument microbatches_{app(), "--microbatches", "N", "Micro-batches in all; required"};
+  Argument jitter_{app(), "--jitter", "LIST", "Largest relative deviation (default: 0)"};
+  Argument queue_{app(), "--queue", "LIST",
+                  "Messages that a queue between stages holds; 0: any number (default: 0)"};
+  Argument cores_{app(), "--cores", "LIST", "Cores that share each action (default: 1)"};
+  Argument stall_probability_{app(), "--stall-probability", "P", "Of a core's action (default: 0)"};
+  Argument stall_factor_{app(), "--stall-factor", "F", "Of its time then (default: 10)"};
+  Argument seed_{app(), "--seed", "N", "Of the random numbers (default: 1)"};
+  Argument threads_{app(), "--threads", "N", "Threads; 0: as many as the machine has (default: 0)"};
+  Argument out_{app(), "--out", "F.csv", "Write the table to this file"};
   hwmodel::SimulationOptions options_;
 };
 

@@ -66,15 +66,7 @@ class SweepCommand final : public Command {
                  "sweep --rule lwp-w+sc --delay 4 --momenta log1m:-5:0:512 --rates log:1e-6:4:512 "
                  "--out map.npz",
                  "sweep --rule sc --delay 1 --momenta 0,0.9,0.99 --rates lin:0.1:1:10 --out s.csv "
-                 "--json"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momenta_(app(), "--momenta", "LIST", fmt::format("Momenta (default: {})", kDefaultMomenta)),
-        rates_(app(), "--rates", "LIST",
-               fmt::format("Normalised rates eta * lambda (default: {})", kDefaultRates)),
-        out_(app(), "--out", "F", "File to write, .npz or .csv, required"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)"),
-        simd_(app(), "--simd", "NAME", "Instruction set: best (default), avx512, avx2 or scalar") {}
+                 "--json"}) {}
 
   void Run() override {
     SweepOptions options;
@@ -91,8 +83,7 @@ class SweepCommand final : public Command {
     if (!analysis::IsAvailable(options.simd)) {
       throw UsageError("--simd", simd_.Text(""), "an instruction set that this machine has");
     }
-    std::string why;
-    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    RequireValid(options);
     CheckMemory(options);
     static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
     OutputFile file("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);
@@ -153,13 +144,16 @@ class SweepCommand final : public Command {
     output.Close();
   }
 
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momenta_;
-  Argument rates_;
-  Argument out_;
-  Argument threads_;
-  Argument simd_;
+  RuleArguments rule_{app(), RuleArguments::Form::kSingle};
+  Argument delay_{app(), "--delay", "D", "Delay of the gradient in updates, required"};
+  Argument momenta_{app(), "--momenta", "LIST",
+                    fmt::format("Momenta (default: {})", kDefaultMomenta)};
+  Argument rates_{app(), "--rates", "LIST",
+                  fmt::format("Normalised rates eta * lambda (default: {})", kDefaultRates)};
+  Argument out_{app(), "--out", "F", "File to write, .npz or .csv, required"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
+  Argument simd_{app(), "--simd", "NAME",
+                 "Instruction set: best (default), avx512, avx2 or scalar"};
 };
 
 }  // namespace

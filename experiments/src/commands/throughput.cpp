@@ -55,24 +55,7 @@ class ThroughputCommand final : public Command {
              "throughput --network resnet110 --hardware hwmodel/machines/v100.toml --schedule "
              "sequential --batch 128 --json",
              "throughput --network resnet20 --hardware hwmodel/machines/wse2.toml --schedule "
-             "fill-drain --batch 128"}),
-        network_(app(), "--network", "N", WorkloadHelp()),
-        hardware_(app(), "--hardware", "F.toml", "Machine file, as in hwmodel/machines; required"),
-        schedule_(app(), "--schedule", "K",
-                  fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))),
-        batch_(app(), "--batch", "LIST",
-               "Samples of an update (default: the micro-batch; 4 of them for each worker with "
-               "schedules that flush, and 2bw)"),
-        microbatch_(app(), "--microbatch", "B",
-                    "Samples that go through the pipeline together (default: 1, or the batch "
-                    "where it updates after each)"),
-        workers_(app(), "--workers", "W",
-                 "Groups of stages (default: as many as there are stages, or cores)"),
-        cores_(app(), "--cores", "LIST", "Cores of the machine (default: the file's)"),
-        samples_(app(), "--samples", "N", "Count fill and drain of a run of so many samples"),
-        out_(app(), "--out", "F.csv", "Write the table to this file"),
-        weight_stashing_(app(), "--weight-stashing",
-                         "Backwards read the weights that their forwards read") {}
+             "fill-drain --batch 128"}) {}
 
   void Run() override {
     const std::vector<std::string_view> schedules = ScheduleNames();
@@ -101,15 +84,24 @@ class ThroughputCommand final : public Command {
         points.push_back(std::move(point));
       }
     }
+    const auto row = [&](std::size_t i) { return Describe(workload, points[i]); };
     if (table.has_file() || (rows > 1 && !json())) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, workload, points); });
+      table.Write(
+          "network,hardware,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,"
+          "busy,peak_share,latency_seconds,memory_bytes,fits,flops_per_sample,"
+          "local_bytes_per_sample,shared_bytes_per_sample,fabric_bytes_per_sample,"
+          "joules_per_sample,bottleneck",
+          rows, [&](std::size_t i) {
+            Json cells = row(i);
+            cells["memory_bytes"] = points[i].result.memory_bytes;
+            cells["fits"] = points[i].result.fits;
+            cells["joules_per_sample"] = points[i].result.joules_per_sample;
+            cells.update(Json(cells["traffic"]));
+            return cells;
+          });
     }
-    if (json() && rows == 1) {
-      PrintJson(Describe(workload, points.front()));
-    } else if (json()) {
-      Json list = Json::array();
-      for (const Point& point : points) list.push_back(Describe(workload, point));
-      PrintJson({{"rows", std::move(list)}});
+    if (json()) {
+      PrintJson(rows == 1 ? row(0) : Json{{"rows", Rows(rows, row)}});
     } else if (!table.has_file() && rows == 1) {
       ReportText(workload, points.front());
     }
@@ -178,25 +170,6 @@ class ThroughputCommand final : public Command {
     throw UsageError(workers_.name(), std::to_string(workers),
                      fmt::format("fewer with {}: its schedule would have {} actions, at most {}",
                                  options.schedule, of_one * default_each, kMaxActions));
-  }
-
-  static void PrintCsv(TextOutput& output, const hwmodel::Workload& workload,
-                       const std::vector<Point>& points) {
-    output.Print(
-        "network,hardware,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,"
-        "busy,"
-        "peak_share,latency_seconds,memory_bytes,fits,flops_per_sample,local_bytes_per_sample,"
-        "shared_bytes_per_sample,fabric_bytes_per_sample,joules_per_sample,bottleneck\n");
-    for (const Point& point : points) {
-      const Throughput& r = point.result;
-      output.Print("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", workload.name,
-                   CsvField(point.machine.name), workload.stage_count(), point.options.schedule,
-                   point.machine.cores, r.samples_per_update, point.options.microbatch,
-                   r.samples_per_second, r.utilisation, r.busy, r.peak_share, r.latency_seconds,
-                   r.memory_bytes, r.fits ? 1 : 0, r.flops_per_sample, r.local_bytes_per_sample,
-                   r.shared_bytes_per_sample, r.fabric_bytes_per_sample, r.joules_per_sample,
-                   CsvField(r.bottleneck));
-    }
   }
 
   Throughput Predict(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
@@ -310,16 +283,24 @@ class ThroughputCommand final : public Command {
     output.Close();
   }
 
-  Argument network_;
-  Argument hardware_;
-  Argument schedule_;
-  Argument batch_;
-  Argument microbatch_;
-  Argument workers_;
-  Argument cores_;
-  Argument samples_;
-  Argument out_;
-  Flag weight_stashing_;
+  Argument network_{app(), "--network", "N", WorkloadHelp()};
+  Argument hardware_{app(), "--hardware", "F.toml",
+                     "Machine file, as in hwmodel/machines; required"};
+  Argument schedule_{app(), "--schedule", "K",
+                     fmt::format("{}; required", fmt::join(ScheduleNames(), "|"))};
+  Argument batch_{app(), "--batch", "LIST",
+                  "Samples of an update (default: the micro-batch; 4 of them for each worker with "
+                  "schedules that flush, and 2bw)"};
+  Argument microbatch_{app(), "--microbatch", "B",
+                       "Samples that go through the pipeline together (default: 1, or the batch "
+                       "where it updates after each)"};
+  Argument workers_{app(), "--workers", "W",
+                    "Groups of stages (default: as many as there are stages, or cores)"};
+  Argument cores_{app(), "--cores", "LIST", "Cores of the machine (default: the file's)"};
+  Argument samples_{app(), "--samples", "N", "Count fill and drain of a run of so many samples"};
+  Argument out_{app(), "--out", "F.csv", "Write the table to this file"};
+  Flag weight_stashing_{app(), "--weight-stashing",
+                        "Backwards read the weights that their forwards read"};
 };
 
 }  // namespace

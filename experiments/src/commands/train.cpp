@@ -47,18 +47,7 @@ class TrainCommand final : public Command {
              "train experiments/configs/resnet20_sgdm.toml --set run.epochs=1 --set run.seed=2 "
              "--out build/runs/short --json",
              "train experiments/configs/resnet20_sgdm.toml --init-only --export-weights "
-             "initial.npz"}),
-        config_(app(), "CONFIG", "CONFIG.toml", "Configuration"),
-        out_(app(), "--out", "DIR", "Folder for the run's files; required but with --init-only"),
-        init_(app(), "--init", "W.npz", "Weights to start from, with PyTorch's names and layouts"),
-        export_(app(), "--export-weights", "W.npz", "Write the final weights"),
-        trace_(app(), "--trace", "F.json|csv",
-               "Write what each worker did when in the first samples, for trace viewers or as a "
-               "table"),
-        overrides_(app(), "--set", "section.key=value",
-                   "Override a key; may be given several times"),
-        resume_(app(), "--resume", "Go on with the run in DIR, or start it"),
-        init_only_(app(), "--init-only", "Write the initial weights and do not train") {}
+             "initial.npz"}) {}
 
   void Run() override {
     const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();
@@ -178,14 +167,18 @@ class TrainCommand final : public Command {
     output.Close();
   }
 
-  Argument config_;
-  Argument out_;
-  Argument init_;
-  Argument export_;
-  Argument trace_;
-  RepeatedArgument overrides_;
-  Flag resume_;
-  Flag init_only_;
+  Argument config_{app(), "CONFIG", "CONFIG.toml", "Configuration"};
+  Argument out_{app(), "--out", "DIR", "Folder for the run's files; required but with --init-only"};
+  Argument init_{app(), "--init", "W.npz",
+                 "Weights to start from, with PyTorch's names and layouts"};
+  Argument export_{app(), "--export-weights", "W.npz", "Write the final weights"};
+  Argument trace_{app(), "--trace", "F.json|csv",
+                  "Write what each worker did when in the first samples, for trace viewers or as a "
+                  "table"};
+  RepeatedArgument overrides_{app(), "--set", "section.key=value",
+                              "Override a key; may be given several times"};
+  Flag resume_{app(), "--resume", "Go on with the run in DIR, or start it"};
+  Flag init_only_{app(), "--init-only", "Write the initial weights and do not train"};
 };
 
 }  // namespace

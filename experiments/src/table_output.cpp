@@ -1,0 +1,79 @@
+#include "table_output.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "values.h"
+
+namespace batchless {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string Field(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return Quoted(value.get<std::string>());
+  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  // JSON itself has no infinity and no NaN.
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> items;
+  for (const Json& item : value) items.push_back(Field(item));
+  return fmt::format("{}", fmt::join(items, " "));
+}
+
+}  // namespace
+
+Json Rows(std::size_t count, const Row& row) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < count; ++i) rows.push_back(row(i));
+  return rows;
+}
+
+TableOutput::TableOutput(const Argument& out) {
+  if (out.given()) file_.emplace(out.name(), out.Text(""), kCsvExtension);
+}
+
+void TableOutput::Write(std::string_view columns, std::size_t count, const Row& row,
+                        const Json& about) {
+  const std::vector<std::string_view> names = SplitList(columns);
+  Write([&](TextOutput& output) {
+    output.Print("{}\n", columns);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Json cells = row(i);
+      std::string line;
+      for (const std::string_view name : names) {
+        const std::string key(name);
+        line += Field(cells.contains(key) ? cells[key] : about.value(key, Json())) + ",";
+      }
+      line.back() = '\n';
+      output.Print("{}", line);
+    }
+  });
+}
+
+void TableOutput::Report(bool json, Json about, std::string_view columns, std::size_t count,
+                         const Row& row) {
+  if (file_ || !json) Write(columns, count, row, about);
+  if (!json) return;
+  about["rows"] = Rows(count, row);
+  PrintJson(about);
+}
+
+bool TableOutput::ReportPoints(bool json, std::string_view columns, std::size_t count,
+                               const Row& row) {
+  if (file_ || (!json && count > 1)) Write(columns, count, row);
+  if (!json) return count == 1;
+  Json object = count == 1 ? row(0) : Json::object();
+  object["rows"] = Rows(count, row);
+  PrintJson(object);
+  return false;
+}
+
+}  // namespace batchless
