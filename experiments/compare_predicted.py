@@ -19,9 +19,6 @@ them. Nothing else should run meanwhile.
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import json
 import signal
 import subprocess
@@ -41,7 +38,7 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
     replace,
     trainer,
 )
-from experiments.study_results import MACHINE, PROGRAM, common  # noqa: E402
+from experiments.study_results import made_by, write_table  # noqa: E402
 
 NETWORKS = ("resnet20", "resnet56", "vgg11")
 WORKERS = (1, 2)
@@ -91,7 +88,6 @@ class Comparison:
 
     def execute(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
-        self.results.mkdir(parents=True, exist_ok=True)
         config = self.out / "config.toml"
         if config.exists() and config.read_text(encoding="utf-8") != CONFIGURATION:
             raise UsageError(f"--out: got '{self.out}', accepted: a folder of the same comparison")
@@ -154,31 +150,19 @@ class Comparison:
         return done.stdout
 
     def write_results(self, done: list[dict]) -> None:
-        text = io.StringIO()
-        worker_columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(max(WORKERS))]
-        writer = csv.DictWriter(text, [*COLUMNS, *worker_columns], restval="", lineterminator="\n")
-        writer.writeheader()
+        columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(max(WORKERS))]
         order = {network: k for k, network in enumerate(self.networks)}
         rows = [item["row"] for item in done]
-        writer.writerows(
-            sorted(rows, key=lambda row: (order[row["network"]], row["workers"], row["repeat"]))
-        )
-        replace(self.results / "results.csv", text.getvalue())
+        rows.sort(key=lambda row: (order[row["network"]], row["workers"], row["repeat"]))
         manifests = [item["manifest"] for item in done]
         about = {
             "runs_finished": len(done),
             "runs_planned": len(self.cases),
-            "program": {
-                key: common([manifest.get(key) for manifest in manifests]) for key in PROGRAM
-            },
-            "machine": {
-                key: common([manifest.get(key) for manifest in manifests]) for key in MACHINE
-            },
+            **made_by(manifests),
             "started": manifests[0]["started"],
             "finished": manifests[-1]["finished"],
-            "results_sha256": hashlib.sha256(text.getvalue().encode()).hexdigest(),
         }
-        replace(self.results / "manifest.json", json.dumps(about, indent=2) + "\n")
+        write_table(self.results, [*COLUMNS, *columns], rows, about, {})
 
 
 def row_of(network: str, workers: int, repeat: int, summary: dict, predicted: dict) -> dict:

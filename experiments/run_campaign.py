@@ -41,9 +41,7 @@ from experiments.study_runner import (  # noqa: E402
     Book,
     Options,
     Runner,
-    last_words,
     lock,
-    spawn,
     unique_runs,
 )
 
@@ -103,6 +101,7 @@ def runner_of(options) -> Runner:
             jobs,
             idle=True,
             stops_at_refusal=False,
+            alone=positive("--run", options.run) if options.run else None,
             flops_per_sample={name: flops_per_sample(program, name) for name in networks},
         ),
     )
@@ -116,41 +115,6 @@ def flops_per_sample(program: str, network: str) -> float:
         return 0.0
     total = json.loads(done.stdout)["total"]
     return sum(value for key, value in total.items() if key.endswith("_flops"))
-
-
-def run_alone(options) -> None:
-    """One run, under its own lock; a job of a cluster beside many like it."""
-    runner = runner_of(options)
-    number = positive("--run", options.run)
-    if number > len(runner.runs):
-        raise UsageError(f"--run: got '{number}', accepted: an integer up to {len(runner.runs)}")
-    run, out = runner.runs[number - 1], runner.out
-    for book in runner.books:
-        runner.finished |= study_results.read_kept(book.study, book.results)
-    if run.folder in runner.finished or study_results.read_run(out / "runs" / run.folder, run):
-        runner.say(f"{run.label}: finished already")
-        return
-    runner.make_folders()
-    with runner.noting_signals():
-        try:
-            held = lock(out / "locks" / run.folder)
-        except BlockingIOError as error:
-            raise RunError(f"{run.label}: another process runs it") from error
-        with held:
-            child = spawn(run, out, runner.options, (held.fileno(),))
-        while child.poll() is None:
-            if runner.signal:
-                child.terminate()
-            time.sleep(POLL_SECONDS)
-    done = study_results.read_run(out / "runs" / run.folder, run)
-    if done:
-        runner.say(f"{run.label}: {study_results.result(done)}")
-    elif runner.signal:
-        # As a shell says it; a job script takes it for the sign to queue the job again.
-        sys.exit(128 + runner.signal)
-    else:
-        words = last_words(out / "logs" / f"{run.folder}.log")
-        raise RunError(f"{run.label}: {words} (exit {child.returncode})")
 
 
 def show_list(options) -> None:
@@ -234,10 +198,7 @@ def work(arguments: list[str]) -> None:
             return
     if options.tier == "paper":
         existing_folder("--data", options.data or "")
-    if options.run:
-        run_alone(options)
-    else:
-        runner_of(options).execute()
+    runner_of(options).execute()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -181,24 +181,29 @@ def is_of(run: studies.Run, settings: dict) -> bool:
     )
 
 
-def own_columns(study: studies.Study) -> list[str]:
-    """After COLUMNS, what rows vary and those do not show."""
-    return [key for key in study.varied if key not in SHOWN]
-
-
 def _cell(value: object) -> str:
     return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
 
 
-def results_text(study: studies.Study, done: list[tuple[studies.Run, Finished]]) -> str:
-    own = own_columns(study)
+def write_table(folder: Path, columns: list[str], rows: list[dict], about: dict, runs: dict) -> None:
+    """Writes results.csv, and manifest.json: `about`, the table's digest, and what is said of the runs."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    for run, item in done:
-        cells = {key: _cell(item.settings.get(key, "")) for key in own}
-        writer.writerow(item.cells | cells | {"row": run.row})
-    return text.getvalue()
+    writer.writerows(rows)
+    digest = hashlib.sha256(text.getvalue().encode()).hexdigest()
+    manifest = json.dumps(about | {"results_sha256": digest} | runs, indent=2, ensure_ascii=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / "results.csv", text.getvalue())
+    replace(folder / "manifest.json", manifest + "\n")
+
+
+def made_by(parts: list[dict]) -> dict:
+    """Programs and machines of runs, from their manifests or parts of them."""
+    return {
+        name: {key: common([part.get(key) for part in parts]) for key in keys}
+        for name, keys in (("program", PROGRAM), ("machine", MACHINE))
+    }
 
 
 def common(values: list) -> object:
@@ -208,41 +213,37 @@ def common(values: list) -> object:
     return distinct[0] if len(distinct) == 1 else distinct
 
 
-def manifest_of(
-    study: studies.Study, done: list[tuple[studies.Run, Finished]], results: str
-) -> dict:
+def write(study: studies.Study, finished: dict[str, Finished], results: Path) -> int:
+    """Writes the study's results from the runs that have finished, and returns how many there are."""
+    done = [(run, finished[run.folder]) for run in study.in_table_order() if run.folder in finished]
+    if not done:
+        return 0
     items = [item for _, item in done]
-    shared = {
-        key: value
-        for key, value in items[0].settings.items()
-        if key not in study.varied and all(item.settings.get(key) == value for item in items)
-    }
-    return {
+    # After COLUMNS, what rows vary and those do not show.
+    own = [key for key in study.varied if key not in SHOWN]
+    rows = [
+        item.cells | {key: _cell(item.settings.get(key, "")) for key in own} | {"row": run.row}
+        for run, item in done
+    ]
+    about = {
         "study": study.name,
         "title": study.title,
         "tier": study.tier,
         "runs_finished": len(done),
         "runs_planned": len(study.runs),
-        "program": {key: common([item.program.get(key) for item in items]) for key in PROGRAM},
-        "machine": {key: common([item.machine.get(key) for item in items]) for key in MACHINE},
+        **made_by([item.program | item.machine for item in items]),
         "data": common([item.data for item in items]),
-        "settings": shared,
-        "results_sha256": hashlib.sha256(results.encode()).hexdigest(),
+        "settings": {
+            key: value
+            for key, value in items[0].settings.items()
+            if key not in study.varied and all(item.settings.get(key) == value for item in items)
+        },
+    }
+    runs = {
         "training_seconds": round(sum(item.entry["training_seconds"] for item in items), 1),
         "runs": [item.entry | {"row": run.row} for run, item in done],
     }
-
-
-def write(study: studies.Study, finished: dict[str, Finished], results: Path) -> int:
-    """Writes the study's results from the runs that have finished, and returns how many there are."""
-    ordered = [run for run in study.in_table_order() if run.folder in finished]
-    done = [(run, finished[run.folder]) for run in ordered]
-    if done:
-        results.mkdir(parents=True, exist_ok=True)
-        text = results_text(study, done)
-        manifest = json.dumps(manifest_of(study, done, text), indent=2, ensure_ascii=False)
-        replace(results / "results.csv", text)
-        replace(results / "manifest.json", manifest + "\n")
+    write_table(results, [*COLUMNS, *own], rows, about, runs)
     return len(done)
 
 

@@ -60,6 +60,8 @@ class Options:
     idle: bool = False
     # A run that the trainer refuses ends a study, whose runs are alike, and not a queue of studies.
     stops_at_refusal: bool = True
+    # The number of the one run to run, under its own lock, as a job of a cluster beside many like it.
+    alone: int | None = None
     # By network, for the time that is left; without them nothing is said about it.
     flops_per_sample: dict = field(default_factory=dict)
 
@@ -137,6 +139,12 @@ class Runner:
         self.books, self.out, self.options = books, out, options
         self.terminal = sys.stderr.isatty()
         self.runs = unique_runs(books)
+        if options.alone is not None:
+            if options.alone > len(self.runs):
+                raise UsageError(
+                    f"--run: got '{options.alone}', accepted: an integer up to {len(self.runs)}"
+                )
+            self.runs = [self.runs[options.alone - 1]]
         self.running: dict[subprocess.Popen, studies.Run] = {}
         self.finished: dict[str, Finished] = {}  # by folder of the run
         self.failures: list[str] = []
@@ -145,6 +153,10 @@ class Runner:
     @property
     def pause_file(self) -> Path:
         return self.out / "pause"
+
+    @property
+    def paused(self) -> bool:
+        return not self.options.alone and self.pause_file.exists()
 
     def make_folders(self) -> None:
         for name in ("configs", "runs", "logs", "locks"):
@@ -164,6 +176,8 @@ class Runner:
 
     def locked(self):
         """The folder's lock; one process at a time writes the results."""
+        if self.options.alone:
+            return contextlib.nullcontext()
         try:
             return lock(self.out / "lock")
         except BlockingIOError as error:
@@ -197,12 +211,14 @@ class Runner:
             if done:
                 self.finished[run.folder] = done
         self.write_results()
-        if self.finished:
+        if self.options.alone and self.runs[0].folder in self.finished:
+            self.say(f"{self.runs[0].label}: finished already")
+        elif self.finished and not self.options.alone:
             self.say(f"{self.count()} runs were finished already")
 
     def work(self) -> None:
         waiting = [run for run in self.runs if run.folder not in self.finished]
-        if self.pause_file.exists():
+        if self.paused:
             self.say(f"paused; nothing runs while there is {self.pause_file}")
         shown = 0.0
         while waiting or self.running:
@@ -212,14 +228,14 @@ class Runner:
                     self.signal,
                     f"interrupted after {self.count()} runs; the same command goes on from there",
                 )
-            if self.pause_file.exists():
+            if self.paused:
                 waiting = self.stop() + waiting
             else:
                 while waiting and len(self.running) < self.options.jobs:
                     self.start(waiting.pop(0))
             for child in [child for child in self.running if child.poll() is not None]:
                 self.collect(self.running.pop(child), child.returncode)
-            if time.monotonic() - shown > STATUS_SECONDS:
+            if time.monotonic() - shown > STATUS_SECONDS and not self.options.alone:
                 shown = time.monotonic()
                 self.show_status(waiting)
             time.sleep(POLL_SECONDS)
@@ -241,7 +257,7 @@ class Runner:
             try:
                 return lock(self.out / "locks" / run.folder)
             except BlockingIOError:
-                if self.signal or time.monotonic() > deadline:
+                if self.options.alone or self.signal or time.monotonic() > deadline:
                     raise
                 time.sleep(POLL_SECONDS)
 
@@ -278,7 +294,7 @@ class Runner:
 
     def write_results(self) -> None:
         """Writes the results of the studies that have more runs than when they were last written."""
-        for book in self.books:
+        for book in [] if self.options.alone else self.books:
             there = sum(run.folder in self.finished for run in book.study.runs)
             if there > book.counted:
                 book.counted = study_results.write(book.study, self.finished, book.results)
@@ -300,7 +316,7 @@ class Runner:
         status = {
             "finished": len(self.runs) - len(waiting) - len(self.running),
             "planned": len(self.runs),
-            "paused": self.pause_file.exists() and not self.running,
+            "paused": self.paused and not self.running,
             "days_left": days,
             "running": {run.label: self.samples_of(run) for run in self.running.values()},
         }

@@ -6,12 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -19,11 +16,8 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
+#include "toml_reader.h"
 #include "usage_error.h"
-
-#define TOML_HEADER_ONLY 1
-#define TOML_ENABLE_UNRELEASED_FEATURES 0
-#include <toml++/toml.h>
 
 namespace batchless {
 namespace {
@@ -34,8 +28,6 @@ using hwmodel::LayerField;
 using hwmodel::LayerTraits;
 using hwmodel::Network;
 using hwmodel::Stage;
-
-using Words = std::vector<std::string_view>;
 
 constexpr std::size_t kMaxFileBytes = 1 << 22;
 constexpr std::string_view kInput = "input";
@@ -67,43 +59,25 @@ std::string DefaultName(const Stage& stage, std::size_t i) {
   return fmt::format("{}.{}", stage.name, hwmodel::TraitsOf(layer->kind).name);
 }
 
-std::string ShownText(const toml::node& node) {
-  constexpr std::size_t kMax = 60;
-  std::ostringstream stream;
-  if (const auto text = node.value<std::string>()) {
-    stream << *text;
-  } else {
-    node.visit([&](const auto& value) { stream << value; });
-  }
-  const std::string text = std::move(stream).str();
-  return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
-}
-
 class Reader {
  public:
-  explicit Reader(std::string where) : where_(std::move(where)) {}
+  Reader(std::string where, const std::string& text) : file_(std::move(where), text) {}
 
-  Network Read(const std::string& text) {
-    toml::table document;
-    try {
-      document = toml::parse(text);
-    } catch (const toml::parse_error& error) {
-      throw UsageError(fmt::format("{}:{}", where_, error.source().begin.line), error.description(),
-                       "TOML");
-    }
-    CheckKeys(document, "", {"name", "input", "classes", "stage"});
+  Network Read() {
+    const toml::table& document = file_.document();
+    file_.CheckKeys(document, "", "an unknown key", {"name", "input", "classes", "stage"});
     const std::string name = NameIn(document, "name");
-    const toml::node& classes = Node(document, "classes", "how many classes there are");
-    const toml::node& stages = Node(document, "stage", "stages, each in a section [[stage]]");
-    const FeatureShape input = InputShape(Node(document, "input", kShape));
-    if (!classes.is_integer()) Refuse(classes, "classes", ShownText(classes), "an integer");
+    const toml::node& classes = file_.Node(document, "classes", "how many classes there are");
+    const toml::node& stages = file_.Node(document, "stage", "stages, each in a section [[stage]]");
+    const FeatureShape input = InputShape(file_.Node(document, "input", kShape));
+    if (!classes.is_integer()) file_.RefuseValue(classes, "classes", "an integer");
     const std::int64_t count = classes.as_integer()->get();
     builder_.emplace(Checked(document, [&] {
       return hwmodel::NetworkBuilder(name, input,
                                      static_cast<int>(std::clamp<std::int64_t>(count, 0, 1 << 30)));
     }));
     if (!stages.is_array_of_tables()) {
-      Refuse(stages, "stage", ShownText(stages), "stages, each in a section [[stage]]");
+      file_.RefuseValue(stages, "stage", "stages, each in a section [[stage]]");
     }
     for (const toml::node& stage : *stages.as_array()) ReadStage(*stage.as_table());
     return Checked(document, [&] { return builder_->Finish(); });
@@ -112,35 +86,13 @@ class Reader {
  private:
   static constexpr std::string_view kShape = "three integers, [channels, height, width]";
 
-  [[noreturn]] void Refuse(const toml::node& node, std::string_view name, std::string_view got,
-                           std::string_view accepted) const {
-    throw UsageError::FromLine(fmt::format("{}:{}: {}", where_, node.source().begin.line,
-                                           UsageError(name, got, accepted).what()));
-  }
-
   // Calls what may refuse something that the node describes.
   template <class Work>
   std::invoke_result_t<Work> Checked(const toml::node& node, Work work) const {
     try {
       return work();
     } catch (const analysis::InvalidArgument& error) {
-      Refuse(node, error.name(), error.value(), error.accepted());
-    }
-  }
-
-  const toml::node& Node(const toml::table& table, std::string_view key,
-                         std::string_view accepted) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) Refuse(table, key, "nothing", accepted);
-    return *node;
-  }
-
-  void CheckKeys(const toml::table& table, const std::string& owner, const Words& known) const {
-    for (const auto& [key, node] : table) {
-      const std::string_view name = key.str();
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      Refuse(node, fmt::format("{}{}", owner, name), "an unknown key",
-             fmt::format("{}{}", fmt::join(known, ", "), analysis::DidYouMean(name, known)));
+      file_.Refuse(node, error.name(), error.value(), error.accepted());
     }
   }
 
@@ -149,12 +101,12 @@ class Reader {
     const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
       return c < 0x80 && (std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-');
     });
-    if (!plain) Refuse(node, key, ShownText(node), "a name of letters, digits, '.', '_' and '-'");
+    if (!plain) file_.RefuseValue(node, key, "a name of letters, digits, '.', '_' and '-'");
     return name;
   }
 
   std::string NameIn(const toml::table& table, std::string_view key) const {
-    return NameOf(Node(table, key, "a name"), key);
+    return NameOf(file_.Node(table, key, "a name"), key);
   }
 
   FeatureShape InputShape(const toml::node& node) const {
@@ -166,17 +118,18 @@ class Reader {
       is_shape = edge > 0 && edge < (1 << 20);
       shape.at(i) = static_cast<int>(edge);
     }
-    if (!is_shape) Refuse(node, kInput, ShownText(node), kShape);
+    if (!is_shape) file_.RefuseValue(node, kInput, kShape);
     return {shape[0], shape[1], shape[2]};
   }
 
   void ReadStage(const toml::table& table) {
     Stage stage;
     stage.name = NameIn(table, "name");
-    CheckKeys(table, stage.name + ".", {"name", "inputs", "outputs", "layers"});
+    file_.CheckKeys(table, stage.name + ".", "an unknown key",
+                    {"name", "inputs", "outputs", "layers"});
     const std::string layers_name = stage.name + ".layers";
-    const toml::node& layers = Node(table, "layers", "a list of layers");
-    if (!layers.is_array()) Refuse(layers, layers_name, ShownText(layers), "a list of layers");
+    const toml::node& layers = file_.Node(table, "layers", "a list of layers");
+    if (!layers.is_array()) file_.RefuseValue(layers, layers_name, "a list of layers");
     for (const toml::node& layer : *layers.as_array()) {
       stage.layers.push_back(ReadLayer(layer, layers_name));
     }
@@ -184,7 +137,7 @@ class Reader {
       std::string& name = stage.layers[i].name;
       if (name.empty()) name = DefaultName(stage, i);
       if (!name.empty() && !parameters_.insert(name).second) {
-        Refuse(layers, layers_name, name, "a name that no other layer's parameters have");
+        file_.Refuse(layers, layers_name, name, "a name that no other layer's parameters have");
       }
     }
     stage.inputs = {last_};
@@ -200,8 +153,8 @@ class Reader {
       outputs = NamesIn(*names, key);
       if (outputs.empty() || outputs.size() > 2 ||
           (outputs.size() == 2 && stage.layers.size() < 2)) {
-        Refuse(*names, key, fmt::format("{}", outputs.size()),
-               "the result and, with several layers, the input of the last one");
+        file_.Refuse(*names, key, fmt::format("{}", outputs.size()),
+                     "the result and, with several layers, the input of the last one");
       }
     }
     int rectified = -1;
@@ -211,14 +164,14 @@ class Reader {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (last_ < 0) break;
       if (!values_.emplace(outputs[i], i == 0 ? last_ : rectified).second) {
-        Refuse(table, "name", outputs[i], "a name that no other value has");
+        file_.Refuse(table, "name", outputs[i], "a name that no other value has");
       }
     }
   }
 
   std::vector<std::string> NamesIn(const toml::node& node, const std::string& key) const {
     std::vector<std::string> names;
-    if (!node.is_array()) Refuse(node, key, ShownText(node), "a list of names");
+    if (!node.is_array()) file_.RefuseValue(node, key, "a list of names");
     for (const toml::node& name : *node.as_array()) names.push_back(NameOf(name, key));
     return names;
   }
@@ -228,8 +181,9 @@ class Reader {
     if (value != values_.end()) return value->second;
     Words known;
     for (const auto& [known_name, number] : values_) known.push_back(known_name);
-    Refuse(node, key, name,
-           fmt::format("a value that an earlier stage makes{}", analysis::DidYouMean(name, known)));
+    file_.Refuse(
+        node, key, name,
+        fmt::format("a value that an earlier stage makes{}", analysis::DidYouMean(name, known)));
   }
 
   Layer ReadLayer(const toml::node& node, const std::string& owner) const {
@@ -237,25 +191,25 @@ class Reader {
     const toml::node* kind = table == nullptr ? &node : table->get("kind");
     const Words kinds = KindNames();
     const std::string accepted = fmt::format("{}", fmt::join(kinds, ", "));
-    if (kind == nullptr) Refuse(node, owner, "a layer without a kind", accepted);
+    if (kind == nullptr) file_.Refuse(node, owner, "a layer without a kind", accepted);
     const std::string kind_name = kind->value<std::string>().value_or(ShownText(*kind));
     const LayerTraits* traits = FindKind(kind_name);
     if (traits == nullptr) {
-      Refuse(*kind, owner, kind_name,
-             fmt::format("{}{}", accepted, analysis::DidYouMean(kind_name, kinds)));
+      file_.Refuse(*kind, owner, kind_name,
+                   fmt::format("{}{}", accepted, analysis::DidYouMean(kind_name, kinds)));
     }
     Words keys{"kind"};
     if (traits->parameters != nullptr) keys.push_back("name");
     for (const LayerField& field : traits->fields) keys.push_back(field.name);
     const std::string prefix = fmt::format("{}.{}.", owner, kind_name);
-    if (table != nullptr) CheckKeys(*table, prefix, keys);
+    if (table != nullptr) file_.CheckKeys(*table, prefix, "an unknown key", keys);
     Layer layer{.kind = traits->kind};
     for (const LayerField& field : traits->fields) {
       const toml::node* value = table == nullptr ? nullptr : table->get(field.name);
       if (value != nullptr) {
         ReadField(*value, prefix, field, layer);
       } else if (field.required) {
-        Refuse(node, fmt::format("{}{}", prefix, field.name), "nothing", Accepted(field));
+        file_.Refuse(node, fmt::format("{}{}", prefix, field.name), "nothing", Accepted(field));
       }
     }
     if (table != nullptr && table->contains("name")) layer.name = NameIn(*table, "name");
@@ -292,10 +246,10 @@ class Reader {
         },
         field.member);
     if (is_read) return;
-    Refuse(node, fmt::format("{}{}", prefix, field.name), ShownText(node), Accepted(field));
+    file_.RefuseValue(node, fmt::format("{}{}", prefix, field.name), Accepted(field));
   }
 
-  std::string where_;  // argument and path
+  TomlReader file_;
   std::optional<hwmodel::NetworkBuilder> builder_;
   std::map<std::string, int, std::less<>> values_{{std::string(kInput), 0}};
   std::set<std::string> parameters_;
@@ -343,17 +297,12 @@ std::string Quoted(const std::vector<std::string>& names) {
 bool IsNetworkFile(std::string_view name) { return name.ends_with(".toml"); }
 
 Network ReadNetworkFile(const std::string& argument, const std::string& path) {
-  std::string why = IsNetworkFile(path) ? WhyUnreadable(path) : "its name does not end in .toml";
-  std::string text;
-  if (why.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    if (text.size() > kMaxFileBytes) why = fmt::format("it has more than {} bytes", kMaxFileBytes);
+  constexpr std::string_view kAccepted = "a network file, PATH.toml";
+  if (!IsNetworkFile(path)) {
+    throw UsageError(argument, path, fmt::format("{} (its name does not end in .toml)", kAccepted));
   }
-  if (!why.empty()) {
-    throw UsageError(argument, path, fmt::format("a network file, PATH.toml ({})", why));
-  }
-  return Reader(fmt::format("{} {}", argument, path)).Read(text);
+  const std::string text = ReadInput(argument, path, kAccepted, kMaxFileBytes);
+  return Reader(fmt::format("{} {}", argument, path), text).Read();
 }
 
 std::string NetworkText(const Network& network) {

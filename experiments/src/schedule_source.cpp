@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include <limits>
 #include <optional>
 
 #include "batchless/analysis/argument.h"
@@ -12,29 +11,12 @@
 #include "usage_error.h"
 
 namespace batchless {
-namespace {
-
-std::string ReadWhole(const std::string& argument, const std::string& path) {
-  constexpr std::string_view kAccepted = "a file whose name ends in .csv or .txt";
-  if (!path.ends_with(".csv") && !path.ends_with(".txt")) {
-    throw UsageError(argument, path, kAccepted);
-  }
-  std::string why = WhyUnreadable(path);
-  std::string content;
-  if (why.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    content.assign(std::istreambuf_iterator<char>(file), {});
-    if (content.empty()) why = "there is nothing in it";
-  }
-  if (!why.empty()) throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, why));
-  return content;
-}
-
-}  // namespace
-
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path) {
   const bool is_text = path.ends_with(".txt");
-  const std::string content = ReadWhole(argument, path);
+  constexpr std::string_view kAccepted = "a file whose name ends in .csv or .txt";
+  if (!is_text && !path.ends_with(".csv")) throw UsageError(argument, path, kAccepted);
+  const std::string content =
+      ReadInput(argument, path, kAccepted, std::numeric_limits<std::size_t>::max());
   try {
     hwmodel::Schedule schedule =
         is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);

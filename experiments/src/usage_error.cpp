@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 namespace batchless {
@@ -22,6 +24,20 @@ std::string WhyUnreadable(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) return "this is a folder";
   if (access(path.c_str(), R_OK) == 0) return {};
   return errno == ENOENT ? "there is no such file" : std::strerror(errno);
+}
+
+std::string ReadInput(const std::string& argument, const std::string& path,
+                      std::string_view accepted, std::size_t most_bytes) {
+  std::string why = WhyUnreadable(path);
+  std::string text;
+  if (why.empty()) {
+    std::ifstream file(path, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    if (text.empty()) why = "there is nothing in it";
+    if (text.size() > most_bytes) why = fmt::format("it has more than {} bytes", most_bytes);
+  }
+  if (!why.empty()) throw UsageError(argument, path, fmt::format("{} ({})", accepted, why));
+  return text;
 }
 
 std::string OneLine(std::string_view text) {

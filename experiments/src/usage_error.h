@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,6 +32,11 @@ void RequireValid(const Options& options) {
 // Why a file cannot be read: "there is no such file", "this is a folder", the system's reason; empty
 // where it can.
 std::string WhyUnreadable(const std::string& path);
+
+// The content of a file with something in it, at most so many bytes. Throws UsageError with what is
+// accepted and why it is none.
+std::string ReadInput(const std::string& argument, const std::string& path,
+                      std::string_view accepted, std::size_t most_bytes);
 
 // `text` with every control character shown as '?', so that it stays one line.
 std::string OneLine(std::string_view text);

@@ -233,9 +233,11 @@ class KeptResults(unittest.TestCase):
             if folder.is_dir():
                 one = study.load(name, "paper")
                 kept = study_results.read_kept(one, folder)
-                done = [(run, kept[run.folder]) for run in one.in_table_order() if run.folder in kept]
-                text = study_results.results_text(one, done)
-                self.assertEqual(text, (folder / "results.csv").read_text(), name)
+                with tempfile.TemporaryDirectory() as again:
+                    study_results.write(one, kept, Path(again))
+                    for file in ("results.csv", "manifest.json"):
+                        text = Path(again, file).read_text()
+                        self.assertEqual(text, (folder / file).read_text(), name)
 
 
 if __name__ == "__main__":

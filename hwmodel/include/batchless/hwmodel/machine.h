@@ -11,7 +11,7 @@
 //   network          between machines: bytes a second in each direction, latency
 //   launch           time from one operation of the whole machine to the next: a GPU's kernel launch
 //
-// What a machine has not is zero. Vendors print totals, so the fields are totals.
+// A field is zero where the machine lacks the feature. Vendors print totals, so the fields are totals.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,12 @@ struct MachineField {
   bool required;
   double Machine::*member = nullptr;
   double MachineEnergy::*energy_member = nullptr;
-  std::string_view help;
+
+  /// Where the machine has the number; null for an energy that it has none of.
+  double* In(Machine& machine) const {
+    if (member != nullptr) return &(machine.*member);
+    return machine.energy ? &((*machine.energy).*energy_member) : nullptr;
+  }
 };
 
 /// The table, in the order of a file: compute, local, shared, fabric, network, energy.
