@@ -1,19 +1,32 @@
 #include "batchless/analysis/pipeline_stability.h"
 
 #include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
+#include <limits>
 #include <string>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
+#include "batchless/analysis/rates.h"
+#include "pipeline_spectrum.h"
 
 namespace batchless::analysis {
 namespace {
 
 using Eigen::Index;
 using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// The simplex method ends where its corners agree this closely in ln rho and lie this close together,
+// and takes few steps there.
+constexpr double kFlat = 3e-4;
+constexpr double kSmall = 0.02;
+constexpr int kSimplexSteps = 60;
+constexpr double kLeastLogDamping = -28;
+constexpr double kMostCondition = 1e9;
 
 // Largest |H - H'| relative to the largest |H| that counts as symmetric: what rounding leaves of a
 // matrix product or of a file with a dozen digits.
@@ -72,11 +85,9 @@ void Check(const PipelineOptions& options) {
     throw InvalidArgument("--widths", "a sum of " + std::to_string(sum),
                           "the size of the Hessian, " + std::to_string(size));
   }
-  const std::size_t dimension = StateDimension(options);
-  if (dimension > kMaxStateDimension) {
-    throw InvalidArgument("--stages", "a state of dimension " + std::to_string(dimension),
-                          "at most " + std::to_string(kMaxStateDimension) +
-                              "; fewer stages, shorter delays or fewer weights");
+  if (size > kMaxPipelineWeights) {
+    throw InvalidArgument("--hessian", std::to_string(size) + " weights",
+                          "at most " + std::to_string(kMaxPipelineWeights));
   }
 }
 
@@ -159,6 +170,11 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
   Check(options);
   const std::vector<Layout> stages = Layouts(options);
   const auto dimension = static_cast<Index>(StateDimension(options));
+  if (dimension > static_cast<Index>(kMaxStateDimension)) {
+    throw InvalidArgument("--stages", "a state of dimension " + std::to_string(dimension),
+                          "at most " + std::to_string(kMaxStateDimension) +
+                              "; fewer stages, shorter delays or fewer weights");
+  }
   const Index size = options.hessian.rows();
 
   // The forward weights that gradient i is taken at, as rows over the state: those of D_k updates
@@ -201,16 +217,86 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
 }
 
 PipelineSummary PipelineStability(const PipelineOptions& options) {
-  const MatrixXd matrix = StateMatrix(options);
-  const Eigen::EigenSolver<MatrixXd> solver(matrix, false);
-  if (solver.info() != Eigen::Success) {
-    throw std::runtime_error("the eigenvalue iteration of a state matrix of dimension " +
-                             std::to_string(matrix.rows()) + " did not converge");
+  Check(options);
+  return {PipelineSpectrum(options).Radius(), StateDimension(options)};
+}
+
+PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
+  options.momentum = 0;
+  options.learning_rate = 0;
+  Check(options);
+  using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
+  struct Vertex {
+    Point at;
+    double radius;
+    bool operator<(const Vertex& other) const { return radius < other.radius; }
+  };
+  const PipelineSpectrum spectrum(options);
+  const auto evaluate = [&](Point at) {
+    at[0] = std::clamp(at[0], kLeastLogDamping, 0.0);
+    options.momentum = 0 - std::expm1(at[0]);
+    options.learning_rate = std::min(std::exp(at[1]), kMaxRate);
+    return Vertex{at, spectrum.Radius(PipelineSpectrum::Until::kUnstable)};
+  };
+  const auto mix = [](const Point& a, const Point& b, double t) {
+    return Point{a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])};
+  };
+  const auto search = [&](const Point& start) {
+    std::array<Vertex, 3> simplex = {evaluate(start), evaluate({start[0], start[1] - 0.5}),
+                                     evaluate({start[0] - 0.4, start[1]})};
+    for (int step = 0; step < kSimplexSteps; ++step) {
+      std::sort(simplex.begin(), simplex.end());
+      const double best = std::log(simplex[0].radius);
+      const double size = std::abs(simplex[2].at[0] - simplex[0].at[0]) +
+                          std::abs(simplex[2].at[1] - simplex[0].at[1]);
+      if (std::log(simplex[2].radius) - best <= kFlat * std::abs(best) && size < kSmall) break;
+      const Point centre = mix(simplex[0].at, simplex[1].at, 0.5);
+      const Vertex reflected = evaluate(mix(simplex[2].at, centre, 2));
+      if (reflected < simplex[0]) {
+        simplex[2] = std::min(reflected, evaluate(mix(simplex[2].at, centre, 3)));
+      } else if (reflected < simplex[1]) {
+        simplex[2] = reflected;
+      } else {
+        const Vertex inner =
+            evaluate(mix(simplex[2].at, centre, reflected < simplex[2] ? 1.5 : 0.5));
+        if (inner < std::min(reflected, simplex[2])) {
+          simplex[2] = inner;
+        } else {
+          simplex[1] = evaluate(mix(simplex[0].at, simplex[1].at, 0.5));
+          simplex[2] = evaluate(mix(simplex[0].at, simplex[2].at, 0.5));
+        }
+      }
+    }
+    return *std::min_element(simplex.begin(), simplex.end());
+  };
+
+  const VectorXd eigenvalues =
+      Eigen::SelfAdjointEigenSolver<MatrixXd>(options.hessian, Eigen::EigenvaluesOnly)
+          .eigenvalues()
+          .cwiseAbs();
+  const double largest = eigenvalues.maxCoeff();
+  if (largest == 0) throw InvalidArgument("--hessian", "0", "a matrix that is not 0");
+  const double condition = std::min(largest / eigenvalues.minCoeff(), kMostCondition);
+  double sum = 0;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    sum += static_cast<double>(options.widths[s]) * static_cast<double>(options.delays[s]);
   }
-  PipelineSummary summary;
-  summary.spectral_radius = solver.eigenvalues().cwiseAbs().maxCoeff();
-  summary.state_dimension = static_cast<std::size_t>(matrix.rows());
-  return summary;
+  const Delay mean = std::llround(sum / static_cast<double>(options.hessian.rows()));
+  const Delay longest = *std::max_element(options.delays.begin(), options.delays.end());
+  Vertex best{{0, 0}, std::numeric_limits<double>::infinity()};
+  for (const Delay delay : {mean, longest}) {
+    const Optimum start = FindOptimum({options.rule, delay, condition, std::nullopt});
+    best = std::min(best, search({std::log1p(-std::min(start.momentum, 1 - 1e-12)),
+                                  std::log(start.rate / largest)}));
+    if (mean == longest) break;
+  }
+  PipelineOptimum optimum;
+  optimum.momentum = 0 - std::expm1(best.at[0]);
+  optimum.learning_rate = std::exp(best.at[1]);
+  optimum.spectral_radius = best.radius;
+  optimum.half_life_updates = best.radius < 1 ? -std::log(2.0) / std::log(best.radius)
+                                              : std::numeric_limits<double>::quiet_NaN();
+  return optimum;
 }
 
 }  // namespace batchless::analysis

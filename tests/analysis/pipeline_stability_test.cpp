@@ -4,13 +4,17 @@
 #include <Eigen/LU>
 #include <Eigen/QR>
 #include <cmath>
+#include <complex>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/rates.h"
 #include "batchless/analysis/roots.h"
+#include "batchless/analysis/spectral_radius.h"
 #include "catch.h"
 #include "test_rules.h"
 
@@ -137,6 +141,57 @@ double WorstDifference(const PipelineOptions& options, int updates) {
     state = matrix * state;
   }
   return worst / largest;
+}
+
+// Roots of det M(z) with |z| > radius, M of pipeline_stability.h written out for the weight form. Against
+// the same without delays, whose roots are those of quadratics, the determinant's phase turns once less
+// for each root more. Steps halve until it turns little.
+int RootsOutside(const PipelineOptions& options, double radius) {
+  using Complex = std::complex<double>;
+  const VectorXd rates = options.learning_rate *
+                         Eigen::SelfAdjointEigenSolver<MatrixXd>(options.hessian).eigenvalues();
+  const auto size = rates.size();
+  const double m = options.momentum;
+  const auto phase_at = [&](double angle) {
+    const Complex z = std::polar(radius, angle);
+    const Complex open = (z - 1.0) * (z - m);
+    Eigen::MatrixXcd matrix = options.hessian.cast<Complex>();
+    for (Eigen::Index k = 0; k < size; ++k) {
+      const Delay delay = options.delays[static_cast<std::size_t>(k)];
+      const auto c = ComputeCoefficients<double>(options.rule, m, delay);
+      const Complex lead = (c.a + c.b) * z - c.b * m;
+      matrix.col(k) *= options.learning_rate * lead * (1.0 + c.horizon * (1.0 - 1.0 / z)) *
+                       std::pow(z, -static_cast<double>(delay));
+    }
+    matrix.diagonal().array() += open;
+    const Eigen::PartialPivLU<Eigen::MatrixXcd> lu(matrix);
+    double phase = lu.permutationP().determinant() > 0 ? 0 : M_PI;
+    for (Eigen::Index k = 0; k < size; ++k) {
+      phase += std::arg(lu.matrixLU()(k, k)) - std::arg(open + rates(k) * z);
+    }
+    return phase;
+  };
+  const auto turn = [](double from, double to) { return std::remainder(to - from, 2 * M_PI); };
+  const std::function<double(double, double, double, double)> total =
+      [&](double left, double at_left, double right, double at_right) -> double {
+    const double middle = (left + right) / 2;
+    const double at_middle = phase_at(middle);
+    const double first = turn(at_left, at_middle), second = turn(at_middle, at_right);
+    if (std::abs(first) < 0.8 && std::abs(second) < 0.8 && right - left < 0.1 * left) {
+      return first + second;
+    }
+    return total(left, at_left, middle, at_middle) + total(middle, at_middle, right, at_right);
+  };
+  // Real at angle 0, and as good as real a little above.
+  const double least = 1e-4 * std::abs(std::log(radius));
+  const double turns = total(least, phase_at(least), M_PI, phase_at(M_PI)) / M_PI;
+  int undelayed = 0;
+  for (const double rate : rates) {
+    const Complex half = (1 + m - rate) / 2;
+    const Complex apart = std::sqrt(half * half - m);
+    for (const Complex z : {half + apart, half - apart}) undelayed += std::abs(z) > radius ? 1 : 0;
+  }
+  return undelayed - static_cast<int>(std::lround(turns));
 }
 
 TEST_CASE("One weight and one delay: the largest root") {
@@ -301,9 +356,88 @@ TEST_CASE("A state that is too large is refused with its dimension") {
   // 169 stages of one weight: 2 * 169 + sum of 2 (S - 1 - s) = 338 + 28392.
   const PipelineOptions large = Chain(Spec("sgdm"), 169, 0.9, 0.01);
   CHECK(StateDimension(large) == 28730);
-  CHECK_THROWS_WITH(PipelineStability(large),
+  CHECK_THROWS_WITH(StateMatrix(large),
                     "--stages: got a state of dimension 28730, accepted: at most 3000; fewer "
                     "stages, shorter delays or fewer weights");
+  PipelineOptions many = large;
+  many.hessian = MatrixXd::Identity(1001, 1001);
+  many.widths[0] = 833;
+  CHECK_THROWS_WITH(PipelineStability(many), "--hessian: got 1001 weights, accepted: at most 1000");
+}
+
+// The eigenvalue iteration of the state matrix rounds to about 1e-13 times the condition of an
+// eigenvalue; both lose the square root of that near a double root.
+constexpr double kSpectrumTolerance = 1e-7;
+
+TEST_CASE("Above the state that is solved whole, the weights alone give the matrix's radius") {
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const double rate = GENERATE(0.0003, 0.003, 0.03);
+  const double momentum = GENERATE(0.0, 0.5, 0.95);
+  CAPTURE(rule, rate, momentum);
+  PipelineOptions options = Chain(Spec(rule), 10, momentum, rate);
+  VectorXd eigenvalues(30);
+  for (int k = 0; k < 30; ++k) eigenvalues(k) = std::pow(100.0, -k / 29.0);
+  options.hessian = RandomHessian(eigenvalues, 5);
+  options.widths.assign(10, 3);
+  const MatrixXd matrix = StateMatrix(options);
+  REQUIRE(static_cast<std::size_t>(matrix.rows()) > kDenseStateDimension);
+  const double dense = matrix.eigenvalues().cwiseAbs().maxCoeff();
+  const double radius = PipelineStability(options).spectral_radius;
+  CHECK(std::abs(std::log(radius) - std::log(dense)) <
+        kSpectrumTolerance * std::abs(std::log(dense)));
+}
+
+TEST_CASE("169 stages: by the principle of the argument no root is outside the radius, one at it") {
+  const char* rule = GENERATE("sgdm", "lwp-w+sc");
+  CAPTURE(rule);
+  PipelineOptions options = Chain(Spec(rule), 169, 0.9, 2e-4);
+  VectorXd eigenvalues(169);
+  for (int k = 0; k < 169; ++k) eigenvalues(k) = std::pow(1000.0, -k / 168.0);
+  options.hessian = RandomHessian(eigenvalues, 3);
+  const double log_radius = std::log(PipelineStability(options).spectral_radius);
+  CHECK(RootsOutside(options, std::exp(0.98 * log_radius)) == 0);
+  CHECK(RootsOutside(options, std::exp(1.01 * log_radius)) > 0);
+}
+
+TEST_CASE("169 stages that do not meet are 169 scalar problems") {
+  PipelineOptions options = Chain(Spec("lwp-v+sc"), 169, 0.9, 0.0005);
+  double expected = 0;
+  VectorXd curvatures(169);
+  for (int s = 0; s < 169; ++s) {
+    curvatures(s) = std::pow(30.0, -((s * 64) % 169) / 168.0);
+    expected = std::max(
+        expected,
+        ComputeSpectralRadius(Spec("lwp-v+sc"), 0.9, 2 * (168 - s), 0.0005 * curvatures(s)).radius);
+  }
+  options.hessian = curvatures.asDiagonal();
+  CHECK(PipelineStability(options).spectral_radius == expected);
+}
+
+TEST_CASE(
+    "The best momentum and rate: of one delay as for the whole spectrum, of several no worse") {
+  PipelineOptions options = Chain(Spec("lwp-w+sc"), 4, 0, 0);
+  VectorXd eigenvalues(12);
+  for (int k = 0; k < 12; ++k) eigenvalues(k) = std::pow(50.0, -k / 11.0);
+  options.hessian = RandomHessian(eigenvalues, 2);
+  options.widths.assign(4, 3);
+  options.delays.assign(4, 3);
+  const double uniform = FindOptimum({Spec("lwp-w+sc"), 3, 50, std::nullopt}).half_life_updates;
+  // Twelve curvatures ask for no more than all between them, and leave little out.
+  const double found = FindPipelineOptimum(options).half_life_updates;
+  CHECK(found < 1.002 * uniform);
+  CHECK(found > 0.95 * uniform);
+
+  options.delays = {6, 4, 2, 0};
+  const PipelineOptimum optimum = FindPipelineOptimum(options);
+  double best = 1;
+  for (double momentum = 0; momentum < 1; momentum += 0.04) {
+    for (double rate = 0.004; rate < 1; rate *= 1.15) {
+      options.momentum = momentum;
+      options.learning_rate = rate;
+      best = std::min(best, PipelineStability(options).spectral_radius);
+    }
+  }
+  CHECK(std::log(optimum.spectral_radius) <= 0.999 * std::log(best));
 }
 
 }  // namespace

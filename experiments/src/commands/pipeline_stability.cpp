@@ -1,17 +1,22 @@
 #include "batchless/analysis/pipeline_stability.h"
 
 #include <Eigen/Eigenvalues>
-#include <array>
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "commands/commands.h"
 #include "npz.h"
+#include "parallel_rows.h"
 #include "rule_arguments.h"
+#include "schedule_source.h"
 #include "spectrum.h"
+#include "table_output.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -20,27 +25,48 @@ namespace {
 using analysis::Delay;
 using analysis::PipelineOptions;
 
-constexpr auto kMaxWeights = static_cast<std::int64_t>(analysis::kMaxStateDimension);
+constexpr auto kMaxWeights = static_cast<std::int64_t>(analysis::kMaxPipelineWeights);
 constexpr IntegerRange kStagesRange{1, kMaxWeights};
 constexpr IntegerRange kWidthRange{1, kMaxWeights};
 constexpr IntegerRange kSeedRange{0, 4294967295};
+constexpr NumberRange kCouplingRange{0, 1};
 constexpr NumberRange kEigenvalueRange{-1e12, 1e12};
 constexpr NumberRange kLearningRateRange{0, analysis::kMaxRate};
-
-constexpr std::array<std::string_view, 2> kSchedules = {"pb", "fill-drain"};
 
 // The Hessian has to be symmetric up to the rounding of whatever computed it.
 constexpr double kSymmetryTolerance = 1e-9;
 
-// Read off the schedule's actions. Twice as many micro-batches as stages fill the pipeline and show
-// its steady state.
-std::vector<Delay> ScheduleDelays(std::size_t schedule, int stages) {
-  const std::int64_t microbatches = 2 * std::int64_t{stages};
-  const hwmodel::ScheduleSummary summary =
-      hwmodel::Summarize(schedule == 0 ? hwmodel::PipelinedBackpropagation(stages, microbatches)
-                                       : hwmodel::FillDrain(stages, microbatches, microbatches));
+// Delays of the forward weights, read off a schedule's actions: a kind, which updates after every
+// micro-batch or after as many as there are stages, or a file's list.
+std::vector<Delay> ScheduleDelays(const Argument& argument, int stages) {
+  const std::string name = argument.given() ? argument.Text("") : std::string("pb");
+  const auto make = [&]() -> hwmodel::Schedule {
+    if (name.ends_with(".csv") || name.ends_with(".txt")) {
+      hwmodel::Schedule list = ReadScheduleFile(argument.name(), name);
+      if (list.stages == stages) return list;
+      throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
+                       fmt::format("a schedule of {} stages", stages));
+    }
+    try {
+      hwmodel::ScheduleOptions options;
+      options.stages = stages;
+      const bool each = hwmodel::FindScheduleKind(name).updates_each;
+      options.microbatches_per_update = each ? 1 : stages;
+      // Twice as many micro-batches as stages fill a pipeline that updates after each.
+      options.microbatches =
+          each ? 2 * std::int64_t{stages} : hwmodel::EnoughMicrobatches(stages, stages);
+      return hwmodel::MakeSchedule(name, options);
+    } catch (const analysis::InvalidArgument& error) {
+      const std::string line = error.what();
+      if (error.name() == "kind") {
+        throw UsageError::FromLine(argument.name() + line.substr(error.name().size()));
+      }
+      throw UsageError(argument.name(), name,
+                       fmt::format("a schedule that takes {} stages ({})", stages, line));
+    }
+  };
   std::vector<Delay> delays;
-  for (const hwmodel::StageSummary& stage : summary.stages) {
+  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(make()).stages) {
     delays.push_back(stage.forward_delay_updates);
   }
   return delays;
@@ -53,54 +79,112 @@ std::vector<std::size_t> EvenWidths(std::size_t weights, std::size_t stages) {
   return widths;
 }
 
+// A pipeline's best half-life, and what it would be with the same delay for all stages.
+struct Best {
+  analysis::PipelineOptimum own;
+  double mean_delay = 0;
+  Delay largest_delay = 0;
+  double mean_half_life_updates = 0;
+  double largest_half_life_updates = 0;
+};
+
+Best FindBest(const PipelineOptions& options) {
+  Best best;
+  best.own = analysis::FindPipelineOptimum(options);
+  double sum = 0;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    sum += static_cast<double>(options.widths[s]) * static_cast<double>(options.delays[s]);
+    best.largest_delay = std::max(best.largest_delay, options.delays[s]);
+  }
+  best.mean_delay = sum / static_cast<double>(options.hessian.rows());
+  const auto uniform = [&](Delay delay) {
+    PipelineOptions same = options;
+    same.delays.assign(options.delays.size(), delay);
+    return analysis::FindPipelineOptimum(same).half_life_updates;
+  };
+  best.mean_half_life_updates = uniform(std::llround(best.mean_delay));
+  best.largest_half_life_updates = uniform(best.largest_delay);
+  return best;
+}
+
 class PipelineStabilityCommand final : public Command {
  public:
   explicit PipelineStabilityCommand(CLI::App& root)
       : Command(
             root, "pipeline-stability",
             "Spectral radius of a quadratic whose blocks have the delays of a pipeline",
-            "Either --hessian (an .npz file with the symmetric array `hessian`, n by n) or\n"
-            "--spectrum (n eigenvalues, under a random rotation with --seed) is required. The n\n"
-            "weights are dealt to the stages in order, evenly unless --widths says otherwise.\n"
-            "Delays are read off the schedule's actions unless --delays gives one per stage.\n"
-            "Either --rate (times the largest eigenvalue, as everywhere) or --learning-rate\n"
-            "(as it is) is required.\n" +
+            "The Hessian is --hessian (an .npz file with the symmetric array `hessian`, n by n),\n"
+            "--spectrum (n eigenvalues) or --condition (eigenvalues from 1/K to 1, evenly in "
+            "their\n"
+            "logarithms), the last two under a random rotation with --seed: --coupling 1 is any\n"
+            "rotation, 0 none, so that no weight meets another. The n weights are dealt to the\n"
+            "stages in order, evenly unless --widths says otherwise. Delays are read off the\n"
+            "schedule's actions unless --delays gives one per stage. Either --momentum and --rate\n"
+            "(times the largest eigenvalue, as everywhere) or --learning-rate (as it is), or\n"
+            "--optimum, which searches for both and takes lists of rules, --stages and "
+            "--coupling.\n" +
                 ListHelp(),
             {"pipeline-stability --spectrum log:0.001:1:16 --stages 4 --rule sgdm --momentum 0.9 "
              "--rate 0.02",
-             "pipeline-stability --hessian H.npz --stages 8 --schedule pb --rule lwp-w+sc "
+             "pipeline-stability --hessian H.npz --stages 8 --schedule 1f1b --rule lwp-w+sc "
              "--momentum 0.9 --learning-rate 0.1 --json",
-             "pipeline-stability --spectrum 1,0.1 --stages 2 --delays 4,4 --rule sc --momentum "
-             "0.5 --rate 0.1"}),
-        rule_(app(), RuleArguments::Form::kSingle),
+             "pipeline-stability --condition 100 --stages 2,4 --rule sgdm --optimum"}),
+        rule_(app(), RuleArguments::Form::kLists),
         hessian_(app(), "--hessian", "H.npz", "File with the Hessian, array `hessian`"),
         spectrum_(app(), "--spectrum", "LIST", "Eigenvalues of the Hessian"),
-        seed_(app(), "--seed", "N", "Seed of the spectrum's rotation (default: 0)"),
-        stages_(app(), "--stages", "S", "Number of stages, required"),
-        widths_(app(), "--widths", "LIST", "Weights of each stage (default: even)"),
-        schedule_(app(), "--schedule", "NAME", "pb (default) or fill-drain"),
+        condition_(app(), "--condition", "K", "Condition number, one eigenvalue for each weight"),
+        coupling_(app(), "--coupling", "LIST",
+                  "From 0, no weight meets another, to 1 (default: 1)"),
+        seed_(app(), "--seed", "LIST", "Seeds of the spectrum's rotation (default: 0)"),
+        stages_(app(), "--stages", "LIST", "Numbers of stages, required"),
+        widths_(app(), "--widths", "LIST",
+                "Weights of each stage, or of all (default: even, 1 with --condition)"),
+        schedule_(app(), "--schedule", "NAME",
+                  "A kind of `schedule`, or a list in F.csv or F.txt (default: pb)"),
         delays_(app(), "--delays", "LIST", "Delay of each stage, in place of a schedule's"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required"),
+        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1"),
         rate_(app(), "--rate", "X", "Learning rate times the largest eigenvalue"),
-        learning_rate_(app(), "--learning-rate", "ETA", "Learning rate") {}
+        learning_rate_(app(), "--learning-rate", "ETA", "Learning rate"),
+        optimum_(app(), "--optimum", "The best momentum and rate, beside one delay for all stages"),
+        out_(app(), "--out", "F.csv", "Write the rows of --optimum to this file") {}
 
   void Run() override {
-    PipelineOptions options;
-    options.rule = rule_.Single();
-    options.momentum = momentum_.Number(kMomentumRange);
-    const auto stages = static_cast<int>(stages_.Integer(kStagesRange));
-    CheckRates();
-    if (delays_.given()) {
-      schedule_.Refuse("nothing together with --delays");
-      options.delays = delays_.IntegerList(kDelayRange, Repeats::kKeep);
-      if (options.delays.size() != static_cast<std::size_t>(stages)) {
-        throw UsageError("--delays", fmt::format("{} delays", options.delays.size()),
-                         fmt::format("one for each of the {} stages", stages));
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<std::int64_t> stages = stages_.IntegerList(kStagesRange);
+    const std::vector<double> couplings = coupling_.NumberListOr("1", kCouplingRange);
+    const std::vector<std::int64_t> seeds =
+        seed_.given() ? seed_.IntegerList(kSeedRange) : std::vector<std::int64_t>{0};
+    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(stages.size()) *
+                  static_cast<double>(couplings.size()) * static_cast<double>(seeds.size()),
+              "--stages, --coupling, --seed");
+    std::vector<Case> cases;
+    for (const analysis::RuleSpec& rule : rules) {
+      for (const std::int64_t count : stages) {
+        for (const double coupling : couplings) {
+          for (const std::int64_t seed : seeds) {
+            cases.push_back({PipelineFor(static_cast<int>(count), coupling, seed), coupling, seed});
+            cases.back().options.rule = rule;
+          }
+        }
       }
-    } else {
-      options.delays = ScheduleDelays(schedule_.given() ? schedule_.Choice(kSchedules) : 0, stages);
     }
-    SetHessian(options, static_cast<std::size_t>(stages));
+    if (optimum_.given()) {
+      for (const Argument* argument : {&momentum_, &rate_, &learning_rate_}) {
+        argument->Refuse("nothing together with --optimum");
+      }
+      ReportOptima(cases);
+      return;
+    }
+    out_.Refuse("nothing without --optimum");
+    for (const auto& [argument, values] :
+         {std::pair(&stages_, stages.size()), std::pair(&coupling_, couplings.size()),
+          std::pair(&seed_, seeds.size())}) {
+      if (values > 1) throw UsageError(argument->name(), argument->Text(""), "one number");
+    }
+    if (rules.size() > 1) throw UsageError("--rule", "several rules", "one rule");
+    PipelineOptions& options = cases[0].options;
+    options.momentum = momentum_.Number(kMomentumRange);
+    CheckRates();
     const double largest =
         Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(options.hessian, Eigen::EigenvaluesOnly)
             .eigenvalues()
@@ -112,6 +196,74 @@ class PipelineStabilityCommand final : public Command {
   }
 
  private:
+  struct Case {
+    PipelineOptions options;
+    double coupling = 1;
+    std::int64_t seed = 0;
+  };
+
+  PipelineOptions PipelineFor(int stages, double coupling, std::int64_t seed) const {
+    PipelineOptions options;
+    if (delays_.given()) {
+      schedule_.Refuse("nothing together with --delays");
+      options.delays = delays_.IntegerList(kDelayRange, Repeats::kKeep);
+      if (options.delays.size() != static_cast<std::size_t>(stages)) {
+        throw UsageError("--delays", fmt::format("{} delays", options.delays.size()),
+                         fmt::format("one for each of the {} stages", stages));
+      }
+    } else {
+      options.delays = ScheduleDelays(schedule_, stages);
+    }
+    SetHessian(options, static_cast<std::size_t>(stages), coupling, seed);
+    return options;
+  }
+
+  void ReportOptima(const std::vector<Case>& cases) const {
+    std::string why;
+    for (const Case& one : cases) {
+      if (!one.options.IsValid(&why)) throw UsageError::FromLine(why);
+    }
+    TableOutput table(out_);
+    std::vector<Best> best(cases.size());
+    ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });
+    if (table.has_file() || !json()) {
+      table.Write([&](TextOutput& output) {
+        output.Print(
+            "rule,stages,weights,coupling,seed,half_life_updates,momentum,learning_rate,mean_delay,"
+            "mean_half_life_updates,largest_delay,largest_half_life_updates\n");
+        for (std::size_t i = 0; i < cases.size(); ++i) {
+          const PipelineOptions& options = cases[i].options;
+          const Best& b = best[i];
+          output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", options.rule.rule.name,
+                       options.delays.size(), options.hessian.rows(), cases[i].coupling,
+                       cases[i].seed, b.own.half_life_updates, b.own.momentum, b.own.learning_rate,
+                       b.mean_delay, b.mean_half_life_updates, b.largest_delay,
+                       b.largest_half_life_updates);
+        }
+      });
+    }
+    if (!json()) return;
+    Json object;
+    object["rows"] = Json::array();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Json row;
+      row["rule"] = cases[i].options.rule.rule.name;
+      row["stages"] = cases[i].options.delays.size();
+      row["weights"] = cases[i].options.hessian.rows();
+      row["coupling"] = cases[i].coupling;
+      row["seed"] = cases[i].seed;
+      row["half_life_updates"] = best[i].own.half_life_updates;
+      row["momentum"] = best[i].own.momentum;
+      row["learning_rate"] = best[i].own.learning_rate;
+      row["mean_delay"] = best[i].mean_delay;
+      row["mean_half_life_updates"] = best[i].mean_half_life_updates;
+      row["largest_delay"] = best[i].largest_delay;
+      row["largest_half_life_updates"] = best[i].largest_half_life_updates;
+      object["rows"].push_back(row);
+    }
+    PrintJson(object);
+  }
+
   void CheckRates() const {
     if (learning_rate_.given()) {
       rate_.Refuse("nothing together with --learning-rate");
@@ -133,38 +285,39 @@ class PipelineStabilityCommand final : public Command {
     return rate / largest_eigenvalue;
   }
 
-  // Hessian and widths. The size of the state is looked at as soon as it is known: building and
-  // diagonalising a Hessian takes a while.
-  void SetHessian(PipelineOptions& options, std::size_t stages) const {
-    if (!spectrum_.given()) {
+  void SetHessian(PipelineOptions& options, std::size_t stages, double coupling,
+                  std::int64_t seed) const {
+    if (!spectrum_.given() && !condition_.given()) {
       seed_.Refuse("nothing without --spectrum");
+      coupling_.Refuse("nothing without --spectrum");
       options.hessian =
           ReadHessian(hessian_.Text("a file with a Hessian, or --spectrum in its place"));
       options.widths = Widths(static_cast<std::size_t>(options.hessian.rows()), stages);
-      CheckState(options);
       return;
     }
-    hessian_.Refuse("nothing together with --spectrum");
-    const std::vector<double> eigenvalues = spectrum_.NumberList(kEigenvalueRange);
-    if (eigenvalues.size() > analysis::kMaxStateDimension) {
-      throw UsageError(spectrum_.name(), fmt::format("{} eigenvalues", eigenvalues.size()),
+    hessian_.Refuse("nothing together with --spectrum or --condition");
+    std::vector<double> eigenvalues;
+    if (spectrum_.given()) {
+      condition_.Refuse("nothing together with --spectrum");
+      eigenvalues = spectrum_.NumberList(kEigenvalueRange);
+      options.widths = Widths(eigenvalues.size(), stages);
+    } else {
+      const double condition = condition_.Number(kConditionRange);
+      options.widths = widths_.given() ? AllWidths(stages) : std::vector<std::size_t>(stages, 1);
+      const std::size_t weights =
+          std::accumulate(options.widths.begin(), options.widths.end(), std::size_t{0});
+      for (std::size_t k = 0; k < weights; ++k) {
+        eigenvalues.push_back(std::pow(
+            condition,
+            weights == 1 ? 0 : static_cast<double>(k) / static_cast<double>(weights - 1) - 1));
+      }
+    }
+    if (eigenvalues.size() > analysis::kMaxPipelineWeights) {
+      throw UsageError(spectrum_.given() ? spectrum_.name() : widths_.name(),
+                       fmt::format("{} weights", eigenvalues.size()),
                        fmt::format("at most {}", kMaxWeights));
     }
-    const auto seed = static_cast<std::uint32_t>(seed_.IntegerOr(0, kSeedRange));
-    options.widths = Widths(eigenvalues.size(), stages);
-    CheckState(options);
-    options.hessian = RotatedHessian(eigenvalues, seed);
-  }
-
-  void CheckState(const PipelineOptions& options) const {
-    const std::size_t dimension = analysis::StateDimension(options);
-    if (dimension <= analysis::kMaxStateDimension) return;
-    const Argument& cause = delays_.given() ? delays_ : stages_;
-    throw UsageError(
-        cause.name(),
-        fmt::format("{}, which makes a state of {} numbers", cause.Text(""), dimension),
-        fmt::format("at most {} numbers: fewer stages, shorter delays or fewer weights",
-                    analysis::kMaxStateDimension));
+    options.hessian = RotatedHessian(eigenvalues, coupling, static_cast<std::uint32_t>(seed));
   }
 
   Eigen::MatrixXd ReadHessian(const std::string& path) const {
@@ -176,7 +329,8 @@ class PipelineStabilityCommand final : public Command {
     };
     NpzArray array;
     try {
-      array = ReadNpz(path, "hessian", analysis::kMaxStateDimension * analysis::kMaxStateDimension);
+      array =
+          ReadNpz(path, "hessian", analysis::kMaxPipelineWeights * analysis::kMaxPipelineWeights);
     } catch (const NpzError& error) {
       refuse(error.what());
     }
@@ -202,17 +356,25 @@ class PipelineStabilityCommand final : public Command {
       }
       return EvenWidths(weights, stages);
     }
-    std::size_t sum = 0;
-    std::vector<std::size_t> widths;
-    for (const std::int64_t width : widths_.IntegerList(kWidthRange, Repeats::kKeep)) {
-      widths.push_back(static_cast<std::size_t>(width));
-      sum += widths.back();
-    }
-    if (widths.size() != stages || sum != weights) {
+    std::vector<std::size_t> widths = AllWidths(stages);
+    if (widths.size() != stages ||
+        std::accumulate(widths.begin(), widths.end(), std::size_t{0}) != weights) {
       throw UsageError(widths_.name(), widths_.Text(""),
                        fmt::format("{} widths that sum to the {} weights", stages, weights));
     }
     return widths;
+  }
+
+  // As they are given; a single number is that of every stage.
+  std::vector<std::size_t> AllWidths(std::size_t stages) const {
+    std::vector<std::size_t> widths;
+    for (const std::int64_t width : widths_.IntegerList(kWidthRange, Repeats::kKeep)) {
+      widths.push_back(static_cast<std::size_t>(width));
+    }
+    if (widths.size() == 1) widths.assign(stages, widths[0]);
+    if (widths.size() == stages) return widths;
+    throw UsageError(widths_.name(), widths_.Text(""),
+                     fmt::format("one number, or one for each of {} stages", stages));
   }
 
   void Report(const PipelineOptions& options, const analysis::PipelineSummary& summary,
@@ -261,6 +423,8 @@ class PipelineStabilityCommand final : public Command {
   RuleArguments rule_;
   Argument hessian_;
   Argument spectrum_;
+  Argument condition_;
+  Argument coupling_;
   Argument seed_;
   Argument stages_;
   Argument widths_;
@@ -269,6 +433,8 @@ class PipelineStabilityCommand final : public Command {
   Argument momentum_;
   Argument rate_;
   Argument learning_rate_;
+  Flag optimum_;
+  Argument out_;
 };
 
 }  // namespace

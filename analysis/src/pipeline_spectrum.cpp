@@ -1,0 +1,349 @@
+#include "pipeline_spectrum.h"
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <future>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+
+#include "batchless/analysis/spectral_radius.h"
+
+namespace batchless::analysis {
+namespace {
+
+using Complex = std::complex<double>;
+using Eigen::Index;
+using Eigen::MatrixXcd;
+using Eigen::MatrixXd;
+using Eigen::VectorXcd;
+using Eigen::VectorXd;
+
+/// psi(z) = lead f z^-D of every weight of a part, and its derivative:
+///   lead = (a + b) z - b m,   f = 1,  1 + T (z - 1)/lead  or  1 + T (1 - 1/z).
+class Loops {
+ public:
+  Loops(const PipelineOptions& options, const std::vector<Delay>& delays) : options_(options) {
+    // Neighbours mostly share a delay.
+    for (const Delay delay : delays) {
+      if (kinds_.empty() || kinds_.back().delay != delay) {
+        kinds_.push_back(
+            {delay, 0, ComputeCoefficients<double>(options.rule, options.momentum, delay)});
+      }
+      ++kinds_.back().width;
+    }
+    size_ = static_cast<Index>(delays.size());
+  }
+
+  void Evaluate(Complex z, VectorXcd& psi, VectorXcd& derivative) const {
+    psi.resize(size_);
+    derivative.resize(size_);
+    const Complex log_z = std::log(z);
+    Index begin = 0;
+    for (const Kind& kind : kinds_) {
+      const auto& c = kind.coefficients;
+      Complex value = (c.a + c.b) * z - c.b * options_.momentum;
+      Complex slope = c.a + c.b;
+      if (options_.rule.rule.prediction == Prediction::kVelocity) {
+        value += c.horizon * (z - 1.0);
+        slope += c.horizon;
+      } else if (options_.rule.rule.prediction == Prediction::kWeight) {
+        slope = slope * (1.0 + c.horizon * (1.0 - 1.0 / z)) + value * c.horizon / (z * z);
+        value *= 1.0 + c.horizon * (1.0 - 1.0 / z);
+      }
+      const auto delay = static_cast<double>(kind.delay);
+      const Complex late = std::exp(-delay * log_z);
+      psi.segment(begin, kind.width).setConstant(value * late);
+      derivative.segment(begin, kind.width).setConstant((slope - delay * value / z) * late);
+      begin += kind.width;
+    }
+  }
+
+  /// (z - 1)(z - m) and its derivative.
+  Complex Open(Complex z) const { return (z - 1.0) * (z - options_.momentum); }
+  Complex OpenSlope(Complex z) const { return 2.0 * z - 1.0 - options_.momentum; }
+
+ private:
+  struct Kind {
+    Delay delay;
+    Index width;
+    Coefficients<double> coefficients;
+  };
+  const PipelineOptions& options_;
+  std::vector<Kind> kinds_;
+  Index size_ = 0;
+};
+
+struct Root {
+  Complex z;
+  VectorXcd weights;
+};
+
+// Newton's steps end where they are this small against 1, or where |z| is known this well against
+// its distance from 1 after so many: at a double root they only halve the error.
+constexpr double kConverged = 1e-14;
+constexpr int kNewtonSteps = 40;
+constexpr double kSlowlyConverged = 1e-6;
+
+// Of the scalar equations: where their Newton steps end, or are given up.
+constexpr double kRoughlyConverged = 1e-6;
+constexpr double kLongStep = 3;
+constexpr int kStarts = 8;
+constexpr double kSameRoot = 1e-3;
+constexpr int kSweep = 9;
+constexpr Index kThreadedSize = 32;
+constexpr double kLeastGain = 0.6;
+constexpr double kGainOfRoots = 2;
+constexpr double kRadiusStep = 1.1;
+constexpr int kGainSteps = 10;
+constexpr double kFarthest = 1e12;
+// Candidates that are followed further, and how often a root's neighbourhood is searched for a larger.
+constexpr std::size_t kPolished = 8;
+constexpr int kRounds = 4;
+constexpr double kWorse = 1;
+
+bool IsKnown(Complex z, double change) {
+  return change <= kSlowlyConverged * std::abs(std::log(std::abs(z)));
+}
+
+}  // namespace
+
+PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options) : options_(options) {
+  const Index size = options.hessian.rows();
+  std::vector<Delay> delays;
+  for (std::size_t s = 0; s < options.delays.size(); ++s) {
+    delays.insert(delays.end(), options.widths[s], options.delays[s]);
+  }
+  std::vector<bool> seen(delays.size());
+  for (Index first = 0; first < size; ++first) {
+    if (seen[static_cast<std::size_t>(first)]) continue;
+    std::vector<Index> members = {first};
+    seen[static_cast<std::size_t>(first)] = true;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      for (Index j = first; j < size; ++j) {
+        if (seen[static_cast<std::size_t>(j)] || options.hessian(members[i], j) == 0) continue;
+        seen[static_cast<std::size_t>(j)] = true;
+        members.push_back(j);
+      }
+    }
+    std::sort(members.begin(), members.end());
+    Part part;
+    part.hessian = options.hessian(members, members);
+    for (const Index i : members) part.delays.push_back(delays[static_cast<std::size_t>(i)]);
+    const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
+    part.eigenvalues = solver.eigenvalues();
+    if (std::all_of(part.delays.begin(), part.delays.end(),
+                    [&](Delay delay) { return delay == part.delays[0]; })) {
+      for (const double eigenvalue : part.eigenvalues) {
+        scalars_.emplace_back(part.delays[0], eigenvalue);
+      }
+    } else {
+      part.eigenvectors = solver.eigenvectors();
+      part.shares = part.eigenvectors.cwiseAbs2();
+      parts_.push_back(std::move(part));
+    }
+  }
+}
+
+namespace {
+
+/// M(z) w = 0 of one part, M(z) = (z - 1)(z - m) I + eta H diag(psi(z)).
+class WeightProblem {
+ public:
+  WeightProblem(const PipelineOptions& options, const MatrixXd& hessian, const Loops& loops)
+      : eta_(options.learning_rate), hessian_(hessian), loops_(loops) {}
+
+  /// Newton's method by inverse iteration: u = M^-1 M' w,  z <- z - w'w / w'u,  w <- u / |u|.
+  std::optional<Root> Polish(Root root) {
+    double change = 0;
+    for (int i = 0; i < kNewtonSteps; ++i) {
+      loops_.Evaluate(root.z, psi_, slope_);
+      matrix_ = hessian_ * psi_.asDiagonal() * eta_;
+      matrix_.diagonal().array() += loops_.Open(root.z);
+      right_ = hessian_ * (eta_ * slope_.cwiseProduct(root.weights));
+      right_ += loops_.OpenSlope(root.z) * root.weights;
+      const VectorXcd u = matrix_.partialPivLu().solve(right_);
+      const Complex step = root.weights.squaredNorm() / root.weights.dot(u);
+      // M is singular to the last bit.
+      if (!std::isfinite(std::abs(step)) || !u.allFinite()) break;
+      root.z -= step;
+      root.weights = u.normalized();
+      change = std::abs(step);
+      if (change > kFarStep) return std::nullopt;
+      if (change <= kConverged) break;
+    }
+    if (!IsKnown(root.z, change)) return std::nullopt;
+    return root;
+  }
+
+  /// Roots near a root to first order, by the eigenvalues k of H diag(psi) there, each of which takes
+  /// part in one scalar equation (z - 1)(z - m) + eta k(z) = 0.
+  std::vector<Root> Neighbours(const Root& root) const {
+    VectorXcd psi, slope;
+    loops_.Evaluate(root.z, psi, slope);
+    const Eigen::ComplexEigenSolver<MatrixXcd> solver(hessian_ * psi.asDiagonal());
+    const MatrixXcd& right = solver.eigenvectors();
+    const MatrixXcd left = right.partialPivLu().solve(hessian_ * slope.asDiagonal() * right);
+    std::vector<Root> roots;
+    for (Index j = 0; j < right.cols(); ++j) {
+      const Complex step = -(loops_.Open(root.z) + eta_ * solver.eigenvalues()[j]) /
+                           (loops_.OpenSlope(root.z) + eta_ * left(j, j));
+      roots.push_back({root.z + step, right.col(j)});
+    }
+    return roots;
+  }
+
+ private:
+  static constexpr double kFarStep = 10;
+
+  double eta_;
+  const MatrixXd& hessian_;
+  const Loops& loops_;
+  MatrixXcd matrix_;
+  VectorXcd psi_, slope_, right_;
+};
+
+bool IsLarger(const Root& a, const Root& b) { return std::abs(a.z) > std::abs(b.z); }
+
+}  // namespace
+
+double PipelineSpectrum::CoupledRadius(const Part& part, Until until) const {
+  const PipelineOptions state{
+      options_.rule, options_.momentum, options_.learning_rate,
+      part.hessian,  part.delays,       std::vector<std::size_t>(part.delays.size(), 1)};
+  if (StateDimension(state) <= kDenseStateDimension) {
+    const Eigen::EigenSolver<MatrixXd> solver(StateMatrix(state), false);
+    if (solver.info() == Eigen::Success) return solver.eigenvalues().cwiseAbs().maxCoeff();
+  }
+  const Loops loops(options_, part.delays);
+  const auto size = static_cast<Index>(part.delays.size());
+  const double mean = std::accumulate(part.delays.begin(), part.delays.end(), 0.0) /
+                      static_cast<double>(part.delays.size());
+  const double spacing = std::numbers::pi / std::max(1.0, mean / 3);
+  std::vector<Root> candidates;
+  VectorXcd psi, slope;
+  for (Index j = 0; j < size; ++j) {
+    const double x = options_.learning_rate * part.eigenvalues[j];
+    const std::size_t begin = candidates.size();
+    const auto start_at = [&](Complex z) {
+      double change = 1;
+      for (int i = 0; i < kNewtonSteps && change > kRoughlyConverged; ++i) {
+        loops.Evaluate(z, psi, slope);
+        const auto shares = part.shares.col(j);
+        const Complex value = loops.Open(z) + x * (shares.transpose() * psi)(0);
+        const Complex step = value / (loops.OpenSlope(z) + x * (shares.transpose() * slope)(0));
+        change = std::abs(step);
+        if (!(change < kLongStep)) return;
+        z -= step;
+      }
+      if (!(change <= kRoughlyConverged)) return;
+      if (z.imag() < 0) z = std::conj(z);
+      for (std::size_t k = begin; k < candidates.size(); ++k) {
+        if (std::abs(candidates[k].z - z) < kSameRoot * std::abs(z - 1.0)) return;
+      }
+      candidates.push_back({z, part.eigenvectors.col(j).cast<Complex>()});
+    };
+    // The two roots without a delay, and points of the circle as close as a mean delay parts roots.
+    const double sum = 1 + options_.momentum;
+    const Complex apart = std::sqrt(Complex(sum * sum / 4 - options_.momentum - x));
+    start_at(sum / 2 + apart);
+    start_at(sum / 2 - apart);
+    for (int k = 1; k <= kStarts; ++k) start_at(std::polar(1.0, k * spacing / kStarts));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), IsLarger);
+  candidates.resize(std::min<std::size_t>(candidates.size(), kPolished));
+
+  WeightProblem problem(options_, part.hessian, loops);
+  Root best{0, {}};
+  std::vector<Complex> found;
+  const auto polish = [&](const Root& from) {
+    if (std::any_of(found.begin(), found.end(), [&](Complex z) {
+          return std::abs(z - from.z) < kSameRoot * std::abs(z - 1.0);
+        })) {
+      return;
+    }
+    const std::optional<Root> root = problem.Polish(from);
+    if (!root) return;
+    found.push_back(root->z);
+    if (IsLarger(*root, best)) best = *root;
+  };
+  for (const Root& candidate : candidates) polish(candidate);
+  if (until == Until::kUnstable && std::abs(best.z) > 1) return std::abs(best.z);
+  // At higher frequencies stages' loops differ too much for the Hessian's eigenvectors. No root is
+  // outside the circle where no loop has a gain.
+  const auto polish_larger = [&](const Root& root, std::vector<Root> near) {
+    const double before = std::log(std::abs(best.z));
+    std::erase_if(near, [&](const Root& other) {
+      return std::abs(other.z - root.z) > std::max(std::abs(root.z - 1.0), 1 / (mean + 1)) ||
+             std::log(std::abs(other.z)) - before <= -kWorse * std::abs(before);
+    });
+    std::stable_sort(near.begin(), near.end(), IsLarger);
+    near.resize(std::min<std::size_t>(near.size(), kPolished));
+    for (const Root& other : near) polish(other);
+    return std::log(std::abs(best.z)) > before + 1e-9 * std::abs(before);
+  };
+  const MatrixXd root_of_hessian = part.eigenvectors *
+                                   part.eigenvalues.cwiseAbs().cwiseSqrt().asDiagonal() *
+                                   part.eigenvectors.transpose();
+  const auto gain = [&](Complex z) {
+    loops.Evaluate(z, psi, slope);
+    VectorXcd v = VectorXcd::Ones(size).normalized();
+    double norm = 0;
+    for (int i = 0; i < kGainSteps; ++i) {
+      v = root_of_hessian * psi.cwiseProduct(root_of_hessian * v);
+      v = root_of_hessian * psi.conjugate().cwiseProduct(root_of_hessian * v);
+      norm = std::sqrt(v.norm());
+      if (norm == 0) break;
+      v.normalize();
+    }
+    return options_.learning_rate * norm / std::abs(loops.Open(z));
+  };
+  std::vector<std::pair<Root, std::future<std::vector<Root>>>> searches;
+  for (int k = 0; k <= kSweep; ++k) {
+    const double angle =
+        spacing / 16 * std::pow(16 * std::numbers::pi / spacing, static_cast<double>(k) / kSweep);
+    double radius = 1;
+    double here = gain(std::polar(1.0, angle));
+    if (here < kLeastGain) continue;
+    for (; here > kGainOfRoots && radius < kFarthest; here = gain(std::polar(radius, angle))) {
+      radius *= kRadiusStep;
+    }
+    const Root around{std::polar(radius, angle), {}};
+    searches.emplace_back(
+        around, std::async(size < kThreadedSize ? std::launch::deferred : std::launch::async,
+                           [&, around] { return problem.Neighbours(around); }));
+  }
+  for (auto& [around, search] : searches) polish_larger(around, search.get());
+  if (best.z == 0.0) throw std::runtime_error("no eigenvalue of the pipeline was found");
+  for (int round = 0; round < kRounds; ++round) {
+    if (!polish_larger(best, problem.Neighbours(best))) break;
+  }
+  return std::abs(best.z);
+}
+
+double PipelineSpectrum::ScalarRadius(Delay delay, double eigenvalue) const {
+  const double rate = options_.learning_rate * eigenvalue;
+  if (std::abs(rate) < kMinRate) return 1;
+  if (rate > 0) return ComputeSpectralRadius(options_.rule, options_.momentum, delay, rate).radius;
+  const MatrixXd one = MatrixXd::Ones(1, 1);
+  return CoupledRadius({eigenvalue * one, {delay}, eigenvalue * VectorXd::Ones(1), one, one},
+                       Until::kExact);
+}
+
+double PipelineSpectrum::Radius(Until until) const {
+  double radius = 0;
+  for (const auto& [delay, eigenvalue] : scalars_) {
+    radius = std::max(radius, ScalarRadius(delay, eigenvalue));
+  }
+  for (const Part& part : parts_) {
+    if (until == Until::kUnstable && radius > 1) break;
+    radius = std::max(radius, CoupledRadius(part, until));
+  }
+  return radius;
+}
+
+}  // namespace batchless::analysis

@@ -1,0 +1,43 @@
+// Dominant eigenvalue of a pipeline by its weights alone, prepared once for many momenta and rates.
+#pragma once
+
+#include <Eigen/Core>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/pipeline_stability.h"
+
+namespace batchless::analysis {
+
+/// A quadratic's independent parts. Weights that no entry of the Hessian joins do not meet, and those
+/// that share one delay part further, along the eigenvectors of their Hessian.
+class PipelineSpectrum {
+ public:
+  /// `options` have to be valid and to outlive this.
+  explicit PipelineSpectrum(const PipelineOptions& options);
+
+  /// A search for stable values needs no more of others than that they are not.
+  enum class Until { kExact, kUnstable };
+
+  /// Spectral radius at the momentum and learning rate of the options; some root outside the unit
+  /// circle, not the largest, where that is enough.
+  double Radius(Until until = Until::kExact) const;
+
+ private:
+  struct Part {
+    Eigen::MatrixXd hessian;
+    std::vector<Delay> delays;    // of each weight
+    Eigen::VectorXd eigenvalues;  // of the Hessian
+    Eigen::MatrixXd eigenvectors;
+    Eigen::MatrixXd shares;  // squared entries of the eigenvectors
+  };
+
+  double ScalarRadius(Delay delay, double eigenvalue) const;
+  double CoupledRadius(const Part& part, Until until) const;
+
+  const PipelineOptions& options_;
+  std::vector<Part> parts_;                        // of mixed delays
+  std::vector<std::pair<Delay, double>> scalars_;  // delay, eigenvalue
+};
+
+}  // namespace batchless::analysis
