@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666 (recalled)";
 
-constexpr std::array<Rule, 8> kRules = {{
+constexpr std::array<Rule, 10> kRules = {{
     {
         .name = "sgdm",
         .title = "SGDM",
@@ -97,18 +97,31 @@ constexpr std::array<Rule, 8> kRules = {{
         .compensation = Compensation::kFree,
         .prediction = Prediction::kVelocity,
     },
+    {
+        .name = "spectrain",
+        .title = "SpecTrain",
+        .equation = "v' = m v + g; w' = w - eta v'; forward and backward at w - eta T v, T the "
+                    "updates from each to its micro-batch's last backward",
+        .source = "Chen et al., arXiv 1809.02839 (recalled)",
+        .extra_memory = "1: the backward's prediction",
+        .reduces_to = "lwp-v where all stages have one delay; sgdm without delays",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kVelocity,
+        .predicts_to_last_backward = true,
+    },
+    {
+        .name = "linear",
+        .title = "linear (N/D)",
+        .equation =
+            "w(z) = -eta N(z)/D(z) g(z), D monic with a root at 1, deg N < deg D; w_hat = w",
+        .source = "this project: every causal linear rule",
+        .extra_memory = "2 deg D - 2: earlier weights and gradients",
+        .reduces_to = "sgdm at N = z, D = (z - 1)(z - m); at a delay every rule of this list",
+        .compensation = Compensation::kLinear,
+        .prediction = Prediction::kNone,
+    },
 }};
-
-constexpr Rule kLinear = {
-    .name = "linear",
-    .title = "linear (N/D)",
-    .equation = "w(z) = -eta N(z)/D(z) g(z), D monic with a root at 1, deg N < deg D; w_hat = w",
-    .source = "this project: every causal linear rule",
-    .extra_memory = "2 deg D - 2: earlier weights and gradients",
-    .reduces_to = "sgdm at N = z, D = (z - 1)(z - m); at a delay every rule of this list",
-    .compensation = Compensation::kLinear,
-    .prediction = Prediction::kNone,
-};
+constexpr std::size_t kOfOneDelay = 8;
 
 std::string Join(std::span<const std::string_view> names) {
   std::string list;
@@ -143,7 +156,9 @@ bool TakesCoefficients(const Rule& rule) {
   return rule.compensation != Compensation::kNone && rule.compensation != Compensation::kLinear;
 }
 bool TakesCompensationDelay(const Rule& rule) { return rule.compensation == Compensation::kSpike; }
-bool TakesHorizon(const Rule& rule) { return rule.prediction != Prediction::kNone; }
+bool TakesHorizon(const Rule& rule) {
+  return rule.prediction != Prediction::kNone && !rule.predicts_to_last_backward;
+}
 bool TakesHorizonScale(const Rule& rule) {
   return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
 }
@@ -231,9 +246,11 @@ void ValidateLinear(const RuleOptions& options) {
 
 }  // namespace
 
-std::span<const Rule> Rules() { return kRules; }
+std::span<const Rule> AllRules() { return kRules; }
 
-const Rule& LinearRule() { return kLinear; }
+std::span<const Rule> Rules() { return AllRules().first(kOfOneDelay); }
+
+const Rule& LinearRule() { return kRules.back(); }
 
 RuleSpec LinearSpec(std::vector<double> numerator, std::vector<double> denominator) {
   RuleSpec spec{LinearRule(), {}};
@@ -246,10 +263,9 @@ const Rule& FindRule(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Rule& rule : kRules) {
     if (rule.name == name) return rule;
-    names.push_back(rule.name);
+    // Only a pipeline has what it takes.
+    if (!rule.predicts_to_last_backward) names.push_back(rule.name);
   }
-  if (name == kLinear.name) return kLinear;
-  names.push_back(kLinear.name);
   throw InvalidArgument("--rule", name, Join(names) + DidYouMean(name, names));
 }
 

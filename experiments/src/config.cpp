@@ -37,8 +37,9 @@ Words NetworkWords() {
 
 Words RuleWords() {
   Words words;
-  for (const analysis::Rule& rule : analysis::Rules()) words.push_back(rule.name);
-  words.push_back(kSpecTrain);
+  for (const analysis::Rule& rule : analysis::AllRules()) {
+    if (rule.name != analysis::LinearRule().name) words.push_back(rule.name);
+  }
   return words;
 }
 
@@ -380,7 +381,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "validation samples, the first ones; 0: all"},
 
       {"schedule", "kind", &c.schedule.kind,
-       Words{"sequential", "fill-drain", "pb", "1f1b", "2bw", "zhang", "uniform-delay", "file"},
+       Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "pb", "1f1b", "2bw",
+             "zhang", "uniform-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
@@ -419,7 +421,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
       {"schedule", "stages", &c.schedule.stages, kCount,
-       "pb, 1f1b, 2bw, zhang: stages of the pipeline, groups of equal work; the network's own"},
+       "stages of the pipeline, groups of equal work; the network's own. Not for sequential, "
+       "fill-drain, uniform-delay, file"},
       {"schedule", "placement", &c.schedule.placement, kCount,
        "in place of stages: how many of the network's come before each pipeline register"},
       {"schedule",

@@ -20,9 +20,6 @@
 
 namespace batchless {
 
-// A rule of the pipeline alone, beside the analyzer's table.
-inline constexpr std::string_view kSpecTrain = "spectrain";
-
 struct Configuration {
   struct {
     std::optional<std::string> name;

@@ -28,6 +28,13 @@ std::string RuleNames() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// The horizons of spectrain follow from a schedule, which no analysis has.
+const Rule& FindAnalysed(std::string_view name) {
+  const Rule& rule = analysis::FindRule(name);
+  if (!rule.predicts_to_last_backward) return rule;
+  throw UsageError("--rule", name, RuleNames() + "; with one delay spectrain is lwp-v");
+}
+
 const char* Placeholder(RuleArguments::Form form, const char* single, const char* list) {
   return form == RuleArguments::Form::kSingle ? single : list;
 }
@@ -97,7 +104,7 @@ RuleArguments::RuleArguments(CLI::App& command, Form form)
                    "Rule linear: D, monic with a root at 1, of a higher degree than N") {}
 
 RuleSpec RuleArguments::Single() const {
-  RuleSpec spec{analysis::FindRule(rule_.Text(RuleNames())), {}};
+  RuleSpec spec{FindAnalysed(rule_.Text(RuleNames())), {}};
   RuleOptions& options = spec.options;
   options.horizon = horizon_.NumberIfGiven(kCoefficientRange);
   options.horizon_scale = horizon_scale_.NumberOr(1, kScaleRange);
@@ -116,7 +123,7 @@ RuleSpec RuleArguments::Single() const {
 std::vector<RuleSpec> RuleArguments::All() const {
   std::vector<RuleSpec> specs;
   for (const std::string_view name : SplitList(rule_.Text(RuleNames()))) {
-    const Rule& rule = analysis::FindRule(name);
+    const Rule& rule = FindAnalysed(name);
     const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
     if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});
   }

@@ -110,22 +110,11 @@ auto InSection(std::string_view section, Work work) {
 }
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
-  const bool is_spectrain = c.rule.name == kSpecTrain;
-  for (const auto& [key, is_given] :
-       {std::pair("sc_delay", c.rule.sc_delay.has_value()),
-        std::pair("horizon", c.rule.horizon.has_value()),
-        std::pair("sc_a", c.rule.sc_a.has_value()), std::pair("sc_b", c.rule.sc_b.has_value()),
-        std::pair("sc_delay_scale", c.rule.sc_delay_scale != 1),
-        std::pair("horizon_scale", c.rule.horizon_scale != 1)}) {
-    if (!is_spectrain || !is_given) continue;
-    throw UsageError(fmt::format("rule.{}", key), "a value",
-                     "nothing with rule.name = spectrain, whose horizons follow from the schedule");
-  }
   if (c.rule.name == analysis::LinearRule().name) {
     throw UsageError("rule.name", c.rule.name,
                      "a rule that the trainer has; linear is analysed only");
   }
-  analysis::RuleSpec spec{analysis::FindRule(is_spectrain ? "sgdm" : c.rule.name), {}};
+  analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
   spec.options.horizon = c.rule.horizon;
   spec.options.sc_a = c.rule.sc_a;
@@ -425,10 +414,6 @@ hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& netwo
         kKey, fmt::format("{}, a list of {} stages", path, list.stages),
         fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
   }
-  if (list.splits_backward()) {
-    throw UsageError(kKey, fmt::format("{}, with weight gradients (W) of their own", path),
-                     "a list of backwards (B) that do both");
-  }
   try {
     static_cast<void>(hwmodel::FindSteadyState(list));
   } catch (const InvalidArgument& error) {
@@ -444,40 +429,51 @@ hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& netwo
   return list;
 }
 
-// The list of actions of a configuration's schedule, or of its file.
-hwmodel::Schedule ListOf(const Configuration& c, const hwmodel::Network& network) {
-  if (c.schedule.kind == "file") return FileList(c, network);
-  const std::vector<int> ends = GroupEnds(c, network);
+// Kinds whose stages update after every micro-batch.
+bool UpdatesEach(std::string_view kind) {
+  return kind == "pb" || kind == "1f1b" || kind == "zhang";
+}
+
+// Kinds without a list: mini-batches that drain, on however many workers there are.
+bool IsMiniBatches(std::string_view kind) {
+  return kind == "sequential" || kind == "fill-drain" || kind == "uniform-delay";
+}
+
+// The list of actions of a kind by name.
+hwmodel::Schedule ListOf(const Configuration& c, const training::TrainerOptions& trainer) {
+  const std::string& kind = c.schedule.kind;
+  const std::vector<int> ends = GroupEnds(c, trainer.network);
   hwmodel::ScheduleOptions options;
-  options.stages = ends.empty() ? network.stage_count() : static_cast<int>(ends.size());
-  const bool double_buffered = c.schedule.kind == "2bw";
+  options.stages = ends.empty() ? trainer.network.stage_count() : static_cast<int>(ends.size());
+  // What does not divide the batch is refused with the rest of the trainer's options.
   const std::int64_t per_update =
-      double_buffered ? c.optimizer.batch / c.schedule.microbatch.value_or(1) / c.schedule.replicas
-                      : 1;
-  if (per_update < (double_buffered ? options.stages : 1)) {
+      UpdatesEach(kind) ? 1 : std::max<std::int64_t>(trainer.MicrobatchesPerUpdate(), 1);
+  if (kind == "2bw" && per_update < options.stages) {
     throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
                      fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
                                  "pipeline",
                                  options.stages * c.schedule.replicas));
   }
-  options.microbatches = hwmodel::EnoughMicrobatches(options.stages, per_update);
-  options.microbatches_per_update = double_buffered ? per_update : 0;
-  options.weight_stashing = c.schedule.weight_stashing;
-  hwmodel::Schedule list =
-      hwmodel::MakeSchedule(c.schedule.kind == "zhang" ? "pb" : c.schedule.kind, options);
+  // What stashed backwards read settles later than what passes do that read the newest weights.
+  options.microbatches = UpdatesEach(kind) && !c.schedule.weight_stashing
+                             ? 2 * std::int64_t{options.stages} + 2
+                             : hwmodel::EnoughMicrobatches(options.stages, per_update);
+  options.microbatches_per_update = per_update;
+  hwmodel::Schedule list = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
   return ends.empty() ? list : hwmodel::ExpandGroups(list, ends);
 }
 
-void SetSchedule(const Configuration& c, training::TrainerOptions& options) {
-  using training::ScheduleKind;
+// For options with everything else.
+hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOptions& options) {
+  constexpr std::int64_t kMaxUniformDelay = 10'000;
   const std::string& kind = c.schedule.kind;
   const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
-  const bool is_list = kind == "pb" || kind == "1f1b" || kind == "2bw" || kind == "zhang";
-  if (has_groups && !is_list) {
+  const bool is_uniform = kind == "uniform-delay";
+  if (has_groups && (IsMiniBatches(kind) || kind == "file")) {
     throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement",
                      c.schedule.stages ? std::to_string(*c.schedule.stages)
                                        : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
-                     "nothing but with the schedules pb, 1f1b, 2bw and zhang");
+                     "nothing with the schedules sequential, fill-drain, uniform-delay and file");
   }
   if (kind == "zhang" && !has_groups) {
     throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
@@ -486,45 +482,61 @@ void SetSchedule(const Configuration& c, training::TrainerOptions& options) {
     throw UsageError("schedule.file", "'" + c.schedule.file + "'",
                      "a schedule's CSV file with schedule.kind = file, nothing with the others");
   }
-  if (c.schedule.weight_stashing && (kind == "2bw" || kind == "file")) {
+  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform) {
     throw UsageError("schedule.weight_stashing", "true",
-                     "false with 2bw, which keeps two versions, and with a file, which says for "
-                     "itself (column weights)");
+                     "false but with the schedules pb, 1f1b, zhang and uniform-delay (a file says "
+                     "for itself, column weights)");
   }
-  if (!c.schedule.machine.empty() && (kind == "sequential" || kind == "uniform-delay")) {
+  if (c.schedule.delay > (is_uniform ? kMaxUniformDelay : 0)) {
+    throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
+                     fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
+                                 "follow from the schedule",
+                                 kMaxUniformDelay));
+  }
+  if (kind == "sequential" && options.PipelineWorkers() != 1) {
+    throw UsageError("schedule.workers", std::to_string(options.PipelineWorkers()),
+                     "1, in one process, with the schedule sequential (fill-drain gives the same "
+                     "bits with more)");
+  }
+  if (!c.schedule.machine.empty() && kind == "sequential") {
     throw UsageError("schedule.machine", c.schedule.machine,
-                     fmt::format("nothing with {}, which one worker runs", kind));
+                     "nothing with sequential, which one worker runs");
   }
-  if (kind == "fill-drain") options.schedule = ScheduleKind::kFillDrain;
-  if (kind == "uniform-delay") options.schedule = ScheduleKind::kUniformDelay;
-  if (kind == "pb" && !has_groups) {
-    options.schedule = ScheduleKind::kPipelinedBackpropagation;
-  } else if (is_list || kind == "file") {
-    options.schedule = ScheduleKind::kList;
-    options.list = ListOf(c, options.network);
+  if (UpdatesEach(kind) && options.microbatch != options.batch) {
+    throw UsageError("schedule.microbatch", std::to_string(options.microbatch),
+                     fmt::format("the batch, {}, with the schedule {}: every micro-batch makes an "
+                                 "update",
+                                 options.batch, kind));
   }
-  options.weight_stashing = c.schedule.weight_stashing && options.schedule != ScheduleKind::kList;
+  hwmodel::Schedule schedule;
+  if (kind == "file") {
+    schedule = FileList(c, options.network);
+  } else if (!IsMiniBatches(kind)) {
+    schedule = ListOf(c, options);
+  }
+  if (c.schedule.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
+  if (is_uniform) schedule.forward_lag = c.schedule.delay;
+  return schedule;
 }
 
 }  // namespace
 
-training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShape& shape,
-                                          std::int64_t epoch_size) {
+training::TrainerOptions TrainerOptionsOf(
+    const Configuration& c, const DataShape& shape, std::int64_t epoch_size,
+    const std::shared_ptr<training::ProcessGroup>& processes) {
   training::TrainerOptions options;
   options.network = NetworkOf(c, shape);
-  options.delay = c.schedule.delay;
-  if (c.rule.name == kSpecTrain) options.prediction = training::PredictionScheme::kSpecTrain;
+  options.processes = processes;
   options.workers = static_cast<int>(c.schedule.workers);
   options.pin_workers = c.schedule.pin;
   options.replicas = static_cast<int>(c.schedule.replicas);
   options.gradient_parts = c.schedule.gradient_parts;
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
-  const std::string& kind = c.schedule.kind;
-  const bool is_whole = kind == "pb" || kind == "1f1b" || kind == "zhang" ||
+  const bool is_whole = UpdatesEach(c.schedule.kind) ||
                         HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
-  SetSchedule(c, options);
+  options.schedule = ScheduleOf(c, options);
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
@@ -547,7 +559,8 @@ training::TrainerOptions TrainerOptionsOf(const Configuration& c, const DataShap
   std::string why;
   if (!options.IsValid(&why)) {
     constexpr std::string_view kList = "schedule: ";
-    if (kind == "file" && why.starts_with(kList)) why.replace(0, kList.size(), "schedule.file: ");
+    if (c.schedule.kind == "file" && why.starts_with(kList))
+      why.replace(0, kList.size(), "schedule.file: ");
     throw UsageError::FromLine(why);
   }
   return options;

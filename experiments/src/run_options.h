@@ -39,8 +39,9 @@ hwmodel::Network NetworkOf(const Configuration& configuration, const DataShape& 
 std::int64_t RunSamples(const Configuration& configuration, std::int64_t epoch_size);
 
 // Without a learning-rate schedule where `epoch_size` is 0: the initial weights do not need one.
-training::TrainerOptions TrainerOptionsOf(const Configuration& configuration,
-                                          const DataShape& shape, std::int64_t epoch_size);
+training::TrainerOptions TrainerOptionsOf(
+    const Configuration& configuration, const DataShape& shape, std::int64_t epoch_size,
+    const std::shared_ptr<training::ProcessGroup>& processes = nullptr);
 
 // Fills in every default that depends on other values, on the network or on the data.
 void FillIn(Configuration& configuration, const DataShape& shape, std::int64_t epoch_size);

@@ -36,9 +36,8 @@ std::vector<PassTimes> TimesByStage(std::span<const TraceEvent> events, int stag
 }  // namespace
 
 std::int64_t FillMicrobatches(const TrainerOptions& options) {
-  // A list holds two of its cycles in which every stage does everything.
-  if (options.schedule == training::ScheduleKind::kList) return options.list.microbatches;
-  // Pipelined backpropagation takes 2S - 1 steps there and back, the others less.
+  // A list holds two of its cycles in which every stage does everything; mini-batches drain.
+  if (!options.schedule.actions.empty()) return options.schedule.microbatches;
   return std::int64_t{2} * options.network.stage_count();
 }
 
@@ -73,7 +72,9 @@ hwmodel::MeasuredNetwork MeasureStages(const TrainerOptions& all,
           static_cast<std::size_t>(std::min<std::int64_t>(count, std::ssize(seconds)))));
     };
     measured.forward_seconds.push_back(median_of(ActionKind::kForward));
-    measured.backward_seconds.push_back(median_of(ActionKind::kBackward));
+    const bool splits = !stage[static_cast<std::size_t>(ActionKind::kWeightGradient)].empty();
+    measured.backward_seconds.push_back(median_of(ActionKind::kBackward) +
+                                        (splits ? median_of(ActionKind::kWeightGradient) : 0));
     measured.update_seconds.push_back(median_of(ActionKind::kUpdate));
   }
   return measured;

@@ -115,16 +115,12 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   data_ = LoadRunData(configuration_);
   const std::int64_t epoch_size = data_.train->epoch_size();
   FillIn(configuration_, shape, epoch_size);
-  trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size);
-  trainer_options_.processes = processes_;
+  trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size, processes_);
   if (!options.trace.empty()) {
     trainer_options_.traced_microbatches =
         (configuration_.run.trace_samples + trainer_options_.microbatch - 1) /
         trainer_options_.microbatch;
   }
-  // Once more: with processes there are more workers than the configuration says.
-  std::string why;
-  if (!trainer_options_.IsValid(&why)) throw UsageError::FromLine(why);
   total_samples_ = RunSamples(configuration_, epoch_size);
   validation_samples_ = data_.validation->epoch_size();
 
@@ -149,7 +145,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     return digest.HexDigest();
   };
   if (!configuration_.schedule.file.empty()) {
-    state_.schedule_digest = digest_of(hwmodel::ToCsv(trainer_options_.list));
+    state_.schedule_digest = digest_of(hwmodel::ToCsv(trainer_options_.schedule));
   }
   if (!configuration_.network.file.empty()) {
     state_.network_digest = digest_of(NetworkText(trainer_options_.network));

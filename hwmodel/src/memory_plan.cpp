@@ -10,8 +10,10 @@ Pass BackwardOf(int stage) { return {ActionKind::kBackward, stage}; }
 
 }  // namespace
 
-MemoryPlan::MemoryPlan(const Network& network)
-    : network_(&network), gradient_of_(network.values.size(), -1) {
+MemoryPlan::MemoryPlan(const Network& network, bool splits_backward)
+    : network_(&network),
+      last_(splits_backward ? ActionKind::kWeightGradient : ActionKind::kBackward),
+      gradient_of_(network.values.size(), -1) {
   // Sums come after their inputs' other readers in the order of the stages, so going backwards the
   // output's place is known first.
   for (int v = static_cast<int>(network.values.size()) - 1; v > 0; --v) {
@@ -38,7 +40,7 @@ std::optional<MemoryUse> MemoryPlan::ValueUse(int v, const StageSpan& span) cons
   for (const int consumer : ValueOf(v).consumers) {
     if (!span.Holds(consumer)) continue;
     const bool kept = KeepsInput(StageOf(consumer)) && StageOf(consumer).inputs[0] == v;
-    use.releases.push_back(kept ? BackwardOf(consumer) : ForwardOf(consumer));
+    use.releases.push_back(kept ? Pass{last_, consumer} : ForwardOf(consumer));
   }
   if (ValueOf(v).producer >= 0 && span.Holds(producer) && KeepsOutput(StageOf(producer))) {
     use.releases.push_back(BackwardOf(producer));
@@ -63,6 +65,14 @@ std::optional<MemoryUse> MemoryPlan::GradientUse(int v, const StageSpan& span) c
   if (goes_on) use.releases.push_back(BackwardOf(span.first - 1));
   if (use.releases.empty()) return std::nullopt;
   return use;
+}
+
+std::optional<MemoryUse> MemoryPlan::HeldUse(int stage) const {
+  const std::vector<Layer>& layers = StageOf(stage).layers;
+  const bool has_parameters = std::any_of(
+      layers.begin(), layers.end(), [](const Layer& layer) { return ParametersOf(layer) > 0; });
+  if (last_ == ActionKind::kBackward || !has_parameters) return std::nullopt;
+  return MemoryUse{.write = BackwardOf(stage), .releases = {{last_, stage}}};
 }
 
 std::vector<int> MemoryPlan::CrossingValues(int stage) const {

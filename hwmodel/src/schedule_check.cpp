@@ -25,6 +25,11 @@ void CheckFields(const Schedule& schedule) {
     throw analysis::InvalidArgument("slots_per_step", std::to_string(schedule.slots_per_step),
                                     "1 or 2");
   }
+  const bool may_lag = schedule.weights != WeightVersions::kDoubleBuffered;
+  if (schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag)) {
+    throw analysis::InvalidArgument("forward_lag", std::to_string(schedule.forward_lag),
+                                    may_lag ? "an integer >= 0" : "0 with double-buffered weights");
+  }
   const std::vector<int>& workers = schedule.worker_of_stage;
   if (workers.empty()) return;
   if (workers.size() != static_cast<std::size_t>(schedule.stages)) {

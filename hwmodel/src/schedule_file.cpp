@@ -65,6 +65,19 @@ ActionKind ParseKind(std::string_view text) {
   throw InvalidArgument("kind", text, "F, B, W or U");
 }
 
+// The rule of versions: its name and, where forwards lag, by how many updates, "stashed-4".
+std::string VersionsText(const Schedule& schedule) {
+  const std::string name(Name(schedule.weights));
+  return schedule.forward_lag == 0 ? name : name + "-" + std::to_string(schedule.forward_lag);
+}
+
+void ReadVersions(std::string_view text, Schedule& schedule) {
+  const std::size_t dash = text.rfind('-');
+  const bool lags = dash != std::string_view::npos && text.find_first_of("0123456789") == dash + 1;
+  schedule.weights = ParseWeightVersions(lags ? text.substr(0, dash) : text);
+  if (lags) schedule.forward_lag = ParseNumber("weights", text.substr(dash + 1), kMaxNumber);
+}
+
 int ParseSlots(std::string_view text) {
   if (text == "1") return 1;
   if (text == "2") return 2;
@@ -181,7 +194,6 @@ class CsvReader {
   }
 
   Schedule Take() {
-    schedule_.weights = weights_.value_or(WeightVersions::kNewest);
     for (const std::optional<int>& worker : workers_) {
       schedule_.worker_of_stage.push_back(worker.value_or(0));
     }
@@ -197,7 +209,8 @@ class CsvReader {
         SetOnce(slots_, ParseSlots(text), "slots_per_step", text, kSame);
         break;
       case kWeights:
-        SetOnce(weights_, ParseWeightVersions(text), "weights", text, kSame);
+        SetOnce(weights_, std::string(text), "weights", text, kSame);
+        ReadVersions(text, schedule_);
         break;
       default: {
         const int worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
@@ -212,7 +225,7 @@ class CsvReader {
   Schedule schedule_;
   std::vector<std::optional<int>> workers_;  // by stage
   std::optional<int> slots_;
-  std::optional<WeightVersions> weights_;
+  std::optional<std::string> weights_;
 };
 
 // The value of the next word, NAME=VALUE, of the text form's first line.
@@ -231,7 +244,7 @@ void ReadTextHeader(std::string_view line, Schedule& schedule) {
   schedule.stages = static_cast<int>(ParseNumber("stages", TakeValue(rest, "stages"), kMaxStages));
   schedule.microbatches = ParseNumber("microbatches", TakeValue(rest, "microbatches"), kMaxNumber);
   schedule.slots_per_step = ParseSlots(TakeValue(rest, "slots_per_step"));
-  schedule.weights = ParseWeightVersions(TakeValue(rest, "weights"));
+  ReadVersions(TakeValue(rest, "weights"), schedule);
   if (rest.empty()) return;
   std::string_view workers = TakeValue(rest, "worker_of_stage");
   while (!workers.empty()) {
@@ -259,7 +272,8 @@ ScheduleFileError::ScheduleFileError(std::size_t line, std::string_view message)
 std::string ToCsv(const Schedule& schedule) {
   const bool has_workers = !schedule.worker_of_stage.empty();
   const bool has_slots = schedule.slots_per_step != FewestSlots(schedule);
-  const bool has_weights = schedule.weights != WeightVersions::kNewest;
+  const std::string weights = VersionsText(schedule);
+  const bool has_weights = weights != Name(WeightVersions::kNewest);
   std::string csv = "step,stage,kind,microbatch";
   if (has_workers) csv += ",worker";
   if (has_slots) csv += ",slots_per_step";
@@ -283,7 +297,7 @@ std::string ToCsv(const Schedule& schedule) {
     }
     if (has_weights) {
       csv += ',';
-      csv += Name(schedule.weights);
+      csv += weights;
     }
     csv += '\n';
   }
@@ -310,7 +324,7 @@ std::string ToText(const Schedule& schedule) {
   text += " slots_per_step=";
   Append(text, schedule.slots_per_step);
   text += " weights=";
-  text += Name(schedule.weights);
+  text += VersionsText(schedule);
   for (std::size_t stage = 0; stage < schedule.worker_of_stage.size(); ++stage) {
     text += stage == 0 ? " worker_of_stage=" : ",";
     Append(text, schedule.worker_of_stage[stage]);

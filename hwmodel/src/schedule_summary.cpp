@@ -40,7 +40,7 @@ class KeptVersions {
 class StageReplay {
  public:
   StageReplay(const Schedule& schedule, ActionKind gradient)
-      : weights_(schedule.weights), gradient_(gradient) {
+      : weights_(schedule.weights), lag_(schedule.forward_lag), gradient_(gradient) {
     summary_.microbatches.resize(static_cast<std::size_t>(schedule.microbatches));
   }
 
@@ -60,9 +60,10 @@ class StageReplay {
   // Between the two.
   void ApplyRule() {
     for (MicrobatchVersions& versions : summary_.microbatches) {
+      versions.forward = std::max<std::int64_t>(versions.forward - lag_, 0);
       stashed_.Expect(versions.forward);
       stashed_.Expect(versions.forward);
-      newest_at_forward_.push_back(versions.forward);
+      forward_versions_.push_back(versions.forward);
       switch (weights_) {
         case WeightVersions::kNewest:
           break;
@@ -85,7 +86,7 @@ class StageReplay {
 
   // Second time through: what is kept.
   void CountKept(const Action& action) {
-    const std::int64_t stashed = newest_at_forward_[static_cast<std::size_t>(action.microbatch)];
+    const std::int64_t stashed = forward_versions_[static_cast<std::size_t>(action.microbatch)];
     switch (action.kind) {
       case ActionKind::kForward:
         ++in_flight_;
@@ -119,12 +120,13 @@ class StageReplay {
   }
 
   WeightVersions weights_;
+  std::int64_t lag_;
   ActionKind gradient_;  // the action that completes a micro-batch's gradient
   StageSummary summary_;
   std::int64_t version_ = 0;
   std::int64_t in_flight_ = 0;
-  std::vector<std::int64_t> unapplied_;          // with a gradient and no update
-  std::vector<std::int64_t> newest_at_forward_;  // by micro-batch
+  std::vector<std::int64_t> unapplied_;         // with a gradient and no update
+  std::vector<std::int64_t> forward_versions_;  // by micro-batch, of the stashed ones
   KeptVersions stashed_;
   KeptVersions kept_;
 };

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "schedules/arguments.h"
 
 namespace batchless::hwmodel {
 
@@ -26,7 +28,8 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends) {
   Schedule schedule = {.stages = ends.back(),
                        .microbatches = groups.microbatches,
                        .slots_per_step = 1,
-                       .weights = groups.weights};
+                       .weights = groups.weights,
+                       .forward_lag = groups.forward_lag};
   for (std::size_t g = 0; g < ends.size(); ++g) {
     schedule.worker_of_stage.resize(ends[g], groups.worker(static_cast<int>(g)));
   }
@@ -43,6 +46,13 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends) {
   std::stable_sort(schedule.actions.begin(), schedule.actions.end(),
                    [](const TimedAction& a, const TimedAction& b) { return a.step < b.step; });
   return schedule;
+}
+
+Schedule MiniBatches(std::span<const int> ends, std::int64_t microbatches_per_update) {
+  CheckAtLeastOne("microbatches_per_update", microbatches_per_update);
+  return ExpandGroups(PipeDreamFlush(static_cast<int>(ends.size()), 2 * microbatches_per_update,
+                                     microbatches_per_update),
+                      ends);
 }
 
 }  // namespace batchless::hwmodel

@@ -24,12 +24,19 @@ TimedAction Shifted(const TimedAction& timed, std::int64_t steps, std::int64_t m
           {timed.action.stage, timed.action.kind, timed.action.microbatch + microbatches}};
 }
 
+// However far forwards lag, a short list shows the steady state: a lag adds to every age alike, but for
+// those of the first passes, which would read versions from before the first.
+Schedule WithoutLag(Schedule schedule) {
+  schedule.forward_lag = 0;
+  return schedule;
+}
+
 // Looks for the cycle, one length after the other.
 class Search {
  public:
   explicit Search(const Schedule& schedule)
       : schedule_(schedule),
-        versions_(Summarize(schedule)),
+        versions_(Summarize(schedule.forward_lag == 0 ? schedule : WithoutLag(schedule))),
         splits_backward_(schedule.splits_backward()),
         by_stage_(static_cast<std::size_t>(schedule.stages)),
         entries_(static_cast<std::size_t>(schedule.microbatches)),
@@ -67,8 +74,10 @@ class Search {
   std::int64_t VersionAge(const Action& action, std::int64_t newest) const {
     const MicrobatchVersions& read = versions_.stages[static_cast<std::size_t>(action.stage)]
                                          .microbatches[static_cast<std::size_t>(action.microbatch)];
-    if (action.kind == ActionKind::kForward) return newest - read.forward;
-    if (action.kind == ActionKind::kBackward) return newest - read.backward;
+    const bool stashes = schedule_.weights == WeightVersions::kStashed;
+    const std::int64_t lag = schedule_.forward_lag;
+    if (action.kind == ActionKind::kForward) return newest - read.forward + lag;
+    if (action.kind == ActionKind::kBackward) return newest - read.backward + (stashes ? lag : 0);
     return 0;
   }
 
@@ -257,6 +266,7 @@ Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t mi
                        .microbatches = microbatches,
                        .slots_per_step = like.slots_per_step,
                        .weights = like.weights,
+                       .forward_lag = like.forward_lag,
                        .worker_of_stage = like.worker_of_stage};
   std::vector<SteadyAction> cycle;
   for (const std::vector<SteadyAction>& worker : steady.workers) {

@@ -62,19 +62,19 @@ class Places {
 // How the list of actions uses a network's stages.
 class StageUse {
  public:
-  StageUse(const Network& network, const Schedule& schedule, std::int64_t delay)
-      : ages_(network.stages.size(), delay), waits_(network.stages.size()) {
+  StageUse(const Network& network, const Schedule& schedule)
+      : ages_(network.stages.size()), waits_(network.stages.size()) {
     const SteadyState steady = FindSteadyState(schedule);
     std::vector<std::int64_t> updates(network.stages.size());
     for (const std::vector<SteadyAction>& worker : steady.workers) {
       for (const SteadyAction& action : worker) {
         const auto stage = static_cast<std::size_t>(action.stage);
-        ages_[stage] = std::max(ages_[stage], action.version_age + delay);
+        ages_[stage] = std::max(ages_[stage], action.version_age);
         if (action.kind == ActionKind::kUpdate) ++updates[stage];
       }
     }
     for (std::size_t s = 0; s < updates.size(); ++s) {
-      waits_[s] = updates[s] < steady.microbatches_per_cycle;
+      waits_[s] = updates[s] < steady.microbatches_per_cycle || schedule.splits_backward();
     }
   }
 
@@ -93,9 +93,9 @@ class Prediction {
   Prediction(const Network& network, const Schedule& schedule, const TrainingMemoryOptions& options)
       : network_(network),
         options_(options),
-        use_(network, schedule, options.delay),
+        use_(network, schedule),
         places_(schedule),
-        plan_(network),
+        plan_(network, schedule.splits_backward()),
         costs_(ComputeCosts(network, options.bytes_per_number)) {}
 
   TrainingMemory Of(const StageSpan& process) {
@@ -151,9 +151,11 @@ class Prediction {
       const std::int64_t saved = SavedBytes(stage, options_.bytes_per_number);
       most_saved = std::max(most_saved, saved);
       if (process.Holds(s)) {
-        memory.activations +=
-            saved * options_.microbatch *
-            places_.MostHeld({{ActionKind::kForward, s}, {{ActionKind::kBackward, s}}});
+        memory.activations += saved * options_.microbatch * places_.MostHeld(plan_.SavedUse(s));
+        if (const auto use = plan_.HeldUse(s)) {
+          memory.activation_gradients +=
+              ValueBytes(stage.outputs[0]) * options_.microbatch * places_.MostHeld(*use);
+        }
       }
     }
     const StageSpan all{0, network_.stage_count()};

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "batchless/hwmodel/fma_peak.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
 #include "stage_timing.h"
@@ -55,7 +56,8 @@ void Train(benchmark::State& state, const Case& c) {
   options.weight_decay = 1e-4;
   options.convolution = c.method;
   if (c.workers > 0) {
-    options.schedule = ScheduleKind::kPipelinedBackpropagation;
+    const int stages = options.network.stage_count();
+    options.schedule = hwmodel::PipelinedBackpropagation(stages, std::int64_t{4} * stages);
     options.rule.rule = analysis::FindRule("lwp-v+sc");
     options.workers = c.workers;
     options.samples = std::int64_t{1} << 40;  // never drained

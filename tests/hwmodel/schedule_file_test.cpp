@@ -36,6 +36,7 @@ TEST_CASE("every kind comes back from CSV and from text as it was") {
       CHECK(ParseCsv(ToCsv(schedule)) == schedule);
       CHECK(ParseScheduleText(ToText(schedule)) == schedule);
       schedule.weights = WeightVersions::kStashed;
+      schedule.forward_lag = microbatches - 6;
       CHECK(ParseCsv(ToCsv(schedule)) == schedule);
       CHECK(ParseScheduleText(ToText(schedule)) == schedule);
     }

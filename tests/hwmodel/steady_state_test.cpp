@@ -9,6 +9,7 @@
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "catch.h"
 
 using namespace batchless::hwmodel;
@@ -218,6 +219,31 @@ TEST_CASE("stashed backwards are as old as the delay") {
       CHECK(AgeOf(steady, s, ActionKind::kBackward) ==
             summary.stages[static_cast<std::size_t>(s)].forward_delay_updates);
     }
+  }
+}
+
+TEST_CASE("a lag is every forward's delay, and every stage's versions, whatever the workers") {
+  const std::vector<std::vector<int>> groups{{3}, {1, 3}, {1, 2, 3}};
+  for (const std::vector<int>& ends : groups) {
+    Schedule schedule = MiniBatches(ends, 4);
+    schedule.forward_lag = 5;
+    const SteadyState steady = FindSteadyState(schedule);
+    CHECK(steady.microbatches_per_cycle == 4);
+    const ScheduleSummary summary = Summarize(Repeat(steady, schedule, 4 * 12));
+    for (int s = 0; s < 3; ++s) {
+      CHECK(AgeOf(steady, s, ActionKind::kForward) == 5);
+      CHECK(AgeOf(steady, s, ActionKind::kBackward) == 0);
+      const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+      CHECK(stage.forward_delay_updates == 5);
+      CHECK(stage.backward_delay_updates == 0);
+      CHECK(stage.weight_versions == 6);
+      CHECK(stage.microbatches[0].forward == 0);
+      CHECK(stage.microbatches[47].forward == 6);
+    }
+    schedule.weights = WeightVersions::kStashed;
+    CHECK(AgeOf(FindSteadyState(schedule), 0, ActionKind::kBackward) == 5);
+    schedule.weights = WeightVersions::kDoubleBuffered;
+    CHECK_THROWS_AS(FindSteadyState(schedule), InvalidArgument);
   }
 }
 

@@ -115,8 +115,8 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
       {"[network]\nhidden = [3, 0]", ":2: network.hidden: got [ 3, 0 ], accepted: a list"},
       {"[network.norm]\nname = 1", ":1: network.norm: got"},
       {"[optimizer]\ndecay_points = [0.5, 2]", "each item a number from 0 to 1"},
-      {"[schedule]\nkind = \"gpipe\"",
-       ":2: schedule.kind: got gpipe, accepted: sequential, fill-drain, pb, 1f1b, 2bw"},
+      {"[schedule]\nkind = \"gpip\"",
+       ":2: schedule.kind: got gpip, accepted: sequential, fill-drain, gpipe, pipedream-flush, "},
       {"[data]\nroot = 3", ":2: data.root: got 3, accepted: a text"},
       {"[run]\nseed = 2\nepochs = \"x\"\nsamples = \"y\"", ":3: run.epochs"},
       {"[run]\nseed = 1\nseed = 2", ":3: got "},
@@ -164,7 +164,7 @@ TEST_CASE("values that do not go together are refused by name") {
        "network.hidden: got 9007199254740992"},
       {{"network.groups=9007199254740992"}, "network.groups: got 9007199254740992"},
       {{"rule.name=spectrain", "schedule.kind=pb", "optimizer.batch=1", "rule.horizon=3"},
-       "rule.horizon: got a value, accepted: nothing with rule.name = spectrain"},
+       "rule.horizon: got 3, accepted: nothing with rule spectrain"},
       {{"rule.name=sc", "rule.sc_a=1", "rule.sc_b=0", "rule.sc_delay=3"},
        "rule.sc_delay: got 3, accepted: nothing together with both coefficients"},
       {{"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
@@ -182,8 +182,8 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=file", "schedule.file=/nonexistent.csv"}, "schedule.file: got /nonexist"},
       {{"schedule.file=a.csv"}, "schedule.file: got 'a.csv'"},
       {{"schedule.stages=4"},
-       "schedule.stages: got 4, accepted: nothing but with the schedules pb"},
-      {{"schedule.placement=[3,5]"}, "schedule.placement: got [3, 5], accepted: nothing but with"},
+       "schedule.stages: got 4, accepted: nothing with the schedules sequential"},
+      {{"schedule.placement=[3,5]"}, "schedule.placement: got [3, 5], accepted: nothing with the"},
       {{"schedule.machine=m.toml"}, "schedule.machine: got m.toml, accepted: nothing with sequen"},
       {{"network.name=lenet5", "network.groups=3"},
        "network.groups: got 3, accepted: nothing but with group normalisation"},
@@ -264,8 +264,7 @@ TEST_CASE("a list that cannot be trained by is refused by its key") {
             ", with no two cycles in which every stage does everything, accepted: a schedule that "
             "repeats, and more micro-batches of it (52 are enough for every kind of batchless "
             "schedule)");
-  CHECK(Contains(refusal(hwmodel::ZeroBubbleH1(12, 52, 13)),
-                 ", with weight gradients (W) of their own, accepted: "));
+  CHECK(refusal(hwmodel::ZeroBubbleH1(12, 52, 13), "13").empty());
   // Updates after the first micro-batch of every two.
   hwmodel::Schedule early = hwmodel::PipelinedBackpropagation(12, 105);
   std::erase_if(early.actions, [](const hwmodel::TimedAction& timed) {

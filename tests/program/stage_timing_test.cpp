@@ -11,7 +11,6 @@
 #include "catch.h"
 
 using namespace batchless;
-using training::ScheduleKind;
 using training::TrainerOptions;
 
 namespace {
@@ -21,34 +20,44 @@ training::SampleSource Source() {
   return {kData, {.seed = 2}};
 }
 
-TrainerOptions Options(ScheduleKind schedule) {
+TrainerOptions Options(std::int64_t batch) {
   TrainerOptions options;
   options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
-  options.schedule = schedule;
-  options.batch = schedule == ScheduleKind::kPipelinedBackpropagation ? 1 : 16;
+  options.batch = batch;
   options.microbatch = 1;
   options.samples = 10'000;
   options.learning_rate.base = 1e-4;
   return options;
 }
 
+TrainerOptions Pb() {
+  TrainerOptions options = Options(1);
+  const int stages = options.network.stage_count();
+  options.schedule = hwmodel::PipelinedBackpropagation(stages, 4 * stages);
+  return options;
+}
+
+TrainerOptions UniformDelay() {
+  TrainerOptions options = Options(16);
+  options.schedule.forward_lag = 2;
+  return options;
+}
+
 TrainerOptions DoubleBuffered() {
-  TrainerOptions options = Options(ScheduleKind::kList);
+  TrainerOptions options = Options(16);
   const int stages = options.network.stage_count();
   // As short as a list may be.
-  options.list = hwmodel::PipeDream2Bw(stages, 4 * 16, 16);
+  options.schedule = hwmodel::PipeDream2Bw(stages, 4 * 16, 16);
   return options;
 }
 
 }  // namespace
 
 TEST_CASE("every pass of every stage is timed, whatever the schedule") {
-  TrainerOptions shared = Options(ScheduleKind::kFillDrain);
+  TrainerOptions shared = Options(12);
   shared.workers = 3;
-  shared.batch = 12;
   shared.microbatch = 4;
-  for (const TrainerOptions& options : {Options(ScheduleKind::kPipelinedBackpropagation), shared,
-                                        Options(ScheduleKind::kUniformDelay), DoubleBuffered()}) {
+  for (const TrainerOptions& options : {Pb(), shared, UniformDelay(), DoubleBuffered()}) {
     for (const int rounds : {1, 5, 40}) {
       const hwmodel::MeasuredNetwork measured = MeasureStages(options, Source(), rounds);
       const auto stages = static_cast<std::size_t>(options.network.stage_count());
@@ -66,13 +75,13 @@ TEST_CASE("every pass of every stage is timed, whatever the schedule") {
 }
 
 TEST_CASE("numbers that are not finite are timed as well") {
-  TrainerOptions options = Options(ScheduleKind::kPipelinedBackpropagation);
+  TrainerOptions options = Pb();
   options.learning_rate.base = 1e6;
   CHECK(MeasureStages(options, Source(), 8).forward_seconds.size() == 12);
 }
 
 TEST_CASE("costs are those of a micro-batch, with its part of the update") {
-  TrainerOptions options = Options(ScheduleKind::kFillDrain);
+  TrainerOptions options = Options(16);
   options.batch = 32;
   options.microbatch = 8;
   const hwmodel::MeasuredNetwork measured{.network = "any",

@@ -10,6 +10,7 @@
 #include "batchless/training/trainer.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
+#include "pb.h"
 
 namespace batchless::training {
 namespace {
@@ -122,17 +123,25 @@ SampleSource Source() {
 
 constexpr std::int64_t kSamples = 48;
 
-TrainerOptions Options(const OptimizerSpec& spec, ScheduleKind schedule) {
+// Of pipelined backpropagation.
+TrainerOptions Options(const OptimizerSpec& spec) {
   TrainerOptions options;
   options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
-  options.schedule = schedule;
-  options.batch = schedule == ScheduleKind::kPipelinedBackpropagation ? 2 : 8;
+  options.schedule = PbOf(options.network);
+  options.batch = 2;
   options.microbatch = 2;
   options.samples = kSamples;
   options.optimizer = spec;
   options.learning_rate.base = 1e-3;
   options.weight_decay = 1e-3;
   options.seed = 11;
+  return options;
+}
+
+TrainerOptions MiniBatchOptions(const OptimizerSpec& spec) {
+  TrainerOptions options = Options(spec);
+  options.schedule = {};
+  options.batch = 8;
   return options;
 }
 
@@ -145,7 +154,7 @@ std::string DigestAfter(const TrainerOptions& options, std::int64_t samples = kS
 
 TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[optimizer]") {
   const auto pb = [](const OptimizerSpec& spec, double weight_decay = 1e-3) {
-    TrainerOptions options = Options(spec, ScheduleKind::kPipelinedBackpropagation);
+    TrainerOptions options = Options(spec);
     options.weight_decay = weight_decay;
     return DigestAfter(options);
   };
@@ -164,7 +173,7 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
 TEST_CASE("Without delay every rule is the optimizer itself, and what is for delays does nothing",
           "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
-    TrainerOptions options = Options({optimizer, {}}, ScheduleKind::kSequential);
+    TrainerOptions options = MiniBatchOptions({optimizer, {}});
     const std::string plain = DigestAfter(options);
     INFO(optimizer.name);
     for (const char* rule : {"sc", "lwp-v+sc", "lwp-w"}) {
@@ -173,30 +182,28 @@ TEST_CASE("Without delay every rule is the optimizer itself, and what is for del
       CHECK(DigestAfter(options) == plain);
     }
   }
-  const std::string sgdm = DigestAfter(Options(Spec("sgdm"), ScheduleKind::kSequential));
+  const std::string sgdm = DigestAfter(MiniBatchOptions(Spec("sgdm")));
   for (const char* name : {"dc-asgd", "pipemare"}) {
-    CHECK(DigestAfter(Options(Spec(name), ScheduleKind::kSequential)) == sgdm);
+    CHECK(DigestAfter(MiniBatchOptions(Spec(name))) == sgdm);
   }
 }
 
 TEST_CASE("Muon as published is Muon with spike compensation at a delay of one", "[optimizer]") {
-  TrainerOptions options = Options(Spec("muon"), ScheduleKind::kUniformDelay);
-  options.delay = 1;
+  TrainerOptions options = MiniBatchOptions(Spec("muon"));
+  options.schedule.forward_lag = 1;
   // The vectors' AdamW is compensated, too, and left out.
   options.optimizer.values["vector_lr_ratio"] = 0;
   options.weight_decay = 0;
   const std::string plain = DigestAfter(options);
   options.rule = {analysis::FindRule("sc"), {}};
   CHECK(DigestAfter(options) == plain);
-  options.delay = 2;
+  options.schedule.forward_lag = 2;
   CHECK(DigestAfter(options) != plain);
 }
 
 TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
-    for (const ScheduleKind schedule :
-         {ScheduleKind::kPipelinedBackpropagation, ScheduleKind::kFillDrain}) {
-      TrainerOptions options = Options({optimizer, {}}, schedule);
+    for (TrainerOptions options : {Options({optimizer, {}}), MiniBatchOptions({optimizer, {}})}) {
       if (optimizer.name == "pipemare") options.optimizer.values["annealing_samples"] = 40;
       INFO(optimizer.name);
       const std::string whole = DigestAfter(options);
@@ -217,8 +224,9 @@ TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", 
 
 TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
-    TrainerOptions options = Options({optimizer, {}}, ScheduleKind::kPipelinedBackpropagation);
+    TrainerOptions options = Options({optimizer, {}});
     options.network = hwmodel::MakeNetwork({.name = "resnet20"});
+    options.schedule = PbOf(options.network);
     const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
     INFO(optimizer.name);
     CHECK(static_cast<double>(PredictMemory(options).total()) == Approx(actual).epsilon(0.1));
@@ -228,7 +236,7 @@ TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {
 TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   const auto refused = [](const OptimizerSpec& spec, std::string_view start,
                           const std::function<void(TrainerOptions&)>& change = {}) {
-    TrainerOptions options = Options(spec, ScheduleKind::kPipelinedBackpropagation);
+    TrainerOptions options = Options(spec);
     if (change) change(options);
     std::string why;
     CHECK_FALSE(options.IsValid(&why));
@@ -241,12 +249,13 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   refused(Spec("adam", {{"epsilon", 0}}),
           "optimizer.epsilon: got 0, accepted: a number from above");
   refused(Spec("pipemare"), "schedule.weight_stashing: got true",
-          [](TrainerOptions& options) { options.weight_stashing = true; });
+          [](TrainerOptions& o) { o.schedule.weights = hwmodel::WeightVersions::kStashed; });
   refused(Spec("pipemare"), "rule.name: got lwp-v", [](TrainerOptions& options) {
     options.rule = {analysis::FindRule("lwp-v"), {}};
   });
-  refused(Spec("pipemare"), "rule.name: got spectrain",
-          [](TrainerOptions& options) { options.prediction = PredictionScheme::kSpecTrain; });
+  refused(Spec("pipemare"), "rule.name: got spectrain", [](TrainerOptions& o) {
+    o.rule = {analysis::FindRule("spectrain"), {}};
+  });
 }
 
 }  // namespace

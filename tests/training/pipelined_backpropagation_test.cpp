@@ -15,6 +15,7 @@
 #include "catch.h"
 #include "engine/pipeline.h"
 #include "literal_pipeline.h"
+#include "pb.h"
 #include "plan.h"
 
 namespace batchless::training {
@@ -48,7 +49,7 @@ hwmodel::Network MakeTestNetwork(const std::string& name) {
 TrainerOptions Options(const std::string& network, std::int64_t samples) {
   TrainerOptions options;
   options.network = MakeTestNetwork(network);
-  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.schedule = PbOf(options.network);
   options.batch = 1;
   options.samples = samples;
   // (0.1, 0.9, 128) scaled to one sample, in round numbers.
@@ -81,6 +82,11 @@ typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
   return options;
 }
 
+Program SequentialProgram(int stages) {
+  const std::vector<int> all{stages};
+  return SteadyProgram(hwmodel::FindSteadyState(hwmodel::MiniBatches(all, 1)), all);
+}
+
 TEST_CASE("Delays are those of the schedule", "[pb]") {
   for (const char* name : {"resnet20", "vgg11", "linear"}) {
     const TrainerOptions options = Options(name, 1);
@@ -96,10 +102,9 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     TrainerOptions options = Options("lenet5", 60);
     const int stages = options.network.stage_count();
     const bool is_pb = kind == std::string("pb");
-    options.schedule = ScheduleKind::kList;
-    options.list = hwmodel::MakeSchedule(
+    options.schedule = hwmodel::MakeSchedule(
         kind, {.stages = stages, .microbatches = hwmodel::EnoughMicrobatches(stages, 1)});
-    options.prediction = PredictionScheme::kSpecTrain;
+    options.rule.rule = FindRule("spectrain");
     std::string why;
     CHECK(options.IsValid(&why));
     INFO(why);
@@ -109,10 +114,27 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
       CHECK(plan.spectrain[s].backward == backward);
       CHECK(plan.spectrain[s].forward == static_cast<double>(plan.delays[s] + backward));
     }
-    options.list.weights = WeightVersions::kStashed;
+    options.schedule.weights = WeightVersions::kStashed;
     CHECK_FALSE(options.IsValid(&why));
     CHECK(why.starts_with("rule.name: got spectrain"));
   }
+}
+
+TEST_CASE("With one delay for all stages SpecTrain is LWPv bit for bit", "[pb]") {
+  TrainerOptions options = Options("lenet5", 48);
+  options.learning_rate.base = 1e-3;
+  options.momentum = 0.9;
+  options.schedule = {};
+  options.schedule.forward_lag = 5;
+  std::vector<std::string> digests;
+  for (const char* rule : {"lwp-v", "spectrain", "sgdm"}) {
+    options.rule.rule = FindRule(rule);
+    const auto trainer = MakeTrainer(options);
+    Losses(*trainer, 48);
+    digests.push_back(trainer->WeightsSha256());
+  }
+  CHECK(digests[0] == digests[1]);
+  CHECK(digests[0] != digests[2]);
 }
 
 TEST_CASE("Every pass reads the version that it should", "[pb]") {
@@ -126,7 +148,7 @@ TEST_CASE("Every pass reads the version that it should", "[pb]") {
       for (const std::int64_t delay : plan.delays) {
         engine.plan.version_ages.push_back(stashing ? delay : 0);
       }
-      if (stashing) engine.plan.weights = WeightVersions::kStashed;
+      if (stashing) engine.plan.schedule.weights = WeightVersions::kStashed;
       std::mutex mutex;
       std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
       engine.on_read = [&](const VersionRead& read) {
@@ -152,7 +174,7 @@ TEST_CASE("Every pass reads the version that it should", "[pb]") {
 
 TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
   TrainerOptions sequential = Options("resnet20", 24);
-  sequential.schedule = ScheduleKind::kSequential;
+  sequential.schedule = {};
   sequential.batch = 4;
   const auto expected = MakeTrainer(sequential);
   Losses(*expected, 24);
@@ -161,9 +183,8 @@ TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
     if (std::string(rule) == "nesterov") continue;
     for (const bool consistent : {false, true}) {
       TrainerOptions options = sequential;
-      options.schedule = ScheduleKind::kUniformDelay;
       options.rule.rule = FindRule(rule);
-      options.weight_stashing = consistent;
+      if (consistent) options.schedule.weights = WeightVersions::kStashed;
       const auto trainer = MakeTrainer(options);
       Losses(*trainer, 24);
       INFO(rule);
@@ -177,7 +198,7 @@ TEST_CASE("Pipelined training gives the same bits on any number of workers, resu
   for (const bool stashing : {false, true}) {
     TrainerOptions options = Options("resnet20", 100);
     options.rule.rule = FindRule("lwp-v+sc");
-    options.weight_stashing = stashing;
+    if (stashing) options.schedule.weights = WeightVersions::kStashed;
     const auto whole = MakeTrainer(options);
     const std::vector<double> losses = Losses(*whole, 100);
     REQUIRE(losses.size() == 100);
@@ -234,7 +255,7 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
                            .versions = hwmodel::Summarize(list),
                            .backward_as_forward = list.weights != WeightVersions::kNewest,
                            .samples_per_update = options.batch,
-                           .spectrain = options.prediction == PredictionScheme::kSpecTrain,
+                           .spectrain = options.rule.rule.predicts_to_last_backward,
                            .learning_rate = options.learning_rate.base,
                            .momentum = options.momentum,
                            .weight_decay = options.weight_decay});
@@ -256,7 +277,7 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
 void CompareWithEmulation(const TrainerOptions& options, std::int64_t samples) {
   hwmodel::Schedule list =
       hwmodel::PipelinedBackpropagation(options.network.stage_count(), samples);
-  if (options.weight_stashing) list.weights = WeightVersions::kStashed;
+  list.weights = options.schedule.weights;
   CompareWithEmulation(options, samples, list);
 }
 
@@ -273,12 +294,12 @@ TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation
     change(options);
     CompareWithEmulation(options, 200);
   };
-  compare("stashing", [](TrainerOptions& o) { o.weight_stashing = true; });
+  compare("stashing", [](TrainerOptions& o) { o.schedule.weights = WeightVersions::kStashed; });
   compare("stashing, lwp-v+sc", [](TrainerOptions& o) {
-    o.weight_stashing = true;
+    o.schedule.weights = WeightVersions::kStashed;
     o.rule.rule = FindRule("lwp-v+sc");
   });
-  compare("spectrain", [](TrainerOptions& o) { o.prediction = PredictionScheme::kSpecTrain; });
+  compare("spectrain", [](TrainerOptions& o) { o.rule.rule = FindRule("spectrain"); });
   compare("twice the horizon", [](TrainerOptions& o) {
     o.rule.rule = FindRule("lwp-v");
     o.rule.options.horizon_scale = 2;
@@ -359,10 +380,9 @@ const ListCase kLists[] = {
 
 TrainerOptions ListOptions(const ListCase& list, std::int64_t samples) {
   TrainerOptions options = Options("lenet5", samples);
-  options.schedule = ScheduleKind::kList;
   options.batch = list.samples_per_update;
   options.rule.rule = FindRule("lwp-v+sc");
-  options.list = list.make(options.network.stage_count(), list.enough);
+  options.schedule = list.make(options.network.stage_count(), list.enough);
   return options;
 }
 
@@ -403,16 +423,82 @@ TEST_CASE("A schedule's state goes on in the middle with other workers", "[list]
   }
 }
 
-TEST_CASE("The list of pipelined backpropagation is the schedule pb bit for bit", "[list]") {
-  TrainerOptions options = Options("lenet5", 60);
-  const auto pb = MakeTrainer(options);
-  Losses(*pb, 60);
-  options.schedule = ScheduleKind::kList;
-  options.list = hwmodel::PipelinedBackpropagation(options.network.stage_count(), 40);
-  const auto list = MakeTrainer(options);
-  Losses(*list, 60);
-  CHECK(pb->delays() == list->delays());
-  CHECK(pb->WeightsSha256() == list->WeightsSha256());
+// 1F1B whose weight gradients come right after their backwards, or after the next ones.
+hwmodel::Schedule SplitOneForwardOneBackward(int stages, bool later) {
+  hwmodel::Schedule whole = hwmodel::OneForwardOneBackward(stages, 4 * stages);
+  hwmodel::Schedule split = whole;
+  split.actions.clear();
+  std::vector<std::vector<std::int64_t>> backwards(stages);  // steps, by stage
+  for (const auto& [step, action] : whole.actions) {
+    if (action.kind == ActionKind::kBackward) backwards[action.stage].push_back(2 * step);
+  }
+  for (const auto& [step, action] : whole.actions) {
+    const auto& [stage, kind, k] = action;
+    if (kind == ActionKind::kForward || kind == ActionKind::kBackward) {
+      split.actions.push_back({2 * step, action});
+      continue;
+    }
+    const bool is_last = k + 1 == whole.microbatches;
+    std::int64_t at = backwards[stage][k] + 1;
+    if (later) at = is_last ? at + 2 : backwards[stage][k + 1] + 1;
+    split.actions.push_back({at, {stage, ActionKind::kWeightGradient, k}});
+    split.actions.push_back({at, action});
+  }
+  std::stable_sort(split.actions.begin(), split.actions.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  return split;
+}
+
+// Of a run that is resumed in the middle with other workers.
+std::string ResumedDigest(TrainerOptions options, std::int64_t samples, int before, int after) {
+  options.workers = before;
+  const auto first = MakeTrainer(options);
+  Losses(*first, samples / 2);
+  std::stringstream state;
+  first->Save(state);
+  options.workers = after;
+  const auto second = MakeTrainer(options);
+  second->Load(state);
+  Losses(*second, samples);
+  return second->WeightsSha256();
+}
+
+TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
+  for (const char* network : {"lenet5", "resnet20"}) {
+    constexpr std::int64_t kSamples = 48;
+    TrainerOptions options = Options(network, kSamples);
+    options.learning_rate.base = 1e-3;
+    options.momentum = 0.9;
+    const int stages = options.network.stage_count();
+    const auto digest = [](const TrainerOptions& o) {
+      const auto trainer = MakeTrainer(o);
+      Losses(*trainer, kSamples);
+      return trainer->WeightsSha256();
+    };
+    // Mini-batches that drain: zero bubble against one worker's forwards and backwards in turn.
+    TrainerOptions minibatches = options;
+    minibatches.batch = 12;
+    minibatches.schedule = {};
+    const std::string expected = digest(minibatches);
+    minibatches.schedule = hwmodel::ZeroBubbleH1(stages, 36, 12);
+    CHECK(digest(minibatches) == expected);
+    minibatches.workers = 3;
+    CHECK(digest(minibatches) == expected);
+    // Without a flush.
+    options.schedule = hwmodel::OneForwardOneBackward(stages, 4 * stages);
+    options.rule.rule = FindRule("lwp-v+sc");
+    const std::string whole = digest(options);
+    options.schedule = SplitOneForwardOneBackward(stages, /*later=*/false);
+    INFO(network);
+    CHECK(digest(options) == whole);
+    CHECK(ResumedDigest(options, kSamples, 2, 1) == whole);
+    // Later by an update, and with what is held for it in the saved state.
+    options.schedule = SplitOneForwardOneBackward(stages, /*later=*/true);
+    const std::string later = digest(options);
+    CHECK(later != whole);
+    CHECK(ResumedDigest(options, kSamples, 1, 3) == later);
+    CHECK(MakePlan(options).delays[stages - 1] == 1);
+  }
 }
 
 TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
@@ -424,16 +510,12 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   CHECK(!options.IsValid(&why));
   CHECK(why.starts_with("optimizer.batch: got 6, accepted: 12"));
   options = good;
-  options.list = hwmodel::PipelinedBackpropagation(5, 20);
+  options.schedule = hwmodel::PipelinedBackpropagation(5, 20);
   CHECK(!options.IsValid(&why));
   CHECK(why.starts_with("schedule: got 5, accepted: a list of 12 stages"));
   options = good;
-  options.list = hwmodel::ZeroBubbleH1(12, 48, 12);
-  CHECK(!options.IsValid(&why));
-  CHECK(why.starts_with("schedule: got weight gradients (W)"));
-  options = good;
-  options.list.microbatches = 1;
-  options.list.actions.clear();
+  options.schedule.microbatches = 1;
+  options.schedule.actions.resize(2);
   CHECK(!options.IsValid(&why));
 }
 
@@ -548,7 +630,7 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
   const int stages = static_cast<int>(factors.size()) + 1;
   const hwmodel::Network network = ChainNetwork(stages);
   auto options = EngineOptions<double>(network, program, steps);
-  options.plan.forward_lag = lag;
+  options.plan.schedule.forward_lag = lag;
   options.plan.version_ages.assign(stages, lag);
   options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
   options.coefficients = [&](int stage, std::int64_t) {
@@ -587,8 +669,8 @@ TEST_CASE("On a quadratic with one delay the trainer follows the analyzer, every
       simulation.learning_rate = rate;
       simulation.updates = kSteps;
       const auto expected = analysis::SimulateQuadratic(simulation);
-      const std::vector<double> residuals = RunChain(
-          {1.0}, FillDrainProgram({2}, 1), {delay, delay}, rule, rate, kMomentum, delay, kSteps);
+      const std::vector<double> residuals = RunChain({1.0}, SequentialProgram(2), {delay, delay},
+                                                     rule, rate, kMomentum, delay, kSteps);
       INFO(name << ", delay " << delay);
       REQUIRE(residuals.size() == kSteps);
       double worst = 0;
@@ -674,21 +756,17 @@ TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
     CHECK_THROWS_AS(MakeTrainer(options), analysis::InvalidArgument);
     return text.substr(0, text.find(':'));
   };
-  CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "schedule.microbatch");
+  CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "optimizer.batch");
   CHECK(why([](TrainerOptions& o) { o.samples = 0; }) == "run.samples");
-  CHECK(why([](TrainerOptions& o) { o.delay = 3; }) == "schedule.delay");
+  CHECK(why([](TrainerOptions& o) { o.schedule.forward_lag = -1; }) == "forward_lag");
   CHECK(why([](TrainerOptions& o) {
-          o.prediction = PredictionScheme::kSpecTrain;
-          o.weight_stashing = true;
-        }) == "schedule.weight_stashing");
-  CHECK(why([](TrainerOptions& o) {
-          o.prediction = PredictionScheme::kSpecTrain;
-          o.rule.rule = FindRule("lwp-v");
+          o.rule.rule = FindRule("spectrain");
+          o.schedule.weights = WeightVersions::kStashed;
         }) == "rule.name");
   CHECK(why([](TrainerOptions& o) {
-          o.schedule = ScheduleKind::kSequential;
-          o.weight_stashing = true;
-        }) == "schedule.weight_stashing");
+          o.rule.rule = FindRule("spectrain");
+          o.schedule = {};
+        }) == "rule.name");
 }
 
 }  // namespace

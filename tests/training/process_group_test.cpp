@@ -3,6 +3,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "collective_runs.h"
+#include "pb.h"
 
 namespace batchless::training {
 namespace {
@@ -23,23 +24,22 @@ constexpr Case kCases[] = {
     {"pb with stashing, ResNet-20", "resnet20",
      [](TrainerOptions& o) {
        o.rule.rule = analysis::FindRule("lwp-w");
-       o.weight_stashing = true;
+       o.schedule.weights = hwmodel::WeightVersions::kStashed;
      }},
     {"SpecTrain, LeNet-5", "lenet5",
-     [](TrainerOptions& o) { o.prediction = PredictionScheme::kSpecTrain; }},
+     [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("spectrain"); }},
     {"pb, LeNet-5", "lenet5",
      [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("lwp-v+sc"); }},
     {"fill-drain, ResNet-20", "resnet20",
      [](TrainerOptions& o) {
-       o.schedule = ScheduleKind::kFillDrain;
+       o.schedule = {};
        o.batch = 12;
        o.microbatch = 2;
      }},
     {"2bw, LeNet-5", "lenet5",
      [](TrainerOptions& o) {
-       o.schedule = ScheduleKind::kList;
        const int stages = o.network.stage_count();
-       o.list = hwmodel::PipeDream2Bw(stages, 4 * stages, stages);
+       o.schedule = hwmodel::PipeDream2Bw(stages, 4 * stages, stages);
        o.batch = stages;
      }},
 };
@@ -49,7 +49,7 @@ TrainerOptions OptionsOf(const Case& test) {
   hwmodel::NetworkOptions network{.name = test.network};
   if (network.name == "lenet5") network.input = {3, 32, 32};
   options.network = hwmodel::MakeNetwork(network);
-  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.schedule = PbOf(options.network);
   options.batch = 1;
   options.samples = kSamples;
   options.learning_rate.base = 6.4e-6;
@@ -254,11 +254,6 @@ TEST_CASE("More processes than stages, and schedules of one process, are refused
   CHECK(why ==
         "schedule.workers: got 1 in each of 100 processes, accepted: fewer processes, a thread for "
         "at least one of the 12 stages each");
-  options.processes = std::make_shared<ThreadGroup>(0, 2, exchange);
-  options.schedule = ScheduleKind::kSequential;
-  options.prediction = PredictionScheme::kRule;
-  CHECK(!options.IsValid(&why));
-  CHECK(why.starts_with("schedule.workers: got 1 in each of 2 processes, accepted: 1, in one "));
 }
 
 }  // namespace

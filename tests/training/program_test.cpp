@@ -5,6 +5,7 @@
 #include <random>
 
 #include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "catch.h"
 
 namespace batchless::training {
@@ -14,12 +15,20 @@ using hwmodel::ActionKind;
 
 hwmodel::Pass On(ActionKind kind, int stage) { return {kind, stage}; }
 
+Program Steady(const hwmodel::Schedule& list, const std::vector<int>& boundaries) {
+  return SteadyProgram(hwmodel::FindSteadyState(list, WorkersOfStages(boundaries)), boundaries);
+}
+
+Program MiniBatchProgram(const std::vector<int>& boundaries, std::int64_t microbatches) {
+  return Steady(hwmodel::MiniBatches(boundaries, microbatches), boundaries);
+}
+
 TEST_CASE("Every micro-batch passes every stage once, forward, backward and into an update",
           "[program]") {
   for (const std::vector<int>& boundaries :
        {std::vector<int>{5}, std::vector<int>{2, 5}, std::vector<int>{1, 2, 3, 4, 5}}) {
     for (const std::int64_t microbatches : {1, 2, 7}) {
-      const Program program = FillDrainProgram(boundaries, microbatches);
+      const Program program = MiniBatchProgram(boundaries, microbatches);
       CHECK(program.stages() == 5);
       for (const WorkerProgram& worker : program.workers) {
         for (int s = worker.first_stage; s < worker.end_stage; ++s) {
@@ -91,11 +100,8 @@ std::int64_t MostAlive(const Program& program, const hwmodel::MemoryUse& use, st
 
 constexpr int kSixStages = 6;
 
-Program FillDrainOf(const std::vector<int>& boundaries) { return FillDrainProgram(boundaries, 8); }
+Program FillDrainOf(const std::vector<int>& boundaries) { return MiniBatchProgram(boundaries, 8); }
 
-Program Steady(const hwmodel::Schedule& list, const std::vector<int>& boundaries) {
-  return SteadyProgram(hwmodel::FindSteadyState(list, WorkersOfStages(boundaries)), boundaries);
-}
 Program PbOf(const std::vector<int>& boundaries) {
   return Steady(hwmodel::PipelinedBackpropagation(kSixStages, 24), boundaries);
 }
@@ -155,7 +161,7 @@ TEST_CASE("Rings are deep enough for workers held up at random, and no deeper", 
 }
 
 TEST_CASE("One worker needs one slot for everything", "[program]") {
-  const Program program = FillDrainProgram({4}, 16);
+  const Program program = MiniBatchProgram({4}, 16);
   const std::vector<std::int64_t> depths =
       RingDepths(program, {{On(ActionKind::kForward, 0), {On(ActionKind::kBackward, 0)}},
                            {On(ActionKind::kBackward, 3), {On(ActionKind::kBackward, 0)}}});

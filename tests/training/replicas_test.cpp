@@ -13,6 +13,7 @@
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
 #include "engine/group_part.h"
+#include "pb.h"
 
 namespace batchless::training {
 namespace {
@@ -130,10 +131,9 @@ constexpr std::int64_t kMiddle = 36;
 // The list of one replica's share, of the whole network in groups of equal work.
 void SetList(TrainerOptions& options, hwmodel::Schedule (*make)(int, std::int64_t, std::int64_t)) {
   constexpr int kGroups = 3;
-  options.schedule = ScheduleKind::kList;
   const std::int64_t share = options.batch / options.microbatch / options.replicas;
-  options.list = hwmodel::ExpandGroups(make(kGroups, 8 * share, share),
-                                       hwmodel::BalancedPartition(options.network, kGroups));
+  options.schedule = hwmodel::ExpandGroups(make(kGroups, 8 * share, share),
+                                           hwmodel::BalancedPartition(options.network, kGroups));
 }
 
 // 2bw with a micro-batch more in flight: a mini-batch's first forward comes right after the update that
@@ -188,13 +188,11 @@ constexpr Case kCases[] = {
      }},
     {"2bw that reads a version right after its update", "lenet5", true,
      [](TrainerOptions& o) { SetList(o, TightDoubleBuffered); }},
-    {"sequential, with dropout", "vgg11", false,
-     [](TrainerOptions& o) { o.schedule = ScheduleKind::kSequential; }},
+    {"sequential, with dropout", "vgg11", false, [](TrainerOptions& /*o*/) {}},
     {"uniform delay, consistent", "lenet5", false,
      [](TrainerOptions& o) {
-       o.schedule = ScheduleKind::kUniformDelay;
-       o.delay = 2;
-       o.weight_stashing = true;
+       o.schedule.forward_lag = 2;
+       o.schedule.weights = hwmodel::WeightVersions::kStashed;
        o.rule.rule = analysis::FindRule("lwp-v+sc");
      }},
 };
@@ -213,7 +211,6 @@ TrainerOptions OptionsOf(const Case& test, const Shape& shape) {
   hwmodel::NetworkOptions network{.name = test.network};
   network.input = {3, 32, 32};
   options.network = hwmodel::MakeNetwork(network);
-  options.schedule = ScheduleKind::kFillDrain;
   options.workers = shape.workers;
   options.replicas = shape.replicas;
   options.gradient_parts = 6;
@@ -282,7 +279,6 @@ TEST_CASE("Sequential and fill-drain sum the same parts", "[replicas]") {
   options.workers = 3;
   const Outcome pipelined = Alone(options);
   options.workers = 1;
-  options.schedule = ScheduleKind::kSequential;
   const Outcome sequential = Alone(options);
   CHECK(pipelined == sequential);
 }
@@ -429,7 +425,7 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
       {[](TrainerOptions& o) { o.replicas = 6; },
        "schedule.replicas: got 6 in 4 processes, accepted: a divisor of the number of processes"},
       {[](TrainerOptions& o) {
-         o.schedule = ScheduleKind::kPipelinedBackpropagation;
+         o.schedule = PbOf(o.network);
          o.microbatch = kBatch;
          o.gradient_parts = 1;
          o.replicas = 2;
@@ -439,17 +435,15 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
       {[](TrainerOptions& o) {
          o.replicas = 2;
          const int stages = o.network.stage_count();
-         o.schedule = ScheduleKind::kList;
-         o.list = hwmodel::PipeDreamFlush(stages, 48, 4);
+         o.schedule = hwmodel::PipeDreamFlush(stages, 48, 4);
        },
        "optimizer.batch: got 12, accepted: 8, which stage 0 of the schedule updates after: 4 "
        "micro-batches of 1 in each of 2 replicas"},
       {[](TrainerOptions& o) {
          // 2BW's actions, whose passes read the newest weights: what they read depends on when.
          const int stages = o.network.stage_count();
-         o.schedule = ScheduleKind::kList;
-         o.list = hwmodel::PipeDream2Bw(stages, 4 * kBatch, kBatch);
-         o.list.weights = hwmodel::WeightVersions::kNewest;
+         o.schedule = hwmodel::PipeDream2Bw(stages, 4 * kBatch, kBatch);
+         o.schedule.weights = hwmodel::WeightVersions::kNewest;
        },
        "schedule.gradient_parts: got 6, accepted: 1 with a schedule that neither drains after each "
        "update nor double-buffers its weights"},

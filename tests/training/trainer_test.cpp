@@ -10,6 +10,7 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "catch.h"
+#include "pb.h"
 
 namespace batchless::training {
 namespace {
@@ -28,7 +29,6 @@ TrainerOptions Options(const std::string& network, std::int64_t batch, int worke
   options.network = hwmodel::MakeNetwork({.name = network});
   options.batch = batch;
   options.workers = workers;
-  options.schedule = workers > 1 ? ScheduleKind::kFillDrain : ScheduleKind::kSequential;
   options.learning_rate.base = 0.05;
   options.weight_decay = 1e-3;
   options.seed = 11;
@@ -304,14 +304,10 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   };
   CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "optimizer.batch");
   CHECK(why([](TrainerOptions& o) { o.microbatch = 3; }) == "schedule.microbatch");
-  CHECK(why([](TrainerOptions& o) { o.workers = 2; }) == "schedule.workers");
   CHECK(why([](TrainerOptions& o) { o.workers = 0; }) == "schedule.workers");
   CHECK(why([](TrainerOptions& o) { o.momentum = 1; }) == "optimizer.momentum");
   CHECK(why([](TrainerOptions& o) { o.weight_decay = -1; }) == "optimizer.weight_decay");
-  CHECK(why([](TrainerOptions& o) {
-          o.schedule = ScheduleKind::kFillDrain;
-          o.workers = 35;
-        }) == "schedule.workers");
+  CHECK(why([](TrainerOptions& o) { o.workers = 35; }) == "schedule.workers");
   CHECK(why([](TrainerOptions& o) {
           o.network = hwmodel::MakeNetwork(
               {.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
@@ -335,15 +331,15 @@ TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memor
     const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
     const auto predicted = static_cast<double>(PredictMemory(options).total());
     INFO(options.network.name << ", batch " << options.batch << ", workers " << options.workers
-                              << ", rule " << options.rule.rule.name << ", stashing "
-                              << options.weight_stashing << ": " << actual / predicted);
+                              << ", rule " << options.rule.rule.name << ", weights "
+                              << Name(options.schedule.weights) << ": " << actual / predicted);
     CHECK(std::abs(actual / predicted - 1) < kTolerance);
   };
   for (const char* network : {"resnet20", "resnet56", "vgg11"}) {
     check(Options(network, 128));
     check(Options(network, 32, 2));
     TrainerOptions options = Options(network, 1);
-    options.schedule = ScheduleKind::kPipelinedBackpropagation;
+    options.schedule = PbOf(options.network);
     options.samples = 1000;
     for (const int workers : {1, 2}) {
       options.workers = workers;
@@ -352,23 +348,21 @@ TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memor
     options.rule.rule = analysis::FindRule("lwp-v+sc");
     check(options);
     options.rule.rule = analysis::FindRule("sgdm");
-    options.weight_stashing = true;
+    options.schedule.weights = hwmodel::WeightVersions::kStashed;
     check(options);
   }
   TrainerOptions deep = Options("resnet110", 1);
-  deep.schedule = ScheduleKind::kPipelinedBackpropagation;
+  deep.schedule = PbOf(deep.network);
   deep.samples = 1000;
-  deep.weight_stashing = true;
+  deep.schedule.weights = hwmodel::WeightVersions::kStashed;
   check(deep);
   TrainerOptions options = Options("resnet20", 32);
-  options.schedule = ScheduleKind::kUniformDelay;
-  options.delay = 16;
+  options.schedule.forward_lag = 16;
   options.microbatch = 8;
   check(options);
   options = Options("resnet20", 48);
-  options.schedule = ScheduleKind::kList;
   options.samples = 480;
-  options.list = hwmodel::PipeDream2Bw(34, 192, 48);
+  options.schedule = hwmodel::PipeDream2Bw(34, 192, 48);
   check(options);
 }
 

@@ -12,6 +12,7 @@
 #include "collective_runs.h"
 #include "engine/pinning.h"
 #include "engine/pipeline.h"
+#include "pb.h"
 #include "plan.h"
 
 namespace batchless::training {
@@ -22,7 +23,7 @@ TrainerOptions Options(const char* network, std::int64_t samples) {
   hwmodel::NetworkOptions shape{.name = network, .input = {3, 32, 32}};
   if (shape.name == "mlp") shape.hidden = {8, 8, 8, 8};
   options.network = hwmodel::MakeNetwork(shape);
-  options.schedule = ScheduleKind::kPipelinedBackpropagation;
+  options.schedule = PbOf(options.network);
   options.batch = 1;
   options.samples = samples;
   options.rule.rule = analysis::FindRule("lwp-v+sc");
@@ -83,7 +84,7 @@ TEST_CASE("Workers that are held up at random change no bit", "[timing]") {
   constexpr std::int64_t kSamples = 48;
   for (const bool stashing : {false, true}) {
     TrainerOptions options = Options("lenet5", kSamples);
-    options.weight_stashing = stashing;
+    if (stashing) options.schedule.weights = hwmodel::WeightVersions::kStashed;
     const std::vector<float> expected = WeightsAfter(options, kSamples, nullptr);
     for (const int workers : {2, 3, 8}) {
       options.workers = workers;
@@ -180,7 +181,7 @@ TEST_CASE("However the stages are shared, and shared anew on the way: the same b
   std::mt19937 random(5);
   for (const bool stashing : {false, true}) {
     TrainerOptions options = Options("resnet20", kSamples);
-    options.weight_stashing = stashing;
+    if (stashing) options.schedule.weights = hwmodel::WeightVersions::kStashed;
     const auto whole = MakeTrainer(options);
     std::vector<SampleResult> results;
     whole->Advance(SmallSource(), kSamples, results);
@@ -216,7 +217,7 @@ TEST_CASE("However the stages are shared, and shared anew on the way: the same b
 TEST_CASE("A thousand stops and starts end with the bits of none", "[timing]") {
   constexpr std::int64_t kSamples = 1700;
   TrainerOptions options = Options("mlp", kSamples);
-  options.weight_stashing = true;
+  options.schedule.weights = hwmodel::WeightVersions::kStashed;
   const auto whole = MakeTrainer(options);
   std::vector<SampleResult> results;
   whole->Advance(SmallSource(), kSamples, results);

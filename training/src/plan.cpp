@@ -22,10 +22,10 @@ namespace {
 
 using analysis::InvalidArgument;
 using hwmodel::ActionKind;
+using hwmodel::WeightVersions;
 
 constexpr std::int64_t kMaxBatch = 1 << 20;
 constexpr int kMaxWorkers = 1024;
-constexpr std::int64_t kMaxUniformDelay = 10'000;
 
 [[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
   throw InvalidArgument(name, std::to_string(value), accepted);
@@ -38,12 +38,6 @@ void ValidateBatch(const TrainerOptions& options) {
   if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
     Refuse("schedule.microbatch", options.microbatch,
            "a divisor of the batch, " + std::to_string(options.batch));
-  }
-  if (options.schedule == ScheduleKind::kPipelinedBackpropagation &&
-      options.microbatch != options.batch) {
-    Refuse("schedule.microbatch", options.microbatch,
-           "the batch, " + std::to_string(options.batch) +
-               ", with the schedule pb: every micro-batch makes an update");
   }
   if (HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization) &&
       (options.microbatch != options.batch || options.batch == 1)) {
@@ -88,9 +82,8 @@ void ValidateReplicas(const TrainerOptions& options) {
 }
 
 // Parts of an update are summed on their own where nothing else depends on when they are done.
-void ValidateParts(const TrainerOptions& options) {
+void ValidateParts(const TrainerOptions& options, const PipelinePlan& plan) {
   if (options.gradient_parts == 1) return;
-  const PipelinePlan plan = MakePlan(options);
   const std::int64_t per_update = options.MicrobatchesPerUpdate();
   bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
   for (const WorkerProgram& worker : plan.program.workers) {
@@ -104,36 +97,10 @@ void ValidateParts(const TrainerOptions& options) {
          "1 with a schedule that neither drains after each update nor double-buffers its weights");
 }
 
-// Whether what the workers do follows from a list of actions.
-bool IsList(const TrainerOptions& options) {
-  return options.schedule == ScheduleKind::kPipelinedBackpropagation ||
-         options.schedule == ScheduleKind::kList;
-}
-
-hwmodel::Schedule ListOf(const TrainerOptions& options) {
-  if (options.schedule == ScheduleKind::kList) return options.list;
-  const int stages = options.network.stage_count();
-  // Twice as long with stashing: what the first backwards read is newer than what later ones do.
-  const int microbatches = (options.weight_stashing ? 4 : 2) * stages;
-  hwmodel::Schedule schedule = hwmodel::PipelinedBackpropagation(stages, microbatches);
-  if (options.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
-  return schedule;
-}
-
-void ValidateList(const TrainerOptions& options) {
-  const hwmodel::Schedule& list = options.list;
-  if (list.stages != options.network.stage_count()) {
-    Refuse("schedule", list.stages,
-           "a list of " + std::to_string(options.network.stage_count()) + " stages, as many as " +
-               options.network.name + " has");
-  }
-  if (list.splits_backward()) {
-    throw InvalidArgument("schedule", "weight gradients (W) as actions of their own",
-                          "backwards (B) that do both");
-  }
-  const hwmodel::SteadyState steady = hwmodel::FindSteadyState(list);
+// Every stage updates after whole mini-batches, from the first on.
+void ValidateUpdates(const TrainerOptions& options, const hwmodel::SteadyState& steady) {
   for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
-    std::vector<std::int64_t> updates(list.stages);
+    std::vector<std::int64_t> updates(steady.stages);
     for (const hwmodel::SteadyAction& action : worker) {
       if (action.kind == ActionKind::kUpdate) ++updates[action.stage];
     }
@@ -174,66 +141,48 @@ void ValidateCosts(const TrainerOptions& options) {
   }
 }
 
-void ValidateSchedule(const TrainerOptions& options) {
-  const bool pipelined = options.schedule == ScheduleKind::kPipelinedBackpropagation;
-  const bool uniform = options.schedule == ScheduleKind::kUniformDelay;
+void ValidateWorkers(const TrainerOptions& options) {
   const int processes = PipelineProcesses(options);
   const int stages = options.network.stage_count();
-  const bool is_alone = options.schedule == ScheduleKind::kSequential || uniform;
-  const std::string together =
-      processes > 1 ? " in each of " + std::to_string(processes) + " processes" : "";
-  if (is_alone && (options.workers != 1 || processes != 1)) {
-    throw InvalidArgument(
-        "schedule.workers", std::to_string(options.workers) + together,
-        "1, in one process, with the schedules sequential (fill-drain gives the same bits with "
-        "more) and uniform-delay");
-  }
   const int most = std::min(stages / processes, kMaxWorkers);
-  if (options.workers < 1 || options.workers > most) {
-    throw InvalidArgument("schedule.workers", std::to_string(options.workers) + together,
-                          (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
-                              ", a thread for at least one of the " + std::to_string(stages) +
-                              " stages each");
+  if (options.workers >= 1 && options.workers <= most) return;
+  throw InvalidArgument(
+      "schedule.workers",
+      std::to_string(options.workers) +
+          (processes > 1 ? " in each of " + std::to_string(processes) + " processes" : ""),
+      (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
+          ", a thread for at least one of the " + std::to_string(stages) + " stages each");
+}
+
+// SpecTrain's passes predict from the newest weights, to steps that have to differ from theirs.
+void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan) {
+  if (!options.rule.rule.predicts_to_last_backward) return;
+  const auto refuse = [&](const std::string& accepted) {
+    throw InvalidArgument("rule.name", options.rule.rule.name, accepted);
+  };
+  if (plan.schedule.weights != WeightVersions::kNewest) {
+    refuse("a schedule whose passes read the newest weights, not " +
+           std::string(Name(plan.schedule.weights)) + " ones: its backward predicts for itself");
   }
-  ValidateCosts(options);
-  if (IsList(options) && options.samples < 1) {
-    Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
-  }
-  if (options.schedule == ScheduleKind::kList) ValidateList(options);
-  if (options.weight_stashing && !pipelined && !uniform) {
-    throw InvalidArgument("schedule.weight_stashing", "true",
-                          "false but with the schedules pb, 1f1b, zhang and uniform-delay");
-  }
-  if (options.delay < 0 || options.delay > kMaxUniformDelay || (options.delay > 0 && !uniform)) {
-    Refuse("schedule.delay", options.delay,
-           "0 to " + std::to_string(kMaxUniformDelay) +
-               " with the schedule uniform-delay; the others' delays follow from the schedule");
-  }
-  if (options.prediction != PredictionScheme::kSpecTrain) return;
-  if (!IsList(options)) {
-    throw InvalidArgument("rule.name", "spectrain",
-                          "a schedule with delays of its own with it: pb, 1f1b, zhang, a file");
-  }
-  if (options.schedule == ScheduleKind::kList &&
-      options.list.weights != hwmodel::WeightVersions::kNewest) {
-    throw InvalidArgument("rule.name", "spectrain",
-                          "a schedule whose passes read the newest weights, not " +
-                              std::string(Name(options.list.weights)) +
-                              " ones: its backward predicts for itself");
-  }
-  if (options.weight_stashing) {
-    throw InvalidArgument("schedule.weight_stashing", "true",
-                          "false with spectrain, whose backward predicts for itself");
-  }
-  if (options.rule.rule.prediction != analysis::Prediction::kNone) {
-    throw InvalidArgument("rule.name", options.rule.rule.name,
-                          "a rule without a prediction of its own with spectrain");
+  if (std::all_of(plan.spectrain.begin(), plan.spectrain.end(), [](const Horizons& horizons) {
+        return horizons.forward == 0 && horizons.backward == 0;
+      })) {
+    refuse("a schedule with delays with it: pb, 1f1b, zhang, uniform-delay, a file");
   }
 }
 
-// The updates that a stage makes between each pass of a micro-batch and the step of its last backward,
-// in the middle of the list, where all stages are busy.
-void FillSpecTrain(const hwmodel::Schedule& list, PipelinePlan& plan) {
+// What a run of the cycle adds to the delays and to SpecTrain's horizons: the updates that a stage makes
+// between each pass of a micro-batch and the step of its last backward, in the middle of the run, where
+// all stages are busy.
+void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
+  // Long enough for every stage to see its whole delay.
+  hwmodel::Schedule list = hwmodel::Repeat(
+      steady, plan.schedule, (2 * DrainCycles(plan.program) + 3) * steady.microbatches_per_cycle);
+  list.forward_lag = 0;
+  const hwmodel::ScheduleSummary summary = hwmodel::Summarize(list);
+  for (int s = 0; s < list.stages; ++s) {
+    plan.delays[s] += summary.stages[s].forward_delay_updates;
+  }
   const std::int64_t k = list.microbatches / 2;
   std::int64_t last = 0;
   for (const auto& [step, action] : list.actions) {
@@ -260,21 +209,15 @@ void ValidateOptimizer(const TrainerOptions& options) {
   if (!optimizer.sets_backward_weights) return;
   const std::string with = " with optimizer.kind = " + std::string(optimizer.name) +
                            ", whose backwards read weights of their own";
-  const hwmodel::WeightVersions weights = options.schedule == ScheduleKind::kList
-                                              ? options.list.weights
-                                              : hwmodel::WeightVersions::kNewest;
-  if (options.weight_stashing || weights == hwmodel::WeightVersions::kStashed) {
+  const WeightVersions weights = options.schedule.weights;
+  if (weights == WeightVersions::kStashed) {
     throw InvalidArgument("schedule.weight_stashing", "true", "false" + with);
   }
-  if (weights == hwmodel::WeightVersions::kDoubleBuffered) {
+  if (weights == WeightVersions::kDoubleBuffered) {
     throw InvalidArgument("schedule.kind", "2bw", "schedules that read the newest weights" + with);
   }
-  if (options.prediction == PredictionScheme::kSpecTrain ||
-      options.rule.rule.prediction != analysis::Prediction::kNone) {
-    throw InvalidArgument("rule.name",
-                          options.prediction == PredictionScheme::kSpecTrain
-                              ? std::string_view("spectrain")
-                              : options.rule.rule.name,
+  if (options.rule.rule.prediction != analysis::Prediction::kNone) {
+    throw InvalidArgument("rule.name", options.rule.rule.name,
                           "a rule without a prediction" + with);
   }
 }
@@ -292,14 +235,17 @@ TrainerOptions TrainerOptions::OfOneReplica() const {
   return options;
 }
 
-void Validate(const TrainerOptions& options) {
+namespace {
+
+// All but the schedule.
+void ValidateOptions(const TrainerOptions& options) {
   if (options.network.stages.empty()) {
     throw InvalidArgument("network.name", options.network.name, "a network");
   }
   ValidateBatch(options);
   ValidateReplicas(options);
-  ValidateSchedule(options);
-  ValidateParts(options);
+  ValidateWorkers(options);
+  ValidateCosts(options);
   analysis::Validate(options.rule);
   ValidateOptimizer(options);
   Validate(options.learning_rate);
@@ -309,6 +255,51 @@ void Validate(const TrainerOptions& options) {
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
     throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
   }
+}
+
+}  // namespace
+
+PipelinePlan MakePlan(const TrainerOptions& options) {
+  ValidateOptions(options);
+  const std::vector<int> boundaries = ShareStages(options);
+  PipelinePlan plan;
+  plan.schedule = options.schedule;
+  hwmodel::Schedule& schedule = plan.schedule;
+  if (schedule.actions.empty()) {
+    schedule = hwmodel::MiniBatches(boundaries, options.MicrobatchesPerUpdate());
+    schedule.weights = options.schedule.weights;
+    schedule.forward_lag = options.schedule.forward_lag;
+  }
+  if (schedule.stages != options.network.stage_count()) {
+    Refuse("schedule", schedule.stages,
+           "a list of " + std::to_string(options.network.stage_count()) + " stages, as many as " +
+               options.network.name + " has");
+  }
+  const hwmodel::SteadyState steady =
+      hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries));
+  ValidateUpdates(options, steady);
+  plan.program = SteadyProgram(steady, boundaries);
+  if (schedule.splits_backward()) plan.completes = ActionKind::kWeightGradient;
+  plan.drains = schedule.weights == WeightVersions::kDoubleBuffered;
+  if (options.samples < 1 && !plan.drains && DrainCycles(plan.program) > 0) {
+    Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
+  }
+  ValidateParts(options, plan);
+
+  const auto lag = static_cast<double>(schedule.forward_lag);
+  plan.delays.assign(schedule.stages, schedule.forward_lag);
+  plan.spectrain.assign(schedule.stages, {.forward = lag});
+  // Where mini-batches drain and the newest weights are read, nothing else is late.
+  if (plan.drains || DrainCycles(plan.program) > 0) AddDelays(steady, plan);
+  plan.version_ages.resize(schedule.stages);
+  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
+    for (const hwmodel::SteadyAction& action : worker) {
+      std::int64_t& age = plan.version_ages[action.stage];
+      age = std::max(age, action.version_age);
+    }
+  }
+  ValidatePrediction(options, plan);
+  return plan;
 }
 
 namespace {
@@ -350,28 +341,18 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
   memory.workers = options.workers;
-  memory.predicts_backward = options.prediction == PredictionScheme::kSpecTrain;
-  memory.predicts_forward =
-      memory.predicts_backward || options.rule.rule.prediction != analysis::Prediction::kNone;
+  const analysis::Rule& rule = options.rule.rule;
   const Optimizer& optimizer = options.optimizer.optimizer;
-  memory.predicts_backward = memory.predicts_backward || optimizer.sets_backward_weights;
+  memory.predicts_forward = rule.prediction != analysis::Prediction::kNone;
+  memory.predicts_backward = rule.predicts_to_last_backward || optimizer.sets_backward_weights;
   memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
-  if (optimizer.keeps_forward_weights) memory.kept_delays = MakePlan(options).delays;
-  memory.delay = options.delay;
+  const PipelinePlan plan = MakePlan(options);
+  if (optimizer.keeps_forward_weights) memory.kept_delays = plan.delays;
   const auto workspace_sizes =
       options.precision == Precision::kDouble ? WorkspaceSizes<double> : WorkspaceSizes<float>;
   memory.workspace = workspace_sizes(options, options.microbatch);
   memory.sample_workspace = workspace_sizes(options, 1);
-  if (IsList(options)) {
-    return hwmodel::PredictTrainingMemory(options.network, ListOf(options), memory, processes);
-  }
-  // FillDrainProgram's workers run 1F1B within a mini-batch; longer ones keep no more.
-  const int workers = options.PipelineWorkers();
-  const std::int64_t microbatches =
-      std::min<std::int64_t>(options.MicrobatchesPerUpdate(), 2 * workers);
-  const hwmodel::Schedule groups = hwmodel::PipeDreamFlush(workers, 2 * microbatches, microbatches);
-  return hwmodel::PredictTrainingMemory(
-      options.network, hwmodel::ExpandGroups(groups, ShareStages(options)), memory, processes);
+  return hwmodel::PredictTrainingMemory(options.network, plan.schedule, memory, processes);
 }
 
 }  // namespace
@@ -412,44 +393,5 @@ std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
 
 template std::shared_ptr<const Backend<float>> MakeBackend(ConvolutionMethod method);
 template std::shared_ptr<const Backend<double>> MakeBackend(ConvolutionMethod method);
-
-PipelinePlan MakePlan(const TrainerOptions& options) {
-  const int stages = options.network.stage_count();
-  const std::vector<int> boundaries = ShareStages(options);
-  PipelinePlan plan;
-  plan.spectrain.resize(stages);
-  if (!IsList(options)) {
-    plan.program = FillDrainProgram(boundaries, options.MicrobatchesPerUpdate());
-    plan.forward_lag = options.delay;
-    plan.delays.assign(stages, options.delay);
-    plan.version_ages.assign(stages, options.delay);
-    if (options.weight_stashing) plan.weights = hwmodel::WeightVersions::kStashed;
-    return plan;
-  }
-
-  const hwmodel::Schedule schedule = ListOf(options);
-  const hwmodel::SteadyState steady =
-      hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries));
-  plan.program = SteadyProgram(steady, boundaries);
-  // Long enough for every stage to see its whole delay.
-  const std::int64_t cycles = 2 * DrainCycles(plan.program) + 3;
-  const hwmodel::Schedule run =
-      hwmodel::Repeat(steady, schedule, cycles * steady.microbatches_per_cycle);
-  const hwmodel::ScheduleSummary summary = hwmodel::Summarize(run);
-  for (const hwmodel::StageSummary& stage : summary.stages) {
-    plan.delays.push_back(stage.forward_delay_updates);
-  }
-  plan.weights = schedule.weights;
-  plan.drains = schedule.weights == hwmodel::WeightVersions::kDoubleBuffered;
-  plan.version_ages.resize(stages);
-  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
-    for (const hwmodel::SteadyAction& action : worker) {
-      std::int64_t& age = plan.version_ages[action.stage];
-      age = std::max(age, action.version_age);
-    }
-  }
-  FillSpecTrain(run, plan);
-  return plan;
-}
 
 }  // namespace batchless::training

@@ -9,14 +9,11 @@
 
 namespace batchless::training {
 
-// Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
-void Validate(const TrainerOptions& options);
-
 // The kernels that convolve by `method`.
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method);
 
-// For valid options.
+// Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
 PipelinePlan MakePlan(const TrainerOptions& options);
 
 }  // namespace batchless::training

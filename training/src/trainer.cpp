@@ -62,10 +62,10 @@ std::string ReadText(std::istream& from) {
 template <class Real>
 class TrainerOf final : public Trainer {
  public:
-  explicit TrainerOf(TrainerOptions options)
+  TrainerOf(TrainerOptions options, PipelinePlan plan)
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
-        plan_(MakePlan(options_)),
+        plan_(std::move(plan)),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
         pipeline_(PipelineOptions()),
         evaluator_(options_.network, backend_, options_.workers, options_.processes.get()) {
@@ -240,7 +240,8 @@ class TrainerOf final : public Trainer {
   }
 
   typename Pipeline<Real>::Options PipelineOptions() {
-    const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
+    const analysis::Rule& rule = options_.rule.rule;
+    const Optimizer& optimizer = options_.optimizer.optimizer;
     const std::int64_t per_update = options_.MicrobatchesPerUpdate();
     return {.network = &options_.network,
             .group = groups_.pipeline.get(),
@@ -253,10 +254,9 @@ class TrainerOf final : public Trainer {
             .seed = options_.seed,
             .plan = plan_,
             .microbatches = Updates() * per_update,
-            .predicts_forward =
-                spectrain || options_.rule.rule.prediction != analysis::Prediction::kNone,
-            .predicts_backward = spectrain || options_.optimizer.optimizer.sets_backward_weights,
-            .optimizer = &options_.optimizer.optimizer,
+            .predicts_forward = rule.prediction != analysis::Prediction::kNone,
+            .predicts_backward = rule.predicts_to_last_backward || optimizer.sets_backward_weights,
+            .optimizer = &optimizer,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
             .pin_workers = options_.pin_workers,
@@ -292,9 +292,7 @@ class TrainerOf final : public Trainer {
                       .delay = plan_.delays[stage],
                       .samples = samples,
                       .update = samples / options_.batch + 1};
-    if (options_.prediction == PredictionScheme::kSpecTrain) {
-      point.horizons = {plan_.spectrain[stage].forward, plan_.spectrain[stage].backward};
-    }
+    if (options_.rule.rule.predicts_to_last_backward) point.horizons = plan_.spectrain[stage];
     return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }
 
@@ -322,17 +320,17 @@ class TrainerOf final : public Trainer {
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
     const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
-    const bool spectrain = options_.prediction == PredictionScheme::kSpecTrain;
     const std::string_view optimizer = options_.optimizer.optimizer.name;
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
-           (spectrain ? "spectrain" : std::string(options_.rule.rule.name)) + ", batch " +
-           std::to_string(options_.batch) + ", micro-batch " + std::to_string(options_.microbatch) +
+           std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
+           ", micro-batch " + std::to_string(options_.microbatch) +
            (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") +
            ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
-           std::string(Name(plan_.weights)) + " weights, " +
+           std::string(Name(plan_.schedule.weights)) + " weights, " +
            (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +
-           std::to_string(options_.delay) + ", block " + std::to_string(backend_->block()) + ", " +
-           std::to_string(sizeof(Real)) + "-byte numbers";
+           std::to_string(plan_.schedule.forward_lag) + ", block " +
+           std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
+           "-byte numbers";
   }
 
   // Processors of different kinds have kernels of different blocks.
@@ -404,7 +402,7 @@ class TrainerOf final : public Trainer {
 
 bool TrainerOptions::IsValid(std::string* why) const {
   try {
-    Validate(*this);
+    static_cast<void>(MakePlan(*this));
   } catch (const InvalidArgument& error) {
     if (why != nullptr) *why = error.what();
     return false;
@@ -419,15 +417,19 @@ Diverged::Diverged(std::string stage, std::int64_t sample)
       sample_(sample) {}
 
 std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
-  Validate(options);
+  PipelinePlan plan = MakePlan(options);
+  // The programs say all that the list did, which is long in deep pipelines.
+  TrainerOptions own = options;
+  own.schedule.actions = {};
+  plan.schedule.actions = {};
   if (options.replicas > 1 && options.processes == nullptr) {
     throw InvalidArgument("schedule.replicas", std::to_string(options.replicas) + " in one process",
                           "1, or as many processes or a multiple");
   }
   if (options.precision == Precision::kDouble) {
-    return std::make_unique<TrainerOf<double>>(options);
+    return std::make_unique<TrainerOf<double>>(std::move(own), std::move(plan));
   }
-  return std::make_unique<TrainerOf<float>>(options);
+  return std::make_unique<TrainerOf<float>>(std::move(own), std::move(plan));
 }
 
 }  // namespace batchless::training

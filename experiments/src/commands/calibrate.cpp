@@ -12,6 +12,7 @@
 #include "batchless/hwmodel/fma_peak.h"
 #include "batchless/hwmodel/memory_bandwidth.h"
 #include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/random.h"
 #include "batchless/training/sample_source.h"
@@ -77,8 +78,9 @@ class Noise final : public training::Dataset {
 // Pipelined backpropagation in its plain form, which the hardware model knows.
 training::TrainerOptions PipelineOf(hwmodel::Network network, int microbatch) {
   training::TrainerOptions options;
+  const int stages = network.stage_count();
   options.network = std::move(network);
-  options.schedule = training::ScheduleKind::kPipelinedBackpropagation;
+  options.schedule = hwmodel::PipelinedBackpropagation(stages, std::int64_t{2} * stages);
   options.batch = microbatch;
   options.microbatch = microbatch;
   options.samples = microbatch;

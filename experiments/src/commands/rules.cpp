@@ -8,12 +8,6 @@ namespace {
 
 using analysis::Rule;
 
-std::vector<Rule> AllRules() {
-  std::vector<Rule> rules(analysis::Rules().begin(), analysis::Rules().end());
-  rules.push_back(analysis::LinearRule());
-  return rules;
-}
-
 class RulesCommand final : public Command {
  public:
   explicit RulesCommand(CLI::App& root)
@@ -26,7 +20,7 @@ class RulesCommand final : public Command {
   void Run() override {
     if (json()) {
       Json rows = Json::array();
-      for (const Rule& rule : AllRules()) {
+      for (const Rule& rule : analysis::AllRules()) {
         rows.push_back({{"name", rule.name},
                         {"title", rule.title},
                         {"equation", rule.equation},
@@ -38,7 +32,7 @@ class RulesCommand final : public Command {
       return;
     }
     TextOutput output;
-    for (const Rule& rule : AllRules()) {
+    for (const Rule& rule : analysis::AllRules()) {
       output.Print("{} ({})\n", rule.name, rule.title);
       output.Print("  update        {}\n", rule.equation);
       output.Print("  extra memory  {}\n", rule.extra_memory);

@@ -79,11 +79,9 @@ class TrainCommand final : public Command {
     // Every schedule has the same weights: the one that keeps least besides makes them.
     training::TrainerOptions options =
         TrainerOptionsOf(configuration, DataShapeOf(configuration), 0).OfOneReplica();
-    options.schedule = training::ScheduleKind::kSequential;
+    options.schedule = {};
     options.workers = 1;
-    options.weight_stashing = false;
-    options.delay = 0;
-    options.prediction = training::PredictionScheme::kRule;
+    options.rule = {analysis::FindRule("sgdm"), {}};
     RefuseWithoutMemory("network.name", options);
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz"), kNpz);

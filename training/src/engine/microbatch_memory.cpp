@@ -13,15 +13,18 @@ using hwmodel::StageSpan;
 template <class Real>
 MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
                                          const std::vector<StageSpan>& processes, int rank,
-                                         const std::vector<std::int64_t>& saved_sizes)
-    : options_(options), rank_(rank), plan_(*options.network) {
+                                         const std::vector<const StageLayout*>& stages)
+    : options_(options),
+      rank_(rank),
+      plan_(*options.network, options.plan.completes == ActionKind::kWeightGradient) {
   const std::vector<ValueLayout> layouts = PlanValues(*options.network, options.backend->block());
   const int value_count = static_cast<int>(layouts.size());
-  const int stage_count = static_cast<int>(saved_sizes.size());
+  const int stage_count = static_cast<int>(stages.size());
   image_size_ = layouts[0].stored_size;
   values_.resize(value_count);
   gradients_.resize(value_count);
   saved_.resize(stage_count);
+  held_.resize(stage_count);
   std::vector<std::int64_t> sizes;
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
     sizes.push_back(size);
@@ -40,10 +43,18 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
         [&](const StageSpan& process) { return plan_.GradientUse(v, process); });
   }
   for (int s = 0; s < stage_count; ++s) {
-    add(saved_[s], saved_sizes[s], [&](const StageSpan& process) -> std::optional<MemoryUse> {
-      if (!process.Holds(s)) return std::nullopt;
-      return MemoryUse{.write = {ActionKind::kForward, s},
-                       .releases = {{ActionKind::kBackward, s}}};
+    add(saved_[s], stages[s]->saved_size, [&](const StageSpan& process) {
+      return process.Holds(s) ? std::optional(plan_.SavedUse(s)) : std::nullopt;
+    });
+  }
+  for (int s = 0; s < stage_count; ++s) {
+    const bool splits = plan_.HeldUse(s).has_value();
+    const std::int64_t output =
+        stages[s]->splits
+            ? options.microbatch * layouts[options.network->stages[s].outputs[0]].stored_size
+            : 0;
+    add(held_[s], splits ? stages[s]->input_part + output : 0, [&](const StageSpan& process) {
+      return process.Holds(s) ? plan_.HeldUse(s) : std::nullopt;
     });
   }
   // The micro-batch itself, from its first forward to its last backward.
@@ -106,7 +117,7 @@ void MicrobatchMemory<Real>::FeedImages(const SampleSource& source, std::int64_t
 template <class Real>
 std::int64_t MicrobatchMemory<Real>::bytes() const {
   std::int64_t bytes = 0;
-  for (const auto* rings : {&values_, &gradients_, &saved_}) {
+  for (const auto* rings : {&values_, &gradients_, &saved_, &held_}) {
     for (const Ring<Real>& ring : *rings) bytes += ring.bytes();
   }
   return bytes;

@@ -6,6 +6,8 @@
 //   gradient v    the loss's gradient by a value. The last stage to read the value writes it first,
 //                 the others add to it; a sum's inputs share the gradient of its output
 //   saved s       what stage s saved for its backward
+//   held s        where backwards are split: gradients of stage s, the parameters' that its input's came
+//                 with and its output's, for its weight gradient
 //   the rest      labels, losses, where it is in the run
 //
 // Each lives in a ring of as many slots as micro-batches can need it at a time (program.h). Where
@@ -39,10 +41,9 @@ template <class Real>
 class MicrobatchMemory {
  public:
   // `processes`: by rank, the stages of those that share them, this one's rank among them.
-  // `saved_sizes`: by stage, elements.
   MicrobatchMemory(const PipelineOptions<Real>& options,
                    const std::vector<hwmodel::StageSpan>& processes, int rank,
-                   const std::vector<std::int64_t>& saved_sizes);
+                   const std::vector<const StageLayout*>& stages);
 
   // Of the values and stages that this process has.
   Real* Value(int v, std::int64_t k) { return values_[v].Slot(k); }
@@ -55,6 +56,7 @@ class MicrobatchMemory {
     return place < 0 ? std::span<Real>() : gradients_[place].SlotSpan(k);
   }
   Real* Saved(int stage, std::int64_t k) { return saved_[stage].Slot(k); }
+  Real* Held(int stage, std::int64_t k) { return held_[stage].Slot(k); }
   MicrobatchSlot<Real>& At(std::int64_t k) {
     return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
   }
@@ -63,7 +65,7 @@ class MicrobatchMemory {
   void Feed(const SampleSource& source, std::int64_t k);
   void FeedImages(const SampleSource& source, std::int64_t k);
 
-  // How many micro-batches can be between a stage's forward and backward.
+  // How many micro-batches can be between a stage's forward and what completes their gradient.
   std::int64_t InFlight(int stage) const { return saved_[stage].depth(); }
   // What comes to `stage` from the one before with a forward, and goes back with a backward.
   std::vector<Ring<Real>*> CrossingValues(int stage) {
@@ -99,6 +101,7 @@ class MicrobatchMemory {
   std::vector<Ring<Real>> values_;
   std::vector<Ring<Real>> gradients_;
   std::vector<Ring<Real>> saved_;
+  std::vector<Ring<Real>> held_;
   std::vector<Lifetime> lifetimes_;  // in the order in which states are saved
   std::vector<MicrobatchSlot<Real>> microbatches_;
   std::int64_t image_size_ = 0;

@@ -34,11 +34,11 @@ Pipeline<Real>::Pipeline(Options options)
   const std::int64_t traced =
       std::min(options_.traced_microbatches, options_.microbatches * options_.replicas());
   log_ = std::make_unique<WorkerLog>(options_.plan.program, first_worker_, end_worker_, traced);
-  std::vector<std::int64_t> saved_sizes(options_.network->stages.size());
-  for (std::size_t s = 0; s < saved_sizes.size(); ++s) {
-    saved_sizes[s] = stages_.emplace_back(options_, static_cast<int>(s)).layout().saved_size;
+  std::vector<const StageLayout*> layouts;
+  for (int s = 0; s < static_cast<int>(options_.network->stages.size()); ++s) {
+    layouts.push_back(&stages_.emplace_back(options_, s).layout());
   }
-  memory_ = std::make_unique<MicrobatchMemory<Real>>(options_, spans_, rank_, saved_sizes);
+  memory_ = std::make_unique<MicrobatchMemory<Real>>(options_, spans_, rank_, layouts);
   SettleStages();
   PlanLinks();
 }
@@ -155,7 +155,8 @@ void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* 
       if (action.stage == stage_count() - 1) AppendResults(k);
       stage.Backward(k, workspace, &ahead);
       break;
-    case ActionKind::kWeightGradient:  // the backward does both
+    case ActionKind::kWeightGradient:
+      stage.WeightGradient(k, workspace);
       break;
     case ActionKind::kUpdate:
       stage.Update(k, workspace);
@@ -225,7 +226,7 @@ double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& acti
   // A forward that reads an older version than the update makes has nothing to wait for.
   const PipelineStage<Real>& stage = stages_[action.stage];
   const bool reads_older = action.kind == ActionKind::kForward &&
-                           options_.plan.weights == WeightVersions::kDoubleBuffered &&
+                           options_.plan.schedule.weights == WeightVersions::kDoubleBuffered &&
                            stage.ForwardVersion(k) <= stage.parameters()->updates();
   return reads_older ? 0 : AwaitUpdate(worker, action.stage);
 }

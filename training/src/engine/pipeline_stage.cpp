@@ -75,9 +75,10 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
 
 template <class Real>
 std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
-  return std::max<std::int64_t>(0, options_.plan.weights == WeightVersions::kDoubleBuffered
-                                       ? k / options_.microbatches_per_update - 1
-                                       : parameters_->updates() - options_.plan.forward_lag);
+  return std::max<std::int64_t>(0,
+                                options_.plan.schedule.weights == WeightVersions::kDoubleBuffered
+                                    ? k / options_.microbatches_per_update - 1
+                                    : parameters_->updates() - options_.plan.schedule.forward_lag);
 }
 
 template <class Real>
@@ -130,7 +131,6 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   if (options_.on_read) {
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
-  stale_version_ = *forward_version(k);
   if (layout().passes_gradient) return;
   const int input = description_.inputs[layout().gradient_input];
   BackwardArguments<Real> arguments;
@@ -144,16 +144,58 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   }
   arguments.input_gradient = memory_->Gradient(input, k);
   arguments.add_input_gradient = options_.network->values[input].consumers.back() != number_;
-  arguments.gradient = gradient_ + parts_->slot(PartOf(k)) * gradient_size_;
-  arguments.add_gradient = has_pending_gradient_;
   arguments.workspace = workspace;
   arguments.ahead = ahead;
+  if (splits()) {
+    arguments.part = BackwardPart::kInput;
+    arguments.gradient = memory_->Held(number_, k);
+    if (layout().splits) {
+      const std::span<const Real> dy = memory_->GradientSpan(description_.outputs[0], k);
+      std::copy(dy.begin(), dy.end(), arguments.gradient + layout().input_part);
+    }
+    compute_->Backward(arguments);
+    return;
+  }
+  arguments.gradient = GradientOf(k);
+  arguments.add_gradient = has_pending_gradient_;
+  stale_version_ = *forward_version(k);
   std::optional<PieceUpdate> update;
   if (updated_in_backward_ >= 0) {
     arguments.consumer =
         &update.emplace(*parameters_, updated_in_backward_, Coefficients(k), stale_version_);
   }
   compute_->Backward(arguments);
+  Complete(k);
+}
+
+template <class Real>
+void PipelineStage<Real>::WeightGradient(std::int64_t k, Real* workspace) {
+  if (layout().parameter_size == 0) return;
+  Real* gradient = GradientOf(k);
+  const Real* held = memory_->Held(number_, k);
+  const std::int64_t input_part = layout().input_part;
+  if (has_pending_gradient_) {
+    options_.backend->Add(input_part, gradient, held, gradient);
+  } else {
+    std::copy_n(held, input_part, gradient);
+  }
+  if (layout().splits) {
+    BackwardArguments<Real> arguments;
+    arguments.part = BackwardPart::kWeights;
+    arguments.input = memory_->Value(description_.inputs[layout().gradient_input], k);
+    arguments.saved = memory_->Saved(number_, k);
+    arguments.output_gradients[0] = held + input_part;
+    arguments.gradient = gradient;
+    arguments.add_gradient = has_pending_gradient_;
+    arguments.workspace = workspace;
+    compute_->Backward(arguments);
+  }
+  stale_version_ = *forward_version(k);
+  Complete(k);
+}
+
+template <class Real>
+void PipelineStage<Real>::Complete(std::int64_t k) {
   has_pending_gradient_ = true;
   if (options_.gradient_parts > 1) SumParts(k);
 }

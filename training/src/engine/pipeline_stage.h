@@ -45,6 +45,8 @@ class PipelineStage {
   // Which version of the weights it reads.
   std::int64_t ForwardVersion(std::int64_t k) const;
   void Backward(std::int64_t k, Real* workspace, Prefetcher* ahead);
+  // The rest of a split backward.
+  void WeightGradient(std::int64_t k, Real* workspace);
   // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
   void Update(std::int64_t k, Real* workspace);
   // Numbers of scratch of passes and updates.
@@ -74,11 +76,18 @@ class PipelineStage {
  private:
   class PieceUpdate;
 
-  bool reads_newest() const { return options_.plan.weights == hwmodel::WeightVersions::kNewest; }
+  bool reads_newest() const {
+    return options_.plan.schedule.weights == hwmodel::WeightVersions::kNewest;
+  }
   // What a backward of micro-batch k reads: the newest version, or the forward's.
   const Real* BackwardParameters(std::int64_t k) {
     return reads_newest() ? parameters_->backward() : parameters_->forward(*forward_version(k));
   }
+  bool splits() const { return options_.plan.completes == hwmodel::ActionKind::kWeightGradient; }
+  // Where micro-batch k's gradient is summed.
+  Real* GradientOf(std::int64_t k) { return gradient_ + parts_->slot(PartOf(k)) * gradient_size_; }
+  // Micro-batch k's gradient is complete.
+  void Complete(std::int64_t k);
   // The part of its share of a mini-batch that micro-batch k belongs to.
   std::int64_t PartOf(std::int64_t k) const;
   // Ends micro-batch k's part where it is the last one.

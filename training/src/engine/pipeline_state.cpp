@@ -22,7 +22,7 @@ std::int64_t Pipeline<Real>::CountDoneBy(std::int64_t cycles, ActionKind kind, i
 
 template <class Real>
 bool Pipeline<Real>::HasPendingGradient(int stage, std::int64_t cycles) const {
-  return CountDoneBy(cycles, ActionKind::kBackward, stage) >
+  return CountDoneBy(cycles, options_.plan.completes, stage) >
          CountDoneBy(cycles, ActionKind::kUpdate, stage);
 }
 
@@ -39,29 +39,27 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
   };
   memory_->ForEachKept(done, visit);
   std::vector<int> holders;
-  const auto in_flight = [&](int stage, auto visit_microbatch) {
+  const auto in_flight = [&](int stage, ActionKind last, auto visit_microbatch) {
     const std::int64_t written = done({ActionKind::kForward, stage});
-    for (std::int64_t k = done({ActionKind::kBackward, stage}); k < written; ++k) {
-      visit_microbatch(k);
-    }
+    for (std::int64_t k = done({last, stage}); k < written; ++k) visit_microbatch(k);
   };
   const auto visit_own = [&](int stage, void* data, std::size_t bytes) {
     holders = {process_of(stage)};
     visit(holders[0] == rank_ ? data : nullptr, bytes, holders);
   };
   for (int s = 0; s < stage_count(); ++s) {
-    in_flight(s, [&](std::int64_t k) {
+    in_flight(s, options_.plan.completes, [&](std::int64_t k) {
       visit_own(s, stages_[s].forward_version(k), sizeof(std::int64_t));
     });
   }
   std::vector<int> everybody;
   for (std::size_t p = 0; p < spans_.size(); ++p) everybody.push_back(static_cast<int>(p));
-  in_flight(0, [&](std::int64_t k) {
+  in_flight(0, ActionKind::kBackward, [&](std::int64_t k) {
     MicrobatchSlot<Real>& slot = memory_->At(k);
     visit(&slot.microbatch.first_sample, sizeof(std::int64_t), everybody);
     visit(slot.labels.data(), slot.labels.size() * sizeof(std::int32_t), everybody);
   });
-  in_flight(stage_count() - 1, [&](std::int64_t k) {
+  in_flight(stage_count() - 1, ActionKind::kBackward, [&](std::int64_t k) {
     MicrobatchSlot<Real>& slot = memory_->At(k);
     visit_own(stage_count() - 1, slot.losses.data(), slot.losses.size() * sizeof(Real));
     visit_own(stage_count() - 1, slot.correct.data(), slot.correct.size());

@@ -165,36 +165,6 @@ void ForwardInOneCycle(hwmodel::SteadyState& steady) {
 
 }  // namespace
 
-Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches) {
-  Program program;
-  program.microbatches_per_cycle = microbatches;
-  const int workers = static_cast<int>(boundaries.size());
-  int first = 0;
-  for (int w = 0; w < workers; ++w) {
-    WorkerProgram worker{.first_stage = first, .end_stage = boundaries[w], .actions = {}};
-    first = worker.end_stage;
-    // The workers after this one hold that many micro-batches before the first comes back.
-    const std::int64_t ahead = std::min<std::int64_t>(workers - 1 - w, microbatches);
-    for (std::int64_t k = 0; k < microbatches + ahead; ++k) {
-      if (k < microbatches) {
-        for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-          worker.actions.push_back({ActionKind::kForward, s, k});
-        }
-      }
-      if (k >= ahead) {
-        // An update right after the last backward finds the gradient in the cache.
-        const bool is_last = k - ahead == microbatches - 1;
-        for (int s = worker.end_stage - 1; s >= worker.first_stage; --s) {
-          worker.actions.push_back({ActionKind::kBackward, s, k - ahead});
-          if (is_last) worker.actions.push_back({ActionKind::kUpdate, s, k - ahead});
-        }
-      }
-    }
-    program.workers.push_back(std::move(worker));
-  }
-  return program;
-}
-
 std::vector<int> WorkersOfStages(const std::vector<int>& boundaries) {
   std::vector<int> workers;
   for (std::size_t w = 0; w < boundaries.size(); ++w) {

@@ -41,11 +41,6 @@ struct Program {
   int stages() const { return workers.back().end_stage; }
 };
 
-// Mini-batches of `microbatches`, one a cycle, through a pipeline of workers whose groups of stages
-// end at `boundaries`. A worker starts the backward of a micro-batch as soon as it can, so that few
-// are in flight.
-Program FillDrainProgram(const std::vector<int>& boundaries, std::int64_t microbatches);
-
 // The cycle that a list repeats, by workers whose groups of stages end at `boundaries`: at every stage
 // the list's actions in the list's order, so that every pass reads the version that it reads there.
 // Stages may be cycles ahead of the list, the same for any number of workers.

@@ -23,20 +23,21 @@ struct Extrapolation {
   Real weight = 0;    // of w_new - w
 };
 
+// Of look-aheads by velocity in each pass, updates.
+struct Horizons {
+  double forward = 0;
+  double backward = 0;
+};
+
 // Where an update is in the run.
 struct UpdatePoint {
   double rate = 0;
   double momentum = 0;
   double weight_decay = 0;
-  analysis::Delay delay = 0;  // of the forward's weights, updates
-  std::int64_t samples = 0;   // seen before it
-  std::int64_t update = 1;    // its number, from 1
-  // In place of the rule's look-ahead: one by velocity in each pass, updates.
-  struct Horizons {
-    double forward = 0;
-    double backward = 0;
-  };
-  std::optional<Horizons> horizons = std::nullopt;
+  analysis::Delay delay = 0;                        // of the forward's weights, updates
+  std::int64_t samples = 0;                         // seen before it
+  std::int64_t update = 1;                          // its number, from 1
+  std::optional<Horizons> horizons = std::nullopt;  // in place of the rule's look-ahead
 };
 
 // The numbers of an update. `rate` scales steps and look-aheads along u.

@@ -30,6 +30,8 @@ class ConvolutionStage final : public Stage<Real> {
     ParameterTensor weight = convolution_->weight_tensor();
     weight.name = convolution.name + ".weight";
     weight.offset = layout.parameter_size;
+    layout.splits = true;
+    layout.input_part = weight.offset;
     weight.initializer = Initializer::kHeNormal;
     weight.fan =
         std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
@@ -70,15 +72,16 @@ class ConvolutionStage final : public Stage<Real> {
                           workspace.kernel, arguments.ahead);
   }
 
+  // A consumer may change the weights, so that their gradient comes last.
   void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.part != BackwardPart::kWeights) BackwardInput(arguments);
+    if (arguments.part != BackwardPart::kInput) BackwardWeights(arguments);
+  }
+
+ private:
+  void BackwardInput(const BackwardArguments<Real>& arguments) {
     const Workspace workspace = Divide(arguments.workspace);
     const Real* dy = arguments.output_gradients[0];
-    const Real* x = arguments.input;
-    if (norm_relu_) {
-      norm_relu_->Recompute(arguments, workspace.h);
-      x = workspace.h;
-    }
-    // A consumer may change the weights, so that their gradient comes last.
     const Real* weights = arguments.parameters + weight_;
     if (norm_relu_) {
       convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
@@ -93,7 +96,16 @@ class ConvolutionStage final : public Stage<Real> {
         convolution_->BackwardInput(dy, weights, dx, workspace.kernel, arguments.ahead);
       }
     }
+  }
 
+  void BackwardWeights(const BackwardArguments<Real>& arguments) {
+    const Workspace workspace = Divide(arguments.workspace);
+    const Real* dy = arguments.output_gradients[0];
+    const Real* x = arguments.input;
+    if (norm_relu_) {
+      norm_relu_->Recompute(arguments, workspace.h);
+      x = workspace.h;
+    }
     if (bias_) {
       backend_->BiasGradient(output_shape_, dy, arguments.add_gradient,
                              arguments.gradient + *bias_);
@@ -109,7 +121,6 @@ class ConvolutionStage final : public Stage<Real> {
     }
   }
 
- private:
   struct Workspace {
     Real* h;
     Real* dh;

@@ -34,6 +34,7 @@ class LinearStage final : public Stage<Real> {
     weight.fan = layer.input.elements();
     layout.parameter_size = Aligned(weight.stored_size);
     layout.consumed = 0;
+    layout.splits = true;
     layout.parameters.push_back(std::move(weight));
     ParameterTensor& bias =
         AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias", out_, 1,
@@ -50,10 +51,11 @@ class LinearStage final : public Stage<Real> {
 
   void Backward(const BackwardArguments<Real>& arguments) override {
     const Real* dy = arguments.output_gradients[0];
-    if (arguments.input_gradient != nullptr) {
+    if (arguments.part != BackwardPart::kWeights && arguments.input_gradient != nullptr) {
       backend_->LinearBackwardInput(n_, in_, out_, dy, arguments.parameters,
                                     arguments.input_gradient);
     }
+    if (arguments.part == BackwardPart::kInput) return;
     // Rows that a consumer finds in the nearest caches. With several samples, dy's rows are of all
     // outputs, and so are the pieces.
     constexpr std::int64_t kPieceSize = 8192;

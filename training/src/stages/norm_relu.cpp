@@ -128,6 +128,7 @@ class NormalizationStage final : public Stage<Real> {
       : norm_relu_(parts.stage.layers, parts.microbatch, parts.Input(0).block, parts.backend,
                    this->layout_) {
     this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
+    this->layout_.input_part = this->layout_.parameter_size;
     this->layout_.workspace_size = norm_relu_.workspace_size();
   }
 

@@ -20,6 +20,9 @@
 // The rule `free` has no defaults made from the delay: a = 1, b = 0 and T = 0 (velocity form)
 // unless they are given, so without options it is SGDM.
 //
+// The rule `spectrain` is SGDM whose passes both predict, in velocity form, to the step of their
+// micro-batch's last backward; with one delay D for all stages that is lwp-v.
+//
 // The rule `linear` is any causal linear rule, given by its coefficients and without a momentum:
 //
 //   w(z) = -eta C(z) g(z),   C = N/D,   D(z) = z^P + d_1 z^(P-1) + ... + d_P,  D(1) = 0,
@@ -69,6 +72,9 @@ struct Rule {
   std::string_view reduces_to;    ///< what it equals, and when
   Compensation compensation = Compensation::kNone;
   Prediction prediction = Prediction::kNone;
+  /// Both passes predict, to the step of their micro-batch's last backward (SpecTrain); else only
+  /// forwards do, over T.
+  bool predicts_to_last_backward = false;
 };
 
 /// Largest accepted size of a, b, d and T. With kMaxScale times the largest delay it bounds every
@@ -77,7 +83,10 @@ inline constexpr double kMaxCoefficient = 1e8;
 /// Largest accepted multiple of the delay.
 inline constexpr double kMaxScale = 10;
 
-/// The rules of a momentum, in the order in which they are listed to users.
+/// All rules, in the order in which they are listed to users.
+std::span<const Rule> AllRules();
+/// Those of them that a momentum and a delay make a linear rule: neither spectrain, whose horizons
+/// follow from a schedule, nor linear.
 std::span<const Rule> Rules();
 /// The rule `linear`, which has coefficients in place of one.
 const Rule& LinearRule();

@@ -9,6 +9,9 @@
 //
 // The inputs of a sum that come to their last reader there share the gradient of its output: one place
 // for all of them, named by gradient_of.
+//
+// Where backwards are split, what a stage has kept of its input lasts until its weight gradient, and the
+// gradient of its output, whose place others may have written by then, is held in a copy.
 #pragma once
 
 #include <optional>
@@ -19,7 +22,7 @@
 
 namespace batchless::hwmodel {
 
-/// A stage's forward or backward, of any micro-batch.
+/// What a stage does for any one micro-batch.
 struct Pass {
   ActionKind kind = ActionKind::kForward;
   int stage = 0;
@@ -41,7 +44,7 @@ struct StageSpan {
 class MemoryPlan {
  public:
   /// `network` has to outlive this object.
-  explicit MemoryPlan(const Network& network);
+  MemoryPlan(const Network& network, bool splits_backward);
 
   /// The value in whose place the gradient of value v is; -1: none is wanted.
   int gradient_of(int v) const { return gradient_of_[static_cast<std::size_t>(v)]; }
@@ -50,6 +53,14 @@ class MemoryPlan {
   std::optional<MemoryUse> ValueUse(int v, const StageSpan& span) const;
   /// Use of the place that value v's gradients share; none where there are no such gradients.
   std::optional<MemoryUse> GradientUse(int v, const StageSpan& span) const;
+
+  /// From a stage's forward until what it saved is not needed.
+  MemoryUse SavedUse(int stage) const {
+    return {.write = {ActionKind::kForward, stage}, .releases = {{last_, stage}}};
+  }
+  /// Of the copy that a split backward holds for the stage's weight gradient; none where it has no
+  /// weights or nothing is split.
+  std::optional<MemoryUse> HeldUse(int stage) const;
 
   /// What passes from stage `stage` - 1 to `stage` with a forward, and back with a backward.
   std::vector<int> CrossingValues(int stage) const;
@@ -64,6 +75,7 @@ class MemoryPlan {
   int LastConsumer(int v) const;  // -1 where there is none
 
   const Network* network_;
+  ActionKind last_;  // that reads what is kept of a micro-batch
   std::vector<int> gradient_of_;
 };
 

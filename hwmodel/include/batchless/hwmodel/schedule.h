@@ -18,12 +18,14 @@
 // derived from the list and the schedule's rule:
 //
 //   rule             forward reads   backward reads   weights kept
-//   newest           the newest      the newest       one version
-//   stashed          the newest      its forward's    as many as there are in flight
+//   newest           n - L           the newest       L + 1 versions
+//   stashed          n - L           its forward's    L more than there are in flight
 //   double-buffered  max(u-1, 0)     max(u-1, 0)      two versions
 //
-// where u is the version that the micro-batch's gradient is applied to. Weight stashing is
-// therefore not another list but another rule for the same one.
+// where n is the newest version, u the one that the micro-batch's gradient is applied to, and L the
+// forwards' lag: 0 but for uniform delays, which are a lag of mini-batches that drain. Versions before
+// the first are the first. Weight stashing is therefore not another list but another rule for the same
+// one, and so is a uniform delay.
 //
 // Sources, recalled beyond their abstracts: Kosson et al., Pipelined Backpropagation at Scale, arXiv
 // 2003.11666 (newest); PipeDream, arXiv 1806.03377 (stashed); PipeDream-2BW, arXiv 2006.09503
@@ -60,6 +62,7 @@ struct Schedule {
   std::vector<TimedAction> actions = {};
   int slots_per_step = 2;  ///< 1 or 2
   WeightVersions weights = WeightVersions::kNewest;
+  std::int64_t forward_lag = 0;  ///< L, updates; 0 with kDoubleBuffered
   /// (S), by stage; empty where stage s is worker s.
   std::vector<int> worker_of_stage = {};
 

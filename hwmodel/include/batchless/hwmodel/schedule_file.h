@@ -11,6 +11,7 @@
 //   worker          of the row's stage, the same in all its rows    without it: stage s is worker s
 //   slots_per_step  1 or 2, the same in all rows                    without it: as few as fit
 //   weights         newest, stashed or double-buffered, likewise    without it: newest
+//                   with the forwards' lag in updates, "stashed-4"
 //
 // Stages and micro-batches are one more than the largest numbers in the file.
 //

@@ -8,6 +8,7 @@
 // Networks, arXiv 1912.12675 (pipeline placement vector; recalled).
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "batchless/hwmodel/schedule.h"
@@ -22,5 +23,11 @@ namespace batchless::hwmodel {
 /// Throws analysis::InvalidArgument naming `ends` unless they increase from at least 1 and there is
 /// one for each group.
 Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends);
+
+/// Mini-batches of M = microbatches_per_update, each of which drains before the next one begins: 1F1B
+/// with a flush over the groups, so that few micro-batches are in flight. One group is sequential
+/// training. Two mini-batches, which is what a steady state takes. Throws what ExpandGroups throws, and
+/// analysis::InvalidArgument naming `microbatches_per_update` where it is below 1.
+Schedule MiniBatches(std::span<const int> ends, std::int64_t microbatches_per_update);
 
 }  // namespace batchless::hwmodel

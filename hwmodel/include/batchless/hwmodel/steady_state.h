@@ -62,7 +62,7 @@ SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worke
 std::int64_t EnoughMicrobatches(const SteadyState& steady);
 
 /// The steady state from the empty pipeline on until micro-batch microbatches - 1 has drained. The
-/// steps count from the first action; slots, weights and workers are those of `like`.
+/// steps count from the first action; slots, weights, lag and workers are those of `like`.
 Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t microbatches);
 
 }  // namespace batchless::hwmodel

@@ -65,8 +65,6 @@ struct TrainingMemoryOptions {
   int optimizer_arrays = 1;  ///< numbers beside each weight
   /// D by stage, where an optimizer keeps the forward's weights; else empty.
   std::vector<std::int64_t> kept_delays = {};
-  /// Added to the age of the weights that both passes read: uniform delays.
-  std::int64_t delay = 0;
   /// Scratch by stage for a micro-batch, numbers; empty: none.
   std::vector<std::int64_t> workspace{};
   /// The same for one sample, as in evaluations.

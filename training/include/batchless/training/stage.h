@@ -61,8 +61,14 @@ struct ForwardArguments {
   Prefetcher* ahead = nullptr;
 };
 
+/// A split backward makes the gradient of its input first, that of its weights later.
+enum class BackwardPart : unsigned char { kWhole, kInput, kWeights };
+
 template <class Real>
 struct BackwardArguments {
+  /// kInput: nothing is done for the parameters behind the layout's input_part; kWeights: these alone,
+  /// from input, saved and the gradient of the first output. Stages without `splits` do not look at it.
+  BackwardPart part = BackwardPart::kWhole;
   const Microbatch<Real>* microbatch = nullptr;
   const Real* parameters = nullptr;
   const Real* input = nullptr;   ///< the first; null unless keeps_input
@@ -90,6 +96,10 @@ struct StageLayout {
   std::int64_t workspace_size = 0;  ///< elements
   /// The parameter whose gradient a consumer can take; -1: none.
   int consumed = -1;
+  /// Whether its backward has two parts, and up to where the first makes the parameters' gradients:
+  /// elements from the start of the block, a multiple of the alignment.
+  bool splits = false;
+  std::int64_t input_part = 0;
   bool keeps_input = false;
   bool keeps_output = false;
   /// The gradient of every input is that of the output (a sum): the engine lets them share memory

@@ -9,18 +9,18 @@
 //                 r-th of them for those with P / R of the parts. They sum their gradients at every
 //                 update, as the tree says, so that a run has the same bits with any R
 //
-//   sequential    each micro-batch forward and backward through all stages, an update after N / n
-//   fill-drain    the same through a pipeline of workers that fills and drains in each mini-batch;
-//                 equal to sequential bit for bit, because the order of every sum is the same
+// What happens when follows from a list of actions (hwmodel/schedule.h), and so does each stage's delay:
+//
+//   mini-batches  no list: each mini-batch goes through the workers, fills and drains; with one worker
+//                 or several the same bits, because the order of every sum is the same
 //   pb            pipelined backpropagation: every stage does one micro-batch forward, one backward
-//                 and one update in each step; forwards are D_s updates late. N = n. Delays come
-//                 from the schedule's list of actions (hwmodel/schedule.h), not from a formula
-//   uniform-delay sequential, but mini-batch u's forward reads the weights after max(0, u - D)
-//                 updates, at every stage; its backward the newest, or with consistent weights the
-//                 forward's
+//                 and one update in each step; forwards are D_s updates late. N = n
+//   split         backwards whose weight gradients come later (zero bubble) train too
+//   uniform delay mini-batches whose forwards lag D updates behind (Schedule::forward_lag); backwards
+//                 read the newest weights, or with stashing, as consistent delay, the forward's
 //
 //   weight stashing   the backward reads the version that its forward read (with the prediction, if
-//                     there was one) instead of the newest; pb and, as consistency, uniform-delay
+//                     there was one) instead of the newest
 //   SpecTrain         both passes predict, by velocity, to the step in which the sample's last
 //                     backward comes: 2(S-1) - s updates forward, s backward with pb
 //
@@ -53,27 +53,16 @@
 
 namespace batchless::training {
 
-enum class ScheduleKind : unsigned char {
-  kSequential,
-  kFillDrain,
-  kPipelinedBackpropagation,
-  kUniformDelay,
-  kList,  ///< any list of actions, TrainerOptions::list
-};
-
-/// What the forward's weights (and SpecTrain's backward's) are extrapolated by.
-enum class PredictionScheme : unsigned char {
-  kRule,       ///< the rule's own prediction over the stage's delay, in the forward
-  kSpecTrain,  ///< instead of it; the rule has none of its own
-};
-
 enum class Precision : unsigned char { kSingle, kDouble };
 
 struct TrainerOptions {
   hwmodel::Network network;
-  ScheduleKind schedule = ScheduleKind::kSequential;
-  /// Threads that share the stages; 1 with the schedules sequential and uniform-delay. With several
-  /// processes: of each.
+  /// What the stages of one replica do, and which versions of the weights they read: two cycles at least
+  /// in which every stage does everything. Its workers are not read. Without actions every mini-batch
+  /// drains before the next one begins, in an order with few micro-batches in flight
+  /// (hwmodel::MiniBatches).
+  hwmodel::Schedule schedule;
+  /// Threads that share the stages. With several processes: of each.
   int workers = 1;
   /// R; divides the number of processes and gradient_parts. An update has as many micro-batches at
   /// least; a list drains after each of them, or its weights are double-buffered.
@@ -88,21 +77,14 @@ struct TrainerOptions {
   /// Processes that train together with this one; null: it is alone. A trainer's functions are
   /// collective then, unless they say otherwise.
   std::shared_ptr<ProcessGroup> processes;
-  /// What one replica does. Of the network's stages, with two cycles in which every stage does
-  /// everything, and no weight gradients apart from their backwards; with kList alone. Its workers are
-  /// not read.
-  hwmodel::Schedule list;
   /// How long a worker waits for a neighbour before it gives up, naming itself and the queue; 0: for
   /// ever. Advance throws std::runtime_error then.
   double watchdog_seconds = 0;
   /// Micro-batches from the start of the run whose passes Trainer::trace() shows.
   std::int64_t traced_microbatches = 0;
-  bool weight_stashing = false;  ///< pb and uniform-delay; a list has a rule of its own
-  std::int64_t delay = 0;        ///< D of uniform-delay, updates
-  PredictionScheme prediction = PredictionScheme::kRule;
   std::int64_t batch = 128;
-  std::int64_t microbatch = 1;  ///< divides batch; equal to it with pb or batch normalisation
-  std::int64_t samples = 0;     ///< of the whole run; pb and lists need it, to drain at the end
+  std::int64_t microbatch = 1;  ///< divides batch; equal to it with batch normalisation
+  std::int64_t samples = 0;     ///< of the whole run; a pipeline needs it, to drain at the end
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   OptimizerSpec optimizer;
   LearningRate learning_rate;
