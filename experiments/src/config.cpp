@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/analysis/rule.h"
-#include "batchless/hwmodel/network.h"
-#include "batchless/training/optimizer.h"
 #include "text_output.h"
 #include "usage_error.h"
 
@@ -20,53 +18,9 @@
 namespace batchless {
 namespace {
 
+// What a phase may have of its own.
+constexpr std::array<std::string_view, 3> kPhaseSections{"schedule", "rule", "optimizer"};
 constexpr std::size_t kMaxFileBytes = 1 << 20;
-constexpr IntegerRange kAnyCount{0, std::int64_t{1} << 53};
-constexpr IntegerRange kCount{1, std::int64_t{1} << 53};
-constexpr IntegerRange kSeeds{0, 4'294'967'295};
-constexpr NumberRange kShare{0, 1};
-constexpr NumberRange kRates{0, 1e6};
-constexpr NumberRange kScales{0, analysis::kMaxScale};
-constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
-constexpr NumberRange kDelays{0, analysis::kMaxCoefficient};
-
-Words NetworkWords() {
-  const auto names = hwmodel::NetworkNames();
-  return {names.begin(), names.end()};
-}
-
-Words RuleWords() {
-  Words words;
-  for (const analysis::Rule& rule : analysis::AllRules()) {
-    if (rule.name != analysis::LinearRule().name) words.push_back(rule.name);
-  }
-  return words;
-}
-
-Words OptimizerWords() {
-  Words words;
-  for (const training::Optimizer& optimizer : training::Optimizers()) {
-    words.push_back(optimizer.name);
-  }
-  return words;
-}
-
-// Each hyperparameter once, with the range of the first optimizer that has it.
-std::vector<ConfigurationKey> HyperparameterKeys(Configuration& c) {
-  std::vector<ConfigurationKey> keys;
-  for (const training::Optimizer& optimizer : training::Optimizers()) {
-    for (const training::Hyperparameter& h : optimizer.hyperparameters) {
-      if (std::any_of(keys.begin(), keys.end(),
-                      [&](const ConfigurationKey& key) { return key.name == h.name; })) {
-        continue;
-      }
-      keys.push_back({"optimizer", h.name, &c.optimizer.hyperparameters[std::string(h.name)],
-                      NumberRange{h.low, h.high}, h.help});
-    }
-  }
-  return keys;
-}
-
 std::string AcceptedWords(std::string_view word, const Words& words) {
   return fmt::format("{}{}", fmt::join(words, ", "), analysis::DidYouMean(word, words));
 }
@@ -223,14 +177,17 @@ std::string At(const std::string& path, const toml::source_region& source) {
   return fmt::format("{}:{}", path, source.begin.line);
 }
 
-void ParseInto(const std::vector<ConfigurationKey>& keys, const std::string& text,
-               const std::string& path) {
-  toml::table document;
+toml::table Parse(const std::string& text, const std::string& path) {
   try {
-    document = toml::parse(text);
+    return toml::parse(text);
   } catch (const toml::parse_error& error) {
     throw UsageError(At(path, error.source()), error.description(), "TOML");
   }
+}
+
+// All sections of the table; `other` is no section of it.
+void ReadSections(const std::vector<ConfigurationKey>& keys, const toml::table& document,
+                  std::string_view other, const std::string& path) {
   // toml++ sorts by name; the first wrong value of the file is the one to report.
   struct Found {
     std::string section;
@@ -239,6 +196,7 @@ void ParseInto(const std::vector<ConfigurationKey>& keys, const std::string& tex
   };
   std::vector<Found> values;
   for (const auto& [section, content] : document) {
+    if (section == other) continue;
     if (!content.is_table()) {
       values.push_back({"", std::string(section.str()), &content});
       continue;
@@ -257,6 +215,40 @@ void ParseInto(const std::vector<ConfigurationKey>& keys, const std::string& tex
              "keys in a section, [network] for instance");
     }
     Assign(keys, where, found.section, found.name, *found.node);
+  }
+}
+
+// The document's phases, whose settings begin as the rest of the configuration has them.
+void ReadPhases(Configuration& configuration, const toml::table& document,
+                const std::string& path) {
+  const toml::node* const phases = document.get("phase");
+  if (phases == nullptr) return;
+  if (!phases->is_array_of_tables()) {
+    Refuse(At(path, phases->source()), "phase", ShortText(*phases), "tables, [[phase]]");
+  }
+  double before = 0;
+  for (const toml::node& node : *phases->as_array()) {
+    const toml::table& table = *node.as_table();
+    Configuration::Phase phase{.until = 0, .settings = configuration};
+    phase.settings.phases.clear();
+    const bool is_last = &node == &phases->as_array()->back();
+    const toml::node* const until = table.get("until");
+    phase.until = until != nullptr ? until->value<double>().value_or(-1) : is_last ? 1 : -1;
+    if (!(phase.until > before && phase.until <= 1) || (phase.until == 1) != is_last) {
+      Refuse(At(path, node.source()), "phase.until",
+             until == nullptr ? "nothing" : ShortText(*until),
+             "shares of the run that increase from above 0 to 1, the last phase's");
+    }
+    before = phase.until;
+    for (const auto& [section, content] : table) {
+      const bool is_own = std::find(kPhaseSections.begin(), kPhaseSections.end(), section.str()) !=
+                          kPhaseSections.end();
+      if (is_own || section == "until") continue;
+      Refuse(At(path, content.source()), fmt::format("phase.{}", section.str()), "a value",
+             fmt::format("until and keys of {} in a phase", fmt::join(kPhaseSections, ", ")));
+    }
+    ReadSections(KeysOf(phase.settings), table, "until", path);
+    configuration.phases.push_back(std::move(phase));
   }
 }
 
@@ -331,7 +323,7 @@ std::string ValueText(const ConfigurationKey& key) {
   return std::visit([](const auto* value) { return TomlText(*value); }, key.value);
 }
 
-// The table wants a configuration that it could write to.
+// The table of keys wants a configuration that it could write to.
 std::string Text(Configuration configuration) {
   std::string text;
   std::string_view section;
@@ -344,168 +336,53 @@ std::string Text(Configuration configuration) {
     }
     text += fmt::format("{} = {}\n", key.name, value);
   }
+  const std::vector<ConfigurationKey> keys = KeysOf(configuration);
+  for (Configuration::Phase& phase : configuration.phases) {
+    text += fmt::format("\n[[phase]]\nuntil = {}\n", TomlText(phase.until));
+    const std::vector<ConfigurationKey> own = KeysOf(phase.settings);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::string value = ValueText(own[i]);
+      if (value == ValueText(keys[i])) continue;
+      text += fmt::format("{} = {}\n", own[i].FullName(), value);
+    }
+  }
   return text;
+}
+
+// The first key that changes results and differs; `place` comes before its name.
+std::optional<ConfigurationDifference> Compare(Configuration a, Configuration b,
+                                               const std::string& place) {
+  const std::vector<ConfigurationKey> keys = KeysOf(a);
+  const std::vector<ConfigurationKey> others = KeysOf(b);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i].changes_results) continue;
+    const std::string value = ValueText(keys[i]);
+    const std::string other = ValueText(others[i]);
+    if (value == other) continue;
+    const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+    return ConfigurationDifference{place + keys[i].FullName(), shown(value), shown(other)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", section, name); }
-
-std::vector<ConfigurationKey> KeysOf(Configuration& c) {
-  constexpr bool kAnyResult = false;  // changes_results of the keys that do not
-  std::vector<ConfigurationKey> keys{
-      {"network", "name", &c.network.name, NetworkWords(), "which network; resnet20"},
-      {"network",
-       "file",
-       &c.network.file,
-       {},
-       "in place of a name: a network of your own, PATH.toml (batchless network --help)"},
-      {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
-       "normalisation; group for ResNet and VGG"},
-      {"network", "groups", &c.network.groups, kCount,
-       "groups of each group normalisation; half of the first width, at most 32"},
-      {"network", "hidden", &c.network.hidden, kCount, "widths of the hidden layers of an MLP"},
-
-      {"data", "name", &c.data.name, Words{"synthetic", "cifar10", "mnist", "imagefolder"},
-       "which data set"},
-      {"data", "root", &c.data.root, {}, "folder that the data sets lie in", kAnyResult},
-      {"data", "image_size", &c.data.image_size, IntegerRange{1, 4096},
-       "edge of the images of imagefolder, pixels; 224"},
-      {"data", "seed", &c.data.seed, kSeeds, "of the synthetic set; 1"},
-      {"data", "augment", &c.data.augment, {}, "crop and mirror training samples"},
-      {"data", "order", &c.data.order, Words{"shuffled", "sequential"},
-       "anew in each epoch, or sample i mod n at step i"},
-      {"data", "limit_train", &c.data.limit_train, kAnyCount,
-       "training samples in an epoch, the first ones of the set; 0: all"},
-      {"data", "limit_validation", &c.data.limit_validation, kAnyCount,
-       "validation samples, the first ones; 0: all"},
-
-      {"schedule", "kind", &c.schedule.kind,
-       Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "pb", "1f1b", "2bw",
-             "zhang", "uniform-delay", "file"},
-       "who does what when; zhang: pb over groups of stages"},
-      {"schedule", "microbatch", &c.schedule.microbatch, kCount,
-       "samples that pass through a stage together; 1, or the whole batch with schedules that "
-       "update "
-       "after every micro-batch and with batch normalisation"},
-      {"schedule", "workers", &c.schedule.workers, IntegerRange{1, 1024},
-       "threads that share the stages, in each process", kAnyResult},
-      {"schedule",
-       "pin",
-       &c.schedule.pin,
-       {},
-       "each of them stays on a processor of its own",
-       kAnyResult},
-      {"schedule", "balance", &c.schedule.balance, Words{"measured", "flops"},
-       "what they share equally: times of the stages, measured before long runs, or FLOPs",
-       kAnyResult},
-      {"schedule",
-       "machine",
-       &c.schedule.machine,
-       {},
-       "in place of measuring: a machine file with the network's times, as `batchless calibrate` "
-       "writes it",
-       kAnyResult},
-      {"schedule", "replicas", &c.schedule.replicas, IntegerRange{1, 1024},
-       "pipelines that share every mini-batch and sum their gradients, each in a process or "
-       "several",
-       kAnyResult},
-      {"schedule", "gradient_parts", &c.schedule.gradient_parts, kCount,
-       "parts in which a mini-batch's gradients are summed, then as a tree; a multiple of "
-       "replicas"},
-      {"schedule",
-       "weight_stashing",
-       &c.schedule.weight_stashing,
-       {},
-       "backwards read the weights of their forwards; pb, 1f1b, zhang, uniform-delay"},
-      {"schedule", "delay", &c.schedule.delay, kAnyCount,
-       "uniform-delay: age of the forwards' weights, updates"},
-      {"schedule", "stages", &c.schedule.stages, kCount,
-       "stages of the pipeline, groups of equal work; the network's own. Not for sequential, "
-       "fill-drain, uniform-delay, file"},
-      {"schedule", "placement", &c.schedule.placement, kCount,
-       "in place of stages: how many of the network's come before each pipeline register"},
-      {"schedule",
-       "file",
-       &c.schedule.file,
-       {},
-       "with kind file: a list of actions as `batchless schedule --out F.csv` writes it"},
-
-      {"rule", "name", &c.rule.name, RuleWords(),
-       "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
-       "sample's last backward"},
-      {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
-       "delay that spike compensation is made for, updates"},
-      {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},
-      {"rule", "sc_a", &c.rule.sc_a, kCoefficients, "coefficient a itself"},
-      {"rule", "sc_b", &c.rule.sc_b, kCoefficients, "coefficient b itself"},
-      {"rule", "sc_delay_scale", &c.rule.sc_delay_scale, kScales,
-       "sc_delay in units of each stage's delay"},
-      {"rule", "horizon_scale", &c.rule.horizon_scale, kScales,
-       "horizon in units of each stage's delay"},
-
-      {"optimizer", "kind", &c.optimizer.kind, OptimizerWords(),
-       "what an update makes of a gradient; batchless optimizers lists them"},
-      {"optimizer", "batch", &c.optimizer.batch, IntegerRange{1, 1 << 20}, "samples of one update"},
-      {"optimizer", "lr", &c.optimizer.lr, kRates,
-       "learning rate; 0.1, 0.001 with adam and adamw, 0.02 with muon"},
-      {"optimizer", "momentum", &c.optimizer.momentum, kShare,
-       "momentum, below 1; 0.9; adam and adamw have beta1"},
-      {"optimizer", "reference_lr", &c.optimizer.reference_lr, kRates,
-       "in place of lr and momentum: those of another batch size, scaled to this one"},
-      {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kShare,
-       "with reference_lr"},
-      {"optimizer", "reference_batch", &c.optimizer.reference_batch, kCount, "with reference_lr"},
-      {"optimizer", "weight_decay", &c.optimizer.weight_decay, kShare,
-       "L2 penalty; decoupled with adamw and muon"},
-      {"optimizer", "schedule", &c.optimizer.schedule, Words{"steps", "cosine", "one-cycle"},
-       "shape of the learning rate over the run"},
-      {"optimizer", "decay_points", &c.optimizer.decay_points, kShare,
-       "steps: where the rate drops, in units of the run"},
-      {"optimizer", "decay_factor", &c.optimizer.decay_factor, kShare, "steps: by what"},
-      {"optimizer", "start", &c.optimizer.start, kShare, "one-cycle: first rate, in units of lr"},
-      {"optimizer", "peak", &c.optimizer.peak, kShare,
-       "one-cycle: where the rate is lr, in units of the run"},
-      {"optimizer", "final", &c.optimizer.final, kShare,
-       "cosine, one-cycle: last rate, in units of lr"},
-      {"optimizer", "warmup_samples", &c.optimizer.warmup_samples, kAnyCount,
-       "samples over which the rate rises from 0 first"},
-
-      {"run", "epochs", &c.run.epochs, NumberRange{1e-6, 1e6}, "length of the run; 1"},
-      {"run", "samples", &c.run.samples, kCount,
-       "in place of epochs; either is rounded up to whole batches"},
-      {"run", "seed", &c.run.seed, kSeeds, "of initial weights, order, augmentation and dropout"},
-      {"run", "precision", &c.run.precision, Words{"float", "double"}, "of all arithmetic"},
-      {"run", "convolution", &c.run.convolution, Words{"winograd", "onednn", "reference"},
-       "kernels; winograd, reference with double"},
-      {"run", "checkpoint_every_samples", &c.run.checkpoint_every_samples, kCount,
-       "an epoch; the end of the run always", kAnyResult},
-      {"run", "log_every_samples", &c.run.log_every_samples, kCount, "a tenth of an epoch",
-       kAnyResult},
-      {"run", "validate_every_samples", &c.run.validate_every_samples, kCount,
-       "an epoch; the end of the run always", kAnyResult},
-      {"run", "watchdog_seconds", &c.run.watchdog_seconds, NumberRange{0, 1e6},
-       "a worker that waits that long for another one gives up; 0: never", kAnyResult},
-      {"run", "trace_samples", &c.run.trace_samples, IntegerRange{1, 100'000},
-       "with --trace: how many, the first ones", kAnyResult},
-      {"run",
-       "log_samples",
-       &c.run.log_samples,
-       {},
-       "write samples.csv, with label and loss of each sample"},
-  };
-  const std::vector<ConfigurationKey> hyperparameters = HyperparameterKeys(c);
-  const auto after = std::find_if(keys.begin(), keys.end(), [](const ConfigurationKey& key) {
-    return key.section == "optimizer" && key.name == "schedule";
-  });
-  keys.insert(after, hyperparameters.begin(), hyperparameters.end());
-  return keys;
+std::vector<Configuration> SettingsOf(const Configuration& configuration) {
+  if (configuration.phases.empty()) return {configuration};
+  std::vector<Configuration> settings;
+  for (const Configuration::Phase& phase : configuration.phases) {
+    settings.push_back(phase.settings);
+  }
+  return settings;
 }
+
+std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", section, name); }
 
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides) {
   Configuration configuration;
   const std::vector<ConfigurationKey> keys = KeysOf(configuration);
-  ParseInto(keys, ReadText(path), path);
+  const toml::table document = Parse(ReadText(path), path);
+  ReadSections(keys, document, "phase", path);
   const auto has = [&](std::string_view start) {
     return std::any_of(overrides.begin(), overrides.end(),
                        [&](const std::string& text) { return text.starts_with(start); });
@@ -519,12 +396,15 @@ Configuration LoadConfiguration(const std::string& path, std::span<const std::st
   const bool sets_epochs = has("run.epochs=");
   if (sets_samples && !sets_epochs) configuration.run.epochs.reset();
   if (sets_epochs && !sets_samples) configuration.run.samples.reset();
+  ReadPhases(configuration, document, path);
   return configuration;
 }
 
 Configuration ParseConfiguration(const std::string& text, const std::string& path) {
   Configuration configuration;
-  ParseInto(KeysOf(configuration), text, path);
+  const toml::table document = Parse(text, path);
+  ReadSections(KeysOf(configuration), document, "phase", path);
+  ReadPhases(configuration, document, path);
   return configuration;
 }
 
@@ -532,17 +412,19 @@ std::string ConfigurationText(const Configuration& configuration) { return Text(
 
 std::optional<ConfigurationDifference> FirstDifference(const Configuration& first,
                                                        const Configuration& second) {
-  Configuration a = first;
-  Configuration b = second;
-  const std::vector<ConfigurationKey> keys = KeysOf(a);
-  const std::vector<ConfigurationKey> others = KeysOf(b);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!keys[i].changes_results) continue;
-    const std::string value = ValueText(keys[i]);
-    const std::string other = ValueText(others[i]);
-    if (value == other) continue;
-    const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
-    return ConfigurationDifference{keys[i].FullName(), shown(value), shown(other)};
+  if (const auto difference = Compare(first, second, "")) return difference;
+  if (first.phases.size() != second.phases.size()) {
+    return ConfigurationDifference{"phase", std::to_string(first.phases.size()) + " phases",
+                                   std::to_string(second.phases.size())};
+  }
+  for (std::size_t p = 0; p < first.phases.size(); ++p) {
+    const Configuration::Phase& a = first.phases[p];
+    const Configuration::Phase& b = second.phases[p];
+    const std::string place = fmt::format("phase {}: ", p + 1);
+    if (a.until != b.until) {
+      return ConfigurationDifference{place + "until", TomlText(a.until), TomlText(b.until)};
+    }
+    if (const auto difference = Compare(a.settings, b.settings, place)) return difference;
   }
   return std::nullopt;
 }
@@ -560,6 +442,12 @@ std::string ConfigurationHelp() {
     text += fmt::format("  {} = {}\n      {} ({})\n", key.name, value.empty() ? "..." : value,
                         key.help, AcceptedText(key));
   }
+  text += fmt::format(
+      "\n[[phase]]\n  until = ...\n      a phase of the run, up to that share of its samples, with "
+      "keys "
+      "of its\n      own in the sections {}, such as schedule.kind = \"pb\"; weights and what the "
+      "optimizer\n      keeps go on from phase to phase (a number above 0 to 1, 1 in the last)\n",
+      fmt::join(kPhaseSections, ", "));
   return text;
 }
 

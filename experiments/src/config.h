@@ -4,6 +4,9 @@
 // help, checks, overrides, the resolved file and the comparison before a resumption all read it. A
 // default is the value that the member starts with. One that depends on something else is empty and
 // filled in by FillIn (run_options.h), so that a resolved file holds every key that acts.
+//
+// A run may have phases, [[phase]] until = 0.5, each with keys of its own in the sections schedule, rule
+// and optimizer (schedule.kind = "pb"), which take the place of the file's up to that share of the run.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +24,8 @@
 namespace batchless {
 
 struct Configuration {
+  struct Phase;
+
   struct {
     std::optional<std::string> name;
     std::string file;
@@ -94,7 +99,17 @@ struct Configuration {
     std::int64_t trace_samples = 200;
     bool log_samples = false;
   } run;
+  // None: the run has one, of the configuration's own.
+  std::vector<Phase> phases = {};
 };
+
+struct Configuration::Phase {
+  double until = 1;        // share of the run
+  Configuration settings;  // the whole of it, without phases
+};
+
+// Those of the phases, or the configuration itself.
+std::vector<Configuration> SettingsOf(const Configuration& configuration);
 
 using Words = std::vector<std::string_view>;
 

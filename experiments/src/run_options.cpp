@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/partition.h"
-#include "batchless/hwmodel/schedule_kinds.h"
-#include "batchless/hwmodel/stage_groups.h"
-#include "batchless/hwmodel/steady_state.h"
-#include "batchless/training/data_error.h"
 #include "batchless/training/hyperparameter_scaling.h"
 #include "network_file.h"
-#include "schedule_source.h"
+#include "run_schedule.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -29,70 +22,13 @@ namespace {
 using analysis::InvalidArgument;
 using hwmodel::Normalization;
 using training::ConvolutionMethod;
-using training::Dataset;
-using training::Split;
 
-constexpr std::int64_t kDefaultImageSize = 224;
 constexpr double kDefaultMomentum = 0.9;
 
 constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolutionMethods{
     {{"winograd", ConvolutionMethod::kWinograd},
      {"onednn", ConvolutionMethod::kOneDnn},
      {"reference", ConvolutionMethod::kReference}}};
-
-std::shared_ptr<const Dataset> ReadSplit(const Configuration& c, Split split) {
-  const std::string& name = c.data.name;
-  if (name == "synthetic") {
-    const auto seed = static_cast<std::uint64_t>(
-        c.data.seed.value_or(static_cast<std::int64_t>(training::kSyntheticSeed)));
-    return training::MakeSynthetic(seed, split);
-  }
-  if (name == "cifar10") return training::LoadCifar10(c.data.root, split);
-  if (name == "mnist") return training::LoadMnist(c.data.root, split);
-  return training::OpenImageFolder(c.data.root, split,
-                                   static_cast<int>(c.data.image_size.value_or(kDefaultImageSize)));
-}
-
-// Where the set is not there at all, the key is wrong and not a file.
-std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
-  try {
-    return ReadSplit(c, split);
-  } catch (const training::DataError& error) {
-    std::error_code ignored;
-    if (split != Split::kTrain || std::filesystem::exists(error.file(), ignored)) throw;
-    const std::filesystem::path missing = error.file().lexically_relative(c.data.root);
-    const std::filesystem::path root = std::filesystem::absolute(c.data.root, ignored);
-    std::string hint;
-    if (std::filesystem::exists(root.parent_path() / missing, ignored)) {
-      hint = fmt::format("; did you mean {}?", root.parent_path().string());
-    } else if (c.data.name != "imagefolder") {
-      hint = fmt::format(" (batchless data fetch {} --out {})", c.data.name, c.data.root);
-    }
-    throw UsageError("data.root", c.data.root,
-                     fmt::format("a folder with {} in it{}", missing.string(), hint));
-  }
-}
-
-std::unique_ptr<training::SampleSource> MakeSource(const Configuration& c, Split split) {
-  const bool is_train = split == Split::kTrain;
-  const std::string key = is_train ? "data.limit_train" : "data.limit_validation";
-  std::shared_ptr<const Dataset> dataset = LoadSplit(c, split);
-  training::SampleSourceOptions options;
-  options.limit = is_train ? c.data.limit_train : c.data.limit_validation;
-  if (options.limit > dataset->size()) {
-    throw UsageError(key, std::to_string(options.limit),
-                     fmt::format("0 to {}, the samples of {}", dataset->size(), dataset->name()));
-  }
-  if (is_train) {
-    options.seed = static_cast<std::uint64_t>(c.run.seed);
-    options.order =
-        c.data.order == "shuffled" ? training::Order::kShuffled : training::Order::kSequential;
-    options.augment = c.data.augment;
-  } else {
-    options.order = training::Order::kSequential;
-  }
-  return std::make_unique<training::SampleSource>(std::move(dataset), options);
-}
 
 // Calls `work` and gives what it refuses the name that it has in a configuration: the library says
 // "--sc-delay" or "reference_lr" where the key is rule.sc_delay or optimizer.reference_lr.
@@ -281,26 +217,6 @@ std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
 
 }  // namespace
 
-RunData LoadRunData(const Configuration& configuration) {
-  return {MakeSource(configuration, Split::kTrain), MakeSource(configuration, Split::kValidation)};
-}
-
-DataShape DataShapeOf(const Configuration& c) {
-  if (c.data.image_size && c.data.name != "imagefolder") {
-    throw UsageError("data.image_size", std::to_string(*c.data.image_size),
-                     "nothing but with data.name = imagefolder");
-  }
-  if (c.data.seed && c.data.name != "synthetic") {
-    throw UsageError("data.seed", std::to_string(*c.data.seed),
-                     "nothing but with data.name = synthetic");
-  }
-  if (c.data.name == "mnist") return {{1, 28, 28}, 10};
-  if (c.data.name != "imagefolder") return {{3, 32, 32}, 10};
-  const std::shared_ptr<const Dataset> dataset = LoadSplit(c, Split::kTrain);
-  const training::ImageShape& shape = dataset->shape();
-  return {{shape.channels, shape.height, shape.width}, dataset->classes()};
-}
-
 namespace {
 
 hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
@@ -354,7 +270,10 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   }
 }
 
-std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
+namespace {
+
+// Samples of the run, before they are rounded up to whole mini-batches.
+double RunSamples(const Configuration& c, std::int64_t epoch_size) {
   if (c.run.epochs && c.run.samples) {
     throw UsageError("run.epochs", analysis::ToText(*c.run.epochs),
                      "either run.epochs or run.samples");
@@ -367,163 +286,11 @@ std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
     throw UsageError(c.run.samples ? "run.samples" : "run.epochs",
                      fmt::format("{} samples", samples), "at most 1e+15 samples");
   }
-  const std::int64_t batch = c.optimizer.batch;
-  return (static_cast<std::int64_t>(samples) + batch - 1) / batch * batch;
+  return samples;
 }
 
-namespace {
-
-// Ends of the groups of stages that the pipeline has; empty where each stage is one.
-std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& network) {
-  const std::vector<std::int64_t>& placement = c.schedule.placement;
-  const std::optional<std::int64_t>& stages = c.schedule.stages;
-  const int most = network.stage_count();
-  if (!placement.empty() && stages) {
-    throw UsageError("schedule.stages", std::to_string(*stages),
-                     "either schedule.stages or schedule.placement");
-  }
-  if (stages) {
-    if (*stages > most) {
-      throw UsageError("schedule.stages", std::to_string(*stages),
-                       fmt::format("1 to {}, the stages of {}", most, network.name));
-    }
-    return hwmodel::BalancedPartition(network, static_cast<int>(*stages));
-  }
-  std::vector<int> ends;
-  for (const std::int64_t end : placement) {
-    const int least = ends.empty() ? 1 : ends.back() + 1;
-    if (end < least || end >= most) {
-      throw UsageError("schedule.placement", std::to_string(end),
-                       fmt::format("numbers that increase from 1 to at most {}: how many of the {} "
-                                   "stages of {} come before each register",
-                                   most - 1, most, network.name));
-    }
-    ends.push_back(static_cast<int>(end));
-  }
-  if (!ends.empty()) ends.push_back(most);
-  return ends;
-}
-
-// The list of actions in the configuration's file, which has to be one that the network can train by.
-hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& network) {
-  constexpr std::string_view kKey = "schedule.file";
-  const std::string& path = c.schedule.file;
-  hwmodel::Schedule list = ReadScheduleFile(std::string(kKey), path);
-  if (list.stages != network.stage_count()) {
-    throw UsageError(
-        kKey, fmt::format("{}, a list of {} stages", path, list.stages),
-        fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
-  }
-  try {
-    static_cast<void>(hwmodel::FindSteadyState(list));
-  } catch (const InvalidArgument& error) {
-    // "actions: got PLACE, accepted: ACTION"
-    constexpr std::string_view kGot = ": got ";
-    const std::string rest = std::string(error.what()).substr(error.name().size() + kGot.size());
-    const std::int64_t enough =
-        hwmodel::EnoughMicrobatches(list.stages, hwmodel::MicrobatchesPerUpdate(list));
-    throw UsageError::FromLine(
-        fmt::format("{}: got {}, with {} ({} are enough for every kind of batchless schedule)",
-                    kKey, path, rest, enough));
-  }
-  return list;
-}
-
-// Kinds whose stages update after every micro-batch.
-bool UpdatesEach(std::string_view kind) {
-  return kind == "pb" || kind == "1f1b" || kind == "zhang";
-}
-
-// Kinds without a list: mini-batches that drain, on however many workers there are.
-bool IsMiniBatches(std::string_view kind) {
-  return kind == "sequential" || kind == "fill-drain" || kind == "uniform-delay";
-}
-
-// The list of actions of a kind by name.
-hwmodel::Schedule ListOf(const Configuration& c, const training::TrainerOptions& trainer) {
-  const std::string& kind = c.schedule.kind;
-  const std::vector<int> ends = GroupEnds(c, trainer.network);
-  hwmodel::ScheduleOptions options;
-  options.stages = ends.empty() ? trainer.network.stage_count() : static_cast<int>(ends.size());
-  // What does not divide the batch is refused with the rest of the trainer's options.
-  const std::int64_t per_update =
-      UpdatesEach(kind) ? 1 : std::max<std::int64_t>(trainer.MicrobatchesPerUpdate(), 1);
-  if (kind == "2bw" && per_update < options.stages) {
-    throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
-                     fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
-                                 "pipeline",
-                                 options.stages * c.schedule.replicas));
-  }
-  // What stashed backwards read settles later than what passes do that read the newest weights.
-  options.microbatches = UpdatesEach(kind) && !c.schedule.weight_stashing
-                             ? 2 * std::int64_t{options.stages} + 2
-                             : hwmodel::EnoughMicrobatches(options.stages, per_update);
-  options.microbatches_per_update = per_update;
-  hwmodel::Schedule list = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
-  return ends.empty() ? list : hwmodel::ExpandGroups(list, ends);
-}
-
-// For options with everything else.
-hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOptions& options) {
-  constexpr std::int64_t kMaxUniformDelay = 10'000;
-  const std::string& kind = c.schedule.kind;
-  const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
-  const bool is_uniform = kind == "uniform-delay";
-  if (has_groups && (IsMiniBatches(kind) || kind == "file")) {
-    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement",
-                     c.schedule.stages ? std::to_string(*c.schedule.stages)
-                                       : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
-                     "nothing with the schedules sequential, fill-drain, uniform-delay and file");
-  }
-  if (kind == "zhang" && !has_groups) {
-    throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
-  }
-  if (c.schedule.file.empty() != (kind != "file")) {
-    throw UsageError("schedule.file", "'" + c.schedule.file + "'",
-                     "a schedule's CSV file with schedule.kind = file, nothing with the others");
-  }
-  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform) {
-    throw UsageError("schedule.weight_stashing", "true",
-                     "false but with the schedules pb, 1f1b, zhang and uniform-delay (a file says "
-                     "for itself, column weights)");
-  }
-  if (c.schedule.delay > (is_uniform ? kMaxUniformDelay : 0)) {
-    throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
-                     fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
-                                 "follow from the schedule",
-                                 kMaxUniformDelay));
-  }
-  if (kind == "sequential" && options.PipelineWorkers() != 1) {
-    throw UsageError("schedule.workers", std::to_string(options.PipelineWorkers()),
-                     "1, in one process, with the schedule sequential (fill-drain gives the same "
-                     "bits with more)");
-  }
-  if (!c.schedule.machine.empty() && kind == "sequential") {
-    throw UsageError("schedule.machine", c.schedule.machine,
-                     "nothing with sequential, which one worker runs");
-  }
-  if (UpdatesEach(kind) && options.microbatch != options.batch) {
-    throw UsageError("schedule.microbatch", std::to_string(options.microbatch),
-                     fmt::format("the batch, {}, with the schedule {}: every micro-batch makes an "
-                                 "update",
-                                 options.batch, kind));
-  }
-  hwmodel::Schedule schedule;
-  if (kind == "file") {
-    schedule = FileList(c, options.network);
-  } else if (!IsMiniBatches(kind)) {
-    schedule = ListOf(c, options);
-  }
-  if (c.schedule.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
-  if (is_uniform) schedule.forward_lag = c.schedule.delay;
-  return schedule;
-}
-
-}  // namespace
-
-training::TrainerOptions TrainerOptionsOf(
-    const Configuration& c, const DataShape& shape, std::int64_t epoch_size,
-    const std::shared_ptr<training::ProcessGroup>& processes) {
+training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape& shape,
+                                        const std::shared_ptr<training::ProcessGroup>& processes) {
   training::TrainerOptions options;
   options.network = NetworkOf(c, shape);
   options.processes = processes;
@@ -541,9 +308,7 @@ training::TrainerOptions TrainerOptionsOf(
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
   options.momentum = RateAndMomentumOf(c).momentum;
-  // Without data only what does not depend on the run's length is looked at.
-  options.samples = epoch_size > 0 ? RunSamples(c, epoch_size) : options.batch;
-  if (epoch_size > 0) options.learning_rate = LearningRateOf(c, options.samples);
+  options.samples = options.batch;  // until SetLengths
   options.weight_decay = c.optimizer.weight_decay;
   options.seed = static_cast<std::uint64_t>(c.run.seed);
   const bool is_double = c.run.precision == "double";
@@ -566,8 +331,8 @@ training::TrainerOptions TrainerOptionsOf(
   return options;
 }
 
-void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
-  const training::TrainerOptions options = TrainerOptionsOf(c, shape, epoch_size);
+void FillInPhase(Configuration& c, const training::TrainerOptions& options,
+                 std::int64_t epoch_size) {
   const hwmodel::Layer* normalization = FirstNormalization(options.network);
   if (c.network.file.empty()) {
     c.network.name = options.network.name;
@@ -598,6 +363,64 @@ void FillIn(Configuration& c, const DataShape& shape, std::int64_t epoch_size) {
   default_to(c.run.checkpoint_every_samples, epoch_size);
   default_to(c.run.log_every_samples, (epoch_size + 9) / 10);
   default_to(c.run.validate_every_samples, epoch_size);
+}
+
+}  // namespace
+
+std::vector<training::TrainerOptions> TrainerOptionsOf(
+    const Configuration& c, const DataShape& shape,
+    const std::shared_ptr<training::ProcessGroup>& processes) {
+  std::vector<training::TrainerOptions> phases;
+  for (const Configuration& settings : SettingsOf(c)) {
+    phases.push_back(PhaseOptionsOf(settings, shape, processes));
+  }
+  return phases;
+}
+
+void SetLengths(const Configuration& c, std::int64_t epoch_size,
+                std::vector<training::TrainerOptions>& phases) {
+  const double samples = RunSamples(c, epoch_size);
+  std::int64_t end = 0;
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    training::TrainerOptions& phase = phases[p];
+    const double until = c.phases.empty() ? 1 : c.phases[p].until;
+    const auto goal = static_cast<std::int64_t>(CeilOfProduct(until, samples));
+    if (goal <= end) {
+      throw UsageError("phase.until", analysis::ToText(until),
+                       fmt::format("more than {}, where the mini-batches of the phase before end",
+                                   analysis::ToText(static_cast<double>(end) / samples)));
+    }
+    phase.first_sample = end;
+    phase.samples = (goal - end + phase.batch - 1) / phase.batch * phase.batch;
+    end += phase.samples;
+    if (p == 0) continue;
+    const training::TrainerOptions& before = phases[p - 1];
+    // What an optimizer keeps begins anew with another one.
+    if (phase.optimizer.optimizer.name == before.optimizer.optimizer.name) {
+      phase.first_update = before.first_update + before.samples / before.batch;
+    }
+  }
+  const std::vector<Configuration> settings = SettingsOf(c);
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    phases[p].learning_rate = LearningRateOf(settings[p], end);
+    training::Validate(phases[p].learning_rate);
+  }
+}
+
+void FillIn(Configuration& c, std::span<const training::TrainerOptions> phases,
+            std::int64_t epoch_size) {
+  if (c.phases.empty()) {
+    FillInPhase(c, phases.front(), epoch_size);
+    return;
+  }
+  for (std::size_t p = 0; p < c.phases.size(); ++p) {
+    FillInPhase(c.phases[p].settings, phases[p], epoch_size);
+  }
+  // The sections that all phases have alike.
+  const Configuration& settings = c.phases.front().settings;
+  c.network = settings.network;
+  c.data = settings.data;
+  c.run = settings.run;
 }
 
 }  // namespace batchless

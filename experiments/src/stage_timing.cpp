@@ -44,6 +44,7 @@ std::int64_t FillMicrobatches(const TrainerOptions& options) {
 hwmodel::MeasuredNetwork MeasureStages(const TrainerOptions& all,
                                        const training::SampleSource& source, std::int64_t rounds) {
   TrainerOptions options = all.OfOneReplica();
+  options.first_sample = 0;
   const std::int64_t per_update = options.MicrobatchesPerUpdate();
   const std::int64_t updates = (FillMicrobatches(options) + rounds + per_update - 1) / per_update;
   options.traced_microbatches = updates * per_update;

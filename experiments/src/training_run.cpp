@@ -69,7 +69,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   Together(processes_.get(), [&] { Prepare(options, checkpoint); });
   memory_before_bytes_ = ResidentMemoryBytes();
   ShareStages(total_samples_ - (checkpoint ? checkpoint->run.samples : 0));
-  Together(processes_.get(), [&] { trainer_ = training::MakeTrainer(trainer_options_); });
+  EnterPhaseAt(0);
   Together(processes_.get(), [&] {
     if (options.init) ReadWeights("--init", *options.init, *trainer_);
   });
@@ -87,6 +87,13 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
     }
   });
   Restore(*checkpoint);
+}
+
+void TrainingRun::EnterPhaseAt(std::int64_t samples) {
+  phase_ = 0;
+  while (phase_ + 1 < phases_.size() && samples >= phases_[phase_ + 1].first_sample) ++phase_;
+  trainer_.reset();
+  Together(processes_.get(), [&] { trainer_ = training::MakeTrainer(trainer_options()); });
 }
 
 // What each process does by itself; the folder is the first one's.
@@ -111,17 +118,17 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
 
   // The network before the data: what does not go together is found at once.
   const DataShape shape = DataShapeOf(configuration_);
-  static_cast<void>(TrainerOptionsOf(configuration_, shape, 0));
+  phases_ = TrainerOptionsOf(configuration_, shape, processes_);
   data_ = LoadRunData(configuration_);
   const std::int64_t epoch_size = data_.train->epoch_size();
-  FillIn(configuration_, shape, epoch_size);
-  trainer_options_ = TrainerOptionsOf(configuration_, shape, epoch_size, processes_);
+  SetLengths(configuration_, epoch_size, phases_);
+  FillIn(configuration_, phases_, epoch_size);
   if (!options.trace.empty()) {
-    trainer_options_.traced_microbatches =
-        (configuration_.run.trace_samples + trainer_options_.microbatch - 1) /
-        trainer_options_.microbatch;
+    phases_.front().traced_microbatches =
+        (configuration_.run.trace_samples + phases_.front().microbatch - 1) /
+        phases_.front().microbatch;
   }
-  total_samples_ = RunSamples(configuration_, epoch_size);
+  total_samples_ = phases_.back().first_sample + phases_.back().samples;
   validation_samples_ = data_.validation->epoch_size();
 
   if (leads_ && options.resume) {
@@ -135,7 +142,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     }
   }
 
-  RefuseWithoutMemory("network.name", trainer_options_);
+  for (const training::TrainerOptions& phase : phases_) RefuseWithoutMemory("network.name", phase);
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();
@@ -144,50 +151,59 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     digest.Update(text);
     return digest.HexDigest();
   };
-  if (!configuration_.schedule.file.empty()) {
-    state_.schedule_digest = digest_of(hwmodel::ToCsv(trainer_options_.schedule));
+  std::string lists;
+  const std::vector<Configuration> settings = SettingsOf(configuration_);
+  for (std::size_t p = 0; p < settings.size(); ++p) {
+    if (!settings[p].schedule.file.empty()) lists += hwmodel::ToCsv(phases_[p].schedule);
   }
+  if (!lists.empty()) state_.schedule_digest = digest_of(lists);
   if (!configuration_.network.file.empty()) {
-    state_.network_digest = digest_of(NetworkText(trainer_options_.network));
+    state_.network_digest = digest_of(NetworkText(phases_.front().network));
   }
 }
 
 // No result depends on how they are shared, so a run that is resumed may share them anew.
 void TrainingRun::ShareStages(std::int64_t samples_left) {
-  if (trainer_options_.PipelineWorkers() == 1) return;
-  std::vector<double>& costs = trainer_options_.stage_costs;
+  // Times of the first phase that shares them do for the others.
+  const auto sharing = std::find_if(phases_.begin(), phases_.end(),
+                                    [](const auto& phase) { return phase.PipelineWorkers() > 1; });
+  if (sharing == phases_.end()) return;
+  phase_ = static_cast<std::size_t>(sharing - phases_.begin());
+  std::vector<double> costs;
   Together(processes_.get(), [&] {
     if (leads_) costs = MeasuredCosts(samples_left);
   });
-  if (processes_ == nullptr) return;
-  costs.resize(static_cast<std::size_t>(Led(std::ssize(costs))));
-  processes_->Broadcast(0, std::as_writable_bytes(std::span(costs)));
+  if (processes_ != nullptr) {
+    costs.resize(static_cast<std::size_t>(Led(std::ssize(costs))));
+    processes_->Broadcast(0, std::as_writable_bytes(std::span(costs)));
+  }
+  for (training::TrainerOptions& phase : phases_) phase.stage_costs = costs;
 }
 
 // From the machine file or, where there is none and the run is long enough, measured here; empty where
 // the stages' FLOPs have to do.
 std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const {
   const std::string& path = configuration_.schedule.machine;
-  const hwmodel::Network& network = trainer_options_.network;
+  const hwmodel::Network& network = trainer_options().network;
   if (!path.empty()) {
     const hwmodel::Machine machine = ReadMachineFile("schedule.machine", path);
     const std::optional<hwmodel::MeasuredNetwork> measured =
-        machine.MeasuredTimes(network.name, trainer_options_.PipelineWorkers());
+        machine.MeasuredTimes(network.name, trainer_options().PipelineWorkers());
     if (!measured || std::ssize(measured->forward_seconds) != network.stage_count()) {
       throw UsageError("schedule.machine", path,
                        fmt::format("a machine file with measured times of the {} stages of {}, as "
                                    "batchless calibrate writes it",
                                    network.stage_count(), network.name));
     }
-    return StageCosts(*measured, trainer_options_);
+    return StageCosts(*measured, trainer_options());
   }
   if (configuration_.schedule.balance == "flops") return {};
   // As many rounds as there are stages: half a second for ResNet-20.
   const std::int64_t rounds = network.stage_count();
   const std::int64_t measured_samples =
-      (FillMicrobatches(trainer_options_) + rounds) * trainer_options_.microbatch;
+      (FillMicrobatches(trainer_options()) + rounds) * trainer_options().microbatch;
   if (samples_left < kLeastLength * measured_samples) return {};
-  training::TrainerOptions alone = trainer_options_.OfOneReplica();
+  training::TrainerOptions alone = trainer_options().OfOneReplica();
   alone.workers = 1;
   // A network that is shared because no machine holds it is not measured by one.
   if (!FitsInMemory(alone)) return {};
@@ -212,6 +228,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
     }
   });
   state_.configuration = now.configuration;
+  EnterPhaseAt(state_.samples);
   Together(processes_.get(), [&] {
     try {
       trainer_->Load(checkpoint.trainer);
@@ -269,7 +286,7 @@ void TrainingRun::Train() {
   }
   WriteManifest("");
   std::int64_t saved_samples = state_.samples;
-  std::int64_t slice = trainer_options_.batch;
+  std::int64_t slice = trainer_options().batch;
   try {
     while (!is_finished()) {
       // Clocks and signals are the first process's.
@@ -288,11 +305,11 @@ void TrainingRun::Train() {
       state_.training_seconds += seconds;
       // Twice as much at most: the first mini-batches are slower than the others.
       const double batches = static_cast<double>(state_.samples - before) /
-                             static_cast<double>(trainer_options_.batch);
+                             static_cast<double>(trainer_options().batch);
       const double fitting = batches * kSliceSeconds / std::max(seconds, 1e-6);
       slice =
-          trainer_options_.batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
-                                                            2 * slice / trainer_options_.batch);
+          trainer_options().batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
+                                                             2 * slice / trainer_options().batch);
       WriteRow();
       state_.seconds += SecondsSince(start);
       if (IsDue(configuration_.run.checkpoint_every_samples)) {
@@ -307,7 +324,7 @@ void TrainingRun::Train() {
                  {"sample", error.sample()},
                  {"checkpoint_samples", saved_samples}};
     // Whole mini-batches before the bad one, however much the trainer was given at a time.
-    state_.samples = error.sample() / trainer_options_.batch * trainer_options_.batch;
+    state_.samples = error.sample() / trainer_options().batch * trainer_options().batch;
     if (leads_) log_->Sync(state_);
   }
 }
@@ -318,6 +335,7 @@ std::int64_t TrainingRun::Led(std::int64_t number) const {
 
 void TrainingRun::Advance(std::int64_t to) {
   std::vector<training::SampleResult> results;
+  const training::TrainerOptions& options = trainer_options();
   try {
     trainer_->Advance(*data_.train, to, results);
   } catch (const training::Diverged& error) {
@@ -336,6 +354,12 @@ void TrainingRun::Advance(std::int64_t to) {
     ++state_.interval.samples;
   }
   state_.samples = trainer_->samples_done();
+  last_rate_ = options.learning_rate.At(state_.samples - options.batch);
+  if (phase_ + 1 < phases_.size() && state_.samples >= phases_[phase_ + 1].first_sample) {
+    const std::vector<training::NamedTensor> state = trainer_->ExportState();
+    EnterPhaseAt(state_.samples);
+    trainer_->ImportState(state);
+  }
   if (!leads_) return;
   progress_->Update(state_.samples,
                     loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
@@ -357,7 +381,7 @@ void TrainingRun::WriteRow() {
   if (!leads_ || (!row.interval && !row.validation)) return;
   row.samples = state_.samples;
   row.epoch = static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
-  row.learning_rate = trainer_options_.learning_rate.At(state_.samples - trainer_options_.batch);
+  row.learning_rate = last_rate_;
   log_->AddRow(row);
   progress_->Row(row);
 }
@@ -379,7 +403,7 @@ bool TrainingRun::IsDue(const std::optional<std::int64_t>& interval) const {
 
 std::int64_t TrainingRun::NextEvent() const {
   const auto& run = configuration_.run;
-  std::int64_t next = total_samples_;
+  std::int64_t next = trainer_options().first_sample + trainer_options().samples;
   for (const auto& interval :
        {run.log_every_samples, run.validate_every_samples, run.checkpoint_every_samples}) {
     // The trainer rounds up to whole mini-batches, or cycles of its schedule.
@@ -398,14 +422,14 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
 
 Json TrainingRun::Summary() const {
   Json object;
-  object["network"] = trainer_options_.network.name;
+  object["network"] = trainer_options().network.name;
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
-  object["replicas"] = trainer_options_.replicas;
-  object["stages"] = trainer_options_.network.stage_count();
+  object["replicas"] = trainer_options().replicas;
+  object["stages"] = trainer_options().network.stage_count();
   std::int64_t parameters = 0;
-  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options_.network)) {
+  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options().network)) {
     parameters += cost.parameters;
   }
   object["parameters"] = parameters;
@@ -413,9 +437,9 @@ Json TrainingRun::Summary() const {
   object["epochs"] =
       static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
   object["delays"] = trainer_->delays();
-  object["updates"] = state_.samples / trainer_options_.batch;
-  object["learning_rate"] = trainer_options_.learning_rate.base;
-  object["momentum"] = trainer_options_.momentum;
+  object["updates"] = state_.samples / trainer_options().batch;
+  object["learning_rate"] = trainer_options().learning_rate.base;
+  object["momentum"] = trainer_options().momentum;
   object["train_loss"] = ToJson(state_.last.train_loss);
   object["train_accuracy"] = ToJson(state_.last.train_accuracy);
   object["validation_loss"] = ToJson(state_.last.validation_loss);
@@ -438,7 +462,7 @@ Json TrainingRun::Summary() const {
   };
   object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());
   const std::int64_t before = of_all_processes(memory_before_bytes_);
-  const hwmodel::TrainingMemory predicted = training::PredictMemory(trainer_options_);
+  const hwmodel::TrainingMemory predicted = training::PredictMemory(trainer_options());
   object["memory_before_bytes"] = before;
   object["predicted_peak_memory_bytes"] = before + predicted.peak();
   object["trainer_memory_bytes"] = trainer_->memory_bytes();

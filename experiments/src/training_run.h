@@ -56,6 +56,9 @@ class TrainingRun {
   Json Run();
 
  private:
+  const training::TrainerOptions& trainer_options() const { return phases_[phase_]; }
+  // A trainer for the phase in which a run with that many samples goes on.
+  void EnterPhaseAt(std::int64_t samples);
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
@@ -80,11 +83,13 @@ class TrainingRun {
   std::unique_ptr<RunLog> log_;  // both while it trains, of the first process
   std::unique_ptr<TrainingProgress> progress_;
   RunData data_;
-  training::TrainerOptions trainer_options_;
+  std::vector<training::TrainerOptions> phases_;
+  std::size_t phase_ = 0;
   std::unique_ptr<training::Trainer> trainer_;
   std::int64_t total_samples_ = 0;
   std::int64_t validation_samples_ = 0;
   RunState state_;
+  double last_rate_ = 0;             // of the trainer's last update
   std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer

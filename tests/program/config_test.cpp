@@ -42,6 +42,21 @@ bool Contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// The samples of a run, and what a configuration comes to with its defaults.
+std::int64_t RunSamples(const Configuration& c, std::int64_t epoch_size) {
+  std::vector<training::TrainerOptions> phases = TrainerOptionsOf(c, DataShapeOf(c));
+  SetLengths(c, epoch_size, phases);
+  return phases.back().first_sample + phases.back().samples;
+}
+
+std::vector<training::TrainerOptions> Resolve(Configuration& c, const DataShape& shape,
+                                              std::int64_t epoch_size) {
+  std::vector<training::TrainerOptions> phases = TrainerOptionsOf(c, shape);
+  SetLengths(c, epoch_size, phases);
+  FillIn(c, phases, epoch_size);
+  return phases;
+}
+
 }  // namespace
 
 TEST_CASE("an empty file is a configuration of defaults") {
@@ -237,7 +252,7 @@ TEST_CASE("values that do not go together are refused by name") {
   for (const Case& item : cases) {
     const std::string line = Refusal([&] {
       Configuration configuration = Load("", item.overrides);
-      FillIn(configuration, DataShapeOf(configuration), 10'000);
+      Resolve(configuration, DataShapeOf(configuration), 10'000);
       if (configuration.data.limit_train > 0) LoadRunData(configuration);
     });
     INFO(item.overrides.front() << "\n" << line);
@@ -255,7 +270,7 @@ TEST_CASE("a list that cannot be trained by is refused by its key") {
       Configuration c =
           Load("", {"network.name=lenet5", "schedule.kind=file", "schedule.file=" + path,
                     "optimizer.batch=" + batch, "schedule.microbatch=1"});
-      FillIn(c, {{1, 28, 28}, 10}, 10'000);
+      Resolve(c, {{1, 28, 28}, 10}, 10'000);
     });
   };
   CHECK(refusal(hwmodel::PipelinedBackpropagation(12, 52)).empty());
@@ -344,20 +359,20 @@ TEST_CASE("a resolved configuration reads back as the same one") {
   };
   for (const std::vector<std::string>& overrides : variants) {
     Configuration configuration = Load("", overrides);
-    FillIn(configuration, kShape, 5000);
+    Resolve(configuration, kShape, 5000);
     const std::string text = ConfigurationText(configuration);
     INFO(text);
     Configuration again = Load(text);
     CHECK_FALSE(FirstDifference(configuration, again));
     CHECK(ConfigurationText(again) == text);
-    FillIn(again, kShape, 5000);
+    Resolve(again, kShape, 5000);
     CHECK(ConfigurationText(again) == text);
   }
 }
 
 TEST_CASE("what depends on other values is filled in") {
   Configuration vgg = Load("", {"network.name=vgg11", "run.precision=double"});
-  FillIn(vgg, kShape, 5000);
+  Resolve(vgg, kShape, 5000);
   CHECK(vgg.network.norm == "group");
   CHECK(vgg.network.groups == 32);
   CHECK(vgg.schedule.microbatch == 1);
@@ -371,22 +386,21 @@ TEST_CASE("what depends on other values is filled in") {
   CHECK(vgg.data.seed == 1);
 
   Configuration batch_norm = Load("", {"network.norm=batch", "optimizer.batch=32"});
-  FillIn(batch_norm, kShape, 5000);
+  Resolve(batch_norm, kShape, 5000);
   CHECK(batch_norm.schedule.microbatch == 32);
   CHECK_FALSE(batch_norm.network.groups);
 
   Configuration mlp = Load("", {"network.name=mlp"});
-  FillIn(mlp, kShape, 5000);
+  Resolve(mlp, kShape, 5000);
   CHECK(mlp.network.hidden == std::vector<std::int64_t>{256, 256});
   CHECK(mlp.network.norm == "none");
 }
 
 TEST_CASE("rate, momentum and drops reach the trainer") {
-  const Configuration c =
-      Load("", {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
-                "optimizer.reference_batch=128", "optimizer.batch=1", "run.epochs=10",
-                "optimizer.decay_points=[0.5,0.75]"});
-  const training::TrainerOptions options = TrainerOptionsOf(c, kShape, 1000);
+  Configuration c = Load("", {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+                              "optimizer.reference_batch=128", "optimizer.batch=1", "run.epochs=10",
+                              "optimizer.decay_points=[0.5,0.75]"});
+  const training::TrainerOptions options = Resolve(c, kShape, 1000).front();
   CHECK(options.momentum == Approx(std::pow(0.9, 1.0 / 128)).epsilon(1e-15));
   CHECK(options.learning_rate.base ==
         Approx(0.1 * (1 - options.momentum) / 128 / (1 - 0.9)).epsilon(1e-12));
@@ -395,9 +409,78 @@ TEST_CASE("rate, momentum and drops reach the trainer") {
   CHECK(options.learning_rate.drops[0].sample == 5000);
   CHECK(options.learning_rate.drops[1].sample == 7500);
   // 0.55 * 100 is a little more than 55.
-  const Configuration rounded =
+  Configuration rounded =
       Load("", {"optimizer.batch=1", "run.samples=100", "optimizer.decay_points=[0.55]"});
-  CHECK(TrainerOptionsOf(rounded, kShape, 1000).learning_rate.drops[0].sample == 55);
+  CHECK(Resolve(rounded, kShape, 1000).front().learning_rate.drops[0].sample == 55);
+}
+
+constexpr const char* kTwoPhases = R"(
+[network]
+name = "lenet5"
+[optimizer]
+batch = 4
+lr = 0.1
+[[phase]]
+until = 0.3
+schedule.kind = "pb"
+schedule.microbatch = 4
+rule.name = "sc"
+[[phase]]
+optimizer.kind = "adam"
+optimizer.batch = 6
+optimizer.lr = 0.001
+)";
+
+TEST_CASE("phases have settings of their own and share the rest") {
+  Configuration c = Load(kTwoPhases, {"run.samples=100", "data.name=mnist"});
+  const std::vector<training::TrainerOptions> phases = Resolve(c, {{1, 28, 28}, 10}, 1000);
+  REQUIRE(phases.size() == 2);
+  CHECK(phases[0].rule.rule.name == "sc");
+  CHECK(phases[0].schedule.stages == 12);
+  CHECK(phases[0].samples == 32);  // 30 rounded up to its batch
+  CHECK(phases[1].rule.rule.name == "sgdm");
+  CHECK(phases[1].schedule.actions.empty());
+  CHECK(phases[1].first_sample == 32);
+  CHECK(phases[1].samples == 72);  // 68 rounded up
+  CHECK(phases[1].first_update == 0);
+  CHECK(phases[1].learning_rate.base == 0.001);
+  CHECK(phases[1].learning_rate.samples == 104);
+  // What is resolved reads back as the same.
+  const std::string text = ConfigurationText(c);
+  INFO(text);
+  Configuration again = Load(text);
+  CHECK_FALSE(FirstDifference(c, again));
+  CHECK(ConfigurationText(again) == text);
+  again.phases[1].settings.optimizer.lr = 0.01;
+  const auto difference = FirstDifference(c, again);
+  REQUIRE(difference);
+  CHECK(difference->key == "phase 2: optimizer.lr");
+  again = c;
+  again.phases.pop_back();
+  CHECK(FirstDifference(c, again)->key == "phase");
+}
+
+TEST_CASE("phases that cannot be are refused") {
+  const auto refusal = [](const std::string& text, const char* samples = "run.samples=1000") {
+    return Refusal([&] {
+      Configuration c = Load(text, {samples});
+      Resolve(c, kShape, 1000);
+    });
+  };
+  CHECK(Contains(refusal("[[phase]]\n[[phase]]"), "phase.until: got nothing, accepted: shares"));
+  CHECK(Contains(refusal("[[phase]]\nuntil = 0.5"), "phase.until: got 0.5, accepted: shares"));
+  CHECK(Contains(refusal("[[phase]]\nuntil = 1\n[[phase]]"), "phase.until: got 1, accepted:"));
+  CHECK(Contains(refusal("[[phase]]\nuntil = 0.5\n[[phase]]\nuntil = 0.25\n[[phase]]"),
+                 "phase.until: got 0.25"));
+  CHECK(Contains(refusal("[[phase]]\nnetwork.name = \"vgg11\""),
+                 "phase.network: got a value, accepted: until and keys of schedule, rule, optimi"));
+  CHECK(Contains(refusal("[[phase]]\nrule.nam = \"sc\""), "rule.nam: got an unknown key"));
+  CHECK(Contains(refusal("phase = 3"), "phase: got 3, accepted: "));
+  CHECK(Contains(refusal("until = 3"), "until: got 3, accepted: keys in a section"));
+  // A mini-batch is longer than the second phase.
+  CHECK(Contains(
+      refusal("[[phase]]\nuntil = 0.5\n[[phase]]\nuntil = 0.6\n[[phase]]", "run.samples=200"),
+      "phase.until: got 0.6, accepted: more than 0.64"));
 }
 
 TEST_CASE("the help lists every key") {
@@ -412,10 +495,10 @@ TEST_CASE("the help lists every key") {
 
 TEST_CASE("the example configurations are in order") {
   for (const std::string name :
-       {"resnet20_sgdm", "resnet20_pb", "lenet5_mnist", "resnet20_cifar10_12epochs",
-        "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
+       {"resnet20_sgdm", "resnet20_pb", "lenet5_mnist", "lenet5_hybrid",
+        "resnet20_cifar10_12epochs", "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
     INFO(name);
     Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});
-    CHECK(Refusal([&] { FillIn(c, DataShapeOf(c), 50'000); }).empty());
+    CHECK(Refusal([&] { Resolve(c, DataShapeOf(c), 50'000); }).empty());
   }
 }

@@ -50,6 +50,24 @@ log_every_samples = 60
 log_samples = true
 )";
 
+// Another schedule, rule, rate, optimizer and batch on the way.
+constexpr const char* kPhases = R"(
+[[phase]]
+until = 0.3
+schedule.kind = "pb"
+schedule.microbatch = 8
+rule.name = "lwp-v+sc"
+[[phase]]
+until = 0.6
+schedule.kind = "fill-drain"
+schedule.workers = 2
+optimizer.lr = 0.02
+[[phase]]
+optimizer.kind = "adam"
+optimizer.batch = 12
+optimizer.lr = 0.001
+)";
+
 struct TinyData {
   TinyData() {
     const std::string sizes = "--train-size " + std::to_string(kTrainSize) + " --validation-size " +
@@ -65,6 +83,7 @@ class Workplace {
  public:
   Workplace() {
     WriteFile(folder_ / "run.toml", kConfiguration);
+    WriteFile(folder_ / "phases.toml", std::string(kConfiguration) + kPhases);
     static const TinyData data;
     fs::create_directory_symlink(data.folder.path(), folder_ / "data");
   }
@@ -447,10 +466,11 @@ TEST_CASE("a run of another optimizer goes on to the same bits, with what its fi
 }
 
 TEST_CASE("a run that is killed at any moment goes on to the same bits") {
+  const std::string configuration = GENERATE("run.toml", "phases.toml");
   const Workplace workplace;
   // Checkpoints all the time, so that some kills hit one while it is written.
-  const std::string run =
-      "train run.toml --set run.epochs=15 --set run.checkpoint_every_samples=16 --out ";
+  const std::string run = "train " + configuration +
+                          " --set run.epochs=15 --set run.checkpoint_every_samples=16 --out ";
   REQUIRE(workplace.Call(run + "whole").exit_code == 0);
   const Result whole = ResultOf(workplace, "whole");
   std::mt19937 random(1);

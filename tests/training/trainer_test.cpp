@@ -74,6 +74,73 @@ TEST_CASE("A run is a function of its options, whatever the threads and slices",
   }
 }
 
+// Trains with each of the options in turn, handing over between them.
+Outcome TrainInPhases(std::span<const TrainerOptions> phases) {
+  std::vector<NamedTensor> state;
+  Outcome all;
+  for (const TrainerOptions& options : phases) {
+    const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+    if (!state.empty()) trainer->ImportState(state);
+    const Outcome own = Train(*trainer, options.first_sample + options.samples);
+    all.losses.insert(all.losses.end(), own.losses.begin(), own.losses.end());
+    all.digest = own.digest;
+    state = trainer->ExportState();
+  }
+  return all;
+}
+
+TEST_CASE("A run in two phases of the same settings is the run", "[trainer]") {
+  // VGG-11 drops values by their positions in the run.
+  for (const auto& [network, optimizer] :
+       {std::pair{"vgg11", "sgdm"}, {"resnet20", "adam"}, {"resnet20", "muon"}}) {
+    TrainerOptions whole = Options(network, 4);
+    whole.optimizer = {FindOptimizer(optimizer), {}};
+    whole.learning_rate.base = 1e-3;
+    whole.learning_rate.drops = {{12, 0.1}};
+    whole.samples = 20;
+    std::vector<TrainerOptions> phases(2, whole);
+    phases[0].samples = 8;
+    phases[1].first_sample = 8;
+    phases[1].first_update = 2;
+    phases[1].samples = 12;
+    phases[1].workers = 2;
+    INFO(network << ", " << optimizer);
+    CHECK(TrainInPhases(phases) == Train(whole, 20));
+  }
+}
+
+TEST_CASE("What two optimizers keep by the same name goes on, the rest begins at 0", "[trainer]") {
+  const auto after = [](const char* first, const char* second, auto change) {
+    std::vector<TrainerOptions> phases(2, Options("lenet5", 8));
+    for (TrainerOptions& phase : phases) {
+      phase.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
+      phase.samples = 16;
+    }
+    phases[0].optimizer = {FindOptimizer(first), {}};
+    phases[1].optimizer = {FindOptimizer(second), {}};
+    phases[1].first_sample = 16;
+    change(phases[1]);
+    return TrainInPhases(phases).digest;
+  };
+  const auto nothing = [](TrainerOptions& /*options*/) {};
+  // Without delay pipemare is sgdm, velocity and all.
+  CHECK(after("sgdm", "pipemare", nothing) == after("sgdm", "sgdm", nothing));
+  // No velocity comes from adam: the second phase's first update is that of a new run.
+  CHECK(after("adam", "sgdm", nothing) != after("sgdm", "sgdm", nothing));
+  std::vector<TrainerOptions> phases(2, Options("resnet20", 8));
+  phases[0].samples = 16;
+  phases[0].optimizer = {FindOptimizer("adam"), {}};
+  phases[1].first_sample = 16;
+  phases[1].samples = 8;
+  const std::unique_ptr<Trainer> adam = MakeTrainer(phases[0]);
+  Train(*adam, 16);
+  const std::unique_ptr<Trainer> taken = MakeTrainer(phases[1]);
+  taken->ImportState(adam->ExportState());
+  const std::unique_ptr<Trainer> begun = MakeTrainer(phases[1]);
+  begun->ImportWeights(adam->ExportWeights());
+  CHECK(Train(*taken, 24) == Train(*begun, 24));
+}
+
 TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bits", "[trainer]") {
   for (const std::int64_t microbatch : {1, 2, 4}) {
     TrainerOptions sequential = Options("resnet20", 8);

@@ -90,13 +90,13 @@ class TrainerOf final : public Trainer {
   }
 
   std::int64_t samples_done() const override {
-    return std::min(cycles_ * CycleSamples(), Updates() * options_.batch);
+    return options_.first_sample + std::min(cycles_ * CycleSamples(), Updates() * options_.batch);
   }
 
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
     CheckSource(source);
-    std::int64_t last = (to + CycleSamples() - 1) / CycleSamples();
+    std::int64_t last = (to - options_.first_sample + CycleSamples() - 1) / CycleSamples();
     // The run's last samples take what is still on its way with them.
     if (last >= FillingCycles()) last = AllCycles();
     // A loss that is no longer finite should be seen soon after it happens, but every look costs
@@ -133,6 +133,51 @@ class TrainerOf final : public Trainer {
     return tensors;
   }
 
+  std::vector<NamedTensor> ExportState() const override {
+    std::vector<NamedTensor> tensors = ExportWeights();
+    const Optimizer& optimizer = options_.optimizer.optimizer;
+    for (std::size_t number = 0; number < StateCount(); ++number) {
+      std::vector<AlignedBuffer<Real>> copies;
+      const std::vector<const Real*> arrays =
+          pipeline_.Collect(StageParameters<Real>::kStates + number, copies);
+      for (int s = 0; s < pipeline_.stage_count(); ++s) {
+        for (const ParameterTensor& tensor :
+             StageParameters<Real>::StateTensors(pipeline_.layout(s), optimizer, number)) {
+          std::vector<Real> values(tensor.size());
+          Unpack<Real>(tensor, arrays[s], values);
+          tensors.push_back(
+              {StateName(tensor, number), tensor.shape, {values.begin(), values.end()}});
+        }
+      }
+    }
+    return tensors;
+  }
+
+  void ImportState(std::span<const NamedTensor> tensors) override {
+    std::vector<NamedTensor> weights;
+    std::map<std::string, const NamedTensor*> states;
+    for (const NamedTensor& tensor : tensors) {
+      if (tensor.name.find('/') == std::string::npos) {
+        weights.push_back(tensor);
+      } else {
+        states[tensor.name] = &tensor;
+      }
+    }
+    ImportWeights(weights);
+    const Optimizer& optimizer = options_.optimizer.optimizer;
+    for (std::size_t number = 0; number < StateCount(); ++number) {
+      for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
+        for (const ParameterTensor& tensor :
+             StageParameters<Real>::StateTensors(pipeline_.layout(s), optimizer, number)) {
+          const auto found = states.find(StateName(tensor, number));
+          if (found == states.end()) continue;
+          PackChecked(tensor, *found->second,
+                      pipeline_.parameters(s).array(StageParameters<Real>::kStates + number));
+        }
+      }
+    }
+  }
+
   void ImportWeights(std::span<const NamedTensor> tensors) override {
     std::map<std::string, const NamedTensor*> given;
     for (const NamedTensor& tensor : tensors) given[tensor.name] = &tensor;
@@ -144,18 +189,7 @@ class TrainerOf final : public Trainer {
         if (found == given.end()) {
           throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
         }
-        const NamedTensor& values = *found->second;
-        if (values.shape != tensor.shape) {
-          throw InvalidArgument(tensor.name, "shape " + Text(values.shape),
-                                "shape " + Text(tensor.shape));
-        }
-        std::vector<Real> converted(values.values.begin(), values.values.end());
-        for (const Real value : converted) {
-          if (!std::isfinite(value)) {
-            throw InvalidArgument(tensor.name, double{value}, "finite numbers");
-          }
-        }
-        Pack<Real>(tensor, converted, block.data());
+        PackChecked(tensor, *found->second, block.data());
         ++used;
       }
       return block;
@@ -239,6 +273,30 @@ class TrainerOf final : public Trainer {
     return text + ")";
   }
 
+  // Into its place in `block`.
+  static void PackChecked(const ParameterTensor& tensor, const NamedTensor& given, Real* block) {
+    if (given.shape != tensor.shape) {
+      throw InvalidArgument(given.name, "shape " + Text(given.shape),
+                            "shape " + Text(tensor.shape));
+    }
+    const std::vector<Real> values(given.values.begin(), given.values.end());
+    for (const Real value : values) {
+      if (!std::isfinite(value)) throw InvalidArgument(given.name, double{value}, "finite numbers");
+    }
+    Pack<Real>(tensor, values, block);
+  }
+
+  std::size_t StateCount() const {
+    using Parameters = StageParameters<Real>;
+    return Parameters::RunningPlace(options_.optimizer.optimizer) - Parameters::kStates;
+  }
+
+  std::string StateName(const ParameterTensor& tensor, std::size_t number) const {
+    const OptimizerDefinition& definition =
+        DefinitionFor(options_.optimizer.optimizer, tensor.shape.size());
+    return std::string(definition.row.arrays[number]) + "/" + tensor.name;
+  }
+
   typename Pipeline<Real>::Options PipelineOptions() {
     const analysis::Rule& rule = options_.rule.rule;
     const Optimizer& optimizer = options_.optimizer.optimizer;
@@ -254,6 +312,7 @@ class TrainerOf final : public Trainer {
             .seed = options_.seed,
             .plan = plan_,
             .microbatches = Updates() * per_update,
+            .first_sample = options_.first_sample,
             .predicts_forward = rule.prediction != analysis::Prediction::kNone,
             .predicts_backward = rule.predicts_to_last_backward || optimizer.sets_backward_weights,
             .optimizer = &optimizer,
@@ -286,12 +345,13 @@ class TrainerOf final : public Trainer {
   }
 
   StageCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
-    UpdatePoint point{.rate = options_.learning_rate.At(samples),
-                      .momentum = options_.momentum,
-                      .weight_decay = options_.weight_decay,
-                      .delay = plan_.delays[stage],
-                      .samples = samples,
-                      .update = samples / options_.batch + 1};
+    UpdatePoint point{
+        .rate = options_.learning_rate.At(samples),
+        .momentum = options_.momentum,
+        .weight_decay = options_.weight_decay,
+        .delay = plan_.delays[stage],
+        .samples = samples,
+        .update = options_.first_update + (samples - options_.first_sample) / options_.batch + 1};
     if (options_.rule.rule.predicts_to_last_backward) point.horizons = plan_.spectrain[stage];
     return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }
@@ -325,6 +385,9 @@ class TrainerOf final : public Trainer {
            std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
            ", micro-batch " + std::to_string(options_.microbatch) +
            (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") +
+           (options_.first_sample == 0
+                ? ""
+                : ", from sample " + std::to_string(options_.first_sample) + " on") +
            ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
            std::string(Name(plan_.schedule.weights)) + " weights, " +
            (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +

@@ -78,7 +78,7 @@ class TrainCommand final : public Command {
     if (resume_.given()) throw UsageError("--resume", "it", "nothing together with --init-only");
     // Every schedule has the same weights: the one that keeps least besides makes them.
     training::TrainerOptions options =
-        TrainerOptionsOf(configuration, DataShapeOf(configuration), 0).OfOneReplica();
+        TrainerOptionsOf(configuration, DataShapeOf(configuration)).front().OfOneReplica();
     options.schedule = {};
     options.workers = 1;
     options.rule = {analysis::FindRule("sgdm"), {}};

@@ -93,7 +93,7 @@ std::vector<Ring<Real>*> MicrobatchMemory<Real>::RingsOf(std::vector<Ring<Real>>
 template <class Real>
 void MicrobatchMemory<Real>::Feed(const SampleSource& source, std::int64_t k) {
   MicrobatchSlot<Real>& slot = At(k);
-  slot.microbatch.first_sample = options_.InRun(k) * options_.microbatch;
+  slot.microbatch.first_sample = options_.first_sample + options_.InRun(k) * options_.microbatch;
   for (std::int64_t i = 0; i < options_.microbatch; ++i) {
     slot.labels[i] = source.At(slot.microbatch.first_sample + i).label;
   }

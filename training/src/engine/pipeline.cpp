@@ -121,26 +121,33 @@ std::int64_t Pipeline<Real>::memory_bytes() const {
 template <class Real>
 NetworkWeights<Real> Pipeline<Real>::CollectWeights() const {
   NetworkWeights<Real> all;
+  all.weights = Collect(StageParameters<Real>::kWeights, all.copies);
+  all.states = Collect(StageParameters<Real>::RunningPlace(*options_.optimizer), all.copies);
+  return all;
+}
+
+template <class Real>
+std::vector<const Real*> Pipeline<Real>::Collect(std::size_t place,
+                                                 std::vector<AlignedBuffer<Real>>& copies) const {
+  std::vector<const Real*> arrays;
   for (std::size_t p = 0; p < spans_.size(); ++p) {
     for (int s = spans_[p].first; s < spans_[p].end; ++s) {
       const bool own = static_cast<int>(p) == rank_;
-      const auto collect = [&](const Real* data, std::int64_t size) -> const Real* {
-        if (spans_.size() == 1 || size == 0) return data;
+      const Real* data = own ? stages_[s].parameters()->array(place) : nullptr;
+      const std::int64_t size = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(),
+                                                                  *options_.optimizer)[place];
+      if (spans_.size() > 1 && size > 0) {
         AlignedBuffer<Real> copy(size);
         if (own) std::copy_n(data, size, copy.data());
         options_.group->Broadcast(
             static_cast<int>(p),
             std::as_writable_bytes(std::span<Real>(copy.data(), static_cast<std::size_t>(size))));
-        all.copies.push_back(std::move(copy));
-        return all.copies.back().data();
-      };
-      const StageParameters<Real>* parameters = stages_[s].parameters();
-      all.weights.push_back(
-          collect(own ? parameters->weights() : nullptr, layout(s).parameter_size));
-      all.states.push_back(collect(own ? parameters->state() : nullptr, layout(s).state_size));
+        data = copies.emplace_back(std::move(copy)).data();
+      }
+      arrays.push_back(data);
     }
   }
-  return all;
+  return arrays;
 }
 
 template <class Real>

@@ -55,6 +55,9 @@ class Pipeline {
   // The newest weights and the state of all stages, wherever they are. Collective, as all of these
   // functions, among the processes of a replica.
   NetworkWeights<Real> CollectWeights() const;
+  // By stage, the array at that place of its table; `copies` gets those that other processes have.
+  std::vector<const Real*> Collect(std::size_t place,
+                                   std::vector<AlignedBuffer<Real>>& copies) const;
 
   // Runs the cycles from `first` up to, and without, `last` on all workers. Appends the results of
   // the micro-batches that met their loss. Rethrows what a worker threw; the state is lost then.

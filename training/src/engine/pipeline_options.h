@@ -43,6 +43,7 @@ struct PipelineOptions {
   std::uint64_t seed = 0;
   PipelinePlan plan;
   std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
+  std::int64_t first_sample = 0;  // position in the run of the first of them
   // Whether forwards or backwards read other weights than the newest of their versions.
   bool predicts_forward = false;
   bool predicts_backward = false;

@@ -247,8 +247,9 @@ void PipelineStage<Real>::ProgressExchange(Real* workspace) {
 
 template <class Real>
 StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
-  const std::int64_t samples =
-      (k + 1 - options_.microbatches_per_update) * options_.replicas() * options_.microbatch;
+  const std::int64_t samples = options_.first_sample + (k + 1 - options_.microbatches_per_update) *
+                                                           options_.replicas() *
+                                                           options_.microbatch;
   return options_.coefficients(number_, samples);
 }
 

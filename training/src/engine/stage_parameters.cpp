@@ -33,12 +33,12 @@ StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, s
 }
 
 // Of both optimizers, where vectors have one of their own.
-int CountStates(const Optimizer& optimizer) {
+std::size_t CountStates(const Optimizer& optimizer) {
   std::size_t most = 0;
   for (const std::size_t dimensions : {1, 2}) {
     most = std::max(most, DefinitionFor(optimizer, dimensions).row.arrays.size());
   }
-  return static_cast<int>(most);
+  return most;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
                         .kernels = &KernelsOf<Real>(definition, optimizer.block),
                         .is_vector = tensor.shape.size() < 2});
   }
-  for (int number = 0; number < states_; ++number) {
+  for (std::size_t number = 0; number < states_; ++number) {
     const StateLayout state = LayOutState(layout, *optimizer.optimizer, number);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       tensors_[i].state_offsets[number] = state.offsets[i];
@@ -71,13 +71,32 @@ std::vector<std::int64_t> StageParameters<Real>::ArraySizes(const StageLayout& l
                                                             const Optimizer& optimizer) {
   const std::int64_t size = layout.parameter_size;
   std::vector<std::int64_t> sizes{size};
-  for (int number = 0; number < CountStates(optimizer); ++number) {
+  for (std::size_t number = 0; number < CountStates(optimizer); ++number) {
     sizes.push_back(LayOutState(layout, optimizer, number).size);
   }
   sizes.insert(sizes.end(),
                {layout.state_size, counts.forward * size, counts.predicted_backward ? size : 0});
   if (counts.raw > 0) sizes.push_back(counts.raw * size);
   return sizes;
+}
+
+template <class Real>
+std::size_t StageParameters<Real>::RunningPlace(const Optimizer& optimizer) {
+  return kStates + CountStates(optimizer);
+}
+
+template <class Real>
+std::vector<ParameterTensor> StageParameters<Real>::StateTensors(const StageLayout& layout,
+                                                                 const Optimizer& optimizer,
+                                                                 std::size_t number) {
+  const StateLayout state = LayOutState(layout, optimizer, number);
+  std::vector<ParameterTensor> tensors;
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    if (state.offsets[i] < 0) continue;
+    tensors.push_back(layout.parameters[i]);
+    tensors.back().offset = state.offsets[i];
+  }
+  return tensors;
 }
 
 template <class Real>
@@ -106,7 +125,7 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
   c.size = size;
   c.gradient = gradient;
   c.weights = arrays_[kWeights].data() + offset;
-  for (int number = 0; number < states_; ++number) {
+  for (std::size_t number = 0; number < states_; ++number) {
     const std::int64_t place = tensor.state_offsets[number];
     if (place >= 0) c.states[number] = arrays_[kStates + number].data() + place + first;
   }
@@ -159,7 +178,7 @@ void StageParameters<Real>::Reset(const std::vector<Real>& weights,
                                   const std::vector<Real>& state) {
   for (AlignedBuffer<Real>& array : arrays_) std::fill_n(array.data(), array.size(), Real(0));
   std::copy(state.begin(), state.end(), arrays_[running_place()].data());
-  for (int place = 0; place < static_cast<int>(arrays_.size()); ++place) {
+  for (std::size_t place = 0; place < arrays_.size(); ++place) {
     if (kStates <= place && place <= running_place()) continue;
     AlignedBuffer<Real>& array = arrays_[place];
     for (std::int64_t i = 0; i < array.size(); i += arrays_[kWeights].size()) {
@@ -170,7 +189,8 @@ void StageParameters<Real>::Reset(const std::vector<Real>& weights,
 
 template <class Real>
 bool StageParameters<Real>::IsFinite() const {
-  return std::all_of(arrays_.begin(), arrays_.begin() + running_place(),
+  return std::all_of(arrays_.begin(),
+                     arrays_.begin() + static_cast<std::ptrdiff_t>(running_place()),
                      [](const AlignedBuffer<Real>& array) {
                        return std::all_of(array.data(), array.data() + array.size(),
                                           [](Real value) { return std::isfinite(value); });

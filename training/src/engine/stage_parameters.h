@@ -88,20 +88,27 @@ class StageParameters {
   static std::vector<std::int64_t> ArraySizes(const StageLayout& layout,
                                               const VersionCounts& counts,
                                               const Optimizer& optimizer);
-  Real* array(std::size_t number) { return arrays_[number].data(); }
+  Real* array(std::size_t place) { return arrays_[place].data(); }
+  const Real* array(std::size_t place) const { return arrays_[place].data(); }
+  // Places in the table: of the weights, of an optimizer's array, of the running statistics.
+  static constexpr std::size_t kWeights = 0;
+  static constexpr std::size_t kStates = 1;
+  static std::size_t RunningPlace(const Optimizer& optimizer);
+  // The tensors that have numbers in the optimizer's array of that number, each as it lies there.
+  static std::vector<ParameterTensor> StateTensors(const StageLayout& layout,
+                                                   const Optimizer& optimizer, std::size_t number);
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
   // Numbers of scratch of an update.
   static std::int64_t WorkspaceSize(const StageLayout& layout, const Optimizer& optimizer);
 
  private:
-  // Places in the table.
-  static constexpr int kWeights = 0;
-  static constexpr int kStates = 1;
-  int running_place() const { return kStates + states_; }
-  int forward_place() const { return running_place() + 1; }
-  int backward_place() const { return running_place() + 2; }
-  int raw_place() const { return running_place() + 3; }  // there where raw versions are kept
+  std::size_t running_place() const { return kStates + states_; }
+  std::size_t forward_place() const { return running_place() + 1; }
+  std::size_t backward_place() const { return running_place() + 2; }
+  std::size_t raw_place() const {
+    return running_place() + 3;
+  }  // there where raw versions are kept
 
   struct Tensor {
     ParameterTensor description;
@@ -117,7 +124,7 @@ class StageParameters {
 
   VersionCounts counts_;
   std::int64_t updates_ = 0;
-  int states_ = 0;  // arrays of the optimizer
+  std::size_t states_ = 0;  // arrays of the optimizer
   std::vector<Tensor> tensors_;
   std::vector<AlignedBuffer<Real>> arrays_;
 };

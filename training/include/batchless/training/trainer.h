@@ -84,7 +84,11 @@ struct TrainerOptions {
   std::int64_t traced_microbatches = 0;
   std::int64_t batch = 128;
   std::int64_t microbatch = 1;  ///< divides batch; equal to it with batch normalisation
-  std::int64_t samples = 0;     ///< of the whole run; a pipeline needs it, to drain at the end
+  std::int64_t samples = 0;     ///< to train on; a pipeline needs their number, to drain at the end
+  /// Where in the run they begin: positions, random numbers and learning rates count from its start.
+  std::int64_t first_sample = 0;
+  /// Updates that what the optimizer keeps has already had.
+  std::int64_t first_update = 0;
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   OptimizerSpec optimizer;
   LearningRate learning_rate;
@@ -171,7 +175,7 @@ class Trainer {
   Trainer(Trainer&&) = delete;
   Trainer& operator=(Trainer&&) = delete;
 
-  /// Samples that have entered, from the start of the run; a multiple of the batch. With pb the
+  /// Samples that have entered, from the start of the run; first_sample and whole batches. With pb the
   /// last of them are still on their way, until the run's last sample is in: then all are done. A
   /// pipeline whose weights are double-buffered is drained whenever Advance returns. Not collective.
   virtual std::int64_t samples_done() const = 0;
@@ -194,6 +198,13 @@ class Trainer {
   /// Throws analysis::InvalidArgument naming the tensor for one that is missing, of another shape,
   /// not finite or unknown.
   virtual void ImportWeights(std::span<const NamedTensor> tensors) = 0;
+
+  /// ExportWeights and what the optimizer keeps, named "ARRAY/TENSOR", for a trainer that goes on from
+  /// here by another schedule, rule or optimizer, when this one has drained.
+  virtual std::vector<NamedTensor> ExportState() const = 0;
+  /// Goes on from there: arrays of the optimizer that have the same names are taken over, others start
+  /// at 0. Forwards read these weights until their stage's first update. Throws as ImportWeights does.
+  virtual void ImportState(std::span<const NamedTensor> tensors) = 0;
 
   /// SHA-256, hexadecimal, over name, shape and little-endian values, in the trainer's precision, of
   /// all tensors of ExportWeights.

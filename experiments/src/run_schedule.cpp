@@ -1,0 +1,170 @@
+#include "run_schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
+#include "batchless/hwmodel/steady_state.h"
+#include "schedule_source.h"
+#include "usage_error.h"
+
+namespace batchless {
+
+bool UpdatesEach(std::string_view kind) {
+  return kind == "pb" || kind == "1f1b" || kind == "zhang";
+}
+
+namespace {
+
+using analysis::InvalidArgument;
+
+// Ends of the groups of stages that the pipeline has; empty where each stage is one.
+std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& network) {
+  const std::vector<std::int64_t>& placement = c.schedule.placement;
+  const std::optional<std::int64_t>& stages = c.schedule.stages;
+  const int most = network.stage_count();
+  if (!placement.empty() && stages) {
+    throw UsageError("schedule.stages", std::to_string(*stages),
+                     "either schedule.stages or schedule.placement");
+  }
+  if (stages) {
+    if (*stages > most) {
+      throw UsageError("schedule.stages", std::to_string(*stages),
+                       fmt::format("1 to {}, the stages of {}", most, network.name));
+    }
+    return hwmodel::BalancedPartition(network, static_cast<int>(*stages));
+  }
+  std::vector<int> ends;
+  for (const std::int64_t end : placement) {
+    const int least = ends.empty() ? 1 : ends.back() + 1;
+    if (end < least || end >= most) {
+      throw UsageError("schedule.placement", std::to_string(end),
+                       fmt::format("numbers that increase from 1 to at most {}: how many of the {} "
+                                   "stages of {} come before each register",
+                                   most - 1, most, network.name));
+    }
+    ends.push_back(static_cast<int>(end));
+  }
+  if (!ends.empty()) ends.push_back(most);
+  return ends;
+}
+
+// The list of actions in the configuration's file, which has to be one that the network can train by.
+hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& network) {
+  constexpr std::string_view kKey = "schedule.file";
+  const std::string& path = c.schedule.file;
+  hwmodel::Schedule list = ReadScheduleFile(std::string(kKey), path);
+  if (list.stages != network.stage_count()) {
+    throw UsageError(
+        kKey, fmt::format("{}, a list of {} stages", path, list.stages),
+        fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
+  }
+  try {
+    static_cast<void>(hwmodel::FindSteadyState(list));
+  } catch (const InvalidArgument& error) {
+    // "actions: got PLACE, accepted: ACTION"
+    constexpr std::string_view kGot = ": got ";
+    const std::string rest = std::string(error.what()).substr(error.name().size() + kGot.size());
+    const std::int64_t enough =
+        hwmodel::EnoughMicrobatches(list.stages, hwmodel::MicrobatchesPerUpdate(list));
+    throw UsageError::FromLine(
+        fmt::format("{}: got {}, with {} ({} are enough for every kind of batchless schedule)",
+                    kKey, path, rest, enough));
+  }
+  return list;
+}
+
+// Kinds without a list: mini-batches that drain, on however many workers there are.
+bool IsMiniBatches(std::string_view kind) {
+  return kind == "sequential" || kind == "fill-drain" || kind == "uniform-delay";
+}
+
+// The list of actions of a kind by name.
+hwmodel::Schedule ListOf(const Configuration& c, const training::TrainerOptions& trainer) {
+  const std::string& kind = c.schedule.kind;
+  const std::vector<int> ends = GroupEnds(c, trainer.network);
+  hwmodel::ScheduleOptions options;
+  options.stages = ends.empty() ? trainer.network.stage_count() : static_cast<int>(ends.size());
+  // What does not divide the batch is refused with the rest of the trainer's options.
+  const std::int64_t per_update =
+      UpdatesEach(kind) ? 1 : std::max<std::int64_t>(trainer.MicrobatchesPerUpdate(), 1);
+  if (kind == "2bw" && per_update < options.stages) {
+    throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
+                     fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
+                                 "pipeline",
+                                 options.stages * c.schedule.replicas));
+  }
+  // What stashed backwards read settles later than what passes do that read the newest weights.
+  options.microbatches = UpdatesEach(kind) && !c.schedule.weight_stashing
+                             ? 2 * std::int64_t{options.stages} + 2
+                             : hwmodel::EnoughMicrobatches(options.stages, per_update);
+  options.microbatches_per_update = per_update;
+  hwmodel::Schedule list = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
+  return ends.empty() ? list : hwmodel::ExpandGroups(list, ends);
+}
+
+}  // namespace
+
+hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOptions& options) {
+  constexpr std::int64_t kMaxUniformDelay = 10'000;
+  const std::string& kind = c.schedule.kind;
+  const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
+  const bool is_uniform = kind == "uniform-delay";
+  if (has_groups && (IsMiniBatches(kind) || kind == "file")) {
+    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement",
+                     c.schedule.stages ? std::to_string(*c.schedule.stages)
+                                       : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
+                     "nothing with the schedules sequential, fill-drain, uniform-delay and file");
+  }
+  if (kind == "zhang" && !has_groups) {
+    throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
+  }
+  if (c.schedule.file.empty() != (kind != "file")) {
+    throw UsageError("schedule.file", "'" + c.schedule.file + "'",
+                     "a schedule's CSV file with schedule.kind = file, nothing with the others");
+  }
+  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform) {
+    throw UsageError("schedule.weight_stashing", "true",
+                     "false but with the schedules pb, 1f1b, zhang and uniform-delay (a file says "
+                     "for itself, column weights)");
+  }
+  if (c.schedule.delay > (is_uniform ? kMaxUniformDelay : 0)) {
+    throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
+                     fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
+                                 "follow from the schedule",
+                                 kMaxUniformDelay));
+  }
+  if (kind == "sequential" && options.PipelineWorkers() != 1) {
+    throw UsageError("schedule.workers", std::to_string(options.PipelineWorkers()),
+                     "1, in one process, with the schedule sequential (fill-drain gives the same "
+                     "bits with more)");
+  }
+  if (!c.schedule.machine.empty() && kind == "sequential") {
+    throw UsageError("schedule.machine", c.schedule.machine,
+                     "nothing with sequential, which one worker runs");
+  }
+  if (UpdatesEach(kind) && options.microbatch != options.batch) {
+    throw UsageError("schedule.microbatch", std::to_string(options.microbatch),
+                     fmt::format("the batch, {}, with the schedule {}: every micro-batch makes an "
+                                 "update",
+                                 options.batch, kind));
+  }
+  hwmodel::Schedule schedule;
+  if (kind == "file") {
+    schedule = FileList(c, options.network);
+  } else if (!IsMiniBatches(kind)) {
+    schedule = ListOf(c, options);
+  }
+  if (c.schedule.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
+  if (is_uniform) schedule.forward_lag = c.schedule.delay;
+  return schedule;
+}
+
+}  // namespace batchless

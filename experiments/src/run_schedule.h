@@ -1,0 +1,21 @@
+// From a configuration to the schedule of its run: a list of actions and a rule of versions.
+#pragma once
+
+#include <string_view>
+
+#include "batchless/hwmodel/schedule.h"
+#include "batchless/training/trainer.h"
+#include "config.h"
+
+namespace batchless {
+
+// Whether that kind's stages update after every micro-batch.
+bool UpdatesEach(std::string_view kind);
+
+// Without actions for kinds whose mini-batches drain, on however many workers there are. `options` have
+// network, workers, processes, replicas, batch and micro-batch already. Throws UsageError and
+// analysis::InvalidArgument naming section.key.
+hwmodel::Schedule ScheduleOf(const Configuration& configuration,
+                             const training::TrainerOptions& options);
+
+}  // namespace batchless
