@@ -4,7 +4,7 @@ LOOKS = (("#0072B2", "o"), ("#009E73", "s"), ("#D55E00", "v"), ("#CC79A7", "D"))
 
 
 def draw(data):
-    fig, (left, right) = style.plt.subplots(1, 2, figsize=(style.PAGE, 3.0))
+    fig, (left, right, margins) = style.plt.subplots(1, 3, figsize=(style.PAGE, 2.8))
     published = data.table("published.csv")
     designs = data.table("design.csv")
     for delay, (color, marker) in zip(sorted(set(designs["delay"])), LOOKS):
@@ -33,5 +33,20 @@ def draw(data):
     style.plain_log(right.yaxis)
     style.plain_log(right.xaxis)
     right.legend(loc="upper right")
-    style.panel(right, "b", "what it costs in noise, $D$ = 4")
+    style.panel(right, "b", "its cost in noise, $D$ = 4")
+
+    rows = designs.where(delay=4)
+    best = data.table("published_margins.csv").where(momentum=0.9875810749828828)
+    for (color, marker), column, label, of in (
+        (LOOKS[0], "delay_margin_updates", "delay (updates)", lambda values: values),
+        (LOOKS[2], "gain_margin", "curvature (%)", lambda values: 100 * (values - 1)),
+    ):
+        margins.plot(rows["order"], of(rows[column]), color=color, marker=marker, label=label)
+        margins.plot(1.5, of(best[column]), color=color, marker=marker, markerfacecolor="white")
+    orders = sorted(set(rows["order"]))
+    margins.set_xticks([1.5, *orders], ["LWPw$_D$\n+SC$_D$", *(str(int(order)) for order in orders)])
+    margins.set(yscale="log", xlabel="order of the rule", ylabel="margin")
+    style.plain_log(margins.yaxis)
+    margins.legend(loc="lower left")
+    style.panel(margins, "c", "and in margins, $D$ = 4")
     return fig

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "batchless/analysis/limit.h"
+#include "batchless/analysis/stability.h"
 #include "commands/commands.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
@@ -38,7 +39,7 @@ class DesignCommand final : public Command {
             "every\n"
             "curvature in [1/K, 1]; the rule is the best one found, not proven to be the best.\n"
             "The loss is what white noise in the gradients adds to the objective, a mean over\n"
-            "curvatures with even logarithms.\n"
+            "curvatures with even logarithms. Margins are those at the largest curvature.\n"
             "Lists give one row for each combination.\n" +
                 ListHelp(),
             {"design --delay 4 --condition 1000 --order 3",
@@ -75,51 +76,41 @@ class DesignCommand final : public Command {
     std::vector<Design> designs(points.size());
     ParallelRows(points.size(), threads,
                  [&](std::size_t i) { designs[i] = analysis::DesignRule(points[i]); });
-    if (table.has_file() || (!json() && points.size() > 1)) {
-      table.Write([&](TextOutput& output) {
-        output.Print(
-            "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
-            "limit_half_life_updates,times_limit,stationary_loss,numerator,denominator\n");
-        for (std::size_t i = 0; i < points.size(); ++i) {
-          const double limit = LimitHalfLife(points[i]);
-          output.Print("{},{},{},{},{},{},{},{},{},{},{}\n", points[i].delay, points[i].condition,
-                       points[i].order, points[i].noise, designs[i].half_life_updates,
-                       designs[i].half_life_error_updates, limit,
-                       designs[i].half_life_updates / limit, designs[i].stationary_loss,
-                       fmt::join(designs[i].numerator, " "),
-                       fmt::join(designs[i].denominator, " "));
-        }
-      });
-    }
-    if (json()) {
-      Json object = points.size() == 1 ? Row(points[0], designs[0]) : Json::object();
-      object["rows"] = Json::array();
-      for (std::size_t i = 0; i < points.size(); ++i) {
-        object["rows"].push_back(Row(points[i], designs[i]));
-      }
-      PrintJson(object);
-    } else if (points.size() == 1) {
+    const auto row = [&](std::size_t i) { return Describe(points[i], designs[i]); };
+    if (table.ReportPoints(json(),
+                           "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
+                           "limit_half_life_updates,times_limit,stationary_loss,gain_margin,"
+                           "phase_margin_radians,delay_margin_updates,numerator,denominator",
+                           points.size(), row)) {
       PrintPoint(points[0], designs[0]);
     }
   }
 
  private:
-  static Json Row(const DesignOptions& point, const Design& design) {
-    Json row;
-    row["delay"] = point.delay;
-    row["condition"] = point.condition;
-    row["order"] = point.order;
-    row["noise"] = point.noise;
-    row["half_life_updates"] = design.half_life_updates;
-    row["half_life_error_updates"] = design.half_life_error_updates;
-    row["spectral_radius"] = design.worst.radius;
-    row["error_bound"] = design.worst.error_bound;
-    row["limit_half_life_updates"] = LimitHalfLife(point);
-    row["times_limit"] = design.half_life_updates / LimitHalfLife(point);
-    row["stationary_loss"] = design.stationary_loss;
-    row["numerator"] = design.numerator;
-    row["denominator"] = design.denominator;
-    return row;
+  // At the largest curvature, where gains and lags are.
+  static analysis::Margins MarginsOf(const DesignOptions& point, const Design& design) {
+    return analysis::ComputeMargins(analysis::LinearSpec(design.numerator, design.denominator), 0,
+                                    point.delay, 1);
+  }
+
+  static Json Describe(const DesignOptions& point, const Design& design) {
+    const analysis::Margins margins = MarginsOf(point, design);
+    return {{"delay", point.delay},
+            {"condition", point.condition},
+            {"order", point.order},
+            {"noise", point.noise},
+            {"half_life_updates", design.half_life_updates},
+            {"half_life_error_updates", design.half_life_error_updates},
+            {"spectral_radius", design.worst.radius},
+            {"error_bound", design.worst.error_bound},
+            {"limit_half_life_updates", LimitHalfLife(point)},
+            {"times_limit", design.half_life_updates / LimitHalfLife(point)},
+            {"stationary_loss", design.stationary_loss},
+            {"gain_margin", margins.gain_margin},
+            {"phase_margin_radians", margins.phase_margin_radians},
+            {"delay_margin_updates", margins.delay_margin_updates},
+            {"numerator", design.numerator},
+            {"denominator", design.denominator}};
   }
 
   static void PrintPoint(const DesignOptions& point, const Design& design) {
@@ -131,6 +122,9 @@ class DesignCommand final : public Command {
                  design.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
     output.Print("  stationary loss  {:.4g} times the variance of the gradients' noise\n",
                  design.stationary_loss);
+    const analysis::Margins margins = MarginsOf(point, design);
+    output.Print("  margins          {:.4g} in gain, {:.4g} radians, {:.4g} updates of delay\n",
+                 margins.gain_margin, margins.phase_margin_radians, margins.delay_margin_updates);
     output.Print("  --numerator      {}\n", fmt::join(design.numerator, ","));
     output.Print("  --denominator    {}\n", fmt::join(design.denominator, ","));
     output.Close();
