@@ -41,6 +41,7 @@ constexpr auto kCommands = std::to_array<MakeCommand>({
     MakeRootsCommand,
     MakeSimulateCommand,
     MakePipelineStabilityCommand,
+    MakeAdviseCommand,
     MakeScheduleCommand,
     MakeNetworkCommand,
     MakeCostsCommand,

@@ -8,6 +8,8 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_file.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_summary.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -31,6 +33,40 @@ hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::strin
   } catch (const analysis::InvalidArgument& error) {
     throw UsageError::FromLine(fmt::format("{} {} {}", argument, path, error.what()));
   }
+}
+
+std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages) {
+  const std::string name = argument.given() ? argument.Text("") : std::string("pb");
+  const auto make = [&]() -> hwmodel::Schedule {
+    if (name.ends_with(".csv") || name.ends_with(".txt")) {
+      hwmodel::Schedule list = ReadScheduleFile(argument.name(), name);
+      if (list.stages == stages) return list;
+      throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
+                       fmt::format("a schedule of {} stages", stages));
+    }
+    try {
+      hwmodel::ScheduleOptions options;
+      options.stages = stages;
+      const bool each = hwmodel::FindScheduleKind(name).updates_each;
+      options.microbatches_per_update = each ? 1 : stages;
+      // Twice as many micro-batches as stages fill a pipeline that updates after each.
+      options.microbatches =
+          each ? 2 * std::int64_t{stages} : hwmodel::EnoughMicrobatches(stages, stages);
+      return hwmodel::MakeSchedule(name, options);
+    } catch (const analysis::InvalidArgument& error) {
+      const std::string line = error.what();
+      if (error.name() == "kind") {
+        throw UsageError::FromLine(argument.name() + line.substr(error.name().size()));
+      }
+      throw UsageError(argument.name(), name,
+                       fmt::format("a schedule that takes {} stages ({})", stages, line));
+    }
+  };
+  std::vector<analysis::Delay> delays;
+  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(make()).stages) {
+    delays.push_back(stage.forward_delay_updates);
+  }
+  return delays;
 }
 
 }  // namespace batchless

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "argument.h"
+#include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/schedule.h"
 
 namespace batchless {
@@ -10,5 +13,9 @@ namespace batchless {
 // Reads CSV or text, by the name's ending, and checks it. Throws UsageError that names `argument`,
 // the file and, in CSV, the line where it is no schedule.
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path);
+
+// Delays of the forward weights, read off a schedule's actions: a kind's, pb where the argument is not
+// given, updating after every micro-batch or after as many as there are stages, or those of a file's list.
+std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages);
 
 }  // namespace batchless

@@ -1,4 +1,8 @@
 // Known answers through the command line.
+#include <fmt/format.h>
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -209,6 +213,50 @@ TEST_CASE("pipeline-stability: a Hessian from a file") {
   const Outcome crooked = Run(Words(line + "crooked.npz"), folder.path());
   CHECK(crooked.exit_code == 2);
   CHECK(crooked.error.find("symmetric") != std::string::npos);
+}
+
+TEST_CASE("pipeline-stability: the best rates of several pipelines are rows") {
+  const Json rows = Result(
+      "pipeline-stability --condition 50 --rule sgdm,sc --stages 1,2 --widths 2 --coupling 0,1 "
+      "--optimum")["rows"];
+  REQUIRE(rows.size() == 8);
+  for (const Json& row : rows) {
+    CHECK(row["weights"] == 2 * row["stages"].get<int>());
+    // One stage has no delay but its own, two at most that of the first.
+    const double own = row["half_life_updates"], largest = row["largest_half_life_updates"];
+    if (row["stages"] == 1) CHECK(own == Approx(largest).epsilon(1e-3));
+    CHECK(own < 1.01 * largest);
+  }
+}
+
+TEST_CASE("advise: largest stable rates by stage are those of SGD at its delay") {
+  const Json advice = Result("advise --network lenet5 --condition 100 --rule sgdm,sc --momentum 0");
+  REQUIRE(advice["rows"].size() == 2 * advice["stages"].get<std::size_t>());
+  for (const Json& row : advice["rows"]) {
+    // Without momentum both rules are plain SGD, stable below 2 sin(pi / (4 D + 2)).
+    if (row["rule"] == "sc") continue;
+    const double delay = row["delay"];
+    CHECK(row["largest_stable_rate"].get<double>() ==
+          Approx(2 * std::sin(std::acos(-1.0) / (4 * delay + 2))).epsilon(1e-12));
+  }
+  const Json optimum = Result("optimum --rule sc --momentum 0 --condition 100 --delay " +
+                              std::to_string(advice["largest_delay"].get<int>()));
+  CHECK(advice["rules"][1]["half_life_updates"] == optimum["half_life_updates"]);
+}
+
+TEST_CASE("design: margins are those of the rule that it prints") {
+  const Json design = Result("design --delay 2 --condition 50 --order 2");
+  const auto list = [&](const char* name) {
+    std::string text;
+    for (const double value : design[name])
+      text += fmt::format("{}{}", text.empty() ? "" : ",", value);
+    return text;
+  };
+  const Json margins = Result("margin --rule linear --delay 2 --rate 1 --numerator " +
+                              list("numerator") + " --denominator " + list("denominator"));
+  for (const char* name : {"gain_margin", "phase_margin_radians", "delay_margin_updates"}) {
+    CHECK(design[name] == margins[name]);
+  }
 }
 
 TEST_CASE("limit: what no linear rule can beat, and how near a rule comes in optimum") {

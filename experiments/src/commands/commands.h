@@ -24,6 +24,7 @@ std::unique_ptr<Command> MakeCriticalDelayCommand(CLI::App& root);
 std::unique_ptr<Command> MakePipelineStabilityCommand(CLI::App& root);
 std::unique_ptr<Command> MakeSimulateCommand(CLI::App& root);
 std::unique_ptr<Command> MakeRootsCommand(CLI::App& root);
+std::unique_ptr<Command> MakeAdviseCommand(CLI::App& root);
 std::unique_ptr<Command> MakeScheduleCommand(CLI::App& root);
 std::unique_ptr<Command> MakeNetworkCommand(CLI::App& root);
 std::unique_ptr<Command> MakeCostsCommand(CLI::App& root);

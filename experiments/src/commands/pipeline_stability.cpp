@@ -7,9 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/schedule_kinds.h"
-#include "batchless/hwmodel/schedule_summary.h"
 #include "commands/commands.h"
 #include "npz.h"
 #include "parallel_rows.h"
@@ -35,42 +32,6 @@ constexpr NumberRange kLearningRateRange{0, analysis::kMaxRate};
 
 // The Hessian has to be symmetric up to the rounding of whatever computed it.
 constexpr double kSymmetryTolerance = 1e-9;
-
-// Delays of the forward weights, read off a schedule's actions: a kind, which updates after every
-// micro-batch or after as many as there are stages, or a file's list.
-std::vector<Delay> ScheduleDelays(const Argument& argument, int stages) {
-  const std::string name = argument.given() ? argument.Text("") : std::string("pb");
-  const auto make = [&]() -> hwmodel::Schedule {
-    if (name.ends_with(".csv") || name.ends_with(".txt")) {
-      hwmodel::Schedule list = ReadScheduleFile(argument.name(), name);
-      if (list.stages == stages) return list;
-      throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
-                       fmt::format("a schedule of {} stages", stages));
-    }
-    try {
-      hwmodel::ScheduleOptions options;
-      options.stages = stages;
-      const bool each = hwmodel::FindScheduleKind(name).updates_each;
-      options.microbatches_per_update = each ? 1 : stages;
-      // Twice as many micro-batches as stages fill a pipeline that updates after each.
-      options.microbatches =
-          each ? 2 * std::int64_t{stages} : hwmodel::EnoughMicrobatches(stages, stages);
-      return hwmodel::MakeSchedule(name, options);
-    } catch (const analysis::InvalidArgument& error) {
-      const std::string line = error.what();
-      if (error.name() == "kind") {
-        throw UsageError::FromLine(argument.name() + line.substr(error.name().size()));
-      }
-      throw UsageError(argument.name(), name,
-                       fmt::format("a schedule that takes {} stages ({})", stages, line));
-    }
-  };
-  std::vector<Delay> delays;
-  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(make()).stages) {
-    delays.push_back(stage.forward_delay_updates);
-  }
-  return delays;
-}
 
 // n weights over the stages, as evenly as they go, the first stages taking what is left over.
 std::vector<std::size_t> EvenWidths(std::size_t weights, std::size_t stages) {
@@ -212,7 +173,7 @@ class PipelineStabilityCommand final : public Command {
                          fmt::format("one for each of the {} stages", stages));
       }
     } else {
-      options.delays = ScheduleDelays(schedule_, stages);
+      options.delays = ForwardDelays(schedule_, stages);
     }
     SetHessian(options, static_cast<std::size_t>(stages), coupling, seed);
     return options;
@@ -226,42 +187,25 @@ class PipelineStabilityCommand final : public Command {
     TableOutput table(out_);
     std::vector<Best> best(cases.size());
     ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) {
-        output.Print(
-            "rule,stages,weights,coupling,seed,half_life_updates,momentum,learning_rate,mean_delay,"
-            "mean_half_life_updates,largest_delay,largest_half_life_updates\n");
-        for (std::size_t i = 0; i < cases.size(); ++i) {
-          const PipelineOptions& options = cases[i].options;
-          const Best& b = best[i];
-          output.Print("{},{},{},{},{},{},{},{},{},{},{},{}\n", options.rule.rule.name,
-                       options.delays.size(), options.hessian.rows(), cases[i].coupling,
-                       cases[i].seed, b.own.half_life_updates, b.own.momentum, b.own.learning_rate,
-                       b.mean_delay, b.mean_half_life_updates, b.largest_delay,
-                       b.largest_half_life_updates);
-        }
-      });
-    }
-    if (!json()) return;
-    Json object;
-    object["rows"] = Json::array();
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      Json row;
-      row["rule"] = cases[i].options.rule.rule.name;
-      row["stages"] = cases[i].options.delays.size();
-      row["weights"] = cases[i].options.hessian.rows();
-      row["coupling"] = cases[i].coupling;
-      row["seed"] = cases[i].seed;
-      row["half_life_updates"] = best[i].own.half_life_updates;
-      row["momentum"] = best[i].own.momentum;
-      row["learning_rate"] = best[i].own.learning_rate;
-      row["mean_delay"] = best[i].mean_delay;
-      row["mean_half_life_updates"] = best[i].mean_half_life_updates;
-      row["largest_delay"] = best[i].largest_delay;
-      row["largest_half_life_updates"] = best[i].largest_half_life_updates;
-      object["rows"].push_back(row);
-    }
-    PrintJson(object);
+    const auto row = [&](std::size_t i) -> Json {
+      const PipelineOptions& options = cases[i].options;
+      return {{"rule", options.rule.rule.name},
+              {"stages", options.delays.size()},
+              {"weights", options.hessian.rows()},
+              {"coupling", cases[i].coupling},
+              {"seed", cases[i].seed},
+              {"half_life_updates", best[i].own.half_life_updates},
+              {"momentum", best[i].own.momentum},
+              {"learning_rate", best[i].own.learning_rate},
+              {"mean_delay", best[i].mean_delay},
+              {"mean_half_life_updates", best[i].mean_half_life_updates},
+              {"largest_delay", best[i].largest_delay},
+              {"largest_half_life_updates", best[i].largest_half_life_updates}};
+    };
+    table.Report(json(), Json::object(),
+                 "rule,stages,weights,coupling,seed,half_life_updates,momentum,learning_rate,"
+                 "mean_delay,mean_half_life_updates,largest_delay,largest_half_life_updates",
+                 cases.size(), row);
   }
 
   void CheckRates() const {

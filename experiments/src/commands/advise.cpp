@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/rates.h"
+#include "batchless/analysis/stability.h"
+#include "commands/commands.h"
+#include "parallel_rows.h"
+#include "rule_arguments.h"
+#include "schedule_source.h"
+#include "table_output.h"
+#include "values.h"
+#include "workload_argument.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Delay;
+
+// What a rule promises on a schedule: its best momentum and rate under the largest delay, and with
+// these the largest stable rate of every stage.
+struct Advice {
+  std::string rule;
+  analysis::Optimum largest, mean;  // best under these delays
+  double momentum = 0;
+  std::vector<double> critical_rates;  // by stage
+};
+
+class AdviseCommand final : public Command {
+ public:
+  explicit AdviseCommand(CLI::App& root)
+      : Command(
+            root, "advise", "Which rule to train a network with, and the largest stable rates",
+            "The delays of the network's stages are read off the schedule's actions. Of each "
+            "rule:\n"
+            "the best momentum and rate for the condition number at the largest delay, and the\n"
+            "half-lives of the slowest curvature under the largest and the mean delay: blocks "
+            "that\n"
+            "do not meet are as slow as the first, coupled ones near the second (see\n"
+            "pipeline-stability). Rates are learning rates times the largest eigenvalue of the\n"
+            "Hessian; a stage's largest stable rate takes its own block's. The rule with the "
+            "least\n"
+            "half-life at the largest delay is named. A convex quadratic knows no noise: see\n"
+            "frontier where gradients are noisy.\n" +
+                ListHelp(),
+            {"advise --network resnet20 --condition 1000",
+             "advise --network vgg16 --condition 100 --schedule 1f1b --rule sgdm,lwp-v+sc "
+             "--json"}) {}
+
+  void Run() override {
+    const int stages = WorkloadOf(network_, int{sizeof(float)}).stage_count();
+    const double condition = condition_.Number(kConditionRange);
+    const std::vector<Delay> delays = ForwardDelays(schedule_, stages);
+    std::vector<analysis::RuleSpec> rules;
+    if (rule_.given()) {
+      for (const std::string_view name : SplitList(rule_.Text(""))) {
+        rules.push_back({analysis::FindRule(name), {}});
+        analysis::RefuseLinear(rules.back());
+      }
+    } else {
+      for (const analysis::Rule& rule : analysis::Rules()) {
+        if (rule.compensation != analysis::Compensation::kFree) rules.push_back({rule, {}});
+      }
+    }
+    const Delay largest = *std::max_element(delays.begin(), delays.end());
+    double mean = 0;
+    for (const Delay delay : delays) mean += static_cast<double>(delay);
+    const Delay rounded = std::llround(mean / stages);
+
+    TableOutput table(out_);
+    std::vector<Advice> advice(rules.size());
+    ParallelRows(rules.size(), 0, [&](std::size_t i) {
+      Advice& a = advice[i];
+      a.rule = rules[i].rule.name;
+      a.largest = analysis::FindOptimum({rules[i], largest, condition, Momentum()});
+      a.mean = analysis::FindOptimum({rules[i], rounded, condition, Momentum()});
+      a.momentum = a.largest.momentum;
+      for (std::size_t s = 0; s < delays.size(); ++s) {
+        const bool is_known = s > 0 && delays[s] == delays[s - 1];
+        a.critical_rates.push_back(is_known
+                                       ? a.critical_rates.back()
+                                       : analysis::CriticalRate(rules[i], a.momentum, delays[s]));
+      }
+    });
+    const auto best = static_cast<std::size_t>(
+        std::min_element(advice.begin(), advice.end(),
+                         [](const Advice& x, const Advice& y) { return Key(x) < Key(y); }) -
+        advice.begin());
+    Report(table, delays, rounded, advice, advice[best]);
+  }
+
+ private:
+  std::optional<double> Momentum() const {
+    if (!momentum_.given()) return std::nullopt;
+    return momentum_.Number(kMomentumRange);
+  }
+
+  // A rule without a stable rate comes last.
+  static double Key(const Advice& advice) {
+    const double half_life = advice.largest.half_life_updates;
+    return std::isnan(half_life) ? std::numeric_limits<double>::infinity() : half_life;
+  }
+
+  static double Least(const Advice& advice) {
+    return *std::min_element(advice.critical_rates.begin(), advice.critical_rates.end());
+  }
+
+  void Report(TableOutput& table, const std::vector<Delay>& delays, Delay mean,
+              const std::vector<Advice>& advice, const Advice& best) const {
+    const auto stage_row = [&](std::size_t i) -> Json {
+      const Advice& of_rule = advice[i / delays.size()];
+      const std::size_t stage = i % delays.size();
+      return {{"rule", of_rule.rule},
+              {"stage", stage},
+              {"delay", delays[stage]},
+              {"momentum", of_rule.momentum},
+              {"largest_stable_rate", of_rule.critical_rates[stage]}};
+    };
+    const std::size_t rows = advice.size() * delays.size();
+    if (table.has_file()) {
+      table.Write("rule,stage,delay,momentum,largest_stable_rate", rows, stage_row);
+    }
+    const Delay largest = *std::max_element(delays.begin(), delays.end());
+    if (json()) {
+      const auto rule_row = [&](std::size_t i) -> Json {
+        const Advice& a = advice[i];
+        return {{"rule", a.rule},
+                {"momentum", a.momentum},
+                {"rate", a.largest.rate},
+                {"half_life_updates", a.largest.half_life_updates},
+                {"mean_delay_half_life_updates", a.mean.half_life_updates},
+                {"largest_stable_rate", Least(a)}};
+      };
+      PrintJson({{"rule", best.rule},
+                 {"stages", delays.size()},
+                 {"largest_delay", largest},
+                 {"mean_delay", mean},
+                 {"rules", Rows(advice.size(), rule_row)},
+                 {"rows", Rows(rows, stage_row)}});
+      return;
+    }
+    if (table.has_file()) return;
+    TextOutput output;
+    output.Print("{} stages, delays up to {} updates, {} on average: {}\n", delays.size(), largest,
+                 mean, best.rule);
+    output.Print("  {:<10} {:>10} {:>12} {:>12} {:>12} {:>14}\n", "rule", "momentum", "rate",
+                 "half-life", "at the mean", "largest stable");
+    for (const Advice& a : advice) {
+      output.Print("  {:<10} {:>10.6g} {:>12.4g} {:>12.6g} {:>12.6g} {:>14.4g}\n", a.rule,
+                   a.momentum, a.largest.rate, a.largest.half_life_updates,
+                   a.mean.half_life_updates, Least(a));
+    }
+    output.Close();
+  }
+
+  Argument network_{app(), "--network", "N", WorkloadHelp()};
+  Argument condition_{app(), "--condition", "K", "Condition number of the Hessian, required"};
+  Argument schedule_{app(), "--schedule", "NAME",
+                     "A kind of `schedule`, or a list in F.csv or F.txt (default: pb)"};
+  Argument rule_{app(), "--rule", "LIST", "Rules of a momentum (default: all of them)"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum, in place of each rule's best"};
+  Argument out_{app(), "--out", "F.csv", "Write the stages' largest stable rates to this file"};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeAdviseCommand(CLI::App& root) {
+  return std::make_unique<AdviseCommand>(root);
+}
+
+}  // namespace batchless

@@ -1,0 +1,36 @@
+from figures.lib import style
+
+PANELS = (("sgdm", "a", "SGDM"), ("lwp-w+sc", "b", "LWPw$_D$+SC$_D$"))
+
+
+def draw(data):
+    coupled, apart = data.table("coupled.csv"), data.table("apart.csv")
+    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
+    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.16])
+    for column, (rule, letter, title) in enumerate(PANELS):
+        ax = fig.add_subplot(grid[0, column])
+        rows = apart.where(rule=rule)
+        first = rows.where(seed=min(rows["seed"]))
+        handles = ax.plot(
+            first["stages"], first["largest_half_life_updates"], color="#404040", linestyle="--",
+            label="largest delay for all",
+        )
+        handles += ax.plot(
+            first["stages"], first["mean_half_life_updates"], color="#404040", label="mean delay for all",
+        )
+        handles += ax.plot(
+            rows["stages"], rows["half_life_updates"], color="#D55E00", marker="o", linestyle="none",
+            markerfacecolor="none", label="blocks that do not meet",
+        )
+        rows = coupled.where(rule=rule)
+        handles += ax.plot(
+            rows["stages"], rows["half_life_updates"], color="#0072B2", marker="s", linestyle="none",
+            markersize=4, label="coupled blocks",
+        )
+        ax.set(xscale="log", yscale="log", xlabel="number of stages $S$")
+        style.plain_log(ax.xaxis)
+        if column == 0:
+            ax.set_ylabel("best half-life (updates)")
+        style.panel(ax, letter, title)
+    style.legend_below(fig, grid[1, :], handles, 4)
+    return fig
