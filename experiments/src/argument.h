@@ -29,8 +29,6 @@ class Argument {
   // CLI11 holds the address of the text.
   Argument(const Argument&) = delete;
   Argument& operator=(const Argument&) = delete;
-  Argument(Argument&&) = delete;
-  Argument& operator=(Argument&&) = delete;
   ~Argument() = default;
 
   const std::string& name() const { return name_; }
@@ -69,8 +67,6 @@ class Flag {
   // CLI11 holds the address of what was given.
   Flag(const Flag&) = delete;
   Flag& operator=(const Flag&) = delete;
-  Flag(Flag&&) = delete;
-  Flag& operator=(Flag&&) = delete;
   ~Flag() = default;
 
   bool given() const { return given_; }
@@ -87,8 +83,6 @@ class RepeatedArgument {
   // CLI11 holds the address of the texts.
   RepeatedArgument(const RepeatedArgument&) = delete;
   RepeatedArgument& operator=(const RepeatedArgument&) = delete;
-  RepeatedArgument(RepeatedArgument&&) = delete;
-  RepeatedArgument& operator=(RepeatedArgument&&) = delete;
   ~RepeatedArgument() = default;
 
   // In the order of the command line.

@@ -22,8 +22,6 @@ class Command {
   virtual ~Command() = default;
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
-  Command(Command&&) = delete;
-  Command& operator=(Command&&) = delete;
 
   bool chosen() const;
   void set_json() { json_ = true; }

@@ -33,8 +33,6 @@ class AppendedFile {
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
-  AppendedFile(AppendedFile&&) = delete;
-  AppendedFile& operator=(AppendedFile&&) = delete;
 
   void Append(std::string_view text);
   // Hands everything to the system.

@@ -98,7 +98,7 @@ DeletedWhenInterrupted::DeletedWhenInterrupted(const std::string& path) : slot_(
 }
 
 DeletedWhenInterrupted::~DeletedWhenInterrupted() {
-  Slot& slot = slots[static_cast<std::size_t>(slot_)];
+  Slot& slot = slots[slot_];
   slot.armed = false;
   slot.taken = false;
 }

@@ -23,8 +23,6 @@ class DeletedWhenInterrupted {
   ~DeletedWhenInterrupted();
   DeletedWhenInterrupted(const DeletedWhenInterrupted&) = delete;
   DeletedWhenInterrupted& operator=(const DeletedWhenInterrupted&) = delete;
-  DeletedWhenInterrupted(DeletedWhenInterrupted&&) = delete;
-  DeletedWhenInterrupted& operator=(DeletedWhenInterrupted&&) = delete;
 
  private:
   int slot_;
@@ -38,8 +36,6 @@ class DeferredInterruption {
   ~DeferredInterruption();
   DeferredInterruption(const DeferredInterruption&) = delete;
   DeferredInterruption& operator=(const DeferredInterruption&) = delete;
-  DeferredInterruption(DeferredInterruption&&) = delete;
-  DeferredInterruption& operator=(DeferredInterruption&&) = delete;
 
   // The signal's number, 0 before one came.
   int signal_number() const;

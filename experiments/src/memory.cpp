@@ -63,7 +63,7 @@ hwmodel::TrainingMemory MemoryOnThisMachine(const training::TrainerOptions& opti
   hwmodel::TrainingMemory here;
   for (int p = 0; p < group.size(); ++p) {
     if (group.machine_of(p) != group.machine_of(group.rank())) continue;
-    here += all[static_cast<std::size_t>(p)];
+    here += all[p];
   }
   return here;
 }

@@ -26,8 +26,6 @@ class NpzWriter {
   ~NpzWriter();
   NpzWriter(const NpzWriter&) = delete;
   NpzWriter& operator=(const NpzWriter&) = delete;
-  NpzWriter(NpzWriter&&) = delete;
-  NpzWriter& operator=(NpzWriter&&) = delete;
 
   // `values` row-major with the product of `shape` as their number.
   void Add(const std::string& name, std::span<const double> values,

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "durable_file.h"
+#include "text_output.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -86,6 +87,13 @@ OutputFile::~OutputFile() {
 void OutputFile::Commit() {
   PutInPlace(temporary_path_, target_);
   committed_ = true;
+}
+
+void OutputFile::Write(std::string_view text) {
+  TextOutput output(temporary_path_, path_);
+  output.Print("{}", text);
+  output.Close();
+  Commit();
 }
 
 }  // namespace batchless

@@ -20,8 +20,6 @@ class OutputFile {
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  OutputFile(OutputFile&&) = delete;
-  OutputFile& operator=(OutputFile&&) = delete;
 
   const std::string& path() const { return path_; }
   // One of the accepted ones.
@@ -30,6 +28,8 @@ class OutputFile {
 
   // Puts the finished file in its place. Throws std::runtime_error.
   void Commit();
+  // Writes the whole file and puts it in its place.
+  void Write(std::string_view text);
 
  private:
   std::string path_;    // as given

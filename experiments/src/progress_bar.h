@@ -23,8 +23,6 @@ class ProgressBar {
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
-  ProgressBar(ProgressBar&&) = delete;
-  ProgressBar& operator=(ProgressBar&&) = delete;
 
   // `notes` follow what is done, the most important first.
   void Update(std::size_t done, std::span<const std::string> notes = {});

@@ -48,42 +48,58 @@ bool IsAccepted(const RuleSpec& spec) {
   }
 }
 
-// What `rule` becomes with `set` applied for each of the values, or as it is where the rule has no
-// use for the option; `used` says whether any rule had one.
-template <class Set>
-void Expand(std::vector<RuleSpec>& specs, const std::vector<double>& values, bool& used, Set set) {
-  std::vector<RuleSpec> expanded;
-  for (const RuleSpec& spec : specs) {
-    bool taken = false;
-    for (const double value : values) {
-      RuleSpec candidate = spec;
-      set(candidate.options, value);
-      if (!IsAccepted(candidate)) continue;
-      taken = true;
-      expanded.push_back(candidate);
-    }
-    if (!taken) expanded.push_back(spec);
-    used = used || taken;
-  }
-  specs = std::move(expanded);
-}
+// An option that sets one of a rule's numbers.
+struct RuleNumber {
+  const Argument& argument;
+  const NumberRange& range;
+  void (*set)(RuleOptions& options, double value);
+};
 
-template <class Set>
-void ExpandGiven(std::vector<RuleSpec>& specs, const Argument& argument, const NumberRange& range,
-                 Set set) {
-  if (!argument.given()) return;
-  const std::vector<double> values = argument.NumberList(range);
+// What the rules become with each of the option's values, or as they are where they have no use for
+// it; refused where that is all of them.
+std::vector<RuleSpec> Expanded(const std::vector<RuleSpec>& specs, const RuleNumber& number) {
+  const std::vector<double> values = number.argument.NumberList(number.range);
+  std::vector<RuleSpec> expanded;
   bool used = false;
-  const RuleSpec first = specs.front();
-  Expand(specs, values, used, set);
-  if (used) return;
+  const auto with = [&](RuleSpec spec, double value) {
+    number.set(spec.options, value);
+    return spec;
+  };
+  for (const RuleSpec& spec : specs) {
+    const std::size_t before = expanded.size();
+    for (const double value : values) {
+      if (IsAccepted(with(spec, value))) expanded.push_back(with(spec, value));
+    }
+    used = used || expanded.size() > before;
+    if (expanded.size() == before) expanded.push_back(spec);
+  }
   // The library's own words for an option without use.
-  RuleSpec refused = first;
-  set(refused.options, values.front());
-  analysis::Validate(refused);
+  if (!used) analysis::Validate(with(specs.front(), values.front()));
+  return expanded;
 }
 
 }  // namespace
+
+// In the order in which lists of them multiply.
+template <class Take>
+void RuleArguments::ForEachGiven(Take take) const {
+  for (const RuleNumber& number : std::initializer_list<RuleNumber>{
+           {sc_delay_, kCoefficientRange, [](RuleOptions&o, double x) { o.sc_delay = x; }},
+           {sc_delay_scale_, kScaleRange, [](RuleOptions&o, double x) { o.sc_delay_scale = x; }},
+           {horizon_, kCoefficientRange, [](RuleOptions&o, double x) { o.horizon = x; }},
+           {horizon_scale_, kScaleRange, [](RuleOptions&o, double x) { o.horizon_scale = x; }},
+           {sc_a_, kCoefficientRange, [](RuleOptions&o, double x) { o.sc_a = x; }},
+           {sc_b_, kCoefficientRange, [](RuleOptions&o, double x) { o.sc_b = x; }}}) {
+    if (number.argument.given()) take(number);
+  }
+}
+
+void RuleArguments::ReadCoefficients(RuleOptions& options) const {
+  if (horizon_.given()) horizon_scale_.Refuse("nothing together with --horizon");
+  if (sc_delay_.given()) sc_delay_scale_.Refuse("nothing together with --sc-delay");
+  if (numerator_.given()) options.numerator = numerator_.NumberList(kSignedRange);
+  if (denominator_.given()) options.denominator = denominator_.NumberList(kSignedRange);
+}
 
 RuleArguments::RuleArguments(CLI::App& command, Form form)
     : rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
@@ -105,17 +121,10 @@ RuleArguments::RuleArguments(CLI::App& command, Form form)
 
 RuleSpec RuleArguments::Single() const {
   RuleSpec spec{FindAnalysed(rule_.Text(RuleNames())), {}};
-  RuleOptions& options = spec.options;
-  options.horizon = horizon_.NumberIfGiven(kCoefficientRange);
-  options.horizon_scale = horizon_scale_.NumberOr(1, kScaleRange);
-  options.sc_delay = sc_delay_.NumberIfGiven(kCoefficientRange);
-  options.sc_delay_scale = sc_delay_scale_.NumberOr(1, kScaleRange);
-  options.sc_a = sc_a_.NumberIfGiven(kCoefficientRange);
-  options.sc_b = sc_b_.NumberIfGiven(kCoefficientRange);
-  if (numerator_.given()) options.numerator = numerator_.NumberList(kSignedRange);
-  if (denominator_.given()) options.denominator = denominator_.NumberList(kSignedRange);
-  if (options.horizon) horizon_scale_.Refuse("nothing together with --horizon");
-  if (options.sc_delay) sc_delay_scale_.Refuse("nothing together with --sc-delay");
+  ForEachGiven([&](const RuleNumber& number) {
+    number.set(spec.options, number.argument.Number(number.range));
+  });
+  ReadCoefficients(spec.options);
   analysis::Validate(spec);
   return spec;
 }
@@ -127,27 +136,13 @@ std::vector<RuleSpec> RuleArguments::All() const {
     const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
     if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});
   }
-  if (horizon_.given()) horizon_scale_.Refuse("nothing together with --horizon");
-  if (sc_delay_.given()) sc_delay_scale_.Refuse("nothing together with --sc-delay");
   const auto linear =
       std::find_if(specs.begin(), specs.end(), [](const RuleSpec& s) { return s.is_linear(); });
   // Without the rule the library refuses its coefficients.
   RuleSpec& taking = linear == specs.end() ? specs.front() : *linear;
-  if (numerator_.given()) taking.options.numerator = numerator_.NumberList(kSignedRange);
-  if (denominator_.given()) taking.options.denominator = denominator_.NumberList(kSignedRange);
+  ReadCoefficients(taking.options);
   analysis::Validate(taking);
-  ExpandGiven(specs, sc_delay_, kCoefficientRange,
-              [](RuleOptions& options, double value) { options.sc_delay = value; });
-  ExpandGiven(specs, sc_delay_scale_, kScaleRange,
-              [](RuleOptions& options, double value) { options.sc_delay_scale = value; });
-  ExpandGiven(specs, horizon_, kCoefficientRange,
-              [](RuleOptions& options, double value) { options.horizon = value; });
-  ExpandGiven(specs, horizon_scale_, kScaleRange,
-              [](RuleOptions& options, double value) { options.horizon_scale = value; });
-  ExpandGiven(specs, sc_a_, kCoefficientRange,
-              [](RuleOptions& options, double value) { options.sc_a = value; });
-  ExpandGiven(specs, sc_b_, kCoefficientRange,
-              [](RuleOptions& options, double value) { options.sc_b = value; });
+  ForEachGiven([&](const RuleNumber& number) { specs = Expanded(specs, number); });
   return specs;
 }
 

@@ -32,6 +32,10 @@ class RuleArguments {
   std::vector<analysis::RuleSpec> All() const;
 
  private:
+  template <class Take>
+  void ForEachGiven(Take take) const;
+  void ReadCoefficients(analysis::RuleOptions& options) const;
+
   Argument rule_;
   Argument horizon_;
   Argument horizon_scale_;

@@ -19,8 +19,6 @@ class RunDirectory {
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
-  RunDirectory(RunDirectory&&) = delete;
-  RunDirectory& operator=(RunDirectory&&) = delete;
 
   // Throws UsageError where the path cannot be the folder of a run.
   void Check() const;

@@ -27,8 +27,7 @@ std::vector<PassTimes> TimesByStage(std::span<const TraceEvent> events, int stag
   std::vector<PassTimes> times(static_cast<std::size_t>(stages));
   for (const TraceEvent& event : events) {
     if (event.is_wait) continue;
-    times[static_cast<std::size_t>(event.stage)][static_cast<std::size_t>(event.kind)].push_back(
-        event.end - event.start);
+    times[event.stage][static_cast<std::size_t>(event.kind)].push_back(event.end - event.start);
   }
   return times;
 }

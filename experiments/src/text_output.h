@@ -23,8 +23,6 @@ class TextOutput {
   ~TextOutput();
   TextOutput(const TextOutput&) = delete;
   TextOutput& operator=(const TextOutput&) = delete;
-  TextOutput(TextOutput&&) = delete;
-  TextOutput& operator=(TextOutput&&) = delete;
 
   template <class... Arguments>
   void Print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

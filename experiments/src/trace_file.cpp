@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iterator>
 #include <set>
-#include <stdexcept>
 #include <string>
 
 #include "batchless/hwmodel/action.h"
@@ -53,11 +51,7 @@ std::string Viewer(std::span<const training::TraceEvent> events) {
 }  // namespace
 
 void WriteTrace(OutputFile& file, std::span<const training::TraceEvent> events) {
-  std::ofstream stream(file.temporary_path(), std::ios::binary);
-  stream << (file.extension() == ".csv" ? Table(events) : Viewer(events));
-  stream.close();
-  if (!stream) throw std::runtime_error(fmt::format("{}: it could not be written", file.path()));
-  file.Commit();
+  file.Write(file.extension() == ".csv" ? Table(events) : Viewer(events));
 }
 
 }  // namespace batchless

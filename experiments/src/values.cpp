@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <system_error>
+#include <type_traits>
 #include <unordered_set>
 
 #include "batchless/analysis/argument.h"
@@ -94,9 +95,23 @@ bool Contains(const IntegerRange& range, double value) {
          value <= static_cast<double>(range.high);
 }
 
-// A value of a spacing, shown together with the spacing that it came from.
-std::string InSpacing(double value, std::string_view item) {
-  return fmt::format("{} in {}", analysis::ToText(value), item);
+// Calls add(value) for every value of a LIST; those of a spacing are rounded to integers in a range of
+// integers, and shown together with the spacing where they are out of the range.
+template <class Range, class Add>
+void ReadList(std::string_view name, std::string_view text, const Range& range, const Add& add) {
+  for (const std::string_view item : SplitList(text)) {
+    const std::optional<Spacing> spacing = ReadSpacing(name, item);
+    for (std::int64_t i = 0; i < (spacing ? spacing->count : 1); ++i) {
+      std::optional<double> value = spacing ? spacing->At(i) : ReadNumber(item);
+      if (spacing && std::is_same_v<Range, IntegerRange>) value = std::round(*value);
+      if (!value || !Contains(range, *value)) {
+        const std::string got =
+            spacing ? fmt::format("{} in {}", analysis::ToText(*value), item) : std::string(item);
+        throw UsageError(name, got, range.ListText());
+      }
+      add(*value);
+    }
+  }
 }
 
 }  // namespace
@@ -142,21 +157,7 @@ std::int64_t ParseInteger(std::string_view name, std::string_view text, const In
 std::vector<double> ParseNumberList(std::string_view name, std::string_view text,
                                     const NumberRange& range) {
   std::vector<double> values;
-  for (const std::string_view item : SplitList(text)) {
-    if (const std::optional<Spacing> spacing = ReadSpacing(name, item)) {
-      for (std::int64_t i = 0; i < spacing->count; ++i) {
-        const double value = spacing->At(i);
-        if (!Contains(range, value)) {
-          throw UsageError(name, InSpacing(value, item), range.ListText());
-        }
-        values.push_back(value);
-      }
-    } else {
-      const std::optional<double> value = ReadNumber(item);
-      if (!value || !Contains(range, *value)) throw UsageError(name, item, range.ListText());
-      values.push_back(*value);
-    }
-  }
+  ReadList(name, text, range, [&](double value) { values.push_back(value); });
   return values;
 }
 
@@ -164,25 +165,10 @@ std::vector<std::int64_t> ParseIntegerList(std::string_view name, std::string_vi
                                            const IntegerRange& range, Repeats repeats) {
   std::vector<std::int64_t> values;
   std::unordered_set<std::int64_t> seen;
-  const auto add = [&](double value) {
+  ReadList(name, text, range, [&](double value) {
     const auto integer = static_cast<std::int64_t>(value);
     if (repeats == Repeats::kKeep || seen.insert(integer).second) values.push_back(integer);
-  };
-  for (const std::string_view item : SplitList(text)) {
-    if (const std::optional<Spacing> spacing = ReadSpacing(name, item)) {
-      for (std::int64_t i = 0; i < spacing->count; ++i) {
-        const double value = std::round(spacing->At(i));
-        if (!Contains(range, value)) {
-          throw UsageError(name, InSpacing(value, item), range.ListText());
-        }
-        add(value);
-      }
-    } else {
-      const std::optional<double> value = ReadNumber(item);
-      if (!value || !Contains(range, *value)) throw UsageError(name, item, range.ListText());
-      add(*value);
-    }
-  }
+  });
   return values;
 }
 

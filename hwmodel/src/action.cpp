@@ -8,6 +8,11 @@
 namespace batchless::hwmodel {
 namespace {
 
+// In the order of ActionKind.
+constexpr std::string_view kLetters = "FBWU";
+constexpr std::array<std::string_view, 4> kNames = {"forward", "backward", "weight gradient",
+                                                    "update"};
+
 // Reads a number without sign or spaces from the front of `text` and removes it.
 template <class Integer>
 bool TakeNumber(std::string_view& text, Integer& number) {
@@ -20,45 +25,18 @@ bool TakeNumber(std::string_view& text, Integer& number) {
 }
 
 bool TakeKind(std::string_view& text, ActionKind& kind) {
-  for (const ActionKind candidate : kActionKinds) {
-    if (!text.empty() && text.front() == Letter(candidate)) {
-      kind = candidate;
-      text.remove_prefix(1);
-      return true;
-    }
-  }
-  return false;
+  const std::size_t found = text.empty() ? kLetters.npos : kLetters.find(text.front());
+  if (found == kLetters.npos) return false;
+  kind = kActionKinds.at(found);
+  text.remove_prefix(1);
+  return true;
 }
 
 }  // namespace
 
-char Letter(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return 'F';
-    case ActionKind::kBackward:
-      return 'B';
-    case ActionKind::kWeightGradient:
-      return 'W';
-    case ActionKind::kUpdate:
-      break;
-  }
-  return 'U';
-}
+char Letter(ActionKind kind) { return kLetters.at(static_cast<std::size_t>(kind)); }
 
-std::string_view Name(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return "forward";
-    case ActionKind::kBackward:
-      return "backward";
-    case ActionKind::kWeightGradient:
-      return "weight gradient";
-    case ActionKind::kUpdate:
-      break;
-  }
-  return "update";
-}
+std::string_view Name(ActionKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
 
 std::string ToText(const Action& action) {
   return std::to_string(action.stage) + Letter(action.kind) + std::to_string(action.microbatch);

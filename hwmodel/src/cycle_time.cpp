@@ -39,7 +39,7 @@ class EventGraph {
     result.busy_seconds.resize(steady_.workers.size());
     for (const Node& node : nodes_) {
       if (node.worker >= 0) {
-        result.busy_seconds[static_cast<std::size_t>(node.worker)] += node.seconds;
+        result.busy_seconds[node.worker] += node.seconds;
       }
     }
     for (std::size_t w = 0; w < result.busy_seconds.size(); ++w) {
@@ -51,7 +51,7 @@ class EventGraph {
     for (int b = 0; b + 1 < steady_.stages; ++b) {
       const double busy =
           times_.message_seconds(b) * static_cast<double>(steady_.microbatches_per_cycle);
-      if (busy > result.seconds && crosses_[static_cast<std::size_t>(b)]) {
+      if (busy > result.seconds && crosses_[b]) {
         result.seconds = busy;
         result.bottleneck = BottleneckKind::kLink;
         result.boundary = b;
@@ -75,7 +75,7 @@ class EventGraph {
 
   void AddEdge(std::int64_t from, std::int64_t to, double latency, std::int64_t cycles) {
     edges_.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to),
-                      nodes_[static_cast<std::size_t>(from)].seconds + latency, cycles});
+                      nodes_[from].seconds + latency, cycles});
   }
 
   void AddActions() {
@@ -124,17 +124,16 @@ class EventGraph {
 
   void AddMessage(const SteadyAction& action, int receiver, std::vector<std::int64_t>& firsts,
                   std::vector<std::int64_t>& lasts) {
-    const std::int64_t sender =
-        node_of_[static_cast<std::size_t>(Ordinal(action.stage, action.kind, action.offset))];
+    const std::int64_t sender = node_of_[Ordinal(action.stage, action.kind, action.offset)];
     const auto target = static_cast<std::size_t>(Ordinal(receiver, action.kind, action.offset));
     const std::int64_t cycles = (action.offset - offsets_[target]) / steady_.microbatches_per_cycle;
     const auto stage = static_cast<std::size_t>(action.stage);
-    if (worker_of_stage_[stage] == worker_of_stage_[static_cast<std::size_t>(receiver)]) {
+    if (worker_of_stage_[stage] == worker_of_stage_[receiver]) {
       AddEdge(sender, node_of_[target], 0, cycles);
       return;
     }
     const int boundary = std::min(action.stage, receiver);
-    crosses_[static_cast<std::size_t>(boundary)] = true;
+    crosses_[boundary] = true;
     const double seconds = times_.message_seconds(boundary);
     if (seconds == 0) {
       AddEdge(sender, node_of_[target], times_.latency_seconds, cycles);
@@ -149,7 +148,7 @@ class EventGraph {
     lasts[stage] = message;
   }
 
-  const Edge& EdgeAt(std::int32_t e) const { return edges_[static_cast<std::size_t>(e)]; }
+  const Edge& EdgeAt(std::int32_t e) const { return edges_[e]; }
 
   void SortEdges() {
     std::stable_sort(edges_.begin(), edges_.end(),
@@ -165,7 +164,7 @@ class EventGraph {
     SortEdges();
     std::vector<std::int32_t> waits(nodes_.size());
     for (const Edge& edge : edges_) {
-      if (edge.cycles == 0) ++waits[static_cast<std::size_t>(edge.to)];
+      if (edge.cycles == 0) ++waits[edge.to];
     }
     std::vector<std::size_t> order;
     for (std::size_t node = 0; node < nodes_.size(); ++node) {
@@ -185,15 +184,14 @@ class EventGraph {
     }
     nodes_ = std::move(nodes);
     for (Edge& edge : edges_) {
-      edge.from = number[static_cast<std::size_t>(edge.from)];
-      edge.to = number[static_cast<std::size_t>(edge.to)];
+      edge.from = number[edge.from];
+      edge.to = number[edge.to];
     }
     SortEdges();
   }
 
   double StartBy(const Edge& edge, double period) const {
-    return starts_[static_cast<std::size_t>(edge.from)] + edge.weight -
-           period * static_cast<double>(edge.cycles);
+    return starts_[edge.from] + edge.weight - period * static_cast<double>(edge.cycles);
   }
 
   // Raises result.seconds to the largest ratio, with the circuit that has it.
@@ -203,10 +201,10 @@ class EventGraph {
     // At first everything waits for what its own worker or link did before.
     policy_.assign(nodes_.size(), -1);
     for (std::size_t e = 0; e < edges_.size(); ++e) {
-      const Node& from = nodes_[static_cast<std::size_t>(edges_[e].from)];
-      const Node& to = nodes_[static_cast<std::size_t>(edges_[e].to)];
+      const Node& from = nodes_[edges_[e].from];
+      const Node& to = nodes_[edges_[e].to];
       if (from.worker == to.worker && from.boundary == to.boundary) {
-        policy_[static_cast<std::size_t>(edges_[e].to)] = static_cast<std::int32_t>(e);
+        policy_[edges_[e].to] = static_cast<std::int32_t>(e);
       }
     }
     std::size_t root = 0;

@@ -55,11 +55,13 @@ class Partitioner {
         core_memory_(machine.core_memory_bytes()),
         summary_(summary) {
     const auto b = static_cast<double>(options.microbatch);
-    const auto measured = Measured(workload, machine, workers_);
+    const Execution execution{.workload = workload,
+                              .machine = machine,
+                              .b = b,
+                              .launched = workers_ == 1 && machine.launch_seconds > 0,
+                              .measured = Measured(workload, machine, workers_)};
     const auto parts = [&](Memory memory) {
-      const auto work = WorkOf(workload, machine, b, false, memory,
-                               workers_ == 1 && machine.launch_seconds > 0, measured);
-      return PartsOf(work, 0, stages_);
+      return PartsOf(WorkOf(execution, memory), 0, stages_);
     };
     if (machine.local_memory_bytes > 0) work_ = parts(Memory::kLocal);
     if (machine.shared_memory_bytes > 0) shared_work_ = parts(Memory::kShared);

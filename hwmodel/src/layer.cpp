@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/layer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace batchless::hwmodel {
@@ -153,8 +155,7 @@ static_assert(IsInOrder(), "every kind of layer has its row, in the order of Lay
 }  // namespace
 
 std::string ToText(const FeatureShape& shape) {
-  return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
-         std::to_string(shape.width);
+  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
 std::span<const LayerTraits> LayerKinds() { return kTable; }

@@ -41,20 +41,16 @@ void RequirePair(std::string_view section, double memory, double bandwidth) {
 
 }  // namespace
 
-const MeasuredNetwork* Machine::FindMeasured(std::string_view network) const {
-  for (const MeasuredNetwork& candidate : measured) {
-    if (candidate.network == network) return &candidate;
-  }
-  return nullptr;
-}
-
 std::optional<MeasuredNetwork> Machine::MeasuredTimes(std::string_view network, int workers) const {
-  const MeasuredNetwork* one = FindMeasured(network);
-  if (one == nullptr) return std::nullopt;
-  const MeasuredNetwork* most = one;
+  // The first of a network is of one worker.
+  const MeasuredNetwork* one = nullptr;
+  const MeasuredNetwork* most = nullptr;
   for (const MeasuredNetwork& candidate : measured) {
-    if (candidate.network == network && candidate.workers > most->workers) most = &candidate;
+    if (candidate.network != network) continue;
+    if (one == nullptr) one = most = &candidate;
+    if (candidate.workers > most->workers) most = &candidate;
   }
+  if (one == nullptr) return std::nullopt;
   MeasuredNetwork result = *one;
   result.workers = std::clamp(workers, one->workers, most->workers);
   if (most == one) return result;

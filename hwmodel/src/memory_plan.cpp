@@ -20,7 +20,7 @@ MemoryPlan::MemoryPlan(const Network& network, bool splits_backward)
     const int last = LastConsumer(v);
     const bool shares = last >= 0 && TraitsOf(StageOf(last).layers.back().kind).passes_gradient &&
                         ValueOf(v).shape == StageOf(last).layers.back().output;
-    gradient_of_[static_cast<std::size_t>(v)] = shares ? gradient_of(StageOf(last).outputs[0]) : v;
+    gradient_of_[v] = shares ? gradient_of(StageOf(last).outputs[0]) : v;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -127,7 +129,7 @@ class Writer {
 constexpr std::array<int, 3> kCifarResNetWidths{16, 32, 64};
 
 std::string BlockName(std::size_t group, int block) {
-  return "group" + std::to_string(group + 1) + ".block" + std::to_string(block) + ".";
+  return fmt::format("group{}.block{}.", group + 1, block);
 }
 
 Network CifarResNet(Writer builder, int blocks_per_group, int classes) {
@@ -204,28 +206,33 @@ Network ResNet50(Writer builder, int classes) {
   return builder.Finish(builder.Linear("fc", x, classes));
 }
 
+// Hidden linear layers, each with a ReLU and perhaps behind a dropout, and the last one.
+Network Classifier(Writer builder, int x, std::span<const int> hidden, double dropout,
+                   int classes) {
+  for (std::size_t j = 0; j < hidden.size(); ++j) {
+    const std::string name = fmt::format("classifier.{}", j);
+    if (dropout > 0) x = builder.Dropout(name + ".dropout", x, dropout);
+    x = builder.Linear(name, x, hidden[j]);
+    x = builder.NormRelu("", name + ".relu", x);
+  }
+  return builder.Finish(builder.Linear(fmt::format("classifier.{}", hidden.size()), x, classes));
+}
+
 Network Vgg(Writer builder, const std::array<int, 5>& convolutions, std::span<const int> hidden,
             int classes) {
   constexpr std::array<int, 5> kWidths{64, 128, 256, 512, 512};
-  constexpr int kClassifierWidth = 512;
-  constexpr double kDropout = 0.5;
   int x = 0;
   int k = 0;
   for (std::size_t group = 0; group < kWidths.size(); ++group) {
     for (int i = 0; i < convolutions[group]; ++i, ++k) {
-      const std::string name = "features." + std::to_string(k);
+      const std::string name = fmt::format("features.{}", k);
       x = builder.Convolution(name, x, kWidths[group], {});
       x = builder.NormRelu(name + ".norm", name + ".relu", x);
     }
-    x = builder.MaxPool("pool" + std::to_string(group), x, kHalving);
+    x = builder.MaxPool(fmt::format("pool{}", group), x, kHalving);
   }
-  for (std::size_t j = 0; j < 2; ++j) {
-    const std::string name = "classifier." + std::to_string(j);
-    x = builder.Dropout(name + ".dropout", x, kDropout);
-    x = builder.Linear(name, x, hidden.empty() ? kClassifierWidth : hidden[j]);
-    x = builder.NormRelu("", name + ".relu", x);
-  }
-  return builder.Finish(builder.Linear("classifier.2", x, classes));
+  constexpr std::array kHidden{512, 512};
+  return Classifier(std::move(builder), x, hidden.empty() ? kHidden : hidden, 0.5, classes);
 }
 
 Network LeNet5(Writer builder, int classes) {
@@ -235,43 +242,23 @@ Network LeNet5(Writer builder, int classes) {
   x = builder.Convolution("features.1", x, 16, {.kernel = 5, .stride = 1, .padding = 0});
   x = builder.NormRelu("", "features.1.relu", x);
   x = builder.MaxPool("pool1", x, kHalving);
-  x = builder.Linear("classifier.0", x, 120);
-  x = builder.NormRelu("", "classifier.0.relu", x);
-  x = builder.Linear("classifier.1", x, 84);
-  x = builder.NormRelu("", "classifier.1.relu", x);
-  return builder.Finish(builder.Linear("classifier.2", x, classes));
+  constexpr std::array kHidden{120, 84};
+  return Classifier(std::move(builder), x, kHidden, 0, classes);
 }
 
 // Five convolutions and three linear layers at AlexNet's widths, with 3x3 windows and one halving
 // fewer, as an image of 32x32 needs it.
 Network AlexNet(Writer builder, int classes) {
   constexpr std::array<int, 5> kWidths{64, 192, 384, 256, 256};
-  constexpr int kClassifierWidth = 4096;
-  constexpr double kDropout = 0.5;
   int x = 0;
   for (std::size_t k = 0; k < kWidths.size(); ++k) {
-    const std::string name = "features." + std::to_string(k);
+    const std::string name = fmt::format("features.{}", k);
     x = builder.Convolution(name, x, kWidths[k], {.stride = k == 0 ? 2 : 1});
     x = builder.NormRelu("", name + ".relu", x);
-    if (k == 0 || k == 1 || k == 4) x = builder.MaxPool("pool" + std::to_string(k), x, kHalving);
+    if (k == 0 || k == 1 || k == 4) x = builder.MaxPool(fmt::format("pool{}", k), x, kHalving);
   }
-  for (int j = 0; j < 2; ++j) {
-    const std::string name = "classifier." + std::to_string(j);
-    x = builder.Dropout(name + ".dropout", x, kDropout);
-    x = builder.Linear(name, x, kClassifierWidth);
-    x = builder.NormRelu("", name + ".relu", x);
-  }
-  return builder.Finish(builder.Linear("classifier.2", x, classes));
-}
-
-Network Mlp(Writer builder, std::span<const int> hidden, int classes) {
-  int x = 0;
-  for (std::size_t j = 0; j < hidden.size(); ++j) {
-    const std::string name = "classifier." + std::to_string(j);
-    x = builder.Linear(name, x, hidden[j]);
-    x = builder.NormRelu("", name + ".relu", x);
-  }
-  return builder.Finish(builder.Linear("classifier." + std::to_string(hidden.size()), x, classes));
+  constexpr std::array kHidden{4096, 4096};
+  return Classifier(std::move(builder), x, kHidden, 0.5, classes);
 }
 
 constexpr std::array<std::string_view, 14> kNames{
@@ -313,10 +300,10 @@ Network Make(Writer builder, const NetworkOptions& options, int classes) {
   if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, options.hidden, classes);
   if (name == "lenet5") return LeNet5(std::move(builder), classes);
   if (name == "alexnet") return AlexNet(std::move(builder), classes);
-  if (name == "linear") return Mlp(std::move(builder), {}, classes);
+  if (name == "linear") return Classifier(std::move(builder), 0, {}, 0, classes);
   constexpr std::array kHidden{256, 256};
-  return Mlp(std::move(builder), options.hidden.empty() ? kHidden : std::span(options.hidden),
-             classes);
+  return Classifier(std::move(builder), 0,
+                    options.hidden.empty() ? kHidden : std::span(options.hidden), 0, classes);
 }
 
 }  // namespace
@@ -330,11 +317,7 @@ bool IsNetworkName(std::string_view name) {
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
   if (!IsNetworkName(name)) {
-    std::string accepted;
-    for (const std::string_view known : kNames) {
-      accepted += (accepted.empty() ? "" : ", ") + std::string(known);
-    }
-    throw InvalidArgument("network.name", name, accepted);
+    throw InvalidArgument("network.name", name, fmt::format("{}", fmt::join(kNames, ", ")));
   }
   const bool normalized = name.starts_with("resnet") || name.starts_with("vgg");
   const Normalization normalization =
@@ -362,9 +345,9 @@ Network MakeNetwork(const NetworkOptions& options) {
   }
   for (const int width : options.hidden) {
     if (width < 1 || width > kMaxWidth || options.hidden.size() > kMaxHiddenLayers) {
-      throw InvalidArgument("network.hidden", std::to_string(width),
-                            "at most " + std::to_string(kMaxHiddenLayers) + " widths from 1 to " +
-                                std::to_string(kMaxWidth));
+      throw InvalidArgument(
+          "network.hidden", std::to_string(width),
+          fmt::format("at most {} widths from 1 to {}", kMaxHiddenLayers, kMaxWidth));
     }
   }
   try {

@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/network_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -20,11 +22,9 @@ constexpr int kMaxClasses = 1 << 20;
 }
 
 std::string Kinds(std::span<const LayerKind> kinds) {
-  std::string text;
-  for (const LayerKind kind : kinds) {
-    text += (text.empty() ? "" : " or ") + std::string(TraitsOf(kind).name);
-  }
-  return text;
+  std::vector<std::string_view> names;
+  for (const LayerKind kind : kinds) names.push_back(TraitsOf(kind).name);
+  return fmt::format("{}", fmt::join(names, " or "));
 }
 
 // A layer with one before it in the same stage.
@@ -34,11 +34,10 @@ void CheckFollows(const Stage& stage, const Layer& before, const Layer& layer) {
       traits.follows.end()) {
     return;
   }
-  Refuse(stage, "layers",
-         std::string(traits.name) + " after " + std::string(TraitsOf(before.kind).name),
+  Refuse(stage, "layers", fmt::format("{} after {}", traits.name, TraitsOf(before.kind).name),
          traits.follows.empty()
-             ? std::string(traits.name) + " as the first layer of a stage"
-             : std::string(traits.name) + " first, or after " + Kinds(traits.follows));
+             ? fmt::format("{} as the first layer of a stage", traits.name)
+             : fmt::format("{} first, or after {}", traits.name, Kinds(traits.follows)));
 }
 
 void SetOutput(const Stage& stage, Layer& layer) {
@@ -47,7 +46,7 @@ void SetOutput(const Stage& stage, Layer& layer) {
   layer.output = traits.output == nullptr ? in : traits.output(layer);
   if (layer.output.channels < 1 || layer.output.height < 1 || layer.output.width < 1) {
     Refuse(stage, "kernel", std::to_string(layer.kernel),
-           "at most the edges of its input " + ToText(in) + " with its padding");
+           fmt::format("at most the edges of its input {} with its padding", ToText(in)));
   }
   // Products of a layer fit into 64 bits.
   constexpr double kMostProducts = 1e17;
@@ -63,7 +62,7 @@ void SetOutput(const Stage& stage, Layer& layer) {
   }
   if (in.channels % layer.groups != 0) {
     Refuse(stage, "groups", std::to_string(layer.groups),
-           "a divisor of the " + std::to_string(in.channels) + " channels of " + layer.name);
+           fmt::format("a divisor of the {} channels of {}", in.channels, layer.name));
   }
 }
 
@@ -86,11 +85,10 @@ NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes
   const auto is_edge = [](int edge) { return edge >= 1 && edge <= kMaxEdge; };
   if (!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width)) {
     throw InvalidArgument("input", ToText(input),
-                          "three numbers from 1 to " + std::to_string(kMaxEdge));
+                          fmt::format("three numbers from 1 to {}", kMaxEdge));
   }
   if (classes < 2 || classes > kMaxClasses) {
-    throw InvalidArgument("classes", std::to_string(classes),
-                          "2 to " + std::to_string(kMaxClasses));
+    throw InvalidArgument("classes", std::to_string(classes), fmt::format("2 to {}", kMaxClasses));
   }
   network_.name = std::move(name);
   network_.input = input;
@@ -112,9 +110,8 @@ int NetworkBuilder::Add(Stage stage, int* rectified) {
   if (after_loss) Refuse(stage, "layers", "a stage behind the loss", "the loss as the last stage");
   const int inputs = TraitsOf(stage.layers.front().kind).inputs;
   if (std::ssize(stage.inputs) != inputs) {
-    Refuse(
-        stage, "inputs", std::to_string(stage.inputs.size()),
-        std::to_string(inputs) + " with " + std::string(TraitsOf(stage.layers.front().kind).name));
+    Refuse(stage, "inputs", std::to_string(stage.inputs.size()),
+           fmt::format("{} with {}", inputs, TraitsOf(stage.layers.front().kind).name));
   }
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     Layer& layer = stage.layers[i];

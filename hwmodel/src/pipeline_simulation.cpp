@@ -109,11 +109,6 @@ class Simulator {
       Require(cores >= 1 && cores <= kMaxIndex, "cores_of_worker", static_cast<double>(cores),
               "integers >= 1");
     }
-    Require(options_.slowness.empty() || options_.slowness.size() == workers, "slowness",
-            static_cast<double>(options_.slowness.size()), "one for each worker");
-    for (const double factor : options_.slowness) {
-      Require(std::isfinite(factor) && factor > 0, "slowness", factor, "positive numbers");
-    }
     Require(options_.jitter >= 0 && options_.jitter < 1, "jitter", options_.jitter,
             "0 to 1, without 1");
     Require(options_.stall_probability >= 0 && options_.stall_probability <= 1, "stall_probability",
@@ -174,7 +169,7 @@ class Simulator {
       const Action& action = timed.action;
       const auto worker = static_cast<std::size_t>(schedule_.worker(action.stage));
       const std::int64_t index = next[worker]++;
-      Entry& entry = entries_[static_cast<std::size_t>(index)];
+      Entry& entry = entries_[index];
       entry.stage = action.stage;
       entry.kind = action.kind;
       entry.microbatch = static_cast<std::int32_t>(action.microbatch);
@@ -189,7 +184,7 @@ class Simulator {
       entry.target = place_of(entry.kind, receiver, entry.microbatch);
       if (entry.target < 0) continue;
       entry.same_worker = schedule_.worker(receiver) == schedule_.worker(entry.stage);
-      entries_[static_cast<std::size_t>(entry.target)].ready = false;
+      entries_[entry.target].ready = false;
     }
 
     for (std::size_t w = 0; w < workers; ++w) {
@@ -227,13 +222,7 @@ class Simulator {
   }
 
   double PartSeconds(std::int32_t core, std::int32_t action, const Entry& entry) const {
-    double seconds =
-        options_.times.stages[static_cast<std::size_t>(entry.stage)].seconds(entry.kind);
-    if (!options_.slowness.empty()) {
-      seconds *=
-          options_
-              .slowness[static_cast<std::size_t>(worker_of_core_[static_cast<std::size_t>(core)])];
-    }
+    double seconds = options_.times.stages[entry.stage].seconds(entry.kind);
     if (options_.jitter == 0 && options_.stall_probability == 0) return seconds;
     const std::uint64_t place =
         (static_cast<std::uint64_t>(static_cast<std::uint32_t>(core)) << 32) |
@@ -259,7 +248,7 @@ class Simulator {
       stopped_[worker] = core;
       return;
     }
-    Entry& entry = entries_[static_cast<std::size_t>(action)];
+    Entry& entry = entries_[action];
     if (!entry.ready) {
       next_waiting_[c] = entry.waiting;
       entry.waiting = core;
@@ -289,14 +278,14 @@ class Simulator {
 
   void Wake(std::int32_t first) {
     while (first >= 0) {
-      const std::int32_t next = next_waiting_[static_cast<std::size_t>(first)];
+      const std::int32_t next = next_waiting_[first];
       TryStart(first);
       first = next;
     }
   }
 
   void Arrive(std::int32_t action) {
-    Entry& entry = entries_[static_cast<std::size_t>(action)];
+    Entry& entry = entries_[action];
     entry.ready = true;
     const std::int32_t first = entry.waiting;
     entry.waiting = -1;
@@ -304,10 +293,10 @@ class Simulator {
   }
 
   void EndPart(std::int32_t core, std::int32_t action) {
-    Entry& entry = entries_[static_cast<std::size_t>(action)];
-    ++position_[static_cast<std::size_t>(core)];
+    Entry& entry = entries_[action];
+    ++position_[core];
     if (--entry.parts == 0) {
-      summary_.finish_seconds[static_cast<std::size_t>(entry.microbatch)] = now_;
+      summary_.finish_seconds[entry.microbatch] = now_;
       if (entry.target >= 0) PassOn(action, entry);
     }
     TryStart(core);
@@ -320,8 +309,7 @@ class Simulator {
     }
     const std::size_t link = LinkOf(entry);
     if (options_.queue_capacity > 0) {
-      std::vector<std::int32_t>& held =
-          held_[static_cast<std::size_t>(schedule_.worker(entry.stage))];
+      std::vector<std::int32_t>& held = held_[schedule_.worker(entry.stage)];
       // No result overtakes one that waits for the same queue.
       if (queued_[link] >= options_.queue_capacity || FirstHeld(held, link) != held.end()) {
         held.push_back(action);
@@ -333,9 +321,8 @@ class Simulator {
 
   std::vector<std::int32_t>::iterator FirstHeld(std::vector<std::int32_t>& held,
                                                 std::size_t link) const {
-    return std::find_if(held.begin(), held.end(), [&](std::int32_t action) {
-      return LinkOf(entries_[static_cast<std::size_t>(action)]) == link;
-    });
+    return std::find_if(held.begin(), held.end(),
+                        [&](std::int32_t action) { return LinkOf(entries_[action]) == link; });
   }
 
   void Send(const Entry& entry, std::size_t link) {
@@ -359,7 +346,7 @@ class Simulator {
     std::vector<std::int32_t>& held = held_[worker];
     const auto found = FirstHeld(held, static_cast<std::size_t>(link));
     if (found == held.end()) return;
-    const Entry& entry = entries_[static_cast<std::size_t>(*found)];
+    const Entry& entry = entries_[*found];
     held.erase(found);
     Send(entry, static_cast<std::size_t>(link));
     if (!held.empty()) return;
@@ -398,17 +385,6 @@ class Simulator {
 };
 
 }  // namespace
-
-double SimulationSummary::SecondsPerMicrobatch(std::int64_t first, std::int64_t last) const {
-  const auto count = static_cast<std::int64_t>(finish_seconds.size());
-  if (first < 0 || last <= first || last >= count) {
-    throw InvalidArgument("microbatches", std::to_string(first) + " to " + std::to_string(last),
-                          "two of 0 to " + std::to_string(count - 1) + ", ascending");
-  }
-  return (finish_seconds[static_cast<std::size_t>(last)] -
-          finish_seconds[static_cast<std::size_t>(first)]) /
-         static_cast<double>(last - first);
-}
 
 SimulationSummary SimulatePipeline(const Schedule& schedule, const SimulationOptions& options) {
   return Simulator(schedule, options).Run();

@@ -1,4 +1,6 @@
 // A pipeline of workers, each a group of stages on cores of its own.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,28 +28,17 @@ using analysis::InvalidArgument;
 
 std::string StagesText(const Workload& workload, int first, int end) {
   const auto& names = workload.stage_names;
-  std::string text =
-      "stage " + std::to_string(first) + " " + names[static_cast<std::size_t>(first)];
-  if (end - first == 1) return text;
-  return text + " to " + std::to_string(end - 1) + " " + names[static_cast<std::size_t>(end - 1)];
+  const std::string text = fmt::format("stage {} {}", first, names[first]);
+  return end - first == 1 ? text : fmt::format("{} to {} {}", text, end - 1, names[end - 1]);
 }
 
 // What every step reads and none changes.
-struct Setting {
-  const Workload& workload;
-  const Machine& machine;
+struct Setting : Execution {
   const ThroughputOptions& options;
   const ScheduleKind& kind;
   int workers = 1;
-  std::int64_t per_update = 1;  // micro-batches
-  std::optional<MeasuredNetwork> measured{};
-  bool split = false;  // the backward, by the schedule
-  bool launched =
-      false;  // one worker that does everything is the machine, operation after operation
   std::array<std::vector<StageWork>, 2> work_in{};  // by memory, then by stage; empty: none
 
-  double b() const { return static_cast<double>(options.microbatch); }
-  double updates_per_microbatch() const { return 1 / static_cast<double>(per_update); }
   const std::vector<StageWork>& work(Memory memory) const {
     return work_in.at(static_cast<std::size_t>(memory));
   }
@@ -99,7 +90,7 @@ Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
 double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std::size_t g,
                      int first, int end) {
   const StageSummary& stage = summary.stages[g];
-  return WorkerBytes(setting.workload, first, end, setting.b(),
+  return WorkerBytes(setting.workload, first, end, setting.b,
                      static_cast<double>(stage.weight_versions),
                      static_cast<double>(stage.activations_in_flight));
 }
@@ -108,21 +99,6 @@ double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std
 std::int64_t CoresFor(const Machine& machine, double bytes) {
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::ceil(bytes / machine.core_memory_bytes())));
-}
-
-double Weight(const Setting& setting, ActionKind kind) {
-  return kind == ActionKind::kUpdate ? setting.updates_per_microbatch() : 1;
-}
-
-// Bytes of all passes of a stage for a micro-batch, with its part of the update's.
-double StageTraffic(const Setting& setting, int s) {
-  const Passes passes =
-      PassesOf(setting.workload, static_cast<std::size_t>(s), setting.b(), setting.split);
-  double bytes = 0;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    bytes += passes[i].bytes * Weight(setting, kActionKinds[i]);
-  }
-  return bytes;
 }
 
 // `best`, or a layout of these groups that is faster: of their workers in local memory none, or the
@@ -227,42 +203,18 @@ std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const Schedul
 // Fills in a worker's times and what limits them, adds its traffic, and returns how many of its cores
 // work on the average while it does.
 double TimeWorker(const Setting& setting, WorkerThroughput& worker, Traffic& traffic) {
-  const Machine& machine = setting.machine;
   const auto k = static_cast<double>(worker.cores);
-  const bool local = worker.in_local_memory;
-  const std::vector<StageWork>& work = setting.work(local ? Memory::kLocal : Memory::kShared);
-  // Both count a micro-batch with its part of the update.
-  double core_seconds = 0;
-  double seconds = 0;
+  const Memory memory = worker.in_local_memory ? Memory::kLocal : Memory::kShared;
+  double& bytes = worker.in_local_memory ? traffic.local : traffic.shared;
+  PassSums sums;
   BoundTimes bounds;
   for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-    const auto index = static_cast<std::size_t>(s);
-    const double sharing = std::min(k, MostCores(setting.workload, index, setting.b()));
-    const double bandwidth = local ? sharing / machine.cores * machine.local_bytes_per_second
-                                   : machine.shared_bytes_per_second;
-    const Passes passes = PassesOf(setting.workload, index, setting.b(), setting.split);
-    const StageTimes times = TimesOn(work[index], k);
-    const StageTimes launches = setting.launched
-                                    ? LaunchesOf(setting.workload, machine, index, setting.split)
-                                    : StageTimes();
-    Add(worker.times, times);
-    Add(worker.times, launches);
-    (local ? traffic.local : traffic.shared) += StageTraffic(setting, s) / setting.b();
-    for (const ActionKind kind : kActionKinds) {
-      const CoreWork& part = work[index][static_cast<std::size_t>(kind)];
-      if (!setting.launched && IsShared(part, k)) {
-        traffic.fabric += ExchangedBytes(setting.workload, index, kind);
-      }
-      const double weight = Weight(setting, kind);
-      core_seconds += weight * CoresUsed(part, k) * SecondsOn({&part, 1}, k);
-      bounds.Add(passes[static_cast<std::size_t>(kind)], part, k,
-                 sharing * machine.core_flops_per_second(), bandwidth, weight);
-      bounds.launch += weight * launches.seconds(kind);
-      seconds += weight * (times.seconds(kind) + launches.seconds(kind));
-    }
+    AddStage(setting, s, setting.work(memory)[s], memory, k, worker.times, bounds, sums);
+    bytes += StageTraffic(setting, s) / setting.b;
   }
-  worker.bound = setting.measured ? Bound::kMeasured : bounds.Largest(local);
-  return seconds > 0 ? core_seconds / seconds : k;
+  traffic.fabric += sums.fabric_bytes;
+  worker.bound = setting.measured ? Bound::kMeasured : bounds.Largest(memory);
+  return sums.seconds > 0 ? sums.core_seconds / sums.seconds : k;
 }
 
 // Fills in the times of messages and adds their traffic.
@@ -274,14 +226,13 @@ void TimeLinks(const Setting& setting, std::vector<WorkerThroughput>& workers, T
                           "a positive one, for a pipeline of more than one worker");
   }
   for (std::size_t g = 0; g + 1 < workers.size(); ++g) {
-    const StageCost& last =
-        setting.workload.stages[static_cast<std::size_t>(workers[g].end_stage - 1)];
-    const double bytes = setting.b() * static_cast<double>(last.boundary_bytes);
+    const StageCost& last = setting.workload.stages[workers[g].end_stage - 1];
+    const double bytes = setting.b * static_cast<double>(last.boundary_bytes);
     const auto smaller = static_cast<double>(std::min(workers[g].cores, workers[g + 1].cores));
     const double links =
         machine.fabric_links > 1 ? std::min(smaller, std::ceil(std::sqrt(machine.cores))) : smaller;
     workers[g].link_seconds = bytes / (machine.link_bytes_per_second() * links);
-    traffic.fabric += 2 * bytes / setting.b();
+    traffic.fabric += 2 * bytes / setting.b;
   }
 }
 
@@ -346,12 +297,12 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
 std::string BottleneckText(const Workload& workload, const std::vector<WorkerThroughput>& workers,
                            const CycleTime& cycle) {
   if (cycle.bottleneck == BottleneckKind::kWorker) {
-    const WorkerThroughput& worker = workers[static_cast<std::size_t>(cycle.worker)];
+    const WorkerThroughput& worker = workers[cycle.worker];
     return StagesText(workload, worker.first_stage, worker.end_stage) + ": " +
            std::string(Name(worker.bound));
   }
   if (cycle.bottleneck == BottleneckKind::kLink) {
-    const int end = workers[static_cast<std::size_t>(cycle.boundary)].end_stage;
+    const int end = workers[cycle.boundary].end_stage;
     return "link from " + StagesText(workload, end - 1, end) + " to " +
            StagesText(workload, end, end + 1);
   }
@@ -378,10 +329,16 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
     throw InvalidArgument("schedule", options.schedule,
                           "one in which a worker has one group of stages, as pipedream-flush");
   }
-  Setting setting{workload, machine, options, FindScheduleKind(options.schedule)};
-  setting.workers = WorkerCount(workload, machine, options);
-  setting.measured = Measured(workload, machine, setting.workers);
-  setting.per_update = PerUpdate(options, setting.kind, setting.workers);
+  const ScheduleKind& kind = FindScheduleKind(options.schedule);
+  const int workers = WorkerCount(workload, machine, options);
+  Setting setting{{.workload = workload,
+                   .machine = machine,
+                   .b = static_cast<double>(options.microbatch),
+                   .measured = Measured(workload, machine, workers),
+                   .per_update = PerUpdate(options, kind, workers)},
+                  options,
+                  kind,
+                  workers};
   setting.launched = setting.workers == 1 && machine.launch_seconds > 0 && !setting.measured;
   // Two cycles in which every worker does everything, for the fill and drain of any kind.
   const Schedule schedule = ScheduleOf(
@@ -396,8 +353,7 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
     const double bytes =
         memory == Memory::kLocal ? machine.local_memory_bytes : machine.shared_memory_bytes;
     if (!(bytes > 0)) continue;
-    setting.work_in.at(static_cast<std::size_t>(memory)) = WorkOf(
-        workload, machine, setting.b(), setting.split, memory, setting.launched, setting.measured);
+    setting.work_in.at(static_cast<std::size_t>(memory)) = WorkOf(setting, memory);
   }
 
   Throughput result;
@@ -419,7 +375,7 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
 
   const PipelineTimes times = result.times();
   const CycleTime cycle = ComputeCycleTime(steady, times);
-  const double per_cycle = static_cast<double>(cycle.microbatches_per_cycle) * setting.b();
+  const double per_cycle = static_cast<double>(cycle.microbatches_per_cycle) * setting.b;
   // Shared memory serves one after the other.
   if (!setting.measured && traffic.shared > 0) {
     result.shared_seconds_per_sample = traffic.shared / machine.shared_bytes_per_second;

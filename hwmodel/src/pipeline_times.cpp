@@ -1,5 +1,6 @@
 #include "batchless/hwmodel/pipeline_times.h"
 
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -17,17 +18,8 @@ void CheckSeconds(const char* name, double seconds) {
 }  // namespace
 
 double StageTimes::seconds(ActionKind kind) const {
-  switch (kind) {
-    case ActionKind::kForward:
-      return forward_seconds;
-    case ActionKind::kBackward:
-      return backward_seconds;
-    case ActionKind::kWeightGradient:
-      return weight_gradient_seconds;
-    case ActionKind::kUpdate:
-      return update_seconds;
-  }
-  return 0;
+  return std::array{forward_seconds, backward_seconds, weight_gradient_seconds, update_seconds}.at(
+      static_cast<std::size_t>(kind));
 }
 
 void Validate(const PipelineTimes& times, int stages) {

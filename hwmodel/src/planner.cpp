@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -239,8 +241,8 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
     double seconds = 0;
     double weights = 0;
     for (; layer < ends[g]; ++layer) {
-      seconds += StepSeconds(layers[static_cast<std::size_t>(layer)]);
-      weights += layers[static_cast<std::size_t>(layer)].parameter_bytes;
+      seconds += StepSeconds(layers[layer]);
+      weights += layers[layer].parameter_bytes;
     }
     const bool sends = g + 1 < ends.size();
     const double send = sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
@@ -339,12 +341,9 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
-    std::string accepted;
-    for (const std::string_view scheme : kSchemes) {
-      accepted += (accepted.empty() ? "" : ", ") + std::string(scheme);
-    }
     throw InvalidArgument("scheme", options.scheme,
-                          accepted + analysis::DidYouMean(options.scheme, kSchemes));
+                          fmt::format("{}{}", fmt::join(kSchemes, ", "),
+                                      analysis::DidYouMean(options.scheme, kSchemes)));
   }
   const auto check = [](const char* name, std::int64_t value) {
     if (value < 1) throw InvalidArgument(name, static_cast<double>(value), "an integer >= 1");

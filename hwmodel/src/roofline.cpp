@@ -13,14 +13,29 @@ using analysis::InvalidArgument;
 
 PassWork& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
 
+// p: cores that can share stage `s`.
+double MostCores(const Execution& execution, std::size_t s) {
+  const StageCost& cost = execution.workload.stages[s];
+  return std::max(execution.b * static_cast<double>(cost.largest_output),
+                  static_cast<double>(cost.parameters));
+}
+
+// What the cores that share a pass of the stage exchange for a sample.
+double ExchangedBytes(const StageCost& cost, ActionKind kind) {
+  if (kind == ActionKind::kForward)
+    return static_cast<double>(cost.read_bytes + cost.written_bytes);
+  return kind == ActionKind::kBackward ? static_cast<double>(cost.gradient_bytes) : 0;
+}
+
 // The time that a pass's cores take to exchange values, and no more cores than gain from it: a pass
 // takes no less than the way through its region there and back, 2 sqrt(k) hops in a mesh.
-void Exchange(const Workload& workload, const Machine& machine, std::size_t s, double b,
-              ActionKind kind, CoreWork& part) {
+void Exchange(const Execution& execution, std::size_t s, ActionKind kind, CoreWork& part) {
   if (kind == ActionKind::kUpdate || part.seconds == 0) return;
+  const Machine& machine = execution.machine;
   const bool is_mesh = machine.fabric_links > 1;
   if (is_mesh && machine.fabric_bytes_per_second > 0) {
-    part.exchange_seconds = b * ExchangedBytes(workload, s, kind) / machine.link_bytes_per_second();
+    part.exchange_seconds = execution.b * ExchangedBytes(execution.workload.stages[s], kind) /
+                            machine.link_bytes_per_second();
   }
   const double way = 2 * machine.fabric_latency_seconds;
   if (way <= 0) return;
@@ -31,10 +46,27 @@ void Exchange(const Workload& workload, const Machine& machine, std::size_t s, d
   part.most_cores = std::max(1.0, std::min(part.most_cores, most));
 }
 
+// Launch times of a stage's operations: one for the forward, one for each gradient, one for the update.
+StageTimes LaunchesOf(const Execution& execution, std::size_t s) {
+  if (!execution.launched) return {};
+  const double launch = execution.machine.launch_seconds;
+  const double weights = execution.workload.stages[s].parameters > 0 ? launch : 0;
+  return {launch, (s > 0 ? launch : 0) + (execution.split ? 0 : weights),
+          execution.split ? weights : 0, weights};
+}
+
+void Add(StageTimes& sum, const StageTimes& times) {
+  sum.forward_seconds += times.forward_seconds;
+  sum.backward_seconds += times.backward_seconds;
+  sum.weight_gradient_seconds += times.weight_gradient_seconds;
+  sum.update_seconds += times.update_seconds;
+}
+
 }  // namespace
 
-Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
-  const StageCost& cost = workload.stages[s];
+Passes PassesOf(const Execution& execution, std::size_t s) {
+  const StageCost& cost = execution.workload.stages[s];
+  const double b = execution.b;
   const auto w = static_cast<double>(cost.parameter_bytes);
   const auto rows = b * static_cast<double>(cost.sample_parameter_bytes);
   const double v = rows > 0 ? std::min(w, rows) : w;
@@ -49,7 +81,7 @@ Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
   At(passes, ActionKind::kForward) = {b * static_cast<double>(cost.forward_flops),
                                       v + b * (in_and_out + saved)};
   At(passes, ActionKind::kUpdate) = {static_cast<double>(cost.update_flops), 5 * w};
-  if (split && w > 0) {
+  if (execution.split && w > 0) {
     At(passes, ActionKind::kBackward) = {b * input_gradient, v + b * (gradients + kept)};
     At(passes, ActionKind::kWeightGradient) = {b * weight_gradient, v + b * (made + kept)};
   } else {
@@ -59,28 +91,18 @@ Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split) {
   return passes;
 }
 
-double MostCores(const Workload& workload, std::size_t s, double b) {
-  const StageCost& cost = workload.stages[s];
-  return std::max(b * static_cast<double>(cost.largest_output),
-                  static_cast<double>(cost.parameters));
-}
-
-StageTimes LaunchesOf(const Workload& workload, const Machine& machine, std::size_t s, bool split) {
-  const double launch = machine.launch_seconds;
-  const double weights = workload.stages[s].parameters > 0 ? launch : 0;
-  return {launch, (s > 0 ? launch : 0) + (split ? 0 : weights), split ? weights : 0, weights};
+double StageTraffic(const Execution& execution, std::size_t s) {
+  const Passes passes = PassesOf(execution, s);
+  double bytes = 0;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    bytes += passes[i].bytes * execution.Weight(kActionKinds[i]);
+  }
+  return bytes;
 }
 
 double Sum(const StageTimes& times) {
   return times.forward_seconds + times.backward_seconds + times.weight_gradient_seconds +
          times.update_seconds;
-}
-
-void Add(StageTimes& sum, const StageTimes& times) {
-  sum.forward_seconds += times.forward_seconds;
-  sum.backward_seconds += times.backward_seconds;
-  sum.weight_gradient_seconds += times.weight_gradient_seconds;
-  sum.update_seconds += times.update_seconds;
 }
 
 std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine& machine,
@@ -106,68 +128,39 @@ int MostWorkers(const Workload& workload, const Machine& machine) {
       std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
 }
 
-double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind) {
-  const StageCost& cost = workload.stages[s];
-  switch (kind) {
-    case ActionKind::kForward:
-      return static_cast<double>(cost.read_bytes + cost.written_bytes);
-    case ActionKind::kBackward:
-      return static_cast<double>(cost.gradient_bytes);
-    case ActionKind::kWeightGradient:
-    case ActionKind::kUpdate:
-      return 0;
-  }
-  return 0;
-}
-
-bool IsShared(const CoreWork& part, double cores) {
-  return part.seconds > 0 && CoresUsed(part, cores) > 1;
-}
-
-std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                              bool split, Memory memory, bool launched,
-                              const std::optional<MeasuredNetwork>& measured) {
-  std::vector<StageWork> work(workload.stages.size());
+std::vector<StageWork> WorkOf(const Execution& execution, Memory memory) {
+  const Machine& machine = execution.machine;
+  std::vector<StageWork> work(execution.workload.stages.size());
   for (std::size_t s = 0; s < work.size(); ++s) {
-    const Passes passes = PassesOf(workload, s, b, split);
+    const Passes passes = PassesOf(execution, s);
     for (std::size_t kind = 0; kind < passes.size(); ++kind) {
       CoreWork& part = work[s][kind];
-      part.most_cores = MostCores(workload, s, b);
-      if (measured) {
+      if (execution.measured) {
         part.most_cores = 1;
-        part.seconds = MeasuredTimes(*measured, s, b).seconds(kActionKinds[kind]);
+        part.seconds =
+            MeasuredTimes(*execution.measured, s, execution.b).seconds(kActionKinds[kind]);
         continue;
       }
+      part.most_cores = MostCores(execution, s);
       const double by_flops = passes[kind].flops / machine.core_flops_per_second();
-      if (memory == Memory::kLocal) {
-        const double bandwidth = machine.local_bytes_per_second / machine.cores;
-        part.seconds = std::max(by_flops, passes[kind].bytes / bandwidth);
-        if (!launched) Exchange(workload, machine, s, b, kActionKinds[kind], part);
-        continue;
-      }
-      const double by_bytes = passes[kind].bytes / machine.shared_bytes_per_second;
+      const double by_bytes =
+          passes[kind].bytes / (memory == Memory::kLocal
+                                    ? machine.local_bytes_per_second / machine.cores
+                                    : machine.shared_bytes_per_second);
       part.seconds = std::max(by_flops, by_bytes);
-      if (by_bytes > 0) {
+      if (memory == Memory::kShared && by_bytes > 0) {
         part.most_cores = std::max(1.0, std::min(part.most_cores, by_flops / by_bytes));
       }
-      if (!launched) Exchange(workload, machine, s, b, kActionKinds[kind], part);
+      if (!execution.launched) Exchange(execution, s, kActionKinds[kind], part);
     }
   }
   return work;
 }
 
-StageTimes TimesOn(const StageWork& work, double cores) {
-  const auto seconds = [&](ActionKind kind) {
-    return SecondsOn({&work[static_cast<std::size_t>(kind)], 1}, cores);
-  };
-  return {seconds(ActionKind::kForward), seconds(ActionKind::kBackward),
-          seconds(ActionKind::kWeightGradient), seconds(ActionKind::kUpdate)};
-}
-
 std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end) {
   std::vector<CoreWork> parts;
   for (int s = first; s < end; ++s) {
-    const StageWork& stage = work[static_cast<std::size_t>(s)];
+    const StageWork& stage = work[s];
     parts.insert(parts.end(), stage.begin(), stage.end());
   }
   return parts;
@@ -182,26 +175,51 @@ std::vector<double> OneCoreSeconds(std::span<const StageWork> work) {
 double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
                    double activations_in_flight) {
   const auto boundary = [&](int stage) {
-    return b * static_cast<double>(
-                   stage < 0 ? workload.input_bytes
-                             : workload.stages[static_cast<std::size_t>(stage)].boundary_bytes);
+    return b * static_cast<double>(stage < 0 ? workload.input_bytes
+                                             : workload.stages[stage].boundary_bytes);
   };
   double parameters = 0;
   for (int s = first; s < end; ++s) {
-    parameters += static_cast<double>(workload.stages[static_cast<std::size_t>(s)].parameter_bytes);
+    parameters += static_cast<double>(workload.stages[s].parameter_bytes);
   }
   const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
   return parameters * (weight_versions + 2) + b * kept * activations_in_flight +
          2 * (boundary(end - 1) + boundary(first - 1));
 }
 
-void BoundTimes::Add(const PassWork& pass, const CoreWork& part, double cores,
-                     double flops_per_second, double bytes_per_second, double weight) {
-  const double by_flops = weight * pass.flops / flops_per_second;
-  const double by_bytes = weight * pass.bytes / bytes_per_second;
-  compute += by_flops;
-  memory += by_bytes;
-  fabric += std::max(0.0, weight * SecondsOn({&part, 1}, cores) - std::max(by_flops, by_bytes));
+void AddStage(const Execution& execution, std::size_t s, const StageWork& work, Memory memory,
+              double cores, StageTimes& times, BoundTimes& bounds, PassSums& sums) {
+  const Machine& machine = execution.machine;
+  const double sharing = std::min(cores, MostCores(execution, s));
+  const double bytes_per_second = memory == Memory::kLocal
+                                      ? sharing / machine.cores * machine.local_bytes_per_second
+                                      : machine.shared_bytes_per_second;
+  const Passes passes = PassesOf(execution, s);
+  const StageTimes launches = LaunchesOf(execution, s);
+  StageTimes own;
+  double* const own_seconds[] = {&own.forward_seconds, &own.backward_seconds,
+                                 &own.weight_gradient_seconds, &own.update_seconds};
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const ActionKind kind = kActionKinds[i];
+    const CoreWork& part = work[i];
+    const double used = CoresUsed(part, cores);
+    const double seconds = SecondsOn({&part, 1}, cores);
+    *own_seconds[i] = seconds;
+    if (!execution.launched && part.seconds > 0 && used > 1) {
+      sums.fabric_bytes += ExchangedBytes(execution.workload.stages[s], kind);
+    }
+    const double weight = execution.Weight(kind);
+    sums.core_seconds += weight * used * seconds;
+    sums.seconds += weight * (seconds + launches.seconds(kind));
+    const double by_flops = weight * passes[i].flops / (sharing * machine.core_flops_per_second());
+    const double by_bytes = weight * passes[i].bytes / bytes_per_second;
+    bounds.compute += by_flops;
+    bounds.memory += by_bytes;
+    bounds.fabric += std::max(0.0, weight * seconds - std::max(by_flops, by_bytes));
+    bounds.launch += weight * launches.seconds(kind);
+  }
+  Add(times, own);
+  Add(times, launches);
 }
 
 void BoundTimes::Add(const BoundTimes& other) {
@@ -211,12 +229,12 @@ void BoundTimes::Add(const BoundTimes& other) {
   launch += other.launch;
 }
 
-Bound BoundTimes::Largest(bool local) const {
+Bound BoundTimes::Largest(Memory where) const {
   const double work = std::max(compute, memory);
   if (launch > std::max(work, fabric)) return Bound::kLaunch;
   if (fabric > work) return Bound::kFabric;
   if (compute >= memory) return Bound::kCompute;
-  return local ? Bound::kLocalMemory : Bound::kSharedMemory;
+  return where == Memory::kLocal ? Bound::kLocalMemory : Bound::kSharedMemory;
 }
 
 void Finish(const Workload& workload, const Machine& machine, Throughput& result) {

@@ -25,17 +25,28 @@ struct PassWork {
 
 using Passes = std::array<PassWork, kActionKinds.size()>;
 
-// What the passes of stage `s` do with b samples; `split`: the weight gradient is a pass of its own.
-Passes PassesOf(const Workload& workload, std::size_t s, double b, bool split);
+// How a network is executed: what every step of a prediction reads.
+struct Execution {
+  const Workload& workload;
+  const Machine& machine;
+  double b = 1;           // samples of a micro-batch
+  bool split = false;     // the weight gradient is a pass of its own
+  bool launched = false;  // operation after operation, each of which leaves its values in memory
+  std::optional<MeasuredNetwork> measured{};  // times on one core, in place of the roofline's
+  std::int64_t per_update = 1;                // micro-batches
+
+  // How often a micro-batch takes a pass.
+  double Weight(ActionKind kind) const {
+    return kind == ActionKind::kUpdate ? 1 / static_cast<double>(per_update) : 1;
+  }
+};
+
+// What the passes of stage `s` do.
+Passes PassesOf(const Execution& execution, std::size_t s);
+// Bytes of all its passes for a micro-batch, with its part of the update's.
+double StageTraffic(const Execution& execution, std::size_t s);
 
 double Sum(const StageTimes& times);
-
-// p: cores that can share stage `s` with micro-batches of b samples.
-double MostCores(const Workload& workload, std::size_t s, double b);
-
-// Launch times of a stage's operations: one for the forward, one for each gradient, one for the update.
-StageTimes LaunchesOf(const Workload& workload, const Machine& machine, std::size_t s, bool split);
-void Add(StageTimes& sum, const StageTimes& times);
 
 // Times of the network measured with that many workers; none where it was not measured. Throws
 // InvalidArgument where the network has another number of stages.
@@ -51,19 +62,8 @@ enum class Memory : unsigned char { kLocal, kShared };
 // than their bytes take there, and more cores than get these are of no use to them.
 using StageWork = std::array<CoreWork, kActionKinds.size()>;
 
-// What the cores that share a pass of stage `s` exchange for a sample, bytes.
-double ExchangedBytes(const Workload& workload, std::size_t s, ActionKind kind);
-
-// Whether a stage's pass is shared by cores that exchange values over the fabric.
-bool IsShared(const CoreWork& part, double cores);
-
-// `launched`: operation after operation, each of which leaves its values in memory. For b samples;
-// measured times, of one core, where the machine has some of the network.
-std::vector<StageWork> WorkOf(const Workload& workload, const Machine& machine, double b,
-                              bool split, Memory memory, bool launched,
-                              const std::optional<MeasuredNetwork>& measured);
-
-StageTimes TimesOn(const StageWork& work, double cores);
+// By stage.
+std::vector<StageWork> WorkOf(const Execution& execution, Memory memory);
 
 // Parts of stages first .. end-1, one after the other.
 std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end);
@@ -84,19 +84,25 @@ struct BoundTimes {
   double fabric = 0;
   double launch = 0;
 
-  // A pass on `cores` that have so many FLOPs and bytes a second; it counts `weight` times.
-  void Add(const PassWork& pass, const CoreWork& part, double cores, double flops_per_second,
-           double bytes_per_second, double weight);
   void Add(const BoundTimes& other);
-  Bound Largest(bool local) const;
+  Bound Largest(Memory where) const;
 };
+
+// Sums over stages, for a micro-batch with its part of the update.
+struct PassSums {
+  double seconds = 0;
+  double core_seconds = 0;  // while they work
+  double fabric_bytes = 0;  // that cores of one stage exchange, for a sample
+};
+
+// Adds the passes of stage `s` on so many cores, with their launches.
+void AddStage(const Execution& execution, std::size_t s, const StageWork& work, Memory memory,
+              double cores, StageTimes& times, BoundTimes& bounds, PassSums& sums);
 
 // Everything that both ways of execution count in the same way, per sample.
 void Finish(const Workload& workload, const Machine& machine, Throughput& result);
 
-// The two ways, for options that are in range.
-Throughput PredictSequential(const Workload& workload, const Machine& machine,
-                             const ThroughputOptions& options);
+// A pipeline, for options that are in range.
 Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                            const ThroughputOptions& options);
 

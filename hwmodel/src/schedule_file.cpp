@@ -1,11 +1,13 @@
 #include "batchless/hwmodel/schedule_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -24,21 +26,6 @@ enum Column : unsigned char { kStep, kStage, kKind, kMicrobatch, kWorker, kSlots
 constexpr std::array<std::string_view, 7> kColumns = {
     "step", "stage", "kind", "microbatch", "worker", "slots_per_step", "weights"};
 constexpr std::size_t kRequired = 4;
-
-// The text of a number takes no more.
-using Digits = std::array<char, 24>;
-
-void Append(std::string& text, std::int64_t number) {
-  Digits digits;
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  text.append(digits.data(), end);
-}
-
-void Append(std::string& text, const Action& action) {
-  Append(text, action.stage);
-  text += Letter(action.kind);
-  Append(text, action.microbatch);
-}
 
 // Cuts `text` at the next separator, which goes away too.
 std::string_view TakeUntil(std::string_view& text, char separator) {
@@ -68,7 +55,7 @@ ActionKind ParseKind(std::string_view text) {
 // The rule of versions: its name and, where forwards lag, by how many updates, "stashed-4".
 std::string VersionsText(const Schedule& schedule) {
   const std::string name(Name(schedule.weights));
-  return schedule.forward_lag == 0 ? name : name + "-" + std::to_string(schedule.forward_lag);
+  return schedule.forward_lag == 0 ? name : fmt::format("{}-{}", name, schedule.forward_lag);
 }
 
 void ReadVersions(std::string_view text, Schedule& schedule) {
@@ -84,68 +71,41 @@ int ParseSlots(std::string_view text) {
   throw InvalidArgument("slots_per_step", text, "1 or 2");
 }
 
-// The lines of a file, with what goes wrong in one of them named by its number.
-class LineReader {
- public:
-  explicit LineReader(std::string_view text) : left_(WithoutBlankEnd(text)) {}
-
-  // The next line without its end; none after the last.
-  std::optional<std::string_view> Next() {
-    if (left_.empty()) return std::nullopt;
-    ++number_;
-    std::string_view line = TakeUntil(left_, '\n');
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    return line;
-  }
-
-  // Number of the line that Next gave last; an empty file lacks its first line.
-  std::size_t number() const { return std::max<std::size_t>(number_, 1); }
-
- private:
-  // Editors leave empty lines at the end.
-  static std::string_view WithoutBlankEnd(std::string_view text) {
-    const std::size_t last = text.find_last_not_of(" \t\r\n");
-    return last == std::string_view::npos ? "" : text.substr(0, text.find('\n', last));
-  }
-
-  std::string_view left_;
-  std::size_t number_ = 0;
-};
-
-// Runs `read` on behalf of a line.
+// Calls read(line, number) for each line, and names the one that it refuses.
 template <class Read>
-void ReadLine(const LineReader& lines, const Read& read) {
-  try {
-    read();
-  } catch (const InvalidArgument& error) {
-    throw ScheduleFileError(lines.number(), error.what());
+void ReadLines(std::string_view text, const Read& read) {
+  // Editors leave empty lines at the end.
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  text = last == std::string_view::npos ? "" : text.substr(0, text.find('\n', last));
+  for (std::size_t number = 1; number == 1 || !text.empty(); ++number) {
+    std::string_view line = TakeUntil(text, '\n');
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    try {
+      read(line, number);
+    } catch (const InvalidArgument& error) {
+      throw ScheduleFileError(number, error.what());
+    }
   }
 }
 
 std::vector<Column> ParseHeader(std::string_view line) {
-  std::string accepted;
-  for (std::size_t c = 0; c < kColumns.size(); ++c) {
-    accepted += (c == 0 ? "" : c == kRequired ? " and perhaps " : ",");
-    accepted += kColumns[c];
-  }
   std::vector<Column> columns;
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const std::string_view name = TakeUntil(rest, ',');
-    const auto found = std::find(kColumns.begin(), kColumns.end(), name);
-    const auto column = static_cast<Column>(found - kColumns.begin());
-    if (found == kColumns.end() ||
-        std::find(columns.begin(), columns.end(), column) != columns.end()) {
-      throw InvalidArgument("columns", line, accepted);
-    }
-    columns.push_back(column);
+  const auto has = [&](std::size_t c) {
+    return std::find(columns.begin(), columns.end(), static_cast<Column>(c)) != columns.end();
+  };
+  bool is_known = true;
+  for (std::string_view rest = line; !rest.empty() && is_known;) {
+    const auto found = std::find(kColumns.begin(), kColumns.end(), TakeUntil(rest, ','));
+    const auto c = static_cast<std::size_t>(found - kColumns.begin());
+    is_known = found != kColumns.end() && !has(c);
+    if (is_known) columns.push_back(static_cast<Column>(c));
   }
-  for (std::size_t c = 0; c < kRequired; ++c) {
-    if (std::find(columns.begin(), columns.end(), static_cast<Column>(c)) == columns.end()) {
-      throw InvalidArgument("columns", line, accepted);
-    }
-  }
-  return columns;
+  for (std::size_t c = 0; c < kRequired; ++c) is_known = is_known && has(c);
+  if (is_known) return columns;
+  throw InvalidArgument("columns", line,
+                        fmt::format("{} and perhaps {}",
+                                    fmt::join(kColumns.begin(), kColumns.begin() + kRequired, ","),
+                                    fmt::join(kColumns.begin() + kRequired, kColumns.end(), ",")));
 }
 
 // The number of slots that the busiest worker fills in a step.
@@ -153,7 +113,7 @@ int FewestSlots(const Schedule& schedule) {
   std::vector<std::int64_t> last(static_cast<std::size_t>(schedule.workers()), -1);
   for (const auto& [step, action] : schedule.actions) {
     if (action.kind == ActionKind::kUpdate) continue;
-    std::int64_t& of_worker = last[static_cast<std::size_t>(schedule.worker(action.stage))];
+    std::int64_t& of_worker = last[schedule.worker(action.stage)];
     if (of_worker == step) return 2;
     of_worker = step;
   }
@@ -170,7 +130,7 @@ void SetOnce(std::optional<Value>& place, const Value& value, std::string_view n
 
 class CsvReader {
  public:
-  explicit CsvReader(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void ReadHeader(std::string_view line) { columns_ = ParseHeader(line); }
 
   void ReadRow(std::string_view line) {
     std::array<std::string_view, kColumns.size()> fields;
@@ -215,7 +175,7 @@ class CsvReader {
       default: {
         const int worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
         if (workers_.size() <= static_cast<std::size_t>(stage)) workers_.resize(stage + 1);
-        SetOnce(workers_[static_cast<std::size_t>(stage)], worker, "worker", text,
+        SetOnce(workers_[stage], worker, "worker", text,
                 "the same in all rows of stage " + std::to_string(stage));
       }
     }
@@ -274,83 +234,51 @@ std::string ToCsv(const Schedule& schedule) {
   const bool has_slots = schedule.slots_per_step != FewestSlots(schedule);
   const std::string weights = VersionsText(schedule);
   const bool has_weights = weights != Name(WeightVersions::kNewest);
-  std::string csv = "step,stage,kind,microbatch";
-  if (has_workers) csv += ",worker";
-  if (has_slots) csv += ",slots_per_step";
-  if (has_weights) csv += ",weights";
-  csv += '\n';
+  std::string csv = fmt::format("step,stage,kind,microbatch{}{}{}\n", has_workers ? ",worker" : "",
+                                has_slots ? ",slots_per_step" : "", has_weights ? ",weights" : "");
+  const std::string same =
+      fmt::format("{}{}\n", has_slots ? fmt::format(",{}", schedule.slots_per_step) : "",
+                  has_weights ? "," + weights : "");
+  const auto out = std::back_inserter(csv);
   for (const auto& [step, action] : schedule.actions) {
-    Append(csv, step);
-    csv += ',';
-    Append(csv, action.stage);
-    csv += ',';
-    csv += Letter(action.kind);
-    csv += ',';
-    Append(csv, action.microbatch);
-    if (has_workers) {
-      csv += ',';
-      Append(csv, schedule.worker(action.stage));
-    }
-    if (has_slots) {
-      csv += ',';
-      Append(csv, schedule.slots_per_step);
-    }
-    if (has_weights) {
-      csv += ',';
-      csv += weights;
-    }
-    csv += '\n';
+    fmt::format_to(out, "{},{},{},{}", step, action.stage, Letter(action.kind), action.microbatch);
+    if (has_workers) fmt::format_to(out, ",{}", schedule.worker(action.stage));
+    csv += same;
   }
   return csv;
 }
 
 Schedule ParseCsv(std::string_view csv) {
-  LineReader lines(csv);
-  std::vector<Column> columns;
-  const std::string_view header = lines.Next().value_or("");
-  ReadLine(lines, [&] { columns = ParseHeader(header); });
-  CsvReader reader(std::move(columns));
-  while (const std::optional<std::string_view> line = lines.Next()) {
-    ReadLine(lines, [&] { reader.ReadRow(*line); });
-  }
+  CsvReader reader;
+  ReadLines(csv, [&](std::string_view line, std::size_t number) {
+    number == 1 ? reader.ReadHeader(line) : reader.ReadRow(line);
+  });
   return reader.Take();
 }
 
 std::string ToText(const Schedule& schedule) {
-  std::string text = "stages=";
-  Append(text, schedule.stages);
-  text += " microbatches=";
-  Append(text, schedule.microbatches);
-  text += " slots_per_step=";
-  Append(text, schedule.slots_per_step);
-  text += " weights=";
-  text += VersionsText(schedule);
-  for (std::size_t stage = 0; stage < schedule.worker_of_stage.size(); ++stage) {
-    text += stage == 0 ? " worker_of_stage=" : ",";
-    Append(text, schedule.worker_of_stage[stage]);
+  std::string text =
+      fmt::format("stages={} microbatches={} slots_per_step={} weights={}", schedule.stages,
+                  schedule.microbatches, schedule.slots_per_step, VersionsText(schedule));
+  const auto out = std::back_inserter(text);
+  if (!schedule.worker_of_stage.empty()) {
+    fmt::format_to(out, " worker_of_stage={}", fmt::join(schedule.worker_of_stage, ","));
   }
-  for (std::size_t k = 0; k < schedule.actions.size(); ++k) {
-    const auto& [step, action] = schedule.actions[k];
-    if (k == 0 || schedule.actions[k - 1].step != step) {
-      text += '\n';
-      Append(text, step);
-      text += ':';
-    }
-    text += ' ';
-    Append(text, action);
+  const TimedAction* before = nullptr;
+  for (const TimedAction& timed : schedule.actions) {
+    if (before == nullptr || before->step != timed.step) fmt::format_to(out, "\n{}:", timed.step);
+    const Action& action = timed.action;
+    fmt::format_to(out, " {}{}{}", action.stage, Letter(action.kind), action.microbatch);
+    before = &timed;
   }
-  text += '\n';
-  return text;
+  return text + '\n';
 }
 
 Schedule ParseScheduleText(std::string_view text) {
-  LineReader lines(text);
   Schedule schedule;
-  const std::string_view header = lines.Next().value_or("");
-  ReadLine(lines, [&] { ReadTextHeader(header, schedule); });
-  while (const std::optional<std::string_view> line = lines.Next()) {
-    ReadLine(lines, [&] { ReadStep(*line, schedule); });
-  }
+  ReadLines(text, [&](std::string_view line, std::size_t number) {
+    number == 1 ? ReadTextHeader(line, schedule) : ReadStep(line, schedule);
+  });
   return schedule;
 }
 

@@ -1,7 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
+#include <iterator>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -27,21 +29,7 @@ constexpr int kLegendWidth = 500;
 constexpr int kUpdateWidth = 4;
 constexpr int kPageWidth = 1200;  // in which a picture's title needs no enlargement
 
-std::string Join(std::initializer_list<std::string_view> parts) {
-  std::string text;
-  for (const std::string_view part : parts) text += part;
-  return text;
-}
-
-std::string Attribute(std::string_view name, std::string_view value) {
-  return Join({" ", name, "=\"", value, "\""});
-}
-
-std::string Attribute(std::string_view name, std::int64_t value) {
-  return Attribute(name, std::to_string(value));
-}
-
-std::string Fill(std::string_view colour) { return Attribute("fill", colour); }
+std::string Fill(std::string_view colour) { return fmt::format(" fill=\"{}\"", colour); }
 
 // The colours of Okabe and Ito, which the figures have too.
 struct Rgb {
@@ -52,20 +40,14 @@ struct Rgb {
 constexpr Rgb kForwardColour{0x56, 0xB4, 0xE9};
 constexpr Rgb kBackwardColour{0xE6, 0x9F, 0x00};
 constexpr Rgb kWeightColour{0x2F, 0xB8, 0x92};  // the green, lightened for dark text on it
-const std::string kAtEnd = Attribute("text-anchor", "end");
-const std::string kInMiddle = Attribute("text-anchor", "middle");
+constexpr std::string_view kAtEnd = " text-anchor=\"end\"";
+constexpr std::string_view kInMiddle = " text-anchor=\"middle\"";
 constexpr const char* kInk = "#1c1e21";
 constexpr const char* kSoftInk = "#5b6169";
 constexpr const char* kIdle = "#eff0f2";
 
 std::string Hex(const Rgb& colour) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "#";
-  for (const int value : {colour.red, colour.green, colour.blue}) {
-    text += kDigits[static_cast<std::size_t>(value / 16)];
-    text += kDigits[static_cast<std::size_t>(value % 16)];
-  }
-  return text;
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
 }
 
 Rgb ColourOf(ActionKind kind) {
@@ -96,15 +78,14 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// With one decimal.
+// With one decimal, halves away from zero.
 std::string Percent(double ratio) {
   const std::int64_t tenths = std::llround(ratio * 1000);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+  return fmt::format("{}.{} %", tenths / 10, tenths % 10);
 }
 
-std::string Count(std::int64_t number, const char* what) {
-  const std::string_view plural = std::string_view(what).ends_with("ch") ? "es" : "s";
-  return Join({std::to_string(number), " ", what, number == 1 ? "" : plural});
+std::string Count(std::int64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : what.ends_with("ch") ? "es" : "s");
 }
 
 class Drawing {
@@ -114,7 +95,7 @@ class Drawing {
     CheckSize();
     std::vector<int> chunks(static_cast<std::size_t>(summary_.workers));
     for (int stage = 0; stage < schedule.stages; ++stage) {
-      chunk_.push_back(chunks[static_cast<std::size_t>(schedule.worker(stage))]++);
+      chunk_.push_back(chunks[schedule.worker(stage)]++);
     }
     most_chunks_ = *std::max_element(chunks.begin(), chunks.end());
     const auto digits = static_cast<int>(std::to_string(schedule.microbatches - 1).size());
@@ -134,25 +115,24 @@ class Drawing {
 
   std::string Draw(std::string_view title) {
     const int height = RowTop(summary_.workers) + scale_ * kLegendHeight;
-    const std::string size = Attribute("width", width_) + Attribute("height", height);
-    const std::string box = Join({"0 0 ", std::to_string(width_), " ", std::to_string(height)});
-    svg_ += Join({"<svg xmlns=\"http://www.w3.org/2000/svg\"", size, Attribute("viewBox", box),
-                  Attribute("font-family", "DejaVu Sans, Verdana, sans-serif"),
-                  Attribute("font-size", kFontSize), Fill(kInk), ">\n"});
-    svg_ += Join({"<title>", Escaped(title), "</title>\n"});
+    svg_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+        "viewBox=\"0 0 {0} {1}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" "
+        "font-size=\"{2}\"{3}>\n<title>{4}</title>\n",
+        width_, height, kFontSize, Fill(kInk), Escaped(title));
     Rectangle(0, 0, width_, height, "#ffffff");
     BeginScaled(kMargin);
-    Text(0, 16, Escaped(title), Attribute("font-size", 17) + Attribute("font-weight", "bold"));
+    Text(0, 16, Escaped(title), " font-size=\"17\" font-weight=\"bold\"");
     Text(0, 38, Caption(), Fill(kSoftInk));
     svg_ += "</g>\n";
     DrawAxis();
     for (int worker = 0; worker < summary_.workers; ++worker) {
       Rectangle(left_, RowTop(worker), summary_.steps * cell_width_, row_height_, kIdle);
       if (worker % RowsPerLabel() != 0) continue;
-      Text(left_ - 10, RowTop(worker) + row_height_ / 2 + scale_ * kFontSize / 3,
-           labels_[static_cast<std::size_t>(worker)], kAtEnd + LabelSize());
+      Text(left_ - 10, RowTop(worker) + row_height_ / 2 + scale_ * kFontSize / 3, labels_[worker],
+           fmt::format("{}{}", kAtEnd, LabelSize()));
     }
-    svg_ += Join({"<g", kInMiddle, ">\n"});
+    svg_ += fmt::format("<g{}>\n", kInMiddle);
     for (const TimedAction& timed : schedule_.actions) DrawAction(timed);
     svg_ += "</g>\n";
     BeginScaled(RowTop(summary_.workers) + 16);
@@ -167,35 +147,31 @@ class Drawing {
     if (summary_.steps <= kMaxPictureCells / summary_.workers) return;
     throw analysis::InvalidArgument(
         "microbatches",
-        std::to_string(schedule_.microbatches) + ", which take " + Count(summary_.steps, "step"),
-        "a picture of at most " + std::to_string(kMaxPictureCells / summary_.workers) +
-            " steps of " + Count(summary_.workers, "worker"));
+        fmt::format("{}, which take {}", schedule_.microbatches, Count(summary_.steps, "step")),
+        fmt::format("a picture of at most {} steps of {}", kMaxPictureCells / summary_.workers,
+                    Count(summary_.workers, "worker")));
   }
 
   bool has_chunks() const { return most_chunks_ > 1; }
 
   std::string RowLabel(int worker) const {
-    if (!has_chunks() && schedule_.worker_of_stage.empty()) {
-      return "stage " + std::to_string(worker);
-    }
-    std::string stages;
+    if (!has_chunks() && schedule_.worker_of_stage.empty()) return fmt::format("stage {}", worker);
+    std::vector<int> held;
     for (int stage = 0; stage < schedule_.stages; ++stage) {
-      if (schedule_.worker(stage) != worker) continue;
-      if (!stages.empty()) stages += ", ";
-      stages += std::to_string(stage);
+      if (schedule_.worker(stage) == worker) held.push_back(stage);
     }
+    std::string stages = fmt::format("{}", fmt::join(held, ", "));
     // A long list gives way to the picture.
     constexpr std::size_t kLongest = 24;
     if (stages.size() > kLongest) stages = stages.substr(0, stages.rfind(',', kLongest)) + ", ..";
-    return Join({"worker ", std::to_string(worker), ": ", stages});
+    return fmt::format("worker {}: {}", worker, stages);
   }
 
   std::string Caption() const {
-    std::string text = Count(schedule_.stages, "stage");
-    if (has_chunks()) text += " on " + Count(summary_.workers, "worker");
-    return Join({text, ", ", Count(schedule_.microbatches, "micro-batch"), ", ",
-                 Count(summary_.steps, "step"), ", ", Percent(summary_.utilisation),
-                 " of the slots filled"});
+    return fmt::format("{}{}, {}, {}, {} of the slots filled", Count(schedule_.stages, "stage"),
+                       has_chunks() ? " on " + Count(summary_.workers, "worker") : "",
+                       Count(schedule_.microbatches, "micro-batch"), Count(summary_.steps, "step"),
+                       Percent(summary_.utilisation));
   }
 
   int RowTop(int worker) const { return top_ + worker * (row_height_ + kRowGap); }
@@ -203,18 +179,19 @@ class Drawing {
 
   void Rectangle(std::int64_t x, std::int64_t y, std::int64_t width, std::int64_t height,
                  std::string_view colour) {
-    svg_ += Join({"<rect", Attribute("x", x), Attribute("y", y), Attribute("width", width),
-                  Attribute("height", height), Fill(colour), "/>\n"});
+    fmt::format_to(std::back_inserter(svg_),
+                   "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>\n", x, y, width, height,
+                   Fill(colour));
   }
 
   void Text(std::int64_t x, std::int64_t y, std::string_view text, std::string_view attributes) {
-    svg_ +=
-        Join({"<text", Attribute("x", x), Attribute("y", y), attributes, ">", text, "</text>\n"});
+    fmt::format_to(std::back_inserter(svg_), "<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y,
+                   attributes, text);
   }
 
   // Labels of rows and steps grow with the picture too, and leave each other room: not every row or
   // step has one then.
-  std::string LabelSize() const { return Attribute("font-size", scale_ * kFontSize); }
+  std::string LabelSize() const { return fmt::format(" font-size=\"{}\"", scale_ * kFontSize); }
 
   int RowsPerLabel() const {
     const int pitch = row_height_ + kRowGap;
@@ -232,11 +209,12 @@ class Drawing {
   void DrawAxis() {
     const std::int64_t stride = StepsPerLabel();
     const int y = top_ - scale_ * 8;
-    Text(left_ - 10, y, "step", kAtEnd + Fill(kSoftInk) + LabelSize());
+    const std::string style = Fill(kSoftInk) + LabelSize();
+    Text(left_ - 10, y, "step", fmt::format("{}{}", kAtEnd, style));
     for (std::int64_t step = (first_ + stride - 1) / stride * stride;
          step < first_ + summary_.steps; step += stride) {
       Text(ColumnLeft(step) + cell_width_ / 2, y, std::to_string(step),
-           kInMiddle + Fill(kSoftInk) + LabelSize());
+           fmt::format("{}{}", kInMiddle, style));
     }
   }
 
@@ -260,13 +238,12 @@ class Drawing {
 
   int PalerBy(int stage) const {
     if (!has_chunks()) return 0;
-    return 70 * chunk_[static_cast<std::size_t>(stage)] / (most_chunks_ - 1);
+    return 70 * chunk_[stage] / (most_chunks_ - 1);
   }
 
   // Title and legend grow with the picture, so that they can be read where all of it is in view.
   void BeginScaled(int top) {
-    svg_ += Join({"<g transform=\"translate(", std::to_string(kMargin), " ", std::to_string(top),
-                  ") scale(", std::to_string(scale_), ")\">\n"});
+    svg_ += fmt::format("<g transform=\"translate({} {}) scale({})\">\n", kMargin, top, scale_);
   }
 
   void DrawLegend() {

@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/scheme_memory.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string>
 
@@ -30,13 +32,13 @@ std::span<const MemoryScheme> MemorySchemes() { return kSchemes; }
 
 const MemoryScheme& FindMemoryScheme(std::string_view name) {
   std::vector<std::string_view> names;
-  std::string accepted;
   for (const MemoryScheme& scheme : kSchemes) {
     if (scheme.name == name) return scheme;
     names.push_back(scheme.name);
-    accepted += (accepted.empty() ? "" : ", ") + std::string(scheme.name);
   }
-  throw InvalidArgument("scheme", name, accepted + analysis::DidYouMean(name, names));
+  throw InvalidArgument(
+      "scheme", name,
+      fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
 }
 
 WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int64_t microbatch) {
@@ -48,8 +50,7 @@ WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int
       .activations = b * static_cast<double>(workload.WorkerActivationBytes(first, end)),
       .input = b * static_cast<double>(input)};
   for (int s = first; s < end; ++s) {
-    worker.weights +=
-        static_cast<double>(workload.stages[static_cast<std::size_t>(s)].parameter_bytes);
+    worker.weights += static_cast<double>(workload.stages[s].parameter_bytes);
   }
   return worker;
 }
@@ -76,8 +77,8 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
   }
   if (ends.empty() || !ascending || before != workload.stage_count()) {
     throw InvalidArgument(
-        "ends", std::to_string(ends.size()) + " workers",
-        "ascending, the last one past the " + std::to_string(workload.stage_count()) + " stages");
+        "ends", fmt::format("{} workers", ends.size()),
+        fmt::format("ascending, the last one past the {} stages", workload.stage_count()));
   }
   if (options.microbatch < 1) {
     throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
@@ -101,6 +102,39 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
                           static_cast<double>(summary.stages[g].activations_in_flight));
   }
   return memory;
+}
+
+MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> ends,
+                                     const MemoryIncreaseOptions& options) {
+  if (ends.size() < 2) {
+    throw InvalidArgument("ends", std::to_string(ends.size()) + " groups", "two or more");
+  }
+  if (options.minibatch < 1) {
+    throw InvalidArgument("minibatch", static_cast<double>(options.minibatch), "an integer >= 1");
+  }
+  // How many mini-batches' results a group keeps follows from the scheme's schedule.
+  Workload counted = workload;
+  std::int64_t outputs = 0;
+  for (StageCost& cost : counted.stages) {
+    cost.activation_bytes =
+        cost.layer_output_bytes - (options.relu_in_place ? cost.relu_output_bytes : 0);
+    cost.kept_again_bytes = 0;  // every layer's result is its own
+    outputs += cost.activation_bytes;
+  }
+  if (outputs == 0) {
+    throw InvalidArgument("network", workload.name, "one whose layers are known");
+  }
+  const std::vector<SchemeMemory> groups = PredictSchemeMemory(
+      FindMemoryScheme("stale"), counted, ends, {.microbatch = options.minibatch});
+
+  const auto results = static_cast<double>(options.minibatch * outputs);
+  MemoryIncrease increase = {.activation_bytes = 2 * results, .waiting_bytes = -results};
+  for (const SchemeMemory& group : groups) {
+    increase.weight_bytes += group.weight_bytes;
+    increase.waiting_bytes += group.activation_bytes;
+  }
+  increase.weight_copy_bytes = 2 * static_cast<double>(ends.size()) * increase.weight_bytes;
+  return increase;
 }
 
 }  // namespace batchless::hwmodel

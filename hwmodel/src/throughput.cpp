@@ -1,5 +1,8 @@
 #include "batchless/hwmodel/throughput.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -35,24 +38,94 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
   require(options.samples >= 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
 }
 
+// Layers one after the other on the whole machine.
+Throughput PredictSequential(const Workload& workload, const Machine& machine,
+                             const ThroughputOptions& options) {
+  const auto b = static_cast<double>(options.microbatch);
+  const auto refuse = [](bool refused, const char* name, const std::string& got,
+                         const char* accepted) {
+    if (refused) throw InvalidArgument(name, got, accepted);
+  };
+  refuse(options.microbatches_per_update > 1, "microbatches_per_update",
+         analysis::ToText(static_cast<double>(options.microbatches_per_update)),
+         "0 or 1 with sequential, which takes the whole batch at once");
+  refuse(options.workers > 1, "workers", analysis::ToText(options.workers),
+         "0 or 1 with sequential");
+  refuse(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
+         "nothing with sequential, which has no fill and drain");
+  refuse(options.weight_stashing, "weight_stashing", "true", "false with sequential");
+  Throughput result;
+  result.samples_per_update = options.microbatch;
+  double largest_boundary = static_cast<double>(workload.input_bytes);
+  for (const StageCost& cost : workload.stages) {
+    result.memory_bytes += 3 * static_cast<double>(cost.parameter_bytes) +
+                           b * static_cast<double>(cost.activation_bytes);
+    largest_boundary = std::max(largest_boundary, static_cast<double>(cost.boundary_bytes));
+  }
+  result.memory_bytes += 2 * b * largest_boundary;
+  const bool local =
+      machine.shared_memory_bytes == 0 ||
+      (machine.launch_seconds == 0 && result.memory_bytes <= machine.local_memory_bytes);
+  result.fits =
+      result.memory_bytes <= (local ? machine.local_memory_bytes : machine.shared_memory_bytes);
+  const Memory memory = local ? Memory::kLocal : Memory::kShared;
+  const std::optional<MeasuredNetwork> measured = Measured(workload, machine, 1);
+  const Execution execution{
+      .workload = workload, .machine = machine, .b = b, .launched = machine.launch_seconds > 0};
+  const std::vector<StageWork> work = WorkOf(execution, memory);
+
+  BoundTimes all;
+  PassSums sums;
+  double bytes = 0;
+  for (std::size_t s = 0; s < workload.stages.size(); ++s) {
+    WorkerThroughput row = {.first_stage = static_cast<int>(s),
+                            .end_stage = static_cast<int>(s) + 1,
+                            .cores = static_cast<std::int64_t>(machine.cores),
+                            .in_local_memory = local};
+    row.memory_bytes = 3 * static_cast<double>(workload.stages[s].parameter_bytes) +
+                       b * static_cast<double>(workload.stages[s].activation_bytes);
+    row.fits = result.fits;
+    BoundTimes bounds;
+    AddStage(execution, s, work[s], memory, machine.cores, row.times, bounds, sums);
+    bytes += StageTraffic(execution, s);
+    row.bound = bounds.Largest(memory);
+    if (measured) {
+      row.times = MeasuredTimes(*measured, s, b);
+      row.bound = Bound::kMeasured;
+      row.cores = 1;
+    }
+    all.Add(bounds);
+    result.seconds_per_update += Sum(row.times);
+    result.latency_seconds += row.times.forward_seconds + row.times.backward_seconds;
+    result.workers.push_back(row);
+  }
+  result.fabric_bytes_per_sample = sums.fabric_bytes;
+  (local ? result.local_bytes_per_sample : result.shared_bytes_per_sample) = bytes / b;
+  result.samples_per_second = b / result.seconds_per_update;
+  result.utilisation = 1;
+  if (measured) {
+    // On one core.
+    result.busy = 1 / machine.cores;
+    result.bottleneck = "measured times";
+  } else {
+    result.busy = sums.core_seconds / (machine.cores * result.seconds_per_update);
+    result.bottleneck = Name(all.Largest(memory));
+    if (!local) {
+      result.shared_seconds_per_sample =
+          result.shared_bytes_per_sample / machine.shared_bytes_per_second;
+    }
+  }
+  Finish(workload, machine, result);
+  return result;
+}
+
 }  // namespace
 
 std::string_view Name(Bound bound) {
-  switch (bound) {
-    case Bound::kCompute:
-      return "compute";
-    case Bound::kLocalMemory:
-      return "local memory";
-    case Bound::kSharedMemory:
-      return "shared memory";
-    case Bound::kFabric:
-      return "fabric";
-    case Bound::kLaunch:
-      return "launch";
-    case Bound::kMeasured:
-      return "measured";
-  }
-  return "";
+  // In the order of the enumeration.
+  constexpr std::array<std::string_view, 6> kNames = {"compute", "local memory", "shared memory",
+                                                      "fabric",  "launch",       "measured"};
+  return kNames.at(static_cast<std::size_t>(bound));
 }
 
 PipelineTimes Throughput::times() const {

@@ -1,5 +1,7 @@
 #include "batchless/hwmodel/workload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -49,7 +51,7 @@ std::int64_t Workload::parameters() const {
 std::int64_t Workload::WorkerActivationBytes(int first, int end) const {
   std::int64_t sum = 0;
   for (int s = first; s < end; ++s) {
-    const StageCost& cost = stages[static_cast<std::size_t>(s)];
+    const StageCost& cost = stages[s];
     sum += cost.activation_bytes;
     if (cost.kept_before_by < first) sum += cost.kept_again_bytes;
   }
@@ -88,14 +90,13 @@ Workload MakeWorkload(const Network& network, int bytes_per_number) {
 }
 
 Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
-  const auto check = [](const char* name, int value) {
+  for (const auto& [name, value] : {std::pair{"blocks", transformer.blocks},
+                                    {"width", transformer.width},
+                                    {"heads", transformer.heads},
+                                    {"tokens", transformer.tokens},
+                                    {"vocabulary", transformer.vocabulary}}) {
     if (value < 1) throw InvalidArgument(name, value, "an integer >= 1");
-  };
-  check("blocks", transformer.blocks);
-  check("width", transformer.width);
-  check("heads", transformer.heads);
-  check("tokens", transformer.tokens);
-  check("vocabulary", transformer.vocabulary);
+  }
   if (transformer.width % transformer.heads != 0) {
     throw InvalidArgument("heads", transformer.heads,
                           "a divisor of the width " + std::to_string(transformer.width));
@@ -154,17 +155,15 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
     if (transformer.name != name) continue;
     if (normalization) {
       throw InvalidArgument("network.norm", Name(*normalization),
-                            "nothing with " + std::string(name));
+                            fmt::format("nothing with {}", name));
     }
     return MakeWorkload(transformer, bytes_per_number);
   }
   if (!IsWorkloadName(name)) {
     const auto names = WorkloadNames();
-    std::string accepted;
-    for (const std::string_view known : names) {
-      accepted += (accepted.empty() ? "" : ", ") + std::string(known);
-    }
-    throw InvalidArgument("network", name, accepted + analysis::DidYouMean(name, names));
+    throw InvalidArgument(
+        "network", name,
+        fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
   }
   NetworkOptions options;
   options.name = name;

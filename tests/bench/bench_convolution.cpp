@@ -12,7 +12,7 @@
 #include "backends/direct_convolution.h"
 #include "backends/small_image_convolution.h"
 #include "backends/winograd_convolution.h"
-#include "batchless/hwmodel/fma_peak.h"
+#include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/backend.h"
 

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <string>
 
-#include "batchless/hwmodel/fma_peak.h"
+#include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"

@@ -1,4 +1,4 @@
-#include "batchless/hwmodel/memory_increase.h"
+#include "batchless/hwmodel/scheme_memory.h"
 
 #include <cmath>
 #include <numeric>

@@ -106,10 +106,9 @@ TEST_CASE("Measured times are as many as there are stages") {
       "[measured.linear]\nsource = \"s\"\nmicrobatch = 2\nforward_seconds = [1, 2]\n"
       "backward_seconds = [3, 4]\n";
   const Machine machine = ParseMachine(kGood + measured + "update_seconds = [5, 0.5]\n", "f.toml");
-  REQUIRE(machine.FindMeasured("linear") != nullptr);
-  CHECK(machine.FindMeasured("linear")->backward_seconds == std::vector<double>{3, 4});
-  CHECK(machine.FindMeasured("linear")->microbatch == 2);
-  CHECK(machine.FindMeasured("mlp") == nullptr);
+  REQUIRE(machine.measured.size() == 1);
+  CHECK(machine.measured[0].backward_seconds == std::vector<double>{3, 4});
+  CHECK(machine.measured[0].microbatch == 2);
   const std::string shared =
       "update_seconds = [5, 0.5]\n[measured.linear.shared]\nsource = \"s\"\n";
   const std::string times =
@@ -120,7 +119,7 @@ TEST_CASE("Measured times are as many as there are stages") {
   const Machine both =
       ParseMachine(kGood + measured + shared + "workers = 4\nmicrobatch = 2\n" + times, "f.toml");
   CHECK(both.measured.size() == 2);
-  CHECK(both.FindMeasured("linear")->workers == 1);
+  CHECK(both.measured[0].workers == 1);
   CHECK(both.measured[1].workers == 4);
   CHECK(error("microbatch = 2\n" + times).find("measured.linear.shared.workers: got nothing") !=
         std::string::npos);

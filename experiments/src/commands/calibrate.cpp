@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "argument.h"
-#include "batchless/hwmodel/fma_peak.h"
-#include "batchless/hwmodel/memory_bandwidth.h"
+#include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
@@ -132,12 +131,7 @@ class CalibrateCommand final : public Command {
         Measure(PipelineOf(network, microbatch), static_cast<int>(machine.cores), rounds);
     Validate(machine);
 
-    if (out) {
-      TextOutput output(out->temporary_path(), out->path());
-      output.Print("{}", MachineText(machine, kSource));
-      output.Close();
-      out->Commit();
-    }
+    if (out) out->Write(MachineText(machine, kSource));
     if (json()) {
       ReportJson(machine);
     } else {

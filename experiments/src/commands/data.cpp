@@ -199,11 +199,7 @@ class DataCommand final : public Command {
   }
 
   void WriteRecords(const Dataset& dataset, const fs::path& path) const {
-    OutputFile file(out_.name(), path.string(), kBinExtension);
-    TextOutput output(file.temporary_path(), file.path());
-    output.Print("{}", CifarRecords(dataset));
-    output.Close();
-    file.Commit();
+    OutputFile(out_.name(), path.string(), kBinExtension).Write(CifarRecords(dataset));
   }
 
   void Report(const std::vector<FoundSet>& sets, Json object) const {

@@ -5,7 +5,6 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/fine_grained_planner.h"
 #include "commands/commands.h"
-#include "machine_file.h"
 #include "memory.h"
 #include "table_output.h"
 #include "usage_error.h"
@@ -50,8 +49,7 @@ class LayoutCommand final : public Command {
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     options.slack = slack_.NumberOr(options.slack, kSlackRange);
     options.weight_stashing = weight_stashing_.given();
-    const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
+    const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     TableOutput table(out_);
     const FineGrainedPlan plan = Plan(workload, machine, options);
@@ -149,7 +147,7 @@ class LayoutCommand final : public Command {
   }
 
   static const std::string& NameOf(const hwmodel::Workload& workload, int stage) {
-    return workload.stage_names[static_cast<std::size_t>(stage)];
+    return workload.stage_names[stage];
   }
 
   Argument network_{app(), "--network", "N", WorkloadHelp()};

@@ -5,11 +5,9 @@
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/memory_increase.h"
-#include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
+#include "batchless/hwmodel/partition.h"
 #include "commands/commands.h"
-#include "placement.h"
 #include "table_output.h"
 #include "usage_error.h"
 #include "workload_argument.h"
@@ -114,8 +112,7 @@ class MemoryCommand final : public Command {
     try {
       return hwmodel::PredictMemoryIncrease(workload, ends, options);
     } catch (const analysis::InvalidArgument& error) {
-      // The library's name for the network is the option's.
-      throw UsageError::FromLine("--" + std::string(error.what()) + " with --placement");
+      throw UsageError("--" + error.name(), error.value(), error.accepted() + " with --placement");
     }
   }
 

@@ -72,11 +72,7 @@ class NetworkCommand final : public Command {
     const hwmodel::Network network = NetworkOf();
     const std::string text = NetworkText(network);
     if (out_.given()) {
-      OutputFile file(out_.name(), out_.Text(""), kTomlExtension);
-      TextOutput output(file.temporary_path(), file.path());
-      output.Print("{}", text);
-      output.Close();
-      file.Commit();
+      OutputFile(out_.name(), out_.Text(""), kTomlExtension).Write(text);
     }
     if (json()) {
       PrintJson({{"network", network.name},
@@ -84,9 +80,7 @@ class NetworkCommand final : public Command {
                  {"parameters", hwmodel::MakeWorkload(network).parameters()},
                  {"text", text}});
     } else if (!out_.given()) {
-      TextOutput output;
-      output.Print("{}", text);
-      output.Close();
+      PrintText("{}", text);
     }
   }
 

@@ -5,9 +5,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/planner.h"
 #include "commands/commands.h"
-#include "machine_file.h"
 #include "memory.h"
-#include "placement.h"
 #include "table_output.h"
 #include "usage_error.h"
 #include "workload_argument.h"
@@ -60,8 +58,7 @@ class PlanCommand final : public Command {
     options.batch = batch_.IntegerOr(one_microbatch ? 32 : 256, kBatchRange);
     if (one_microbatch) max_microbatch_.Refuse("nothing with " + options.scheme);
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
-    const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
+    const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(model_, static_cast<int>(machine.number_bytes));
     options.depth = static_cast<int>(depth_.IntegerOr(0, kMachinesRange));
     ReadPlacement(workload, options);
@@ -104,8 +101,9 @@ class PlanCommand final : public Command {
       return hwmodel::MakePlan(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "network.bandwidth") {
-        throw UsageError::FromLine(fmt::format("{} {}: {}, or {} 1", hardware_.name(),
-                                               hardware_.Text(""), error.what(), machines_.name()));
+        throw UsageError(
+            fmt::format("{} {}: {}", hardware_.name(), hardware_.Text(""), error.name()),
+            error.value(), fmt::format("{}, or {} 1", error.accepted(), machines_.name()));
       }
       throw ModelError(hardware_, error);
     }
@@ -165,8 +163,7 @@ class PlanCommand final : public Command {
     int first = 0;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
       const hwmodel::PlanStage& stage = plan.stages[i];
-      output.Print("{:>5} {:>8}  {} to {}\n", i, stage.machines,
-                   workload.stage_names[static_cast<std::size_t>(first)],
+      output.Print("{:>5} {:>8}  {} to {}\n", i, stage.machines, workload.stage_names[first],
                    workload.stage_names[static_cast<std::size_t>(stage.end) - 1]);
       first = stage.end;
     }

@@ -16,6 +16,7 @@
 #include "output_file.h"
 #include "schedule_source.h"
 #include "usage_error.h"
+#include "workload_argument.h"
 
 namespace batchless {
 namespace {
@@ -108,12 +109,7 @@ class ScheduleCommand final : public Command {
     try {
       return hwmodel::MakeSchedule(kind_.Text(""), options);
     } catch (const analysis::InvalidArgument& error) {
-      // The library names its fields, which are the options' names with underscores.
-      std::string line = error.what();
-      for (std::size_t i = 0; i < error.name().size(); ++i) {
-        if (line[i] == '_') line[i] = '-';
-      }
-      throw UsageError::FromLine("--" + line);
+      throw OptionError(error);
     }
   }
 
@@ -209,10 +205,7 @@ class ScheduleCommand final : public Command {
     } else {
       content = hwmodel::ToTraceJson(schedule);
     }
-    TextOutput output(out.temporary_path(), out.path());
-    output.Print("{}", content);
-    output.Close();
-    out.Commit();
+    out.Write(content);
   }
 
   std::string Picture(const Schedule& schedule) const {
@@ -278,7 +271,7 @@ class ScheduleCommand final : public Command {
     output.Print("\n{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", "stage", "worker",
                  "forward delay", "backward delay", "in flight", "versions", "if stashed");
     for (int s = 0; s < schedule.stages; ++s) {
-      const hwmodel::StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+      const hwmodel::StageSummary& stage = summary.stages[s];
       output.Print("{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", s, schedule.worker(s),
                    stage.forward_delay_updates, stage.backward_delay_updates,
                    stage.activations_in_flight, stage.weight_versions,

@@ -9,7 +9,6 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/throughput.h"
 #include "commands/commands.h"
-#include "machine_file.h"
 #include "parallel_rows.h"
 #include "table_output.h"
 #include "usage_error.h"
@@ -125,8 +124,7 @@ class StragglersCommand final : public Command {
   void Predict(const std::string& kind, hwmodel::ScheduleOptions& made) {
     const std::string network = WorkloadName(network_);
     stages_.Refuse("nothing with --network, whose stages they are");
-    const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
+    const hwmodel::Machine machine = MachineOf(hardware_);
     hwmodel::ThroughputOptions options;
     options.schedule = kind;
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
@@ -148,9 +146,7 @@ class StragglersCommand final : public Command {
       }
       options_.times = predicted.times();
     } catch (const analysis::InvalidArgument& error) {
-      if (error.name() != "schedule") throw ModelError(hardware_, error);
-      throw UsageError::FromLine(kind_.name() +
-                                 std::string(error.what()).substr(error.name().size()));
+      throw ModelError(hardware_, error, {{"schedule", kind_.name()}});
     }
   }
 
@@ -166,13 +162,12 @@ class StragglersCommand final : public Command {
     try {
       return hwmodel::MakeSchedule(kind, options);
     } catch (const analysis::InvalidArgument& error) {
-      const std::string rest = std::string(error.what()).substr(error.name().size());
       if (error.name() == "chunks") {
         throw UsageError(stages_.name(), std::to_string(options.stages),
                          fmt::format("an even number with {}: two stages for each worker", kind));
       }
       // All of them are one update, but with 2bw, which makes as many as it can.
-      throw UsageError::FromLine(microbatches_.name() + rest);
+      throw OptionError(error, {{error.name(), microbatches_.name()}});
     }
   }
 
@@ -185,8 +180,7 @@ class StragglersCommand final : public Command {
       row.run = hwmodel::SimulatePipeline(schedule, options);
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() != "queue_capacity") throw;
-      throw UsageError::FromLine(queue_.name() +
-                                 std::string(error.what()).substr(error.name().size()));
+      throw OptionError(error, {{error.name(), queue_.name()}});
     }
   }
 

@@ -8,7 +8,6 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "commands/commands.h"
-#include "machine_file.h"
 #include "memory.h"
 #include "table_output.h"
 #include "usage_error.h"
@@ -69,8 +68,7 @@ class ThroughputCommand final : public Command {
     if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
     std::vector<std::int64_t> cores = {0};
     if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
-    const hwmodel::Machine machine =
-        ReadMachineFile(hardware_.name(), hardware_.Text("a machine file, as in hwmodel/machines"));
+    const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     const std::size_t rows = batches.size() * cores.size();
     TableOutput table(out_);
@@ -177,20 +175,17 @@ class ThroughputCommand final : public Command {
     try {
       return hwmodel::PredictThroughput(workload, machine, options);
     } catch (const analysis::InvalidArgument& error) {
-      // The library names its fields, which are the options' names.
       if (error.name() == "microbatches_per_update") {
-        const std::string line = error.what();
-        const std::string_view accepted = ", accepted: ";
-        throw UsageError(
-            "--batch", std::to_string(options.microbatches_per_update * options.microbatch),
-            "micro-batches of an update, " + line.substr(line.find(accepted) + accepted.size()));
+        throw UsageError("--batch",
+                         std::to_string(options.microbatches_per_update * options.microbatch),
+                         "micro-batches of an update, " + error.accepted());
       }
       throw ModelError(hardware_, error);
     }
   }
 
   static std::string Stages(const hwmodel::Workload& workload, const WorkerThroughput& worker) {
-    const std::string& first = workload.stage_names[static_cast<std::size_t>(worker.first_stage)];
+    const std::string& first = workload.stage_names[worker.first_stage];
     if (worker.end_stage == worker.first_stage + 1) return first;
     return first + ".." + workload.stage_names[static_cast<std::size_t>(worker.end_stage) - 1];
   }

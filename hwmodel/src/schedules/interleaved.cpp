@@ -81,7 +81,7 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
   for (int worker = 0; worker < workers; ++worker) {
     const InterleavedWorker generator(worker, workers, chunks, microbatches_per_update);
     for (std::int64_t first = 0; first < microbatches; first += microbatches_per_update) {
-      generator.AppendMinibatch(orders[static_cast<std::size_t>(worker)], first);
+      generator.AppendMinibatch(orders[worker], first);
     }
   }
   SetActions(schedule, orders);

@@ -30,7 +30,7 @@ Schedule Turns(int stages, std::int64_t microbatches, std::int64_t count,
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   std::vector<Order> orders(static_cast<std::size_t>(stages));
   for (int stage = 0; stage < stages; ++stage) {
-    Order& order = orders[static_cast<std::size_t>(stage)];
+    Order& order = orders[stage];
     order.reserve(
         static_cast<std::size_t>(2 * microbatches + microbatches / microbatches_per_update));
     const std::int64_t ahead = std::min<std::int64_t>(forwards_ahead(stage), count);

@@ -121,7 +121,7 @@ void SetActions(Schedule& schedule, const std::vector<Order>& orders) {
   for (std::size_t worker = 0; worker < orders.size(); ++worker) {
     for (std::size_t k = 0; k < orders[worker].size(); ++k) {
       const std::int64_t step = steps[worker][k];
-      schedule.actions[place[static_cast<std::size_t>(step)]++] = {step, orders[worker][k]};
+      schedule.actions[place[step]++] = {step, orders[worker][k]};
     }
   }
 }

@@ -13,7 +13,7 @@ Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microb
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   std::vector<Order> orders(static_cast<std::size_t>(stages));
   for (int stage = 0; stage < stages; ++stage) {
-    Order& order = orders[static_cast<std::size_t>(stage)];
+    Order& order = orders[stage];
     // The forwards run ahead of the backwards, and those of the weight gradients, by S-1 in all.
     const std::int64_t ahead = std::min<std::int64_t>(stages - 1 - stage, count);
     const std::int64_t behind = ahead + std::min<std::int64_t>(stage, count);

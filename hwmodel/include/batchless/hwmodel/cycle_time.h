@@ -41,10 +41,6 @@ struct CycleTime {
   std::vector<int> workers{};             ///< of kCircuit: those that it goes through, ascending
   std::vector<double> busy_seconds{};     ///< (P), by worker, in a cycle
   std::int64_t microbatches_per_cycle{};  ///< as in the steady state
-
-  double microbatches_per_second() const {
-    return static_cast<double>(microbatches_per_cycle) / seconds;
-  }
 };
 
 /// Throws what Validate of the times throws, and analysis::InvalidArgument naming `times` where a

@@ -67,8 +67,6 @@ struct Machine {
   double core_memory_bytes() const { return local_memory_bytes / cores; }
   /// Share of all memory that a run may take.
   double memory_bytes() const { return local_memory_bytes + shared_memory_bytes; }
-  /// The first of a network; null where there is none.
-  const MeasuredNetwork* FindMeasured(std::string_view network) const;
   /// With that many workers: times grow linearly from those of one to those of the most measured, and
   /// no further. None where the network was not measured.
   std::optional<MeasuredNetwork> MeasuredTimes(std::string_view network, int workers) const;

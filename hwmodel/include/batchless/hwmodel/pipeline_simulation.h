@@ -3,7 +3,7 @@
 //
 //   worker w   does its actions in order, each by all of its k_w cores; a core goes on to the next
 //              action when its own part is done, the result is passed on when all parts are
-//   core       needs for its part  seconds * slowness_w * (1 + jitter u) , times stall_factor with
+//   core       needs for its part  seconds * (1 + jitter u) , times stall_factor with
 //              probability stall_probability; u in [-1, 1) and the stalls are functions of seed,
 //              core and action, so that they do not depend on the order of the events
 //   queue      what has been sent over a boundary in one direction and not yet been taken up, at
@@ -26,7 +26,6 @@ namespace batchless::hwmodel {
 struct SimulationOptions {
   PipelineTimes times;
   std::vector<std::int64_t> cores_of_worker{};  ///< (P), or empty: one each
-  std::vector<double> slowness{};               ///< (P), or empty: 1
   double jitter = 0;                            ///< in [0, 1)
   double stall_probability = 0;                 ///< in [0, 1], of a core at each action
   double stall_factor = 1;                      ///< at least 1
@@ -42,9 +41,6 @@ struct SimulationSummary {
   std::int64_t events = 0;
   std::int64_t cores = 0;
   std::int64_t longest_queue = 0;  ///< messages
-
-  /// From the end of micro-batch `first` to that of `last`, for each of those between.
-  double SecondsPerMicrobatch(std::int64_t first, std::int64_t last) const;
 };
 
 /// `schedule`: one that schedule_check.h accepts. Throws analysis::InvalidArgument naming an option

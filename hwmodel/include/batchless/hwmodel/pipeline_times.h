@@ -32,7 +32,7 @@ struct PipelineTimes {
   double latency_seconds = 0;
 
   double message_seconds(int boundary) const {
-    return link_seconds.empty() ? 0 : link_seconds[static_cast<std::size_t>(boundary)];
+    return link_seconds.empty() ? 0 : link_seconds[boundary];
   }
 };
 

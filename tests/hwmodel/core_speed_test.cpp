@@ -1,4 +1,4 @@
-#include "batchless/hwmodel/memory_bandwidth.h"
+#include "batchless/hwmodel/core_speed.h"
 
 #include "batchless/analysis/argument.h"
 #include "catch.h"

@@ -1,0 +1,130 @@
+// Commands that list what the program has.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/training/optimizer.h"
+#include "commands/commands.h"
+#include "version.h"
+
+namespace batchless {
+namespace {
+
+// One row as text: a name with its title, and lines of their own.
+struct Entry {
+  std::string_view name;
+  std::string_view title;
+  std::vector<std::pair<std::string_view, std::string>> lines;
+};
+
+// `width`: of the first column of the lines.
+void PrintEntries(const std::vector<Entry>& entries, int width) {
+  TextOutput output;
+  for (const Entry& entry : entries) {
+    output.Print("{} ({})\n", entry.name, entry.title);
+    for (const auto& [label, text] : entry.lines) {
+      output.Print("  {:<{}} {}\n", label, width, text);
+    }
+  }
+  output.Close();
+}
+
+class RulesCommand final : public Command {
+ public:
+  explicit RulesCommand(CLI::App& root)
+      : Command(
+            root, "rules", "List the update rules: equations, extra memory, special cases",
+            "Symbols: v velocity, m momentum, g gradient, w weights, eta learning rate, D delay,\n"
+            "T prediction horizon, d delay of the spike compensation, w_hat forward weights.",
+            {"rules", "rules --json"}) {}
+
+  void Run() override {
+    Json rows = Json::array();
+    std::vector<Entry> entries;
+    for (const analysis::Rule& rule : analysis::AllRules()) {
+      rows.push_back({{"name", rule.name},
+                      {"title", rule.title},
+                      {"equation", rule.equation},
+                      {"extra_memory", rule.extra_memory},
+                      {"reduces_to", rule.reduces_to},
+                      {"source", rule.source}});
+      entries.push_back({rule.name,
+                         rule.title,
+                         {{"update", std::string(rule.equation)},
+                          {"extra memory", std::string(rule.extra_memory)},
+                          {"reduces to", std::string(rule.reduces_to)},
+                          {"source", std::string(rule.source)}}});
+    }
+    json() ? PrintJson({{"rules", rows}}) : PrintEntries(entries, 13);
+  }
+};
+
+class OptimizersCommand final : public Command {
+ public:
+  explicit OptimizersCommand(CLI::App& root)
+      : Command(root, "optimizers",
+                "List the optimizers of training: equations, state, hyperparameters",
+                "Symbols: g gradient, w weights, eta learning rate, wd weight decay, m momentum, D "
+                "the\n"
+                "stage's delay. On each of them a rule (batchless rules) compensates and predicts.",
+                {"optimizers", "optimizers --json"}) {}
+
+  void Run() override {
+    Json rows = Json::array();
+    std::vector<Entry> entries;
+    for (const training::Optimizer& optimizer : training::Optimizers()) {
+      Entry& entry = entries.emplace_back(Entry{optimizer.name, optimizer.title, {}});
+      entry.lines = {{"update", std::string(optimizer.equation)},
+                     {"state", fmt::format("{}", fmt::join(optimizer.arrays, ", "))}};
+      Json hyperparameters = Json::array();
+      for (const training::Hyperparameter& h : optimizer.hyperparameters) {
+        hyperparameters.push_back({{"name", h.name}, {"default", h.initial}, {"help", h.help}});
+        entry.lines.emplace_back(h.name, fmt::format("{} ({})", h.help, h.initial));
+      }
+      entry.lines.emplace_back("reduces to", optimizer.reduces_to);
+      entry.lines.emplace_back("source", optimizer.source);
+      rows.push_back({{"name", optimizer.name},
+                      {"title", optimizer.title},
+                      {"equation", optimizer.equation},
+                      {"state", optimizer.arrays},
+                      {"hyperparameters", hyperparameters},
+                      {"default_lr", optimizer.learning_rate},
+                      {"reduces_to", optimizer.reduces_to},
+                      {"source", optimizer.source}});
+    }
+    json() ? PrintJson({{"optimizers", rows}}) : PrintEntries(entries, 11);
+  }
+};
+
+class VersionCommand final : public Command {
+ public:
+  explicit VersionCommand(CLI::App& root)
+      : Command(root, "version", "Print version, git commit, compiler and flags",
+                "The same as batchless --version.", {"version", "version --json"}) {}
+
+  void Run() override {
+    const BuildInfo build = GetBuildInfo();
+    json() ? PrintJson({{"version", build.version},
+                        {"commit", build.commit},
+                        {"compiler", build.compiler},
+                        {"flags", build.flags}})
+           : PrintText("{}\n", VersionText());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRulesCommand(CLI::App& root) {
+  return std::make_unique<RulesCommand>(root);
+}
+
+std::unique_ptr<Command> MakeOptimizersCommand(CLI::App& root) {
+  return std::make_unique<OptimizersCommand>(root);
+}
+
+std::unique_ptr<Command> MakeVersionCommand(CLI::App& root) {
+  return std::make_unique<VersionCommand>(root);
+}
+
+}  // namespace batchless

@@ -1,0 +1,82 @@
+#include "workload_argument.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "machine_file.h"
+#include "network_file.h"
+
+namespace batchless {
+
+std::string WorkloadHelp() {
+  return fmt::format("{}, or a network file PATH.toml; required",
+                     fmt::join(hwmodel::WorkloadNames(), "|"));
+}
+
+std::string NormalizationHelp() {
+  return fmt::format("Normalisation, {} (default: the network's own)",
+                     fmt::join(hwmodel::kNormalizationNames, "|"));
+}
+
+std::string WorkloadName(const Argument& argument) {
+  const auto names = hwmodel::WorkloadNames();
+  const std::string& name = argument.given() ? argument.Text("") : argument.name();
+  if (argument.given() && (hwmodel::IsWorkloadName(name) || IsNetworkFile(name))) return name;
+  return std::string(names[argument.Choice(names)]);
+}
+
+hwmodel::Workload WorkloadOf(const Argument& network, int bytes_per_number) {
+  const std::string name = WorkloadName(network);
+  if (!IsNetworkFile(name)) return hwmodel::MakeWorkload(name, bytes_per_number);
+  return hwmodel::MakeWorkload(ReadNetworkFile(network.name(), name), bytes_per_number);
+}
+
+hwmodel::Workload WorkloadOf(const Argument& network, const Argument& norm, int bytes_per_number) {
+  const std::string name = WorkloadName(network);
+  if (IsNetworkFile(name)) norm.Refuse("nothing with a network file, which says it");
+  if (!norm.given()) return WorkloadOf(network, bytes_per_number);
+  const auto normalization =
+      static_cast<hwmodel::Normalization>(norm.Choice(hwmodel::kNormalizationNames));
+  try {
+    return hwmodel::MakeWorkload(name, bytes_per_number, normalization);
+  } catch (const analysis::InvalidArgument& error) {
+    if (error.name() != "network.norm") throw;
+    throw OptionError(error, {{error.name(), norm.name()}});
+  }
+}
+
+hwmodel::Machine MachineOf(const Argument& hardware) {
+  return ReadMachineFile(hardware.name(), hardware.Text("a machine file, as in hwmodel/machines"));
+}
+
+std::vector<int> PlacementEnds(const Argument& placement, int stages) {
+  const std::vector<std::int64_t> cuts =
+      placement.IntegerList({1, std::max(1, stages - 1)}, Repeats::kKeep);
+  if (!std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>())) {
+    throw UsageError(placement.name(), placement.Text(""), "ascending numbers of layers");
+  }
+  std::vector<int> ends(cuts.begin(), cuts.end());
+  ends.push_back(stages);
+  return ends;
+}
+
+UsageError OptionError(const analysis::InvalidArgument& error, OptionNames names) {
+  std::string option = "--" + error.name();
+  std::replace(option.begin(), option.end(), '_', '-');
+  for (const auto& [name, other] : names) {
+    if (name == error.name()) option = other;
+  }
+  return {option, error.value(), error.accepted()};
+}
+
+UsageError ModelError(const Argument& hardware, const analysis::InvalidArgument& error,
+                      OptionNames names) {
+  if (error.name().find('.') == std::string::npos) return OptionError(error, names);
+  return {fmt::format("{} {}: {}", hardware.name(), hardware.Text(""), error.name()), error.value(),
+          error.accepted()};
+}
+
+}  // namespace batchless
