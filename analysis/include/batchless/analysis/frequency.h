@@ -25,3 +25,11 @@ std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momen
                                               double rate, std::span<const double> frequencies);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   // L(z) = x / (z - 1).
+//   const double momentum = 0, rate = 0.5;
+//   const std::vector<double> frequencies = {std::numbers::pi};
+//   const auto points = FrequencyResponse(sgdm, momentum, /*delay=*/0, rate, frequencies);
+//   CHECK(points[0].magnitude == Approx(rate / 2));

@@ -37,3 +37,10 @@ inline constexpr double kMaxCondition = 1e12;
 void CheckCondition(double condition);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const double condition = 100;
+//   const Limit at_once = LimitOfLinearRules(0, condition);
+//   const Limit late = LimitOfLinearRules(4, condition);
+//   CHECK(at_once.spectral_radius == Approx(9.0 / 11));
+//   CHECK(late.half_life_updates == Approx(5 * at_once.half_life_updates));

@@ -53,3 +53,11 @@ double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double
                       double average = kMinAverage);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   // w' = (1 - x) w - eta noise.
+//   const double momentum = 0, rate = 0.5;
+//   const double variance = WeightVariance(sgdm, momentum, /*delay=*/0, rate);
+//   CHECK(variance == Approx(1 / (1 - (1 - rate) * (1 - rate))));
+//   CHECK(std::isnan(WeightVariance(sgdm, momentum, /*delay=*/0, 2.5)));

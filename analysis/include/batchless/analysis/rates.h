@@ -40,3 +40,12 @@ struct Optimum {
 Optimum FindOptimum(const OptimumOptions& options);
 
 }  // namespace batchless::analysis
+
+// Example
+//   OptimumOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.delay = 0;
+//   options.condition = 100;
+//   const Optimum best = FindOptimum(options);
+//   // Heavy ball's (sqrt K - 1) / (sqrt K + 1).
+//   CHECK(best.worst.radius == Approx(9.0 / 11).epsilon(1e-6));

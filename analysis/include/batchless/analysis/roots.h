@@ -32,3 +32,11 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
                                            double rate);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   // Without momentum and with a delay of 1 the polynomial is z^2 - z + x.
+//   const double momentum = 0, rate = 0.75 * 0.25;
+//   const auto roots = AllRoots(sgdm, momentum, /*delay=*/1, rate);
+//   CHECK(roots[0].real() == Approx(0.75));
+//   CHECK(roots[1].real() == Approx(0.25));

@@ -201,3 +201,12 @@ Coefficients<Real> ComputeCoefficients(const RuleSpec& spec, const Real& momentu
 }
 
 }  // namespace batchless::analysis
+
+// Example
+//   RuleSpec spec{FindRule("lwp-w+sc"), {}};
+//   spec.options.horizon_scale = 2;  // overcompensates
+//   Validate(spec);
+//   const auto [a, b, horizon] = ComputeCoefficients<double>(spec, 0.9, 4);
+//   CHECK(a == Approx(std::pow(0.9, 4)));
+//   CHECK(b == Approx((1 - a) / (1 - 0.9)));
+//   CHECK(horizon == 2 * 4);

@@ -67,3 +67,12 @@ double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double 
                      std::size_t updates);
 
 }  // namespace batchless::analysis
+
+// Example
+//   SimulationOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.learning_rate = 0.5;
+//   options.updates = 2;
+//   const std::vector<TrajectoryPoint> points = SimulateQuadratic(options);
+//   CHECK(points[0].weight == 1);
+//   CHECK(points.back().weight == 0.25);

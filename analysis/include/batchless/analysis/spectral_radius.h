@@ -80,3 +80,12 @@ void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values,
                     Simd simd = Simd::kBest);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   const double momentum = 0, rate = 0.25;
+//   const Delay delay = 0;
+//   const SpectralRadius rho = ComputeSpectralRadius(sgdm, momentum, delay, rate);
+//   CHECK(std::abs(rho.radius - (1 - rate)) <= rho.error_bound);
+//   CHECK(rho.stable());
+//   CHECK(rho.half_life_updates() == Approx(std::log(0.5) / std::log(1 - rate)));

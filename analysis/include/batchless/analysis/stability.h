@@ -32,3 +32,12 @@ struct Margins {
 Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   const double momentum = 0.9;
+//   const double critical = CriticalRate(sgdm, momentum, /*delay=*/0);
+//   CHECK(critical == Approx(2 * (1 + momentum)));
+//   const Margins margins = ComputeMargins(sgdm, momentum, /*delay=*/0, critical / 2);
+//   CHECK(margins.stable);
+//   CHECK(margins.gain_margin == Approx(2));

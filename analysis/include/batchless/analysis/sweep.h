@@ -46,3 +46,12 @@ SweepSummary RunSweep(const SweepOptions& options);
 double SweepBytes(std::size_t momenta, std::size_t rates);
 
 }  // namespace batchless::analysis
+
+// Example
+//   SweepOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.momenta = {0, 0.9};
+//   options.rates = {0.1, 0.2, 0.4};
+//   const SweepSummary map = RunSweep(options);
+//   CHECK(map.rows_done == options.momenta.size());
+//   CHECK(map.spectral_radius[2] == Approx(1 - 0.4));

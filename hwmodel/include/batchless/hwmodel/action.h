@@ -51,3 +51,10 @@ std::string ToText(const Action& action);
 Action ParseAction(std::string_view text);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Action action = ParseAction("2F0");
+//   CHECK(action.stage == 2);
+//   CHECK(action.kind == ActionKind::kForward);
+//   CHECK(action.microbatch == 0);
+//   CHECK(ToText(action) == "2F0");

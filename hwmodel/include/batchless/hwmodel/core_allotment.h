@@ -44,3 +44,10 @@ std::vector<std::int64_t> AllotCores(std::span<const std::vector<CoreWork>> work
                                      std::span<const std::int64_t> minimums = {});
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   // One worker has three times the work of the other.
+//   const std::vector<std::vector<CoreWork>> workers = {{{.seconds = 3}}, {{.seconds = 1}}};
+//   const std::vector<std::int64_t> cores = AllotCores(workers, 8);
+//   CHECK(cores == std::vector<std::int64_t>{6, 2});
+//   CHECK(SecondsOn(workers[0], 6) == SecondsOn(workers[1], 2));

@@ -48,3 +48,12 @@ struct CycleTime {
 CycleTime ComputeCycleTime(const SteadyState& steady, const PipelineTimes& times);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   PipelineTimes times;
+//   times.stages.assign(3, {.forward_seconds = 1, .backward_seconds = 2});
+//   times.stages[1].backward_seconds = 4;
+//   const SteadyState steady = FindSteadyState(PipelinedBackpropagation(3, 24));
+//   const CycleTime cycle = ComputeCycleTime(steady, times);
+//   CHECK(cycle.seconds == Approx(5.0 * static_cast<double>(cycle.microbatches_per_cycle)));
+//   CHECK(cycle.worker == 1);

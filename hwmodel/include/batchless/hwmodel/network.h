@@ -152,3 +152,10 @@ struct StageCost {
 std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number = 4);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Network network = MakeNetwork({.name = "linear"});
+//   CHECK(network.stage_count() == 2);
+//   std::int64_t parameters = 0;
+//   for (const StageCost& cost : ComputeCosts(network)) parameters += cost.parameters;
+//   CHECK(parameters == (network.input.elements() + 1) * network.classes);

@@ -1,15 +1,5 @@
 // A network put together stage by stage. Shapes follow from the input and the layers, and what does not
 // meet is refused with the stage's name: the built-in networks and network files are both made this way.
-//
-//   NetworkBuilder builder("tiny", {3, 32, 32}, 10);
-//   Layer conv{.kind = LayerKind::kConvolution, .name = "conv1", .output = {.channels = 16},
-//              .kernel = 3, .padding = 1};
-//   int x = builder.Add({.name = "conv1", .layers = {conv}, .inputs = {0}});
-//   x = builder.Add({.name = "pool", .layers = {{.kind = LayerKind::kAveragePool}}, .inputs = {x}});
-//   x = builder.Add({.name = "fc", .layers = {Layer{.kind = LayerKind::kLinear, .name = "fc",
-//                                                   .output = {.channels = 10}}}, .inputs = {x}});
-//   builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
-//   const Network network = builder.Finish();
 #pragma once
 
 #include <string>
@@ -44,3 +34,15 @@ class NetworkBuilder {
 };
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   NetworkBuilder builder("tiny", {3, 32, 32}, 10);
+//   Layer conv{.kind = LayerKind::kConvolution, .name = "conv1", .output = {.channels = 16},
+//              .kernel = 3, .padding = 1};
+//   int x = builder.Add({.name = "conv1", .layers = {conv}, .inputs = {0}});
+//   CHECK(builder.shape(x) == FeatureShape{16, 32, 32});
+//   x = builder.Add({.name = "pool", .layers = {{.kind = LayerKind::kAveragePool}}, .inputs = {x}});
+//   x = builder.Add({.name = "fc", .layers = {Layer{.kind = LayerKind::kLinear, .name = "fc",
+//                                                   .output = {.channels = 10}}}, .inputs = {x}});
+//   builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+//   CHECK(builder.Finish().stage_count() == 4);

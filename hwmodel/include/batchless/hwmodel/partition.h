@@ -25,3 +25,8 @@ std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, 
 std::vector<int> BalancedPartition(const Network& network, int workers);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const std::vector<double> costs = {1, 2, 3, 4};
+//   const std::vector<int> ends = BalancedPartition(costs, /*workers=*/2);
+//   CHECK(ends == std::vector<int>{3, 4});  // 6 and 4

@@ -49,3 +49,11 @@ struct SimulationSummary {
 SimulationSummary SimulatePipeline(const Schedule& schedule, const SimulationOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const int stages = 2, microbatches = 4;
+//   SimulationOptions options;
+//   options.times.stages.assign(stages, {.forward_seconds = 1, .backward_seconds = 1});
+//   const SimulationSummary run = SimulatePipeline(Gpipe(stages, microbatches, microbatches), options);
+//   CHECK(run.seconds == 2 * (microbatches + stages - 1));
+//   CHECK(run.utilisation == Approx(0.8));

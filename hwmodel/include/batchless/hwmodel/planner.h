@@ -108,3 +108,10 @@ std::span<const std::string_view> PlanSchemes();
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const PlanOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   // Two layers of three seconds each and a network that costs nothing.
+//   const LayerTimes layer{.forward_seconds = 1, .backward_seconds = 2};
+//   const PipeDreamPlan plan = PlanPipeDream(std::vector{layer, layer}, /*machines=*/2,
+//                                            /*bytes_per_second=*/1e12);
+//   CHECK(plan.seconds_per_microbatch == 3);

@@ -58,3 +58,10 @@ std::string ToText(const Schedule& schedule);
 Schedule ParseScheduleText(std::string_view text);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Schedule schedule = Gpipe(2, 4, 2);
+//   const std::string csv = ToCsv(schedule);
+//   CHECK(csv.starts_with("step,stage,kind,microbatch\n0,0,F,0\n"));
+//   CHECK(ParseCsv(csv).actions == schedule.actions);
+//   CHECK(ParseScheduleText(ToText(schedule)).actions == schedule.actions);

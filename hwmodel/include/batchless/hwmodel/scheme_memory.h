@@ -125,3 +125,11 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
                                      const MemoryIncreaseOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Workload workload = MakeWorkload("resnet20");
+//   const std::vector<int> ends = {17, 34};  // two workers
+//   const auto gpipe = PredictSchemeMemory(FindMemoryScheme("gpipe"), workload, ends, {});
+//   const auto pipedream = PredictSchemeMemory(FindMemoryScheme("pipedream"), workload, ends, {});
+//   CHECK(pipedream[0].weight_bytes == 2 * gpipe[0].weight_bytes);
+//   CHECK(pipedream[1].weight_bytes == gpipe[1].weight_bytes);

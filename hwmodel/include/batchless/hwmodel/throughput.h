@@ -151,3 +151,14 @@ Throughput PredictThroughput(const Workload& workload, const Machine& machine,
                              const ThroughputOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Machine machine;
+//   machine.cores = 4;
+//   machine.peak_flops_per_second = 1e9;
+//   machine.shared_memory_bytes = 1e12;
+//   machine.shared_bytes_per_second = 1e18;  // so that FLOPs alone take time
+//   const Throughput result =
+//       PredictThroughput(MakeWorkload("linear"), machine, {.schedule = "sequential", .microbatch = 8});
+//   CHECK(result.peak_share == Approx(1));
+//   CHECK(result.samples_per_second * result.flops_per_sample == Approx(1e9));

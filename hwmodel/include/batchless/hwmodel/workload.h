@@ -87,3 +87,10 @@ Workload MakeWorkload(const Network& network, int bytes_per_number = 4);
 Workload MakeWorkload(const Transformer& transformer, int bytes_per_number = 4);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Workload gpt2 = MakeWorkload("gpt2", /*bytes_per_number=*/2);
+//   CHECK(gpt2.stage_count() == 2 * 12 + 2);
+//   // The tokens' matrix is counted at both ends.
+//   CHECK(gpt2.parameters() - 50257 * 768 == 124'439'808);
+//   CHECK(gpt2.stages[0].parameter_bytes == 2 * gpt2.stages[0].parameters);
