@@ -56,6 +56,11 @@ Ball Apply(F f, const Ball& a) {
   f(c.get(), a.get(), precision);
   return c;
 }
+inline Ball Abs(const Ball& a) {
+  Ball c;
+  arb_abs(c.get(), a.get());
+  return c;
+}
 inline Ball Exp(const Ball& a) { return Apply(arb_exp, a); }
 inline Ball Expm1(const Ball& a) { return Apply(arb_expm1, a); }
 inline Ball Log1p(const Ball& a) { return Apply(arb_log1p, a); }

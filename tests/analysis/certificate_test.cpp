@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ball.h"
+#include "batchless/analysis/rates.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
@@ -38,14 +39,14 @@ Ball Power(const Ball& m, Delay d) {
   return c;
 }
 
-Loop MakeLoop(std::string_view name, double momentum, Delay delay, double rate) {
-  const Ball m(momentum), mu = Ball(1) - m;
+Loop MakeLoop(std::string_view name, const Ball& mu, Delay delay, const Ball& x) {
+  const Ball m = Ball(1) - mu;
   const bool sc = name == "sc" || name == "lwp-v+sc" || name == "lwp-w+sc" || name == "nesterov";
   const Delay d = name == "nesterov" ? 1 : sc ? delay : 0;
   const Ball a = Power(m, d);
-  // (1 - m^d) / (1 - m), which is d at m = 1.
-  const Ball b = momentum == 1 ? Ball(static_cast<double>(d)) : (Ball(1) - a) / mu;
-  Loop loop{static_cast<double>(delay), m, mu, Ball(rate), a + b * mu, a + b, Ball(0)};
+  // (1 - m^d) / (1 - m), which is d at m = 1. In every case a + b - b m = 1.
+  const Ball b = arb_is_zero(mu.get()) ? Ball(static_cast<double>(d)) : (Ball(1) - a) / mu;
+  Loop loop{static_cast<double>(delay), m, mu, x, Ball(1), a + b, Ball(0)};
   const Ball t(static_cast<double>(delay));
   if (name == "lwp-v" || name == "lwp-v+sc") loop.k1 = loop.k1 + t;
   if (name == "lwp-w" || name == "lwp-w+sc") {
@@ -53,6 +54,10 @@ Loop MakeLoop(std::string_view name, double momentum, Delay delay, double rate) 
     loop.n += 1;
   }
   return loop;
+}
+
+Loop MakeLoop(std::string_view name, double momentum, Delay delay, double rate) {
+  return MakeLoop(name, Ball(1) - Ball(momentum), delay, Ball(rate));
 }
 
 /// Roots with |z| > e^s, or nothing where this precision does not tell.
@@ -100,6 +105,10 @@ std::optional<long> CountOutside(const Loop& k, const Ball& s) {
       if (c.positive() && (two - c).positive()) crossings.push_back(c);
     }
     if (crossings.size() != 1) return std::nullopt;
+  } else if (const Ball bend = ball::Abs(quad);
+             f_first ? (con - bend).positive() && (end - bend).positive()
+                     : (con + bend).negative() && (end + bend).negative()) {
+    // A parabola leaves the chord over (0, 2) by at most its bend: no zero.
   } else {
     if (!quad.decided() || !lin.decided()) return std::nullopt;
     // Two where the sign changes at a vertex inside.
@@ -247,6 +256,65 @@ void CheckRule(const std::string& name, Checked& checked) {
   work();
 }
 
+/// How far around an optimum nothing better is proven: factors of e^0.4 in 1 - m and in the rate.
+constexpr double kNeighbourhood = 0.4;
+
+/// A box of ln(1 - m) and ln(x), x the rate at the largest curvature.
+struct Box {
+  double mu_low, mu_high, x_low, x_high;
+};
+
+Ball Between(double low, double high) {
+  Ball ball(low);
+  arb_t end;
+  arb_init(end);
+  arb_set_d(end, high);
+  arb_union(ball.get(), ball.get(), end, ball::precision);
+  arb_clear(end);
+  return ball;
+}
+
+/// Whether, wherever in the box, some curvature of [1/K, 1] has a root outside |z| = e^s.
+bool IsWorse(const std::string& name, Delay delay, double condition, const Box& box,
+             const Ball& s) {
+  const Ball mu = Between(std::exp(box.mu_low), std::exp(box.mu_high));
+  const Ball x = Between(std::exp(box.x_low), std::exp(box.x_high));
+  // The ends first, which are what is worst almost everywhere, then near them: where a circle touches
+  // a root no count is clear.
+  for (const double inwards : {1.0, 0.9998, 0.998, 0.98, 0.88, 0.6}) {
+    for (const double curvature : {inwards, 1 / (condition * inwards)}) {
+      const auto outside = CountOutside(MakeLoop(name, mu, delay, x * Ball(curvature)), s);
+      if (outside && *outside > 0) return true;
+    }
+  }
+  return false;
+}
+
+/// Boxes that it took to prove that no momentum and rate of `box` has a half-life below that of s;
+/// 0 where that was given up.
+int BoxesOfProof(const std::string& name, Delay delay, double condition, const Box& all, double s,
+                 int most) {
+  ball::precision = 96;
+  std::vector<Box> open = {all};
+  int boxes = 0;
+  while (!open.empty()) {
+    const Box box = open.back();
+    open.pop_back();
+    if (++boxes > most) return 0;
+    if (IsWorse(name, delay, condition, box, Ball(s))) continue;
+    const bool by_mu = box.mu_high - box.mu_low > box.x_high - box.x_low;
+    Box first = box, second = box;
+    if (by_mu) {
+      first.mu_high = second.mu_low = (box.mu_low + box.mu_high) / 2;
+    } else {
+      first.x_high = second.x_low = (box.x_low + box.x_high) / 2;
+    }
+    open.push_back(first);
+    open.push_back(second);
+  }
+  return boxes;
+}
+
 }  // namespace
 
 TEST_CASE("Ball arithmetic counts the roots of a quadratic that is solved by hand") {
@@ -273,6 +341,42 @@ TEST_CASE("No bound is violated on a hundred thousand points a rule, adversarial
     CHECK(checked.undecided <= checked.points / 1000);
     CHECK(checked.points > 0.9 * kPoints);
   }
+}
+
+TEST_CASE("No momentum and rate around the optimum beats it by more than 0.1 %") {
+  struct Case {
+    std::string rule;
+    Delay delay;
+    double condition;
+  };
+  const Case c = GENERATE(values<Case>({{"sgdm", 0, 10},
+                                        {"sgdm", 0, 1000},
+                                        {"sgdm", 1, 10},
+                                        {"sc", 1, 10},
+                                        {"sc", 4, 10},
+                                        {"lwp-v", 1, 10},
+                                        {"lwp-v", 1, 1000},
+                                        {"lwp-v", 4, 10},
+                                        {"lwp-v", 4, 1000},
+                                        {"lwp-v+sc", 1, 1000},
+                                        {"lwp-v+sc", 4, 1000},
+                                        {"lwp-w+sc", 1, 1000},
+                                        {"lwp-w+sc", 4, 1000}}));
+  CAPTURE(c.rule, c.delay, c.condition);
+  const Optimum optimum = FindOptimum({Spec(c.rule), c.delay, c.condition, std::nullopt});
+  const double mu = std::log1p(-optimum.momentum), x = std::log(optimum.rate);
+  const Box all{mu - kNeighbourhood, std::min(0.0, mu + kNeighbourhood), x - kNeighbourhood,
+                x + kNeighbourhood};
+  CHECK(BoxesOfProof(c.rule, c.delay, c.condition, all, 1.001 * optimum.worst.log_radius, 100000) >
+        0);
+  flint_cleanup();
+}
+
+TEST_CASE("A half-life that is attained is not proven to be impossible") {
+  const Optimum optimum = FindOptimum({Spec("sc"), 1, 10, std::nullopt});
+  const Box near{std::log1p(-optimum.momentum) - 0.01, std::log1p(-optimum.momentum) + 0.01,
+                 std::log(optimum.rate) - 0.01, std::log(optimum.rate) + 0.01};
+  CHECK(BoxesOfProof("sc", 1, 10, near, 0.999 * optimum.worst.log_radius, 3000) == 0);
 }
 
 }  // namespace batchless::analysis
