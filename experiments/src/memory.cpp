@@ -55,7 +55,7 @@ constexpr ControlGroupFiles kFirstVersion = {"memory", "memory.limit_in_bytes",
                                              "memory.usage_in_bytes", "total_inactive_file"};
 constexpr ControlGroupFiles kSecondVersion = {"", "memory.max", "memory.current", "inactive_file"};
 
-// Of all processes that share this one's.
+// The memory of all processes that share this one's machine.
 hwmodel::TrainingMemory MemoryOnThisMachine(const training::TrainerOptions& options) {
   if (options.processes == nullptr) return training::PredictMemory(options);
   const training::ProcessGroup& group = *options.processes;

@@ -14,7 +14,7 @@ struct Failure {
   std::string line;
 };
 
-// Of what is being thrown.
+// How the program ends with what is being thrown.
 Failure DescribeFailure(const std::exception_ptr& failure);
 
 // All processes end, each with this exit code and, because it has been said, no line.

@@ -134,12 +134,10 @@ std::string IntegerRange::ListText() const {
 }
 
 std::string ListHelp() {
-  return "LIST: numbers separated by commas, or N of them: lin:LO:HI:N evenly spaced, log:LO:HI:N\n"
-         "with evenly spaced logarithms (from 10^LO to 10^HI where LO is not above 0: log:0:2:3 "
-         "is\n"
-         "1, 10, 100), log1m:LO:HI:N for 1 - 10^u with u evenly spaced. Evenly spaced integers "
-         "are\n"
-         "rounded.";
+  return R"(LIST: numbers separated by commas, or N of them: lin:LO:HI:N evenly spaced, log:LO:HI:N
+with evenly spaced logarithms (from 10^LO to 10^HI where LO is not above 0: log:0:2:3 is
+1, 10, 100), log1m:LO:HI:N for 1 - 10^u with u evenly spaced. Evenly spaced integers are
+rounded.)";
 }
 
 double ParseNumber(std::string_view name, std::string_view text, const NumberRange& range) {

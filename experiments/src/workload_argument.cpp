@@ -58,9 +58,9 @@ std::vector<int> PlacementEnds(const Argument& placement, int stages) {
   if (!std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>())) {
     throw UsageError(placement.name(), placement.Text(""), "ascending numbers of layers");
   }
-  std::vector<int> ends(cuts.begin(), cuts.end());
-  ends.push_back(stages);
-  return ends;
+  std::vector<int> group_ends(cuts.begin(), cuts.end());
+  group_ends.push_back(stages);
+  return group_ends;
 }
 
 UsageError OptionError(const analysis::InvalidArgument& error, OptionNames names) {

@@ -97,12 +97,12 @@ class Partitioner {
       (FewestCores(middle) <= cores_ ? high : low) = middle;
     }
     FewestCores(high);
-    std::vector<int> ends;
+    std::vector<int> group_ends;
     for (int h = workers_ - 1, begin = 0; h >= 0; --h) {
       begin = ends_[Place(h, begin)];
-      ends.push_back(begin);
+      group_ends.push_back(begin);
     }
-    return ends;
+    return group_ends;
   }
 
  private:
@@ -266,13 +266,13 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
                                    .weight_stashing = options.weight_stashing};
     FineGrainedLayout layout;
     if (has_both) layout.throughput = PredictThroughput(workload, machine, predicted);
-    predicted.ends = Partitioner(workload, machine, options, summary).Best();
+    predicted.group_ends = Partitioner(workload, machine, options, summary).Best();
     Throughput partitioned = PredictThroughput(workload, machine, predicted);
     if (!has_both || !IsBetter(layout.throughput, partitioned)) {
       layout.throughput = std::move(partitioned);
     }
     for (const WorkerThroughput& worker : layout.throughput.workers) {
-      layout.ends.push_back(worker.end_stage);
+      layout.group_ends.push_back(worker.end_stage);
     }
     layout.largest_delay = summary.stages.front().forward_delay_updates;
     plan.layouts.push_back(std::move(layout));

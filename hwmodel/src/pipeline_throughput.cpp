@@ -47,7 +47,7 @@ struct Setting : Execution {
 // One way to lay the stages out. Those in `local` memory have the cores that it takes.
 struct Layout {
   double seconds = std::numeric_limits<double>::infinity();  // of a micro-batch, without links
-  std::vector<int> ends{};
+  std::vector<int> group_ends{};
   std::vector<bool> local{};
   std::vector<std::int64_t> cores{};
 };
@@ -62,7 +62,8 @@ struct Traffic {
 int WorkerCount(const Workload& workload, const Machine& machine,
                 const ThroughputOptions& options) {
   const int most = MostWorkers(workload, machine);
-  const int given = options.ends.empty() ? options.workers : static_cast<int>(options.ends.size());
+  const int given =
+      options.group_ends.empty() ? options.workers : static_cast<int>(options.group_ends.size());
   if (given > most) {
     throw InvalidArgument("workers", given,
                           "at most " + std::to_string(most) + ", the stages and cores there are");
@@ -104,9 +105,9 @@ std::int64_t CoresFor(const Machine& machine, double bytes) {
 // `best`, or a layout of these groups that is faster: of their workers in local memory none, or the
 // one that has most use of it, or the two ...
 Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout best,
-                const std::vector<int>& ends) {
+                const std::vector<int>& group_ends) {
   const Machine& machine = setting.machine;
-  const std::size_t workers = ends.size();
+  const std::size_t workers = group_ends.size();
   struct Use {
     double traffic = 0;  // bytes of a micro-batch
     double memory = 0;   // bytes
@@ -116,9 +117,9 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   std::iota(order.begin(), order.end(), 0);
   double traffic = 0;  // of those in shared memory
   for (std::size_t g = 0; g < workers; ++g) {
-    const int first = g == 0 ? 0 : ends[g - 1];
-    uses[g].memory = WorkerBytesOf(setting, summary, g, first, ends[g]);
-    for (int s = first; s < ends[g]; ++s) uses[g].traffic += StageTraffic(setting, s);
+    const int first = g == 0 ? 0 : group_ends[g - 1];
+    uses[g].memory = WorkerBytesOf(setting, summary, g, first, group_ends[g]);
+    for (int s = first; s < group_ends[g]; ++s) uses[g].traffic += StageTraffic(setting, s);
     traffic += uses[g].traffic;
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -127,11 +128,11 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   const bool has_shared = machine.shared_memory_bytes > 0;
   const bool has_local = machine.local_memory_bytes > 0 && !(has_shared && setting.launched);
   const auto cores = static_cast<std::int64_t>(machine.cores);
-  Layout layout{.ends = ends, .local = std::vector<bool>(workers)};
+  Layout layout{.group_ends = group_ends, .local = std::vector<bool>(workers)};
   std::vector<std::int64_t> minimums(workers, 1);
   std::vector<std::vector<CoreWork>> parts(workers);
   const auto place = [&](std::size_t g, Memory memory) {
-    parts[g] = PartsOf(setting.work(memory), g == 0 ? 0 : ends[g - 1], ends[g]);
+    parts[g] = PartsOf(setting.work(memory), g == 0 ? 0 : group_ends[g - 1], group_ends[g]);
     layout.local[g] = memory == Memory::kLocal;
     if (layout.local[g]) minimums[g] = CoresFor(machine, uses[g].memory);
   };
@@ -168,7 +169,7 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
 // The fastest layout: groups even by their work in either memory. Each can only gain by further cores,
 // and so does the best.
 Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
-  const std::vector<int>& given = setting.options.ends;
+  const std::vector<int>& given = setting.options.group_ends;
   Layout best;
   for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
     if (setting.work(memory).empty()) continue;
@@ -183,9 +184,9 @@ std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const Schedul
                                            const Layout& layout) {
   std::vector<WorkerThroughput> workers;
   double in_shared = 0;
-  for (std::size_t g = 0; g < layout.ends.size(); ++g) {
-    WorkerThroughput worker = {.first_stage = g == 0 ? 0 : layout.ends[g - 1],
-                               .end_stage = layout.ends[g],
+  for (std::size_t g = 0; g < layout.group_ends.size(); ++g) {
+    WorkerThroughput worker = {.first_stage = g == 0 ? 0 : layout.group_ends[g - 1],
+                               .end_stage = layout.group_ends[g],
                                .cores = layout.cores[g]};
     worker.memory_bytes = WorkerBytesOf(setting, summary, g, worker.first_stage, worker.end_stage);
     worker.in_local_memory = layout.local[g];

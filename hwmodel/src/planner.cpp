@@ -99,13 +99,13 @@ class Sweep {
 
  private:
   void Lay(int d, std::int64_t b) {
-    const std::vector<int>& ends = partitions_[static_cast<std::size_t>(d) - 1];
+    const std::vector<int>& group_ends = partitions_[static_cast<std::size_t>(d) - 1];
     groups_.assign(static_cast<std::size_t>(d), {});
     std::size_t l = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       Group& group = groups_[g];
-      group.bytes = MeasureWorker(workload_, static_cast<int>(l), ends[g], b);
-      for (; l < static_cast<std::size_t>(ends[g]); ++l) {
+      group.bytes = MeasureWorker(workload_, static_cast<int>(l), group_ends[g], b);
+      for (; l < static_cast<std::size_t>(group_ends[g]); ++l) {
         group.forward += layers_[l].forward_seconds;
         group.backward += layers_[l].backward_seconds;
         group.update += layers_[l].update_seconds;
@@ -218,39 +218,39 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
 PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   const std::vector<LayerTimes> layers = TimeLayers(workload, machine, options.batch);
-  std::vector<int> ends = options.ends;
-  if (ends.empty()) {
+  std::vector<int> group_ends = options.group_ends;
+  if (group_ends.empty()) {
     std::vector<double> costs;
     costs.reserve(layers.size());
     for (const LayerTimes& layer : layers) costs.push_back(StepSeconds(layer));
-    ends = BalancedPartition(costs, std::min(options.machines, workload.stage_count()));
-  } else if (std::ssize(ends) > options.machines) {
+    group_ends = BalancedPartition(costs, std::min(options.machines, workload.stage_count()));
+  } else if (std::ssize(group_ends) > options.machines) {
     throw InvalidArgument(
-        "ends", std::to_string(ends.size()) + " groups of layers",
+        "group_ends", std::to_string(group_ends.size()) + " groups of layers",
         "one for each of at most " + std::to_string(options.machines) + " machines");
   }
   PipelinePlan plan;
-  plan.depth = static_cast<int>(ends.size());
+  plan.depth = static_cast<int>(group_ends.size());
   plan.microbatch = options.batch;
   plan.plans = 1;
   // Throws where the ends are none.
-  const std::vector<SchemeMemory> kept =
-      PredictSchemeMemory(FindMemoryScheme("pb"), workload, ends, {.microbatch = options.batch});
+  const std::vector<SchemeMemory> kept = PredictSchemeMemory(
+      FindMemoryScheme("pb"), workload, group_ends, {.microbatch = options.batch});
   int layer = 0;
-  for (std::size_t g = 0; g < ends.size(); ++g) {
+  for (std::size_t g = 0; g < group_ends.size(); ++g) {
     double seconds = 0;
     double weights = 0;
-    for (; layer < ends[g]; ++layer) {
+    for (; layer < group_ends[g]; ++layer) {
       seconds += StepSeconds(layers[layer]);
       weights += layers[layer].parameter_bytes;
     }
-    const bool sends = g + 1 < ends.size();
+    const bool sends = g + 1 < group_ends.size();
     const double send = sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
                                     machine.network_bytes_per_second
                               : 0;
     plan.seconds_per_update = std::max({plan.seconds_per_update, seconds, send});
     plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * weights);
-    plan.stages.push_back({ends[g], 1});
+    plan.stages.push_back({group_ends[g], 1});
   }
   plan.samples_per_second = static_cast<double>(options.batch) / plan.seconds_per_update;
   plan.fits = plan.memory_bytes <= Room(machine);
@@ -358,8 +358,8 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                           sweeps ? "1 to " + std::to_string(deepest) + ", machines and layers"
                                  : "nothing with " + options.scheme);
   }
-  if (!options.ends.empty() && options.scheme != "pb") {
-    throw InvalidArgument("ends", "some", "none with " + options.scheme);
+  if (!options.group_ends.empty() && options.scheme != "pb") {
+    throw InvalidArgument("group_ends", "some", "none with " + options.scheme);
   }
   if (options.machines > 1 && machine.network_bytes_per_second <= 0) {
     throw InvalidArgument("network.bandwidth", "nothing", "a positive one, between machines");

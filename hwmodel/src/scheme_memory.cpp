@@ -67,23 +67,23 @@ SchemeMemory KeptBytes(const MemoryScheme& scheme, const WorkerSizes& worker, do
 }
 
 std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,
-                                              std::span<const int> ends,
+                                              std::span<const int> group_ends,
                                               const SchemeMemoryOptions& options) {
   int before = 0;
   bool ascending = true;
-  for (const int end : ends) {
+  for (const int end : group_ends) {
     ascending = ascending && end > before;
     before = end;
   }
-  if (ends.empty() || !ascending || before != workload.stage_count()) {
+  if (group_ends.empty() || !ascending || before != workload.stage_count()) {
     throw InvalidArgument(
-        "ends", fmt::format("{} workers", ends.size()),
+        "group_ends", fmt::format("{} workers", group_ends.size()),
         fmt::format("ascending, the last one past the {} stages", workload.stage_count()));
   }
   if (options.microbatch < 1) {
     throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
   }
-  const auto workers = static_cast<int>(ends.size());
+  const auto workers = static_cast<int>(group_ends.size());
   const bool updates_each = FindScheduleKind(scheme.schedule).updates_each;
   const std::int64_t m =
       options.microbatches_per_update > 0 ? options.microbatches_per_update : workers;
@@ -94,20 +94,21 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
                                      .weight_stashing = scheme.weight_stashing});
   const ScheduleSummary summary = Summarize(schedule);
 
-  std::vector<SchemeMemory> memory(ends.size());
-  for (std::size_t g = 0; g < ends.size(); ++g) {
-    const int first = g == 0 ? 0 : ends[g - 1];
-    memory[g] = KeptBytes(scheme, MeasureWorker(workload, first, ends[g], options.microbatch),
+  std::vector<SchemeMemory> memory(group_ends.size());
+  for (std::size_t g = 0; g < group_ends.size(); ++g) {
+    const int first = g == 0 ? 0 : group_ends[g - 1];
+    memory[g] = KeptBytes(scheme, MeasureWorker(workload, first, group_ends[g], options.microbatch),
                           static_cast<double>(summary.stages[g].weight_versions),
                           static_cast<double>(summary.stages[g].activations_in_flight));
   }
   return memory;
 }
 
-MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> ends,
+MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> group_ends,
                                      const MemoryIncreaseOptions& options) {
-  if (ends.size() < 2) {
-    throw InvalidArgument("ends", std::to_string(ends.size()) + " groups", "two or more");
+  if (group_ends.size() < 2) {
+    throw InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
+                          "two or more");
   }
   if (options.minibatch < 1) {
     throw InvalidArgument("minibatch", static_cast<double>(options.minibatch), "an integer >= 1");
@@ -125,7 +126,7 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
     throw InvalidArgument("network", workload.name, "one whose layers are known");
   }
   const std::vector<SchemeMemory> groups = PredictSchemeMemory(
-      FindMemoryScheme("stale"), counted, ends, {.microbatch = options.minibatch});
+      FindMemoryScheme("stale"), counted, group_ends, {.microbatch = options.minibatch});
 
   const auto results = static_cast<double>(options.minibatch * outputs);
   MemoryIncrease increase = {.activation_bytes = 2 * results, .waiting_bytes = -results};
@@ -133,7 +134,7 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
     increase.weight_bytes += group.weight_bytes;
     increase.waiting_bytes += group.activation_bytes;
   }
-  increase.weight_copy_bytes = 2 * static_cast<double>(ends.size()) * increase.weight_bytes;
+  increase.weight_copy_bytes = 2 * static_cast<double>(group_ends.size()) * increase.weight_bytes;
   return increase;
 }
 

@@ -9,37 +9,37 @@
 
 namespace batchless::hwmodel {
 
-Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends) {
-  if (ends.size() != static_cast<std::size_t>(groups.stages)) {
-    throw analysis::InvalidArgument("ends", std::to_string(ends.size()) + " groups",
+Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends) {
+  if (group_ends.size() != static_cast<std::size_t>(groups.stages)) {
+    throw analysis::InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
                                     std::to_string(groups.stages) + ", as the schedule has stages");
   }
   int longest = 0;
   int start = 0;
-  for (const int end : ends) {
+  for (const int end : group_ends) {
     if (end <= start) {
-      throw analysis::InvalidArgument("ends", std::to_string(end),
+      throw analysis::InvalidArgument("group_ends", std::to_string(end),
                                       "more than " + std::to_string(start));
     }
     longest = std::max(longest, end - start);
     start = end;
   }
 
-  Schedule schedule = {.stages = ends.back(),
+  Schedule schedule = {.stages = group_ends.back(),
                        .microbatches = groups.microbatches,
                        .slots_per_step = 1,
                        .weights = groups.weights,
                        .forward_lag = groups.forward_lag};
-  for (std::size_t g = 0; g < ends.size(); ++g) {
-    schedule.worker_of_stage.resize(ends[g], groups.worker(static_cast<int>(g)));
+  for (std::size_t g = 0; g < group_ends.size(); ++g) {
+    schedule.worker_of_stage.resize(group_ends[g], groups.worker(static_cast<int>(g)));
   }
   for (const TimedAction& timed : groups.actions) {
     const auto g = static_cast<std::size_t>(timed.action.stage);
-    const int first = g == 0 ? 0 : ends[g - 1];
+    const int first = g == 0 ? 0 : group_ends[g - 1];
     const std::int64_t step = timed.step * 2 * longest;
-    for (int s = first; s < ends[g]; ++s) {
+    for (int s = first; s < group_ends[g]; ++s) {
       const bool forward = timed.action.kind == ActionKind::kForward;
-      const std::int64_t place = forward ? s - first : longest + ends[g] - 1 - s;
+      const std::int64_t place = forward ? s - first : longest + group_ends[g] - 1 - s;
       schedule.actions.push_back({step + place, {s, timed.action.kind, timed.action.microbatch}});
     }
   }
@@ -48,11 +48,11 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends) {
   return schedule;
 }
 
-Schedule MiniBatches(std::span<const int> ends, std::int64_t microbatches_per_update) {
+Schedule MiniBatches(std::span<const int> group_ends, std::int64_t microbatches_per_update) {
   CheckAtLeastOne("microbatches_per_update", microbatches_per_update);
-  return ExpandGroups(PipeDreamFlush(static_cast<int>(ends.size()), 2 * microbatches_per_update,
-                                     microbatches_per_update),
-                      ends);
+  return ExpandGroups(PipeDreamFlush(static_cast<int>(group_ends.size()),
+                                     2 * microbatches_per_update, microbatches_per_update),
+                      group_ends);
 }
 
 }  // namespace batchless::hwmodel

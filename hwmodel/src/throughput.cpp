@@ -23,17 +23,19 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
           static_cast<double>(options.microbatches_per_update), "an integer >= 0");
   require(options.workers >= 0 && options.workers <= workload.stage_count(), "workers",
           options.workers, "0, or 1 to the " + std::to_string(workload.stage_count()) + " stages");
-  if (!options.ends.empty()) {
+  if (!options.group_ends.empty()) {
     int before = 0;
-    for (const int end : options.ends) {
-      require(end > before, "ends", end, "more than the " + std::to_string(before) + " before it");
+    for (const int end : options.group_ends) {
+      require(end > before, "group_ends", end,
+              "more than the " + std::to_string(before) + " before it");
       before = end;
     }
-    require(before == workload.stage_count(), "ends", before,
+    require(before == workload.stage_count(), "group_ends", before,
             "the " + std::to_string(workload.stage_count()) + " stages at last");
-    require(options.workers == 0 || std::ssize(options.ends) == options.workers, "workers",
-            options.workers, "0 or " + std::to_string(options.ends.size()) + ", as there are ends");
-    require(options.schedule != kSequential, "ends", before, "none with sequential");
+    require(options.workers == 0 || std::ssize(options.group_ends) == options.workers, "workers",
+            options.workers,
+            "0 or " + std::to_string(options.group_ends.size()) + ", as there are ends");
+    require(options.schedule != kSequential, "group_ends", before, "none with sequential");
   }
   require(options.samples >= 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
 }

@@ -51,14 +51,14 @@ double Exhaustive(const Workload& workload, const Machine& machine, const std::s
   double best = 0;
   fits = false;
   for (int cuts = 0; cuts < 1 << (stages - 1); ++cuts) {
-    std::vector<int> ends;
+    std::vector<int> group_ends;
     for (int s = 1; s < stages; ++s) {
-      if ((cuts >> (s - 1) & 1) != 0) ends.push_back(s);
+      if ((cuts >> (s - 1) & 1) != 0) group_ends.push_back(s);
     }
-    ends.push_back(stages);
-    if (std::ssize(ends) != workers) continue;
+    group_ends.push_back(stages);
+    if (std::ssize(group_ends) != workers) continue;
     const Throughput result =
-        PredictThroughput(workload, machine, {.schedule = schedule, .ends = ends});
+        PredictThroughput(workload, machine, {.schedule = schedule, .group_ends = group_ends});
     if (result.fits && !fits) best = 0;
     fits = fits || result.fits;
     if (result.fits == fits) best = std::max(best, result.samples_per_second);
@@ -90,12 +90,12 @@ TEST_CASE("Layouts are as fast as the best of all partitions", "[planner]") {
       const double best = Exhaustive(workload, machine, schedule, workers, fits);
       CHECK(layout.throughput.fits == fits);
       CHECK(layout.throughput.samples_per_second == Approx(best).epsilon(1e-9));
-      CHECK(layout.ends == PartitionFineGrained(workload, machine, options, workers));
+      CHECK(layout.group_ends == PartitionFineGrained(workload, machine, options, workers));
       CHECK(layout.largest_delay == (schedule == "pb" ? 2 * (workers - 1) : workers - 1));
       // Memory decided where even cores would be faster.
-      const double even =
-          PredictThroughput(workload, Fine(cores, 1e9), {.schedule = schedule, .ends = layout.ends})
-              .samples_per_second;
+      const double even = PredictThroughput(workload, Fine(cores, 1e9),
+                                            {.schedule = schedule, .group_ends = layout.group_ends})
+                              .samples_per_second;
       tight += fits && even > best * (1 + 1e-9) ? 1 : 0;
       impossible += fits ? 0 : 1;
     }
@@ -134,8 +134,8 @@ TEST_CASE("Layouts are no slower than an even partition", "[planner]") {
       for (const int workers : {2, 4, 5, 12}) {
         const FineGrainedPlan plan = PlanFineGrained(workload, machine, {.workers = {workers}});
         const FineGrainedLayout& layout = plan.layouts.front();
-        CHECK(layout.ends.back() == workload.stage_count());
-        CHECK(std::ssize(layout.ends) == workers);
+        CHECK(layout.group_ends.back() == workload.stage_count());
+        CHECK(std::ssize(layout.group_ends) == workers);
         CHECK(layout.throughput.samples_per_second >=
               PredictThroughput(workload, machine, {.schedule = "pb", .workers = workers})
                       .samples_per_second *

@@ -1,9 +1,8 @@
-#include "batchless/hwmodel/scheme_memory.h"
-
 #include <cmath>
 #include <numeric>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/scheme_memory.h"
 #include "catch.h"
 
 namespace batchless::hwmodel {
@@ -122,8 +121,8 @@ constexpr double kTolerancePoints = 3;
 
 MemoryIncrease Predict(const Published& row, int placement, bool relu_in_place = false) {
   const Workload workload = row.name == kVgg16.name ? Plain(row.name) : MakeWorkload(row.name);
-  const int ends[] = {placement, workload.stage_count()};
-  return PredictMemoryIncrease(workload, ends, {row.minibatch, relu_in_place});
+  const int group_ends[] = {placement, workload.stage_count()};
+  return PredictMemoryIncrease(workload, group_ends, {row.minibatch, relu_in_place});
 }
 
 bool StaleFits(const Published& row, const MemoryIncrease& increase) {
@@ -192,20 +191,20 @@ TEST_CASE("VGG-16's published increases are those of a register after six convol
 }
 
 TEST_CASE("What has no registers or no layers is refused", "[memory_increase]") {
-  const auto name = [](const Workload& workload, const std::vector<int>& ends,
+  const auto name = [](const Workload& workload, const std::vector<int>& group_ends,
                        std::int64_t minibatch) {
     try {
-      PredictMemoryIncrease(workload, ends, {minibatch});
+      PredictMemoryIncrease(workload, group_ends, {minibatch});
     } catch (const analysis::InvalidArgument& error) {
       return error.name();
     }
     return std::string();
   };
   const Workload lenet5 = MakeWorkload("lenet5");
-  CHECK(name(lenet5, {}, 1) == "ends");
-  CHECK(name(lenet5, {12}, 1) == "ends");
-  CHECK(name(lenet5, {6, 11}, 1) == "ends");
-  CHECK(name(lenet5, {6, 6, 12}, 1) == "ends");
+  CHECK(name(lenet5, {}, 1) == "group_ends");
+  CHECK(name(lenet5, {12}, 1) == "group_ends");
+  CHECK(name(lenet5, {6, 11}, 1) == "group_ends");
+  CHECK(name(lenet5, {6, 6, 12}, 1) == "group_ends");
   CHECK(name(lenet5, {6, 12}, 0) == "minibatch");
   CHECK(name(MakeWorkload("gpt2"), {6, 26}, 1) == "network");
 }

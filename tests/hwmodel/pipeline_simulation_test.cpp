@@ -41,10 +41,10 @@ double LongestPath(const Schedule& schedule, const PipelineTimes& times) {
     const ActionKind kind = timed.action.kind;
     const auto i = static_cast<std::size_t>(timed.action.microbatch);
     double start = free[schedule.worker(s)];
-    const auto from = [&](const std::vector<double>& ends, int sender) {
+    const auto from = [&](const std::vector<double>& group_ends, int sender) {
       const double latency =
           schedule.worker(sender) == schedule.worker(s) ? 0 : times.latency_seconds;
-      start = std::max(start, ends[i] + latency);
+      start = std::max(start, group_ends[i] + latency);
     };
     if (kind == ActionKind::kForward && s > 0) from(forward[s - 1], s - 1);
     if (kind == ActionKind::kBackward && s + 1 < schedule.stages) from(backward[s + 1], s + 1);

@@ -177,17 +177,18 @@ TEST_CASE("The sweep's plan takes what the equations say, and fits as scheme_mem
       CHECK(plan.microbatch * plan.width * plan.microbatches_per_update == 96);
       CHECK(plan.samples_per_second ==
             Approx(96 / Seconds(workload, Gpu(), plan, scheme == "2bw")).epsilon(1e-12));
-      std::vector<int> ends;
-      for (const PlanStage& stage : plan.stages) ends.push_back(stage.end);
+      std::vector<int> group_ends;
+      for (const PlanStage& stage : plan.stages) group_ends.push_back(stage.end);
       const std::string name =
           (scheme == "2bw" ? "2bw" : "gpipe") + std::string(plan.recompute ? "-recompute" : "");
-      const std::vector<SchemeMemory> memory = PredictSchemeMemory(
-          FindMemoryScheme(name), workload, ends, {plan.microbatch, plan.microbatches_per_update});
+      const std::vector<SchemeMemory> memory =
+          PredictSchemeMemory(FindMemoryScheme(name), workload, group_ends,
+                              {plan.microbatch, plan.microbatches_per_update});
       double most = 0;
       int l = 0;
       for (std::size_t g = 0; g < memory.size(); ++g) {
         double weights = 0;
-        for (; l < ends[g]; ++l) {
+        for (; l < group_ends[g]; ++l) {
           weights += static_cast<double>(workload.stages[l].parameter_bytes);
         }
         // Two versions from the first update on, also where one worker would need one.
@@ -297,21 +298,21 @@ TEST_CASE("PipeDream without copies keeps what scheme_memory says", "[planner]")
   for (const int machines : {1, 2, 3, 4}) {
     const PipelinePlan plan =
         MakePlan(workload, machine, {.scheme = "pipedream", .machines = machines, .batch = 8});
-    std::vector<int> ends;
+    std::vector<int> group_ends;
     bool copies = false;
     for (const PlanStage& stage : plan.stages) {
-      ends.push_back(stage.end);
+      group_ends.push_back(stage.end);
       copies = copies || stage.machines > 1;
     }
     if (copies) continue;
-    deep += ends.size() > 1 ? 1 : 0;
+    deep += group_ends.size() > 1 ? 1 : 0;
     double most = 0;
     int layer = 0;
     const auto kept =
-        PredictSchemeMemory(FindMemoryScheme("pipedream"), workload, ends, {.microbatch = 8});
-    for (std::size_t g = 0; g < ends.size(); ++g) {
+        PredictSchemeMemory(FindMemoryScheme("pipedream"), workload, group_ends, {.microbatch = 8});
+    for (std::size_t g = 0; g < group_ends.size(); ++g) {
       double weights = 0;
-      for (; layer < ends[g]; ++layer) {
+      for (; layer < group_ends[g]; ++layer) {
         weights += static_cast<double>(workload.stages[layer].parameter_bytes);
       }
       most = std::max(most, kept[g].total() + 2 * weights);

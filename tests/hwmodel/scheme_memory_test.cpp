@@ -28,9 +28,9 @@ Workload Equal() {
 }
 
 std::vector<int> Ends(int workers) {
-  std::vector<int> ends;
-  for (int g = 1; g <= workers; ++g) ends.push_back(kStages / workers * g);
-  return ends;
+  std::vector<int> group_ends;
+  for (int g = 1; g <= workers; ++g) group_ends.push_back(kStages / workers * g);
+  return group_ends;
 }
 
 TEST_CASE("The first worker's memory is that of the papers' formulas", "[scheme_memory]") {
@@ -72,9 +72,9 @@ TEST_CASE("The last worker of an asynchronous pipeline keeps one of each", "[sch
 TEST_CASE("Groups that are none are refused", "[scheme_memory]") {
   const Workload workload = Equal();
   const MemoryScheme& pb = FindMemoryScheme("pb");
-  for (const std::vector<int>& ends :
+  for (const std::vector<int>& group_ends :
        {std::vector<int>{}, {4}, {12, 12}, {6, 4, 12}, {13}, {0, 12}}) {
-    CHECK_THROWS_AS(PredictSchemeMemory(pb, workload, ends, {}), analysis::InvalidArgument);
+    CHECK_THROWS_AS(PredictSchemeMemory(pb, workload, group_ends, {}), analysis::InvalidArgument);
   }
   CHECK_THROWS_WITH(FindMemoryScheme("3bw"), Catch::Matchers::Contains("did you mean 2bw?"));
   CHECK_THROWS_AS(PredictSchemeMemory(pb, workload, Ends(2), {0, 0}), analysis::InvalidArgument);

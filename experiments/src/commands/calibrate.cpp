@@ -90,19 +90,17 @@ training::TrainerOptions PipelineOf(hwmodel::Network network, int microbatch) {
 class CalibrateCommand final : public Command {
  public:
   explicit CalibrateCommand(CLI::App& root)
-      : Command(
-            root, "calibrate", "Measure this machine and a network's stages on it",
-            "Measures one core: its peak of multiply-adds, what it copies a second within each\n"
-            "cache and in memory, and the time of each stage of the network in a pipeline that\n"
-            "trains: with one worker, and with as many as there are cores. Peak and caches count\n"
-            "once for each core, memory for all. The second-level cache is the local memory, the\n"
-            "third-level cache the fabric between cores; its latency is not measured. --out "
-            "writes\n"
-            "a machine file for throughput, plan and train (schedule.machine). Other programs on\n"
-            "the machine lower what is measured. It takes up to a minute, longer where a\n"
-            "micro-batch takes seconds; fewer --rounds take less.",
-            {"calibrate --network resnet20 --out machine.toml",
-             "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}) {}
+      : Command(root, "calibrate", "Measure this machine and a network's stages on it",
+                R"(Measures one core: its peak of multiply-adds, what it copies a second within each
+cache and in memory, and the time of each stage of the network in a pipeline that
+trains: with one worker, and with as many as there are cores. Peak and caches count
+once for each core, memory for all. The second-level cache is the local memory, the
+third-level cache the fabric between cores; its latency is not measured. --out writes
+a machine file for throughput, plan and train (schedule.machine). Other programs on
+the machine lower what is measured. It takes up to a minute, longer where a
+micro-batch takes seconds; fewer --rounds take less.)",
+                {"calibrate --network resnet20 --out machine.toml",
+                 "calibrate --network resnet20 --microbatch 8 --rounds 20 --json"}) {}
 
   void Run() override {
     const auto names = hwmodel::NetworkNames();

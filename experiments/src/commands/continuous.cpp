@@ -24,13 +24,12 @@ class ContinuousCommand final : public Command {
   explicit ContinuousCommand(CLI::App& root)
       : Command(
             root, "continuous", "Limit of small rates: a rule as a delay differential equation",
-            "On a curvature of 1. With --damping c an update takes the time h = sqrt(eta), with\n"
-            "momentum 1 - c h and delay tau / h; without it the rule is sgdm without momentum and\n"
-            "an update takes eta. Any curvature: time over sqrt(lambda) and c sqrt(lambda), "
-            "without\n"
-            "momentum time over lambda. The rightmost root s says how errors decay, as e^{s t}.\n"
-            "With --out the trajectory from a weight that was constant before time 0.\n" +
-                ListHelp(),
+            R"(On a curvature of 1. With --damping c an update takes the time h = sqrt(eta), with
+momentum 1 - c h and delay tau / h; without it the rule is sgdm without momentum and
+an update takes eta. Any curvature: time over sqrt(lambda) and c sqrt(lambda), without
+momentum time over lambda. The rightmost root s says how errors decay, as e^{s t}.
+With --out the trajectory from a weight that was constant before time 0.
+)" + ListHelp(),
             {"continuous --rule sgdm --delay-time 1.2",
              "continuous --rule lwp-w+sc --damping 1 --delay-time 0.4 --json",
              "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}) {}

@@ -31,11 +31,10 @@ class CriticalDelayCommand final : public Command {
   explicit CriticalDelayCommand(CLI::App& root)
       : Command(
             root, "critical-delay", "Longest stable delay in the limit of small rates, and near it",
-            "Units of time as in `continuous`. With --delays also the discrete rules': D h at the\n"
-            "step h where a delay of D updates stops being stable, which tends to the limit as\n"
-            "1 / D, and how far it is from it. A discrete rule without such a step has none, in "
-            "JSON null.\n" +
-                ListHelp(),
+            R"(Units of time as in `continuous`. With --delays also the discrete rules': D h at the
+step h where a delay of D updates stops being stable, which tends to the limit as
+1 / D, and how far it is from it. A discrete rule without such a step has none, in JSON null.
+)" + ListHelp(),
             {"critical-delay --rule sgdm --damping 0.5",
              "critical-delay --rule sgdm --delays 1,10,100,1000 --json",
              "critical-delay --rule sgdm,sc,lwp-w+sc --damping log:0.1:10:40 --out edge.csv"}) {}

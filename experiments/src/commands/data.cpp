@@ -57,17 +57,15 @@ std::string CifarRecords(const Dataset& dataset) {
 class DataCommand final : public Command {
  public:
   explicit DataCommand(CLI::App& root)
-      : Command(root, "data", "Fetch, check or make up data sets",
-                "fetch NAME  downloads an official set (cifar10, mnist) with curl into the folder "
-                "--out,\n"
-                "            checks its sums and unpacks it; a second attempt takes up the first\n"
-                "check DIR   reads every set in the folder DIR to its end: CIFAR-10, MNIST, "
-                "folders of\n"
-                "            images; prints what is in them, or the first thing that is wrong\n"
-                "synth       writes the built-in synthetic set into the folder --out, as "
-                "CIFAR-10's files",
-                {"data synth --out data", "data synth --seed 2 --train-size 500 --out data --json",
-                 "data fetch cifar10 --out data", "data check data"}) {}
+      : Command(
+            root, "data", "Fetch, check or make up data sets",
+            R"(fetch NAME  downloads an official set (cifar10, mnist) with curl into the folder --out,
+            checks its sums and unpacks it; a second attempt takes up the first
+check DIR   reads every set in the folder DIR to its end: CIFAR-10, MNIST, folders of
+            images; prints what is in them, or the first thing that is wrong
+synth       writes the built-in synthetic set into the folder --out, as CIFAR-10's files)",
+            {"data synth --out data", "data synth --seed 2 --train-size 500 --out data --json",
+             "data fetch cifar10 --out data", "data check data"}) {}
 
   void Run() override {
     switch (action_.Choice(kActions)) {

@@ -86,7 +86,7 @@ class LayoutCommand final : public Command {
 
   static Json Summary(const FineGrainedLayout& layout) {
     return {
-        {"workers", layout.ends.size()},
+        {"workers", layout.group_ends.size()},
         {"samples_per_second", layout.throughput.samples_per_second},
         {"busy", layout.throughput.busy},
         {"largest_delay", layout.largest_delay},
@@ -128,16 +128,16 @@ class LayoutCommand final : public Command {
     for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
       const FineGrainedLayout& layout = plan.layouts[i];
       output.Print("{} {:>7} {:>16.6g} {:>5.1f}% {:>7} {:>10}  {}{}\n", i == plan.best ? '*' : ' ',
-                   layout.ends.size(), layout.throughput.samples_per_second,
+                   layout.group_ends.size(), layout.throughput.samples_per_second,
                    100 * layout.throughput.busy, layout.largest_delay,
                    BytesText(layout.throughput.memory_bytes),
                    layout.throughput.fits ? "" : "does not fit; ", layout.throughput.bottleneck);
     }
     const FineGrainedLayout& best = plan.layouts[plan.best];
-    output.Print("\n* {} workers, at most {:g} % slower than the fastest:\n\n", best.ends.size(),
-                 100 * options.slack);
+    output.Print("\n* {} workers, at most {:g} % slower than the fastest:\n\n",
+                 best.group_ends.size(), 100 * options.slack);
     output.Print("{:>6} {:>8} {:>10} {:>6}  {}\n", "worker", "cores", "memory", "idle", "stages");
-    for (std::size_t g = 0; g < best.ends.size(); ++g) {
+    for (std::size_t g = 0; g < best.group_ends.size(); ++g) {
       const WorkerThroughput& worker = best.throughput.workers[g];
       output.Print("{:>6} {:>8} {:>10} {:>5.1f}%  {} to {}\n", g, worker.cores,
                    BytesText(worker.memory_bytes), 100 * worker.idle,

@@ -5,8 +5,8 @@
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/scheme_memory.h"
 #include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/scheme_memory.h"
 #include "commands/commands.h"
 #include "table_output.h"
 #include "usage_error.h"
@@ -73,14 +73,14 @@ class MemoryCommand final : public Command {
 
  private:
   void CompareWithoutPipeline(const hwmodel::Workload& workload) const {
-    const std::vector<int> ends = PlacementEnds(placement_, workload.stage_count());
+    const std::vector<int> group_ends = PlacementEnds(placement_, workload.stage_count());
     workers_.Refuse("nothing with --placement");
     per_update_.Refuse("nothing with --placement");
     hwmodel::MemoryIncreaseOptions options;
     options.minibatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     options.relu_in_place = relu_in_place_.given();
     TableOutput table(out_);
-    const hwmodel::MemoryIncrease increase = Increase(workload, ends, options);
+    const hwmodel::MemoryIncrease increase = Increase(workload, group_ends, options);
     std::int64_t kept_bytes = 0;
     for (const hwmodel::StageCost& cost : workload.stages) kept_bytes += cost.activation_bytes;
     kept_bytes *= options.minibatch;
@@ -96,7 +96,7 @@ class MemoryCommand final : public Command {
     }};
     table.Report(json(),
                  {{"network", workload.name},
-                  {"placement", std::vector<int>(ends.begin(), ends.end() - 1)},
+                  {"placement", std::vector<int>(group_ends.begin(), group_ends.end() - 1)},
                   {"microbatch", options.minibatch},
                   {"weight_bytes", increase.weight_bytes},
                   {"activation_bytes", increase.activation_bytes},
@@ -107,27 +107,28 @@ class MemoryCommand final : public Command {
   }
 
   static hwmodel::MemoryIncrease Increase(const hwmodel::Workload& workload,
-                                          const std::vector<int>& ends,
+                                          const std::vector<int>& group_ends,
                                           const hwmodel::MemoryIncreaseOptions& options) {
     try {
-      return hwmodel::PredictMemoryIncrease(workload, ends, options);
+      return hwmodel::PredictMemoryIncrease(workload, group_ends, options);
     } catch (const analysis::InvalidArgument& error) {
       throw UsageError("--" + error.name(), error.value(), error.accepted() + " with --placement");
     }
   }
 
   static Json MakeRow(const hwmodel::MemoryScheme& scheme, const hwmodel::Workload& workload,
-                      const std::vector<int>& ends, const hwmodel::SchemeMemoryOptions& options) {
+                      const std::vector<int>& group_ends,
+                      const hwmodel::SchemeMemoryOptions& options) {
     double largest = 0;  // worker's
     hwmodel::SchemeMemory all;
     for (const hwmodel::SchemeMemory& worker :
-         hwmodel::PredictSchemeMemory(scheme, workload, ends, options)) {
+         hwmodel::PredictSchemeMemory(scheme, workload, group_ends, options)) {
       largest = std::max(largest, worker.total());
       all.weight_bytes += worker.weight_bytes;
       all.activation_bytes += worker.activation_bytes;
     }
     return {{"scheme", scheme.name},
-            {"workers", ends.size()},
+            {"workers", group_ends.size()},
             {"largest_bytes", largest},
             {"weight_bytes", all.weight_bytes},
             {"activation_bytes", all.activation_bytes},

@@ -38,25 +38,22 @@ class NetworkCommand final : public Command {
   explicit NetworkCommand(CLI::App& root)
       : Command(
             root, "network", "Print a network as a file, to change and to read back",
-            "A network file is TOML: name, input = [channels, height, width], classes, and a "
-            "section\n"
-            "[[stage]] for each stage with its name and its layers, in order:\n"
-            "\n"
-            "  [[stage]]\n"
-            "  name = \"block0\"\n"
-            "  inputs = [\"conv1\"]\n"
-            "  layers = [{ kind = \"group_norm\", groups = 8 }, \"relu\",\n"
-            "            { kind = \"convolution\", channels = 16, kernel = 3, padding = 1 }]\n"
-            "\n"
-            "A stage is what one worker runs without passing anything on. Without inputs it reads\n"
-            "what the stage before makes; a value has the name of its stage, that of the network\n"
-            "is \"input\". outputs = [\"block0\", \"h\"] names the input of the last layer too. "
-            "The\n"
-            "last stage is the loss. In one stage go a layer alone, a normalisation and a ReLU,\n"
-            "these and a convolution, or a ReLU and a convolution. Parameters have the stage's "
-            "name,\n"
-            "or name = \"...\" in the layer.\n"
-            "Kinds of layers and their fields, those in brackets optional:" +
+            R"(A network file is TOML: name, input = [channels, height, width], classes, and a section
+[[stage]] for each stage with its name and its layers, in order:
+
+  [[stage]]
+  name = "block0"
+  inputs = ["conv1"]
+  layers = [{ kind = "group_norm", groups = 8 }, "relu",
+            { kind = "convolution", channels = 16, kernel = 3, padding = 1 }]
+
+A stage is what one worker runs without passing anything on. Without inputs it reads
+what the stage before makes; a value has the name of its stage, that of the network
+is "input". outputs = ["block0", "h"] names the input of the last layer too. The
+last stage is the loss. In one stage go a layer alone, a normalisation and a ReLU,
+these and a convolution, or a ReLU and a convolution. Parameters have the stage's name,
+or name = "..." in the layer.
+Kinds of layers and their fields, those in brackets optional:)" +
                 KindsText() +
                 "\n\n"
                 "batch_norm trains with micro-batches of more than one sample, each the whole "

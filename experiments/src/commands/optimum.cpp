@@ -26,14 +26,13 @@ class OptimumCommand final : public Command {
   explicit OptimumCommand(CLI::App& root)
       : Command(
             root, "optimum", "Best half-life over momentum and rate for a condition number",
-            "The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One\n"
-            "point is printed by itself; lists give one row for each combination, in the order\n"
-            "rule, options, delay, condition, momentum. An option is left out for those of the\n"
-            "rules that have no use for it. Where no rate is stable, with a momentum of 1 for\n"
-            "instance, half-life and spectral radius are nan, in JSON null. The limit is the "
-            "least\n"
-            "half-life of any linear rule, see batchless limit --help.\n" +
-                ListHelp(),
+            R"(The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One
+point is printed by itself; lists give one row for each combination, in the order
+rule, options, delay, condition, momentum. An option is left out for those of the
+rules that have no use for it. Where no rate is stable, with a momentum of 1 for
+instance, half-life and spectral radius are nan, in JSON null. The limit is the least
+half-life of any linear rule, see batchless limit --help.
+)" + ListHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "

@@ -16,7 +16,7 @@ namespace {
 constexpr IntegerRange kMachinesRange{1, 4096};
 constexpr IntegerRange kBatchRange{1, 10'000'000};
 constexpr IntegerRange kMicrobatchRange{1, 65'536};
-// Of PipeDream's program, layers^2 machines^2 / 4 steps: some seconds.
+// PipeDream's program takes layers^2 machines^2 / 4 steps; so many take some seconds.
 constexpr double kMaxSteps = 4e9;
 
 class PlanCommand final : public Command {
@@ -24,22 +24,19 @@ class PlanCommand final : public Command {
   explicit PlanCommand(CLI::App& root)
       : Command(
             root, "plan", "Divide a network among machines: partition, width, depth, micro-batch",
-            "  pipedream   stages of layers, each on as many machines as it needs; the batch is a\n"
-            "              machine's minibatch\n"
-            "  2bw, gpipe  equal pipelines side by side, over all depths, micro-batches and with "
-            "or\n"
-            "              without recomputation; the batch is that of an update\n"
-            "  balanced    one pipeline through all machines, as evenly as can be\n"
-            "  pb          the same without ever draining: pipelined backpropagation, an update\n"
-            "              after each batch, by gradients that are late\n"
-            "Each machine is the whole of the machine file's; layers run on it one after the "
-            "other,\n"
-            "and its network connects it to the others. 2bw, gpipe and balanced leave out what\n"
-            "does not fit a machine's memory, unless nothing does; pipedream and pb do not look "
-            "at\n"
-            "memory, but say whether the plan fits. A plan may use fewer machines than there are,\n"
-            "which is said (JSON: machines_used).\n" +
-                ListHelp(),
+            R"(  pipedream   stages of layers, each on as many machines as it needs; the batch is a
+              machine's minibatch
+  2bw, gpipe  equal pipelines side by side, over all depths, micro-batches and with or
+              without recomputation; the batch is that of an update
+  balanced    one pipeline through all machines, as evenly as can be
+  pb          the same without ever draining: pipelined backpropagation, an update
+              after each batch, by gradients that are late
+Each machine is the whole of the machine file's; layers run on it one after the other,
+and its network connects it to the others. 2bw, gpipe and balanced leave out what
+does not fit a machine's memory, unless nothing does; pipedream and pb do not look at
+memory, but say whether the plan fits. A plan may use fewer machines than there are,
+which is said (JSON: machines_used).
+)" + ListHelp(),
             {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
              "--batch 128 --placement 28",
              "plan --model gpt2-xl --hardware hwmodel/machines/v100.toml --scheme 2bw --machines "
@@ -88,8 +85,8 @@ class PlanCommand final : public Command {
   void ReadPlacement(const hwmodel::Workload& workload, hwmodel::PlanOptions& options) const {
     if (!placement_.given()) return;
     if (options.scheme != "pb") placement_.Refuse("nothing with " + options.scheme);
-    options.ends = PlacementEnds(placement_, workload.stage_count());
-    if (std::ssize(options.ends) > options.machines) {
+    options.group_ends = PlacementEnds(placement_, workload.stage_count());
+    if (std::ssize(options.group_ends) > options.machines) {
       throw UsageError(placement_.name(), placement_.Text(""),
                        fmt::format("fewer cuts than the {} machines", options.machines));
     }

@@ -29,7 +29,7 @@ constexpr IntegerRange kMicrobatchesRange{1, 10'000'000};
 constexpr std::array<std::string_view, 4> kOutExtensions = {".csv", ".txt", ".svg", ".json"};
 constexpr std::size_t kMaxJsonActions = 100'000;
 
-// Of a list that is laid out to find its kind's steady state: some seconds.
+// Laying out a list of so many actions, to find its kind's steady state, takes some seconds.
 constexpr std::int64_t kMaxActions = 20'000'000;
 // A file's list that does not repeat is searched in vain, the longer the more so; one that long shows
 // what it does anyway.
@@ -49,21 +49,18 @@ class ScheduleCommand final : public Command {
   explicit ScheduleCommand(CLI::App& root)
       : Command(
             root, "schedule", "Who does what when: actions, delays and utilisation of a schedule",
-            "Kinds:\n"
-            "  pb, fill-drain    a step has room for a forward and a backward at every stage\n"
-            "  gpipe, 1f1b, 2bw, pipedream-flush, interleaved, zb-h1\n"
-            "                    a step has room for one of them, or for a weight gradient\n"
-            "Delays, versions and micro-batches in flight are the largest of each stage in the\n"
-            "steady state, or of the list itself where that is too short, as a note then says\n"
-            "(JSON: shows_steady_state, steady_delays). Utilisation counts fill and drain.\n"
-            "--out writes the list of actions: F.csv (step,stage,kind,microbatch; kinds F\n"
-            "forward, B backward, W weight gradient, U update), F.txt (one line a step, 2F0 for\n"
-            "stage 2, forward, micro-batch 0), F.svg (a picture) or F.json (a trace for "
-            "Perfetto).\n"
-            "--file reads a list in the form of F.csv or F.txt and names the first action that "
-            "breaks\n"
-            "a rule. --json without --out holds the actions too, unless there are more than "
-            "100000.",
+            R"(Kinds:
+  pb, fill-drain    a step has room for a forward and a backward at every stage
+  gpipe, 1f1b, 2bw, pipedream-flush, interleaved, zb-h1
+                    a step has room for one of them, or for a weight gradient
+Delays, versions and micro-batches in flight are the largest of each stage in the
+steady state, or of the list itself where that is too short, as a note then says
+(JSON: shows_steady_state, steady_delays). Utilisation counts fill and drain.
+--out writes the list of actions: F.csv (step,stage,kind,microbatch; kinds F
+forward, B backward, W weight gradient, U update), F.txt (one line a step, 2F0 for
+stage 2, forward, micro-batch 0), F.svg (a picture) or F.json (a trace for Perfetto).
+--file reads a list in the form of F.csv or F.txt and names the first action that breaks
+a rule. --json without --out holds the actions too, unless there are more than 100000.)",
             {"schedule --kind pb --stages 4 --microbatches 16",
              "schedule --kind zb-h1 --stages 4 --microbatches 8 --out schedule.svg",
              "schedule --kind 2bw --stages 4 --microbatches 32 --microbatches-per-update 8 --json",

@@ -23,7 +23,7 @@ constexpr IntegerRange kBatchRange{1, 1'000'000};
 constexpr IntegerRange kWorkersRange{1, 10'000};
 constexpr IntegerRange kCoresRange{1, 100'000'000};
 constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
-// Of a schedule that is laid out to find its steady state: some seconds.
+// Laying out a schedule of so many actions, to find its steady state, takes some seconds.
 constexpr std::int64_t kMaxActions = 50'000'000;
 
 std::vector<std::string_view> ScheduleNames() {

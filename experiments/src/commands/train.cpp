@@ -26,28 +26,25 @@ constexpr std::array<std::string_view, 2> kTraceKinds = {".json", ".csv"};
 class TrainCommand final : public Command {
  public:
   explicit TrainCommand(CLI::App& root)
-      : Command(
-            root, "train", "Train a network",
-            "DIR gets config.toml (every key), metrics.csv, samples.csv (with log_samples),\n"
-            "summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the\n"
-            "same command with --resume goes on to the same bits.\n"
-            "A row of metrics.csv says how many samples have entered; its train_loss is the mean "
-            "of\n"
-            "those that have come to the loss since the row before.\n"
-            "\n"
-            "Processes that mpirun or srun starts share the stages; with schedule.replicas = R "
-            "they\n"
-            "are R pipelines that share every mini-batch. Weights and logs are the same bits.\n"
-            "\n"
-            "Keys of CONFIG and their defaults (...: it depends on others):\n"
-            "\n" +
-                ConfigurationHelp(),
-            {"train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20",
-             "train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20 --resume",
-             "train experiments/configs/resnet20_sgdm.toml --set run.epochs=1 --set run.seed=2 "
-             "--out build/runs/short --json",
-             "train experiments/configs/resnet20_sgdm.toml --init-only --export-weights "
-             "initial.npz"}) {}
+      : Command(root, "train", "Train a network",
+                R"(DIR gets config.toml (every key), metrics.csv, samples.csv (with log_samples),
+summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the
+same command with --resume goes on to the same bits.
+A row of metrics.csv says how many samples have entered; its train_loss is the mean of
+those that have come to the loss since the row before.
+
+Processes that mpirun or srun starts share the stages; with schedule.replicas = R they
+are R pipelines that share every mini-batch. Weights and logs are the same bits.
+
+Keys of CONFIG and their defaults (...: it depends on others):
+
+)" + ConfigurationHelp(),
+                {"train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20",
+                 "train experiments/configs/resnet20_sgdm.toml --out build/runs/resnet20 --resume",
+                 "train experiments/configs/resnet20_sgdm.toml --set run.epochs=1 --set run.seed=2 "
+                 "--out build/runs/short --json",
+                 "train experiments/configs/resnet20_sgdm.toml --init-only --export-weights "
+                 "initial.npz"}) {}
 
   void Run() override {
     const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();

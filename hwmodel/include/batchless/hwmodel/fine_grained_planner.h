@@ -53,7 +53,7 @@ std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& m
                                       const FineGrainedOptions& options, int workers);
 
 struct FineGrainedLayout {
-  std::vector<int> ends;
+  std::vector<int> group_ends;
   Throughput throughput;
   std::int64_t largest_delay = 0;  ///< of a gradient, in updates; the first worker's
 };

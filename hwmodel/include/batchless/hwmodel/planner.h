@@ -82,7 +82,7 @@ struct PlanOptions {
   std::int64_t max_microbatch = 64;
   int depth = 0;  ///< d, of 2bw and gpipe; 0: any
   /// With pb, one past each machine's last layer; empty: shared evenly.
-  std::vector<int> ends{};
+  std::vector<int> group_ends{};
 };
 
 struct PipelinePlan {

@@ -72,10 +72,10 @@ struct SchemeMemoryOptions {
   std::int64_t microbatches_per_update = 0;  ///< m; 0: as many as there are workers
 };
 
-/// (d), by worker. ends: (d), one past each worker's last stage. Throws analysis::InvalidArgument
-/// naming `ends` or an option.
+/// (d), by worker. group_ends: (d), one past each worker's last stage. Throws analysis::InvalidArgument
+/// naming `group_ends` or an option.
 std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,
-                                              std::span<const int> ends,
+                                              std::span<const int> group_ends,
                                               const SchemeMemoryOptions& options);
 
 // How much more memory pipelined training takes than training without a pipeline, in the accounting
@@ -119,17 +119,18 @@ struct MemoryIncreaseOptions {
   bool relu_in_place = false;  ///< ReLUs have no results of their own
 };
 
-/// ends: (K + 1), one past each group's last stage. Throws analysis::InvalidArgument naming `ends`,
-/// an option, or `network` where nothing is known of its layers.
-MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> ends,
+/// group_ends: (K + 1), one past each group's last stage. Throws analysis::InvalidArgument naming
+/// `group_ends`, an option, or `network` where nothing is known of its layers.
+MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> group_ends,
                                      const MemoryIncreaseOptions& options);
 
 }  // namespace batchless::hwmodel
 
 // Example
 //   const Workload workload = MakeWorkload("resnet20");
-//   const std::vector<int> ends = {17, 34};  // two workers
-//   const auto gpipe = PredictSchemeMemory(FindMemoryScheme("gpipe"), workload, ends, {});
-//   const auto pipedream = PredictSchemeMemory(FindMemoryScheme("pipedream"), workload, ends, {});
-//   CHECK(pipedream[0].weight_bytes == 2 * gpipe[0].weight_bytes);
-//   CHECK(pipedream[1].weight_bytes == gpipe[1].weight_bytes);
+//   const std::vector<int> group_ends = {17, 34};  // two workers
+//   const auto memory_of = [&](std::string_view scheme) {
+//     return PredictSchemeMemory(FindMemoryScheme(scheme), workload, group_ends, {});
+//   };
+//   CHECK(memory_of("pipedream")[0].weight_bytes == 2 * memory_of("gpipe")[0].weight_bytes);
+//   CHECK(memory_of("pipedream")[1].weight_bytes == memory_of("gpipe")[1].weight_bytes);

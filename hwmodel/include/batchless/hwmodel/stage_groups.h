@@ -16,18 +16,18 @@
 namespace batchless::hwmodel {
 
 /// The schedule over a network's stages in which group g does what stage g of `groups` does, its own
-/// stages one after the other. `ends`, (groups.stages): one past each group's last stage. A step
+/// stages one after the other. group_ends: (groups.stages), one past each group's last stage. A step
 /// becomes 2 L steps, L the stages of the longest group: the forwards, then the rest. Every stage of
 /// a group reads the versions that the group's stage reads.
 ///
-/// Throws analysis::InvalidArgument naming `ends` unless they increase from at least 1 and there is
-/// one for each group.
-Schedule ExpandGroups(const Schedule& groups, std::span<const int> ends);
+/// Throws analysis::InvalidArgument naming `group_ends` unless they increase from at least 1 and there
+/// is one for each group.
+Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends);
 
 /// Mini-batches of M = microbatches_per_update, each of which drains before the next one begins: 1F1B
 /// with a flush over the groups, so that few micro-batches are in flight. One group is sequential
 /// training. Two mini-batches, which is what a steady state takes. Throws what ExpandGroups throws, and
 /// analysis::InvalidArgument naming `microbatches_per_update` where it is below 1.
-Schedule MiniBatches(std::span<const int> ends, std::int64_t microbatches_per_update);
+Schedule MiniBatches(std::span<const int> group_ends, std::int64_t microbatches_per_update);
 
 }  // namespace batchless::hwmodel

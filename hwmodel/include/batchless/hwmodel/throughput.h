@@ -74,7 +74,7 @@ struct ThroughputOptions {
   std::int64_t microbatches_per_update = 0;
   int workers = 0;  ///< 0: one for each stage, or each core where there are fewer
   /// In a pipeline, one past each worker's last stage; empty: grouped evenly by their time.
-  std::vector<int> ends{};
+  std::vector<int> group_ends{};
   bool weight_stashing = false;
   /// Samples of a whole run with its fill and drain, in whole updates; 0: the steady state.
   std::int64_t samples = 0;
