@@ -272,6 +272,17 @@ class OptimumSearch {
   std::vector<double> errors_, row_, trial_;
 };
 
+void Check(const OptimumOptions& options) {
+  Validate(options.rule);
+  CheckDelay(options.delay);
+  CheckCondition(options.condition);
+  if (options.momentum && options.rule.is_linear()) {
+    throw InvalidArgument("--momentum", *options.momentum,
+                          "nothing with rule linear, which has no momentum");
+  }
+  if (options.momentum) CheckMomentum(*options.momentum);
+}
+
 }  // namespace
 
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
@@ -317,24 +328,16 @@ SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay 
 
 bool OptimumOptions::IsValid(std::string* why) const {
   try {
-    Validate(rule);
-    CheckDelay(delay);
-    CheckCondition(condition);
-    if (momentum && rule.is_linear()) {
-      throw InvalidArgument("--momentum", *momentum,
-                            "nothing with rule linear, which has no momentum");
-    }
-    if (momentum) CheckMomentum(*momentum);
+    Check(*this);
+    return true;
   } catch (const InvalidArgument& error) {
     if (why != nullptr) *why = error.what();
     return false;
   }
-  return true;
 }
 
 Optimum FindOptimum(const OptimumOptions& options) {
-  std::string why;
-  if (!options.IsValid(&why)) throw std::invalid_argument(why);
+  Check(options);
   Optimum optimum;
   if (options.rule.is_linear()) {
     optimum.momentum = std::numeric_limits<double>::quiet_NaN();

@@ -15,18 +15,16 @@ using analysis::InvalidArgument;
 using Workers = std::span<const std::vector<CoreWork>>;
 
 void Check(Workers workers) {
+  const auto check = [](const char* name, double value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    throw InvalidArgument(name, value, "finite numbers that are not negative");
+  };
   for (const std::vector<CoreWork>& worker : workers) {
     for (const CoreWork& part : worker) {
-      if (!(part.seconds >= 0) || !std::isfinite(part.seconds)) {
-        throw InvalidArgument("cost", part.seconds, "finite numbers that are not negative");
-      }
-      if (!(part.exchange_seconds >= 0) || !std::isfinite(part.exchange_seconds)) {
-        throw InvalidArgument("exchange_seconds", part.exchange_seconds,
-                              "finite numbers that are not negative");
-      }
-      if (!(part.most_cores >= 1)) {
-        throw InvalidArgument("most_cores", part.most_cores, "numbers >= 1");
-      }
+      check("cost", part.seconds);
+      check("exchange_seconds", part.exchange_seconds);
+      if (part.most_cores >= 1) continue;
+      throw InvalidArgument("most_cores", part.most_cores, "numbers >= 1");
     }
   }
 }

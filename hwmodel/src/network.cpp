@@ -132,28 +132,52 @@ std::string BlockName(std::size_t group, int block) {
   return fmt::format("group{}.block{}.", group + 1, block);
 }
 
-Network CifarResNet(Writer builder, int blocks_per_group, int classes) {
-  int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
-  for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
-    for (int block = 0; block < blocks_per_group; ++block) {
+// Groups of pre-activation blocks behind a first value: two convolutions of 3x3 in a block, or a
+// bottleneck of three whose last one is `expansion` times as wide.
+Network PreActivationResNet(Writer builder, int x, std::span<const int> widths,
+                            std::span<const int> blocks, int expansion, int classes) {
+  constexpr Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
+  for (std::size_t group = 0; group < widths.size(); ++group) {
+    for (int block = 0; block < blocks[group]; ++block) {
       const std::string name = BlockName(group, block);
-      const int width = kCifarResNetWidths[group];
-      const bool changes = builder.shape(x).channels != width;
-      const int stride = changes ? 2 : 1;
+      const int width = widths[group];
+      const bool changes = builder.shape(x).channels != expansion * width;
+      const int stride = changes && group > 0 ? 2 : 1;
+      const Window window{.stride = stride};
       int h = -1;
-      const int y = builder.NormReluConvolution(name + "norm1", name + "conv1", x, width,
-                                                {.stride = stride}, changes ? &h : nullptr);
+      int y =
+          builder.NormReluConvolution(name + "norm1", name + "conv1", x, width,
+                                      expansion > 1 ? kPointwise : window, changes ? &h : nullptr);
       const int shortcut = changes
-                               ? builder.Convolution(name + "shortcut", h, width,
+                               ? builder.Convolution(name + "shortcut", h, expansion * width,
                                                      {.kernel = 1, .stride = stride, .padding = 0})
                                : x;
-      const int z = builder.NormReluConvolution(name + "norm2", name + "conv2", y, width, {});
-      x = builder.Sum(name + "sum", z, shortcut);
+      y = builder.NormReluConvolution(name + "norm2", name + "conv2", y, width,
+                                      expansion > 1 ? window : Window{});
+      if (expansion > 1) {
+        y = builder.NormReluConvolution(name + "norm3", name + "conv3", y, expansion * width,
+                                        kPointwise);
+      }
+      x = builder.Sum(name + "sum", y, shortcut);
     }
   }
   x = builder.NormRelu("norm", "norm", x);
   x = builder.AveragePool(x);
   return builder.Finish(builder.Linear("fc", x, classes));
+}
+
+Network CifarResNet(Writer builder, int blocks_per_group, int classes) {
+  const int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
+  const std::array blocks{blocks_per_group, blocks_per_group, blocks_per_group};
+  return PreActivationResNet(std::move(builder), x, kCifarResNetWidths, blocks, 1, classes);
+}
+
+Network ResNet50(Writer builder, int classes) {
+  constexpr std::array kBlocks{3, 4, 6, 3};
+  constexpr std::array kWidths{64, 128, 256, 512};
+  int x = builder.Convolution("conv1", 0, 64, {.kernel = 7, .stride = 2, .padding = 3});
+  x = builder.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
+  return PreActivationResNet(std::move(builder), x, kWidths, kBlocks, 4, classes);
 }
 
 Network PostActivationResNet(Writer builder, int blocks_per_group, int classes) {
@@ -171,37 +195,6 @@ Network PostActivationResNet(Writer builder, int blocks_per_group, int classes) 
       x = builder.NormRelu("", name + "relu", builder.Sum(name + "sum", y, x));
     }
   }
-  x = builder.AveragePool(x);
-  return builder.Finish(builder.Linear("fc", x, classes));
-}
-
-Network ResNet50(Writer builder, int classes) {
-  constexpr std::array<int, 4> kBlocks{3, 4, 6, 3};
-  constexpr std::array<int, 4> kWidths{64, 128, 256, 512};
-  constexpr int kExpansion = 4;
-  constexpr Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
-  int x = builder.Convolution("conv1", 0, 64, {.kernel = 7, .stride = 2, .padding = 3});
-  x = builder.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
-  for (std::size_t group = 0; group < kWidths.size(); ++group) {
-    for (int block = 0; block < kBlocks[group]; ++block) {
-      const std::string name = BlockName(group, block);
-      const int width = kWidths[group];
-      const int stride = block == 0 && group > 0 ? 2 : 1;
-      const bool changes = block == 0;
-      int h = -1;
-      int y = builder.NormReluConvolution(name + "norm1", name + "conv1", x, width, kPointwise,
-                                          changes ? &h : nullptr);
-      const int shortcut = changes
-                               ? builder.Convolution(name + "shortcut", h, kExpansion * width,
-                                                     {.kernel = 1, .stride = stride, .padding = 0})
-                               : x;
-      y = builder.NormReluConvolution(name + "norm2", name + "conv2", y, width, {.stride = stride});
-      const int z = builder.NormReluConvolution(name + "norm3", name + "conv3", y,
-                                                kExpansion * width, kPointwise);
-      x = builder.Sum(name + "sum", z, shortcut);
-    }
-  }
-  x = builder.NormRelu("norm", "norm", x);
   x = builder.AveragePool(x);
   return builder.Finish(builder.Linear("fc", x, classes));
 }

@@ -397,6 +397,7 @@ TEST_CASE("Options out of range are refused by name") {
   options.momentum = 1.5;
   CHECK_FALSE(options.IsValid(&why));
   CHECK(why.rfind("--momentum: got 1.5", 0) == 0);
+  CHECK_THROWS_AS(FindOptimum(options), InvalidArgument);
   CHECK_THROWS_AS(WorstSpectralRadius(Spec("sc"), 0.9, 1, 0.1, 0), InvalidArgument);
   CHECK_THROWS_AS(WorstSpectralRadius(Spec("sc"), 0.9, 1, -0.1, 10), InvalidArgument);
 }

@@ -259,6 +259,7 @@ TEST_CASE("Sweep options out of range are refused by name") {
     CHECK(why.rfind(beginning, 0) == 0);
     CHECK(why.find(", accepted: ") != std::string::npos);
     CHECK_THROWS_WITH(RunSweep(options), why);
+    CHECK_THROWS_AS(RunSweep(options), InvalidArgument);
   };
   SweepOptions bad = good;
   bad.momenta = {0.5, 1.25};
