@@ -25,8 +25,8 @@ bool TakeNumber(std::string_view& text, Integer& number) {
 }
 
 bool TakeKind(std::string_view& text, ActionKind& kind) {
-  const std::size_t found = text.empty() ? kLetters.npos : kLetters.find(text.front());
-  if (found == kLetters.npos) return false;
+  const std::size_t found = text.empty() ? std::string_view::npos : kLetters.find(text.front());
+  if (found == std::string_view::npos) return false;
   kind = kActionKinds.at(found);
   text.remove_prefix(1);
   return true;
