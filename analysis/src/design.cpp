@@ -3,6 +3,7 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -46,6 +47,26 @@ Vector PairAt(double r, double angle) {
   return Vector{{1 - c + Real(r) * Real(r), 2 - c, Real(1)}};
 }
 
+/// `count` of [1/K, 1], evenly spaced in their logarithm.
+std::vector<Real> Curvatures(double condition, int count) {
+  std::vector<Real> curvatures;
+  for (int j = 0; j < count; ++j) {
+    curvatures.push_back(std::pow(Real(condition), Real(-j) / (count - 1)));
+  }
+  return curvatures;
+}
+
+/// Mean of x V(x) / 2 over curvatures x of p = of_a + x of_b; z^delay D and N in falling powers, one as
+/// long as the other.
+Real StationaryLoss(const Vector& of_a, const Vector& of_b, std::span<const Real> curvatures) {
+  const auto span = [](const Vector& v) {
+    return std::span(v.data(), static_cast<std::size_t>(v.size()));
+  };
+  Real sum = 0;
+  for (const Real x : curvatures) sum += x / 2 * ImpulseEnergy(span(of_b), span(of_a + x * of_b));
+  return sum / static_cast<Real>(curvatures.size());
+}
+
 /// The search for one delay, condition number and order.
 class PathFollowing {
  public:
@@ -66,9 +87,7 @@ class PathFollowing {
       late_.push_back(late);
       now_.push_back(now);
     }
-    for (int j = 0; j < curvatures; ++j) {
-      curvatures_.push_back(std::pow(Real(condition), Real(-j) / (curvatures - 1)));
-    }
+    curvatures_ = Curvatures(condition, curvatures);
   }
 
   /// Moves `c` to a local optimum; its log radius is what the sampled curvatures allow.
@@ -197,13 +216,7 @@ class PathFollowing {
   Real LogLoss(const Vector& v) const {
     Vector of_a, of_b;
     Terms(v, of_a, of_b);
-    const std::span n(of_b.data(), static_cast<std::size_t>(of_b.size()));
-    Real sum = 0;
-    for (const Real x : curvatures_) {
-      const Vector p = of_a + x * of_b;
-      sum += x / 2 * ImpulseEnergy(n, std::span(p.data(), static_cast<std::size_t>(p.size())));
-    }
-    return std::log(sum / static_cast<Real>(curvatures_.size()));
+    return std::log(StationaryLoss(of_a, of_b, curvatures_));
   }
 
   /// ln(half-life) but for a constant, and the loss's share; its gradient by differences.
@@ -378,18 +391,12 @@ Design Certified(const DesignOptions& options, const Candidate& candidate, bool 
   design.worst = WorstSpectralRadius(spec, 0, options.delay, 1, options.condition);
   design.half_life_updates = design.worst.half_life_updates();
   constexpr int kLossCurvatures = 33;
-  for (int j = 0; j < kLossCurvatures; ++j) {
-    const double x = std::pow(options.condition, -j / (kLossCurvatures - 1.0));
-    std::vector<double> p = design.denominator;
-    p.resize(p.size() + static_cast<std::size_t>(options.delay), 0);
-    for (std::size_t k = 0; k < design.numerator.size(); ++k) {
-      p[p.size() - design.numerator.size() + k] += x * design.numerator[k];
-    }
-    design.stationary_loss +=
-        x / 2 *
-        ImpulseEnergy(std::span<const double>(design.numerator), std::span<const double>(p)) /
-        kLossCurvatures;
-  }
+  const auto order = std::ssize(design.denominator);
+  Vector late = Vector::Zero(order + static_cast<Index>(options.delay)), now = late;
+  std::copy(design.denominator.begin(), design.denominator.end(), late.begin());
+  std::copy(design.numerator.rbegin(), design.numerator.rend(), now.reverse().begin());
+  design.stationary_loss = static_cast<double>(
+      StationaryLoss(late, now, Curvatures(options.condition, kLossCurvatures)));
   design.half_life_error_updates = design.half_life_updates * design.worst.log_radius_error /
                                    -(design.worst.log_radius + design.worst.log_radius_error);
   return design;
