@@ -49,10 +49,9 @@ Vector PairAt(double r, double angle) {
 
 /// `count` of [1/K, 1], evenly spaced in their logarithm.
 std::vector<Real> Curvatures(double condition, int count) {
-  std::vector<Real> curvatures;
-  for (int j = 0; j < count; ++j) {
-    curvatures.push_back(std::pow(Real(condition), Real(-j) / (count - 1)));
-  }
+  std::vector<Real> curvatures(static_cast<std::size_t>(count));
+  Real j = 0;
+  for (Real& x : curvatures) x = std::pow(Real(condition), -(j++) / (count - 1));
   return curvatures;
 }
 

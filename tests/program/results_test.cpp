@@ -1,8 +1,6 @@
 // Known answers through the command line.
 #include <fmt/format.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
