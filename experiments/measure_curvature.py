@@ -9,7 +9,8 @@ update at a rate of 1, without momentum and weight decay: g = w - w'. Products w
 differences, H v = (g(w + h v) - g(w - h v)) / 2h, |v| = 1, and Lanczos' method (ARPACK) finds the largest
 eigenvalues from them. Each comes with its residual |H v - e v| / e, and, as a check that shares no gradient,
 with the second difference of the loss along v. `--h` is a distance in weights: small against what changes
-the curvature, large against the rounding of 32 bits.
+the curvature, large against the rounding of 32 bits and the kinks of ReLU: on ResNet-20 residuals are 0.04 to 0.2
+at 0.1, and up to 0.6 at 0.01.
 
 Network and data are those of the configuration. What `batchless advise` says is stable, over the largest
 eigenvalue, is the rate that theory predicts. Prints JSON.
@@ -130,7 +131,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--weights", required=True, type=Path)
     parser.add_argument("--samples", default="256")
     parser.add_argument("--eigenvalues", default="1")
-    parser.add_argument("--h", type=float, default=0.01)
+    parser.add_argument("--h", type=float, default=0.1)
     parser.add_argument("--check", type=float, default=0.05)
     parser.add_argument("--tolerance", type=float, default=0.01)
     parser.add_argument("--program", default="build/bin/batchless")
