@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,19 +31,52 @@ constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolu
      {"onednn", ConvolutionMethod::kOneDnn},
      {"reference", ConvolutionMethod::kReference}}};
 
-// Calls `work` and gives what it refuses the name that it has in a configuration: the library says
-// "--sc-delay" or "reference_lr" where the key is rule.sc_delay or optimizer.reference_lr.
-template <class Work>
-auto InSection(std::string_view section, Work work) {
+// Calls `work` and gives what it refuses the name that it has in a configuration: key(name).
+template <class Key, class Work>
+auto ByKeys(Key key, Work work) {
   try {
     return work();
   } catch (const InvalidArgument& error) {
-    std::string key = error.name();
-    key.erase(0, std::min(key.find_first_not_of('-'), key.size()));
-    std::replace(key.begin(), key.end(), '-', '_');
-    const std::string rest = std::string(error.what()).substr(error.name().size());
-    throw UsageError::FromLine(fmt::format("{}.{}{}", section, key, rest));
+    throw UsageError(key(error.name()), error.value(), error.accepted());
   }
+}
+
+// The library says "sc-delay" or "reference_lr" where the key is rule.sc_delay or optimizer.reference_lr.
+template <class Work>
+auto InSection(std::string_view section, Work work) {
+  return ByKeys(
+      [&](std::string name) {
+        name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+        std::replace(name.begin(), name.end(), '-', '_');
+        return fmt::format("{}.{}", section, name);
+      },
+      work);
+}
+
+// The key of an option of the trainer, its rule or learning rate.
+std::string KeyOf(const Configuration& c, std::string_view name) {
+  static const std::map<std::string_view, std::string_view> kKeys{
+      {"base", "optimizer.lr"},
+      {"batch", "optimizer.batch"},
+      {"drops", "optimizer.decay_points"},
+      {"factor", "optimizer.decay_factor"},
+      {"forward_lag", "schedule.delay"},
+      {"gradient_parts", "schedule.gradient_parts"},
+      {"microbatch", "schedule.microbatch"},
+      {"network", "network.name"},
+      {"optimizer", "optimizer.kind"},
+      {"peak_fraction", "optimizer.peak"},
+      {"replicas", "schedule.replicas"},
+      {"rule", "rule.name"},
+      {"samples", "run.samples"},
+      {"warm_up_samples", "optimizer.warmup_samples"},
+      {"workers", "schedule.workers"},
+  };
+  if (const auto key = kKeys.find(name); key != kKeys.end()) return std::string(key->second);
+  if (name == "weights" || name == "schedule" || name == "actions") {
+    return c.schedule.kind == "file" ? "schedule.file" : "schedule.kind";
+  }
+  return fmt::format("optimizer.{}", name);  // with the name of the key
 }
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
@@ -265,8 +299,8 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   } catch (const InvalidArgument& error) {
     // The data say how large an image is.
     if (error.name() != "network.input") throw;
-    throw UsageError::FromLine((c.data.name == "imagefolder" ? "data.image_size" : "data.name") +
-                               std::string(error.what()).substr(error.name().size()));
+    throw UsageError(c.data.name == "imagefolder" ? "data.image_size" : "data.name", error.value(),
+                     error.accepted());
   }
 }
 
@@ -307,6 +341,12 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
+  if (c.schedule.weight_stashing && options.optimizer.optimizer.sets_backward_weights) {
+    throw UsageError("schedule.weight_stashing", "true",
+                     fmt::format("false with optimizer.kind = {}, whose backwards read weights of "
+                                 "their own",
+                                 c.optimizer.kind));
+  }
   options.momentum = RateAndMomentumOf(c).momentum;
   options.samples = options.batch;  // until SetLengths
   options.weight_decay = c.optimizer.weight_decay;
@@ -321,13 +361,8 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   for (const auto& [name, method] : kConvolutionMethods) {
     if (c.run.convolution == name) options.convolution = method;
   }
-  std::string why;
-  if (!options.IsValid(&why)) {
-    constexpr std::string_view kList = "schedule: ";
-    if (c.schedule.kind == "file" && why.starts_with(kList))
-      why.replace(0, kList.size(), "schedule.file: ");
-    throw UsageError::FromLine(why);
-  }
+  ByKeys([&](std::string_view name) { return KeyOf(c, name); },
+         [&] { training::Validate(options); });
   return options;
 }
 
@@ -403,7 +438,8 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
   const std::vector<Configuration> settings = SettingsOf(c);
   for (std::size_t p = 0; p < phases.size(); ++p) {
     phases[p].learning_rate = LearningRateOf(settings[p], end);
-    training::Validate(phases[p].learning_rate);
+    ByKeys([&](std::string_view name) { return KeyOf(settings[p], name); },
+           [&] { training::Validate(phases[p].learning_rate); });
   }
 }
 

@@ -69,14 +69,11 @@ hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& netwo
   try {
     static_cast<void>(hwmodel::FindSteadyState(list));
   } catch (const InvalidArgument& error) {
-    // "actions: got PLACE, accepted: ACTION"
-    constexpr std::string_view kGot = ": got ";
-    const std::string rest = std::string(error.what()).substr(error.name().size() + kGot.size());
     const std::int64_t enough =
         hwmodel::EnoughMicrobatches(list.stages, hwmodel::MicrobatchesPerUpdate(list));
-    throw UsageError::FromLine(
-        fmt::format("{}: got {}, with {} ({} are enough for every kind of batchless schedule)",
-                    kKey, path, rest, enough));
+    throw UsageError(kKey, fmt::format("{}, with {}", path, error.value()),
+                     fmt::format("{} ({} are enough for every kind of batchless schedule)",
+                                 error.accepted(), enough));
   }
   return list;
 }

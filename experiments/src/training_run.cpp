@@ -142,7 +142,13 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     }
   }
 
-  for (const training::TrainerOptions& phase : phases_) RefuseWithoutMemory("network.name", phase);
+  for (const training::TrainerOptions& phase : phases_) {
+    if (phase.replicas > 1 && processes_ == nullptr) {
+      throw UsageError("schedule.replicas", fmt::format("{} in one process", phase.replicas),
+                       "1, or as many processes or a multiple");
+    }
+    RefuseWithoutMemory("network.name", phase);
+  }
   state_.configuration = ConfigurationText(configuration_);
   state_.train_digest = data_.train->dataset().digest();
   state_.validation_digest = data_.validation->dataset().digest();

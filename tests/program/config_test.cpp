@@ -213,7 +213,7 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"rule.name=sc", "rule.sc_delay=2", "rule.sc_delay_scale=2"}, "rule.sc_delay_scale"},
       {{"optimizer.momentum=1"}, "optimizer.momentum: got 1"},
       {{"optimizer.beta1=0.8"},
-       "optimizer.beta1: got 0.8, accepted: nothing with optimizer.kind = "},
+       "optimizer.beta1: got 0.8, accepted: nothing with the optimizer sgdm"},
       {{"optimizer.kind=adam", "optimizer.momentum=0.8"}, "optimizer.momentum: got 0.8"},
       {{"optimizer.kind=adam", "optimizer.reference_lr=0.1"}, "optimizer.reference_lr: got 0.1"},
       {{"optimizer.kind=adamw", "optimizer.beta2=1"}, "optimizer.beta2: got 1"},

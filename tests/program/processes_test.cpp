@@ -223,7 +223,7 @@ TEST_CASE("what one process is refused for ends all of them, and is said once") 
        "schedule.replicas: got 2, accepted: 1 where an update is one micro-batch"},
       {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=2 --out x" +
            std::string(kShared) + "--set schedule.gradient_parts=3",
-       "schedule.replicas: got 2, accepted: a divisor of schedule.gradient_parts, 3"},
+       "schedule.replicas: got 2, accepted: a divisor of gradient_parts, 3"},
       {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=4 --out x" +
            std::string(kShared),
        "schedule.replicas: got 4 in 2 processes, accepted: a divisor of the number of processes"},

@@ -87,18 +87,17 @@ TEST_CASE("what is out of range is named") {
     std::function<void(LearningRate&)> spoil;
   };
   const std::vector<Case> cases = {
-      {"optimizer.lr: got -1,", steps, [](LearningRate& rate) { rate.base = -1; }},
-      {"optimizer.lr", steps, [](LearningRate& rate) { rate.base = 0.0 / 0.0; }},
-      {"optimizer.warmup_samples", steps, [](LearningRate& rate) { rate.warm_up_samples = -1; }},
-      {"optimizer.decay_points: got 4,", steps,
-       [](LearningRate& rate) { rate.drops[2].sample = 4; }},
-      {"optimizer.decay_points", steps, [](LearningRate& rate) { rate.drops[0].sample = -1; }},
-      {"optimizer.decay_factor", steps, [](LearningRate& rate) { rate.drops[1].factor = 1.5; }},
-      {"run.samples", cycle, [](LearningRate& rate) { rate.samples = 0; }},
-      {"optimizer.final", cycle, [](LearningRate& rate) { rate.final = 2; }},
-      {"optimizer.start", cycle, [](LearningRate& rate) { rate.start = -0.1; }},
-      {"optimizer.peak", cycle, [](LearningRate& rate) { rate.peak_fraction = 1; }},
-      {"optimizer.peak", cycle, [](LearningRate& rate) { rate.peak_fraction = 0; }},
+      {"base: got -1,", steps, [](LearningRate& rate) { rate.base = -1; }},
+      {"base", steps, [](LearningRate& rate) { rate.base = 0.0 / 0.0; }},
+      {"warm_up_samples", steps, [](LearningRate& rate) { rate.warm_up_samples = -1; }},
+      {"drops: got 4,", steps, [](LearningRate& rate) { rate.drops[2].sample = 4; }},
+      {"drops", steps, [](LearningRate& rate) { rate.drops[0].sample = -1; }},
+      {"factor", steps, [](LearningRate& rate) { rate.drops[1].factor = 1.5; }},
+      {"samples", cycle, [](LearningRate& rate) { rate.samples = 0; }},
+      {"final", cycle, [](LearningRate& rate) { rate.final = 2; }},
+      {"start", cycle, [](LearningRate& rate) { rate.start = -0.1; }},
+      {"peak_fraction", cycle, [](LearningRate& rate) { rate.peak_fraction = 1; }},
+      {"peak_fraction", cycle, [](LearningRate& rate) { rate.peak_fraction = 0; }},
   };
   for (const Case& item : cases) {
     LearningRate rate = item.good;

@@ -116,7 +116,7 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     }
     options.schedule.weights = WeightVersions::kStashed;
     CHECK_FALSE(options.IsValid(&why));
-    CHECK(why.starts_with("rule.name: got spectrain"));
+    CHECK(why.starts_with("rule: got spectrain"));
   }
 }
 
@@ -508,7 +508,7 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   TrainerOptions options = good;
   options.batch = 6;
   CHECK(!options.IsValid(&why));
-  CHECK(why.starts_with("optimizer.batch: got 6, accepted: 12"));
+  CHECK(why.starts_with("batch: got 6, accepted: 12"));
   options = good;
   options.schedule = hwmodel::PipelinedBackpropagation(5, 20);
   CHECK(!options.IsValid(&why));
@@ -756,17 +756,17 @@ TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
     CHECK_THROWS_AS(MakeTrainer(options), analysis::InvalidArgument);
     return text.substr(0, text.find(':'));
   };
-  CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "optimizer.batch");
-  CHECK(why([](TrainerOptions& o) { o.samples = 0; }) == "run.samples");
+  CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "batch");
+  CHECK(why([](TrainerOptions& o) { o.samples = 0; }) == "samples");
   CHECK(why([](TrainerOptions& o) { o.schedule.forward_lag = -1; }) == "forward_lag");
   CHECK(why([](TrainerOptions& o) {
           o.rule.rule = FindRule("spectrain");
           o.schedule.weights = WeightVersions::kStashed;
-        }) == "rule.name");
+        }) == "rule");
   CHECK(why([](TrainerOptions& o) {
           o.rule.rule = FindRule("spectrain");
           o.schedule = {};
-        }) == "rule.name");
+        }) == "rule");
 }
 
 }  // namespace

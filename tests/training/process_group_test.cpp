@@ -252,7 +252,7 @@ TEST_CASE("More processes than stages, and schedules of one process, are refused
   std::string why;
   CHECK(!options.IsValid(&why));
   CHECK(why ==
-        "schedule.workers: got 1 in each of 100 processes, accepted: fewer processes, a thread for "
+        "workers: got 1 in each of 100 processes, accepted: fewer processes, a thread for "
         "at least one of the 12 stages each");
 }
 

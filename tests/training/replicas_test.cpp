@@ -413,31 +413,31 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
   };
   const std::vector<Refusal> refusals = {
       {[](TrainerOptions& o) { o.gradient_parts = 5; },
-       "schedule.gradient_parts: got 5, accepted: a divisor of the number of micro-batches of an "
+       "gradient_parts: got 5, accepted: a divisor of the number of micro-batches of an "
        "update, 12"},
       {[](TrainerOptions& o) { o.gradient_parts = 0; },
-       "schedule.gradient_parts: got 0, accepted: a divisor of the number of micro-batches of an "
+       "gradient_parts: got 0, accepted: a divisor of the number of micro-batches of an "
        "update, 12"},
       {[](TrainerOptions& o) { o.replicas = 4; },
-       "schedule.replicas: got 4, accepted: a divisor of schedule.gradient_parts, 6"},
+       "replicas: got 4, accepted: a divisor of gradient_parts, 6"},
       {[](TrainerOptions& o) { o.replicas = 0; },
-       "schedule.replicas: got 0, accepted: a divisor of schedule.gradient_parts, 6"},
+       "replicas: got 0, accepted: a divisor of gradient_parts, 6"},
       {[](TrainerOptions& o) { o.replicas = 6; },
-       "schedule.replicas: got 6 in 4 processes, accepted: a divisor of the number of processes"},
+       "replicas: got 6 in 4 processes, accepted: a divisor of the number of processes"},
       {[](TrainerOptions& o) {
          o.schedule = PbOf(o.network);
          o.microbatch = kBatch;
          o.gradient_parts = 1;
          o.replicas = 2;
        },
-       "schedule.replicas: got 2, accepted: 1 where an update is one micro-batch, which replicas "
+       "replicas: got 2, accepted: 1 where an update is one micro-batch, which replicas "
        "cannot share"},
       {[](TrainerOptions& o) {
          o.replicas = 2;
          const int stages = o.network.stage_count();
          o.schedule = hwmodel::PipeDreamFlush(stages, 48, 4);
        },
-       "optimizer.batch: got 12, accepted: 8, which stage 0 of the schedule updates after: 4 "
+       "batch: got 12, accepted: 8, which stage 0 of the schedule updates after: 4 "
        "micro-batches of 1 in each of 2 replicas"},
       {[](TrainerOptions& o) {
          // 2BW's actions, whose passes read the newest weights: what they read depends on when.
@@ -445,7 +445,7 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
          o.schedule = hwmodel::PipeDream2Bw(stages, 4 * kBatch, kBatch);
          o.schedule.weights = hwmodel::WeightVersions::kNewest;
        },
-       "schedule.gradient_parts: got 6, accepted: 1 with a schedule that neither drains after each "
+       "gradient_parts: got 6, accepted: 1 with a schedule that neither drains after each "
        "update nor double-buffers its weights"},
   };
   for (const Refusal& refusal : refusals) {
@@ -459,7 +459,7 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
   TrainerOptions options = OptionsOf(kCases[0], {2, 1, 1});
   CHECK(options.IsValid(nullptr));
   CHECK_THROWS_WITH(MakeTrainer(options),
-                    "schedule.replicas: got 2 in one process, accepted: 1, or as many processes or "
+                    "replicas: got 2 in one process, accepted: 1, or as many processes or "
                     "a multiple");
 }
 

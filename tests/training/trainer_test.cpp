@@ -369,20 +369,20 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
     CHECK_THROWS_AS(MakeTrainer(options), InvalidArgument);
     return text.substr(0, text.find(':'));
   };
-  CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "optimizer.batch");
-  CHECK(why([](TrainerOptions& o) { o.microbatch = 3; }) == "schedule.microbatch");
-  CHECK(why([](TrainerOptions& o) { o.workers = 0; }) == "schedule.workers");
-  CHECK(why([](TrainerOptions& o) { o.momentum = 1; }) == "optimizer.momentum");
-  CHECK(why([](TrainerOptions& o) { o.weight_decay = -1; }) == "optimizer.weight_decay");
-  CHECK(why([](TrainerOptions& o) { o.workers = 35; }) == "schedule.workers");
+  CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "batch");
+  CHECK(why([](TrainerOptions& o) { o.microbatch = 3; }) == "microbatch");
+  CHECK(why([](TrainerOptions& o) { o.workers = 0; }) == "workers");
+  CHECK(why([](TrainerOptions& o) { o.momentum = 1; }) == "momentum");
+  CHECK(why([](TrainerOptions& o) { o.weight_decay = -1; }) == "weight_decay");
+  CHECK(why([](TrainerOptions& o) { o.workers = 35; }) == "workers");
   CHECK(why([](TrainerOptions& o) {
           o.network = hwmodel::MakeNetwork(
               {.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
-        }) == "schedule.microbatch");
+        }) == "microbatch");
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(33, 1); }) == "stage_costs");
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, -1); }) == "stage_costs");
   CHECK(why([](TrainerOptions& o) { o.stage_costs.assign(34, NAN); }) == "stage_costs");
-  CHECK(why([](TrainerOptions& o) { o.learning_rate.base = NAN; }) == "optimizer.lr");
+  CHECK(why([](TrainerOptions& o) { o.learning_rate.base = NAN; }) == "base");
   TrainerOptions endless = Options("lenet5", 4);
   endless.learning_rate.shape = LearningRateShape::kCosine;
   CHECK_THROWS_AS(MakeTrainer(endless), InvalidArgument);

@@ -170,7 +170,7 @@ TEST_CASE("A worker that is stuck is named, with the queue", "[timing]") {
   // Its neighbours wait, whichever of them is the first to lose patience.
   CHECK(line.find("worker 1 (stages " + std::to_string(stuck) + " to ") != std::string::npos);
   CHECK(line.find("in the queue of ") != std::string::npos);
-  CHECK(line.find("run.watchdog_seconds") != std::string::npos);
+  CHECK(line.find("watchdog_seconds") != std::string::npos);
   CHECK((line.starts_with("worker 0 (stages 0 to ") || line.starts_with("worker 2 (stages ")));
   // One that is slow for less is left alone.
   CHECK_NOTHROW(WeightsAfter(options, 24, hold_up, 10));

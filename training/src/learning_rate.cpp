@@ -49,32 +49,32 @@ double LearningRate::At(std::int64_t sample) const {
 void Validate(const LearningRate& rate) {
   // Factors and rates multiply to a finite number.
   constexpr double kMax = 1e6;
-  Check("optimizer.lr", rate.base, 0, kMax, "a number from 0 to 1e+06");
+  Check("base", rate.base, 0, kMax, "a number from 0 to 1e+06");
   if (rate.warm_up_samples < 0) {
-    throw InvalidArgument("optimizer.warmup_samples", std::to_string(rate.warm_up_samples),
+    throw InvalidArgument("warm_up_samples", std::to_string(rate.warm_up_samples),
                           "an integer from 0");
   }
   if (rate.shape == LearningRateShape::kSteps) {
     std::int64_t previous = 0;
     for (const LearningRateDrop& drop : rate.drops) {
       if (drop.sample < previous) {
-        throw InvalidArgument("optimizer.decay_points", std::to_string(drop.sample),
+        throw InvalidArgument("drops", std::to_string(drop.sample),
                               "drops in ascending order, none before sample 0");
       }
       previous = drop.sample;
-      Check("optimizer.decay_factor", drop.factor, 0, 1, "a number from 0 to 1");
+      Check("factor", drop.factor, 0, 1, "a number from 0 to 1");
     }
     return;
   }
   if (rate.samples < 1) {
-    throw InvalidArgument("run.samples", std::to_string(rate.samples),
+    throw InvalidArgument("samples", std::to_string(rate.samples),
                           "at least 1 with the schedules cosine and one-cycle");
   }
-  Check("optimizer.final", rate.final, 0, 1, "a number from 0 to 1");
+  Check("final", rate.final, 0, 1, "a number from 0 to 1");
   if (rate.shape == LearningRateShape::kOneCycle) {
-    Check("optimizer.start", rate.start, 0, 1, "a number from 0 to 1");
+    Check("start", rate.start, 0, 1, "a number from 0 to 1");
     if (!(rate.peak_fraction > 0 && rate.peak_fraction < 1)) {
-      throw InvalidArgument("optimizer.peak", rate.peak_fraction, "a number between 0 and 1");
+      throw InvalidArgument("peak_fraction", rate.peak_fraction, "a number between 0 and 1");
     }
   }
 }

@@ -33,15 +33,15 @@ constexpr int kMaxWorkers = 1024;
 
 void ValidateBatch(const TrainerOptions& options) {
   if (options.batch < 1 || options.batch > kMaxBatch) {
-    Refuse("optimizer.batch", options.batch, "1 to " + std::to_string(kMaxBatch));
+    Refuse("batch", options.batch, "1 to " + std::to_string(kMaxBatch));
   }
   if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
-    Refuse("schedule.microbatch", options.microbatch,
+    Refuse("microbatch", options.microbatch,
            "a divisor of the batch, " + std::to_string(options.batch));
   }
   if (HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization) &&
       (options.microbatch != options.batch || options.batch == 1)) {
-    Refuse("schedule.microbatch", options.microbatch,
+    Refuse("microbatch", options.microbatch,
            "the whole batch, of more than one sample, with batch normalisation");
   }
 }
@@ -62,20 +62,20 @@ void ValidateReplicas(const TrainerOptions& options) {
   const std::int64_t microbatches = options.batch / options.microbatch;
   if (options.gradient_parts < 1 || microbatches % options.gradient_parts != 0) {
     Refuse(
-        "schedule.gradient_parts", options.gradient_parts,
+        "gradient_parts", options.gradient_parts,
         "a divisor of the number of micro-batches of an update, " + std::to_string(microbatches));
   }
   if (options.replicas < 1 || options.gradient_parts % options.replicas != 0) {
-    Refuse("schedule.replicas", options.replicas,
+    Refuse("replicas", options.replicas,
            microbatches == 1
                ? "1 where an update is one micro-batch, which replicas cannot share"
-               : "a divisor of schedule.gradient_parts, " + std::to_string(options.gradient_parts));
+               : "a divisor of gradient_parts, " + std::to_string(options.gradient_parts));
   }
   if (options.processes == nullptr) return;
   const int processes = options.processes->size();
   if (processes % options.replicas != 0) {
     throw InvalidArgument(
-        "schedule.replicas",
+        "replicas",
         std::to_string(options.replicas) + " in " + std::to_string(processes) + " processes",
         "a divisor of the number of processes");
   }
@@ -93,7 +93,7 @@ void ValidateParts(const TrainerOptions& options, const PipelinePlan& plan) {
     }
   }
   if (is_apart) return;
-  Refuse("schedule.gradient_parts", options.gradient_parts,
+  Refuse("gradient_parts", options.gradient_parts,
          "1 with a schedule that neither drains after each update nor double-buffers its weights");
 }
 
@@ -118,7 +118,7 @@ void ValidateUpdates(const TrainerOptions& options, const hwmodel::SteadyState& 
         const std::string in_each =
             options.replicas > 1 ? " in each of " + std::to_string(options.replicas) + " replicas"
                                  : "";
-        Refuse("optimizer.batch", options.batch,
+        Refuse("batch", options.batch,
                std::to_string(samples) + ", which stage " + std::to_string(action.stage) +
                    " of the schedule updates after: " + std::to_string(per_update) +
                    " micro-batches of " + std::to_string(options.microbatch) + in_each);
@@ -147,7 +147,7 @@ void ValidateWorkers(const TrainerOptions& options) {
   const int most = std::min(stages / processes, kMaxWorkers);
   if (options.workers >= 1 && options.workers <= most) return;
   throw InvalidArgument(
-      "schedule.workers",
+      "workers",
       std::to_string(options.workers) +
           (processes > 1 ? " in each of " + std::to_string(processes) + " processes" : ""),
       (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
@@ -158,7 +158,7 @@ void ValidateWorkers(const TrainerOptions& options) {
 void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan) {
   if (!options.rule.rule.predicts_to_last_backward) return;
   const auto refuse = [&](const std::string& accepted) {
-    throw InvalidArgument("rule.name", options.rule.rule.name, accepted);
+    throw InvalidArgument("rule", options.rule.rule.name, accepted);
   };
   if (plan.schedule.weights != WeightVersions::kNewest) {
     refuse("a schedule whose passes read the newest weights, not " +
@@ -207,18 +207,13 @@ void ValidateOptimizer(const TrainerOptions& options) {
   Validate(options.optimizer);
   const Optimizer& optimizer = options.optimizer.optimizer;
   if (!optimizer.sets_backward_weights) return;
-  const std::string with = " with optimizer.kind = " + std::string(optimizer.name) +
+  const std::string with = " with the optimizer " + std::string(optimizer.name) +
                            ", whose backwards read weights of their own";
-  const WeightVersions weights = options.schedule.weights;
-  if (weights == WeightVersions::kStashed) {
-    throw InvalidArgument("schedule.weight_stashing", "true", "false" + with);
-  }
-  if (weights == WeightVersions::kDoubleBuffered) {
-    throw InvalidArgument("schedule.kind", "2bw", "schedules that read the newest weights" + with);
+  if (options.schedule.weights != WeightVersions::kNewest) {
+    throw InvalidArgument("weights", Name(options.schedule.weights), "newest" + with);
   }
   if (options.rule.rule.prediction != analysis::Prediction::kNone) {
-    throw InvalidArgument("rule.name", options.rule.rule.name,
-                          "a rule without a prediction" + with);
+    throw InvalidArgument("rule", options.rule.rule.name, "a rule without a prediction" + with);
   }
 }
 
@@ -240,7 +235,7 @@ namespace {
 // All but the schedule.
 void ValidateOptions(const TrainerOptions& options) {
   if (options.network.stages.empty()) {
-    throw InvalidArgument("network.name", options.network.name, "a network");
+    throw InvalidArgument("network", options.network.name, "a network");
   }
   ValidateBatch(options);
   ValidateReplicas(options);
@@ -250,10 +245,10 @@ void ValidateOptions(const TrainerOptions& options) {
   ValidateOptimizer(options);
   Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
-    throw InvalidArgument("optimizer.momentum", options.momentum, "a number from 0 to below 1");
+    throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
   }
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
-    throw InvalidArgument("optimizer.weight_decay", options.weight_decay, "a number from 0 to 1");
+    throw InvalidArgument("weight_decay", options.weight_decay, "a number from 0 to 1");
   }
 }
 
@@ -282,7 +277,7 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   if (schedule.splits_backward()) plan.completes = ActionKind::kWeightGradient;
   plan.drains = schedule.weights == WeightVersions::kDoubleBuffered;
   if (options.samples < 1 && !plan.drains && DrainCycles(plan.program) > 0) {
-    Refuse("run.samples", options.samples, "at least 1 with a pipeline that is not drained");
+    Refuse("samples", options.samples, "at least 1 with a pipeline that is not drained");
   }
   ValidateParts(options, plan);
 

@@ -13,7 +13,7 @@ namespace batchless::training {
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method);
 
-// Throws analysis::InvalidArgument, named as in a configuration file, for options out of range.
+// Throws analysis::InvalidArgument for options out of range.
 PipelinePlan MakePlan(const TrainerOptions& options);
 
 }  // namespace batchless::training

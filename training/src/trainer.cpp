@@ -364,14 +364,14 @@ class TrainerOf final : public Trainer {
     };
     if (shape.channels != input.channels || shape.height != input.height ||
         shape.width != input.width) {
-      throw InvalidArgument("data.name",
+      throw InvalidArgument("source",
                             source.dataset().name() + " with images of " +
                                 text(shape.channels, shape.height, shape.width),
                             "images of " + text(input.channels, input.height, input.width) +
                                 " for " + options_.network.name);
     }
     if (source.dataset().classes() > options_.network.classes) {
-      Refuse("network.classes", options_.network.classes,
+      Refuse("classes", options_.network.classes,
              "at least the " + std::to_string(source.dataset().classes()) + " of the data set");
     }
   }
@@ -463,9 +463,11 @@ class TrainerOf final : public Trainer {
 
 }  // namespace
 
+void Validate(const TrainerOptions& options) { static_cast<void>(MakePlan(options)); }
+
 bool TrainerOptions::IsValid(std::string* why) const {
   try {
-    static_cast<void>(MakePlan(*this));
+    Validate(*this);
   } catch (const InvalidArgument& error) {
     if (why != nullptr) *why = error.what();
     return false;
@@ -486,7 +488,7 @@ std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
   own.schedule.actions = {};
   plan.schedule.actions = {};
   if (options.replicas > 1 && options.processes == nullptr) {
-    throw InvalidArgument("schedule.replicas", std::to_string(options.replicas) + " in one process",
+    throw InvalidArgument("replicas", std::to_string(options.replicas) + " in one process",
                           "1, or as many processes or a multiple");
   }
   if (options.precision == Precision::kDouble) {

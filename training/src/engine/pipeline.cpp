@@ -385,7 +385,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
       stop_ = true;
       failure = std::make_exception_ptr(std::runtime_error(
           "of " + std::to_string(end_worker_ - first_worker_) +
-          " threads (schedule.workers) only " + std::to_string(threads.size() + 1) +
+          " threads only " + std::to_string(threads.size() + 1) +
           " could be started: " + error.what()));
     }
     guarded(first_worker_);

@@ -11,7 +11,7 @@ std::string Describe(const Wait& wait, const Program& program, int replica, doub
            " to " + std::to_string(worker.end_stage - 1) + ")";
   };
   const std::string waited = " has waited " + std::to_string(std::llround(seconds)) + " s for ";
-  const std::string stuck = ": it is stuck (run.watchdog_seconds)";
+  const std::string stuck = ": it is stuck (watchdog_seconds)";
   if (wait.exchange_stage >= 0) {
     return name(wait.worker) + " of replica " + std::to_string(replica) + waited + "replica " +
            std::to_string(wait.missing_replica) + " to exchange the gradient of stage " +

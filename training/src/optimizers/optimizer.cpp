@@ -79,7 +79,7 @@ const Optimizer& FindOptimizer(std::string_view name) {
   for (const std::string_view known : names) {
     accepted += (accepted.empty() ? "" : ", ") + std::string(known);
   }
-  throw InvalidArgument("optimizer.kind", name, accepted + analysis::DidYouMean(name, names));
+  throw InvalidArgument("optimizer", name, accepted + analysis::DidYouMean(name, names));
 }
 
 double OptimizerSpec::Value(std::string_view name) const {
@@ -93,11 +93,11 @@ void Validate(const OptimizerSpec& spec) {
   for (const auto& [name, value] : spec.values) {
     const Hyperparameter* hyperparameter = FindHyperparameter(spec.optimizer, name);
     if (hyperparameter == nullptr) {
-      throw InvalidArgument("optimizer." + name, value,
-                            "nothing with optimizer.kind = " + std::string(spec.optimizer.name));
+      throw InvalidArgument(name, value,
+                            "nothing with the optimizer " + std::string(spec.optimizer.name));
     }
     if (!Contains(*hyperparameter, value)) {
-      throw InvalidArgument("optimizer." + name, value, AcceptedText(*hyperparameter));
+      throw InvalidArgument(name, value, AcceptedText(*hyperparameter));
     }
   }
 }

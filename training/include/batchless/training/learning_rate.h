@@ -37,7 +37,7 @@ struct LearningRate {
   /// eta(sample); from n on it is eta(n).
   double At(std::int64_t sample) const;
 
-  /// False with one line in `why`, named as in a configuration file ("optimizer.lr").
+  /// False with one line in `why` that names the member.
   bool IsValid(std::string* why) const;
 };
 

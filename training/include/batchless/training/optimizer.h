@@ -60,7 +60,7 @@ struct Optimizer {
 /// All optimizers, in the order in which they are listed to users.
 std::vector<Optimizer> Optimizers();
 
-/// Throws analysis::InvalidArgument, "optimizer.kind", naming the nearest valid name.
+/// Throws analysis::InvalidArgument, `optimizer`, naming the nearest valid name.
 const Optimizer& FindOptimizer(std::string_view name);
 
 /// An optimizer together with whatever departs from its defaults.
@@ -72,7 +72,7 @@ struct OptimizerSpec {
   double Value(std::string_view name) const;
 };
 
-/// Throws analysis::InvalidArgument, "optimizer.NAME", where a value is out of range or of no use.
+/// Throws analysis::InvalidArgument, by the hyperparameter's name, where a value is out of range or of no use.
 void Validate(const OptimizerSpec& spec);
 
 }  // namespace batchless::training

@@ -99,9 +99,7 @@ struct TrainerOptions {
   /// Double precision has the reference's alone.
   ConvolutionMethod convolution = ConvolutionMethod::kWinograd;
 
-  /// False with one line in `why`, "NAME: got VALUE, accepted: ACCEPTED", for the first option that
-  /// is out of range; named as in a configuration file, "optimizer.batch". Without processes their
-  /// number is not looked at.
+  /// False with the line of Validate in `why`.
   bool IsValid(std::string* why) const;
 
   /// Those that share the stages: of one replica, in all its processes. For valid options.
@@ -111,6 +109,11 @@ struct TrainerOptions {
   /// What one replica does, in one process: its share is all that it knows of a batch.
   TrainerOptions OfOneReplica() const;
 };
+
+/// Throws analysis::InvalidArgument with the name of the first option that is out of range, `batch` for
+/// instance; of a rule, schedule or learning rate the name of its own member. Without processes their
+/// number is not looked at.
+void Validate(const TrainerOptions& options);
 
 /// A loss, weight or number that the optimizer keeps that is no finite number.
 class Diverged : public std::runtime_error {
