@@ -412,7 +412,7 @@ std::string ConfigurationText(const Configuration& configuration) { return Text(
 
 std::optional<ConfigurationDifference> FirstDifference(const Configuration& first,
                                                        const Configuration& second) {
-  if (const auto difference = Compare(first, second, "")) return difference;
+  if (auto difference = Compare(first, second, "")) return difference;
   if (first.phases.size() != second.phases.size()) {
     return ConfigurationDifference{"phase", std::to_string(first.phases.size()) + " phases",
                                    std::to_string(second.phases.size())};
@@ -424,7 +424,7 @@ std::optional<ConfigurationDifference> FirstDifference(const Configuration& firs
     if (a.until != b.until) {
       return ConfigurationDifference{place + "until", TomlText(a.until), TomlText(b.until)};
     }
-    if (const auto difference = Compare(a.settings, b.settings, place)) return difference;
+    if (auto difference = Compare(a.settings, b.settings, place)) return difference;
   }
   return std::nullopt;
 }

@@ -100,7 +100,7 @@ struct Configuration {
     bool log_samples = false;
   } run;
   // None: the run has one, of the configuration's own.
-  std::vector<Phase> phases = {};
+  std::vector<Phase> phases;
 };
 
 struct Configuration::Phase {
