@@ -384,9 +384,8 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
       const std::lock_guard lock(mutex);
       stop_ = true;
       failure = std::make_exception_ptr(std::runtime_error(
-          "of " + std::to_string(end_worker_ - first_worker_) +
-          " threads only " + std::to_string(threads.size() + 1) +
-          " could be started: " + error.what()));
+          "of " + std::to_string(end_worker_ - first_worker_) + " threads only " +
+          std::to_string(threads.size() + 1) + " could be started: " + error.what()));
     }
     guarded(first_worker_);
   }
