@@ -35,6 +35,7 @@ Pipeline<Real>::Pipeline(Options options)
       std::min(options_.traced_microbatches, options_.microbatches * options_.replicas());
   log_ = std::make_unique<WorkerLog>(options_.plan.program, first_worker_, end_worker_, traced);
   std::vector<const StageLayout*> layouts;
+  layouts.reserve(options_.network->stages.size());
   for (int s = 0; s < static_cast<int>(options_.network->stages.size()); ++s) {
     layouts.push_back(&stages_.emplace_back(options_, s).layout());
   }
