@@ -64,9 +64,9 @@ METHODS = {
 DELAYED = ("PB", "PB+LWPv_D+SC_D")
 BASE_RATE = 0.1
 LADDER_SAMPLES = 8000
-LADDER_SEEDS = 2
+LADDER_SEEDS = {"SGDM": 1, "PB": 2, "PB+LWPv_D+SC_D": 2}
 MOST_RATE = 819.2
-ALONG = (1000, 4000, 16000, 50000)
+ALONG = (1000, 4000, 16000)
 # Where blocks are measured: method and samples along its run; the start has no method.
 BY_STAGE = (("", 0), ("PB", 16000))
 GUESSING = math.log(10)
@@ -147,7 +147,7 @@ class Comparison:
     def climb(self, method: str) -> list[tuple]:
         """The ladder of a method; its points at the largest stable rate."""
         largest = None
-        for seed in range(1, LADDER_SEEDS + 1):
+        for seed in range(1, LADDER_SEEDS[method] + 1):
             rate, unstable = BASE_RATE, 0
             while unstable < 2 and rate <= MOST_RATE:
                 folder, summary = self.run(method, rate, seed, LADDER_SAMPLES)
@@ -178,6 +178,7 @@ class Comparison:
                 "run.log_every_samples": samples // 4,
             }
             words = [word for key, x in settings.items() for word in ("--set", f"{key}={x}")]
+            folder.mkdir(exist_ok=True)
             call([self.program, "train", str(self.config), *words, "--resume", "--json", "--init",
                   str(self.start), "--out", str(folder), "--export-weights", str(weights)])  # fmt: skip
         self.manifests.append(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))

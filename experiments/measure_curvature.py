@@ -139,7 +139,9 @@ class Block:
         whole[self.part] = np.asarray(v, dtype=np.float64).ravel()
         return self.loss.curvature_along(whole)[self.part]
 
-    def largest(self, start: np.ndarray, count: int, vectors: int, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    def largest(
+        self, start: np.ndarray, count: int, vectors: int, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The largest eigenvalues, in falling order, and their eigenvectors as columns."""
         size = start.size
         values, found = eigsh(
