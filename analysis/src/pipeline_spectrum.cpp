@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <optional>
@@ -88,6 +89,8 @@ struct Root {
 constexpr double kConverged = 1e-14;
 constexpr int kNewtonSteps = 40;
 constexpr double kSlowlyConverged = 1e-6;
+// Steps that halved lead no further than one of them; Newton's method may yet leave for another root.
+constexpr double kReach = 4;
 
 // Of the scalar equations: where their Newton steps end, or are given up.
 constexpr double kRoughlyConverged = 1e-6;
@@ -157,42 +160,52 @@ class WeightProblem {
   WeightProblem(const PipelineOptions& options, const MatrixXd& hessian, const Loops& loops)
       : eta_(options.learning_rate), hessian_(hessian), loops_(loops) {}
 
-  /// Newton's method by inverse iteration: u = M^-1 M' w,  z <- z - w'w / w'u,  w <- u / |u|.
-  std::optional<Root> Polish(Root root) {
-    double change = 0;
+  /// Newton's method by inverse iteration: u = M^-1 M' w,  z <- z - w'w / w'u,  w <- u / |u|. Nothing
+  /// where it does not converge, or where steps that shrink no longer lead to |z| >= `least`.
+  std::optional<Root> Polish(Root root, double least) const {
+    MatrixXcd matrix;
+    VectorXcd psi, slope, right;
+    double change = kFarStep;
     for (int i = 0; i < kNewtonSteps; ++i) {
-      loops_.Evaluate(root.z, psi_, slope_);
-      matrix_ = hessian_ * psi_.asDiagonal() * eta_;
-      matrix_.diagonal().array() += loops_.Open(root.z);
-      right_ = hessian_ * (eta_ * slope_.cwiseProduct(root.weights));
-      right_ += loops_.OpenSlope(root.z) * root.weights;
-      const VectorXcd u = matrix_.partialPivLu().solve(right_);
+      loops_.Evaluate(root.z, psi, slope);
+      matrix = hessian_ * psi.asDiagonal() * eta_;
+      matrix.diagonal().array() += loops_.Open(root.z);
+      right = hessian_ * (eta_ * slope.cwiseProduct(root.weights));
+      right += loops_.OpenSlope(root.z) * root.weights;
+      const VectorXcd u = matrix.partialPivLu().solve(right);
       const Complex step = root.weights.squaredNorm() / root.weights.dot(u);
       // M is singular to the last bit.
       if (!std::isfinite(std::abs(step)) || !u.allFinite()) break;
       root.z -= step;
       root.weights = u.normalized();
+      const double before = change;
       change = std::abs(step);
       if (change > kFarStep) return std::nullopt;
       if (change <= kConverged) break;
+      if (change < before / 2 && std::abs(root.z) + kReach * change < least) return std::nullopt;
     }
     if (!IsKnown(root.z, change)) return std::nullopt;
     return root;
   }
 
   /// Roots near a root to first order, by the eigenvalues k of H diag(psi) there, each of which takes
-  /// part in one scalar equation (z - 1)(z - m) + eta k(z) = 0.
+  /// part in one scalar equation (z - 1)(z - m) + eta k(z) = 0. H is symmetric, so that diag(psi) x is
+  /// the left eigenvector where x is the right one:  k' = k x' diag(psi') x / x' diag(psi) x, the first
+  /// dash of a quantity its derivative, that of x its transpose.
   std::vector<Root> Neighbours(const Root& root) const {
     VectorXcd psi, slope;
     loops_.Evaluate(root.z, psi, slope);
     const Eigen::ComplexEigenSolver<MatrixXcd> solver(hessian_ * psi.asDiagonal());
     const MatrixXcd& right = solver.eigenvectors();
-    const MatrixXcd left = right.partialPivLu().solve(hessian_ * slope.asDiagonal() * right);
     std::vector<Root> roots;
     for (Index j = 0; j < right.cols(); ++j) {
-      const Complex step = -(loops_.Open(root.z) + eta_ * solver.eigenvalues()[j]) /
-                           (loops_.OpenSlope(root.z) + eta_ * left(j, j));
-      roots.push_back({root.z + step, right.col(j)});
+      const VectorXcd squares = right.col(j).array().square();
+      const Complex k = solver.eigenvalues()[j];
+      const Complex k_slope = k * (squares.transpose() * slope)(0) / (squares.transpose() * psi)(0);
+      const Complex step =
+          -(loops_.Open(root.z) + eta_ * k) / (loops_.OpenSlope(root.z) + eta_ * k_slope);
+      // Not where left and right eigenvector are orthogonal, at a multiple eigenvalue.
+      if (std::isfinite(std::abs(step))) roots.push_back({root.z + step, right.col(j)});
     }
     return roots;
   }
@@ -203,15 +216,13 @@ class WeightProblem {
   double eta_;
   const MatrixXd& hessian_;
   const Loops& loops_;
-  MatrixXcd matrix_;
-  VectorXcd psi_, slope_, right_;
 };
 
 bool IsLarger(const Root& a, const Root& b) { return std::abs(a.z) > std::abs(b.z); }
 
 }  // namespace
 
-double PipelineSpectrum::CoupledRadius(const Part& part, Until until) const {
+double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   const PipelineOptions state{
       options_.rule, options_.momentum, options_.learning_rate,
       part.hessian,  part.delays,       std::vector<std::size_t>(part.delays.size(), 1)};
@@ -257,22 +268,32 @@ double PipelineSpectrum::CoupledRadius(const Part& part, Until until) const {
   std::stable_sort(candidates.begin(), candidates.end(), IsLarger);
   candidates.resize(std::min<std::size_t>(candidates.size(), kPolished));
 
-  WeightProblem problem(options_, part.hessian, loops);
+  const WeightProblem problem(options_, part.hessian, loops);
+  const auto launch = size < kThreadedSize ? std::launch::deferred : std::launch::async;
   Root best{0, {}};
   std::vector<Complex> found;
-  const auto polish = [&](const Root& from) {
-    if (std::any_of(found.begin(), found.end(), [&](Complex z) {
-          return std::abs(z - from.z) < kSameRoot * std::abs(z - 1.0);
-        })) {
-      return;
+  // All from the same knowledge, so that it does not matter which of them ends first.
+  const auto polish = [&](const std::vector<Root>& from) {
+    std::vector<std::future<std::optional<Root>>> roots;
+    for (const Root& root : from) {
+      if (std::any_of(found.begin(), found.end(), [&](Complex z) {
+            return std::abs(z - root.z) < kSameRoot * std::abs(z - 1.0);
+          })) {
+        continue;
+      }
+      roots.push_back(std::async(launch, [&problem, &root, least = std::abs(best.z)] {
+        return problem.Polish(root, least);
+      }));
     }
-    const std::optional<Root> root = problem.Polish(from);
-    if (!root) return;
-    found.push_back(root->z);
-    if (IsLarger(*root, best)) best = *root;
+    for (auto& future : roots) {
+      const std::optional<Root> root = future.get();
+      if (!root) continue;
+      found.push_back(root->z);
+      if (IsLarger(*root, best)) best = *root;
+    }
   };
-  for (const Root& candidate : candidates) polish(candidate);
-  if (until == Until::kUnstable && std::abs(best.z) > 1) return std::abs(best.z);
+  polish(candidates);
+  if (std::abs(best.z) > enough) return std::abs(best.z);
   // At higher frequencies stages' loops differ too much for the Hessian's eigenvectors. No root is
   // outside the circle where no loop has a gain.
   const auto polish_larger = [&](const Root& root, std::vector<Root> near) {
@@ -283,7 +304,7 @@ double PipelineSpectrum::CoupledRadius(const Part& part, Until until) const {
     });
     std::stable_sort(near.begin(), near.end(), IsLarger);
     near.resize(std::min<std::size_t>(near.size(), kPolished));
-    for (const Root& other : near) polish(other);
+    polish(near);
     return std::log(std::abs(best.z)) > before + 1e-9 * std::abs(before);
   };
   const MatrixXd root_of_hessian = part.eigenvectors *
@@ -313,9 +334,8 @@ double PipelineSpectrum::CoupledRadius(const Part& part, Until until) const {
       radius *= kRadiusStep;
     }
     const Root around{std::polar(radius, angle), {}};
-    searches.emplace_back(
-        around, std::async(size < kThreadedSize ? std::launch::deferred : std::launch::async,
-                           [&, around] { return problem.Neighbours(around); }));
+    searches.emplace_back(around,
+                          std::async(launch, [&, around] { return problem.Neighbours(around); }));
   }
   for (auto& [around, search] : searches) polish_larger(around, search.get());
   if (best.z == 0.0) throw std::runtime_error("no eigenvalue of the pipeline was found");
@@ -331,17 +351,17 @@ double PipelineSpectrum::ScalarRadius(Delay delay, double eigenvalue) const {
   if (rate > 0) return ComputeSpectralRadius(options_.rule, options_.momentum, delay, rate).radius;
   const MatrixXd one = MatrixXd::Ones(1, 1);
   return CoupledRadius({eigenvalue * one, {delay}, eigenvalue * VectorXd::Ones(1), one, one},
-                       Until::kExact);
+                       std::numeric_limits<double>::infinity());
 }
 
-double PipelineSpectrum::Radius(Until until) const {
+double PipelineSpectrum::Radius(double enough) const {
   double radius = 0;
   for (const auto& [delay, eigenvalue] : scalars_) {
     radius = std::max(radius, ScalarRadius(delay, eigenvalue));
   }
   for (const Part& part : parts_) {
-    if (until == Until::kUnstable && radius > 1) break;
-    radius = std::max(radius, CoupledRadius(part, until));
+    if (radius > enough) break;
+    radius = std::max(radius, CoupledRadius(part, enough));
   }
   return radius;
 }

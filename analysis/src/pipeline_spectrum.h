@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -16,12 +17,9 @@ class PipelineSpectrum {
   /// `options` have to be valid and to outlive this.
   explicit PipelineSpectrum(const PipelineOptions& options);
 
-  /// A search for stable values needs no more of others than that they are not.
-  enum class Until { kExact, kUnstable };
-
-  /// Spectral radius at the momentum and learning rate of the options; some root outside the unit
-  /// circle, not the largest, where that is enough.
-  double Radius(Until until = Until::kExact) const;
+  /// Spectral radius at the momentum and learning rate of the options. Where it is above `enough`, some
+  /// root above that, not the largest: a search needs no more of what is worse than what it has.
+  double Radius(double enough = std::numeric_limits<double>::infinity()) const;
 
  private:
   struct Part {
@@ -33,7 +31,7 @@ class PipelineSpectrum {
   };
 
   double ScalarRadius(Delay delay, double eigenvalue) const;
-  double CoupledRadius(const Part& part, Until until) const;
+  double CoupledRadius(const Part& part, double enough) const;
 
   const PipelineOptions& options_;
   std::vector<Part> parts_;                        // of mixed delays

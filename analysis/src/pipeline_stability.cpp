@@ -232,11 +232,12 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     bool operator<(const Vertex& other) const { return radius < other.radius; }
   };
   const PipelineSpectrum spectrum(options);
-  const auto evaluate = [&](Point at) {
+  // Exact up to `worst`, since the method only compares, and never beyond 1.
+  const auto evaluate = [&](Point at, double worst = 1) {
     at[0] = std::clamp(at[0], kLeastLogDamping, 0.0);
     options.momentum = 0 - std::expm1(at[0]);
     options.learning_rate = std::min(std::exp(at[1]), kMaxRate);
-    return Vertex{at, spectrum.Radius(PipelineSpectrum::Until::kUnstable)};
+    return Vertex{at, spectrum.Radius(std::min(worst, 1.0))};
   };
   const auto mix = [](const Point& a, const Point& b, double t) {
     return Point{a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])};
@@ -251,14 +252,15 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
                           std::abs(simplex[2].at[1] - simplex[0].at[1]);
       if (std::log(simplex[2].radius) - best <= kFlat * std::abs(best) && size < kSmall) break;
       const Point centre = mix(simplex[0].at, simplex[1].at, 0.5);
-      const Vertex reflected = evaluate(mix(simplex[2].at, centre, 2));
+      const Vertex reflected = evaluate(mix(simplex[2].at, centre, 2), simplex[2].radius);
       if (reflected < simplex[0]) {
-        simplex[2] = std::min(reflected, evaluate(mix(simplex[2].at, centre, 3)));
+        simplex[2] = std::min(reflected, evaluate(mix(simplex[2].at, centre, 3), reflected.radius));
       } else if (reflected < simplex[1]) {
         simplex[2] = reflected;
       } else {
         const Vertex inner =
-            evaluate(mix(simplex[2].at, centre, reflected < simplex[2] ? 1.5 : 0.5));
+            evaluate(mix(simplex[2].at, centre, reflected < simplex[2] ? 1.5 : 0.5),
+                     std::min(reflected, simplex[2]).radius);
         if (inner < std::min(reflected, simplex[2])) {
           simplex[2] = inner;
         } else {
