@@ -20,7 +20,7 @@ template <class Real>
 std::vector<Real> DenseCoefficients(const Characteristic<Real>& p,
                                     std::type_identity_t<Real> rate) {
   if (!(p.n >= 0 && p.n <= kMaxDenseDelay)) {
-    throw InvalidArgument("--delay", static_cast<double>(p.n),
+    throw InvalidArgument("delay", static_cast<double>(p.n),
                           "at most " + std::to_string(kMaxDenseDelay) +
                               " where all coefficients of the polynomial are asked for");
   }
@@ -43,15 +43,15 @@ template std::vector<double> DenseCoefficients(const Characteristic<double>&, do
 template std::vector<long double> DenseCoefficients(const Characteristic<long double>&,
                                                     long double);
 
-void CheckMomentum(double momentum) { CheckBetween("--momentum", momentum, 0, 1); }
+void CheckMomentum(double momentum) { CheckBetween("momentum", momentum, 0, 1); }
 
 void CheckDelay(Delay delay) {
   if (delay < 0 || delay > kMaxDelay) {
-    throw InvalidArgument("--delay", std::to_string(delay),
+    throw InvalidArgument("delay", std::to_string(delay),
                           "an integer from 0 to " + std::to_string(kMaxDelay));
   }
 }
 
-void CheckRate(double rate) { CheckBetween("--rate", rate, kMinRate, kMaxRate); }
+void CheckRate(double rate) { CheckBetween("rate", rate, kMinRate, kMaxRate); }
 
 }  // namespace batchless::analysis

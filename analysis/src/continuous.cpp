@@ -54,48 +54,6 @@ double StepLength(const ContinuousOptions& options) {
   return unit / options.steps_per_delay;
 }
 
-void Check(const ContinuousOptions& options) {
-  Validate(options.rule);
-  RefuseLinear(options.rule);
-  const RuleOptions& given = options.rule.options;
-  const auto refuse = [](std::string_view name, const std::optional<double>& value) {
-    if (value) {
-      throw InvalidArgument(name, *value, "nothing in the limit, where a value in updates is 0");
-    }
-  };
-  refuse("--horizon", given.horizon);
-  refuse("--sc-delay", given.sc_delay);
-  refuse("--sc-a", given.sc_a);
-  refuse("--sc-b", given.sc_b);
-  if (options.rule.rule.compensation == Compensation::kFree ||
-      options.rule.rule.compensation == Compensation::kNesterov) {
-    throw InvalidArgument("--rule", options.rule.rule.name,
-                          "a rule whose coefficients grow with the delay");
-  }
-  if (options.first_order) {
-    if (options.rule.rule.compensation != Compensation::kNone ||
-        options.rule.rule.prediction != Prediction::kNone) {
-      throw InvalidArgument("--rule", options.rule.rule.name, "sgdm where there is no --damping");
-    }
-  } else {
-    CheckRange("--damping", options.damping, kMinDamping, kMaxDamping);
-  }
-  CheckRange("--delay-time", options.delay_time, 0, kMaxDelayTime);
-  CheckRange("--duration", options.duration, 0, kMaxDuration);
-  if (!std::isfinite(options.initial_weight)) {
-    throw InvalidArgument("--initial-weight", options.initial_weight, "a finite number");
-  }
-  if (options.steps_per_delay < 1 || options.steps_per_delay > kMaxStepsPerDelay) {
-    throw InvalidArgument("--steps-per-delay", std::to_string(options.steps_per_delay),
-                          "an integer from 1 to " + std::to_string(kMaxStepsPerDelay));
-  }
-  const double steps = options.duration / StepLength(options);
-  if (!(steps <= kMaxContinuousSteps)) {
-    throw InvalidArgument("--duration", ToText(steps) + " steps",
-                          "at most " + ToText(kMaxContinuousSteps));
-  }
-}
-
 // Value at `fraction` of a step of the polynomial through its samples.
 double Interpolate(const std::array<double, kSamples>& samples, double fraction) {
   const double x = fraction * (kSamples - 1);
@@ -159,18 +117,50 @@ DiscretePoint Discrete(const ContinuousOptions& options, double h) {
 
 }  // namespace
 
-bool ContinuousOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
+void Validate(const ContinuousOptions& options) {
+  Validate(options.rule);
+  RefuseLinear(options.rule);
+  const RuleOptions& given = options.rule.options;
+  const auto refuse = [](std::string_view name, const std::optional<double>& value) {
+    if (value) {
+      throw InvalidArgument(name, *value, "nothing in the limit, where a value in updates is 0");
+    }
+  };
+  refuse("horizon", given.horizon);
+  refuse("sc_delay", given.sc_delay);
+  refuse("sc_a", given.sc_a);
+  refuse("sc_b", given.sc_b);
+  if (options.rule.rule.compensation == Compensation::kFree ||
+      options.rule.rule.compensation == Compensation::kNesterov) {
+    throw InvalidArgument("rule", options.rule.rule.name,
+                          "a rule whose coefficients grow with the delay");
   }
-  return true;
+  if (options.first_order) {
+    if (options.rule.rule.compensation != Compensation::kNone ||
+        options.rule.rule.prediction != Prediction::kNone) {
+      throw InvalidArgument("rule", options.rule.rule.name, "sgdm where there is no --damping");
+    }
+  } else {
+    CheckRange("damping", options.damping, kMinDamping, kMaxDamping);
+  }
+  CheckRange("delay_time", options.delay_time, 0, kMaxDelayTime);
+  CheckRange("duration", options.duration, 0, kMaxDuration);
+  if (!std::isfinite(options.initial_weight)) {
+    throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
+  }
+  if (options.steps_per_delay < 1 || options.steps_per_delay > kMaxStepsPerDelay) {
+    throw InvalidArgument("steps_per_delay", std::to_string(options.steps_per_delay),
+                          "an integer from 1 to " + std::to_string(kMaxStepsPerDelay));
+  }
+  const double steps = options.duration / StepLength(options);
+  if (!(steps <= kMaxContinuousSteps)) {
+    throw InvalidArgument("duration", ToText(steps) + " steps",
+                          "at most " + ToText(kMaxContinuousSteps));
+  }
 }
 
 std::vector<ContinuousPoint> SolveContinuous(const ContinuousOptions& options) {
-  Check(options);
+  Validate(options);
   const Terms terms = MakeTerms(options, options.delay_time);
   const double c = options.damping;
   const double h = StepLength(options);
@@ -242,7 +232,7 @@ Complex ContinuousCharacteristic(const ContinuousOptions& options, Complex s) {
 }
 
 Complex RightmostRoot(const ContinuousOptions& options) {
-  Check(options);
+  Validate(options);
   const double tau = options.delay_time;
   if (options.first_order) return tau == 0 ? Complex(-1, 0) : PrincipalLambert(tau) / tau;
   std::vector<Complex> starts;
@@ -254,7 +244,7 @@ Complex RightmostRoot(const ContinuousOptions& options) {
   const double h = std::min(tau / kRootDelay, 1 / options.damping);
   const auto delay = static_cast<Delay>(std::llround(tau / h));
   if (delay > kMaxRootsDelay) {
-    throw InvalidArgument("--delay-time", tau,
+    throw InvalidArgument("delay_time", tau,
                           "at most " +
                               ToText(static_cast<double>(kMaxRootsDelay) / options.damping) +
                               " at this damping");
@@ -275,7 +265,7 @@ Complex RightmostRoot(const ContinuousOptions& options) {
 }
 
 double CriticalDelayTime(const ContinuousOptions& options) {
-  Check(options);
+  Validate(options);
   if (options.first_order) return std::numbers::pi / 2;
   const double c = options.damping;
   // Phase that is left at the crossing of gain 1; no crossing is no more stable than phase 0.
@@ -311,7 +301,7 @@ double CriticalDelayTime(const ContinuousOptions& options) {
 }
 
 double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) {
-  Check(options);
+  Validate(options);
   const auto updates = static_cast<double>(delay);
   // Momenta of 0 and more.
   const double largest = options.first_order ? 4 : 1 / options.damping;

@@ -332,21 +332,15 @@ Candidate BestOf(const PathFollowing& search, std::vector<Candidate> starts) {
 
 }  // namespace
 
-bool DesignOptions::IsValid(std::string* why) const {
+void Validate(const DesignOptions& options) {
   const auto check = [](std::string_view name, double value, double low, double high) {
     if (value >= low && value <= high) return;
     throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
   };
-  try {
-    check("--delay", static_cast<double>(delay), 0, static_cast<double>(kMaxDesignDelay));
-    check("--condition", condition, kMinDesignCondition, kMaxDesignCondition);
-    check("--order", order, kMinDesignOrder, kMaxDesignOrder);
-    check("--noise", noise, 0, kMaxDesignNoise);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
-  }
-  return true;
+  check("delay", static_cast<double>(options.delay), 0, static_cast<double>(kMaxDesignDelay));
+  check("condition", options.condition, kMinDesignCondition, kMaxDesignCondition);
+  check("order", options.order, kMinDesignOrder, kMaxDesignOrder);
+  check("noise", options.noise, 0, kMaxDesignNoise);
 }
 
 namespace {
@@ -404,8 +398,7 @@ Design Certified(const DesignOptions& options, const Candidate& candidate, bool 
 }  // namespace
 
 Design DesignRule(const DesignOptions& options) {
-  std::string why;
-  if (!options.IsValid(&why)) throw std::invalid_argument(why);
+  Validate(options);
   // A search sees the curvatures that it samples, and each sampling leads to an optimum of its own.
   // What counts is what is certified over all of them; a lower order may do better.
   std::optional<Design> best;

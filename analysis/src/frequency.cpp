@@ -34,7 +34,7 @@ std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momen
   std::vector<FrequencyPoint> points;
   for (const double theta : frequencies) {
     if (!(theta > 0 && theta <= std::numbers::pi)) {
-      throw InvalidArgument("--frequencies", theta, "numbers above 0, up to pi");
+      throw InvalidArgument("frequencies", theta, "numbers above 0, up to pi");
     }
     // u = (cos theta - 1) + i sin theta, its real part without cancellation. Imaginary parts are not
     // negative for theta in (0, pi], so that no factor's phase jumps.

@@ -31,28 +31,6 @@ constexpr int kProbes = 12;
 constexpr double kBatchRatio = 4;
 constexpr double kMaxBatch = 1024;
 
-void Check(const FrontierOptions& options) {
-  Validate(options.rule);
-  RefuseLinear(options.rule);
-  if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
-    throw InvalidArgument("--delay", std::to_string(options.delay),
-                          "an integer from 0 to " + std::to_string(kMaxFrontierDelay));
-  }
-  CheckCondition(options.condition);
-  for (const double half_life : options.half_lives) {
-    if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {
-      throw InvalidArgument("--half-lives", half_life,
-                            "a number above 0, up to " + ToText(kMaxFrontierHalfLife));
-    }
-  }
-  if (!(options.steps_per_update >= 1)) {
-    throw InvalidArgument("steps per update", options.steps_per_update, "a number from 1");
-  }
-  if (!(options.gradients_per_update >= 1)) {
-    throw InvalidArgument("gradients per update", options.gradients_per_update, "a number from 1");
-  }
-}
-
 // ln of the largest rho at curvatures of [1 / K, 1].
 double ProbedLogRadius(const FrontierOptions& options, double momentum, double rate) {
   Track track;
@@ -186,14 +164,26 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
 
 }  // namespace
 
-bool FrontierOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
+void Validate(const FrontierOptions& options) {
+  Validate(options.rule);
+  RefuseLinear(options.rule);
+  if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
+    throw InvalidArgument("delay", std::to_string(options.delay),
+                          "an integer from 0 to " + std::to_string(kMaxFrontierDelay));
   }
-  return true;
+  CheckCondition(options.condition);
+  for (const double half_life : options.half_lives) {
+    if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {
+      throw InvalidArgument("half_lives", half_life,
+                            "a number above 0, up to " + ToText(kMaxFrontierHalfLife));
+    }
+  }
+  if (!(options.steps_per_update >= 1)) {
+    throw InvalidArgument("steps per update", options.steps_per_update, "a number from 1");
+  }
+  if (!(options.gradients_per_update >= 1)) {
+    throw InvalidArgument("gradients per update", options.gradients_per_update, "a number from 1");
+  }
 }
 
 double StationaryLoss(const RuleSpec& spec, double momentum, Delay delay, double rate,
@@ -208,7 +198,7 @@ double StationaryLoss(const RuleSpec& spec, double momentum, Delay delay, double
 }
 
 std::vector<FrontierPoint> Frontier(const FrontierOptions& options) {
-  Check(options);
+  Validate(options);
   const std::vector<Row> rows = Rows(options);
   std::vector<FrontierPoint> points;
   for (const double half_life : options.half_lives) {
@@ -218,7 +208,7 @@ std::vector<FrontierPoint> Frontier(const FrontierOptions& options) {
 }
 
 std::vector<FrontierPoint> MiniBatchFrontier(const FrontierOptions& options) {
-  Check(options);
+  Validate(options);
   FrontierOptions undelayed = options;
   undelayed.delay = 0;
   const std::vector<Row> rows = Rows(undelayed);

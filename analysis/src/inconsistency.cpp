@@ -63,15 +63,15 @@ std::vector<Weight> Layout(const InconsistentModel& model, const RuleSpec& rule,
 }  // namespace
 
 InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Delay backward_delay) {
-  CheckInconsistentDelay("--delay", forward_delay);
-  CheckInconsistentDelay("--backward-delay", backward_delay);
+  CheckInconsistentDelay("forward_delay", forward_delay);
+  CheckInconsistentDelay("backward_delay", backward_delay);
   if (backward_delay > forward_delay) {
-    throw InvalidArgument("--backward-delay", std::to_string(backward_delay),
+    throw InvalidArgument("backward_delay", std::to_string(backward_delay),
                           "at most the forward's, " + std::to_string(forward_delay));
   }
   if (!(std::abs(discrepancy) <= kMaxDiscrepancy)) {
     throw InvalidArgument(
-        "--discrepancies", discrepancy,
+        "discrepancy", discrepancy,
         "numbers from " + ToText(-kMaxDiscrepancy) + " to " + ToText(kMaxDiscrepancy));
   }
   return {MatrixXd::Constant(1, 1, 1 + discrepancy),
@@ -81,13 +81,13 @@ InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Dela
 }
 
 InconsistentModel FactorisationModel(double ratio, Delay delay) {
-  CheckInconsistentDelay("--delay", delay);
+  CheckInconsistentDelay("delay", delay);
   if (delay < 2 || delay % 2 != 0) {
-    throw InvalidArgument("--delay", std::to_string(delay),
+    throw InvalidArgument("delay", std::to_string(delay),
                           "an even number from 2, the first of two neighbouring stages'");
   }
   if (!(ratio >= 0 && ratio < 1)) {
-    throw InvalidArgument("--discrepancies", ratio, "numbers from 0 to below 1");
+    throw InvalidArgument("ratio", ratio, "numbers from 0 to below 1");
   }
   InconsistentModel model;
   model.forward = MatrixXd{{1, 0}, {-ratio, 1}};

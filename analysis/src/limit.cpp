@@ -10,7 +10,7 @@ namespace batchless::analysis {
 void CheckCondition(double condition) {
   // Written so that a NaN fails.
   if (!(condition >= 1 && condition <= kMaxCondition)) {
-    throw InvalidArgument("--condition", condition, "a number from 1 to 1e12");
+    throw InvalidArgument("condition", condition, "a number from 1 to 1e12");
   }
 }
 

@@ -132,13 +132,13 @@ double ImpulseEnergy(std::span<const double> numerator, std::span<const double> 
       if (!std::isfinite(value)) throw InvalidArgument(name, value, "finite coefficients");
     }
   };
-  check("--numerator", numerator);
-  check("--denominator", denominator);
+  check("numerator", numerator);
+  check("denominator", denominator);
   if (denominator[0] == 0) {
-    throw InvalidArgument("--denominator", denominator[0], "a leading coefficient that is not 0");
+    throw InvalidArgument("denominator", denominator[0], "a leading coefficient that is not 0");
   }
   if (numerator.size() > denominator.size()) {
-    throw InvalidArgument("--numerator", "degree " + std::to_string(numerator.size() - 1),
+    throw InvalidArgument("numerator", "degree " + std::to_string(numerator.size() - 1),
                           "at most the denominator's, " + std::to_string(denominator.size() - 1));
   }
   const std::vector<long double> b(numerator.begin(), numerator.end());
@@ -159,11 +159,11 @@ double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double
   if (!spec.is_linear()) CheckMomentum(momentum);
   CheckRate(rate);
   if (delay < 0 || delay > kMaxNoiseDelay) {
-    throw InvalidArgument("--delay", std::to_string(delay),
+    throw InvalidArgument("delay", std::to_string(delay),
                           "an integer from 0 to " + std::to_string(kMaxNoiseDelay));
   }
   if (!(average >= kMinAverage && average <= kMaxAverage)) {
-    throw InvalidArgument("--average", average,
+    throw InvalidArgument("average", average,
                           "a number from " + ToText(kMinAverage) + " to " + ToText(kMaxAverage));
   }
   if (!ComputeSpectralRadius(spec, momentum, delay, rate).stable()) {

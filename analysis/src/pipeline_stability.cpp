@@ -42,52 +42,14 @@ std::size_t EntriesPerWeight(const PipelineOptions& options, std::size_t stage) 
 void CheckHessian(const MatrixXd& hessian) {
   const std::string shape = std::to_string(hessian.rows()) + "x" + std::to_string(hessian.cols());
   if (hessian.rows() != hessian.cols() || hessian.rows() == 0) {
-    throw InvalidArgument("--hessian", shape, "a square matrix");
+    throw InvalidArgument("hessian", shape, "a square matrix");
   }
   if (!hessian.allFinite()) {
-    throw InvalidArgument("--hessian", "entries that are not finite", "finite entries");
+    throw InvalidArgument("hessian", "entries that are not finite", "finite entries");
   }
   const double asymmetry = (hessian - hessian.transpose()).cwiseAbs().maxCoeff();
   if (asymmetry > kAsymmetryTolerance * hessian.cwiseAbs().maxCoeff()) {
-    throw InvalidArgument("--hessian", "an asymmetry of " + ToText(asymmetry),
-                          "a symmetric matrix");
-  }
-}
-
-void Check(const PipelineOptions& options) {
-  Validate(options.rule);
-  if (options.rule.is_linear()) {
-    throw InvalidArgument("--rule", options.rule.rule.name,
-                          "a rule whose coefficients follow from each stage's delay");
-  }
-  CheckMomentum(options.momentum);
-  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
-    throw InvalidArgument("--rate", options.learning_rate,
-                          "a number from 0 to " + ToText(kMaxRate));
-  }
-  CheckHessian(options.hessian);
-  if (options.delays.empty()) throw InvalidArgument("--stages", "0", "at least one stage");
-  for (const Delay delay : options.delays) CheckDelay(delay);
-  if (options.widths.size() != options.delays.size()) {
-    throw InvalidArgument("--widths", std::to_string(options.widths.size()) + " widths",
-                          "one for each of " + std::to_string(options.delays.size()) + " stages");
-  }
-  const auto size = static_cast<std::size_t>(options.hessian.rows());
-  std::size_t sum = 0;
-  for (const std::size_t width : options.widths) {
-    if (width == 0 || width > size) {
-      throw InvalidArgument("--widths", std::to_string(width),
-                            "an integer from 1 to " + std::to_string(size));
-    }
-    sum += width;
-  }
-  if (sum != size) {
-    throw InvalidArgument("--widths", "a sum of " + std::to_string(sum),
-                          "the size of the Hessian, " + std::to_string(size));
-  }
-  if (size > kMaxPipelineWeights) {
-    throw InvalidArgument("--hessian", std::to_string(size) + " weights",
-                          "at most " + std::to_string(kMaxPipelineWeights));
+    throw InvalidArgument("hessian", "an asymmetry of " + ToText(asymmetry), "a symmetric matrix");
   }
 }
 
@@ -148,14 +110,41 @@ MatrixXd PredictionRows(const PipelineOptions& options, const Layout& stage, Ind
 
 }  // namespace
 
-bool PipelineOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
+void Validate(const PipelineOptions& options) {
+  Validate(options.rule);
+  if (options.rule.is_linear()) {
+    throw InvalidArgument("rule", options.rule.rule.name,
+                          "a rule whose coefficients follow from each stage's delay");
   }
-  return true;
+  CheckMomentum(options.momentum);
+  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
+    throw InvalidArgument("learning_rate", options.learning_rate,
+                          "a number from 0 to " + ToText(kMaxRate));
+  }
+  CheckHessian(options.hessian);
+  if (options.delays.empty()) throw InvalidArgument("delays", "0", "at least one stage");
+  for (const Delay delay : options.delays) CheckDelay(delay);
+  if (options.widths.size() != options.delays.size()) {
+    throw InvalidArgument("widths", std::to_string(options.widths.size()) + " widths",
+                          "one for each of " + std::to_string(options.delays.size()) + " stages");
+  }
+  const auto size = static_cast<std::size_t>(options.hessian.rows());
+  std::size_t sum = 0;
+  for (const std::size_t width : options.widths) {
+    if (width == 0 || width > size) {
+      throw InvalidArgument("widths", std::to_string(width),
+                            "an integer from 1 to " + std::to_string(size));
+    }
+    sum += width;
+  }
+  if (sum != size) {
+    throw InvalidArgument("widths", "a sum of " + std::to_string(sum),
+                          "the size of the Hessian, " + std::to_string(size));
+  }
+  if (size > kMaxPipelineWeights) {
+    throw InvalidArgument("hessian", std::to_string(size) + " weights",
+                          "at most " + std::to_string(kMaxPipelineWeights));
+  }
 }
 
 std::size_t StateDimension(const PipelineOptions& options) {
@@ -167,11 +156,11 @@ std::size_t StateDimension(const PipelineOptions& options) {
 }
 
 MatrixXd StateMatrix(const PipelineOptions& options) {
-  Check(options);
+  Validate(options);
   const std::vector<Layout> stages = Layouts(options);
   const auto dimension = static_cast<Index>(StateDimension(options));
   if (dimension > static_cast<Index>(kMaxStateDimension)) {
-    throw InvalidArgument("--stages", "a state of dimension " + std::to_string(dimension),
+    throw InvalidArgument("delays", "a state of dimension " + std::to_string(dimension),
                           "at most " + std::to_string(kMaxStateDimension) +
                               "; fewer stages, shorter delays or fewer weights");
   }
@@ -217,14 +206,14 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
 }
 
 PipelineSummary PipelineStability(const PipelineOptions& options) {
-  Check(options);
+  Validate(options);
   return {PipelineSpectrum(options).Radius(), StateDimension(options)};
 }
 
 PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   options.momentum = 0;
   options.learning_rate = 0;
-  Check(options);
+  Validate(options);
   using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
   struct Vertex {
     Point at;
@@ -277,7 +266,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
           .eigenvalues()
           .cwiseAbs();
   const double largest = eigenvalues.maxCoeff();
-  if (largest == 0) throw InvalidArgument("--hessian", "0", "a matrix that is not 0");
+  if (largest == 0) throw InvalidArgument("hessian", "0", "a matrix that is not 0");
   const double condition = std::min(largest / eigenvalues.minCoeff(), kMostCondition);
   double sum = 0;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {

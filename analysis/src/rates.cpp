@@ -272,18 +272,18 @@ class OptimumSearch {
   std::vector<double> errors_, row_, trial_;
 };
 
-void Check(const OptimumOptions& options) {
+}  // namespace
+
+void Validate(const OptimumOptions& options) {
   Validate(options.rule);
   CheckDelay(options.delay);
   CheckCondition(options.condition);
   if (options.momentum && options.rule.is_linear()) {
-    throw InvalidArgument("--momentum", *options.momentum,
+    throw InvalidArgument("momentum", *options.momentum,
                           "nothing with rule linear, which has no momentum");
   }
   if (options.momentum) CheckMomentum(*options.momentum);
 }
-
-}  // namespace
 
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
                                    double condition) {
@@ -326,18 +326,8 @@ SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay 
   return best;
 }
 
-bool OptimumOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-    return true;
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
-  }
-}
-
 Optimum FindOptimum(const OptimumOptions& options) {
-  Check(options);
+  Validate(options);
   Optimum optimum;
   if (options.rule.is_linear()) {
     optimum.momentum = std::numeric_limits<double>::quiet_NaN();

@@ -256,7 +256,7 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
   CheckDelay(delay);
   CheckRate(rate);
   if (delay > kMaxRootsDelay) {
-    throw InvalidArgument("--delay", std::to_string(delay),
+    throw InvalidArgument("delay", std::to_string(delay),
                           "an integer from 0 to " + std::to_string(kMaxRootsDelay) +
                               " where all roots are asked for");
   }

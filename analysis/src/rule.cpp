@@ -209,7 +209,7 @@ std::string ListText(const std::vector<double>& values) {
 }
 
 void ValidateLinear(const RuleOptions& options) {
-  constexpr std::string_view kNumerator = "--numerator", kDenominator = "--denominator";
+  constexpr std::string_view kNumerator = "numerator", kDenominator = "denominator";
   const std::vector<double>& n = options.numerator;
   const std::vector<double>& d = options.denominator;
   CheckPolynomial(kNumerator, n);
@@ -266,28 +266,28 @@ const Rule& FindRule(std::string_view name) {
     // Only a pipeline has what it takes.
     if (!rule.predicts_to_last_backward) names.push_back(rule.name);
   }
-  throw InvalidArgument("--rule", name, Join(names) + DidYouMean(name, names));
+  throw InvalidArgument("rule", name, Join(names) + DidYouMean(name, names));
 }
 
 void RefuseLinear(const RuleSpec& spec) {
-  if (spec.is_linear()) throw InvalidArgument("--rule", spec.rule.name, "a rule of a momentum");
+  if (spec.is_linear()) throw InvalidArgument("rule", spec.rule.name, "a rule of a momentum");
 }
 
 void Validate(const RuleSpec& spec) {
   const Rule& rule = spec.rule;
   const RuleOptions& options = spec.options;
-  CheckOption(rule, "--sc-delay", options.sc_delay, kMaxCoefficient, TakesCompensationDelay);
-  CheckOption(rule, "--horizon", options.horizon, kMaxCoefficient, TakesHorizon);
-  CheckCoefficient(rule, "--sc-a", options.sc_a, TakesCoefficients);
-  CheckCoefficient(rule, "--sc-b", options.sc_b, TakesCoefficients);
-  CheckScale(rule, "--sc-delay-scale", options.sc_delay_scale, TakesCompensationDelay);
-  CheckScale(rule, "--horizon-scale", options.horizon_scale, TakesHorizonScale);
+  CheckOption(rule, "sc_delay", options.sc_delay, kMaxCoefficient, TakesCompensationDelay);
+  CheckOption(rule, "horizon", options.horizon, kMaxCoefficient, TakesHorizon);
+  CheckCoefficient(rule, "sc_a", options.sc_a, TakesCoefficients);
+  CheckCoefficient(rule, "sc_b", options.sc_b, TakesCoefficients);
+  CheckScale(rule, "sc_delay_scale", options.sc_delay_scale, TakesCompensationDelay);
+  CheckScale(rule, "horizon_scale", options.horizon_scale, TakesHorizonScale);
   if (spec.is_linear()) {
     ValidateLinear(options);
     return;
   }
-  for (const auto& [option, given] : {std::pair("--numerator", &options.numerator),
-                                      std::pair("--denominator", &options.denominator)}) {
+  for (const auto& [option, given] : {std::pair("numerator", &options.numerator),
+                                      std::pair("denominator", &options.denominator)}) {
     if (given->empty()) continue;
     throw InvalidArgument(
         option, ListText(*given),
@@ -295,9 +295,9 @@ void Validate(const RuleSpec& spec) {
   }
   if (!options.sc_a || !options.sc_b) return;
   constexpr std::string_view kAccepted = "nothing together with both coefficients, a and b";
-  if (options.sc_delay) throw InvalidArgument("--sc-delay", *options.sc_delay, kAccepted);
+  if (options.sc_delay) throw InvalidArgument("sc_delay", *options.sc_delay, kAccepted);
   if (options.sc_delay_scale != 1) {
-    throw InvalidArgument("--sc-delay-scale", options.sc_delay_scale, kAccepted);
+    throw InvalidArgument("sc_delay_scale", options.sc_delay_scale, kAccepted);
   }
 }
 

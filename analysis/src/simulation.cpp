@@ -16,23 +16,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 void CheckUpdates(std::size_t updates, std::size_t least) {
   if (updates < least || updates > kMaxUpdates) {
     throw InvalidArgument(
-        "--steps", std::to_string(updates),
+        "updates", std::to_string(updates),
         "an integer from " + std::to_string(least) + " to " + std::to_string(kMaxUpdates));
   }
-}
-
-void Check(const SimulationOptions& options) {
-  Validate(options.rule);
-  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
-  CheckDelay(options.delay);
-  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
-    throw InvalidArgument("--rate", options.learning_rate,
-                          "a number from 0 to " + ToText(kMaxRate));
-  }
-  if (!std::isfinite(options.initial_weight)) {
-    throw InvalidArgument("--initial-weight", options.initial_weight, "a finite number");
-  }
-  CheckUpdates(options.updates, 0);
 }
 
 // The two lines of the update. `v` and `w` are those after i updates and become those after i + 1.
@@ -150,19 +136,23 @@ double Slope(const std::vector<double>& x, const std::vector<double>& y) {
 
 }  // namespace
 
-bool SimulationOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
+void Validate(const SimulationOptions& options) {
+  Validate(options.rule);
+  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
+  CheckDelay(options.delay);
+  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
+    throw InvalidArgument("learning_rate", options.learning_rate,
+                          "a number from 0 to " + ToText(kMaxRate));
   }
-  return true;
+  if (!std::isfinite(options.initial_weight)) {
+    throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
+  }
+  CheckUpdates(options.updates, 0);
 }
 
 std::vector<TrajectoryPoint> Simulate(const SimulationOptions& options,
                                       const std::function<double(double)>& gradient) {
-  Check(options);
+  Validate(options);
   const auto delay = static_cast<std::size_t>(options.delay);
   if (options.rule.is_linear()) {
     return SimulateLinear(options, options.initial_weight,
@@ -195,7 +185,7 @@ std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options)
 }
 
 std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options) {
-  Check(options);
+  Validate(options);
   const auto delay = static_cast<std::size_t>(options.delay);
   if (options.rule.is_linear()) {
     return SimulateLinear(options, 0.0, [&](std::size_t i, const std::vector<TrajectoryPoint>&) {
@@ -219,8 +209,7 @@ double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double 
                      std::size_t updates) {
   Validate(spec);
   if (spec.is_linear()) {
-    throw InvalidArgument("--rule", spec.rule.name,
-                          "a rule of a momentum, whose velocity is fitted");
+    throw InvalidArgument("rule", spec.rule.name, "a rule of a momentum, whose velocity is fitted");
   }
   CheckMomentum(momentum);
   CheckDelay(delay);

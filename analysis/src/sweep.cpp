@@ -71,35 +71,25 @@ BlockCounts RunBlock(const SweepOptions& options, std::size_t first, std::size_t
   return counts;
 }
 
-void Check(const SweepOptions& options) {
+}  // namespace
+
+void Validate(const SweepOptions& options) {
   const bool is_linear = options.rule.is_linear();
   Validate(options.rule);
   CheckDelay(options.delay);
-  if (options.momenta.empty()) throw InvalidArgument("--momenta", "none", "at least one momentum");
-  if (options.rates.empty()) throw InvalidArgument("--rates", "none", "at least one rate");
+  if (options.momenta.empty()) throw InvalidArgument("momenta", "none", "at least one momentum");
+  if (options.rates.empty()) throw InvalidArgument("rates", "none", "at least one rate");
   if (is_linear && options.momenta.size() > 1) {
-    throw InvalidArgument("--momenta", std::to_string(options.momenta.size()) + " momenta",
+    throw InvalidArgument("momenta", std::to_string(options.momenta.size()) + " momenta",
                           "one row with rule linear, which has no momentum");
   }
   for (const double m : options.momenta) {
     if (!is_linear) CheckMomentum(m);
   }
   for (const double x : options.rates) CheckRate(x);
-  if (options.threads < 0) throw InvalidArgument("--threads", options.threads, "an integer >= 0");
+  if (options.threads < 0) throw InvalidArgument("threads", options.threads, "an integer >= 0");
   if (!IsAvailable(options.simd)) {
-    throw InvalidArgument("--simd", Name(options.simd), "an instruction set that this machine has");
-  }
-}
-
-}  // namespace
-
-bool SweepOptions::IsValid(std::string* why) const {
-  try {
-    Check(*this);
-    return true;
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
+    throw InvalidArgument("simd", Name(options.simd), "an instruction set that this machine has");
   }
 }
 
@@ -108,7 +98,7 @@ double SweepBytes(std::size_t momenta, std::size_t rates) {
 }
 
 SweepSummary RunSweep(const SweepOptions& options) {
-  Check(options);
+  Validate(options);
 
   const auto start = std::chrono::steady_clock::now();
   const std::size_t rows = options.momenta.size(), points = options.rates.size();

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "argument.h"
+#include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
 #include "text_output.h"
+#include "usage_error.h"
 
 namespace batchless {
 
@@ -29,6 +31,11 @@ class Command {
   // Throws UsageError or analysis::InvalidArgument for what cannot be worked with, before the long
   // part of the work starts; any other exception is a failure on the way.
   virtual void Run() = 0;
+
+  // What a library refused in the run, by the name of the option that stands for its argument.
+  virtual UsageError Refused(const analysis::InvalidArgument& error) const {
+    return OptionError(error);
+  }
 
  protected:
   CLI::App& app() { return *app_; }

@@ -5,15 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <sstream>
 
 #include "batchless/analysis/argument.h"
 #include "text_output.h"
+#include "toml_reader.h"
 #include "usage_error.h"
-
-#define TOML_HEADER_ONLY 1
-#define TOML_ENABLE_UNRELEASED_FEATURES 0
-#include <toml++/toml.h>
 
 namespace batchless {
 namespace {
@@ -43,19 +39,6 @@ std::string AcceptedText(const ConfigurationKey& key) {
   if (IsText(key)) text = "a text";
   if (std::holds_alternative<bool*>(key.value)) text = "true, false";
   return is_list ? fmt::format("a list [...], each item {}", text) : text;
-}
-
-// The value as it was written, more or less, in at most a line.
-std::string ShortText(const toml::node& node) {
-  constexpr std::size_t kMax = 80;
-  std::ostringstream stream;
-  if (const auto text = node.value<std::string>()) {
-    stream << *text;
-  } else {
-    node.visit([&](const auto& value) { stream << value; });
-  }
-  const std::string text = std::move(stream).str();
-  return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
 }
 
 // Refuses a value; `where` is the file and line, or the option.
@@ -149,7 +132,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const bool is_read =
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;
-  const std::string got = ShortText(node);
+  const std::string got = ShownText(node);
   const auto* words = std::get_if<Words>(&key->accepted);
   if (IsText(*key) && !node.is_table() && !node.is_array()) {
     Refuse(where, full_name, got, Quoted(*key, where, got));
@@ -173,21 +156,9 @@ std::string ReadText(const std::string& path) {
   return text;
 }
 
-std::string At(const std::string& path, const toml::source_region& source) {
-  return fmt::format("{}:{}", path, source.begin.line);
-}
-
-toml::table Parse(const std::string& text, const std::string& path) {
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(At(path, error.source()), error.description(), "TOML");
-  }
-}
-
-// All sections of the table; `other` is no section of it.
-void ReadSections(const std::vector<ConfigurationKey>& keys, const toml::table& document,
-                  std::string_view other, const std::string& path) {
+// All sections of a table of the file; `other` is no section of it.
+void ReadSections(const std::vector<ConfigurationKey>& keys, const TomlReader& file,
+                  const toml::table& table, std::string_view other) {
   // toml++ sorts by name; the first wrong value of the file is the one to report.
   struct Found {
     std::string section;
@@ -195,7 +166,7 @@ void ReadSections(const std::vector<ConfigurationKey>& keys, const toml::table& 
     const toml::node* node;
   };
   std::vector<Found> values;
-  for (const auto& [section, content] : document) {
+  for (const auto& [section, content] : table) {
     if (section == other) continue;
     if (!content.is_table()) {
       values.push_back({"", std::string(section.str()), &content});
@@ -209,23 +180,18 @@ void ReadSections(const std::vector<ConfigurationKey>& keys, const toml::table& 
     return a.node->source().begin.line < b.node->source().begin.line;
   });
   for (const Found& found : values) {
-    const std::string where = At(path, found.node->source());
     if (found.section.empty()) {
-      Refuse(where, found.name, ShortText(*found.node),
-             "keys in a section, [network] for instance");
+      file.RefuseValue(*found.node, found.name, "keys in a section, [network] for instance");
     }
-    Assign(keys, where, found.section, found.name, *found.node);
+    Assign(keys, file.At(*found.node), found.section, found.name, *found.node);
   }
 }
 
-// The document's phases, whose settings begin as the rest of the configuration has them.
-void ReadPhases(Configuration& configuration, const toml::table& document,
-                const std::string& path) {
-  const toml::node* const phases = document.get("phase");
+// The file's phases, whose settings begin as the rest of the configuration has them.
+void ReadPhases(Configuration& configuration, const TomlReader& file) {
+  const toml::node* const phases = file.document().get("phase");
   if (phases == nullptr) return;
-  if (!phases->is_array_of_tables()) {
-    Refuse(At(path, phases->source()), "phase", ShortText(*phases), "tables, [[phase]]");
-  }
+  if (!phases->is_array_of_tables()) file.RefuseValue(*phases, "phase", "tables, [[phase]]");
   double before = 0;
   for (const toml::node& node : *phases->as_array()) {
     const toml::table& table = *node.as_table();
@@ -235,19 +201,18 @@ void ReadPhases(Configuration& configuration, const toml::table& document,
     const toml::node* const until = table.get("until");
     phase.until = until != nullptr ? until->value<double>().value_or(-1) : is_last ? 1 : -1;
     if (!(phase.until > before && phase.until <= 1) || (phase.until == 1) != is_last) {
-      Refuse(At(path, node.source()), "phase.until",
-             until == nullptr ? "nothing" : ShortText(*until),
-             "shares of the run that increase from above 0 to 1, the last phase's");
+      file.Refuse(node, "phase.until", until == nullptr ? "nothing" : ShownText(*until),
+                  "shares of the run that increase from above 0 to 1, the last phase's");
     }
     before = phase.until;
     for (const auto& [section, content] : table) {
       const bool is_own = std::find(kPhaseSections.begin(), kPhaseSections.end(), section.str()) !=
                           kPhaseSections.end();
       if (is_own || section == "until") continue;
-      Refuse(At(path, content.source()), fmt::format("phase.{}", section.str()), "a value",
-             fmt::format("until and keys of {} in a phase", fmt::join(kPhaseSections, ", ")));
+      file.Refuse(content, fmt::format("phase.{}", section.str()), "a value",
+                  fmt::format("until and keys of {} in a phase", fmt::join(kPhaseSections, ", ")));
     }
-    ReadSections(KeysOf(phase.settings), table, "until", path);
+    ReadSections(KeysOf(phase.settings), file, table, "until");
     configuration.phases.push_back(std::move(phase));
   }
 }
@@ -381,8 +346,8 @@ std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", sec
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides) {
   Configuration configuration;
   const std::vector<ConfigurationKey> keys = KeysOf(configuration);
-  const toml::table document = Parse(ReadText(path), path);
-  ReadSections(keys, document, "phase", path);
+  const TomlReader file(path, ReadText(path));
+  ReadSections(keys, file, file.document(), "phase");
   const auto has = [&](std::string_view start) {
     return std::any_of(overrides.begin(), overrides.end(),
                        [&](const std::string& text) { return text.starts_with(start); });
@@ -396,15 +361,15 @@ Configuration LoadConfiguration(const std::string& path, std::span<const std::st
   const bool sets_epochs = has("run.epochs=");
   if (sets_samples && !sets_epochs) configuration.run.epochs.reset();
   if (sets_epochs && !sets_samples) configuration.run.samples.reset();
-  ReadPhases(configuration, document, path);
+  ReadPhases(configuration, file);
   return configuration;
 }
 
 Configuration ParseConfiguration(const std::string& text, const std::string& path) {
   Configuration configuration;
-  const toml::table document = Parse(text, path);
-  ReadSections(KeysOf(configuration), document, "phase", path);
-  ReadPhases(configuration, document, path);
+  const TomlReader file(path, text);
+  ReadSections(KeysOf(configuration), file, file.document(), "phase");
+  ReadPhases(configuration, file);
   return configuration;
 }
 

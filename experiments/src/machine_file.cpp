@@ -182,7 +182,7 @@ class Reader {
         file_.Refuse(*value, name, ShownText(*value) + " without a unit",
                      ExampleOf(field.dimension));
       }
-      number = ParseQuantity(fmt::format("{}:{}: {}", path_, value->source().begin.line, name),
+      number = ParseQuantity(fmt::format("{}: {}", file_.At(*value), name),
                              value->as_string()->get(), field.dimension);
     }
     if (!std::isfinite(number) || number < 0) {

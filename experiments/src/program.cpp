@@ -95,7 +95,11 @@ class Program {
     }
     Command& command = Chosen();
     if (json_) command.set_json();
-    command.Run();
+    try {
+      command.Run();
+    } catch (const analysis::InvalidArgument& error) {
+      throw command.Refused(error);
+    }
     return kExitDone;
   }
 

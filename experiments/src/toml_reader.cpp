@@ -20,9 +20,13 @@ TomlReader::TomlReader(std::string where, const std::string& text) : where_(std:
   }
 }
 
+std::string TomlReader::At(const toml::node& node) const {
+  return fmt::format("{}:{}", where_, node.source().begin.line);
+}
+
 void TomlReader::Refuse(const toml::node& node, std::string_view name, std::string_view got,
                         std::string_view accepted) const {
-  throw UsageError(fmt::format("{}:{}: {}", where_, node.source().begin.line, name), got, accepted);
+  throw UsageError(fmt::format("{}: {}", At(node), name), got, accepted);
 }
 
 void TomlReader::RefuseValue(const toml::node& node, std::string_view name,

@@ -20,6 +20,9 @@ class TomlReader {
 
   const toml::table& document() const { return document_; }
 
+  // "FILE:LINE", where the node is.
+  std::string At(const toml::node& node) const;
+
   [[noreturn]] void Refuse(const toml::node& node, std::string_view name, std::string_view got,
                            std::string_view accepted) const;
   // The node's own value.

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <system_error>
 
 namespace batchless {
@@ -18,6 +20,25 @@ UsageError::UsageError(std::string_view name, std::string_view value, std::strin
                       value.empty() ? std::string_view("an empty string") : value, accepted))) {}
 
 UsageError UsageError::FromLine(std::string_view line) { return UsageError(OneLine(line)); }
+
+UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names) {
+  static const std::map<std::string_view, std::string_view> kOtherNames{
+      {"delays", "--stages"},      {"discrepancy", "--discrepancies"}, {"forward_delay", "--delay"},
+      {"learning_rate", "--rate"}, {"ratio", "--discrepancies"},       {"updates", "--steps"},
+  };
+  std::string option = error.name();
+  if (option.find('.') == std::string::npos) {
+    option = "--" + option;
+    std::replace(option.begin(), option.end(), '_', '-');
+  }
+  if (const auto other = kOtherNames.find(error.name()); other != kOtherNames.end()) {
+    option = other->second;
+  }
+  for (const auto& [name, other] : names) {
+    if (name == error.name()) option = other;
+  }
+  return {option, error.value(), error.accepted()};
+}
 
 std::string WhyUnreadable(const std::string& path) {
   std::error_code error;

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "batchless/analysis/argument.h"
 
 namespace batchless {
 
@@ -23,11 +27,11 @@ class UsageError : public std::runtime_error {
   explicit UsageError(const std::string& line) : std::runtime_error(line) {}
 };
 
-// Throws UsageError with what `options` say is wrong with them.
-template <class Options>
-void RequireValid(const Options& options) {
-  if (std::string why; !options.IsValid(&why)) throw UsageError::FromLine(why);
-}
+// What a library refuses, as the option that stands for the library's argument: --NAME with dashes,
+// unless `names` or the library's other word for it says another one. The field of a file or key of a
+// configuration, SECTION.NAME, has no option and keeps its name.
+using OtherNames = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names = {});
 
 // Why a file cannot be read: "there is no such file", "this is a folder", the system's reason; empty
 // where it can.

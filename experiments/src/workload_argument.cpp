@@ -63,17 +63,8 @@ std::vector<int> PlacementEnds(const Argument& placement, int stages) {
   return group_ends;
 }
 
-UsageError OptionError(const analysis::InvalidArgument& error, OptionNames names) {
-  std::string option = "--" + error.name();
-  std::replace(option.begin(), option.end(), '_', '-');
-  for (const auto& [name, other] : names) {
-    if (name == error.name()) option = other;
-  }
-  return {option, error.value(), error.accepted()};
-}
-
 UsageError ModelError(const Argument& hardware, const analysis::InvalidArgument& error,
-                      OptionNames names) {
+                      OtherNames names) {
   if (error.name().find('.') == std::string::npos) return OptionError(error, names);
   return {fmt::format("{} {}: {}", hardware.name(), hardware.Text(""), error.name()), error.value(),
           error.accepted()};

@@ -1,9 +1,7 @@
 // A network and a machine on the command line, and what the hardware model refuses of them.
 #pragma once
 
-#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "argument.h"
@@ -33,13 +31,8 @@ hwmodel::Machine MachineOf(const Argument& hardware);
 /// the last one. Throws UsageError unless the cuts are ascending and leave stages on both sides.
 std::vector<int> PlacementEnds(const Argument& placement, int stages);
 
-/// What a library refuses, as the option that stands for the library's argument: --NAME with dashes
-/// unless `names` says another one.
-using OptionNames = std::initializer_list<std::pair<std::string_view, std::string_view>>;
-UsageError OptionError(const analysis::InvalidArgument& error, OptionNames names = {});
-
 /// What the model refuses: a field of the machine's file, "SECTION.FIELD", or an option.
 UsageError ModelError(const Argument& hardware, const analysis::InvalidArgument& error,
-                      OptionNames names = {});
+                      OtherNames names = {});
 
 }  // namespace batchless

@@ -176,12 +176,12 @@ TEST_CASE("The bounds of momentum, delay and rate are named as on the command li
   CHECK_NOTHROW(CheckDelay(kMaxDelay));
   CHECK_NOTHROW(CheckRate(kMinRate));
   CHECK_NOTHROW(CheckRate(kMaxRate));
-  CHECK_THROWS_WITH(CheckDelay(-1), "--delay: got -1, accepted: an integer from 0 to 10000000");
+  CHECK_THROWS_WITH(CheckDelay(-1), "delay: got -1, accepted: an integer from 0 to 10000000");
   CHECK_THROWS_WITH(CheckDelay(kMaxDelay + 1),
-                    "--delay: got 10000001, accepted: an integer from 0 to 10000000");
-  CHECK_THROWS_WITH(CheckMomentum(1.5), "--momentum: got 1.5, accepted: a number from 0 to 1");
+                    "delay: got 10000001, accepted: an integer from 0 to 10000000");
+  CHECK_THROWS_WITH(CheckMomentum(1.5), "momentum: got 1.5, accepted: a number from 0 to 1");
   CHECK_THROWS_WITH(CheckRate(0),
-                    "--rate: got 0, accepted: a number from " + ToText(kMinRate) + " to 1e+06");
+                    "rate: got 0, accepted: a number from " + ToText(kMinRate) + " to 1e+06");
   for (const double bad : {-1.0, Limits::quiet_NaN(), Limits::infinity()}) {
     CHECK_THROWS_AS(CheckMomentum(bad), InvalidArgument);
     CHECK_THROWS_AS(CheckRate(bad), InvalidArgument);

@@ -209,13 +209,12 @@ TEST_CASE("The discrete boundary tends to the continuous one at first order") {
 }
 
 TEST_CASE("A limit says what it does not take") {
-  std::string why;
-  CHECK_FALSE(Options("nesterov", 1, 1).IsValid(&why));
-  CHECK(why.starts_with("--rule: got nesterov"));
-  CHECK_FALSE(Options("sgdm", 0, 1).IsValid(&why));
-  CHECK(why.starts_with("--damping: got 0"));
-  CHECK_FALSE(Options("sgdm", 1, -1).IsValid(&why));
-  CHECK(why.starts_with("--delay-time: got -1"));
+  std::string why = WhyInvalid(Options("nesterov", 1, 1));
+  CHECK(why.starts_with("rule: got nesterov"));
+  why = WhyInvalid(Options("sgdm", 0, 1));
+  CHECK(why.starts_with("damping: got 0"));
+  why = WhyInvalid(Options("sgdm", 1, -1));
+  CHECK(why.starts_with("delay_time: got -1"));
   ContinuousOptions first = FirstOrder(1);
   first.rule = Spec("sc");
   CHECK_THROWS_AS(SolveContinuous(first), InvalidArgument);

@@ -119,16 +119,15 @@ TEST_CASE("Options of a design are checked by name") {
     options.delay = delay;
     options.condition = condition;
     options.order = order;
-    std::string text;
-    CHECK_FALSE(options.IsValid(&text));
+    const std::string text = WhyInvalid(options);
     return text.substr(0, text.find(':'));
   };
-  CHECK(why(-1, 10, 3) == "--delay");
-  CHECK(why(65, 10, 3) == "--delay");
-  CHECK(why(1, 1, 3) == "--condition");
-  CHECK(why(1, std::nan(""), 3) == "--condition");
-  CHECK(why(1, 10, 1) == "--order");
-  CHECK(why(1, 10, 9) == "--order");
+  CHECK(why(-1, 10, 3) == "delay");
+  CHECK(why(65, 10, 3) == "delay");
+  CHECK(why(1, 1, 3) == "condition");
+  CHECK(why(1, std::nan(""), 3) == "condition");
+  CHECK(why(1, 10, 1) == "order");
+  CHECK(why(1, 10, 9) == "order");
 }
 
 }  // namespace batchless::analysis

@@ -110,11 +110,10 @@ TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") 
 }
 
 TEST_CASE("A frontier says what it does not take") {
-  std::string why;
-  CHECK_FALSE(Options("sgdm", kMaxFrontierDelay + 1, {10}).IsValid(&why));
-  CHECK(why.starts_with("--delay: got 401"));
-  CHECK_FALSE(Options("sgdm", 1, {0}).IsValid(&why));
-  CHECK(why.starts_with("--half-lives: got 0"));
+  std::string why = WhyInvalid(Options("sgdm", kMaxFrontierDelay + 1, {10}));
+  CHECK(why.starts_with("delay: got 401"));
+  why = WhyInvalid(Options("sgdm", 1, {0}));
+  CHECK(why.starts_with("half_lives: got 0"));
   CHECK_THROWS_AS(Frontier(Options("sgdm", 1, {-1})), InvalidArgument);
 }
 

@@ -305,51 +305,49 @@ TEST_CASE("A chain's radius is not that of any one uniform delay") {
 
 TEST_CASE("Options that can not be solved are refused by name") {
   const PipelineOptions good = Chain(Spec("sc"), 3, 0.9, 0.1);
-  CHECK(good.IsValid(nullptr));
+  CHECK(WhyInvalid(good).empty());
   const auto error = [](const PipelineOptions& options) {
-    std::string why;
-    CHECK_FALSE(options.IsValid(&why));
-    CHECK_FALSE(options.IsValid(nullptr));
+    const std::string why = WhyInvalid(options);
     CHECK_THROWS_WITH(StateMatrix(options), why);
     CHECK_THROWS_WITH(PipelineStability(options), why);
     return why;
   };
   PipelineOptions bad = good;
   bad.hessian(0, 2) = 0.5;
-  CHECK(error(bad) == "--hessian: got an asymmetry of 0.5, accepted: a symmetric matrix");
+  CHECK(error(bad) == "hessian: got an asymmetry of 0.5, accepted: a symmetric matrix");
   bad = good;
   bad.hessian = MatrixXd::Zero(3, 2);
-  CHECK(error(bad) == "--hessian: got 3x2, accepted: a square matrix");
+  CHECK(error(bad) == "hessian: got 3x2, accepted: a square matrix");
   bad = good;
   bad.hessian = MatrixXd();
-  CHECK(error(bad) == "--hessian: got 0x0, accepted: a square matrix");
+  CHECK(error(bad) == "hessian: got 0x0, accepted: a square matrix");
   bad = good;
   bad.hessian(1, 1) = std::numeric_limits<double>::quiet_NaN();
-  CHECK(error(bad).find("--hessian: got entries that are not finite") == 0);
+  CHECK(error(bad).find("hessian: got entries that are not finite") == 0);
   bad = good;
   bad.delays = {};
-  CHECK(error(bad).find("--stages: got 0") == 0);
+  CHECK(error(bad).find("delays: got 0") == 0);
   bad = good;
   bad.delays[1] = -2;
-  CHECK(error(bad).find("--delay: got -2") == 0);
+  CHECK(error(bad).find("delay: got -2") == 0);
   bad = good;
   bad.widths = {1, 2};
-  CHECK(error(bad) == "--widths: got 2 widths, accepted: one for each of 3 stages");
+  CHECK(error(bad) == "widths: got 2 widths, accepted: one for each of 3 stages");
   bad = good;
   bad.widths = {1, 1, 2};
-  CHECK(error(bad) == "--widths: got a sum of 4, accepted: the size of the Hessian, 3");
+  CHECK(error(bad) == "widths: got a sum of 4, accepted: the size of the Hessian, 3");
   bad = good;
   bad.widths = {0, 1, 2};
-  CHECK(error(bad).find("--widths: got 0") == 0);
+  CHECK(error(bad).find("widths: got 0") == 0);
   bad = good;
   bad.momentum = -0.1;
-  CHECK(error(bad).find("--momentum: got -0.1") == 0);
+  CHECK(error(bad).find("momentum: got -0.1") == 0);
   bad = good;
   bad.learning_rate = -1;
-  CHECK(error(bad).find("--rate: got -1") == 0);
+  CHECK(error(bad).find("learning_rate: got -1") == 0);
   bad = good;
   bad.rule.options.horizon = 2;
-  CHECK(error(bad).find("--horizon: got 2") == 0);
+  CHECK(error(bad).find("horizon: got 2") == 0);
 }
 
 TEST_CASE("A state that is too large is refused with its dimension") {
@@ -357,12 +355,12 @@ TEST_CASE("A state that is too large is refused with its dimension") {
   const PipelineOptions large = Chain(Spec("sgdm"), 169, 0.9, 0.01);
   CHECK(StateDimension(large) == 28730);
   CHECK_THROWS_WITH(StateMatrix(large),
-                    "--stages: got a state of dimension 28730, accepted: at most 3000; fewer "
+                    "delays: got a state of dimension 28730, accepted: at most 3000; fewer "
                     "stages, shorter delays or fewer weights");
   PipelineOptions many = large;
   many.hessian = MatrixXd::Identity(1001, 1001);
   many.widths[0] = 833;
-  CHECK_THROWS_WITH(PipelineStability(many), "--hessian: got 1001 weights, accepted: at most 1000");
+  CHECK_THROWS_WITH(PipelineStability(many), "hessian: got 1001 weights, accepted: at most 1000");
 }
 
 // The eigenvalue iteration of the state matrix rounds to about 1e-13 times the condition of an

@@ -346,24 +346,21 @@ TEST_CASE("With K = 1 the worst rate is that of the one point") {
 TEST_CASE("Options out of range are refused by name") {
   OptimumOptions options;
   options.rule = Spec("sc");
-  std::string why;
-  CHECK(options.IsValid(&why));
+  CHECK(WhyInvalid(options).empty());
   options.condition = 0.5;
-  CHECK_FALSE(options.IsValid(&why));
-  CHECK(why == "--condition: got 0.5, accepted: a number from 1 to 1e12");
-  CHECK_FALSE(options.IsValid(nullptr));
-  CHECK_THROWS_WITH(FindOptimum(options),
-                    "--condition: got 0.5, accepted: a number from 1 to 1e12");
+  std::string why = WhyInvalid(options);
+  CHECK(why == "condition: got 0.5, accepted: a number from 1 to 1e12");
+  CHECK_THROWS_WITH(FindOptimum(options), "condition: got 0.5, accepted: a number from 1 to 1e12");
   options.condition = std::numeric_limits<double>::quiet_NaN();
-  CHECK_FALSE(options.IsValid(&why));
+  CHECK_FALSE(WhyInvalid(options).empty());
   options.condition = 10;
   options.delay = -1;
-  CHECK_FALSE(options.IsValid(&why));
-  CHECK(why.rfind("--delay: got -1", 0) == 0);
+  why = WhyInvalid(options);
+  CHECK(why.rfind("delay: got -1", 0) == 0);
   options.delay = 1;
   options.momentum = 1.5;
-  CHECK_FALSE(options.IsValid(&why));
-  CHECK(why.rfind("--momentum: got 1.5", 0) == 0);
+  why = WhyInvalid(options);
+  CHECK(why.rfind("momentum: got 1.5", 0) == 0);
   CHECK_THROWS_AS(FindOptimum(options), InvalidArgument);
   CHECK_THROWS_AS(WorstSpectralRadius(Spec("sc"), 0.9, 1, 0.1, 0), InvalidArgument);
   CHECK_THROWS_AS(WorstSpectralRadius(Spec("sc"), 0.9, 1, -0.1, 10), InvalidArgument);

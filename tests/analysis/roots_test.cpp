@@ -211,7 +211,7 @@ TEST_CASE("Momentum 1 keeps its double root at 1 as the rate goes to 0") {
 TEST_CASE("What can not be answered is refused by name") {
   CHECK_THROWS_WITH(
       AllRoots(Spec("sc"), 0.9, kMaxRootsDelay + 1, 0.1),
-      "--delay: got 1001, accepted: an integer from 0 to 1000 where all roots are asked for");
+      "delay: got 1001, accepted: an integer from 0 to 1000 where all roots are asked for");
   CHECK_THROWS_AS(AllRoots(Spec("sc"), 1.1, 1, 0.1), InvalidArgument);
   CHECK_THROWS_AS(AllRoots(Spec("sc"), 0.9, -1, 0.1), InvalidArgument);
   CHECK_THROWS_AS(AllRoots(Spec("sc"), 0.9, 1, 0), InvalidArgument);

@@ -59,9 +59,9 @@ TEST_CASE("An unknown rule is answered with the nearest name and the list") {
     FindRule("lwpv");
     FAIL("accepted");
   } catch (const InvalidArgument& error) {
-    CHECK(error.name() == "--rule");
+    CHECK(error.name() == "rule");
     CHECK(std::string(error.what()) ==
-          "--rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, free, "
+          "rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, free, "
           "linear (did you mean lwp-v?)");
   }
   CHECK_THROWS_AS(FindRule("SGDM"), InvalidArgument);
@@ -70,32 +70,31 @@ TEST_CASE("An unknown rule is answered with the nearest name and the list") {
 
 TEST_CASE("An option on a rule that has no use for it is refused by name") {
   CHECK(ErrorOf("sgdm", [](RuleOptions& o) { o.sc_delay = 3; }) ==
-        "--sc-delay: got 3, accepted: nothing with rule sgdm; rules that take it: sc, lwp-v+sc, "
+        "sc_delay: got 3, accepted: nothing with rule sgdm; rules that take it: sc, lwp-v+sc, "
         "lwp-w+sc");
   CHECK(ErrorOf("sc", [](RuleOptions& o) { o.horizon = 2.5; }) ==
-        "--horizon: got 2.5, accepted: nothing with rule sc; rules that take it: lwp-v, lwp-w, "
+        "horizon: got 2.5, accepted: nothing with rule sc; rules that take it: lwp-v, lwp-w, "
         "lwp-v+sc, lwp-w+sc, free");
   CHECK(ErrorOf("lwp-w", [](RuleOptions& o) { o.sc_a = 1; }) ==
-        "--sc-a: got 1, accepted: nothing with rule lwp-w; rules that take it: nesterov, sc, "
+        "sc_a: got 1, accepted: nothing with rule lwp-w; rules that take it: nesterov, sc, "
         "lwp-v+sc, lwp-w+sc, free");
-  CHECK(ErrorOf("lwp-v", [](RuleOptions& o) { o.sc_b = 1; }).find("--sc-b: got 1") == 0);
-  CHECK(ErrorOf("nesterov", [](RuleOptions& o) { o.sc_delay = 1; }).find("--sc-delay") == 0);
-  CHECK(ErrorOf("free", [](RuleOptions& o) { o.sc_delay = 1; }).find("--sc-delay") == 0);
-  CHECK(ErrorOf("sgdm", [](RuleOptions& o) { o.horizon_scale = 2; }).find("--horizon-scale") == 0);
-  CHECK(ErrorOf("free", [](RuleOptions& o) { o.horizon_scale = 2; }).find("--horizon-scale") == 0);
-  CHECK(ErrorOf("lwp-v", [](RuleOptions& o) { o.sc_delay_scale = 2; }).find("--sc-delay-scale") ==
-        0);
+  CHECK(ErrorOf("lwp-v", [](RuleOptions& o) { o.sc_b = 1; }).find("sc_b: got 1") == 0);
+  CHECK(ErrorOf("nesterov", [](RuleOptions& o) { o.sc_delay = 1; }).find("sc_delay") == 0);
+  CHECK(ErrorOf("free", [](RuleOptions& o) { o.sc_delay = 1; }).find("sc_delay") == 0);
+  CHECK(ErrorOf("sgdm", [](RuleOptions& o) { o.horizon_scale = 2; }).find("horizon_scale") == 0);
+  CHECK(ErrorOf("free", [](RuleOptions& o) { o.horizon_scale = 2; }).find("horizon_scale") == 0);
+  CHECK(ErrorOf("lwp-v", [](RuleOptions& o) { o.sc_delay_scale = 2; }).find("sc_delay_scale") == 0);
 }
 
 TEST_CASE("Nothing is left for a compensation's delay where both coefficients are given") {
   CHECK(ErrorOf("sc", [](RuleOptions& o) {
           o.sc_a = o.sc_b = 1;
           o.sc_delay = 3;
-        }).find("--sc-delay: got 3, accepted: nothing together with both") == 0);
+        }).find("sc_delay: got 3, accepted: nothing together with both") == 0);
   CHECK(ErrorOf("sc", [](RuleOptions& o) {
           o.sc_a = o.sc_b = 1;
           o.sc_delay_scale = 2;
-        }).find("--sc-delay-scale: got 2") == 0);
+        }).find("sc_delay_scale: got 2") == 0);
   CHECK(ErrorOf("sc", [](RuleOptions& o) {
           o.sc_a = 1;
           o.sc_delay = 3;
@@ -116,21 +115,21 @@ TEST_CASE("Coefficients of either sign are finite and bounded") {
   const double bad = GENERATE(-1.1e8, 1.1e8, Limits::infinity(), Limits::quiet_NaN());
   CAPTURE(bad);
   const std::string got = ": got " + ToText(bad) + ", accepted: a number from -1e+08 to 1e+08";
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_a = bad; }) == "--sc-a" + got);
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_b = bad; }) == "--sc-b" + got);
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_a = bad; }) == "sc_a" + got);
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_b = bad; }) == "sc_b" + got);
 }
 
 TEST_CASE("Every other option is finite, not negative and bounded") {
   const double bad = GENERATE(-1.0, -1e-300, 1.1e8, Limits::infinity(), Limits::quiet_NaN());
   CAPTURE(bad);
   const std::string got = ": got " + ToText(bad) + ", accepted: a number from 0 to 1e+08";
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_delay = bad; }) == "--sc-delay" + got);
-  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.horizon = bad; }) == "--horizon" + got);
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_delay = bad; }) == "sc_delay" + got);
+  CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.horizon = bad; }) == "horizon" + got);
   const std::string got_scale = ": got " + ToText(bad) + ", accepted: a number from 0 to 10";
   CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.sc_delay_scale = bad; }) ==
-        "--sc-delay-scale" + got_scale);
+        "sc_delay_scale" + got_scale);
   CHECK(ErrorOf("lwp-v+sc", [&](RuleOptions& o) { o.horizon_scale = bad; }) ==
-        "--horizon-scale" + got_scale);
+        "horizon_scale" + got_scale);
 }
 
 TEST_CASE("Spike coefficients agree with 50 digits for every momentum and delay") {

@@ -219,37 +219,33 @@ TEST_CASE("Growth and decay far beyond a double's range are measured") {
 
 TEST_CASE("What can not be run is refused by name") {
   const SimulationOptions good = Options(Spec("sc"), 0.9, 2, 0.1, 10);
-  std::string why;
-  CHECK(good.IsValid(&why));
-  CHECK(good.IsValid(nullptr));
+  CHECK(WhyInvalid(good).empty());
   const auto error = [](const SimulationOptions& options) {
-    std::string text;
-    CHECK_FALSE(options.IsValid(&text));
-    CHECK_FALSE(options.IsValid(nullptr));
+    const std::string text = WhyInvalid(options);
     CHECK_THROWS_WITH(SimulateQuadratic(options), text);
     CHECK_THROWS_WITH(ImpulseResponse(options), text);
     return text;
   };
   SimulationOptions bad = good;
   bad.momentum = 2;
-  CHECK(error(bad) == "--momentum: got 2, accepted: a number from 0 to 1");
+  CHECK(error(bad) == "momentum: got 2, accepted: a number from 0 to 1");
   bad = good;
   bad.delay = -1;
-  CHECK(error(bad).find("--delay: got -1") == 0);
+  CHECK(error(bad).find("delay: got -1") == 0);
   bad = good;
   bad.learning_rate = Limits::quiet_NaN();
-  CHECK(error(bad).find("--rate: got nan") == 0);
+  CHECK(error(bad).find("learning_rate: got nan") == 0);
   bad = good;
   bad.initial_weight = Limits::infinity();
-  CHECK(error(bad).find("--initial-weight: got inf") == 0);
+  CHECK(error(bad).find("initial_weight: got inf") == 0);
   bad = good;
   bad.updates = kMaxUpdates + 1;
-  CHECK(error(bad) == "--steps: got 100000001, accepted: an integer from 0 to 100000000");
+  CHECK(error(bad) == "updates: got 100000001, accepted: an integer from 0 to 100000000");
   bad = good;
   bad.rule.options.horizon = 1;
-  CHECK(error(bad).find("--horizon: got 1") == 0);
+  CHECK(error(bad).find("horizon: got 1") == 0);
   CHECK_THROWS_WITH(FittedLogRate(Spec("sc"), 0.9, 2, 0.1, 31),
-                    "--steps: got 31, accepted: an integer from 32 to 100000000");
+                    "updates: got 31, accepted: an integer from 32 to 100000000");
 }
 
 }  // namespace

@@ -250,11 +250,10 @@ TEST_CASE("The memory that a sweep announces is what its results hold") {
 TEST_CASE("Sweep options out of range are refused by name") {
   const SweepOptions good = Grid(Spec("sc"), 4);
   std::string why;
-  CHECK(good.IsValid(&why));
+  CHECK(WhyInvalid(good).empty());
   const auto refused = [&](const SweepOptions& options, const std::string& beginning) {
     why.clear();
-    CHECK_FALSE(options.IsValid(&why));
-    CHECK_FALSE(options.IsValid(nullptr));
+    why = WhyInvalid(options);
     CAPTURE(why);
     CHECK(why.rfind(beginning, 0) == 0);
     CHECK(why.find(", accepted: ") != std::string::npos);
@@ -263,25 +262,25 @@ TEST_CASE("Sweep options out of range are refused by name") {
   };
   SweepOptions bad = good;
   bad.momenta = {0.5, 1.25};
-  refused(bad, "--momentum: got 1.25");
+  refused(bad, "momentum: got 1.25");
   bad.momenta = {std::numeric_limits<double>::quiet_NaN()};
-  refused(bad, "--momentum: got nan");
+  refused(bad, "momentum: got nan");
   bad.momenta = {};
-  refused(bad, "--momenta: got none");
+  refused(bad, "momenta: got none");
   bad = good;
   bad.rates = {0.1, 0};
-  refused(bad, "--rate: got 0");
+  refused(bad, "rate: got 0");
   bad.rates = {};
-  refused(bad, "--rates: got none");
+  refused(bad, "rates: got none");
   bad = good;
   bad.threads = -1;
-  refused(bad, "--threads: got -1");
+  refused(bad, "threads: got -1");
   bad = good;
   bad.delay = kMaxDelay + 1;
-  refused(bad, "--delay: got 10000001");
+  refused(bad, "delay: got 10000001");
   bad = good;
   bad.rule.options.horizon = 3;
-  refused(bad, "--horizon: got 3");
+  refused(bad, "horizon: got 3");
 }
 
 }  // namespace

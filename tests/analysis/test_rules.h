@@ -2,8 +2,10 @@
 
 // What several tests of the analyzer need.
 
+#include <string>
 #include <string_view>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
 
 namespace batchless::analysis {
@@ -19,6 +21,17 @@ inline RuleSpec FreeSpec(double a, double b, double horizon) {
   options.sc_b = b;
   options.horizon = horizon;
   return Spec("free", options);
+}
+
+/// What Validate says of the options; empty where it takes them.
+template <class Options>
+std::string WhyInvalid(const Options& options) {
+  try {
+    Validate(options);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace batchless::analysis

@@ -7,7 +7,6 @@
 #include "commands/commands.h"
 #include "rule_arguments.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "values.h"
 
 namespace batchless {
@@ -45,7 +44,7 @@ With --out the trajectory from a weight that was constant before time 0.
     options.steps_per_delay =
         static_cast<int>(steps_.IntegerOr(options.steps_per_delay, kStepsPerDelayRange));
     options.initial_weight = initial_weight_.NumberOr(1, kInitialWeightRange);
-    RequireValid(options);
+    analysis::Validate(options);
     TableOutput table(out_);
     const std::complex<double> root = analysis::RightmostRoot(options);
     const double critical = analysis::CriticalDelayTime(options);

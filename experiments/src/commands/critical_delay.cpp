@@ -8,7 +8,6 @@
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -58,7 +57,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
         point.options.rule = rule;
         point.options.damping = damping;
         point.options.first_order = !damping_.given();
-        RequireValid(point.options);
+        analysis::Validate(point.options);
         for (const auto& delay : delays) {
           point.delay = delay;
           points.push_back(point);

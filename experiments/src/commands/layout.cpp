@@ -52,7 +52,7 @@ class LayoutCommand final : public Command {
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     TableOutput table(out_);
-    const FineGrainedPlan plan = Plan(workload, machine, options);
+    const FineGrainedPlan plan = hwmodel::PlanFineGrained(workload, machine, options);
     if (table.has_file()) {
       table.Write(
           "network,hardware,workers,samples_per_second,busy,largest_delay,memory_bytes,fits,chosen",
@@ -74,16 +74,11 @@ class LayoutCommand final : public Command {
     }
   }
 
- private:
-  FineGrainedPlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
-                       const hwmodel::FineGrainedOptions& options) const {
-    try {
-      return hwmodel::PlanFineGrained(workload, machine, options);
-    } catch (const analysis::InvalidArgument& error) {
-      throw ModelError(hardware_, error);
-    }
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    return ModelError(hardware_, error);
   }
 
+ private:
   static Json Summary(const FineGrainedLayout& layout) {
     return {
         {"workers", layout.group_ends.size()},

@@ -9,7 +9,6 @@
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -41,7 +40,7 @@ half-life of any linear rule, see batchless limit --help.
   void Run() override {
     const std::vector<OptimumOptions> points = Points();
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
-    for (const OptimumOptions& point : points) RequireValid(point);
+    for (const OptimumOptions& point : points) analysis::Validate(point);
     TableOutput table(out_);
     std::vector<Optimum> optima(points.size());
     ParallelRows(points.size(), threads,

@@ -151,8 +151,7 @@ class PipelineStabilityCommand final : public Command {
             .eigenvalues()
             .maxCoeff();
     options.learning_rate = LearningRate(largest);
-    std::string why;
-    if (!options.IsValid(&why)) throw UsageError::FromLine(why);
+    analysis::Validate(options);
     Report(options, analysis::PipelineStability(options), largest);
   }
 
@@ -180,10 +179,7 @@ class PipelineStabilityCommand final : public Command {
   }
 
   void ReportOptima(const std::vector<Case>& cases) const {
-    std::string why;
-    for (const Case& one : cases) {
-      if (!one.options.IsValid(&why)) throw UsageError::FromLine(why);
-    }
+    for (const Case& one : cases) analysis::Validate(one.options);
     TableOutput table(out_);
     std::vector<Best> best(cases.size());
     ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });

@@ -66,7 +66,7 @@ which is said (JSON: machines_used).
           machines_.name(), std::to_string(options.machines),
           fmt::format("fewer, with the {} layers of {}", workload.stage_count(), workload.name));
     }
-    const hwmodel::PipelinePlan plan = Plan(workload, machine, options);
+    const hwmodel::PipelinePlan plan = hwmodel::MakePlan(workload, machine, options);
     if (table.has_file()) {
       table.Write(
           "model,hardware,scheme,machines,batch,width,depth,microbatch,recompute,"
@@ -81,6 +81,12 @@ which is said (JSON: machines_used).
     }
   }
 
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    if (error.name() != "network.bandwidth") return ModelError(hardware_, error);
+    return {fmt::format("{} {}: {}", hardware_.name(), hardware_.Text(""), error.name()),
+            error.value(), fmt::format("{}, or {} 1", error.accepted(), machines_.name())};
+  }
+
  private:
   void ReadPlacement(const hwmodel::Workload& workload, hwmodel::PlanOptions& options) const {
     if (!placement_.given()) return;
@@ -89,20 +95,6 @@ which is said (JSON: machines_used).
     if (std::ssize(options.group_ends) > options.machines) {
       throw UsageError(placement_.name(), placement_.Text(""),
                        fmt::format("fewer cuts than the {} machines", options.machines));
-    }
-  }
-
-  hwmodel::PipelinePlan Plan(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
-                             const hwmodel::PlanOptions& options) const {
-    try {
-      return hwmodel::MakePlan(workload, machine, options);
-    } catch (const analysis::InvalidArgument& error) {
-      if (error.name() == "network.bandwidth") {
-        throw UsageError(
-            fmt::format("{} {}: {}", hardware_.name(), hardware_.Text(""), error.name()),
-            error.value(), fmt::format("{}, or {} 1", error.accepted(), machines_.name()));
-      }
-      throw ModelError(hardware_, error);
     }
   }
 

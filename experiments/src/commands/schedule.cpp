@@ -103,11 +103,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     kind_.Choice(names);
     const hwmodel::ScheduleOptions options = NamedOptions();
     CheckMemory(options);
-    try {
-      return hwmodel::MakeSchedule(kind_.Text(""), options);
-    } catch (const analysis::InvalidArgument& error) {
-      throw OptionError(error);
-    }
+    return hwmodel::MakeSchedule(kind_.Text(""), options);
   }
 
   void CheckMemory(const hwmodel::ScheduleOptions& options) const {

@@ -40,7 +40,7 @@ class SimulateCommand final : public Command {
     options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
     options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
     if (impulse_.given()) initial_weight_.Refuse("nothing together with --impulse");
-    RequireValid(options);
+    analysis::Validate(options);
     CheckMemory(options);
     TableOutput table(out_);
     const std::vector<TrajectoryPoint> points = impulse_.given()

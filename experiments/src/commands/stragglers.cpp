@@ -112,6 +112,14 @@ class StragglersCommand final : public Command {
     Report(table, rows, even);
   }
 
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    // All micro-batches are one update, but with 2bw, which makes as many updates as it can.
+    return ModelError(hardware_, error,
+                      {{"schedule", kind_.name()},
+                       {"microbatches_per_update", microbatches_.name()},
+                       {"queue_capacity", queue_.name()}});
+  }
+
  private:
   struct Row {
     double jitter = 0;
@@ -136,18 +144,14 @@ class StragglersCommand final : public Command {
       // The prediction is of four such updates.
       CheckActions(made, 4);
     }
-    try {
-      const hwmodel::Throughput predicted = hwmodel::PredictThroughput(workload, machine, options);
-      if (predicted.samples_per_second * predicted.shared_seconds_per_sample > 1 - 1e-12) {
-        throw UsageError(hardware_.name(), hardware_.Text(""),
-                         fmt::format("a machine whose workers do not wait for one shared memory, "
-                                     "as those of {} would on this one",
-                                     network));
-      }
-      options_.times = predicted.times();
-    } catch (const analysis::InvalidArgument& error) {
-      throw ModelError(hardware_, error, {{"schedule", kind_.name()}});
+    const hwmodel::Throughput predicted = hwmodel::PredictThroughput(workload, machine, options);
+    if (predicted.samples_per_second * predicted.shared_seconds_per_sample > 1 - 1e-12) {
+      throw UsageError(hardware_.name(), hardware_.Text(""),
+                       fmt::format("a machine whose workers do not wait for one shared memory, as "
+                                   "those of {} would on this one",
+                                   network));
     }
+    options_.times = predicted.times();
   }
 
   // A schedule's list, `times` so long.
@@ -166,8 +170,7 @@ class StragglersCommand final : public Command {
         throw UsageError(stages_.name(), std::to_string(options.stages),
                          fmt::format("an even number with {}: two stages for each worker", kind));
       }
-      // All of them are one update, but with 2bw, which makes as many as it can.
-      throw OptionError(error, {{error.name(), microbatches_.name()}});
+      throw;
     }
   }
 
@@ -176,12 +179,7 @@ class StragglersCommand final : public Command {
     options.jitter = row.jitter;
     options.queue_capacity = row.queue;
     options.cores_of_worker.assign(static_cast<std::size_t>(schedule.workers()), row.cores);
-    try {
-      row.run = hwmodel::SimulatePipeline(schedule, options);
-    } catch (const analysis::InvalidArgument& error) {
-      if (error.name() != "queue_capacity") throw;
-      throw OptionError(error, {{error.name(), queue_.name()}});
-    }
+    row.run = hwmodel::SimulatePipeline(schedule, options);
   }
 
   void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {

@@ -83,7 +83,7 @@ class SweepCommand final : public Command {
     if (!analysis::IsAvailable(options.simd)) {
       throw UsageError("--simd", simd_.Text(""), "an instruction set that this machine has");
     }
-    RequireValid(options);
+    analysis::Validate(options);
     CheckMemory(options);
     static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
     OutputFile file("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);

@@ -52,11 +52,10 @@ struct ContinuousOptions {
   double duration = 50;   ///< of a trajectory
   double initial_weight = 1;
   int steps_per_delay = 32;  ///< without delay: in a unit of time
-
-  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
-  /// accepted.
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const ContinuousOptions& options);
 
 struct ContinuousPoint {
   double time;

@@ -44,9 +44,10 @@ struct DesignOptions {
   double condition = 1000;  ///< kMinDesignCondition to kMaxDesignCondition
   int order = 3;            ///< kMinDesignOrder to kMaxDesignOrder
   double noise = 0;         ///< S, 0 to kMaxDesignNoise
-
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const DesignOptions& options);
 
 struct Design {
   /// N and D, highest power first, for a learning rate and a largest curvature of 1.

@@ -42,11 +42,10 @@ struct FrontierOptions {
   double steps_per_update = 1;      ///< s >= 1
   double gradients_per_update = 1;  ///< N >= 1
   bool average = false;             ///< loss of the running average in place of the weights'
-
-  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
-  /// accepted.
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const FrontierOptions& options);
 
 struct FrontierPoint {
   double half_life = 0;  ///< h as it was asked for, steps

@@ -48,11 +48,10 @@ struct PipelineOptions {
   Eigen::MatrixXd hessian;          ///< (n, n) symmetric
   std::vector<Delay> delays;        ///< one per stage
   std::vector<std::size_t> widths;  ///< weights per stage, each at least 1; sums to n
-
-  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
-  /// accepted.
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const PipelineOptions& options);
 
 struct PipelineSummary {
   double spectral_radius = 0;

@@ -24,9 +24,10 @@ struct OptimumOptions {
   double condition = 1000;
   /// Momentum held fixed instead of searched for, where set.
   std::optional<double> momentum;
-
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const OptimumOptions& options);
 
 struct Optimum {
   double half_life_updates = 0;

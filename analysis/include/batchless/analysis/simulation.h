@@ -38,11 +38,10 @@ struct SimulationOptions {
   double learning_rate = 1;  ///< eta, in [0, kMaxRate]
   double initial_weight = 1;
   std::size_t updates = 100;  ///< at most kMaxUpdates
-
-  /// Whether the options can be run; if not, `why` (may be null) names argument, value and what is
-  /// accepted.
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const SimulationOptions& options);
 
 /// Delayed SGD on the gradient function g = gradient(w_hat): updates + 1 points, the first the
 /// start. Gradient i is taken at the forward weights of version max(0, i - D). Throws

@@ -19,10 +19,10 @@ struct SweepOptions {
   Simd simd = Simd::kBest;
   /// Called from the calling thread with the number of rows done; returning false stops the sweep.
   std::function<bool(std::size_t rows_done, std::size_t rows)> progress;
-
-  /// Whether the options can be run; if not, `why` names argument, value and what is accepted.
-  bool IsValid(std::string* why) const;
 };
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const SweepOptions& options);
 
 struct SweepSummary {
   std::vector<double> log_radius;   ///< (momenta, rates) row-major
