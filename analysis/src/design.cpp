@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -396,6 +397,14 @@ Design Certified(const DesignOptions& options, const Candidate& candidate, bool 
 }
 
 }  // namespace
+
+double Design::drift() const {
+  double slope = 0;
+  for (std::size_t k = 0; k + 1 < denominator.size(); ++k) {
+    slope += static_cast<double>(denominator.size() - 1 - k) * denominator[k];
+  }
+  return std::accumulate(numerator.begin(), numerator.end(), 0.0) / slope;
+}
 
 Design DesignRule(const DesignOptions& options) {
   Validate(options);

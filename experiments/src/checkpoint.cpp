@@ -85,6 +85,7 @@ Json ToJson(const RunState& run) {
           {"validation_digest", run.validation_digest},
           {"schedule_digest", run.schedule_digest},
           {"network_digest", run.network_digest},
+          {"quotients_digest", run.quotients_digest},
           {"initial_weights_sha256", run.initial_weights_sha256},
           {"samples", run.samples},
           {"metrics_bytes", run.metrics_bytes},
@@ -106,7 +107,9 @@ RunState FromJson(const Json& json) {
   json.at("train_digest").get_to(run.train_digest);
   json.at("validation_digest").get_to(run.validation_digest);
   json.at("schedule_digest").get_to(run.schedule_digest);
-  run.network_digest = json.value("network_digest", "");  // not in older checkpoints
+  // Older checkpoints do not have these two.
+  run.network_digest = json.value("network_digest", "");
+  run.quotients_digest = json.value("quotients_digest", "");
   json.at("initial_weights_sha256").get_to(run.initial_weights_sha256);
   json.at("samples").get_to(run.samples);
   json.at("metrics_bytes").get_to(run.metrics_bytes);

@@ -37,8 +37,9 @@ struct RunState {
   std::string configuration;  // resolved, TOML
   std::string train_digest;   // of the data
   std::string validation_digest;
-  std::string schedule_digest;  // of the list in schedule.file; empty without one
-  std::string network_digest;   // of network.file; empty without one
+  std::string schedule_digest;   // of the list in schedule.file; empty without one
+  std::string network_digest;    // of network.file; empty without one
+  std::string quotients_digest;  // of optimizer.file; empty without one
   std::string initial_weights_sha256;
   std::int64_t samples = 0;        // done
   std::int64_t metrics_bytes = 0;  // of metrics.csv that belong to them

@@ -69,6 +69,7 @@ struct Configuration {
   } rule;
   struct {
     std::string kind = "sgdm";
+    std::string file;
     // By name, of all optimizers (training/optimizer.h); KeysOf makes the places.
     std::map<std::string, std::optional<double>, std::less<>> hyperparameters;
     std::int64_t batch = 128;

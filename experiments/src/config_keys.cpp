@@ -152,6 +152,11 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
 
       {"optimizer", "kind", &c.optimizer.kind, OptimizerWords(),
        "what an update makes of a gradient; batchless optimizers lists them"},
+      {"optimizer",
+       "file",
+       &c.optimizer.file,
+       {},
+       "with kind linear: quotients by delay, as `batchless design --json` writes them"},
       {"optimizer", "batch", &c.optimizer.batch, IntegerRange{1, 1 << 20}, "samples of one update"},
       {"optimizer", "lr", &c.optimizer.lr, kRates,
        "learning rate; 0.1, 0.001 with adam and adamw, 0.02 with muon"},

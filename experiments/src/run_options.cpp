@@ -14,6 +14,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/training/hyperparameter_scaling.h"
 #include "network_file.h"
+#include "quotient_file.h"
 #include "run_schedule.h"
 #include "usage_error.h"
 
@@ -58,6 +59,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
   static const std::map<std::string_view, std::string_view> kKeys{
       {"base", "optimizer.lr"},
       {"batch", "optimizer.batch"},
+      {"by_delay", "optimizer.file"},
       {"drops", "optimizer.decay_points"},
       {"factor", "optimizer.decay_factor"},
       {"forward_lag", "schedule.delay"},
@@ -82,7 +84,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
 analysis::RuleSpec RuleOf(const Configuration& c) {
   if (c.rule.name == analysis::LinearRule().name) {
     throw UsageError("rule.name", c.rule.name,
-                     "a rule that the trainer has; linear is analysed only");
+                     "a rule of a momentum; training takes quotients with optimizer.kind = linear");
   }
   analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
@@ -120,6 +122,9 @@ training::OptimizerSpec OptimizerOf(const Configuration& c) {
   for (const auto& [name, value] : c.optimizer.hyperparameters) {
     if (value) spec.values.emplace(name, *value);
   }
+  if (!c.optimizer.file.empty()) {
+    spec.by_delay = ReadQuotientFile("optimizer.file", c.optimizer.file);
+  }
   return spec;
 }
 
@@ -134,10 +139,11 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
     for (const auto& [name, value] :
          {std::pair("momentum", o.momentum), std::pair("reference_lr", o.reference_lr),
           std::pair("reference_momentum", o.reference_momentum)}) {
-      if (!value) continue;
+      // A quotient has the drift of some momentum, by which reference rates scale.
+      if (!value || (optimizer.takes_quotients && std::string_view(name) != "momentum")) continue;
       throw UsageError(fmt::format("optimizer.{}", name), analysis::ToText(*value),
                        fmt::format("nothing with optimizer.kind = {}, which has lr and {}", o.kind,
-                                   optimizer.momentum));
+                                   optimizer.momentum.empty() ? "file" : optimizer.momentum));
     }
   }
   if (!o.reference_lr && !o.reference_momentum && !o.reference_batch) {

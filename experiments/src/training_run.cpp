@@ -22,6 +22,7 @@
 #include "manifest.h"
 #include "memory.h"
 #include "network_file.h"
+#include "quotient_file.h"
 #include "run_log.h"
 #include "stage_timing.h"
 #include "together.h"
@@ -158,10 +159,13 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     return digest.HexDigest();
   };
   std::string lists;
+  std::string quotients;
   const std::vector<Configuration> settings = SettingsOf(configuration_);
   for (std::size_t p = 0; p < settings.size(); ++p) {
     if (!settings[p].schedule.file.empty()) lists += hwmodel::ToCsv(phases_[p].schedule);
+    quotients += QuotientText(phases_[p].optimizer.by_delay);
   }
+  if (!quotients.empty()) state_.quotients_digest = digest_of(quotients);
   if (!lists.empty()) state_.schedule_digest = digest_of(lists);
   if (!configuration_.network.file.empty()) {
     state_.network_digest = digest_of(NetworkText(phases_.front().network));
@@ -227,6 +231,10 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
     if (state_.network_digest != now.network_digest) {
       throw UsageError("network.file", configuration_.network.file,
                        "the network that the run was started with");
+    }
+    if (state_.quotients_digest != now.quotients_digest) {
+      throw UsageError("optimizer.file", configuration_.optimizer.file,
+                       "the quotients that the run was started with");
     }
     if (state_.schedule_digest != now.schedule_digest) {
       throw UsageError("schedule.file", configuration_.schedule.file,

@@ -295,6 +295,24 @@ TEST_CASE("linear: plain SGD by its coefficients, in every command that takes a 
             .epsilon(1e-3));
 }
 
+TEST_CASE("design: with a momentum it drifts as SGDM does, and is the same rule otherwise") {
+  const Json plain = Result("design --delay 2 --condition 50 --order 3");
+  const Json scaled = Result("design --delay 2 --condition 50 --order 3 --momentum 0.75");
+  double sum = 0;
+  double slope = 0;
+  const std::size_t order = scaled["denominator"].size() - 1;
+  for (std::size_t k = 0; k < order; ++k) {
+    sum += scaled["numerator"][k].get<double>();
+    slope += static_cast<double>(order - k) * scaled["denominator"][k].get<double>();
+    CHECK(scaled["numerator"][k].get<double>() * scaled["learning_rate"].get<double>() ==
+          Approx(plain["numerator"][k].get<double>()));
+  }
+  CHECK(sum / slope == Approx(4).epsilon(1e-9));
+  CHECK(scaled["denominator"] == plain["denominator"]);
+  CHECK(scaled["half_life_updates"] == plain["half_life_updates"]);
+  CHECK(plain["learning_rate"] == 1);
+}
+
 TEST_CASE("design: its rule, handed to the other commands, has the half-life that it says") {
   const Json design = Result("design --delay 1 --condition 100 --order 2");
   const auto list = [](const Json& values) {

@@ -23,6 +23,17 @@ OptimizerSpec Spec(std::string_view name, const Values& values = {}) {
   return {FindOptimizer(name), values};
 }
 
+// Quotients of every delay up to a hundred, where it takes some.
+OptimizerSpec SpecOf(const Optimizer& optimizer) {
+  OptimizerSpec spec{optimizer, {}};
+  for (analysis::Delay delay = 0; optimizer.takes_quotients && delay <= 100; ++delay) {
+    const double pole = 0.8 + 0.001 * static_cast<double>(delay);
+    spec.by_delay[delay] =
+        analysis::LinearSpec({1, -0.3, 0.2}, {1, -1.2 - pole, 0.2 + 1.2 * pole, -0.2 * pole});
+  }
+  return spec;
+}
+
 // Plain tensors of these shapes one behind the other, as stages align them.
 StageLayout PlainLayout(const Json& shapes) {
   StageLayout layout;
@@ -68,10 +79,16 @@ double Distance(const StageLayout& layout, const Real* block, const std::vector<
 template <class Real>
 void CheckCase(const Json& golden, const Json& expected, int block, double tolerance) {
   const StageLayout layout = PlainLayout(golden["shapes"]);
-  const OptimizerSpec spec = Spec(expected["optimizer"].get<std::string>(), expected["values"]);
+  OptimizerSpec spec = Spec(expected["optimizer"].get<std::string>());
   const Optimizer& optimizer = spec.optimizer;
+  const Json& values = expected["values"];
   const analysis::RuleSpec rule{analysis::FindRule(expected["rule"].get<std::string>()), {}};
   const std::int64_t delay = expected["delay"];
+  if (optimizer.takes_quotients) {
+    spec.by_delay[delay] = analysis::LinearSpec(values["numerator"], values["denominator"]);
+  } else {
+    spec.values = values;
+  }
   const VersionCounts versions{.forward = 2,
                                .predicted_backward = optimizer.sets_backward_weights,
                                .raw = optimizer.keeps_forward_weights ? delay + 1 : 0};
@@ -173,6 +190,7 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
 TEST_CASE("Without delay every rule is the optimizer itself, and what is for delays does nothing",
           "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
+    if (optimizer.momentum.empty()) continue;  // takes no other rule
     TrainerOptions options = MiniBatchOptions({optimizer, {}});
     const std::string plain = DigestAfter(options);
     INFO(optimizer.name);
@@ -201,9 +219,57 @@ TEST_CASE("Muon as published is Muon with spike compensation at a delay of one",
   CHECK(DigestAfter(options) != plain);
 }
 
+std::vector<double> Losses(const TrainerOptions& options) {
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  trainer->Advance(Source(), kSamples, results);
+  std::vector<double> losses;
+  for (const SampleResult& result : results) losses.push_back(result.loss);
+  return losses;
+}
+
+TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves", "[optimizer]") {
+  constexpr double m = 0.75;  // exact in binary, as is 1 + m
+  TrainerOptions options = Options(Spec("sgdm"));
+  options.precision = Precision::kDouble;
+  options.convolution = ConvolutionMethod::kReference;
+  options.momentum = m;
+  options.learning_rate.base = 0.01;
+  TrainerOptions linear = options;
+  linear.optimizer = Spec("linear");
+  SECTION("SGDM, in a pipeline whose stages have delays of their own, bit for bit") {
+    for (analysis::Delay delay = 0; delay <= 100; ++delay) {
+      linear.optimizer.by_delay[delay] = analysis::LinearSpec({1, 0}, {1, -1 - m, m});
+    }
+    CHECK(DigestAfter(linear) == DigestAfter(options));
+  }
+  SECTION("prediction and compensation, where both passes read the predicted weights") {
+    constexpr analysis::Delay kDelay = 3;
+    for (TrainerOptions* o : {&options, &linear}) {
+      o->schedule = {.weights = hwmodel::WeightVersions::kStashed, .forward_lag = kDelay};
+      o->weight_decay = 0;  // takes the weight that is predicted from, or the predicted one
+    }
+    options.rule = {analysis::FindRule("lwp-w+sc"), {}};
+    const auto [a, b, t] = analysis::ComputeCoefficients<double>(options.rule, m, kDelay);
+    // (a z + b (z - m)) ((1 + T) z - T) / (z (z - 1) (z - m))
+    linear.optimizer.by_delay[kDelay] = analysis::LinearSpec(
+        {(a + b) * (1 + t), -(a + b) * t - b * m * (1 + t), b * m * t}, {1, -1 - m, m, 0});
+    const std::vector<double> expected = Losses(options);
+    const std::vector<double> losses = Losses(linear);
+    REQUIRE(losses.size() == expected.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      CHECK(losses[i] == Approx(expected[i]).epsilon(1e-10));
+    }
+    // The rule without compensation is another one.
+    options.rule = {analysis::FindRule("lwp-w"), {}};
+    CHECK(Losses(options).back() != Approx(losses.back()).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
-    for (TrainerOptions options : {Options({optimizer, {}}), MiniBatchOptions({optimizer, {}})}) {
+    for (TrainerOptions options :
+         {Options(SpecOf(optimizer)), MiniBatchOptions(SpecOf(optimizer))}) {
       if (optimizer.name == "pipemare") options.optimizer.values["annealing_samples"] = 40;
       INFO(optimizer.name);
       const std::string whole = DigestAfter(options);
@@ -224,7 +290,7 @@ TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", 
 
 TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
-    TrainerOptions options = Options({optimizer, {}});
+    TrainerOptions options = Options(SpecOf(optimizer));
     options.network = hwmodel::MakeNetwork({.name = "resnet20"});
     options.schedule = PbOf(options.network);
     const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
@@ -246,6 +312,17 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   refused(Spec("sgdm", {{"beta1", 0.9}}), "beta1: got 0.9, accepted: nothing with");
   refused(Spec("adam", {{"beta1", 1}}), "beta1: got 1, accepted: a number from 0 to below");
   refused(Spec("adam", {{"epsilon", 0}}), "epsilon: got 0, accepted: a number from above");
+  refused(Spec("linear"), "by_delay: got nothing, accepted: a quotient");
+  OptimizerSpec linear = SpecOf(FindOptimizer("linear"));
+  refused(linear, "rule: got sc, accepted: sgdm with the optimizer linear", [](TrainerOptions& o) {
+    o.rule = {analysis::FindRule("sc"), {}};
+  });
+  linear.by_delay.erase(0);
+  refused(linear,
+          "by_delay: got no quotient for a delay of 0, accepted: one for the delay of every");
+  linear.by_delay[0] = analysis::LinearSpec({1}, {1, -1, 0, 0, 0});
+  refused(linear, "by_delay: got order 4 at delay 0, accepted: a linear rule of order 1 to 3");
+  refused({FindOptimizer("sgdm"), {}, linear.by_delay}, "by_delay: got quotients");
   refused(Spec("pipemare"), "weights: got stashed, accepted: newest with",
           [](TrainerOptions& o) { o.schedule.weights = hwmodel::WeightVersions::kStashed; });
   refused(Spec("pipemare"), "rule: got lwp-v", [](TrainerOptions& options) {

@@ -206,6 +206,11 @@ void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
 void ValidateOptimizer(const TrainerOptions& options) {
   Validate(options.optimizer);
   const Optimizer& optimizer = options.optimizer.optimizer;
+  if (optimizer.momentum.empty() && options.rule.rule.name != "sgdm") {
+    throw InvalidArgument(
+        "rule", options.rule.rule.name,
+        "sgdm with the optimizer " + std::string(optimizer.name) + ", which is a whole rule");
+  }
   if (!optimizer.sets_backward_weights) return;
   const std::string with = " with the optimizer " + std::string(optimizer.name) +
                            ", whose backwards read weights of their own";
@@ -214,6 +219,16 @@ void ValidateOptimizer(const TrainerOptions& options) {
   }
   if (options.rule.rule.prediction != analysis::Prediction::kNone) {
     throw InvalidArgument("rule", options.rule.rule.name, "a rule without a prediction" + with);
+  }
+}
+
+void ValidateQuotients(const OptimizerSpec& spec, const PipelinePlan& plan) {
+  if (!spec.optimizer.takes_quotients) return;
+  for (std::size_t s = 0; s < plan.delays.size(); ++s) {
+    if (spec.by_delay.contains(plan.delays[s])) continue;
+    throw InvalidArgument("by_delay",
+                          "no quotient for a delay of " + std::to_string(plan.delays[s]),
+                          "one for the delay of every stage, here stage " + std::to_string(s));
   }
 }
 
@@ -294,6 +309,7 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
     }
   }
   ValidatePrediction(options, plan);
+  ValidateQuotients(options.optimizer, plan);
   return plan;
 }
 

@@ -1,5 +1,6 @@
 #include "batchless/analysis/design.h"
 
+#include <optional>
 #include <vector>
 
 #include "batchless/analysis/limit.h"
@@ -21,6 +22,7 @@ constexpr NumberRange kDesignConditionRange{analysis::kMinDesignCondition,
                                             analysis::kMaxDesignCondition};
 constexpr IntegerRange kOrderRange{analysis::kMinDesignOrder, analysis::kMaxDesignOrder};
 constexpr NumberRange kNoiseRange{0, analysis::kMaxDesignNoise};
+constexpr NumberRange kBelowOne{0, 1 - 1e-9};
 constexpr int kDefaultOrder = 3;
 
 double LimitHalfLife(const DesignOptions& point) {
@@ -40,6 +42,9 @@ class DesignCommand final : public Command {
             "curvature in [1/K, 1]; the rule is the best one found, not proven to be the best.\n"
             "The loss is what white noise in the gradients adds to the objective, a mean over\n"
             "curvatures with even logarithms. Margins are those at the largest curvature.\n"
+            "Training takes the rows of --json as optimizer.file (batchless optimizers); with\n"
+            "--momentum their rules move under a constant gradient as SGDM with that momentum "
+            "does.\n"
             "Lists give one row for each combination.\n" +
                 ListHelp(),
             {"design --delay 4 --condition 1000 --order 3",
@@ -49,6 +54,9 @@ class DesignCommand final : public Command {
         order_(app(), "--order", "LIST", "Orders of the rule (default: 3)"),
         noise_(app(), "--noise", "LIST",
                "Weight S of the noise: least half-life times loss^S (default: 0)"),
+        momentum_(
+            app(), "--momentum", "M",
+            "Scale numerators to the drift of SGDM with it; the half-life is at learning_rate"),
         out_(app(), "--out", "F.csv", "Write the rows to this file"),
         threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
 
@@ -72,17 +80,20 @@ class DesignCommand final : public Command {
       }
     }
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
+    const std::optional<double> drift =
+        momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;
     TableOutput table(out_);
     std::vector<Design> designs(points.size());
     ParallelRows(points.size(), threads,
                  [&](std::size_t i) { designs[i] = analysis::DesignRule(points[i]); });
-    const auto row = [&](std::size_t i) { return Describe(points[i], designs[i]); };
+    const auto row = [&](std::size_t i) { return Describe(points[i], designs[i], drift); };
     if (table.ReportPoints(json(),
                            "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
                            "limit_half_life_updates,times_limit,stationary_loss,gain_margin,"
-                           "phase_margin_radians,delay_margin_updates,numerator,denominator",
+                           "phase_margin_radians,delay_margin_updates,learning_rate,numerator,"
+                           "denominator",
                            points.size(), row)) {
-      PrintPoint(points[0], designs[0]);
+      PrintPoint(points[0], designs[0], drift);
     }
   }
 
@@ -93,7 +104,21 @@ class DesignCommand final : public Command {
                                     point.delay, 1);
   }
 
-  static Json Describe(const DesignOptions& point, const Design& design) {
+  struct Scaled {
+    double learning_rate;
+    std::vector<double> numerator;
+  };
+
+  // The same rule with that drift at a learning rate of 1.
+  static Scaled WithDrift(const Design& design, std::optional<double> drift) {
+    Scaled scaled{drift ? design.drift() / *drift : 1, design.numerator};
+    for (double& coefficient : scaled.numerator) coefficient /= scaled.learning_rate;
+    return scaled;
+  }
+
+  static Json Describe(const DesignOptions& point, const Design& design,
+                       std::optional<double> drift) {
+    const Scaled scaled = WithDrift(design, drift);
     const analysis::Margins margins = MarginsOf(point, design);
     return {{"delay", point.delay},
             {"condition", point.condition},
@@ -109,11 +134,13 @@ class DesignCommand final : public Command {
             {"gain_margin", margins.gain_margin},
             {"phase_margin_radians", margins.phase_margin_radians},
             {"delay_margin_updates", margins.delay_margin_updates},
-            {"numerator", design.numerator},
+            {"learning_rate", scaled.learning_rate},
+            {"numerator", scaled.numerator},
             {"denominator", design.denominator}};
   }
 
-  static void PrintPoint(const DesignOptions& point, const Design& design) {
+  static void PrintPoint(const DesignOptions& point, const Design& design,
+                         std::optional<double> drift) {
     TextOutput output;
     output.Print("delay {}, condition {}, order {}\n", point.delay, point.condition, point.order);
     output.Print("  half-life        {} +- {:.2g} updates\n", design.half_life_updates,
@@ -125,7 +152,10 @@ class DesignCommand final : public Command {
     const analysis::Margins margins = MarginsOf(point, design);
     output.Print("  margins          {:.4g} in gain, {:.4g} radians, {:.4g} updates of delay\n",
                  margins.gain_margin, margins.phase_margin_radians, margins.delay_margin_updates);
-    output.Print("  --numerator      {}\n", fmt::join(design.numerator, ","));
+    const Scaled scaled = WithDrift(design, drift);
+    if (drift)
+      output.Print("  learning rate    {} over the largest curvature\n", scaled.learning_rate);
+    output.Print("  --numerator      {}\n", fmt::join(scaled.numerator, ","));
     output.Print("  --denominator    {}\n", fmt::join(design.denominator, ","));
     output.Close();
   }
@@ -134,6 +164,7 @@ class DesignCommand final : public Command {
   Argument condition_;
   Argument order_;
   Argument noise_;
+  Argument momentum_;
   Argument out_;
   Argument threads_;
 };

@@ -114,6 +114,19 @@ def muon(case, s, w, g, t, history):
     return w - RATE * case.decay * w - along, along
 
 
+def linear(case, s, w, g, t, history):
+    """The difference equation of the rule `linear`, on lists of all weights and gradients."""
+    n, d = case.h["numerator"], case.h["denominator"]
+    gradients = s.setdefault("g", [])
+    gradients.append(g + case.decay * w)
+    w_new = -sum(d[k] * history[max(0, len(history) - k)] for k in range(1, len(d)))
+    late = len(d) - 1 - len(n)
+    for j, factor in enumerate(n):
+        if j + late < len(gradients):
+            w_new = w_new - RATE * factor * gradients[-1 - j - late]
+    return w_new, 0 * w
+
+
 OPTIMIZERS = {
     "sgdm": sgdm,
     "adam": adam,
@@ -122,6 +135,7 @@ OPTIMIZERS = {
     "dc-asgd": dc_asgd,
     "pipemare": pipemare,
     "muon": muon,
+    "linear": linear,
 }
 
 CASES = [
@@ -136,6 +150,9 @@ CASES = [
     ("pipemare", {"annealing_samples": 4, "discrepancy_decay": 0.135}, 4, "sgdm", 0.01),
     ("muon", {"vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
     ("muon", {"vector_lr_ratio": 0.3}, 3, "lwp-v+sc", 0.1),
+    ("linear", {"numerator": [1.4, -0.7, 0.2], "denominator": np.poly([1, 0.6, -0.3]).tolist()},
+     2, "sgdm", 0.01),
+    ("linear", {"numerator": [0.5], "denominator": np.poly([1, 0.7]).tolist()}, 3, "sgdm", 0.0),
 ]
 
 

@@ -127,5 +127,6 @@ const OptimizerDefinition& AdaptiveBrakingDefinition();
 const OptimizerDefinition& DcAsgdDefinition();
 const OptimizerDefinition& PipemareDefinition();
 const OptimizerDefinition& MuonDefinition();
+const OptimizerDefinition& LinearDefinition();
 
 }  // namespace batchless::training

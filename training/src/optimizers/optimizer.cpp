@@ -15,7 +15,7 @@ using analysis::InvalidArgument;
 // The table of optimizers.
 constexpr std::array kDefinitions = {
     &SgdmDefinition,   &AdamDefinition,     &AdamwDefinition, &AdaptiveBrakingDefinition,
-    &DcAsgdDefinition, &PipemareDefinition, &MuonDefinition,
+    &DcAsgdDefinition, &PipemareDefinition, &MuonDefinition,  &LinearDefinition,
 };
 
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
@@ -39,9 +39,10 @@ template <class Real>
 UpdateCoefficients<Real> CoefficientsOf(const OptimizerDefinition& definition,
                                         const OptimizerSpec& spec, const analysis::RuleSpec& rule,
                                         const UpdatePoint& point) {
-  const std::string_view momentum = definition.row.momentum;
-  const analysis::Coefficients<double> c = analysis::ComputeCoefficients<double>(
-      rule, momentum == "momentum" ? point.momentum : spec.Value(momentum), point.delay);
+  const std::string_view name = definition.row.momentum;
+  const double momentum = name.empty() ? 0 : name == "momentum" ? point.momentum : spec.Value(name);
+  const analysis::Coefficients<double> c =
+      analysis::ComputeCoefficients<double>(rule, momentum, point.delay);
   UpdateNumbers numbers{.rate = point.rate, .a = c.a, .b = c.b};
   if (definition.set != nullptr) definition.set(spec, point, numbers);
   UpdateCoefficients<Real> update;
@@ -99,6 +100,23 @@ void Validate(const OptimizerSpec& spec) {
     if (!Contains(*hyperparameter, value)) {
       throw InvalidArgument(name, value, AcceptedText(*hyperparameter));
     }
+  }
+  const auto refuse = [](const std::string& got, const std::string& accepted) {
+    throw InvalidArgument("by_delay", got, accepted);
+  };
+  const std::string by_name = " with the optimizer " + std::string(spec.optimizer.name);
+  if (!spec.optimizer.takes_quotients) {
+    if (!spec.by_delay.empty()) refuse("quotients of polynomials", "none" + by_name);
+    return;
+  }
+  if (spec.by_delay.empty())
+    refuse("nothing", "a quotient of polynomials for each delay" + by_name);
+  for (const auto& [delay, rule] : spec.by_delay) {
+    analysis::Validate(rule);
+    const std::size_t order = rule.options.denominator.size() - 1;
+    if (rule.is_linear() && order <= kMaxLinearOrder) continue;
+    refuse("order " + std::to_string(order) + " at delay " + std::to_string(delay),
+           "a linear rule of order 1 to " + std::to_string(kMaxLinearOrder) + by_name);
   }
 }
 

@@ -34,7 +34,7 @@ namespace batchless::analysis {
 
 inline constexpr int kMinDesignOrder = 2;
 inline constexpr int kMaxDesignOrder = 8;
-inline constexpr Delay kMaxDesignDelay = 64;
+inline constexpr Delay kMaxDesignDelay = 128;
 inline constexpr double kMaxDesignNoise = 10;
 inline constexpr double kMinDesignCondition = 1.5;
 inline constexpr double kMaxDesignCondition = 1e6;
@@ -59,6 +59,10 @@ struct Design {
   double half_life_error_updates = 0;
   /// Mean over 33 curvatures, evenly spaced in their logarithm.
   double stationary_loss = 0;
+
+  /// N(1) / D'(1): what a constant gradient moves the weights by at each update, in learning rates;
+  /// 1 / (1 - m) for SGDM.
+  double drift() const;
 };
 
 /// Throws InvalidArgument.

@@ -28,6 +28,8 @@
 #include <string_view>
 #include <vector>
 
+#include "batchless/analysis/rule.h"
+
 namespace batchless::training {
 
 /// A number that an optimizer takes beside the learning rate, the momentum and the weight decay.
@@ -50,11 +52,13 @@ struct Optimizer {
   std::string_view reduces_to;                ///< what it equals, and when
   std::vector<std::string_view> arrays = {};  ///< kept beside each weight
   std::vector<Hyperparameter> hyperparameters = {};
-  std::string_view momentum = "momentum";  ///< the number that spike compensation takes for m
-  double learning_rate = 0.1;              ///< where none is given
-  bool keeps_forward_weights = false;      ///< the raw ones that each forward in flight read
-  bool sets_backward_weights = false;      ///< that backwards read instead of the newest
-  std::string_view for_vectors = {};       ///< updates tensors that are no matrices; empty: itself
+  /// The number that spike compensation takes for m; empty: takes neither it nor another rule.
+  std::string_view momentum = "momentum";
+  double learning_rate = 0.1;          ///< where none is given
+  bool keeps_forward_weights = false;  ///< the raw ones that each forward in flight read
+  bool sets_backward_weights = false;  ///< that backwards read instead of the newest
+  std::string_view for_vectors = {};   ///< updates tensors that are no matrices; empty: itself
+  bool takes_quotients = false;        ///< OptimizerSpec::by_delay
 };
 
 /// All optimizers, in the order in which they are listed to users.
@@ -63,16 +67,23 @@ std::vector<Optimizer> Optimizers();
 /// Throws analysis::InvalidArgument, `optimizer`, naming the nearest valid name.
 const Optimizer& FindOptimizer(std::string_view name);
 
+/// Largest degree of D that the optimizer `linear` takes: two arrays beside the weights.
+inline constexpr std::size_t kMaxLinearOrder = 3;
+
 /// An optimizer together with whatever departs from its defaults.
 struct OptimizerSpec {
   Optimizer optimizer = FindOptimizer("sgdm");
   std::map<std::string, double, std::less<>> values = {};  ///< by hyperparameter
+  /// N and D of the rule `linear` of analysis/rule.h for each delay that a stage has, up to degree
+  /// kMaxLinearOrder, where the optimizer takes quotients.
+  std::map<analysis::Delay, analysis::RuleSpec> by_delay = {};
 
   /// Of a hyperparameter of the optimizer.
   double Value(std::string_view name) const;
 };
 
-/// Throws analysis::InvalidArgument, by the hyperparameter's name, where a value is out of range or of no use.
+/// Throws analysis::InvalidArgument, by the hyperparameter's name, where a value is out of range or of no
+/// use; `by_delay` where a quotient is none that the optimizer takes.
 void Validate(const OptimizerSpec& spec);
 
 }  // namespace batchless::training
