@@ -39,7 +39,8 @@ def draw(data):
         for label, color, marker in LOOKS.values()
     ] + [
         line([], [], color="#D55E00", marker=marker, linestyle="", label=f"predicted, {label}")
-        for _, label, marker in PREDICTIONS
+        for column, label, marker in PREDICTIONS
+        if np.isfinite(table[column]).any()
     ]
     style.legend_below(fig, grid[1, :], handles, 3)
     return fig

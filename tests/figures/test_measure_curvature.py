@@ -80,9 +80,10 @@ class MeasureCurvature(unittest.TestCase):
         self.assertEqual([row["stage"] for row in found["stages"]], list(parts))
         for row in found["stages"]:
             exact = np.linalg.eigvalsh(HESSIAN[parts[row["stage"]], parts[row["stage"]]])[-1]
-            # The square of the tolerance of a stage, over the distance of its eigenvalues.
-            self.assertAlmostEqual(row["eigenvalue"] / exact, 1, delta=0.05**2 * 10)
-            self.assertLess(row["residual"], 0.1)
+            # A Ritz value is never above; the space of four products is all of the first block.
+            self.assertLessEqual(row["eigenvalue"], exact * (1 + 1e-9))
+            self.assertAlmostEqual(row["eigenvalue"] / exact, 1, delta=0.03)
+            self.assertLess(row["residual"], 1e-6 if row["stage"] == 0 else 0.2)
 
     def test_stages_with_other_parameters_are_refused(self):
         np.savez(self.root / "w.npz", a=np.ones(23))
