@@ -96,4 +96,12 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
   return " (did you mean " + std::string(nearest) + "?)";
 }
 
+std::string OneOf(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string text;
+  for (const std::string_view candidate : candidates) {
+    text += (text.empty() ? "" : ", ") + std::string(candidate);
+  }
+  return text + DidYouMean(word, candidates);
+}
+
 }  // namespace batchless::analysis

@@ -266,7 +266,7 @@ const Rule& FindRule(std::string_view name) {
     // Only a pipeline has what it takes.
     if (!rule.predicts_to_last_backward) names.push_back(rule.name);
   }
-  throw InvalidArgument("rule", name, Join(names) + DidYouMean(name, names));
+  throw InvalidArgument("rule", name, OneOf(name, names));
 }
 
 void RefuseLinear(const RuleSpec& spec) {

@@ -11,8 +11,8 @@
 namespace batchless {
 namespace {
 
-std::string Join(std::span<const std::string_view> words) {
-  return fmt::format("{}", fmt::join(words, ", "));
+std::string Join(std::span<const std::string_view> accepted) {
+  return fmt::format("{}", fmt::join(accepted, ", "));
 }
 
 // Names of the command's options, in the order of its help.
@@ -31,8 +31,7 @@ std::vector<std::string> CommandNames(const CLI::App& root) {
 }
 
 std::string AcceptedNames(std::string_view word, const std::vector<std::string>& names) {
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  return Join(views) + analysis::DidYouMean(word, views);
+  return analysis::OneOf(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 // The command that was named, or the program itself.
@@ -86,13 +85,13 @@ std::vector<std::int64_t> Argument::IntegerList(const IntegerRange& range, Repea
   return ParseIntegerList(name_, Text(range.ListText()), range, repeats);
 }
 
-std::size_t Argument::Choice(std::span<const std::string_view> words) const {
-  const std::string& text = Text(Join(words));
-  const auto found = std::find(words.begin(), words.end(), text);
-  if (found == words.end()) {
-    throw UsageError(name_, text, Join(words) + analysis::DidYouMean(text, words));
+std::size_t Argument::Choice(std::span<const std::string_view> accepted) const {
+  const std::string& text = Text(Join(accepted));
+  const auto found = std::find(accepted.begin(), accepted.end(), text);
+  if (found == accepted.end()) {
+    throw UsageError(name_, text, analysis::OneOf(text, accepted));
   }
-  return static_cast<std::size_t>(found - words.begin());
+  return static_cast<std::size_t>(found - accepted.begin());
 }
 
 double Argument::NumberOr(double fallback, const NumberRange& range) const {

@@ -42,8 +42,8 @@ class Argument {
   std::vector<double> NumberList(const NumberRange& range) const;
   std::vector<std::int64_t> IntegerList(const IntegerRange& range,
                                         Repeats repeats = Repeats::kDrop) const;
-  // Which of the words it is.
-  std::size_t Choice(std::span<const std::string_view> words) const;
+  // Which of the accepted values it is.
+  std::size_t Choice(std::span<const std::string_view> accepted) const;
 
   // The same where a default stands for a value that was not given.
   double NumberOr(double fallback, const NumberRange& range) const;

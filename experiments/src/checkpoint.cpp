@@ -72,70 +72,64 @@ std::string DigestOf(std::istream& file, std::int64_t size) {
   return digest.HexDigest();
 }
 
+// Calls visit(name, field) for all that a checkpoint says of a run, const or not.
+template <class Run, class Visit>
+void VisitFields(Run& run, Visit visit) {
+  visit("configuration", run.configuration);
+  visit("train_digest", run.train_digest);
+  visit("validation_digest", run.validation_digest);
+  visit("schedule_digest", run.schedule_digest);
+  visit("network_digest", run.network_digest);
+  visit("quotients_digest", run.quotients_digest);
+  visit("initial_weights_sha256", run.initial_weights_sha256);
+  visit("samples", run.samples);
+  visit("metrics_bytes", run.metrics_bytes);
+  visit("samples_bytes", run.samples_bytes);
+  visit("interval_samples", run.interval.samples);
+  visit("interval_loss", run.interval.loss);
+  visit("interval_correct", run.interval.correct);
+  visit("train_loss", run.last.train_loss);
+  visit("train_accuracy", run.last.train_accuracy);
+  visit("validation_loss", run.last.validation_loss);
+  visit("validation_accuracy", run.last.validation_accuracy);
+  visit("training_seconds", run.training_seconds);
+  visit("seconds", run.seconds);
+}
+
+template <class Value>
+Json ToJson(const Value& value) {
+  return value;
+}
 Json ToJson(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-std::optional<double> ToNumber(const Json& value) {
-  if (value.is_null()) return std::nullopt;
-  return value.get<double>();
+template <class Value>
+void Read(const Json& json, Value& value) {
+  json.get_to(value);
 }
-
-Json ToJson(const RunState& run) {
-  return {{"configuration", run.configuration},
-          {"train_digest", run.train_digest},
-          {"validation_digest", run.validation_digest},
-          {"schedule_digest", run.schedule_digest},
-          {"network_digest", run.network_digest},
-          {"quotients_digest", run.quotients_digest},
-          {"initial_weights_sha256", run.initial_weights_sha256},
-          {"samples", run.samples},
-          {"metrics_bytes", run.metrics_bytes},
-          {"samples_bytes", run.samples_bytes},
-          {"interval_samples", run.interval.samples},
-          {"interval_loss", run.interval.loss},
-          {"interval_correct", run.interval.correct},
-          {"train_loss", ToJson(run.last.train_loss)},
-          {"train_accuracy", ToJson(run.last.train_accuracy)},
-          {"validation_loss", ToJson(run.last.validation_loss)},
-          {"validation_accuracy", ToJson(run.last.validation_accuracy)},
-          {"training_seconds", run.training_seconds},
-          {"seconds", run.seconds}};
-}
-
-RunState FromJson(const Json& json) {
-  RunState run;
-  json.at("configuration").get_to(run.configuration);
-  json.at("train_digest").get_to(run.train_digest);
-  json.at("validation_digest").get_to(run.validation_digest);
-  json.at("schedule_digest").get_to(run.schedule_digest);
-  // Older checkpoints do not have these two.
-  run.network_digest = json.value("network_digest", "");
-  run.quotients_digest = json.value("quotients_digest", "");
-  json.at("initial_weights_sha256").get_to(run.initial_weights_sha256);
-  json.at("samples").get_to(run.samples);
-  json.at("metrics_bytes").get_to(run.metrics_bytes);
-  json.at("samples_bytes").get_to(run.samples_bytes);
-  json.at("interval_samples").get_to(run.interval.samples);
-  json.at("interval_loss").get_to(run.interval.loss);
-  json.at("interval_correct").get_to(run.interval.correct);
-  run.last.train_loss = ToNumber(json.at("train_loss"));
-  run.last.train_accuracy = ToNumber(json.at("train_accuracy"));
-  run.last.validation_loss = ToNumber(json.at("validation_loss"));
-  run.last.validation_accuracy = ToNumber(json.at("validation_accuracy"));
-  json.at("training_seconds").get_to(run.training_seconds);
-  json.at("seconds").get_to(run.seconds);
-  return run;
+void Read(const Json& json, std::optional<double>& value) {
+  if (!json.is_null()) value = json.get<double>();
 }
 
 }  // namespace
 
-std::string RunStateText(const RunState& run) { return ToJson(run).dump(); }
+std::string RunStateText(const RunState& run) {
+  Json json;
+  VisitFields(run, [&](const char* name, const auto& field) { json[name] = ToJson(field); });
+  return json.dump();
+}
 
 RunState ParseRunState(const std::string& text) {
+  RunState run;
   try {
-    return FromJson(Json::parse(text));
+    Json json = Json::parse(text);
+    // Older checkpoints do not have these two.
+    json.emplace("network_digest", "");
+    json.emplace("quotients_digest", "");
+    VisitFields(run, [&](const char* name, auto& field) { Read(json.at(name), field); });
   } catch (const Json::exception&) {
     throw std::runtime_error("the state of a run is of another version");
   }
+  return run;
 }
 
 void WriteCheckpoint(const std::string& path, const RunState& run,

@@ -13,8 +13,8 @@
 
 namespace batchless {
 
-// One command of the program. A new one is a class in a file of its own under commands/, declared in
-// commands/commands.h and listed in program.cpp.
+// One command of the program. A new one is a class in a file of its own under commands/, whose maker is
+// declared in commands/commands.h and listed in program.cpp.
 class Command {
  public:
   // `description` is one line for the list of commands; `explanation` goes below the options in the
@@ -45,6 +45,14 @@ class Command {
   CLI::App* app_;
   bool json_ = false;
 };
+
+// What makes a command for the program.
+using CommandMaker = std::unique_ptr<Command> (*)(CLI::App& root);
+
+template <class Kind>
+std::unique_ptr<Command> MakeCommand(CLI::App& root) {
+  return std::make_unique<Kind>(root);
+}
 
 // `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);

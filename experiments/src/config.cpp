@@ -17,9 +17,6 @@ namespace {
 // What a phase may have of its own.
 constexpr std::array<std::string_view, 3> kPhaseSections{"schedule", "rule", "optimizer"};
 constexpr std::size_t kMaxFileBytes = 1 << 20;
-std::string AcceptedWords(std::string_view word, const Words& words) {
-  return fmt::format("{}{}", fmt::join(words, ", "), analysis::DidYouMean(word, words));
-}
 
 bool IsText(const ConfigurationKey& key) {
   return std::holds_alternative<std::monostate>(key.accepted) &&
@@ -123,12 +120,12 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const std::string full_name = fmt::format("{}.{}", section, name);
   if (names.empty()) {
     Refuse(where, full_name, "an unknown section",
-           fmt::format("sections {}", AcceptedWords(section, sections)));
+           fmt::format("sections {}", analysis::OneOf(section, sections)));
   }
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigurationKey& candidate) {
     return candidate.section == section && candidate.name == name;
   });
-  if (key == keys.end()) Refuse(where, full_name, "an unknown key", AcceptedWords(name, names));
+  if (key == keys.end()) Refuse(where, full_name, "an unknown key", analysis::OneOf(name, names));
   const bool is_read =
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;
@@ -138,7 +135,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
     Refuse(where, full_name, got, Quoted(*key, where, got));
   }
   Refuse(where, full_name, got,
-         words != nullptr && node.is_string() ? AcceptedWords(got, *words) : AcceptedText(*key));
+         words != nullptr && node.is_string() ? analysis::OneOf(got, *words) : AcceptedText(*key));
 }
 
 std::string ReadText(const std::string& path) {

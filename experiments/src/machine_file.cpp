@@ -229,9 +229,7 @@ class Reader {
     const std::string name = fmt::format("measured.{}", network);
     if (!hwmodel::IsWorkloadName(network)) {
       const auto known = hwmodel::WorkloadNames();
-      file_.Refuse(
-          node, name, "an unknown network",
-          fmt::format("{}{}", fmt::join(known, ", "), analysis::DidYouMean(network, known)));
+      file_.Refuse(node, name, "an unknown network", analysis::OneOf(network, known));
     }
     const MeasuredNetwork alone = ReadTimesOf(network, name, node, "shared");
     machine_.measured.push_back(alone);

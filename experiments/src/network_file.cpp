@@ -35,19 +35,6 @@ constexpr std::string_view kInput = "input";
 template <class T>
 constexpr bool kIsOutputMember = std::is_same_v<T, int FeatureShape::*>;
 
-Words KindNames() {
-  Words names;
-  for (const LayerTraits& traits : hwmodel::LayerKinds()) names.push_back(traits.name);
-  return names;
-}
-
-const LayerTraits* FindKind(std::string_view name) {
-  for (const LayerTraits& traits : hwmodel::LayerKinds()) {
-    if (traits.name == name) return &traits;
-  }
-  return nullptr;
-}
-
 // The name of a layer's parameters unless another one is given; empty where it has none.
 std::string DefaultName(const Stage& stage, std::size_t i) {
   const auto has_parameters = [](const Layer& layer) {
@@ -189,22 +176,22 @@ class Reader {
   Layer ReadLayer(const toml::node& node, const std::string& owner) const {
     const toml::table* table = node.as_table();
     const toml::node* kind = table == nullptr ? &node : table->get("kind");
-    const Words kinds = KindNames();
-    const std::string accepted = fmt::format("{}", fmt::join(kinds, ", "));
-    if (kind == nullptr) file_.Refuse(node, owner, "a layer without a kind", accepted);
-    const std::string kind_name = kind->value<std::string>().value_or(ShownText(*kind));
-    const LayerTraits* traits = FindKind(kind_name);
-    if (traits == nullptr) {
-      file_.Refuse(*kind, owner, kind_name,
-                   fmt::format("{}{}", accepted, analysis::DidYouMean(kind_name, kinds)));
+    const Words kinds = analysis::NamesOf(hwmodel::LayerKinds());
+    if (kind == nullptr) {
+      file_.Refuse(node, owner, "a layer without a kind",
+                   fmt::format("{}", fmt::join(kinds, ", ")));
     }
+    const std::string kind_name = kind->value<std::string>().value_or(ShownText(*kind));
+    const LayerTraits& traits = Checked(*kind, [&]() -> const LayerTraits& {
+      return analysis::FindRow(hwmodel::LayerKinds(), owner, kind_name);
+    });
     Words keys{"kind"};
-    if (traits->parameters != nullptr) keys.push_back("name");
-    for (const LayerField& field : traits->fields) keys.push_back(field.name);
+    if (traits.parameters != nullptr) keys.push_back("name");
+    for (const LayerField& field : traits.fields) keys.push_back(field.name);
     const std::string prefix = fmt::format("{}.{}.", owner, kind_name);
     if (table != nullptr) file_.CheckKeys(*table, prefix, "an unknown key", keys);
-    Layer layer{.kind = traits->kind};
-    for (const LayerField& field : traits->fields) {
+    Layer layer{.kind = traits.kind};
+    for (const LayerField& field : traits.fields) {
       const toml::node* value = table == nullptr ? nullptr : table->get(field.name);
       if (value != nullptr) {
         ReadField(*value, prefix, field, layer);

@@ -53,6 +53,11 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
   if (failure) std::rethrow_exception(failure);
 }
 
+void ParallelRows(std::size_t rows, const Argument& threads,
+                  const std::function<void(std::size_t)>& row) {
+  ParallelRows(rows, static_cast<int>(threads.IntegerOr(0, kThreadRange)), row);
+}
+
 void CheckRows(double rows, const char* names) {
   if (rows <= kMaxRows) return;
   throw UsageError(names, fmt::format("lists that multiply to {} rows", rows),

@@ -4,6 +4,8 @@
 #include <functional>
 #include <initializer_list>
 
+#include "argument.h"
+
 namespace batchless {
 
 // Calls row(i) for every i below `rows`, on `threads` threads (0: as many as the machine has), and
@@ -11,6 +13,12 @@ namespace batchless {
 // does not depend on the threads. Throws what the first failing row threw; later rows may not have
 // run then.
 void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row);
+
+inline constexpr IntegerRange kThreadRange{0, 1024};
+
+// The same on as many threads as the option says; 0 where it is not given. Throws UsageError.
+void ParallelRows(std::size_t rows, const Argument& threads,
+                  const std::function<void(std::size_t)>& row);
 
 // Most rows of one table.
 inline constexpr double kMaxRows = 1e6;

@@ -20,41 +20,39 @@
 namespace batchless {
 namespace {
 
-using MakeCommand = std::unique_ptr<Command> (*)(CLI::App&);
-
 // In the order in which the help lists them.
-constexpr auto kCommands = std::to_array<MakeCommand>({
-    MakeRulesCommand,
-    MakeStabilityCommand,
-    MakeSweepCommand,
-    MakeOptimumCommand,
-    MakeLimitCommand,
-    MakeDesignCommand,
-    MakeBoundaryCommand,
-    MakeMarginCommand,
-    MakeNoiseCommand,
-    MakeFrontierCommand,
-    MakeFrequencyCommand,
-    MakeInconsistencyCommand,
-    MakeContinuousCommand,
-    MakeCriticalDelayCommand,
-    MakeRootsCommand,
-    MakeSimulateCommand,
-    MakePipelineStabilityCommand,
-    MakeAdviseCommand,
-    MakeScheduleCommand,
-    MakeNetworkCommand,
-    MakeCostsCommand,
-    MakeThroughputCommand,
-    MakePlanCommand,
-    MakeLayoutCommand,
-    MakeMemoryCommand,
-    MakeStragglersCommand,
-    MakeCalibrateCommand,
-    MakeTrainCommand,
-    MakeOptimizersCommand,
-    MakeDataCommand,
-    MakeVersionCommand,
+constexpr auto kCommands = std::to_array<const CommandMaker*>({
+    &kRulesCommand,
+    &kStabilityCommand,
+    &kSweepCommand,
+    &kOptimumCommand,
+    &kLimitCommand,
+    &kDesignCommand,
+    &kBoundaryCommand,
+    &kMarginCommand,
+    &kNoiseCommand,
+    &kFrontierCommand,
+    &kFrequencyCommand,
+    &kInconsistencyCommand,
+    &kContinuousCommand,
+    &kCriticalDelayCommand,
+    &kRootsCommand,
+    &kSimulateCommand,
+    &kPipelineStabilityCommand,
+    &kAdviseCommand,
+    &kScheduleCommand,
+    &kNetworkCommand,
+    &kCostsCommand,
+    &kThroughputCommand,
+    &kPlanCommand,
+    &kLayoutCommand,
+    &kMemoryCommand,
+    &kStragglersCommand,
+    &kCalibrateCommand,
+    &kTrainCommand,
+    &kOptimizersCommand,
+    &kDataCommand,
+    &kVersionCommand,
 });
 
 constexpr const char* kFooter =
@@ -79,7 +77,7 @@ class Program {
     root_.footer(kFooter);
     root_.add_flag("--version", version_, "Print version, git commit, compiler and flags");
     root_.add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
-    for (const MakeCommand make : kCommands) commands_.push_back(make(root_));
+    for (const CommandMaker* make : kCommands) commands_.push_back((*make)(root_));
     root_.require_subcommand(0, 1);
     root_.get_formatter()->label("SUBCOMMAND", "COMMAND");
   }

@@ -16,7 +16,6 @@ inline constexpr IntegerRange kDelayRange{0, analysis::kMaxDelay};
 inline constexpr NumberRange kMomentumRange{0, 1};
 inline constexpr NumberRange kRateRange{analysis::kMinRate, analysis::kMaxRate};
 inline constexpr NumberRange kConditionRange{1, analysis::kMaxCondition};
-inline constexpr IntegerRange kThreadRange{0, 1024};
 
 class RuleArguments {
  public:

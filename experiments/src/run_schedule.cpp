@@ -56,26 +56,26 @@ std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& netwo
   return ends;
 }
 
-// The list of actions in the configuration's file, which has to be one that the network can train by.
-hwmodel::Schedule FileList(const Configuration& c, const hwmodel::Network& network) {
+// The schedule in the configuration's file, which has to be one that the network can train by.
+hwmodel::Schedule ScheduleFromFile(const Configuration& c, const hwmodel::Network& network) {
   constexpr std::string_view kKey = "schedule.file";
   const std::string& path = c.schedule.file;
-  hwmodel::Schedule list = ReadScheduleFile(std::string(kKey), path);
-  if (list.stages != network.stage_count()) {
+  hwmodel::Schedule schedule = ReadScheduleFile(std::string(kKey), path);
+  if (schedule.stages != network.stage_count()) {
     throw UsageError(
-        kKey, fmt::format("{}, a list of {} stages", path, list.stages),
+        kKey, fmt::format("{}, a list of {} stages", path, schedule.stages),
         fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
   }
   try {
-    static_cast<void>(hwmodel::FindSteadyState(list));
+    static_cast<void>(hwmodel::FindSteadyState(schedule));
   } catch (const InvalidArgument& error) {
     const std::int64_t enough =
-        hwmodel::EnoughMicrobatches(list.stages, hwmodel::MicrobatchesPerUpdate(list));
+        hwmodel::EnoughMicrobatches(schedule.stages, hwmodel::MicrobatchesPerUpdate(schedule));
     throw UsageError(kKey, fmt::format("{}, with {}", path, error.value()),
                      fmt::format("{} ({} are enough for every kind of batchless schedule)",
                                  error.accepted(), enough));
   }
-  return list;
+  return schedule;
 }
 
 // Kinds without a list: mini-batches that drain, on however many workers there are.
@@ -84,7 +84,7 @@ bool IsMiniBatches(std::string_view kind) {
 }
 
 // The list of actions of a kind by name.
-hwmodel::Schedule ListOf(const Configuration& c, const training::TrainerOptions& trainer) {
+hwmodel::Schedule ScheduleByName(const Configuration& c, const training::TrainerOptions& trainer) {
   const std::string& kind = c.schedule.kind;
   const std::vector<int> ends = GroupEnds(c, trainer.network);
   hwmodel::ScheduleOptions options;
@@ -103,8 +103,8 @@ hwmodel::Schedule ListOf(const Configuration& c, const training::TrainerOptions&
                              ? 2 * std::int64_t{options.stages} + 2
                              : hwmodel::EnoughMicrobatches(options.stages, per_update);
   options.microbatches_per_update = per_update;
-  hwmodel::Schedule list = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
-  return ends.empty() ? list : hwmodel::ExpandGroups(list, ends);
+  hwmodel::Schedule schedule = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
+  return ends.empty() ? schedule : hwmodel::ExpandGroups(schedule, ends);
 }
 
 }  // namespace
@@ -155,9 +155,9 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   }
   hwmodel::Schedule schedule;
   if (kind == "file") {
-    schedule = FileList(c, options.network);
+    schedule = ScheduleFromFile(c, options.network);
   } else if (!IsMiniBatches(kind)) {
-    schedule = ListOf(c, options);
+    schedule = ScheduleByName(c, options);
   }
   if (c.schedule.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
   if (is_uniform) schedule.forward_lag = c.schedule.delay;

@@ -39,8 +39,7 @@ void TomlReader::CheckKeys(const toml::table& table, const std::string& owner,
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    Refuse(node, fmt::format("{}{}", owner, name), what,
-           fmt::format("{}{}", fmt::join(known, ", "), analysis::DidYouMean(name, known)));
+    Refuse(node, fmt::format("{}{}", owner, name), what, analysis::OneOf(name, known));
   }
 }
 

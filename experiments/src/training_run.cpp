@@ -184,7 +184,7 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
     if (leads_) costs = MeasuredCosts(samples_left);
   });
   if (processes_ != nullptr) {
-    costs.resize(static_cast<std::size_t>(Led(std::ssize(costs))));
+    costs.resize(static_cast<std::size_t>(BroadcastFromFirst(std::ssize(costs))));
     processes_->Broadcast(0, std::as_writable_bytes(std::span(costs)));
   }
   for (training::TrainerOptions& phase : phases_) phase.stage_costs = costs;
@@ -304,14 +304,15 @@ void TrainingRun::Train() {
   try {
     while (!is_finished()) {
       // Clocks and signals are the first process's.
-      if (const auto signal_number = static_cast<int>(Led(interruption.signal_number()))) {
+      if (const auto signal_number =
+              static_cast<int>(BroadcastFromFirst(interruption.signal_number()))) {
         if (saved_samples != state_.samples) Save();
         EndTogether(Interrupted(
             signal_number, fmt::format("interrupted after {} of {} samples; the same command with "
                                        "--resume goes on from there",
                                        state_.samples, total_samples_)));
       }
-      slice = Led(slice);
+      slice = BroadcastFromFirst(slice);
       const Clock::time_point start = Clock::now();
       const std::int64_t before = state_.samples;
       Advance(std::min(NextEvent(), before + slice));
@@ -343,7 +344,7 @@ void TrainingRun::Train() {
   }
 }
 
-std::int64_t TrainingRun::Led(std::int64_t number) const {
+std::int64_t TrainingRun::BroadcastFromFirst(std::int64_t number) const {
   return processes_ == nullptr ? number : training::BroadcastNumber(*processes_, 0, number);
 }
 

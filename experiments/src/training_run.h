@@ -64,8 +64,8 @@ class TrainingRun {
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
   void Restore(Checkpoint& checkpoint);
   void Train();
-  // The first process's number.
-  std::int64_t Led(std::int64_t number) const;
+  // The first process's number, in all of them.
+  std::int64_t BroadcastFromFirst(std::int64_t number) const;
   template <class Error>
   [[noreturn]] void EndTogether(const Error& error) const;
   void Advance(std::int64_t to);

@@ -8,6 +8,7 @@
 #include "batchless/hwmodel/core_allotment.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "checks.h"
 #include "roofline.h"
 
 namespace batchless::hwmodel {
@@ -23,9 +24,7 @@ void Check(const Workload& workload, const Machine& machine, const FineGrainedOp
   if (!FindScheduleKind(options.schedule).updates_each) {
     throw InvalidArgument("schedule", options.schedule, "pb or 1f1b, which never drain");
   }
-  if (options.microbatch < 1) {
-    throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
-  }
+  CheckAtLeastOne("microbatch", options.microbatch);
   if (!(options.slack >= 0 && options.slack < 1)) {
     throw InvalidArgument("slack", options.slack, "a number from 0 up to 1");
   }
@@ -224,18 +223,6 @@ class Partitioner {
   std::vector<double> fewest_;   // cores from a stage on
   std::vector<int> ends_;        // of the worker that begins there
 };
-
-}  // namespace
-
-std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& machine,
-                                      const FineGrainedOptions& options, int workers) {
-  FineGrainedOptions one = options;
-  one.workers = {workers};
-  Check(workload, machine, one);
-  return Partitioner(workload, machine, options, SummaryFor(options, workers)).Best();
-}
-
-namespace {
 
 bool IsBetter(const Throughput& a, const Throughput& b) {
   if (a.fits != b.fits) return a.fits;

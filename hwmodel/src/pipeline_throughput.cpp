@@ -263,21 +263,21 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
   const auto seconds = [&](const Schedule& schedule) {
     return SimulatePipeline(schedule, {.times = times}).seconds;
   };
-  std::int64_t settled = setting.kind.updates_each ? std::int64_t{8} * setting.workers + 8
-                                                   : std::int64_t{8} * setting.per_update;
+  std::int64_t transient = setting.kind.updates_each ? std::int64_t{8} * setting.workers + 8
+                                                     : std::int64_t{8} * setting.per_update;
   std::int64_t simulated = microbatches;
   Schedule schedule;
   double run_seconds = 0;
   while (true) {
     simulated =
-        microbatches <= settled ? microbatches : settled + (microbatches - settled) % period;
+        microbatches <= transient ? microbatches : transient + (microbatches - transient) % period;
     schedule = ScheduleOf(setting, simulated);
     run_seconds = seconds(schedule);
-    if (simulated == microbatches || 6 * setting.workers * settled > kMaxActions) break;
+    if (simulated == microbatches || 6 * setting.workers * transient > kMaxActions) break;
     const double longer = seconds(ScheduleOf(setting, simulated + period));
     const double repeated = static_cast<double>(cycle.circuit_cycles) * cycle.seconds;
     if (longer - run_seconds > repeated * (1 - 1e-9)) break;
-    settled *= 2;
+    transient *= 2;
   }
 
   const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;

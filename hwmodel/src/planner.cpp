@@ -10,6 +10,7 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "batchless/hwmodel/throughput.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -277,7 +278,7 @@ std::vector<LayerTimes> TimeLayers(const Workload& workload, const Machine& mach
 
 PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
                             double bytes_per_second) {
-  if (machines < 1) throw InvalidArgument("machines", machines, "an integer >= 1");
+  CheckAtLeastOne("machines", machines);
   if (!(bytes_per_second > 0)) {
     throw InvalidArgument("network.bandwidth", bytes_per_second, "a positive one");
   }
@@ -323,7 +324,6 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
   }
   PipeDreamPlan plan;
   plan.seconds_per_microbatch = best[count][m].seconds;
-  const std::size_t used = m;
   for (std::size_t j = count; j > 0;) {
     const Choice& choice = best[j][m];
     plan.stages.insert(plan.stages.begin(),
@@ -331,8 +331,6 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
     j = choice.begin;
     m -= choice.machines;
   }
-  const auto input = static_cast<std::size_t>(plan.stages.front().machines);
-  plan.microbatches_in_flight = static_cast<int>((used + input - 1) / input);
   return plan;
 }
 
@@ -341,16 +339,11 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
   if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
-    throw InvalidArgument("scheme", options.scheme,
-                          fmt::format("{}{}", fmt::join(kSchemes, ", "),
-                                      analysis::DidYouMean(options.scheme, kSchemes)));
+    throw InvalidArgument("scheme", options.scheme, analysis::OneOf(options.scheme, kSchemes));
   }
-  const auto check = [](const char* name, std::int64_t value) {
-    if (value < 1) throw InvalidArgument(name, static_cast<double>(value), "an integer >= 1");
-  };
-  check("machines", options.machines);
-  check("batch", options.batch);
-  check("max_microbatch", options.max_microbatch);
+  CheckAtLeastOne("machines", options.machines);
+  CheckAtLeastOne("batch", options.batch);
+  CheckAtLeastOne("max_microbatch", options.max_microbatch);
   const bool sweeps = options.scheme == "2bw" || options.scheme == "gpipe";
   const int deepest = std::min(options.machines, workload.stage_count());
   if (options.depth < 0 || options.depth > deepest || (options.depth > 0 && !sweeps)) {

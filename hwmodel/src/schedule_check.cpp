@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "schedules/arguments.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {

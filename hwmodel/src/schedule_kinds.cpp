@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/arguments.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -57,14 +57,7 @@ constexpr std::array<ScheduleKind, 8> kKinds = {{
 std::span<const ScheduleKind> ScheduleKinds() { return kKinds; }
 
 const ScheduleKind& FindScheduleKind(std::string_view name) {
-  std::vector<std::string_view> names;
-  std::string accepted;
-  for (const ScheduleKind& kind : kKinds) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
-    accepted += (accepted.empty() ? "" : ", ") + std::string(kind.name);
-  }
-  throw analysis::InvalidArgument("kind", name, accepted + analysis::DidYouMean(name, names));
+  return analysis::FindRow(kKinds, "kind", name);
 }
 
 Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {

@@ -1,13 +1,12 @@
 #include "batchless/hwmodel/scheme_memory.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <string>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -31,14 +30,7 @@ constexpr std::array<MemoryScheme, 9> kSchemes = {{
 std::span<const MemoryScheme> MemorySchemes() { return kSchemes; }
 
 const MemoryScheme& FindMemoryScheme(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const MemoryScheme& scheme : kSchemes) {
-    if (scheme.name == name) return scheme;
-    names.push_back(scheme.name);
-  }
-  throw InvalidArgument(
-      "scheme", name,
-      fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
+  return analysis::FindRow(kSchemes, "scheme", name);
 }
 
 WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int64_t microbatch) {
@@ -69,20 +61,8 @@ SchemeMemory KeptBytes(const MemoryScheme& scheme, const WorkerSizes& worker, do
 std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const Workload& workload,
                                               std::span<const int> group_ends,
                                               const SchemeMemoryOptions& options) {
-  int before = 0;
-  bool ascending = true;
-  for (const int end : group_ends) {
-    ascending = ascending && end > before;
-    before = end;
-  }
-  if (group_ends.empty() || !ascending || before != workload.stage_count()) {
-    throw InvalidArgument(
-        "group_ends", fmt::format("{} workers", group_ends.size()),
-        fmt::format("ascending, the last one past the {} stages", workload.stage_count()));
-  }
-  if (options.microbatch < 1) {
-    throw InvalidArgument("microbatch", static_cast<double>(options.microbatch), "an integer >= 1");
-  }
+  CheckGroupEnds(group_ends, workload.stage_count());
+  CheckAtLeastOne("microbatch", options.microbatch);
   const auto workers = static_cast<int>(group_ends.size());
   const bool updates_each = FindScheduleKind(scheme.schedule).updates_each;
   const std::int64_t m =
@@ -110,9 +90,7 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
     throw InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
                           "two or more");
   }
-  if (options.minibatch < 1) {
-    throw InvalidArgument("minibatch", static_cast<double>(options.minibatch), "an integer >= 1");
-  }
+  CheckAtLeastOne("minibatch", options.minibatch);
   // How many mini-batches' results a group keeps follows from the scheme's schedule.
   Workload counted = workload;
   std::int64_t outputs = 0;

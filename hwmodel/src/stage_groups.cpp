@@ -5,7 +5,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "schedules/arguments.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 
@@ -14,15 +14,10 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends) {
     throw analysis::InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
                                     std::to_string(groups.stages) + ", as the schedule has stages");
   }
+  CheckGroupEnds(group_ends, group_ends.empty() ? 0 : group_ends.back());
   int longest = 0;
-  int start = 0;
-  for (const int end : group_ends) {
-    if (end <= start) {
-      throw analysis::InvalidArgument("group_ends", std::to_string(end),
-                                      "more than " + std::to_string(start));
-    }
-    longest = std::max(longest, end - start);
-    start = end;
+  for (std::size_t g = 0; g < group_ends.size(); ++g) {
+    longest = std::max(longest, group_ends[g] - (g == 0 ? 0 : group_ends[g - 1]));
   }
 
   Schedule schedule = {.stages = group_ends.back(),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 #include "roofline.h"
 
 namespace batchless::hwmodel {
@@ -17,25 +18,18 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
   const auto require = [](bool holds, const char* name, double value, std::string_view accepted) {
     if (!holds) throw InvalidArgument(name, value, accepted);
   };
-  require(options.microbatch >= 1, "microbatch", static_cast<double>(options.microbatch),
-          "an integer >= 1");
+  CheckAtLeastOne("microbatch", options.microbatch);
   require(options.microbatches_per_update >= 0, "microbatches_per_update",
           static_cast<double>(options.microbatches_per_update), "an integer >= 0");
   require(options.workers >= 0 && options.workers <= workload.stage_count(), "workers",
           options.workers, "0, or 1 to the " + std::to_string(workload.stage_count()) + " stages");
   if (!options.group_ends.empty()) {
-    int before = 0;
-    for (const int end : options.group_ends) {
-      require(end > before, "group_ends", end,
-              "more than the " + std::to_string(before) + " before it");
-      before = end;
-    }
-    require(before == workload.stage_count(), "group_ends", before,
-            "the " + std::to_string(workload.stage_count()) + " stages at last");
+    CheckGroupEnds(options.group_ends, workload.stage_count());
     require(options.workers == 0 || std::ssize(options.group_ends) == options.workers, "workers",
             options.workers,
             "0 or " + std::to_string(options.group_ends.size()) + ", as there are ends");
-    require(options.schedule != kSequential, "group_ends", before, "none with sequential");
+    require(options.schedule != kSequential, "group_ends", options.group_ends.back(),
+            "none with sequential");
   }
   require(options.samples >= 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
 }

@@ -161,9 +161,7 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
   }
   if (!IsWorkloadName(name)) {
     const auto names = WorkloadNames();
-    throw InvalidArgument(
-        "network", name,
-        fmt::format("{}{}", fmt::join(names, ", "), analysis::DidYouMean(name, names)));
+    throw InvalidArgument("network", name, analysis::OneOf(name, names));
   }
   NetworkOptions options;
   options.name = name;

@@ -49,7 +49,7 @@ void BM_PlanFineGrained(benchmark::State& state) {
   machine.fabric_bytes_per_second = 2.75e16;
   const auto workers = static_cast<int>(state.range(0));
   for (auto _ : state) {
-    benchmark::DoNotOptimize(PartitionFineGrained(workload, machine, {}, workers));
+    benchmark::DoNotOptimize(PlanFineGrained(workload, machine, {.workers = {workers}}));
   }
   state.SetItemsProcessed(state.iterations());
 }

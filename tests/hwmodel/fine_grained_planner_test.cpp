@@ -90,7 +90,6 @@ TEST_CASE("Layouts are as fast as the best of all partitions", "[planner]") {
       const double best = Exhaustive(workload, machine, schedule, workers, fits);
       CHECK(layout.throughput.fits == fits);
       CHECK(layout.throughput.samples_per_second == Approx(best).epsilon(1e-9));
-      CHECK(layout.group_ends == PartitionFineGrained(workload, machine, options, workers));
       CHECK(layout.largest_delay == (schedule == "pb" ? 2 * (workers - 1) : workers - 1));
       // Memory decided where even cores would be faster.
       const double even = PredictThroughput(workload, Fine(cores, 1e9),

@@ -91,8 +91,6 @@ TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[plann
     CHECK(begin == static_cast<int>(layers.size()));
     CHECK(used <= machines);
     CHECK(seconds == Approx(plan.seconds_per_microbatch).epsilon(1e-12));
-    CHECK(plan.microbatches_in_flight ==
-          (used + plan.stages[0].machines - 1) / plan.stages[0].machines);
   }
 }
 
@@ -115,7 +113,6 @@ TEST_CASE("Equal layers: machines copy what is cheap to sum and cut what is chea
     for (int g = 0; g < machines; ++g) {
       CHECK(cuts.stages[g] == PlanStage{8 / machines * (g + 1), 1});
     }
-    CHECK(cuts.microbatches_in_flight == machines);
     // Both cost too much: one machine does it all.
     CHECK(plan(kDear, kDear).stages == std::vector<PlanStage>{{8, 1}});
   }

@@ -167,8 +167,6 @@ class AdviseCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeAdviseCommand(CLI::App& root) {
-  return std::make_unique<AdviseCommand>(root);
-}
+const CommandMaker kAdviseCommand = MakeCommand<AdviseCommand>;
 
 }  // namespace batchless

@@ -23,10 +23,9 @@ class BoundaryCommand final : public Command {
 
   void Run() override {
     const std::vector<RulePoint> points = points_.All(1, "--delay, --momentum");
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     TableOutput table(out_);
     std::vector<double> critical(points.size());
-    ParallelRows(points.size(), threads, [&](std::size_t i) {
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
       critical[i] = analysis::CriticalRate(points[i].rule, points[i].momentum, points[i].delay);
     });
 
@@ -50,8 +49,6 @@ class BoundaryCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeBoundaryCommand(CLI::App& root) {
-  return std::make_unique<BoundaryCommand>(root);
-}
+const CommandMaker kBoundaryCommand = MakeCommand<BoundaryCommand>;
 
 }  // namespace batchless

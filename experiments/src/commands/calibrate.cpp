@@ -237,8 +237,6 @@ micro-batch takes seconds; fewer --rounds take less.)",
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCalibrateCommand(CLI::App& root) {
-  return std::make_unique<CalibrateCommand>(root);
-}
+const CommandMaker kCalibrateCommand = MakeCommand<CalibrateCommand>;
 
 }  // namespace batchless

@@ -90,8 +90,6 @@ With --out the trajectory from a weight that was constant before time 0.
 
 }  // namespace
 
-std::unique_ptr<Command> MakeContinuousCommand(CLI::App& root) {
-  return std::make_unique<ContinuousCommand>(root);
-}
+const CommandMaker kContinuousCommand = MakeCommand<ContinuousCommand>;
 
 }  // namespace batchless

@@ -91,8 +91,6 @@ class CostsCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCostsCommand(CLI::App& root) {
-  return std::make_unique<CostsCommand>(root);
-}
+const CommandMaker kCostsCommand = MakeCommand<CostsCommand>;
 
 }  // namespace batchless

@@ -64,9 +64,8 @@ step h where a delay of D updates stops being stable, which tends to the limit a
         }
       }
     }
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     TableOutput table(out_);
-    ParallelRows(points.size(), threads, [&](std::size_t i) {
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
       Point& point = points[i];
       point.limit = analysis::CriticalDelayTime(point.options);
       point.critical = point.delay
@@ -108,8 +107,6 @@ step h where a delay of D updates stops being stable, which tends to the limit a
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCriticalDelayCommand(CLI::App& root) {
-  return std::make_unique<CriticalDelayCommand>(root);
-}
+const CommandMaker kCriticalDelayCommand = MakeCommand<CriticalDelayCommand>;
 
 }  // namespace batchless

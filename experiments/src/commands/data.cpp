@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "argument.h"
+#include "batchless/analysis/argument.h"
 #include "batchless/training/dataset.h"
 #include "commands/commands.h"
 #include "data_sets.h"
@@ -109,9 +110,7 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
   void Fetch() {
     RefuseSyntheticOptions("fetch");
     const std::span<const OfficialSet> sets = OfficialSets();
-    std::vector<std::string_view> names;
-    for (const OfficialSet& set : sets) names.push_back(set.name);
-    const OfficialSet& set = sets[what_.Choice(names)];
+    const OfficialSet& set = sets[what_.Choice(analysis::NamesOf(sets))];
     const std::string mirror = mirror_.given() ? mirror_.Text("") : "";
     const std::array<std::string_view, 3> schemes = {"https://", "http://", "file://"};
     if (mirror_.given() && std::none_of(schemes.begin(), schemes.end(),
@@ -244,8 +243,6 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
 
 }  // namespace
 
-std::unique_ptr<Command> MakeDataCommand(CLI::App& root) {
-  return std::make_unique<DataCommand>(root);
-}
+const CommandMaker kDataCommand = MakeCommand<DataCommand>;
 
 }  // namespace batchless

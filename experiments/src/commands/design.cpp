@@ -48,17 +48,7 @@ class DesignCommand final : public Command {
             "Lists give one row for each combination.\n" +
                 ListHelp(),
             {"design --delay 4 --condition 1000 --order 3",
-             "design --delay 1,2 --condition 100 --order 2,3 --json"}),
-        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        condition_(app(), "--condition", "LIST", "Condition numbers, required"),
-        order_(app(), "--order", "LIST", "Orders of the rule (default: 3)"),
-        noise_(app(), "--noise", "LIST",
-               "Weight S of the noise: least half-life times loss^S (default: 0)"),
-        momentum_(
-            app(), "--momentum", "M",
-            "Scale numerators to the drift of SGDM with it; the half-life is at learning_rate"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)") {}
+             "design --delay 1,2 --condition 100 --order 2,3 --json"}) {}
 
   void Run() override {
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDesignDelayRange);
@@ -66,8 +56,7 @@ class DesignCommand final : public Command {
     const std::vector<std::int64_t> orders =
         order_.given() ? order_.IntegerList(kOrderRange) : std::vector<std::int64_t>{kDefaultOrder};
     const std::vector<double> noises = noise_.NumberListOr("0", kNoiseRange);
-    CheckRows(static_cast<double>(delays.size()) * static_cast<double>(conditions.size()) *
-                  static_cast<double>(orders.size()) * static_cast<double>(noises.size()),
+    CheckRows({delays.size(), conditions.size(), orders.size(), noises.size()},
               "--delay, --condition, --order, --noise");
     std::vector<DesignOptions> points;
     for (const std::int64_t delay : delays) {
@@ -79,12 +68,11 @@ class DesignCommand final : public Command {
         }
       }
     }
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     const std::optional<double> drift =
         momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;
     TableOutput table(out_);
     std::vector<Design> designs(points.size());
-    ParallelRows(points.size(), threads,
+    ParallelRows(points.size(), threads_,
                  [&](std::size_t i) { designs[i] = analysis::DesignRule(points[i]); });
     const auto row = [&](std::size_t i) { return Describe(points[i], designs[i], drift); };
     if (table.ReportPoints(json(),
@@ -160,19 +148,20 @@ class DesignCommand final : public Command {
     output.Close();
   }
 
-  Argument delay_;
-  Argument condition_;
-  Argument order_;
-  Argument noise_;
-  Argument momentum_;
-  Argument out_;
-  Argument threads_;
+  Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
+  Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
+  Argument order_{app(), "--order", "LIST", "Orders of the rule (default: 3)"};
+  Argument noise_{app(), "--noise", "LIST",
+                  "Weight S of the noise: least half-life times loss^S (default: 0)"};
+  Argument momentum_{
+      app(), "--momentum", "M",
+      "Scale numerators to the drift of SGDM with it; the half-life is at learning_rate"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeDesignCommand(CLI::App& root) {
-  return std::make_unique<DesignCommand>(root);
-}
+const CommandMaker kDesignCommand = MakeCommand<DesignCommand>;
 
 }  // namespace batchless

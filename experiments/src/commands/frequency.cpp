@@ -69,8 +69,6 @@ class FrequencyCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeFrequencyCommand(CLI::App& root) {
-  return std::make_unique<FrequencyCommand>(root);
-}
+const CommandMaker kFrequencyCommand = MakeCommand<FrequencyCommand>;
 
 }  // namespace batchless

@@ -58,14 +58,7 @@ class FrontierCommand final : public Command {
                 ListHelp(),
             {"frontier --rule sgdm,lwp-w+sc --delay 4 --condition 1000 --half-lives log:60:2000:5",
              "frontier --rule lwp-v+sc --delay 4 --condition 1000 --half-lives 200 --average "
-             "--json"}),
-        rule_(app(), RuleArguments::Form::kLists),
-        delay_(app(), "--delay", "LIST", "Delays of the gradient in updates, required"),
-        condition_(app(), "--condition", "K", "Condition number, required"),
-        half_lives_(app(), "--half-lives", "LIST", "Half-lives in steps, required"),
-        out_(app(), "--out", "F.csv", "Write the rows to this file"),
-        threads_(app(), "--threads", "N", "Threads (default: 0, every processor)"),
-        average_(app(), "--average", "Average the iterates") {}
+             "--json"}) {}
 
   void Run() override {
     analysis::FrontierOptions common;
@@ -75,18 +68,27 @@ class FrontierCommand final : public Command {
     common.condition = condition_.Number(kConditionRange);
     common.half_lives = half_lives_.NumberList(kHalfLifeRange);
     common.average = average_.given();
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
-    CheckRows(static_cast<double>(rules.size() + 3) * static_cast<double>(delays.size()) *
-                  static_cast<double>(common.half_lives.size()),
-              "--delay, --half-lives");
+    CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);
     const std::vector<Curve> curves = Curves(rules, delays, common);
     std::vector<std::vector<analysis::FrontierPoint>> points(curves.size());
-    ParallelRows(curves.size(), threads, [&](std::size_t i) { points[i] = Solve(curves[i]); });
-    if (table.has_file() || !json()) {
-      table.Write([&](TextOutput& output) { PrintCsv(output, curves, points); });
-    }
-    if (json()) Report(curves, points);
+    ParallelRows(curves.size(), threads_, [&](std::size_t i) { points[i] = Solve(curves[i]); });
+    const std::size_t half_lives = common.half_lives.size();
+    table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
+                 "method,delay,condition,average,half_life_updates,loss,momentum,rate",
+                 curves.size() * half_lives, [&](std::size_t i) -> Json {
+                   const Curve& curve = curves[i / half_lives];
+                   const analysis::FrontierPoint& point = points[i / half_lives][i % half_lives];
+                   const auto number = [](double value) {
+                     return std::isnan(value) ? Json() : Json(value);
+                   };
+                   return {{"method", curve.method},
+                           {"delay", curve.delay},
+                           {"half_life_updates", point.half_life},
+                           {"loss", number(point.loss)},
+                           {"momentum", number(point.momentum)},
+                           {"rate", number(point.rate)}};
+                 });
   }
 
  private:
@@ -116,55 +118,17 @@ class FrontierCommand final : public Command {
     return curves;
   }
 
-  static void PrintCsv(TextOutput& output, const std::vector<Curve>& curves,
-                       const std::vector<std::vector<analysis::FrontierPoint>>& points) {
-    const auto field = [](double value) {
-      return std::isnan(value) ? std::string() : fmt::format("{}", value);
-    };
-    output.Print("method,delay,condition,average,half_life_updates,loss,momentum,rate\n");
-    for (std::size_t i = 0; i < curves.size(); ++i) {
-      for (const analysis::FrontierPoint& point : points[i]) {
-        output.Print("{},{},{},{},{},{},{},{}\n", curves[i].method, curves[i].delay,
-                     curves[i].options.condition, curves[i].options.average ? 1 : 0,
-                     point.half_life, field(point.loss), field(point.momentum), field(point.rate));
-      }
-    }
-  }
-
-  static void Report(const std::vector<Curve>& curves,
-                     const std::vector<std::vector<analysis::FrontierPoint>>& points) {
-    Json object;
-    object["condition"] = curves[0].options.condition;
-    object["average"] = curves[0].options.average;
-    object["rows"] = Json::array();
-    for (std::size_t i = 0; i < curves.size(); ++i) {
-      for (const analysis::FrontierPoint& point : points[i]) {
-        Json row;
-        row["method"] = curves[i].method;
-        row["delay"] = curves[i].delay;
-        row["half_life_updates"] = point.half_life;
-        row["loss"] = point.loss;
-        row["momentum"] = point.momentum;
-        row["rate"] = point.rate;
-        object["rows"].push_back(row);
-      }
-    }
-    PrintJson(object);
-  }
-
-  RuleArguments rule_;
-  Argument delay_;
-  Argument condition_;
-  Argument half_lives_;
-  Argument out_;
-  Argument threads_;
-  Flag average_;
+  RuleArguments rule_{app(), RuleArguments::Form::kLists};
+  Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
+  Argument condition_{app(), "--condition", "K", "Condition number, required"};
+  Argument half_lives_{app(), "--half-lives", "LIST", "Half-lives in steps, required"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+  Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
+  Flag average_{app(), "--average", "Average the iterates"};
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeFrontierCommand(CLI::App& root) {
-  return std::make_unique<FrontierCommand>(root);
-}
+const CommandMaker kFrontierCommand = MakeCommand<FrontierCommand>;
 
 }  // namespace batchless

@@ -54,7 +54,6 @@ class InconsistencyCommand final : public Command {
     if (model == 1) backward_delay_.Refuse("nothing together with --model factorisation");
     const double momentum = momentum_.Number(kMomentumRange);
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     for (const analysis::RuleSpec& rule : rule_.All()) {
       analysis::RefuseLinear(rule);
       for (const double discrepancy : discrepancies) {
@@ -65,7 +64,7 @@ class InconsistencyCommand final : public Command {
     }
     CheckRows(static_cast<double>(points.size()), "--rule, --discrepancies");
     TableOutput table(out_);
-    ParallelRows(points.size(), threads, [&](std::size_t i) {
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
       points[i].critical_rate = analysis::InconsistentCriticalRate(
           Model(model, points[i].discrepancy, delay, backward_delay), points[i].rule,
           static_cast<BackwardWeights>(read), momentum);
@@ -107,8 +106,6 @@ class InconsistencyCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeInconsistencyCommand(CLI::App& root) {
-  return std::make_unique<InconsistencyCommand>(root);
-}
+const CommandMaker kInconsistencyCommand = MakeCommand<InconsistencyCommand>;
 
 }  // namespace batchless

@@ -164,8 +164,6 @@ class LayoutCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeLayoutCommand(CLI::App& root) {
-  return std::make_unique<LayoutCommand>(root);
-}
+const CommandMaker kLayoutCommand = MakeCommand<LayoutCommand>;
 
 }  // namespace batchless

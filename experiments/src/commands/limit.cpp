@@ -73,8 +73,6 @@ class LimitCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeLimitCommand(CLI::App& root) {
-  return std::make_unique<LimitCommand>(root);
-}
+const CommandMaker kLimitCommand = MakeCommand<LimitCommand>;
 
 }  // namespace batchless

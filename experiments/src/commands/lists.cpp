@@ -115,16 +115,8 @@ class VersionCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRulesCommand(CLI::App& root) {
-  return std::make_unique<RulesCommand>(root);
-}
-
-std::unique_ptr<Command> MakeOptimizersCommand(CLI::App& root) {
-  return std::make_unique<OptimizersCommand>(root);
-}
-
-std::unique_ptr<Command> MakeVersionCommand(CLI::App& root) {
-  return std::make_unique<VersionCommand>(root);
-}
+const CommandMaker kRulesCommand = MakeCommand<RulesCommand>;
+const CommandMaker kOptimizersCommand = MakeCommand<OptimizersCommand>;
+const CommandMaker kVersionCommand = MakeCommand<VersionCommand>;
 
 }  // namespace batchless

@@ -34,8 +34,7 @@ class MarginCommand final : public Command {
       for (const double rate : rates) points.push_back({point, rate, {}});
     }
     TableOutput table(out_);
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
-    ParallelRows(points.size(), threads, [&](std::size_t i) {
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
       Point& point = points[i];
       const auto& [rule, delay, momentum] = point.at;
       point.margins = analysis::ComputeMargins(rule, momentum, delay, point.rate);
@@ -106,8 +105,6 @@ class MarginCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeMarginCommand(CLI::App& root) {
-  return std::make_unique<MarginCommand>(root);
-}
+const CommandMaker kMarginCommand = MakeCommand<MarginCommand>;
 
 }  // namespace batchless

@@ -153,8 +153,6 @@ class MemoryCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeMemoryCommand(CLI::App& root) {
-  return std::make_unique<MemoryCommand>(root);
-}
+const CommandMaker kMemoryCommand = MakeCommand<MemoryCommand>;
 
 }  // namespace batchless

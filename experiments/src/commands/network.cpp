@@ -110,8 +110,6 @@ Kinds of layers and their fields, those in brackets optional:)" +
 
 }  // namespace
 
-std::unique_ptr<Command> MakeNetworkCommand(CLI::App& root) {
-  return std::make_unique<NetworkCommand>(root);
-}
+const CommandMaker kNetworkCommand = MakeCommand<NetworkCommand>;
 
 }  // namespace batchless

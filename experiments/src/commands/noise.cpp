@@ -24,24 +24,17 @@ class NoiseCommand final : public Command {
                 ListHelp(),
             {"noise --rule sgdm --delay 4 --momentum 0.9 --rate 0.005",
              "noise --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
-             "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100"}),
-        rule_(app(), RuleArguments::Form::kSingle),
-        delay_(app(), "--delay", "D", "Delay of the gradient in updates, required"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"),
-        rate_(app(), "--rate", "X", "Normalised rate eta * lambda, required"),
-        average_(app(), "--average", "K", "Length of the average in updates (default: 1, none)") {}
+             "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100"}) {}
 
   void Run() override {
-    const analysis::RuleSpec spec = rule_.Single();
-    const analysis::Delay delay = delay_.Integer(kNoiseDelayRange);
-    const double momentum = MomentumOf(spec, momentum_);
+    const RulePoint point = point_.Single(kNoiseDelayRange);
     const double rate = rate_.Number(kRateRange);
     const double average = average_.NumberOr(analysis::kMinAverage, kAverageRange);
-    const double variance = analysis::WeightVariance(spec, momentum, delay, rate, average);
+    const double variance =
+        analysis::WeightVariance(point.rule, point.momentum, point.delay, rate, average);
     const bool stable = !std::isnan(variance);
     if (json()) {
-      Json object = DescribeRule(spec, delay);
-      object["momentum"] = momentum;
+      Json object = Describe(point);
       object["rate"] = rate;
       object["average"] = average;
       object["stable"] = stable;
@@ -51,7 +44,7 @@ class NoiseCommand final : public Command {
       return;
     }
     TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(spec, delay, momentum), rate,
+    output.Print("{}, rate {}: {}\n", PointText(point), rate,
                  stable ? "stable" : "not stable, the variance grows without end");
     if (stable) {
       output.Print("  variance of the weight  {} eta^2 sigma^2\n", variance);
@@ -61,17 +54,13 @@ class NoiseCommand final : public Command {
   }
 
  private:
-  RuleArguments rule_;
-  Argument delay_;
-  Argument momentum_;
-  Argument rate_;
-  Argument average_;
+  RulePointArguments point_{app(), RuleArguments::Form::kSingle};
+  Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  Argument average_{app(), "--average", "K", "Length of the average in updates (default: 1, none)"};
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeNoiseCommand(CLI::App& root) {
-  return std::make_unique<NoiseCommand>(root);
-}
+const CommandMaker kNoiseCommand = MakeCommand<NoiseCommand>;
 
 }  // namespace batchless

@@ -39,11 +39,10 @@ half-life of any linear rule, see batchless limit --help.
 
   void Run() override {
     const std::vector<OptimumOptions> points = Points();
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     for (const OptimumOptions& point : points) analysis::Validate(point);
     TableOutput table(out_);
     std::vector<Optimum> optima(points.size());
-    ParallelRows(points.size(), threads,
+    ParallelRows(points.size(), threads_,
                  [&](std::size_t i) { optima[i] = analysis::FindOptimum(points[i]); });
 
     const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
@@ -131,8 +130,6 @@ half-life of any linear rule, see batchless limit --help.
 
 }  // namespace
 
-std::unique_ptr<Command> MakeOptimumCommand(CLI::App& root) {
-  return std::make_unique<OptimumCommand>(root);
-}
+const CommandMaker kOptimumCommand = MakeCommand<OptimumCommand>;
 
 }  // namespace batchless

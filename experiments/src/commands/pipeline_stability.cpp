@@ -379,8 +379,6 @@ class PipelineStabilityCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakePipelineStabilityCommand(CLI::App& root) {
-  return std::make_unique<PipelineStabilityCommand>(root);
-}
+const CommandMaker kPipelineStabilityCommand = MakeCommand<PipelineStabilityCommand>;
 
 }  // namespace batchless

@@ -177,8 +177,6 @@ which is said (JSON: machines_used).
 
 }  // namespace
 
-std::unique_ptr<Command> MakePlanCommand(CLI::App& root) {
-  return std::make_unique<PlanCommand>(root);
-}
+const CommandMaker kPlanCommand = MakeCommand<PlanCommand>;
 
 }  // namespace batchless

@@ -29,10 +29,9 @@ class RootsCommand final : public Command {
     const RulePoint point = point_.Single(kRootsDelayRange);
     const std::vector<double> rates = rates_.NumberList(kRateRange);
     CheckRows({rates.size(), static_cast<std::size_t>(point.delay) + 2}, "--rates");
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     TableOutput table(out_);
     std::vector<std::vector<std::complex<double>>> roots(rates.size());
-    ParallelRows(rates.size(), threads, [&](std::size_t i) {
+    ParallelRows(rates.size(), threads_, [&](std::size_t i) {
       roots[i] = analysis::AllRoots(point.rule, point.momentum, point.delay, rates[i]);
     });
 
@@ -64,8 +63,6 @@ class RootsCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRootsCommand(CLI::App& root) {
-  return std::make_unique<RootsCommand>(root);
-}
+const CommandMaker kRootsCommand = MakeCommand<RootsCommand>;
 
 }  // namespace batchless

@@ -38,12 +38,6 @@ constexpr std::int64_t kMaxSearchedMicrobatches = 5'000;
 // Actions, what the check and the summary keep, and the text of one in a file.
 constexpr double kBytesPerAction = 120;
 
-std::vector<std::string_view> KindNames() {
-  std::vector<std::string_view> names;
-  for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) names.push_back(kind.name);
-  return names;
-}
-
 class ScheduleCommand final : public Command {
  public:
   explicit ScheduleCommand(CLI::App& root)
@@ -99,8 +93,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   }
 
   Schedule MakeNamed() const {
-    const std::vector<std::string_view> names = KindNames();
-    kind_.Choice(names);
+    kind_.Choice(analysis::NamesOf(hwmodel::ScheduleKinds()));
     const hwmodel::ScheduleOptions options = NamedOptions();
     CheckMemory(options);
     return hwmodel::MakeSchedule(kind_.Text(""), options);
@@ -274,7 +267,8 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   }
 
   Argument kind_{app(), "--kind", "K",
-                 fmt::format("{}; this or --file is required", fmt::join(KindNames(), "|"))};
+                 fmt::format("{}; this or --file is required",
+                             fmt::join(analysis::NamesOf(hwmodel::ScheduleKinds()), "|"))};
   Argument stages_{app(), "--stages", "S", "Number of stages, required with --kind"};
   Argument microbatches_{app(), "--microbatches", "N",
                          "Micro-batches in all, required with --kind"};
@@ -290,8 +284,6 @@ a rule. --json without --out holds the actions too, unless there are more than 1
 
 }  // namespace
 
-std::unique_ptr<Command> MakeScheduleCommand(CLI::App& root) {
-  return std::make_unique<ScheduleCommand>(root);
-}
+const CommandMaker kScheduleCommand = MakeCommand<ScheduleCommand>;
 
 }  // namespace batchless

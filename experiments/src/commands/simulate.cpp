@@ -99,8 +99,6 @@ class SimulateCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeSimulateCommand(CLI::App& root) {
-  return std::make_unique<SimulateCommand>(root);
-}
+const CommandMaker kSimulateCommand = MakeCommand<SimulateCommand>;
 
 }  // namespace batchless

@@ -86,8 +86,6 @@ class StabilityCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeStabilityCommand(CLI::App& root) {
-  return std::make_unique<StabilityCommand>(root);
-}
+const CommandMaker kStabilityCommand = MakeCommand<StabilityCommand>;
 
 }  // namespace batchless

@@ -24,19 +24,12 @@ constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr IntegerRange kCoresRange{1, 1'000'000};
 constexpr IntegerRange kQueueRange{0, 1'000'000};
 constexpr IntegerRange kSeedRange{0, 4'294'967'295};
-constexpr IntegerRange kThreadsRange{0, 1024};
 constexpr NumberRange kJitterRange{0, 0.999};
 constexpr NumberRange kShareRange{0, 1};
 constexpr NumberRange kFactorRange{1, 1e6};
 constexpr double kMaxParts = 2e9;
 // The schedule is laid out as a list: some gigabytes.
 constexpr std::int64_t kMaxActions = 50'000'000;
-
-std::vector<std::string_view> KindNames() {
-  std::vector<std::string_view> names;
-  for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) names.push_back(kind.name);
-  return names;
-}
 
 class StragglersCommand final : public Command {
  public:
@@ -58,7 +51,7 @@ class StragglersCommand final : public Command {
              "--stall-factor 10 --cores 1,10,100 --json"}) {}
 
   void Run() override {
-    const std::vector<std::string_view> kinds = KindNames();
+    const std::vector<std::string_view> kinds = analysis::NamesOf(hwmodel::ScheduleKinds());
     hwmodel::ScheduleOptions made;
     const std::string kind(kinds[kind_.Choice(kinds)]);
     made.microbatches = microbatches_.Integer(kMicrobatchesRange);
@@ -79,7 +72,7 @@ class StragglersCommand final : public Command {
     options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
     options_.seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadsRange));
+    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
     const std::int64_t most_cores = *std::max_element(cores.begin(), cores.end());
     const double parts = 3.0 * made.stages * static_cast<double>(made.microbatches) *
                          static_cast<double>(most_cores);
@@ -202,7 +195,9 @@ class StragglersCommand final : public Command {
     });
   }
 
-  Argument kind_{app(), "--kind", "K", fmt::format("{}; required", fmt::join(KindNames(), "|"))};
+  Argument kind_{
+      app(), "--kind", "K",
+      fmt::format("{}; required", fmt::join(analysis::NamesOf(hwmodel::ScheduleKinds()), "|"))};
   Argument stages_{app(), "--stages", "S", "Number of equal stages; this or --network is required"};
   Argument network_{app(), "--network", "N",
                     fmt::format("{}", fmt::join(hwmodel::WorkloadNames(), "|"))};
@@ -229,8 +224,6 @@ class StragglersCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeStragglersCommand(CLI::App& root) {
-  return std::make_unique<StragglersCommand>(root);
-}
+const CommandMaker kStragglersCommand = MakeCommand<StragglersCommand>;
 
 }  // namespace batchless

@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "npz.h"
 #include "output_file.h"
+#include "parallel_rows.h"
 #include "progress_bar.h"
 #include "rule_arguments.h"
 #include "usage_error.h"
@@ -158,8 +159,6 @@ class SweepCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeSweepCommand(CLI::App& root) {
-  return std::make_unique<SweepCommand>(root);
-}
+const CommandMaker kSweepCommand = MakeCommand<SweepCommand>;
 
 }  // namespace batchless

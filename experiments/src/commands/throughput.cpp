@@ -300,8 +300,6 @@ class ThroughputCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeThroughputCommand(CLI::App& root) {
-  return std::make_unique<ThroughputCommand>(root);
-}
+const CommandMaker kThroughputCommand = MakeCommand<ThroughputCommand>;
 
 }  // namespace batchless

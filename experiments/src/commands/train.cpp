@@ -178,8 +178,6 @@ Keys of CONFIG and their defaults (...: it depends on others):
 
 }  // namespace
 
-std::unique_ptr<Command> MakeTrainCommand(CLI::App& root) {
-  return std::make_unique<TrainCommand>(root);
-}
+const CommandMaker kTrainCommand = MakeCommand<TrainCommand>;
 
 }  // namespace batchless

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "schedules/arguments.h"
+#include "checks.h"
 #include "schedules/orders.h"
 
 namespace batchless::hwmodel {

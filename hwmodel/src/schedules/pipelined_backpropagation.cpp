@@ -1,6 +1,6 @@
 // Schedules whose steps have room for a forward and a backward: steps in closed form.
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "schedules/arguments.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {

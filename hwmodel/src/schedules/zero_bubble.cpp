@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "schedules/arguments.h"
+#include "checks.h"
 #include "schedules/orders.h"
 
 namespace batchless::hwmodel {

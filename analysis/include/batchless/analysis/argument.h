@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace batchless::analysis {
 
@@ -37,5 +38,25 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
 /// " (did you mean NAME?)" with the candidate nearest to the word in lower case; empty where more
 /// edits than half of its characters, dashes before it aside, lie between.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
+
+/// "a, b, c (did you mean b?)": what is accepted in place of the word.
+std::string OneOf(std::string_view word, std::span<const std::string_view> candidates);
+
+/// The member `name` of each row of a table.
+template <class Rows>
+std::vector<std::string_view> NamesOf(const Rows& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
+}
+
+/// The row of that name. Throws InvalidArgument that names `argument` where there is none.
+template <class Rows>
+const auto& FindRow(const Rows& rows, std::string_view argument, std::string_view name) {
+  for (const auto& row : rows) {
+    if (row.name == name) return row;
+  }
+  throw InvalidArgument(argument, name, OneOf(name, NamesOf(rows)));
+}
 
 }  // namespace batchless::analysis

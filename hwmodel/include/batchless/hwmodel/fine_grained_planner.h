@@ -46,13 +46,9 @@ struct FineGrainedOptions {
   double slack = 0.01;
 };
 
-/// One past each worker's last stage, for the least T. Where no layout into that many workers fits
-/// the cores' memories, for the least T whatever they keep. Throws analysis::InvalidArgument naming
-/// an option, or what PredictThroughput throws.
-std::vector<int> PartitionFineGrained(const Workload& workload, const Machine& machine,
-                                      const FineGrainedOptions& options, int workers);
-
 struct FineGrainedLayout {
+  /// One past each worker's last stage, for the least T. Where no layout into that many workers fits
+  /// the cores' memories, for the least T whatever they keep.
   std::vector<int> group_ends;
   Throughput throughput;
   std::int64_t largest_delay = 0;  ///< of a gradient, in updates; the first worker's
@@ -65,7 +61,7 @@ struct FineGrainedPlan {
   std::size_t best = 0;
 };
 
-/// Throws as PartitionFineGrained.
+/// Throws analysis::InvalidArgument naming an option, or what PredictThroughput throws.
 FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
                                 const FineGrainedOptions& options);
 

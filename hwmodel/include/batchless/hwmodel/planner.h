@@ -67,7 +67,6 @@ struct PlanStage {
 struct PipeDreamPlan {
   std::vector<PlanStage> stages;
   double seconds_per_microbatch = 0;
-  int microbatches_in_flight = 1;  ///< NOAM
 };
 
 /// PipeDream's dynamic program over all layers and machines, O(S^2 M^2). Throws

@@ -1,7 +1,8 @@
-// Checks that the schedules of schedule_kinds.h share.
+// Checks of arguments that several functions take.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -27,6 +28,22 @@ inline void CheckSizes(int stages, std::int64_t microbatches,
   CheckAtLeastOne("stages", stages);
   CheckAtLeastOne("microbatches", microbatches);
   CheckDivides("microbatches_per_update", microbatches_per_update, microbatches);
+}
+
+// One past each group's last stage: ascending, and the last one past all stages.
+inline void CheckGroupEnds(std::span<const int> group_ends, int stages) {
+  int before = 0;
+  for (const int end : group_ends) {
+    if (end <= before) {
+      throw analysis::InvalidArgument("group_ends", std::to_string(end),
+                                      "more than the " + std::to_string(before) + " before it");
+    }
+    before = end;
+  }
+  if (before != stages) {
+    throw analysis::InvalidArgument("group_ends", std::to_string(before),
+                                    "the " + std::to_string(stages) + " stages at last");
+  }
 }
 
 }  // namespace batchless::hwmodel
