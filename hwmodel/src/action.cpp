@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -45,11 +46,9 @@ std::string ToText(const Action& action) {
 Action ParseAction(std::string_view text) {
   Action action;
   std::string_view rest = text;
-  if (!TakeNumber(rest, action.stage) || !TakeKind(rest, action.kind) ||
-      !TakeNumber(rest, action.microbatch) || !rest.empty()) {
-    throw analysis::InvalidArgument("action", text,
-                                    "stage, one of F B W U, micro-batch, such as 2F0");
-  }
+  RefuseIf(!TakeNumber(rest, action.stage) || !TakeKind(rest, action.kind) ||
+               !TakeNumber(rest, action.microbatch) || !rest.empty(),
+           "action", text, "stage, one of F B W U, micro-batch, such as 2F0");
   return action;
 }
 

@@ -4,23 +4,26 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "batchless/analysis/argument.h"
 
 namespace batchless::hwmodel {
 
-inline void CheckAtLeastOne(const char* name, std::int64_t value) {
-  if (value < 1) {
-    throw analysis::InvalidArgument(name, std::to_string(value), "an integer >= 1");
-  }
+// Throws analysis::InvalidArgument where the value is refused.
+template <class Value>
+void RefuseIf(bool refused, std::string_view name, const Value& value, std::string_view accepted) {
+  if (refused) throw analysis::InvalidArgument(name, value, accepted);
 }
 
-inline void CheckDivides(const char* name, std::int64_t divisor, std::int64_t number) {
+inline void CheckAtLeastOne(std::string_view name, std::int64_t value) {
+  RefuseIf(value < 1, name, std::to_string(value), "an integer >= 1");
+}
+
+inline void CheckDivides(std::string_view name, std::int64_t divisor, std::int64_t number) {
   CheckAtLeastOne(name, divisor);
-  if (number % divisor != 0) {
-    throw analysis::InvalidArgument(name, std::to_string(divisor),
-                                    "a divisor of " + std::to_string(number));
-  }
+  RefuseIf(number % divisor != 0, name, std::to_string(divisor),
+           "a divisor of " + std::to_string(number));
 }
 
 inline void CheckSizes(int stages, std::int64_t microbatches,
@@ -34,16 +37,12 @@ inline void CheckSizes(int stages, std::int64_t microbatches,
 inline void CheckGroupEnds(std::span<const int> group_ends, int stages) {
   int before = 0;
   for (const int end : group_ends) {
-    if (end <= before) {
-      throw analysis::InvalidArgument("group_ends", std::to_string(end),
-                                      "more than the " + std::to_string(before) + " before it");
-    }
+    RefuseIf(end <= before, "group_ends", std::to_string(end),
+             "more than the " + std::to_string(before) + " before it");
     before = end;
   }
-  if (before != stages) {
-    throw analysis::InvalidArgument("group_ends", std::to_string(before),
-                                    "the " + std::to_string(stages) + " stages at last");
-  }
+  RefuseIf(before != stages, "group_ends", std::to_string(before),
+           "the " + std::to_string(stages) + " stages at last");
 }
 
 }  // namespace batchless::hwmodel

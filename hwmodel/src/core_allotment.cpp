@@ -7,6 +7,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -86,23 +87,18 @@ double CoresWithin(std::span<const CoreWork> work, double seconds) {
 
 std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
                                      std::span<const std::int64_t> minimums) {
-  if (!minimums.empty() && minimums.size() != workers.size()) {
-    throw InvalidArgument("minimums", std::to_string(minimums.size()),
-                          "one for each of " + std::to_string(workers.size()) + " workers");
-  }
+  RefuseIf(!minimums.empty() && minimums.size() != workers.size(), "minimums",
+           std::to_string(minimums.size()),
+           "one for each of " + std::to_string(workers.size()) + " workers");
   std::vector<std::int64_t> least(minimums.begin(), minimums.end());
   least.resize(workers.size(), 1);
   for (const std::int64_t minimum : least) {
-    if (minimum < 1) {
-      throw InvalidArgument("minimums", static_cast<double>(minimum), "integers >= 1");
-    }
+    RefuseIf(minimum < 1, "minimums", static_cast<double>(minimum), "integers >= 1");
   }
   Check(workers);
   const std::int64_t needed = std::accumulate(least.begin(), least.end(), std::int64_t{0});
-  if (workers.empty() || cores < needed) {
-    throw InvalidArgument("cores", static_cast<double>(cores),
-                          "at least the " + std::to_string(needed) + " needed");
-  }
+  RefuseIf(workers.empty() || cores < needed, "cores", static_cast<double>(cores),
+           "at least the " + std::to_string(needed) + " needed");
 
   // Bisection of the period, to the last bit.
   double high = 0;

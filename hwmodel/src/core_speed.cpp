@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core_speed.cpp"
@@ -88,9 +89,7 @@ double MeasureCopyBandwidth(std::int64_t bytes) {
   constexpr std::int64_t kLeast = 128;
   constexpr double kRunSeconds = 0.004;
   constexpr int kRuns = 5;
-  if (bytes < kLeast) {
-    throw analysis::InvalidArgument("bytes", static_cast<double>(bytes), "at least 128");
-  }
+  RefuseIf(bytes < kLeast, "bytes", static_cast<double>(bytes), "at least 128");
   const auto half = static_cast<std::size_t>(bytes / 2);
   std::vector<unsigned char> from(half, 1);
   std::vector<unsigned char> to(half, 2);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -58,9 +59,7 @@ class EventGraph {
         result.worker = -1;
       }
     }
-    if (result.seconds <= 0) {
-      throw analysis::InvalidArgument("times", 0.0, "a cycle that takes time");
-    }
+    RefuseIf(result.seconds <= 0, "times", 0.0, "a cycle that takes time");
     Raise(result);
     return result;
   }

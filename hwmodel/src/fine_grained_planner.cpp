@@ -14,26 +14,20 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
-
 constexpr std::size_t kPasses = kActionKinds.size();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void Check(const Workload& workload, const Machine& machine, const FineGrainedOptions& options) {
   Validate(machine);
-  if (!FindScheduleKind(options.schedule).updates_each) {
-    throw InvalidArgument("schedule", options.schedule, "pb or 1f1b, which never drain");
-  }
+  RefuseIf(!FindScheduleKind(options.schedule).updates_each, "schedule", options.schedule,
+           "pb or 1f1b, which never drain");
   CheckAtLeastOne("microbatch", options.microbatch);
-  if (!(options.slack >= 0 && options.slack < 1)) {
-    throw InvalidArgument("slack", options.slack, "a number from 0 up to 1");
-  }
+  RefuseIf(!(options.slack >= 0 && options.slack < 1), "slack", options.slack,
+           "a number from 0 up to 1");
   const int most = MostWorkers(workload, machine);
   for (const int workers : options.workers) {
-    if (workers < 1 || workers > most) {
-      throw InvalidArgument("workers", workers,
-                            "1 to " + std::to_string(most) + ", the stages and cores there are");
-    }
+    RefuseIf(workers < 1 || workers > most, "workers", workers,
+             "1 to " + std::to_string(most) + ", the stages and cores there are");
   }
 }
 
@@ -89,7 +83,7 @@ class Partitioner {
     }
     // P cores take a P-th of one core's time at least, W workers of one core no more than all of it.
     double high = SecondsOn(work_, 1) * (1 + 1e-12);
-    if (!(high > 0)) throw InvalidArgument("cost", 0, "a network that takes time");
+    RefuseIf(!(high > 0), "cost", 0, "a network that takes time");
     double low = high / cores_ * (1 - 1e-11);
     while (high / low > 1 + 1e-12) {
       const double middle = std::sqrt(low * high);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -69,9 +70,6 @@ std::optional<MeasuredNetwork> Machine::MeasuredTimes(std::string_view network, 
 std::span<const MachineField> MachineFields() { return kFields; }
 
 void Validate(const Machine& machine) {
-  const auto require = [](bool holds, const std::string& name, double value, const char* accepted) {
-    if (!holds) throw analysis::InvalidArgument(name, value, accepted);
-  };
   const auto is_integer = [](double value, double low, double high) {
     return value >= low && value <= high && value == std::floor(value);
   };
@@ -79,23 +77,21 @@ void Validate(const Machine& machine) {
   for (const MachineField& field : kFields) {
     const double* value = field.In(copy);
     if (value == nullptr) continue;
-    require(std::isfinite(*value) && *value >= 0,
-            std::string(field.section) + "." + std::string(field.name), *value,
-            "a number that is not negative");
+    RefuseIf(!std::isfinite(*value) || *value < 0,
+             std::string(field.section) + "." + std::string(field.name), *value,
+             "a number that is not negative");
   }
-  require(is_integer(machine.cores, 1, 1e8), "compute.cores", machine.cores,
-          "an integer from 1 to 1e8");
-  require(is_integer(machine.fabric_links, 1, 1000), "fabric.links", machine.fabric_links,
-          "an integer from 1 to 1000");
-  require(is_integer(machine.number_bytes, 1, 8), "compute.number", machine.number_bytes,
-          "1 B to 8 B");
-  require(machine.peak_flops_per_second > 0, "compute.peak", machine.peak_flops_per_second,
-          "a positive number");
+  RefuseIf(!is_integer(machine.cores, 1, 1e8), "compute.cores", machine.cores,
+           "an integer from 1 to 1e8");
+  RefuseIf(!is_integer(machine.fabric_links, 1, 1000), "fabric.links", machine.fabric_links,
+           "an integer from 1 to 1000");
+  RefuseIf(!is_integer(machine.number_bytes, 1, 8), "compute.number", machine.number_bytes,
+           "1 B to 8 B");
+  RefuseIf(!(machine.peak_flops_per_second > 0), "compute.peak", machine.peak_flops_per_second,
+           "a positive number");
   RequirePair("local", machine.local_memory_bytes, machine.local_bytes_per_second);
   RequirePair("shared", machine.shared_memory_bytes, machine.shared_bytes_per_second);
-  if (machine.memory_bytes() <= 0) {
-    throw analysis::InvalidArgument("local.memory", "nothing", "local or shared memory");
-  }
+  RefuseIf(machine.memory_bytes() <= 0, "local.memory", "nothing", "local or shared memory");
 }
 
 }  // namespace batchless::hwmodel

@@ -10,6 +10,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -309,22 +310,16 @@ bool IsNetworkName(std::string_view name) {
 
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
-  if (!IsNetworkName(name)) {
-    throw InvalidArgument("network.name", name, fmt::format("{}", fmt::join(kNames, ", ")));
-  }
+  RefuseIf(!IsNetworkName(name), "network.name", name, fmt::format("{}", fmt::join(kNames, ", ")));
   const bool normalized = name.starts_with("resnet") || name.starts_with("vgg");
   const Normalization normalization =
       options.normalization.value_or(normalized ? Normalization::kGroup : Normalization::kNone);
-  if (!normalized && normalization != Normalization::kNone) {
-    throw InvalidArgument("network.norm", Name(normalization), "none for " + name);
-  }
-  if (options.groups != 0 && normalization != Normalization::kGroup) {
-    throw InvalidArgument("network.groups", std::to_string(options.groups),
-                          "nothing but with group normalisation");
-  }
-  if (options.groups < 0) {
-    throw InvalidArgument("network.groups", std::to_string(options.groups), "a positive number");
-  }
+  RefuseIf(!normalized && normalization != Normalization::kNone, "network.norm",
+           Name(normalization), "none for " + name);
+  RefuseIf(options.groups != 0 && normalization != Normalization::kGroup, "network.groups",
+           std::to_string(options.groups), "nothing but with group normalisation");
+  RefuseIf(options.groups < 0, "network.groups", std::to_string(options.groups),
+           "a positive number");
   const bool wide = name.starts_with("vgg") || name == "resnet50";
   const int groups = options.groups > 0 ? options.groups : (wide ? 32 : 8);
   const FeatureShape input = options.input.channels != 0 ? options.input : DefaultInput(name);
@@ -337,21 +332,17 @@ Network MakeNetwork(const NetworkOptions& options) {
         is_vgg ? "two widths" : "nothing but with the network mlp, or two widths with a VGG");
   }
   for (const int width : options.hidden) {
-    if (width < 1 || width > kMaxWidth || options.hidden.size() > kMaxHiddenLayers) {
-      throw InvalidArgument(
-          "network.hidden", std::to_string(width),
-          fmt::format("at most {} widths from 1 to {}", kMaxHiddenLayers, kMaxWidth));
-    }
+    RefuseIf(width < 1 || width > kMaxWidth || options.hidden.size() > kMaxHiddenLayers,
+             "network.hidden", std::to_string(width),
+             fmt::format("at most {} widths from 1 to {}", kMaxHiddenLayers, kMaxWidth));
   }
   try {
     return Make(Writer(name, normalization, groups, input, classes), options, classes);
   } catch (const InvalidArgument& error) {
     // The options that the builder's refusals follow from.
     const std::string& refused = error.name();
-    if (refused.ends_with(".kernel")) {
-      throw InvalidArgument("network.input", ToText(input),
-                            "an image large enough for every convolution and pool");
-    }
+    RefuseIf(refused.ends_with(".kernel"), "network.input", ToText(input),
+             "an image large enough for every convolution and pool");
     const std::string option = refused.ends_with(".groups") ? "groups" : refused;
     throw InvalidArgument("network." + option, error.value(), error.accepted());
   }

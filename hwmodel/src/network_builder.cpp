@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -83,13 +84,10 @@ void CheckSum(const Stage& stage, const FeatureShape& second) {
 
 NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes) {
   const auto is_edge = [](int edge) { return edge >= 1 && edge <= kMaxEdge; };
-  if (!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width)) {
-    throw InvalidArgument("input", ToText(input),
-                          fmt::format("three numbers from 1 to {}", kMaxEdge));
-  }
-  if (classes < 2 || classes > kMaxClasses) {
-    throw InvalidArgument("classes", std::to_string(classes), fmt::format("2 to {}", kMaxClasses));
-  }
+  RefuseIf(!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width), "input",
+           ToText(input), fmt::format("three numbers from 1 to {}", kMaxEdge));
+  RefuseIf(classes < 2 || classes > kMaxClasses, "classes", std::to_string(classes),
+           fmt::format("2 to {}", kMaxClasses));
   network_.name = std::move(name);
   network_.input = input;
   network_.classes = classes;
@@ -136,12 +134,11 @@ int NetworkBuilder::Add(Stage stage, int* rectified) {
 }
 
 Network NetworkBuilder::Finish() {
-  if (network_.stages.empty() || network_.stages.back().layers.back().kind != LayerKind::kLoss) {
-    throw InvalidArgument("stages", "no loss", "a loss as the last one");
-  }
+  RefuseIf(network_.stages.empty() || network_.stages.back().layers.back().kind != LayerKind::kLoss,
+           "stages", "no loss", "a loss as the last one");
   for (const Value& value : network_.values) {
     if (!value.consumers.empty()) continue;
-    if (value.producer < 0) throw InvalidArgument("stages", "none that reads the input", "one");
+    RefuseIf(value.producer < 0, "stages", "none that reads the input", "one");
     Refuse(network_.stages[value.producer], "outputs", "a value that no stage reads",
            "values that later stages read");
   }

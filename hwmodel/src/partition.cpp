@@ -6,19 +6,17 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 
 std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, int workers) {
   const int stages = static_cast<int>(costs.size());
-  if (workers < 1 || workers > stages) {
-    throw analysis::InvalidArgument("workers", std::to_string(workers),
-                                    "1 to the " + std::to_string(stages) + " stages");
-  }
+  RefuseIf(workers < 1 || workers > stages, "workers", std::to_string(workers),
+           "1 to the " + std::to_string(stages) + " stages");
   for (const double cost : costs) {
-    if (!(cost >= 0) || !std::isfinite(cost)) {
-      throw analysis::InvalidArgument("cost", cost, "finite numbers that are not negative");
-    }
+    RefuseIf(!(cost >= 0) || !std::isfinite(cost), "cost", cost,
+             "finite numbers that are not negative");
   }
   std::vector<double> before(stages + 1);
   for (int s = 0; s < stages; ++s) before[s + 1] = before[s] + costs[s];

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -48,10 +49,6 @@ std::uint64_t Mix(std::uint64_t x) {
 }
 
 double UnitInterval(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-
-void Require(bool holds, const char* name, double value, std::string_view accepted) {
-  if (!holds) throw InvalidArgument(name, value, accepted);
-}
 
 class Simulator {
  public:
@@ -102,27 +99,25 @@ class Simulator {
   void Check() const {
     const auto workers = static_cast<std::size_t>(workers_);
     Validate(options_.times, schedule_.stages);
-    Require(options_.cores_of_worker.empty() || options_.cores_of_worker.size() == workers,
-            "cores_of_worker", static_cast<double>(options_.cores_of_worker.size()),
-            "one for each worker");
+    RefuseIf(!options_.cores_of_worker.empty() && options_.cores_of_worker.size() != workers,
+             "cores_of_worker", static_cast<double>(options_.cores_of_worker.size()),
+             "one for each worker");
     for (const std::int64_t cores : options_.cores_of_worker) {
-      Require(cores >= 1 && cores <= kMaxIndex, "cores_of_worker", static_cast<double>(cores),
-              "integers >= 1");
+      RefuseIf(cores < 1 || cores > kMaxIndex, "cores_of_worker", static_cast<double>(cores),
+               "integers >= 1");
     }
-    Require(options_.jitter >= 0 && options_.jitter < 1, "jitter", options_.jitter,
-            "0 to 1, without 1");
-    Require(options_.stall_probability >= 0 && options_.stall_probability <= 1, "stall_probability",
-            options_.stall_probability, "0 to 1");
-    Require(std::isfinite(options_.stall_factor) && options_.stall_factor >= 1, "stall_factor",
-            options_.stall_factor, "a number >= 1");
-    Require(options_.queue_capacity >= 0 && options_.queue_capacity <= kMaxIndex, "queue_capacity",
-            static_cast<double>(options_.queue_capacity), "an integer >= 0");
+    RefuseIf(!(options_.jitter >= 0 && options_.jitter < 1), "jitter", options_.jitter,
+             "0 to 1, without 1");
+    RefuseIf(!(options_.stall_probability >= 0 && options_.stall_probability <= 1),
+             "stall_probability", options_.stall_probability, "0 to 1");
+    RefuseIf(!(std::isfinite(options_.stall_factor) && options_.stall_factor >= 1), "stall_factor",
+             options_.stall_factor, "a number >= 1");
+    RefuseIf(options_.queue_capacity < 0 || options_.queue_capacity > kMaxIndex, "queue_capacity",
+             static_cast<double>(options_.queue_capacity), "an integer >= 0");
     const auto actions = static_cast<std::int64_t>(schedule_.actions.size());
     const double passes = 2.0 * schedule_.stages * static_cast<double>(schedule_.microbatches);
-    if (actions >= kMaxIndex || passes >= static_cast<double>(kMaxIndex)) {
-      throw InvalidArgument("schedule", std::to_string(actions) + " actions",
-                            "fewer than 2^31, and as many passes");
-    }
+    RefuseIf(actions >= kMaxIndex || passes >= static_cast<double>(kMaxIndex), "schedule",
+             std::to_string(actions) + " actions", "fewer than 2^31, and as many passes");
     for (const TimedAction& timed : schedule_.actions) {
       const auto& [stage, kind, microbatch] = timed.action;
       if (stage < 0 || stage >= schedule_.stages || microbatch < 0 ||
@@ -191,10 +186,8 @@ class Simulator {
       first_core_.push_back(summary_.cores);
       summary_.cores += CoresOf(w);
     }
-    if (summary_.cores >= kMaxIndex) {
-      throw InvalidArgument("cores_of_worker", static_cast<double>(summary_.cores),
-                            "fewer than 2^31 in all");
-    }
+    RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", static_cast<double>(summary_.cores),
+             "fewer than 2^31 in all");
     const auto cores = static_cast<std::size_t>(summary_.cores);
     worker_of_core_.resize(cores);
     position_.resize(cores);

@@ -19,6 +19,7 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "batchless/hwmodel/steady_state.h"
+#include "checks.h"
 #include "roofline.h"
 
 namespace batchless::hwmodel {
@@ -64,10 +65,8 @@ int WorkerCount(const Workload& workload, const Machine& machine,
   const int most = MostWorkers(workload, machine);
   const int given =
       options.group_ends.empty() ? options.workers : static_cast<int>(options.group_ends.size());
-  if (given > most) {
-    throw InvalidArgument("workers", given,
-                          "at most " + std::to_string(most) + ", the stages and cores there are");
-  }
+  RefuseIf(given > most, "workers", given,
+           "at most " + std::to_string(most) + ", the stages and cores there are");
   return given > 0 ? given : most;
 }
 
@@ -222,10 +221,8 @@ double TimeWorker(const Setting& setting, WorkerThroughput& worker, Traffic& tra
 void TimeLinks(const Setting& setting, std::vector<WorkerThroughput>& workers, Traffic& traffic) {
   if (workers.size() < 2) return;
   const Machine& machine = setting.machine;
-  if (machine.fabric_bytes_per_second <= 0) {
-    throw InvalidArgument("fabric.bandwidth", "nothing",
-                          "a positive one, for a pipeline of more than one worker");
-  }
+  RefuseIf(machine.fabric_bytes_per_second <= 0, "fabric.bandwidth", "nothing",
+           "a positive one, for a pipeline of more than one worker");
   for (std::size_t g = 0; g + 1 < workers.size(); ++g) {
     const StageCost& last = setting.workload.stages[workers[g].end_stage - 1];
     const double bytes = setting.b * static_cast<double>(last.boundary_bytes);
@@ -252,11 +249,8 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
   constexpr std::int64_t kMaxActions = 2'000'000;
   const std::int64_t samples = setting.options.samples;
   const std::int64_t samples_per_update = setting.per_update * setting.options.microbatch;
-  if (samples % samples_per_update != 0) {
-    throw InvalidArgument(
-        "samples", static_cast<double>(samples),
-        "a multiple of the " + std::to_string(samples_per_update) + " of an update");
-  }
+  RefuseIf(samples % samples_per_update != 0, "samples", static_cast<double>(samples),
+           "a multiple of the " + std::to_string(samples_per_update) + " of an update");
   const std::int64_t microbatches = samples / setting.options.microbatch;
   const std::int64_t per_cycle = cycle.microbatches_per_cycle;
   const std::int64_t period = per_cycle * cycle.circuit_cycles;
@@ -326,10 +320,8 @@ double LatencySeconds(const PipelineTimes& times) {
 
 Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                            const ThroughputOptions& options) {
-  if (options.schedule == "interleaved") {
-    throw InvalidArgument("schedule", options.schedule,
-                          "one in which a worker has one group of stages, as pipedream-flush");
-  }
+  RefuseIf(options.schedule == "interleaved", "schedule", options.schedule,
+           "one in which a worker has one group of stages, as pipedream-flush");
   const ScheduleKind& kind = FindScheduleKind(options.schedule);
   const int workers = WorkerCount(workload, machine, options);
   Setting setting{{.workload = workload,
@@ -346,10 +338,8 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
       setting, setting.kind.updates_each ? 4 * setting.workers + 4 : 4 * setting.per_update);
   const SteadyState steady = FindSteadyState(schedule);
   setting.split = schedule.splits_backward();
-  if (setting.measured && setting.split) {
-    throw InvalidArgument("schedule", options.schedule,
-                          "one that does not split the backward, whose times were measured whole");
-  }
+  RefuseIf(setting.measured && setting.split, "schedule", options.schedule,
+           "one that does not split the backward, whose times were measured whole");
   for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
     const double bytes =
         memory == Memory::kLocal ? machine.local_memory_bytes : machine.shared_memory_bytes;

@@ -5,14 +5,13 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
 
 void CheckSeconds(const char* name, double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0) {
-    throw analysis::InvalidArgument(name, seconds, "seconds, not negative");
-  }
+  RefuseIf(!std::isfinite(seconds) || seconds < 0, name, seconds, "seconds, not negative");
 }
 
 }  // namespace
@@ -23,16 +22,13 @@ double StageTimes::seconds(ActionKind kind) const {
 }
 
 void Validate(const PipelineTimes& times, int stages) {
-  if (times.stages.size() != static_cast<std::size_t>(stages)) {
-    throw analysis::InvalidArgument("times", std::to_string(times.stages.size()) + " stages",
-                                    "the schedule's " + std::to_string(stages));
-  }
-  if (!times.link_seconds.empty() &&
-      times.link_seconds.size() + 1 != static_cast<std::size_t>(stages)) {
-    throw analysis::InvalidArgument("link_seconds",
-                                    std::to_string(times.link_seconds.size()) + " boundaries",
-                                    "none, or " + std::to_string(stages - 1));
-  }
+  RefuseIf(times.stages.size() != static_cast<std::size_t>(stages), "times",
+           std::to_string(times.stages.size()) + " stages",
+           "the schedule's " + std::to_string(stages));
+  RefuseIf(!times.link_seconds.empty() &&
+               times.link_seconds.size() + 1 != static_cast<std::size_t>(stages),
+           "link_seconds", std::to_string(times.link_seconds.size()) + " boundaries",
+           "none, or " + std::to_string(stages - 1));
   for (const StageTimes& stage : times.stages) {
     for (const ActionKind kind : kActionKinds) CheckSeconds("times", stage.seconds(kind));
   }

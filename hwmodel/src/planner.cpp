@@ -89,12 +89,9 @@ class Sweep {
         }
       }
     }
-    if (best_.plans == 0) {
-      throw InvalidArgument(
-          "batch", static_cast<double>(options_.batch),
-          "one that divides into micro-batches for " + std::to_string(options_.machines) +
-              " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
-    }
+    RefuseIf(best_.plans == 0, "batch", static_cast<double>(options_.batch),
+             "one that divides into micro-batches for " + std::to_string(options_.machines) +
+                 " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
     return std::move(best_);
   }
 
@@ -279,10 +276,8 @@ std::vector<LayerTimes> TimeLayers(const Workload& workload, const Machine& mach
 PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
                             double bytes_per_second) {
   CheckAtLeastOne("machines", machines);
-  if (!(bytes_per_second > 0)) {
-    throw InvalidArgument("network.bandwidth", bytes_per_second, "a positive one");
-  }
-  if (layers.empty()) throw InvalidArgument("layers", "none", "at least one");
+  RefuseIf(!(bytes_per_second > 0), "network.bandwidth", bytes_per_second, "a positive one");
+  RefuseIf(layers.empty(), "layers", "none", "at least one");
   const std::size_t count = layers.size();
   const auto most = static_cast<std::size_t>(machines);
   const std::vector<double> seconds = Sums(layers, StepSeconds);
@@ -338,25 +333,21 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
-  if (std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end()) {
-    throw InvalidArgument("scheme", options.scheme, analysis::OneOf(options.scheme, kSchemes));
-  }
+  RefuseIf(std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end(), "scheme",
+           options.scheme, analysis::OneOf(options.scheme, kSchemes));
   CheckAtLeastOne("machines", options.machines);
   CheckAtLeastOne("batch", options.batch);
   CheckAtLeastOne("max_microbatch", options.max_microbatch);
   const bool sweeps = options.scheme == "2bw" || options.scheme == "gpipe";
   const int deepest = std::min(options.machines, workload.stage_count());
-  if (options.depth < 0 || options.depth > deepest || (options.depth > 0 && !sweeps)) {
-    throw InvalidArgument("depth", options.depth,
-                          sweeps ? "1 to " + std::to_string(deepest) + ", machines and layers"
-                                 : "nothing with " + options.scheme);
-  }
-  if (!options.group_ends.empty() && options.scheme != "pb") {
-    throw InvalidArgument("group_ends", "some", "none with " + options.scheme);
-  }
-  if (options.machines > 1 && machine.network_bytes_per_second <= 0) {
-    throw InvalidArgument("network.bandwidth", "nothing", "a positive one, between machines");
-  }
+  RefuseIf(options.depth < 0 || options.depth > deepest || (options.depth > 0 && !sweeps), "depth",
+           options.depth,
+           sweeps ? "1 to " + std::to_string(deepest) + ", machines and layers"
+                  : "nothing with " + options.scheme);
+  RefuseIf(!options.group_ends.empty() && options.scheme != "pb", "group_ends", "some",
+           "none with " + options.scheme);
+  RefuseIf(options.machines > 1 && machine.network_bytes_per_second <= 0, "network.bandwidth",
+           "nothing", "a positive one, between machines");
   if (options.scheme == "pb") return PbAsPlan(workload, machine, options);
   if (options.scheme != "pipedream") return Sweep(workload, machine, options).Best();
   if (options.machines > 1) return PipeDreamAsPlan(workload, machine, options);

@@ -5,11 +5,10 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
-
-using analysis::InvalidArgument;
 
 PassWork& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
 
@@ -109,11 +108,9 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
                                         int workers) {
   std::optional<MeasuredNetwork> measured = machine.MeasuredTimes(workload.name, workers);
   if (!measured) return std::nullopt;
-  if (measured->forward_seconds.size() != workload.stages.size()) {
-    throw InvalidArgument("measured." + workload.name,
-                          std::to_string(measured->forward_seconds.size()) + " stages",
-                          "the " + std::to_string(workload.stages.size()) + " of the network");
-  }
+  RefuseIf(measured->forward_seconds.size() != workload.stages.size(), "measured." + workload.name,
+           std::to_string(measured->forward_seconds.size()) + " stages",
+           "the " + std::to_string(workload.stages.size()) + " of the network");
   return measured;
 }
 

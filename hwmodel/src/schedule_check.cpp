@@ -21,34 +21,26 @@ std::string Range(const char* what, std::int64_t count) {
 void CheckFields(const Schedule& schedule) {
   CheckAtLeastOne("stages", schedule.stages);
   CheckAtLeastOne("microbatches", schedule.microbatches);
-  if (schedule.slots_per_step != 1 && schedule.slots_per_step != 2) {
-    throw analysis::InvalidArgument("slots_per_step", std::to_string(schedule.slots_per_step),
-                                    "1 or 2");
-  }
+  RefuseIf(schedule.slots_per_step != 1 && schedule.slots_per_step != 2, "slots_per_step",
+           std::to_string(schedule.slots_per_step), "1 or 2");
   const bool may_lag = schedule.weights != WeightVersions::kDoubleBuffered;
-  if (schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag)) {
-    throw analysis::InvalidArgument("forward_lag", std::to_string(schedule.forward_lag),
-                                    may_lag ? "an integer >= 0" : "0 with double-buffered weights");
-  }
+  RefuseIf(schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag), "forward_lag",
+           std::to_string(schedule.forward_lag),
+           may_lag ? "an integer >= 0" : "0 with double-buffered weights");
   const std::vector<int>& workers = schedule.worker_of_stage;
   if (workers.empty()) return;
-  if (workers.size() != static_cast<std::size_t>(schedule.stages)) {
-    throw analysis::InvalidArgument("worker_of_stage", std::to_string(workers.size()) + " workers",
-                                    "one for each of the " + std::to_string(schedule.stages) +
-                                        " stages, or none for a worker a stage");
-  }
+  RefuseIf(workers.size() != static_cast<std::size_t>(schedule.stages), "worker_of_stage",
+           std::to_string(workers.size()) + " workers",
+           "one for each of the " + std::to_string(schedule.stages) +
+               " stages, or none for a worker a stage");
   for (const int worker : workers) {
-    if (worker < 0 || worker >= schedule.stages) {
-      throw analysis::InvalidArgument("worker_of_stage", std::to_string(worker),
-                                      Range("worker", schedule.stages));
-    }
+    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", std::to_string(worker),
+             Range("worker", schedule.stages));
   }
   for (int worker = 0; worker < schedule.workers(); ++worker) {
-    if (std::find(workers.begin(), workers.end(), worker) == workers.end()) {
-      throw analysis::InvalidArgument("worker_of_stage",
-                                      "no stage for worker " + std::to_string(worker),
-                                      "workers numbered from 0 without a gap");
-    }
+    RefuseIf(std::find(workers.begin(), workers.end(), worker) == workers.end(), "worker_of_stage",
+             "no stage for worker " + std::to_string(worker),
+             "workers numbered from 0 without a gap");
   }
 }
 

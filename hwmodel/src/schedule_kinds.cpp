@@ -21,11 +21,9 @@ std::int64_t PerUpdate(const Options& options) {
 std::int64_t PerUpdateOf2Bw(const Options& options) {
   if (options.microbatches_per_update != 0) return options.microbatches_per_update;
   CheckAtLeastOne("stages", options.stages);
-  if (options.microbatches < options.stages) {
-    throw analysis::InvalidArgument(
-        "microbatches", std::to_string(options.microbatches),
-        "at least the number of stages, " + std::to_string(options.stages));
-  }
+  RefuseIf(options.microbatches < options.stages, "microbatches",
+           std::to_string(options.microbatches),
+           "at least the number of stages, " + std::to_string(options.stages));
   std::int64_t divisor = options.stages;
   while (options.microbatches % divisor != 0) ++divisor;
   return divisor;
@@ -63,22 +61,18 @@ const ScheduleKind& FindScheduleKind(std::string_view name) {
 Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
   const ScheduleKind& found = FindScheduleKind(kind);
   const std::string only = "1 with " + std::string(kind);
-  if (found.updates_each && options.microbatches_per_update > 1) {
-    throw analysis::InvalidArgument("microbatches_per_update",
-                                    std::to_string(options.microbatches_per_update), only);
-  }
-  if (kind != "interleaved" && options.chunks > 1) {
-    throw analysis::InvalidArgument("chunks", std::to_string(options.chunks), only);
-  }
+  RefuseIf(found.updates_each && options.microbatches_per_update > 1, "microbatches_per_update",
+           std::to_string(options.microbatches_per_update), only);
+  RefuseIf(kind != "interleaved" && options.chunks > 1, "chunks", std::to_string(options.chunks),
+           only);
   if (options.microbatches_per_update < 0) {
     CheckAtLeastOne("microbatches_per_update", options.microbatches_per_update);
   }
   if (options.chunks < 0) CheckAtLeastOne("chunks", options.chunks);
   Schedule schedule = found.make(options);
   if (options.weight_stashing) {
-    if (schedule.weights != WeightVersions::kNewest) {
-      throw analysis::InvalidArgument("weight_stashing", "true", "false with " + std::string(kind));
-    }
+    RefuseIf(schedule.weights != WeightVersions::kNewest, "weight_stashing", "true",
+             "false with " + std::string(kind));
     schedule.weights = WeightVersions::kStashed;
   }
   return schedule;

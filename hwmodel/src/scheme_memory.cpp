@@ -11,8 +11,6 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
-
 constexpr std::array<MemoryScheme, 9> kSchemes = {{
     {.name = "pb", .schedule = "pb"},
     {.name = "stale", .schedule = "pb"},
@@ -86,10 +84,8 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
 
 MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const int> group_ends,
                                      const MemoryIncreaseOptions& options) {
-  if (group_ends.size() < 2) {
-    throw InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
-                          "two or more");
-  }
+  RefuseIf(group_ends.size() < 2, "group_ends", std::to_string(group_ends.size()) + " groups",
+           "two or more");
   CheckAtLeastOne("minibatch", options.minibatch);
   // How many mini-batches' results a group keeps follows from the scheme's schedule.
   Workload counted = workload;
@@ -100,9 +96,7 @@ MemoryIncrease PredictMemoryIncrease(const Workload& workload, std::span<const i
     cost.kept_again_bytes = 0;  // every layer's result is its own
     outputs += cost.activation_bytes;
   }
-  if (outputs == 0) {
-    throw InvalidArgument("network", workload.name, "one whose layers are known");
-  }
+  RefuseIf(outputs == 0, "network", workload.name, "one whose layers are known");
   const std::vector<SchemeMemory> groups = PredictSchemeMemory(
       FindMemoryScheme("stale"), counted, group_ends, {.microbatch = options.minibatch});
 

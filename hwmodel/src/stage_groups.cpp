@@ -10,10 +10,9 @@
 namespace batchless::hwmodel {
 
 Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends) {
-  if (group_ends.size() != static_cast<std::size_t>(groups.stages)) {
-    throw analysis::InvalidArgument("group_ends", std::to_string(group_ends.size()) + " groups",
-                                    std::to_string(groups.stages) + ", as the schedule has stages");
-  }
+  RefuseIf(group_ends.size() != static_cast<std::size_t>(groups.stages), "group_ends",
+           std::to_string(group_ends.size()) + " groups",
+           std::to_string(groups.stages) + ", as the schedule has stages");
   CheckGroupEnds(group_ends, group_ends.empty() ? 0 : group_ends.back());
   int longest = 0;
   for (std::size_t g = 0; g < group_ends.size(); ++g) {

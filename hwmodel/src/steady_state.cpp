@@ -7,6 +7,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -236,17 +237,13 @@ class Search {
 }  // namespace
 
 SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worker_of_stage) {
-  if (!worker_of_stage.empty() &&
-      worker_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
-    throw analysis::InvalidArgument(
-        "worker_of_stage", std::to_string(worker_of_stage.size()) + " workers",
-        "one for each of the " + std::to_string(schedule.stages) + " stages");
-  }
+  RefuseIf(!worker_of_stage.empty() &&
+               worker_of_stage.size() != static_cast<std::size_t>(schedule.stages),
+           "worker_of_stage", std::to_string(worker_of_stage.size()) + " workers",
+           "one for each of the " + std::to_string(schedule.stages) + " stages");
   for (const int worker : worker_of_stage) {
-    if (worker < 0 || worker >= schedule.stages) {
-      throw analysis::InvalidArgument("worker_of_stage", std::to_string(worker),
-                                      "worker 0 .. " + std::to_string(schedule.stages - 1));
-    }
+    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", std::to_string(worker),
+             "worker 0 .. " + std::to_string(schedule.stages - 1));
   }
   return Search(schedule).Run(worker_of_stage);
 }

@@ -12,44 +12,35 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
-
 void Check(const Workload& workload, const ThroughputOptions& options) {
-  const auto require = [](bool holds, const char* name, double value, std::string_view accepted) {
-    if (!holds) throw InvalidArgument(name, value, accepted);
-  };
+  const int stages = workload.stage_count();
   CheckAtLeastOne("microbatch", options.microbatch);
-  require(options.microbatches_per_update >= 0, "microbatches_per_update",
-          static_cast<double>(options.microbatches_per_update), "an integer >= 0");
-  require(options.workers >= 0 && options.workers <= workload.stage_count(), "workers",
-          options.workers, "0, or 1 to the " + std::to_string(workload.stage_count()) + " stages");
+  RefuseIf(options.microbatches_per_update < 0, "microbatches_per_update",
+           static_cast<double>(options.microbatches_per_update), "an integer >= 0");
+  RefuseIf(options.workers < 0 || options.workers > stages, "workers", options.workers,
+           "0, or 1 to the " + std::to_string(stages) + " stages");
   if (!options.group_ends.empty()) {
-    CheckGroupEnds(options.group_ends, workload.stage_count());
-    require(options.workers == 0 || std::ssize(options.group_ends) == options.workers, "workers",
-            options.workers,
-            "0 or " + std::to_string(options.group_ends.size()) + ", as there are ends");
-    require(options.schedule != kSequential, "group_ends", options.group_ends.back(),
-            "none with sequential");
+    CheckGroupEnds(options.group_ends, stages);
+    RefuseIf(options.workers != 0 && std::ssize(options.group_ends) != options.workers, "workers",
+             options.workers,
+             "0 or " + std::to_string(options.group_ends.size()) + ", as there are ends");
+    RefuseIf(options.schedule == kSequential, "group_ends", stages, "none with sequential");
   }
-  require(options.samples >= 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
+  RefuseIf(options.samples < 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
 }
 
 // Layers one after the other on the whole machine.
 Throughput PredictSequential(const Workload& workload, const Machine& machine,
                              const ThroughputOptions& options) {
   const auto b = static_cast<double>(options.microbatch);
-  const auto refuse = [](bool refused, const char* name, const std::string& got,
-                         const char* accepted) {
-    if (refused) throw InvalidArgument(name, got, accepted);
-  };
-  refuse(options.microbatches_per_update > 1, "microbatches_per_update",
-         analysis::ToText(static_cast<double>(options.microbatches_per_update)),
-         "0 or 1 with sequential, which takes the whole batch at once");
-  refuse(options.workers > 1, "workers", analysis::ToText(options.workers),
-         "0 or 1 with sequential");
-  refuse(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
-         "nothing with sequential, which has no fill and drain");
-  refuse(options.weight_stashing, "weight_stashing", "true", "false with sequential");
+  RefuseIf(options.microbatches_per_update > 1, "microbatches_per_update",
+           analysis::ToText(static_cast<double>(options.microbatches_per_update)),
+           "0 or 1 with sequential, which takes the whole batch at once");
+  RefuseIf(options.workers > 1, "workers", analysis::ToText(options.workers),
+           "0 or 1 with sequential");
+  RefuseIf(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
+           "nothing with sequential, which has no fill and drain");
+  RefuseIf(options.weight_stashing, "weight_stashing", "true", "false with sequential");
   Throughput result;
   result.samples_per_update = options.microbatch;
   double largest_boundary = static_cast<double>(workload.input_bytes);

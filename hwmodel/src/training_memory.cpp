@@ -7,6 +7,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/steady_state.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -216,11 +217,9 @@ TrainingMemory& TrainingMemory::operator+=(const TrainingMemory& other) {
 std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const Schedule& schedule,
                                                   const TrainingMemoryOptions& options,
                                                   std::span<const StageSpan> processes) {
-  if (schedule.stages != network.stage_count()) {
-    throw analysis::InvalidArgument(
-        "schedule", std::to_string(schedule.stages) + " stages",
-        "the " + std::to_string(network.stage_count()) + " of " + network.name);
-  }
+  RefuseIf(schedule.stages != network.stage_count(), "schedule",
+           std::to_string(schedule.stages) + " stages",
+           "the " + std::to_string(network.stage_count()) + " of " + network.name);
   for (const auto* numbers : {&options.workspace, &options.sample_workspace}) {
     if (numbers->empty() || numbers->size() == network.stages.size()) continue;
     throw analysis::InvalidArgument("workspace", std::to_string(numbers->size()) + " numbers",

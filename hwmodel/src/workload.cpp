@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -95,12 +96,10 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
                                     {"heads", transformer.heads},
                                     {"tokens", transformer.tokens},
                                     {"vocabulary", transformer.vocabulary}}) {
-    if (value < 1) throw InvalidArgument(name, value, "an integer >= 1");
+    RefuseIf(value < 1, name, value, "an integer >= 1");
   }
-  if (transformer.width % transformer.heads != 0) {
-    throw InvalidArgument("heads", transformer.heads,
-                          "a divisor of the width " + std::to_string(transformer.width));
-  }
+  RefuseIf(transformer.width % transformer.heads != 0, "heads", transformer.heads,
+           "a divisor of the width " + std::to_string(transformer.width));
   const std::int64_t d = transformer.width;
   const std::int64_t n = transformer.tokens;
   const std::int64_t vocabulary = transformer.vocabulary;

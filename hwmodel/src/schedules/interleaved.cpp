@@ -66,11 +66,9 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
   CheckSizes(stages, microbatches, microbatches_per_update);
   CheckDivides("chunks", chunks, stages);
   const int workers = stages / chunks;
-  if (microbatches_per_update % workers != 0) {
-    throw analysis::InvalidArgument(
-        "microbatches_per_update", std::to_string(microbatches_per_update),
-        "a multiple of the number of workers, " + std::to_string(workers));
-  }
+  RefuseIf(microbatches_per_update % workers != 0, "microbatches_per_update",
+           std::to_string(microbatches_per_update),
+           "a multiple of the number of workers, " + std::to_string(workers));
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   if (chunks > 1) {
     for (int stage = 0; stage < stages; ++stage) {

@@ -69,12 +69,10 @@ Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
 
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  if (microbatches_per_update < stages) {
-    throw analysis::InvalidArgument("microbatches_per_update",
-                                    std::to_string(microbatches_per_update),
-                                    "at least the number of stages, " + std::to_string(stages) +
-                                        ": with fewer there is a third version of the weights");
-  }
+  RefuseIf(microbatches_per_update < stages, "microbatches_per_update",
+           std::to_string(microbatches_per_update),
+           "at least the number of stages, " + std::to_string(stages) +
+               ": with fewer there is a third version of the weights");
   Schedule schedule =
       Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
   schedule.weights = WeightVersions::kDoubleBuffered;
