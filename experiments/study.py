@@ -93,11 +93,6 @@ class Study:
     def in_table_order(self) -> list[Run]:
         return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
 
-    @property
-    def borrowed(self) -> set[str]:
-        """Other studies that rows are from."""
-        return {run.study for run in self.runs} - {self.name}
-
 
 def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,7 +1,6 @@
 #include "table_output.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "values.h"

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

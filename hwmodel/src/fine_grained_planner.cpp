@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/core_allotment.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"

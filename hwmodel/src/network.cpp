@@ -41,13 +41,12 @@ class Writer {
   const FeatureShape& shape(int value) const { return builder_.shape(value); }
 
   Network Finish(int logits) {
-    builder_.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {logits}});
+    Add("loss", {.kind = LayerKind::kLoss}, {logits});
     return builder_.Finish();
   }
 
   int Convolution(const std::string& name, int input, int channels, Window window) {
-    return builder_.Add(
-        {.name = name, .layers = {ConvolutionLayer(name, channels, window)}, .inputs = {input}});
+    return Add(name, ConvolutionLayer(name, channels, window), {input});
   }
 
   // Normalisation, ReLU, convolution; `rectified` takes the ReLU's result as a value.
@@ -74,36 +73,35 @@ class Writer {
   // Every second pixel is taken from a second value that is larger.
   int Sum(const std::string& name, int first, int second) {
     const int stride = shape(second).height > shape(first).height ? 2 : 1;
-    return builder_.Add({.name = name,
-                         .layers = {{.kind = LayerKind::kSum, .stride = stride}},
-                         .inputs = {first, second}});
+    return Add(name, {.kind = LayerKind::kSum, .stride = stride}, {first, second});
   }
 
   int MaxPool(const std::string& name, int input, Window window) {
-    return builder_.Add({.name = name,
-                         .layers = {{.kind = LayerKind::kMaxPool,
-                                     .kernel = window.kernel,
-                                     .stride = window.stride,
-                                     .padding = window.padding}},
-                         .inputs = {input}});
+    return Add(name,
+               {.kind = LayerKind::kMaxPool,
+                .kernel = window.kernel,
+                .stride = window.stride,
+                .padding = window.padding},
+               {input});
   }
 
-  int AveragePool(int input) {
-    return builder_.Add(
-        {.name = "pool", .layers = {{.kind = LayerKind::kAveragePool}}, .inputs = {input}});
-  }
+  int AveragePool(int input) { return Add("pool", {.kind = LayerKind::kAveragePool}, {input}); }
 
   int Dropout(const std::string& name, int input, double probability) {
-    const Layer layer{.kind = LayerKind::kDropout, .dropout_probability = probability};
-    return builder_.Add({.name = name, .layers = {layer}, .inputs = {input}});
+    return Add(name, {.kind = LayerKind::kDropout, .dropout_probability = probability}, {input});
   }
 
   int Linear(const std::string& name, int input, int features) {
-    const Layer layer{.kind = LayerKind::kLinear, .name = name, .output = {.channels = features}};
-    return builder_.Add({.name = name, .layers = {layer}, .inputs = {input}});
+    return Add(name, {.kind = LayerKind::kLinear, .name = name, .output = {.channels = features}},
+               {input});
   }
 
  private:
+  // A stage of one layer.
+  int Add(const std::string& name, const Layer& layer, const std::vector<int>& inputs) {
+    return builder_.Add({.name = name, .layers = {layer}, .inputs = inputs});
+  }
+
   Layer ConvolutionLayer(const std::string& name, int channels, Window window) const {
     return {.kind = LayerKind::kConvolution,
             .name = name,

@@ -5,7 +5,6 @@
 #include <limits>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 #include <string>
-#include <string_view>
 
 #include "batchless/analysis/argument.h"
 #include "checks.h"

@@ -6,9 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
 

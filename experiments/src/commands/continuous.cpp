@@ -2,7 +2,6 @@
 
 #include <complex>
 #include <numbers>
-#include <string>
 
 #include "commands/commands.h"
 #include "rule_arguments.h"

@@ -1,7 +1,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "argument.h"
 #include "batchless/hwmodel/workload.h"

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/continuous.h"

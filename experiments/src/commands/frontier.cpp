@@ -8,7 +8,6 @@
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {

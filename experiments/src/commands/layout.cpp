@@ -1,5 +1,4 @@
 #include <string>
-#include <vector>
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 

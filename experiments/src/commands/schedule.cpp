@@ -16,7 +16,6 @@
 #include "output_file.h"
 #include "schedule_source.h"
 #include "usage_error.h"
-#include "workload_argument.h"
 
 namespace batchless {
 namespace {
