@@ -123,7 +123,7 @@ TEST_CASE("Options of a design are checked by name") {
     return text.substr(0, text.find(':'));
   };
   CHECK(why(-1, 10, 3) == "delay");
-  CHECK(why(65, 10, 3) == "delay");
+  CHECK(why(kMaxDesignDelay + 1, 10, 3) == "delay");
   CHECK(why(1, 1, 3) == "condition");
   CHECK(why(1, std::nan(""), 3) == "condition");
   CHECK(why(1, 10, 1) == "order");

@@ -150,6 +150,7 @@ ASKED = {
     "rate_sensitivity": {"optimizer.reference_lr"},
     "stable_rate": {"optimizer.reference_lr"},
     "normalisation": {"network.groups"},
+    "designed": {"optimizer.kind", "optimizer.file"},
 }
 
 
