@@ -87,7 +87,7 @@ class Study:
     tier: str
     rows: tuple[str, ...]
     runs: tuple[Run, ...]  # each row's first seed first: an unfinished study has all rows early
-    varied: tuple[str, ...]  # keys that a row sets for itself
+    varied: tuple[str, ...]  # keys that a row sets for itself, or has from its own study
     priority: int = 0  # 0 where the study is not in the queue
 
     @property
@@ -210,6 +210,11 @@ def _study(name: str, tier: str, text: dict) -> Study:
         settings, study, origin = common | row["set"], name, row["name"]
         if row["from"]:
             settings, study, origin = _borrowed(row, tier)
+            varied += [
+                key
+                for key, value in settings.items()
+                if common.get(key) != value and key not in ("run.seed", *varied)
+            ]
         for seed in range(1, _seeds(row, tier) + 1):
             runs.append(Run(row["name"], seed, settings | {"run.seed": seed}, study, origin))
     if not runs:

@@ -213,6 +213,11 @@ def common(values: list) -> object:
     return distinct[0] if len(distinct) == 1 else distinct
 
 
+def _shown(run: studies.Run, item: Finished, key: str) -> object:
+    # The study says where a file lies among the sources, the trainer where it lies on the machine.
+    return (run if key.endswith(".file") else item).settings.get(key, "")
+
+
 def write(study: studies.Study, finished: dict[str, Finished], results: Path) -> int:
     """Writes the study's results from the runs that have finished, and returns how many there are."""
     done = [(run, finished[run.folder]) for run in study.in_table_order() if run.folder in finished]
@@ -222,7 +227,7 @@ def write(study: studies.Study, finished: dict[str, Finished], results: Path) ->
     # After COLUMNS, what rows vary and those do not show.
     own = [key for key in study.varied if key not in SHOWN]
     rows = [
-        item.cells | {key: _cell(item.settings.get(key, "")) for key in own} | {"row": run.row}
+        item.cells | {key: _cell(_shown(run, item, key)) for key in own} | {"row": run.row}
         for run, item in done
     ]
     about = {

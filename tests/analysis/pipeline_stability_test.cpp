@@ -307,7 +307,7 @@ TEST_CASE("Options that can not be solved are refused by name") {
   const PipelineOptions good = Chain(Spec("sc"), 3, 0.9, 0.1);
   CHECK(WhyInvalid(good).empty());
   const auto error = [](const PipelineOptions& options) {
-    const std::string why = WhyInvalid(options);
+    std::string why = WhyInvalid(options);
     CHECK_THROWS_WITH(StateMatrix(options), why);
     CHECK_THROWS_WITH(PipelineStability(options), why);
     return why;

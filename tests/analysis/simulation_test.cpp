@@ -221,7 +221,7 @@ TEST_CASE("What can not be run is refused by name") {
   const SimulationOptions good = Options(Spec("sc"), 0.9, 2, 0.1, 10);
   CHECK(WhyInvalid(good).empty());
   const auto error = [](const SimulationOptions& options) {
-    const std::string text = WhyInvalid(options);
+    std::string text = WhyInvalid(options);
     CHECK_THROWS_WITH(SimulateQuadratic(options), text);
     CHECK_THROWS_WITH(ImpulseResponse(options), text);
     return text;

@@ -180,6 +180,17 @@ class RealOnes(unittest.TestCase):
                 ]
                 self.assertTrue(all(each == kept[0] for each in kept), f"{one.name} {prefix}")
 
+    def test_files_are_found_from_any_folder_and_named_from_the_sources(self):
+        named = [run for one in every_study() for run in one.runs if "optimizer.file" in run.settings]
+        self.assertTrue(named)
+        root = study.FOLDER.parent.parent
+        for run in named:
+            name = run.settings["optimizer.file"]
+            self.assertTrue((root / name).is_file(), name)
+            self.assertIn(f'file = "{root / name}"', run.configuration())
+        for results in (study.FOLDER.parent / "results").glob("*/results.csv"):
+            self.assertNotIn(",/", results.read_text(encoding="utf-8"), results)
+
     def test_samples_are_whole_batches(self):
         for one in every_study():
             for run in one.runs:

@@ -224,6 +224,7 @@ std::vector<double> Losses(const TrainerOptions& options) {
   std::vector<SampleResult> results;
   trainer->Advance(Source(), kSamples, results);
   std::vector<double> losses;
+  losses.reserve(results.size());
   for (const SampleResult& result : results) losses.push_back(result.loss);
   return losses;
 }
