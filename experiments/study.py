@@ -16,6 +16,8 @@
               count for both
       seeds   how many, from 1 on; a number, or { quick = number, paper = number }
 
+Files that a study names (optimizer.file) are found from the folder that `experiments` is in.
+
 A row's own values win over the tier's, and those over the base. Which keys and values there are is
 the trainer's business: it refuses what it does not know before it reads any data.
 """
@@ -70,6 +72,8 @@ class Run:
         sections: dict[str, list[str]] = {}
         for key, value in self.settings.items():
             section, name = key.split(".")
+            if name == "file":
+                value = str(FOLDER.parent.parent / value)
             # A JSON number, text, truth value or list of them is written the same in TOML.
             text = json.dumps(value, ensure_ascii=False)
             sections.setdefault(section, []).append(f"{name} = {text}")

@@ -82,10 +82,6 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
 }
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
-  if (c.rule.name == analysis::LinearRule().name) {
-    throw UsageError("rule.name", c.rule.name,
-                     "a rule of a momentum; training takes quotients with optimizer.kind = linear");
-  }
   analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
   spec.options.sc_delay = c.rule.sc_delay;
   spec.options.horizon = c.rule.horizon;

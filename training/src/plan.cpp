@@ -206,6 +206,10 @@ void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
 void ValidateOptimizer(const TrainerOptions& options) {
   Validate(options.optimizer);
   const Optimizer& optimizer = options.optimizer.optimizer;
+  if (options.rule.is_linear()) {
+    throw InvalidArgument("rule", options.rule.rule.name,
+                          "a rule of a momentum; the optimizer linear takes quotients");
+  }
   if (optimizer.momentum.empty() && options.rule.rule.name != "sgdm") {
     throw InvalidArgument(
         "rule", options.rule.rule.name,
