@@ -100,6 +100,7 @@ void CheckCase(const Json& golden, const Json& expected, int block, double toler
     const std::int64_t u = parameters.updates();
     const auto coefficients = MakeCoefficients<Real>(spec, rule,
                                                      {.rate = golden["rate"],
+                                                      .largest_rate = golden["rate"],
                                                       .momentum = golden["momentum"],
                                                       .weight_decay = expected["weight_decay"],
                                                       .delay = delay,
@@ -180,6 +181,7 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
   CHECK(pb(Spec("adaptive-braking")) != sgdm);
   CHECK(pb(Spec("dc-asgd", {{"delay_compensation", 0}})) == sgdm);
   CHECK(pb(Spec("dc-asgd")) != sgdm);
+  CHECK(pb(Spec("gap-aware")) != sgdm);
   CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}})) == sgdm);
   CHECK(pb(Spec("pipemare")) != sgdm);
   CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}, {"annealing_samples", 30}})) != sgdm);
@@ -201,7 +203,7 @@ TEST_CASE("Without delay every rule is the optimizer itself, and what is for del
     }
   }
   const std::string sgdm = DigestAfter(MiniBatchOptions(Spec("sgdm")));
-  for (const char* name : {"dc-asgd", "pipemare"}) {
+  for (const char* name : {"dc-asgd", "gap-aware", "pipemare"}) {
     CHECK(DigestAfter(MiniBatchOptions(Spec(name))) == sgdm);
   }
 }

@@ -347,6 +347,7 @@ class TrainerOf final : public Trainer {
   StageCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
     UpdatePoint point{
         .rate = options_.learning_rate.At(samples),
+        .largest_rate = options_.learning_rate.base,
         .momentum = options_.momentum,
         .weight_decay = options_.weight_decay,
         .delay = plan_.delays[stage],

@@ -86,6 +86,12 @@ def dc_asgd(case, s, w, g, t, history):
     return sgdm_step(case, s, w, g + case.h["delay_compensation"] * g * g * (w - stale), RATE)
 
 
+def gap_aware(case, s, w, g, t, history):
+    stale = history[max(0, len(history) - 1 - case.delay)]
+    step = RATE * (np.sqrt(np.mean(s.get("v", 0 * w) ** 2)) + 1e-8)
+    return sgdm_step(case, s, w, g / (1 + np.abs(w - stale) / step), RATE)
+
+
 def pipemare(case, s, w, g, t, history):
     p = 1 - min((t - 1) / case.h["annealing_samples"], 1)
     w_new, along = sgdm_step(case, s, w, g, RATE / case.delay**p)
@@ -133,6 +139,7 @@ OPTIMIZERS = {
     "adamw": adamw,
     "adaptive-braking": adaptive_braking,
     "dc-asgd": dc_asgd,
+    "gap-aware": gap_aware,
     "pipemare": pipemare,
     "muon": muon,
     "linear": linear,
@@ -147,6 +154,7 @@ CASES = [
     ("adamw", {"beta1": 0.85}, 3, "lwp-v+sc", 0.1),
     ("adaptive-braking", {"braking": 0.7}, 2, "lwp-v+sc", 0.01),
     ("dc-asgd", {"delay_compensation": 0.5}, 2, "sc", 0.01),
+    ("gap-aware", {}, 2, "sc", 0.01),
     ("pipemare", {"annealing_samples": 4, "discrepancy_decay": 0.135}, 4, "sgdm", 0.01),
     ("muon", {"vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
     ("muon", {"vector_lr_ratio": 0.3}, 3, "lwp-v+sc", 0.1),

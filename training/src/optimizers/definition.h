@@ -32,6 +32,7 @@ struct Horizons {
 // Where an update is in the run.
 struct UpdatePoint {
   double rate = 0;
+  double largest_rate = 0;  // of the schedule
   double momentum = 0;
   double weight_decay = 0;
   analysis::Delay delay = 0;                        // of the forward's weights, updates
@@ -125,6 +126,7 @@ const OptimizerDefinition& AdamDefinition();
 const OptimizerDefinition& AdamwDefinition();
 const OptimizerDefinition& AdaptiveBrakingDefinition();
 const OptimizerDefinition& DcAsgdDefinition();
+const OptimizerDefinition& GapAwareDefinition();
 const OptimizerDefinition& PipemareDefinition();
 const OptimizerDefinition& MuonDefinition();
 const OptimizerDefinition& LinearDefinition();

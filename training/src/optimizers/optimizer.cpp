@@ -14,8 +14,9 @@ using analysis::InvalidArgument;
 
 // The table of optimizers.
 constexpr std::array kDefinitions = {
-    &SgdmDefinition,   &AdamDefinition,     &AdamwDefinition, &AdaptiveBrakingDefinition,
-    &DcAsgdDefinition, &PipemareDefinition, &MuonDefinition,  &LinearDefinition,
+    &SgdmDefinition,   &AdamDefinition,     &AdamwDefinition,    &AdaptiveBrakingDefinition,
+    &DcAsgdDefinition, &GapAwareDefinition, &PipemareDefinition, &MuonDefinition,
+    &LinearDefinition,
 };
 
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
