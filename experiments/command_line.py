@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,16 @@ def replace(path: Path, text: str) -> None:
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def stop_at_signals() -> None:
+    """SIGINT and SIGTERM end the work at once. What is under way is not kept; whatever had ended is."""
+
+    def stop(number: int, _frame) -> None:
+        raise Interrupted(number, "interrupted; the same command goes on from there")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
 
 def exit_code_of(name: str, work: Callable[[], None]) -> int:

@@ -20,7 +20,6 @@ them. Nothing else should run meanwhile.
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +27,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments.command_line import (  # noqa: E402  (its folder has to be found first)
-    Interrupted,
     Parser,
     RunError,
     UsageError,
@@ -36,6 +34,7 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
     output_folder,
     positive,
     replace,
+    stop_at_signals,
     trainer,
 )
 from experiments.study_results import made_by, write_table  # noqa: E402
@@ -200,14 +199,8 @@ def comparison_of(arguments: list[str]) -> Comparison:
     return Comparison(program, out, results, options.networks.split(","), repeats)
 
 
-def stop(number: int, _frame) -> None:
-    # What is under way is not kept; whatever had ended is.
-    raise Interrupted(number, "interrupted; the same command goes on from there")
-
-
 def main(arguments: list[str] | None = None) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stop_at_signals()
     words = sys.argv[1:] if arguments is None else arguments
     return exit_code_of("compare_predicted", lambda: comparison_of(words).execute())
 

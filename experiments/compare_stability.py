@@ -32,7 +32,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -43,13 +42,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import measure_curvature  # noqa: E402  (its folder has to be found first)
 from experiments.command_line import (  # noqa: E402
-    Interrupted,
     Parser,
     UsageError,
     existing_folder,
     exit_code_of,
     output_folder,
     replace,
+    stop_at_signals,
     trainer,
 )
 from experiments.measure_curvature import call  # noqa: E402
@@ -280,14 +279,8 @@ def comparison_of(arguments: list[str]) -> Comparison:
     return Comparison(trainer(options.program), existing_folder("--data", options.data), out, results)
 
 
-def stop(number: int, _frame) -> None:
-    # What is under way is not kept; whatever had ended is.
-    raise Interrupted(number, "interrupted; the same command goes on from there")
-
-
 def main(arguments: list[str] | None = None) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stop_at_signals()
     words = sys.argv[1:] if arguments is None else arguments
     return exit_code_of("compare_stability", lambda: comparison_of(words).execute())
 

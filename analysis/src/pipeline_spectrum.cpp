@@ -92,7 +92,7 @@ constexpr double kSlowlyConverged = 1e-6;
 // Steps that halved lead no further than one of them; Newton's method may yet leave for another root.
 constexpr double kReach = 4;
 
-// Of the scalar equations: where their Newton steps end, or are given up.
+// Newton steps on the scalar equations end below the one, and are given up above the other.
 constexpr double kRoughlyConverged = 1e-6;
 constexpr double kLongStep = 3;
 constexpr int kStarts = 8;

@@ -110,8 +110,9 @@ void Validate(const OptimizerSpec& spec) {
     if (!spec.by_delay.empty()) refuse("quotients of polynomials", "none" + by_name);
     return;
   }
-  if (spec.by_delay.empty())
+  if (spec.by_delay.empty()) {
     refuse("nothing", "a quotient of polynomials for each delay" + by_name);
+  }
   for (const auto& [delay, rule] : spec.by_delay) {
     analysis::Validate(rule);
     const std::size_t order = rule.options.denominator.size() - 1;
