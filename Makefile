@@ -1,26 +1,29 @@
 # Entry points. Each target installs what it needs (.ci/setup), configures, builds and runs; a second
 # run with nothing changed does nothing and says so. The work is done by the scripts in .ci/.
 
-# release, dev, asan, tsan or ci: see CMakePresets.json.
+# release, dev, asan, tsan, fuzz or ci: see CMakePresets.json.
 PRESET ?= release
 # Where `make install` installs to.
 PREFIX ?= /usr/local
-# Of `make figures`: quick, or paper for the studies' real runs.
+# The tier of `make figures`: quick, or paper for the studies' real runs.
 TIER ?= quick
 # Folder with the data sets, for `make figures TIER=paper` and `make campaign`.
 DATA ?=
-# Of `make campaign`: 1 builds its program anew from the commit that is checked out.
+# With `make campaign`, 1 builds its program anew from the commit that is checked out.
 NEW ?=
-# Of `make test`: one label, quick, slow or figures; empty for all.
+# How long `make harden` takes, and which parts of it: fuzz faults kills flips processes machines.
+MINUTES ?=
+ONLY ?=
+# What `make test` runs: one label, quick, slow or figures; empty for all.
 LABEL ?=
 # 1 runs tests, benchmarks and lint even where nothing changed since they last passed.
 FORCE ?=
 # skip leaves out the look for missing packages.
 SETUP ?=
-export PRESET PREFIX TIER DATA NEW LABEL FORCE SETUP
+export PRESET PREFIX TIER DATA NEW MINUTES ONLY LABEL FORCE SETUP
 
 .DEFAULT_GOAL := build
-.PHONY: build test figures campaign bench install lint format ci clean help
+.PHONY: build test harden figures explorer site campaign bench install package lint format ci clean help
 
 build: ## configure and build build/bin/batchless
 	@.ci/build batchless
@@ -28,8 +31,17 @@ build: ## configure and build build/bin/batchless
 test: ## run the tests [LABEL=quick|slow|figures] [PRESET=asan] [FORCE=1]
 	@.ci/test
 
+harden: ## fuzz every reader, fail every write, kill every process [MINUTES=20] [ONLY=part]
+	@.ci/harden
+
 figures: ## run the experiments and draw every figure [TIER=quick|paper] [DATA=folder]
 	@.ci/figures
+
+explorer: ## build the interactive page build/figures/explorer.html
+	@.ci/explorer
+
+site: ## build the documentation, build/site/html
+	@.ci/site
 
 campaign: ## run the queue of studies for days, in idle processor time: DATA=folder [NEW=1]
 	@.ci/campaign
@@ -39,6 +51,9 @@ bench: ## run the benchmarks: build/bench/*.json and a table of ratios [FORCE=1]
 
 install: ## install program, libraries and CMake package [PREFIX=/usr/local]
 	@.ci/install
+
+package: ## make a Debian package, build/batchless_*.deb
+	@.ci/package
 
 lint: ## check the formatting and run clang-tidy's checks [FORCE=1]
 	@.ci/lint

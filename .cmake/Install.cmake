@@ -16,3 +16,16 @@ install(
   EXPORT batchlessTargets
   NAMESPACE batchless::
   DESTINATION ${package_dir})
+
+# Machines, networks and configurations under the names that the program's help calls them by.
+foreach(folder IN ITEMS hwmodel/machines experiments/configs experiments/networks
+                        experiments/quotients)
+  get_filename_component(parent ${folder} DIRECTORY)
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/batchless/${parent})
+endforeach()
+
+# Where experiments/manual.py has made them, as the targets install and package of the Makefile let it.
+foreach(folder IN ITEMS man bash-completion)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}
+          OPTIONAL)
+endforeach()

@@ -70,6 +70,12 @@ def replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
+        # The name is in the folder, which has to reach the disk, too.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
         scratch.unlink(missing_ok=True)
 

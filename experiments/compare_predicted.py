@@ -56,7 +56,7 @@ reference_momentum = 0.9
 reference_batch = 128
 weight_decay = 1e-4
 """
-# Of a run; long enough for the machine's fast and slow seconds to mix.
+# The length of a run, long enough for the machine's fast and slow seconds to mix.
 SECONDS = 10
 # Written to results.csv in this order; a column of each kind for every worker comes after them.
 COLUMNS = (

@@ -63,7 +63,7 @@ def sections(whole: dict) -> str:
 
 
 def stage_ends(program: str, network: dict) -> list[int]:
-    """Of each stage, one past its last parameter, in a row of all parameters."""
+    """The end of each stage, one past its last parameter, in a row of all parameters."""
     words = ["--network", network.get("file") or network.get("name", "resnet20")]
     if "norm" in network:
         words += ["--norm", network["norm"]]

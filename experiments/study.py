@@ -12,8 +12,11 @@
       name                           `{section.key}` stands for a value of `each`
       set     { section.key = value }         what is the row's own
       each    { "section.key" = [values] }    the rows are all combinations
-      from    { study = NAME, row = NAME }    in place of both: a row of another study, whose runs
-              count for both
+      phase   [{ until = 0.5, section.key = value }, ...]    phases of the row's runs, as the trainer
+              takes them
+      unset   ["section.key"]    what the row takes from neither base nor tier
+      from    { study = NAME, row = NAME }    in place of these: a row of another study, whose runs
+              count for both. Beside `set`, which then says the same, where that study lacks a tier
       seeds   how many, from 1 on; a number, or { quick = number, paper = number }
 
 Files that a study names (optimizer.file) are found from the folder that `experiments` is in.
@@ -37,6 +40,9 @@ FOLDER = Path(__file__).parent / "studies"
 PROTOCOLS = Path(__file__).parent / "protocols"
 TIERS = ("quick", "paper")
 
+# Key of the settings that holds a run's phases, a list of flat tables; the others are section.key.
+PHASES = "phase"
+
 # Where the data lie, how many threads share the work and how: no result depends on these.
 WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine")
 
@@ -51,7 +57,7 @@ class Run:
 
     row: str
     seed: int
-    settings: dict  # section.key -> value
+    settings: dict  # section.key -> value, and PHASES where there are any
     # The study that the run belongs to, and its row there: those of another study for a row `from` it.
     study: str
     origin: str
@@ -71,13 +77,13 @@ class Run:
         """The settings as TOML for the trainer."""
         sections: dict[str, list[str]] = {}
         for key, value in self.settings.items():
-            section, name = key.split(".")
-            if name == "file":
-                value = str(FOLDER.parent.parent / value)
-            # A JSON number, text, truth value or list of them is written the same in TOML.
-            text = json.dumps(value, ensure_ascii=False)
-            sections.setdefault(section, []).append(f"{name} = {text}")
-        return "\n".join(f"[{name}]\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
+            if key != PHASES:
+                section, name = key.split(".")
+                sections.setdefault(section, []).append(_toml(name, value))
+        tables = [(f"[{name}]", lines) for name, lines in sections.items()]
+        for phase in self.settings.get(PHASES, []):
+            tables.append((f"[[{PHASES}]]", [_toml(key, value) for key, value in phase.items()]))
+        return "\n".join(head + "\n" + "\n".join(lines) + "\n" for head, lines in tables)
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,14 @@ class Study:
 
     def in_table_order(self) -> list[Run]:
         return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
+
+
+def _toml(key: str, value: object) -> str:
+    """A line for the trainer's configuration."""
+    if key.split(".")[-1] == "file":
+        value = str(FOLDER.parent.parent / value)
+    # A JSON number, text, truth value or list of them is written the same in TOML.
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def slug(text: str) -> str:
@@ -206,9 +220,10 @@ def _study(name: str, tier: str, text: dict) -> Study:
         if slug(row["name"]) in map(slug, names):
             raise StudyError(f"row: '{row['name']}' is there twice")
         names.append(row["name"])
-        varied += [key for key in row["set"] if key not in varied]
-        settings, study, origin = common | row["set"], name, row["name"]
-        if row["from"]:
+        varied += [key for key in [*row["set"], *row["unset"]] if key not in varied]
+        settings = {k: v for k, v in common.items() if k not in row["unset"]} | row["set"]
+        study, origin = name, row["name"]
+        if row["from"] and not (row["set"] and tier not in tiers_of(_lender(row)["study"])):
             settings, study, origin = _borrowed(row, tier)
             varied += [
                 key
@@ -230,26 +245,45 @@ def _study(name: str, tier: str, text: dict) -> Study:
     )
 
 
-def _borrowed(row: dict, tier: str) -> tuple[dict, str, str]:
-    """Settings of a row of another study, that study and the row's name there."""
+def _lender(row: dict) -> dict:
+    """{ study, row } that a row is from."""
     where = f"row '{row['name']}': from"
     source = _table(where, row["from"])
     _known(where, source, ("study", "row"))
-    lender = load(str(source.get("study")), tier)
+    return {key: str(source.get(key)) for key in ("study", "row")}
+
+
+def _borrowed(row: dict, tier: str) -> tuple[dict, str, str]:
+    """Settings of a row of another study, that study and the row's name there."""
+    where, source = f"row '{row['name']}': from", _lender(row)
+    lender = load(source["study"], tier)
     for run in lender.runs:
-        if run.row == source.get("row"):
+        if run.row == source["row"]:
+            for key, value in row["set"].items():
+                if run.settings.get(key) != value:
+                    raise StudyError(
+                        f"row '{row['name']}': set: got {key} = {json.dumps(value)}, accepted: "
+                        f"{json.dumps(run.settings.get(key))}, as in the row that it is from"
+                    )
             return run.settings, run.study, run.origin
-    raise StudyError(f"{where}: got '{source.get('row')}', accepted: {', '.join(lender.rows)}")
+    raise StudyError(f"{where}: got '{source['row']}', accepted: {', '.join(lender.rows)}")
 
 
 def _expand(entry: object) -> list[dict]:
     row = _table("row", entry)
     if not isinstance(row.get("name"), str) or not slug(row["name"]):
         raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
-    _known(f"row '{row['name']}'", row, ("name", "set", "each", "from", "seeds"))
-    if "from" in row and ("set" in row or "each" in row):
-        raise StudyError(f"row '{row['name']}': got 'from' beside 'set' or 'each', accepted: one")
+    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "seeds"))
+    if "from" in row and row.keys() & {"each", "phase", "unset"}:
+        raise StudyError(
+            f"row '{row['name']}': got 'from' beside 'each', 'phase' or 'unset', accepted: one"
+        )
+    unset = row.get("unset", [])
+    if not isinstance(unset, list) or not all(isinstance(key, str) for key in unset):
+        raise StudyError(f"row '{row['name']}': unset: got '{unset}', accepted: [\"section.key\"]")
     own = flatten(f"row '{row['name']}': set", row.get("set", {}))
+    if "phase" in row:
+        own[PHASES] = _phases(f"row '{row['name']}': phase", row["phase"])
     each = _table(f"row '{row['name']}': each", row.get("each", {}))
     for key, values in each.items():
         if not isinstance(values, list) or not values or key.count(".") != 1:
@@ -264,10 +298,22 @@ def _expand(entry: object) -> list[dict]:
         name = row["name"]
         for key, value in chosen.items():
             name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
-        expanded.append(
-            {"name": name, "set": own | chosen, "from": row.get("from"), "seeds": row.get("seeds", 1)}
-        )
+        rest = {"unset": unset, "from": row.get("from"), "seeds": row.get("seeds", 1)}
+        expanded.append({"name": name, "set": own | chosen} | rest)
     return expanded
+
+
+def _phases(where: str, tables: object) -> list[dict]:
+    """Each phase as {section.key: value}, beside `until`."""
+    if not isinstance(tables, list) or not tables:
+        raise StudyError(f"{where}: got '{tables}', accepted: a list of tables")
+    phases = []
+    for table in tables:
+        keys = _table(where, table)
+        sections = {key: value for key, value in keys.items() if key != "until"}
+        until = {"until": keys["until"]} if "until" in keys else {}
+        phases.append(until | flatten(where, sections))
+    return phases
 
 
 def _seeds(row: dict, tier: str) -> int:

@@ -18,8 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments import study as studies
-from experiments.command_line import UsageError, replace
+from experiments.command_line import RunError, UsageError, replace
 
+# Of a run: digests of its files.
+SUMS = "SHA256SUMS"
+# A manifest whose table is about to be put in its place.
+NEXT_MANIFEST = ".manifest.json.next"
 # Written to results.csv in this order; the keys that rows vary come after them.
 COLUMNS = (
     "row",
@@ -44,6 +48,8 @@ SHOWN = {
 # Parts of a run's manifest that the study's manifest has.
 PROGRAM = ("version", "commit", "compiler", "flags", "onednn")
 MACHINE = ("cpu", "cpu_threads")
+# Bytes: the weights and what training adds to them as the program predicts it, and as measured.
+MEMORY = ("predicted_memory_bytes", "trainer_memory_bytes")
 # Paths are the machine's own, and every seed is in the results.
 NOT_SHARED = ("data.root", "schedule.machine", "run.seed")
 
@@ -64,15 +70,37 @@ class Finished:
         return self.cells["diverged"] == "yes"
 
 
+def check_sums(folder: Path) -> None:
+    """The files are those that the trainer left; a run without digests is taken as it is."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        digest, _, name = line.partition("  ")
+        try:
+            with (folder / name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            found = ""
+        if found != digest:
+            raise RunError(f"{folder / name}: not the file whose digest is in {folder / SUMS}")
+
+
 def read_run(folder: Path, run: studies.Run) -> Finished | None:
     """A run's folder has a summary once the run has ended."""
+    check_sums(folder)
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         resolved = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    # A phase's own keys are the study's; what the trainer adds to them follows from those.
+    resolved.pop(studies.PHASES, None)
     settings = studies.flatten("config.toml", resolved)
+    if studies.PHASES in run.settings:
+        settings[studies.PHASES] = run.settings[studies.PHASES]
     diverged = summary["diverged"]
     accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
     # What was measured before a divergence is not the run's result.
@@ -102,6 +130,10 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
         "commit": manifest.get("commit"),
         "cpu": manifest.get("cpu"),
     }
+    entry |= {key: summary[key] for key in MEMORY if key in summary}
+    history = _validations(folder / "metrics.csv")
+    if history:
+        entry["validations"] = history
     if diverged:
         entry["diverged_at"] = diverged["sample"]
     return Finished(
@@ -114,10 +146,32 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
     )
 
 
+def _validations(path: Path) -> list[list]:
+    """[samples, accuracy in percent] of each validation on the way, the last one too."""
+    try:
+        lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return []
+    return [
+        [int(line["samples"]), float(format(100 * float(line["validation_accuracy"]), ".10g"))]
+        for line in lines
+        if line.get("validation_accuracy")
+    ]
+
+
+def _finish_writing(results: Path, digest: str) -> None:
+    """Whoever wrote the table may have been killed before its manifest was in its place."""
+    waiting = results / NEXT_MANIFEST
+    if waiting.is_file() and json.loads(waiting.read_text(encoding="utf-8"))["results_sha256"] == digest:
+        waiting.replace(results / "manifest.json")
+
+
 def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
     """By folder of the run: the study's runs that RESULTS has from before, on whatever machine."""
     try:
         text = (results / "results.csv").read_text(encoding="utf-8")
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        _finish_writing(results, digest)
         manifest = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
@@ -125,7 +179,7 @@ def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
         raise UsageError(
             f"--results: got '{results}', accepted: a study's results ({error})"
         ) from error
-    if manifest.get("results_sha256") != hashlib.sha256(text.encode()).hexdigest():
+    if manifest.get("results_sha256") != digest:
         raise UsageError(
             f"--results: got '{results}', accepted: a folder whose manifest.json was written with "
             "its results.csv"
@@ -161,7 +215,7 @@ def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
 def _settings_of(line: dict) -> dict:
     """The keys that a line of results shows, as values."""
     shown = {key: line[column] for key, column in SHOWN.items()}
-    shown |= {key: text for key, text in line.items() if key and "." in key}
+    shown |= {k: text for k, text in line.items() if k and ("." in k or k == studies.PHASES)}
     return {key: _value(text) for key, text in shown.items() if text != ""}
 
 
@@ -176,7 +230,7 @@ def is_of(run: studies.Run, settings: dict) -> bool:
     """Whether what was made with the settings was made as the run would be."""
     return all(
         settings.get(key) == value
-        for key, value in run.settings.items()
+        for key, value in ({studies.PHASES: None} | run.settings).items()
         if key not in ("run.seed", *studies.WITHOUT_EFFECT)
     )
 
@@ -194,8 +248,10 @@ def write_table(folder: Path, columns: list[str], rows: list[dict], about: dict,
     digest = hashlib.sha256(text.getvalue().encode()).hexdigest()
     manifest = json.dumps(about | {"results_sha256": digest} | runs, indent=2, ensure_ascii=False)
     folder.mkdir(parents=True, exist_ok=True)
+    # Killed between the two, whoever reads them finds the manifest that goes with the table.
+    replace(folder / NEXT_MANIFEST, manifest + "\n")
     replace(folder / "results.csv", text.getvalue())
-    replace(folder / "manifest.json", manifest + "\n")
+    (folder / NEXT_MANIFEST).replace(folder / "manifest.json")
 
 
 def made_by(parts: list[dict]) -> dict:

@@ -1,7 +1,7 @@
 # Usage: cmake -DLIBRARY=NAME -DHEADERS=FOLDER -DOUT=FILE.cpp -P header_examples.cmake
 # Makes a test of what stands behind "// Example" at the end of each of a library's public headers.
 file(GLOB headers "${HEADERS}/*.h")
-set(source "// Made from the library's headers.\n#include \"catch.h\"\n#include <cmath>\n#include <numbers>\n")
+set(source "// Made from the library's headers.\n#include \"catch.h\"\n#include <algorithm>\n#include <cmath>\n#include <numbers>\n#include <utility>\n")
 set(cases "")
 foreach(header IN LISTS headers)
   cmake_path(GET header FILENAME name)

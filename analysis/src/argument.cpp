@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 namespace batchless::analysis {
@@ -68,8 +70,17 @@ InvalidArgument::InvalidArgument(std::string_view name, double value, std::strin
 
 std::string ToText(double value) {
   std::array<char, 32> buffer;  // The longest shortest form of a double takes 24 characters.
+#if defined(__cpp_lib_to_chars)
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return std::string(buffer.data(), result.ptr);
+#else
+  // This standard library converts integers alone.
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
+    if (std::strtod(buffer.data(), nullptr) == value) break;
+  }
+  return buffer.data();
+#endif
 }
 
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {

@@ -40,6 +40,9 @@ Terms MakeTerms(const ContinuousOptions& options, double tau) {
     terms.beta = -std::expm1(-options.damping * lag) / options.damping;
   }
   if (rule.prediction != Prediction::kNone) terms.theta = scales.horizon_scale * tau;
+  if (rule.predicts_geometrically) {
+    terms.theta = -std::expm1(-options.damping * terms.theta) / options.damping;
+  }
   return terms;
 }
 

@@ -28,16 +28,17 @@ using Eigen::VectorXd;
 ///   lead = (a + b) z - b m,   f = 1,  1 + T (z - 1)/lead  or  1 + T (1 - 1/z).
 class Loops {
  public:
-  Loops(const PipelineOptions& options, const std::vector<Delay>& delays) : options_(options) {
+  Loops(const PipelineOptions& options, const std::vector<PipelineSpectrum::Lateness>& late)
+      : options_(options) {
     // Neighbours mostly share a delay.
-    for (const Delay delay : delays) {
-      if (kinds_.empty() || kinds_.back().delay != delay) {
+    for (const PipelineSpectrum::Lateness& own : late) {
+      if (kinds_.empty() || !(kinds_.back().late == own)) {
         kinds_.push_back(
-            {delay, 0, ComputeCoefficients<double>(options.rule, options.momentum, delay)});
+            {own, 0, ComputeCoefficients<double>(own.rule, options.momentum, own.delay)});
       }
       ++kinds_.back().width;
     }
-    size_ = static_cast<Index>(delays.size());
+    size_ = static_cast<Index>(late.size());
   }
 
   void Evaluate(Complex z, VectorXcd& psi, VectorXcd& derivative) const {
@@ -56,7 +57,7 @@ class Loops {
         slope = slope * (1.0 + c.horizon * (1.0 - 1.0 / z)) + value * c.horizon / (z * z);
         value *= 1.0 + c.horizon * (1.0 - 1.0 / z);
       }
-      const auto delay = static_cast<double>(kind.delay);
+      const auto delay = static_cast<double>(kind.late.delay);
       const Complex late = std::exp(-delay * log_z);
       psi.segment(begin, kind.width).setConstant(value * late);
       derivative.segment(begin, kind.width).setConstant((slope - delay * value / z) * late);
@@ -70,7 +71,7 @@ class Loops {
 
  private:
   struct Kind {
-    Delay delay;
+    PipelineSpectrum::Lateness late;
     Index width;
     Coefficients<double> coefficients;
   };
@@ -117,11 +118,11 @@ bool IsKnown(Complex z, double change) {
 
 PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options) : options_(options) {
   const Index size = options.hessian.rows();
-  std::vector<Delay> delays;
+  std::vector<Lateness> late;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {
-    delays.insert(delays.end(), options.widths[s], options.delays[s]);
+    late.insert(late.end(), options.widths[s], {options.delays[s], options.RuleOf(s)});
   }
-  std::vector<bool> seen(delays.size());
+  std::vector<bool> seen(late.size());
   for (Index first = 0; first < size; ++first) {
     if (seen[static_cast<std::size_t>(first)]) continue;
     std::vector<Index> members = {first};
@@ -136,13 +137,13 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options) : options_(op
     std::sort(members.begin(), members.end());
     Part part;
     part.hessian = options.hessian(members, members);
-    for (const Index i : members) part.delays.push_back(delays[static_cast<std::size_t>(i)]);
+    for (const Index i : members) part.late.push_back(late[static_cast<std::size_t>(i)]);
     const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
     part.eigenvalues = solver.eigenvalues();
-    if (std::all_of(part.delays.begin(), part.delays.end(),
-                    [&](Delay delay) { return delay == part.delays[0]; })) {
+    if (std::all_of(part.late.begin(), part.late.end(),
+                    [&](const Lateness& own) { return own == part.late[0]; })) {
       for (const double eigenvalue : part.eigenvalues) {
-        scalars_.emplace_back(part.delays[0], eigenvalue);
+        scalars_.emplace_back(part.late[0], eigenvalue);
       }
     } else {
       part.eigenvectors = solver.eigenvectors();
@@ -223,17 +224,24 @@ bool IsLarger(const Root& a, const Root& b) { return std::abs(a.z) > std::abs(b.
 }  // namespace
 
 double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
-  const PipelineOptions state{
-      options_.rule, options_.momentum, options_.learning_rate,
-      part.hessian,  part.delays,       std::vector<std::size_t>(part.delays.size(), 1)};
+  PipelineOptions state{.rule = options_.rule,
+                        .momentum = options_.momentum,
+                        .learning_rate = options_.learning_rate,
+                        .hessian = part.hessian,
+                        .delays = {},
+                        .widths = std::vector<std::size_t>(part.late.size(), 1)};
+  for (const Lateness& own : part.late) {
+    state.delays.push_back(own.delay);
+    if (!options_.horizons.empty()) state.horizons.push_back(*own.rule.options.horizon);
+  }
   if (StateDimension(state) <= kDenseStateDimension) {
     const Eigen::EigenSolver<MatrixXd> solver(StateMatrix(state), false);
     if (solver.info() == Eigen::Success) return solver.eigenvalues().cwiseAbs().maxCoeff();
   }
-  const Loops loops(options_, part.delays);
-  const auto size = static_cast<Index>(part.delays.size());
-  const double mean = std::accumulate(part.delays.begin(), part.delays.end(), 0.0) /
-                      static_cast<double>(part.delays.size());
+  const Loops loops(options_, part.late);
+  const auto size = static_cast<Index>(part.late.size());
+  const double mean = std::accumulate(state.delays.begin(), state.delays.end(), 0.0) /
+                      static_cast<double>(state.delays.size());
   const double spacing = std::numbers::pi / std::max(1.0, mean / 3);
   std::vector<Root> candidates;
   VectorXcd psi, slope;
@@ -345,19 +353,21 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   return std::abs(best.z);
 }
 
-double PipelineSpectrum::ScalarRadius(Delay delay, double eigenvalue) const {
+double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) const {
   const double rate = options_.learning_rate * eigenvalue;
   if (std::abs(rate) < kMinRate) return 1;
-  if (rate > 0) return ComputeSpectralRadius(options_.rule, options_.momentum, delay, rate).radius;
+  if (rate > 0) {
+    return ComputeSpectralRadius(late.rule, options_.momentum, late.delay, rate).radius;
+  }
   const MatrixXd one = MatrixXd::Ones(1, 1);
-  return CoupledRadius({eigenvalue * one, {delay}, eigenvalue * VectorXd::Ones(1), one, one},
+  return CoupledRadius({eigenvalue * one, {late}, eigenvalue * VectorXd::Ones(1), one, one},
                        std::numeric_limits<double>::infinity());
 }
 
 double PipelineSpectrum::Radius(double enough) const {
   double radius = 0;
-  for (const auto& [delay, eigenvalue] : scalars_) {
-    radius = std::max(radius, ScalarRadius(delay, eigenvalue));
+  for (const auto& [late, eigenvalue] : scalars_) {
+    radius = std::max(radius, ScalarRadius(late, eigenvalue));
   }
   for (const Part& part : parts_) {
     if (radius > enough) break;

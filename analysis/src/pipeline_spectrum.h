@@ -14,6 +14,17 @@ namespace batchless::analysis {
 /// that share one delay part further, along the eigenvectors of their Hessian.
 class PipelineSpectrum {
  public:
+  // What the equations of two weights differ in, beside the Hessian.
+  struct Lateness {
+    Delay delay = 0;
+    RuleSpec rule;
+
+    // The rule is one but for the horizon.
+    bool operator==(const Lateness& other) const {
+      return delay == other.delay && rule.options.horizon == other.rule.options.horizon;
+    }
+  };
+
   /// `options` have to be valid and to outlive this.
   explicit PipelineSpectrum(const PipelineOptions& options);
 
@@ -24,18 +35,18 @@ class PipelineSpectrum {
  private:
   struct Part {
     Eigen::MatrixXd hessian;
-    std::vector<Delay> delays;    // of each weight
+    std::vector<Lateness> late;   // of each weight
     Eigen::VectorXd eigenvalues;  // of the Hessian
     Eigen::MatrixXd eigenvectors;
     Eigen::MatrixXd shares;  // squared entries of the eigenvectors
   };
 
-  double ScalarRadius(Delay delay, double eigenvalue) const;
+  double ScalarRadius(const Lateness& late, double eigenvalue) const;
   double CoupledRadius(const Part& part, double enough) const;
 
   const PipelineOptions& options_;
-  std::vector<Part> parts_;                        // of mixed delays
-  std::vector<std::pair<Delay, double>> scalars_;  // delay, eigenvalue
+  std::vector<Part> parts_;                           // of mixed delays
+  std::vector<std::pair<Lateness, double>> scalars_;  // and an eigenvalue
 };
 
 }  // namespace batchless::analysis

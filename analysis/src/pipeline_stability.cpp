@@ -80,7 +80,7 @@ std::vector<Layout> Layouts(const PipelineOptions& options) {
     if (options.rule.rule.prediction == Prediction::kWeight) layout.predictions += layout.width;
     layout.delay = static_cast<Index>(options.delays[s]);
     layout.coefficients =
-        ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+        ComputeCoefficients<double>(options.RuleOf(s), options.momentum, options.delays[s]);
     layouts.push_back(layout);
     hessian += layout.width;
     state = layout.predictions + layout.delay * layout.width;
@@ -110,6 +110,13 @@ MatrixXd PredictionRows(const PipelineOptions& options, const Layout& stage, Ind
 
 }  // namespace
 
+RuleSpec PipelineOptions::RuleOf(std::size_t stage) const {
+  if (horizons.empty()) return rule;
+  RuleSpec spec{FindRule("lwp-v"), {}};
+  spec.options.horizon = horizons[stage];
+  return spec;
+}
+
 void Validate(const PipelineOptions& options) {
   Validate(options.rule);
   if (options.rule.is_linear()) {
@@ -124,6 +131,19 @@ void Validate(const PipelineOptions& options) {
   CheckHessian(options.hessian);
   if (options.delays.empty()) throw InvalidArgument("delays", "0", "at least one stage");
   for (const Delay delay : options.delays) CheckDelay(delay);
+  const std::size_t horizons =
+      options.rule.rule.predicts_to_last_backward ? options.delays.size() : 0;
+  if (options.horizons.size() != horizons) {
+    throw InvalidArgument(
+        "horizons", std::to_string(options.horizons.size()) + " horizons",
+        horizons == 0 ? "none but with spectrain"
+                      : "one for each of " + std::to_string(horizons) + " stages, with spectrain");
+  }
+  for (const double horizon : options.horizons) {
+    if (!(horizon >= 0 && horizon <= kMaxCoefficient)) {
+      throw InvalidArgument("horizons", horizon, "numbers from 0 to " + ToText(kMaxCoefficient));
+    }
+  }
   if (options.widths.size() != options.delays.size()) {
     throw InvalidArgument("widths", std::to_string(options.widths.size()) + " widths",
                           "one for each of " + std::to_string(options.delays.size()) + " stages");
@@ -276,7 +296,8 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   const Delay longest = *std::max_element(options.delays.begin(), options.delays.end());
   Vertex best{{0, 0}, std::numeric_limits<double>::infinity()};
   for (const Delay delay : {mean, longest}) {
-    const Optimum start = FindOptimum({options.rule, delay, condition, std::nullopt});
+    const RuleSpec rule = options.horizons.empty() ? options.rule : RuleSpec{FindRule("lwp-v"), {}};
+    const Optimum start = FindOptimum({rule, delay, condition, std::nullopt});
     best = std::min(best, search({std::log1p(-std::min(start.momentum, 1 - 1e-12)),
                                   std::log(start.rate / largest)}));
     if (mean == longest) break;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666 (recalled)";
 
-constexpr std::array<Rule, 10> kRules = {{
+constexpr std::array<Rule, 11> kRules = {{
     {
         .name = "sgdm",
         .title = "SGDM",
@@ -29,7 +29,9 @@ constexpr std::array<Rule, 10> kRules = {{
         .equation = "v' = m v + g; w' = w - eta (m v' + g); w_hat = w",
         .source = "Nesterov momentum in PyTorch's convention",
         .extra_memory = "none",
-        .reduces_to = "sc with d = 1 at every delay; SGD at m = 0",
+        .reduces_to =
+            "sc with d = 1 at every delay; SGD at m = 0; on a quadratic the roots of lwp-v "
+            "and lwp-w with T = m",
         .compensation = Compensation::kNesterov,
         .prediction = Prediction::kNone,
     },
@@ -61,6 +63,9 @@ constexpr std::array<Rule, 10> kRules = {{
         .source = kKosson,
         .extra_memory = "1: the previous weight",
         .reduces_to = "sgdm at T = 0; on a quadratic the roots of lwp-v with the same T",
+        .also =
+            "asynchronous Nesterov (Ajanthan et al., arXiv 2505.01099; secondary reading): T = m = "
+            "gamma at the rate eta (1 - gamma)",
         .compensation = Compensation::kNone,
         .prediction = Prediction::kWeight,
     },
@@ -87,13 +92,30 @@ constexpr std::array<Rule, 10> kRules = {{
         .prediction = Prediction::kWeight,
     },
     {
+        .name = "msnag",
+        .title = "geometric prediction",
+        .equation =
+            "v' = m v + g; w' = w - eta v'; w_hat = w - eta T v, T = (m - m^{n+1})/(1 - m), "
+            "n = D",
+        .source = "FTPipe (Eliad et al., USENIX ATC 2021), from its authors' code (recalled)",
+        .extra_memory = "none",
+        .reduces_to = "sgdm at n = 0; lwp-v with T = m at n = 1, with T = n at m = 1; SGD at m = 0",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kVelocity,
+        .predicts_geometrically = true,
+    },
+    {
         .name = "free",
         .title = "free (a, b, T)",
         .equation = "v' = m v + g; w' = w - eta (a v' + b g); w_hat = w - eta T v, "
                     "a = 1, b = 0, T = 0 unless given",
         .source = "this project: the common form of the rules above",
         .extra_memory = "none",
-        .reduces_to = "sgdm at a = 1, b = 0, T = 0; every rule without weight-form prediction",
+        .reduces_to =
+            "sgdm at a = 1, b = 0, T = 0; every rule without weight-form prediction; lwp-w "
+            "at D = 1 with a = 2 - 1/m, b = 1/m",
+        .also =
+            "error feedback for one step of delay, w' = w - eta (2 v' - v): a = 2 - 1/m, b = 1/m",
         .compensation = Compensation::kFree,
         .prediction = Prediction::kVelocity,
     },
@@ -101,10 +123,12 @@ constexpr std::array<Rule, 10> kRules = {{
         .name = "spectrain",
         .title = "SpecTrain",
         .equation = "v' = m v + g; w' = w - eta v'; forward and backward at w - eta T v, T the "
-                    "updates from each to its micro-batch's last backward",
-        .source = "Chen et al., arXiv 1809.02839 (recalled)",
+                    "updates from each to its micro-batch's last backward; with stashed weights "
+                    "(version 2) the forward alone, T = D",
+        .source = "Chen et al., arXiv 1809.02839, both versions as in its authors' repository",
         .extra_memory = "1: the backward's prediction",
-        .reduces_to = "lwp-v where all stages have one delay; sgdm without delays",
+        .reduces_to =
+            "lwp-v where all stages have one delay, or weights are stashed; sgdm without delays",
         .compensation = Compensation::kNone,
         .prediction = Prediction::kVelocity,
         .predicts_to_last_backward = true,
@@ -121,7 +145,7 @@ constexpr std::array<Rule, 10> kRules = {{
         .prediction = Prediction::kNone,
     },
 }};
-constexpr std::size_t kOfOneDelay = 8;
+constexpr std::size_t kOfOneDelay = 9;
 
 std::string Join(std::span<const std::string_view> names) {
   std::string list;

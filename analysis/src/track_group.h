@@ -48,10 +48,4 @@ Walker ScalarWalker();
 /// The walker of `simd`, which has to be available.
 Walker WalkerOf(Simd simd);
 
-/// EvaluateTracks (spectral_radius.h) without the climb to higher precision: certified values as
-/// doubles give them. Only points that are not certified are solved one by one. The search for an
-/// optimum, which samples around cusps, needs no more.
-void EvaluateTracksInDouble(std::span<const Track> tracks, std::span<double> log_radius,
-                            std::span<double> scratch);
-
 }  // namespace batchless::analysis

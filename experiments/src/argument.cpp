@@ -122,8 +122,9 @@ Flag::Flag(CLI::App& command, const std::string& name, const std::string& help) 
 
 RepeatedArgument::RepeatedArgument(CLI::App& command, const std::string& name,
                                    const std::string& form, const std::string& help) {
-  // What follows the value may be an argument without a name.
-  command.add_option(name, texts_, help)->option_text(form)->allow_extra_args(false);
+  CLI::Option* const option = command.add_option(name, texts_, help)->option_text(form);
+  // What follows an option's value may be an argument without a name.
+  if (name.starts_with('-')) option->allow_extra_args(false);
 }
 
 std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& error, int argc,

@@ -75,7 +75,8 @@ class Flag {
   bool given_ = false;
 };
 
-// An option that may be given several times, each time with one value.
+// An option that may be given several times, each time with one value; or, without dashes before its name,
+// what stands without a name any number of times.
 class RepeatedArgument {
  public:
   RepeatedArgument(CLI::App& command, const std::string& name, const std::string& form,

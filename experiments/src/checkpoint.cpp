@@ -83,8 +83,10 @@ void VisitFields(Run& run, Visit visit) {
   visit("quotients_digest", run.quotients_digest);
   visit("initial_weights_sha256", run.initial_weights_sha256);
   visit("samples", run.samples);
-  visit("metrics_bytes", run.metrics_bytes);
-  visit("samples_bytes", run.samples_bytes);
+  visit("metrics_bytes", run.metrics_file.bytes);
+  visit("metrics_sha256", run.metrics_file.sha256);
+  visit("samples_bytes", run.samples_file.bytes);
+  visit("samples_sha256", run.samples_file.sha256);
   visit("interval_samples", run.interval.samples);
   visit("interval_loss", run.interval.loss);
   visit("interval_correct", run.interval.correct);
@@ -102,9 +104,15 @@ Json ToJson(const Value& value) {
 }
 Json ToJson(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
+constexpr const char* kOtherVersion = "the state of a run is of another version";
+
 template <class Value>
 void Read(const Json& json, Value& value) {
   json.get_to(value);
+}
+void Read(const Json& json, std::int64_t& value) {
+  if (!json.is_number_integer()) throw std::runtime_error(kOtherVersion);
+  value = json.get<std::int64_t>();
 }
 void Read(const Json& json, std::optional<double>& value) {
   if (!json.is_null()) value = json.get<double>();
@@ -122,12 +130,14 @@ RunState ParseRunState(const std::string& text) {
   RunState run;
   try {
     Json json = Json::parse(text);
-    // Older checkpoints do not have these two.
-    json.emplace("network_digest", "");
-    json.emplace("quotients_digest", "");
+    // Older checkpoints do not have these.
+    for (const char* name :
+         {"network_digest", "quotients_digest", "metrics_sha256", "samples_sha256"}) {
+      json.emplace(name, "");
+    }
     VisitFields(run, [&](const char* name, auto& field) { Read(json.at(name), field); });
   } catch (const Json::exception&) {
-    throw std::runtime_error("the state of a run is of another version");
+    throw std::runtime_error(kOtherVersion);
   }
   return run;
 }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "batchless/training/trainer.h"
+#include "durable_file.h"
 
 namespace batchless {
 
@@ -21,7 +22,7 @@ namespace batchless {
 struct IntervalSums {
   std::int64_t samples = 0;
   double loss = 0;
-  std::int64_t correct = 0;
+  double correct = 0;  // shares of their labels that won
 };
 
 // The last numbers of each kind that were measured.
@@ -41,9 +42,9 @@ struct RunState {
   std::string network_digest;    // of network.file; empty without one
   std::string quotients_digest;  // of optimizer.file; empty without one
   std::string initial_weights_sha256;
-  std::int64_t samples = 0;        // done
-  std::int64_t metrics_bytes = 0;  // of metrics.csv that belong to them
-  std::int64_t samples_bytes = 0;  // of samples.csv
+  std::int64_t samples = 0;  // done
+  FileStart metrics_file;    // what of metrics.csv belongs to them
+  FileStart samples_file;    // of samples.csv
   IntervalSums interval;
   LastMetrics last;
   double training_seconds = 0;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "parallel_rows.h"
 #include "rule_arguments.h"
 
 namespace batchless {
@@ -19,10 +20,21 @@ std::string Footer(const std::string& explanation, const std::vector<std::string
 
 Command::Command(CLI::App& root, const std::string& name, const std::string& description,
                  const std::string& explanation, const std::vector<std::string>& examples)
-    : app_(root.add_subcommand(name, description)) {
+    : app_(root.add_subcommand(name, description)), explanation_(explanation), examples_(examples) {
   app_->group("Commands");
   app_->footer(Footer(explanation, examples));
-  app_->add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
+  app_->add_flag("--json", json_.wanted(),
+                 "Print one JSON object on standard output, nothing else");
+}
+
+void Command::ParallelRows(std::size_t rows, int threads,
+                           const std::function<void(std::size_t)>& row) const {
+  batchless::ParallelRows(rows, threads, row, monitor());
+}
+
+void Command::ParallelRows(std::size_t rows, const Argument& threads,
+                           const std::function<void(std::size_t)>& row) const {
+  ParallelRows(rows, static_cast<int>(threads.IntegerOr(0, kThreadRange)), row);
 }
 
 bool Command::chosen() const { return app_->parsed(); }

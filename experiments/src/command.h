@@ -1,6 +1,7 @@
 #pragma once
 
 #include <complex>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "argument.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
+#include "command_host.h"
 #include "text_output.h"
 #include "usage_error.h"
 
@@ -26,7 +28,11 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   bool chosen() const;
-  void set_json() { json_ = true; }
+  void set_json() { json_.Want(); }
+  void set_host(const CommandHost& host) { json_.set_host(&host); }
+  CLI::App& app() const { return *app_; }
+  const std::string& explanation() const { return explanation_; }
+  const std::vector<std::string>& examples() const { return examples_; }
 
   // Throws UsageError or analysis::InvalidArgument for what cannot be worked with, before the long
   // part of the work starts; any other exception is a failure on the way.
@@ -38,12 +44,21 @@ class Command {
   }
 
  protected:
-  CLI::App& app() { return *app_; }
-  bool json() const { return json_; }
+  const JsonOutput& json() const { return json_; }
+  WorkMonitor* monitor() const { return json_.host().monitor; }
+
+  // The rows of the command's work on `threads` threads, see parallel_rows.h.
+  void ParallelRows(std::size_t rows, int threads,
+                    const std::function<void(std::size_t)>& row) const;
+  // On as many as the option says; 0 where it is not given. Throws UsageError.
+  void ParallelRows(std::size_t rows, const Argument& threads,
+                    const std::function<void(std::size_t)>& row) const;
 
  private:
   CLI::App* app_;
-  bool json_ = false;
+  std::string explanation_;
+  std::vector<std::string> examples_;
+  JsonOutput json_;
 };
 
 // What makes a command for the program.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "batchless/analysis/argument.h"
 #include "text_output.h"
@@ -21,21 +20,6 @@ constexpr std::size_t kMaxFileBytes = 1 << 20;
 bool IsText(const ConfigurationKey& key) {
   return std::holds_alternative<std::monostate>(key.accepted) &&
          !std::holds_alternative<bool*>(key.value);
-}
-
-// What is accepted, in words.
-std::string AcceptedText(const ConfigurationKey& key) {
-  const bool is_list = std::holds_alternative<std::vector<std::int64_t>*>(key.value) ||
-                       std::holds_alternative<std::vector<double>*>(key.value);
-  std::string text;
-  if (const auto* range = std::get_if<NumberRange>(&key.accepted)) text = range->Text();
-  if (const auto* range = std::get_if<IntegerRange>(&key.accepted)) text = range->Text();
-  if (const auto* words = std::get_if<Words>(&key.accepted)) {
-    text = fmt::format("{}", fmt::join(*words, ", "));
-  }
-  if (IsText(key)) text = "a text";
-  if (std::holds_alternative<bool*>(key.value)) text = "true, false";
-  return is_list ? fmt::format("a list [...], each item {}", text) : text;
 }
 
 // Refuses a value; `where` is the file and line, or the option.
@@ -135,22 +119,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
     Refuse(where, full_name, got, Quoted(*key, where, got));
   }
   Refuse(where, full_name, got,
-         words != nullptr && node.is_string() ? analysis::OneOf(got, *words) : AcceptedText(*key));
-}
-
-std::string ReadText(const std::string& path) {
-  if (const std::string why = WhyUnreadable(path); !why.empty()) {
-    throw UsageError("CONFIG", path, fmt::format("a TOML file that can be read ({})", why));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw UsageError("CONFIG", path, "a TOML file that can be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxFileBytes) {
-    throw UsageError("CONFIG", path, fmt::format("a TOML file of at most {} bytes", kMaxFileBytes));
-  }
-  return text;
+         words != nullptr && node.is_string() ? analysis::OneOf(got, *words) : key->AcceptedText());
 }
 
 // All sections of a table of the file; `other` is no section of it.
@@ -217,9 +186,9 @@ void ReadPhases(Configuration& configuration, const TomlReader& file) {
 // The text as a TOML value, or else as the text itself.
 toml::table ParseOverride(const std::string& text) {
   try {
-    toml::table table = toml::parse("value = " + text);
-    if (table.size() == 1) return table;
-  } catch (const toml::parse_error&) {
+    const TomlReader value("--set", "value = " + text);
+    if (value.document().size() == 1) return value.document();
+  } catch (const UsageError&) {
     // A bare word, a path for instance.
   }
   toml::table table;
@@ -340,32 +309,44 @@ std::vector<Configuration> SettingsOf(const Configuration& configuration) {
 
 std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", section, name); }
 
+std::string ConfigurationKey::AcceptedText() const {
+  const bool is_list = std::holds_alternative<std::vector<std::int64_t>*>(value) ||
+                       std::holds_alternative<std::vector<double>*>(value);
+  std::string text;
+  if (const auto* range = std::get_if<NumberRange>(&accepted)) text = range->Text();
+  if (const auto* range = std::get_if<IntegerRange>(&accepted)) text = range->Text();
+  if (const auto* words = std::get_if<Words>(&accepted)) {
+    text = fmt::format("{}", fmt::join(*words, ", "));
+  }
+  if (IsText(*this)) text = "a text";
+  if (std::holds_alternative<bool*>(value)) text = "true, false";
+  return is_list ? fmt::format("a list [...], each item {}", text) : text;
+}
+
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides) {
+  return ParseConfiguration(ReadText("CONFIG", path, "a TOML file that can be read", kMaxFileBytes),
+                            path, overrides);
+}
+
+Configuration ParseConfiguration(const std::string& text, const std::string& path,
+                                 std::span<const std::string> overrides) {
   Configuration configuration;
   const std::vector<ConfigurationKey> keys = KeysOf(configuration);
-  const TomlReader file(path, ReadText(path));
+  const TomlReader file(path, text);
   ReadSections(keys, file, file.document(), "phase");
   const auto has = [&](std::string_view start) {
     return std::any_of(overrides.begin(), overrides.end(),
-                       [&](const std::string& text) { return text.starts_with(start); });
+                       [&](const std::string& given) { return given.starts_with(start); });
   };
   // Another network takes the place of all that the file says of one.
   const bool is_file = !configuration.network.file.empty();
   if (is_file ? has("network.name=") : has("network.file=")) configuration.network = {};
-  for (const std::string& text : overrides) Override(keys, text);
+  for (const std::string& given : overrides) Override(keys, given);
   // Two ways to say the same: one that overrides the file's counts.
   const bool sets_samples = has("run.samples=");
   const bool sets_epochs = has("run.epochs=");
   if (sets_samples && !sets_epochs) configuration.run.epochs.reset();
   if (sets_epochs && !sets_samples) configuration.run.samples.reset();
-  ReadPhases(configuration, file);
-  return configuration;
-}
-
-Configuration ParseConfiguration(const std::string& text, const std::string& path) {
-  Configuration configuration;
-  const TomlReader file(path, text);
-  ReadSections(KeysOf(configuration), file, file.document(), "phase");
   ReadPhases(configuration, file);
   return configuration;
 }
@@ -402,7 +383,7 @@ std::string ConfigurationHelp() {
     }
     const std::string value = ValueText(key);
     text += fmt::format("  {} = {}\n      {} ({})\n", key.name, value.empty() ? "..." : value,
-                        key.help, AcceptedText(key));
+                        key.help, key.AcceptedText());
   }
   text += fmt::format(
       "\n[[phase]]\n  until = ...\n      a phase of the run, up to that share of its samples, with "

@@ -32,10 +32,16 @@ struct Configuration {
     std::optional<std::string> norm;
     std::optional<std::int64_t> groups;
     std::vector<std::int64_t> hidden;
+    std::optional<std::int64_t> layers;
+    std::optional<std::int64_t> width;
+    std::optional<std::int64_t> heads;
+    std::optional<std::int64_t> context;
+    std::optional<std::int64_t> vocabulary;
   } network;
   struct {
     std::string name = "synthetic";
     std::string root = "data";
+    std::string file;
     std::optional<std::int64_t> image_size;
     std::optional<std::int64_t> seed;
     bool augment = true;
@@ -53,6 +59,8 @@ struct Configuration {
     std::int64_t replicas = 1;
     std::int64_t gradient_parts = 1;
     bool weight_stashing = false;
+    bool vertical_sync = false;
+    bool recompute = false;
     std::int64_t delay = 0;
     std::optional<std::int64_t> stages;
     std::vector<std::int64_t> placement;
@@ -78,6 +86,7 @@ struct Configuration {
     std::optional<double> reference_lr;
     std::optional<double> reference_momentum;
     std::optional<std::int64_t> reference_batch;
+    std::optional<double> reference_exponent;
     double weight_decay = 0;
     std::string schedule = "steps";
     std::vector<double> decay_points;
@@ -122,7 +131,7 @@ struct ConfigurationKey {
                std::optional<double>*, std::optional<std::string>*, std::vector<std::int64_t>*,
                std::vector<double>*>
       value;
-  // Of a number or of each number of a list, or the words that a text may be; any text without.
+  // The range of a number or of each number of a list, or the words that a text may be; any text without.
   std::variant<std::monostate, NumberRange, IntegerRange, Words> accepted;
   std::string_view help;
   // Whether the results of a run depend on it. Keys that only say where the data lie, how much work
@@ -130,6 +139,8 @@ struct ConfigurationKey {
   bool changes_results = true;
 
   std::string FullName() const;
+  // What is accepted, in words.
+  std::string AcceptedText() const;
 };
 
 // The table, bound to one configuration.
@@ -139,10 +150,12 @@ std::vector<ConfigurationKey> KeysOf(Configuration& configuration);
 // An override of run.samples takes the place of run.epochs, and the other way round; one of
 // network.file that of the file's network, and one of network.name that of its network.file.
 // Throws UsageError in one line that names section.key, and the file's line where there is one.
-Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides);
+Configuration LoadConfiguration(const std::string& path,
+                                std::span<const std::string> overrides = {});
 
-// A configuration from the text of a file; `path` is what errors call it.
-Configuration ParseConfiguration(const std::string& text, const std::string& path);
+// The same from the text of a file; `path` is what errors call it.
+Configuration ParseConfiguration(const std::string& text, const std::string& path,
+                                 std::span<const std::string> overrides = {});
 
 // The configuration as TOML, keys in the order of the table. Reads back as the same configuration.
 std::string ConfigurationText(const Configuration& configuration);

@@ -5,6 +5,7 @@
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/optimizer.h"
 #include "config.h"
+#include "run_data.h"
 
 namespace batchless {
 namespace {
@@ -58,26 +59,47 @@ std::vector<ConfigurationKey> HyperparameterKeys(Configuration& c) {
 }  // namespace
 
 std::vector<ConfigurationKey> KeysOf(Configuration& c) {
-  constexpr bool kAnyResult = false;  // changes_results of the keys that do not
+  // changes_results of the keys that do not; of a file the content counts, whose digest a run keeps.
+  constexpr bool kAnyResult = false;
   std::vector<ConfigurationKey> keys{
       {"network", "name", &c.network.name, NetworkWords(), "which network; resnet20"},
       {"network",
        "file",
        &c.network.file,
        {},
-       "in place of a name: a network of your own, PATH.toml (batchless network --help)"},
+       "in place of a name: a network of your own, PATH.toml (batchless network --help)",
+       kAnyResult},
       {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
        "normalisation; group for ResNet and VGG"},
       {"network", "groups", &c.network.groups, kCount,
        "groups of each group normalisation; half of the first width, at most 32"},
       {"network", "hidden", &c.network.hidden, kCount, "widths of the hidden layers of an MLP"},
+      {"network", "layers", &c.network.layers, IntegerRange{1, 1000}, "blocks of a gpt; 6"},
+      {"network", "width", &c.network.width, IntegerRange{1, 1 << 18},
+       "channels of each token of a gpt; 128"},
+      {"network", "heads", &c.network.heads, IntegerRange{1, 1 << 18},
+       "of a gpt's attention; width / 32"},
+      {"network", "context", &c.network.context, IntegerRange{2, 4096},
+       "tokens of a sequence; 128, or the network file's"},
+      {"network", "vocabulary", &c.network.vocabulary, IntegerRange{2, 1 << 20},
+       "tokens that there are; 256 of text, 64 of markov, or one more than the largest"},
 
-      {"data", "name", &c.data.name, Words{"synthetic", "cifar10", "mnist", "imagefolder"},
-       "which data set"},
+      {"data", "name", &c.data.name,
+       Words{"synthetic", "cifar10", "mnist", "imagefolder", "text", "markov", "tokens",
+             kOwnSamples},
+       "which data set; for gpt a text, a built-in Markov source of 2 bits a token, or a list of "
+       "tokens; own: samples that a caller from Python learns one by one"},
       {"data", "root", &c.data.root, {}, "folder that the data sets lie in", kAnyResult},
+      {"data",
+       "file",
+       &c.data.file,
+       {},
+       "text: any file, whose bytes are tokens; tokens: a list of them, PATH.npy; the last tenth "
+       "validates",
+       kAnyResult},
       {"data", "image_size", &c.data.image_size, IntegerRange{1, 4096},
        "edge of the images of imagefolder, pixels; 224"},
-      {"data", "seed", &c.data.seed, kSeeds, "of the synthetic set; 1"},
+      {"data", "seed", &c.data.seed, kSeeds, "of the synthetic set or the Markov source; 1"},
       {"data", "augment", &c.data.augment, {}, "crop and mirror training samples"},
       {"data", "order", &c.data.order, Words{"shuffled", "sequential"},
        "anew in each epoch, or sample i mod n at step i"},
@@ -88,7 +110,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
 
       {"schedule", "kind", &c.schedule.kind,
        Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "pb", "1f1b", "2bw",
-             "zhang", "uniform-delay", "file"},
+             "paci", "zhang", "uniform-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
@@ -123,7 +145,20 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "weight_stashing",
        &c.schedule.weight_stashing,
        {},
-       "backwards read the weights of their forwards; pb, 1f1b, zhang, uniform-delay"},
+       "backwards read the weights of their forwards; pb, 1f1b, paci, zhang, uniform-delay"},
+      {"schedule",
+       "vertical_sync",
+       &c.schedule.vertical_sync,
+       {},
+       "with weight_stashing: all stages read the version that the first one read; pb, 1f1b, "
+       "zhang"},
+      {"schedule",
+       "recompute",
+       &c.schedule.recompute,
+       {},
+       "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
+       "pipedream-flush, zb-h1, 2bw, or with weight_stashing",
+       kAnyResult},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
       {"schedule", "stages", &c.schedule.stages, kCount,
@@ -135,11 +170,12 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "file",
        &c.schedule.file,
        {},
-       "with kind file: a list of actions as `batchless schedule --out F.csv` writes it"},
+       "with kind file: a list of actions as `batchless schedule --out F.csv` writes it",
+       kAnyResult},
 
       {"rule", "name", &c.rule.name, RuleWords(),
        "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
-       "sample's last backward"},
+       "sample's last backward, or forwards alone, to their update, with stashed weights"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
       {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},
@@ -156,19 +192,27 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "file",
        &c.optimizer.file,
        {},
-       "with kind linear: quotients by delay, as `batchless design --json` writes them"},
+       "with kind linear: quotients by delay, as `batchless design --json` writes them",
+       kAnyResult},
       {"optimizer", "batch", &c.optimizer.batch, IntegerRange{1, 1 << 20}, "samples of one update"},
       {"optimizer", "lr", &c.optimizer.lr, kRates,
-       "learning rate; 0.1, 0.001 with adam and adamw, 0.02 with muon"},
+       "learning rate; 0.1, 0.001 with adam, adamw and basis-rotation, 0.002 with nadam and "
+       "nadamw, 0.02 with muon"},
       {"optimizer", "momentum", &c.optimizer.momentum, kShare,
-       "momentum, below 1; 0.9; adam and adamw have beta1"},
+       "momentum, below 1; 0.9; adam and its kin have beta1"},
       {"optimizer", "reference_lr", &c.optimizer.reference_lr, kRates,
-       "in place of lr and momentum: those of another batch size, scaled to this one"},
+       "in place of lr and momentum: those of another batch size, scaled to this one; with adam "
+       "and its "
+       "kin in place of lr, and beta1 and beta2 are those of reference_batch, too"},
       {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kShare,
        "with reference_lr"},
       {"optimizer", "reference_batch", &c.optimizer.reference_batch, kCount, "with reference_lr"},
+      {"optimizer", "reference_exponent", &c.optimizer.reference_exponent, kShare,
+       "with reference_lr and adam or its kin: the rate scales by (batch / reference_batch) to "
+       "this "
+       "power; 0.5"},
       {"optimizer", "weight_decay", &c.optimizer.weight_decay, kShare,
-       "L2 penalty; decoupled with adamw and muon"},
+       "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
       {"optimizer", "schedule", &c.optimizer.schedule, Words{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kShare,

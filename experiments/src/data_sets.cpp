@@ -74,11 +74,12 @@ struct Transfer {
   std::uint64_t all;
 };
 
+// Ends a transfer of more than there should be: without an end it would fill the disk.
 int ShowProgress(void* data, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
   const auto& transfer = *static_cast<const Transfer*>(data);
-  transfer.bar.Update(
-      std::min(transfer.before + static_cast<std::uint64_t>(received), transfer.all));
-  return 0;
+  const std::uint64_t arrived = transfer.before + static_cast<std::uint64_t>(received);
+  transfer.bar.Update(std::min(arrived, transfer.all));
+  return arrived > transfer.all ? 1 : 0;
 }
 
 bool IsWorthAnotherTry(CURLcode code) {
@@ -118,6 +119,10 @@ void Receive(const std::string& url, const fs::path& file, std::uint64_t all) {
     curl_easy_setopt(curl.get(), CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(before));
     const CURLcode code = curl_easy_perform(curl.get());
     if (code == CURLE_OK) return;
+    if (code == CURLE_ABORTED_BY_CALLBACK) {
+      fs::remove(file);
+      throw std::runtime_error(fmt::format("{}: more than the file's {} bytes", url, all));
+    }
     if (attempt < kTries && IsWorthAnotherTry(code)) continue;
     const std::string said = message[0] != 0 ? message.data() : curl_easy_strerror(code);
     throw std::runtime_error(fmt::format("{}: {}", url, OneLine(said)));

@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "usage_error.h"
 
@@ -45,6 +47,23 @@ void WriteAll(int descriptor, std::string_view text, const std::string& path) {
     if (written < 0) Fail(path);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+// Adds a file's first `bytes` to the digest, or all where it has fewer. Returns how many those were.
+std::int64_t AddStart(const std::string& path, std::int64_t bytes, training::Sha256& digest) {
+  const Descriptor file(path, O_RDONLY | O_CLOEXEC);
+  std::vector<char> piece(1 << 16);
+  std::int64_t done = 0;
+  while (done < bytes) {
+    const auto wanted = std::min<std::int64_t>(bytes - done, std::ssize(piece));
+    const ssize_t got = read(file.number(), piece.data(), static_cast<std::size_t>(wanted));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) Fail(path);
+    if (got == 0) break;
+    digest.Update(std::string_view(piece.data(), static_cast<std::size_t>(got)));
+    done += got;
+  }
+  return done;
 }
 
 }  // namespace
@@ -83,28 +102,37 @@ void SyncFolderOf(const std::string& path) {
   if (fsync(folder.number()) != 0 && errno != EINVAL) Fail(path);
 }
 
-AppendedFile::AppendedFile(std::string path, std::int64_t kept_bytes)
-    : path_(std::move(path)),
-      bytes_(kept_bytes),
-      descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) Fail(path_);
-  struct stat status = {};
-  if (fstat(descriptor_, &status) != 0) Fail(path_);
-  if (status.st_size < kept_bytes) {
-    close(descriptor_);
-    throw UsageError(
-        "--resume", path_,
-        fmt::format("the file that the checkpoint goes with, of at least {} bytes", kept_bytes));
+std::string FileDigest(const std::string& path, std::int64_t bytes) {
+  training::Sha256 digest;
+  AddStart(path, bytes, digest);
+  return digest.HexDigest();
+}
+
+AppendedFile::AppendedFile(std::string path, const FileStart& kept)
+    : path_(std::move(path)), bytes_(kept.bytes), descriptor_(-1) {
+  const Descriptor file(path_, O_WRONLY | O_CREAT | O_CLOEXEC);
+  const auto refuse = [&](std::string_view why) {
+    throw UsageError("--resume", path_,
+                     fmt::format("the file that the checkpoint goes with{}", why));
+  };
+  if (AddStart(path_, kept.bytes, digest_) < kept.bytes) {
+    refuse(fmt::format(", of at least {} bytes", kept.bytes));
   }
-  if (ftruncate(descriptor_, kept_bytes) != 0 || lseek(descriptor_, 0, SEEK_END) != kept_bytes) {
-    close(descriptor_);
+  if (!kept.sha256.empty() && digest_.HexDigest() != kept.sha256) {
+    refuse(fmt::format(" (the checksum of its first {} bytes is wrong)", kept.bytes));
+  }
+  if (ftruncate(file.number(), kept.bytes) != 0 ||
+      lseek(file.number(), 0, SEEK_END) != kept.bytes) {
     Fail(path_);
   }
+  descriptor_ = fcntl(file.number(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor_ < 0) Fail(path_);
 }
 
 AppendedFile::~AppendedFile() { close(descriptor_); }
 
 void AppendedFile::Append(std::string_view text) {
+  digest_.Update(text);
   buffer_ += text;
   bytes_ += static_cast<std::int64_t>(text.size());
   if (buffer_.size() >= kFlushBytes) Flush();

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "batchless/training/sha256.h"
+
 namespace batchless {
 
 // Puts `content` in the place of the file: written beside it as PATH.partial, brought to the disk and
@@ -23,13 +25,22 @@ void PutInPlace(const std::string& finished, const std::string& path);
 // Brings the name `path` to the disk: it is in the folder around it.
 void SyncFolderOf(const std::string& path);
 
+// SHA-256 of a file's first `bytes`, of all where it has fewer. Throws std::runtime_error.
+std::string FileDigest(const std::string& path, std::int64_t bytes);
+
+// How much of a file is known, and the SHA-256 of that; an empty one is not compared.
+struct FileStart {
+  std::int64_t bytes = 0;
+  std::string sha256;
+};
+
 // A file that only grows, and whose end may be cut off when it is opened. Writes are collected; what
 // has not been synced may be missing after the end of the program. Throws std::runtime_error.
 class AppendedFile {
  public:
-  // Creates the file where there is none. Throws UsageError where it is shorter than `kept_bytes`,
-  // which stay.
-  AppendedFile(std::string path, std::int64_t kept_bytes);
+  // Creates the file where there is none. Throws UsageError where it does not begin with `kept`, which
+  // stays.
+  AppendedFile(std::string path, const FileStart& kept);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
@@ -41,11 +52,13 @@ class AppendedFile {
   void Sync();
   // What was kept and appended.
   std::int64_t bytes() const { return bytes_; }
+  FileStart content() const { return {bytes_, digest_.HexDigest()}; }
 
  private:
   std::string path_;
   std::string buffer_;
   std::int64_t bytes_;
+  training::Sha256 digest_;
   int descriptor_;
 };
 

@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <vector>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "usage_error.h"
 
@@ -140,6 +143,12 @@ void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptio
           options.network.name, text(memory.peak()), text(memory.weights), text(memory.versions),
           text(memory.activations + memory.activation_gradients)),
       fmt::format("what fits the {} of memory available", BytesText(*available)));
+}
+
+void ReleaseFreeMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 std::string BytesText(double bytes) {

@@ -22,6 +22,9 @@ std::optional<double> ControlGroupAvailableBytes(const std::string& groups,
 std::int64_t ResidentMemoryBytes();
 std::int64_t PeakMemoryBytes();
 
+// Gives the system back what the heap keeps free, where the C library can.
+void ReleaseFreeMemory();
+
 // Whether a run fits in the memory of this machine, with all of its processes that are here.
 bool FitsInMemory(const training::TrainerOptions& options);
 

@@ -11,9 +11,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "usage_error.h"
@@ -68,6 +71,9 @@ Archive OpenArchive(const std::string& path) {
   return archive;
 }
 
+// Deflate makes at most so many bytes of one (zlib's technical details, "Maximum Compression Factor").
+constexpr std::uint64_t kMostExpansion = 1032;
+
 class MemberReader {
  public:
   MemberReader(const std::string& path, const std::string& member) : archive_(OpenArchive(path)) {
@@ -81,6 +87,11 @@ class MemberReader {
       throw NpzError("damaged archive, or a member that is encrypted or compressed in another way");
     }
     left_ = info.uncompressed_size;
+    std::error_code error;
+    const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+    if (error || left_ / kMostExpansion > file_bytes) {
+      throw NpzError("damaged archive: a member larger than what the file can hold");
+    }
   }
 
   std::uint64_t left() const { return left_; }
@@ -181,7 +192,8 @@ std::vector<double> Transposed(const std::vector<double>& values,
   return result;
 }
 
-std::string ReadHeader(MemberReader& member) {
+template <class Reader>
+std::string ReadHeader(Reader& member) {
   std::string prefix(kMagic.size() + 2, '\0');
   member.Read(prefix.data(), prefix.size());
   if (!prefix.starts_with(kMagic)) throw NpzError("a member that is no .npy array");
@@ -192,6 +204,66 @@ std::string ReadHeader(MemberReader& member) {
   std::string header(length, '\0');
   member.Read(header.data(), header.size());
   return header;
+}
+
+// An array that is a file of its own.
+class FileReader {
+ public:
+  explicit FileReader(const std::string& path) : file_(path, std::ios::binary | std::ios::ate) {
+    if (!file_) throw NpzError("it cannot be read");
+    left_ = static_cast<std::uint64_t>(file_.tellg());
+    file_.seekg(0);
+  }
+
+  void Read(void* to, std::size_t size) {
+    if (!file_.read(static_cast<char*>(to), static_cast<std::streamsize>(size))) {
+      throw NpzError("it ends too early");
+    }
+    left_ -= size;
+  }
+
+  std::uint64_t left() const { return left_; }
+  void Finish() {}
+
+ private:
+  std::ifstream file_;
+  std::uint64_t left_ = 0;
+};
+
+template <class Reader>
+NpzArray ReadArray(Reader& member, std::size_t max_values) {
+  const NpyDescription description = ParseNpyHeader(ReadHeader(member));
+  const bool wide = description.type == "<f8" || description.type == "<i8";
+  const bool narrow = description.type == "<f4" || description.type == "<i4";
+  if (!wide && !narrow) {
+    throw NpzError(fmt::format("an array of type {}, not <f8, <f4, <i8 or <i4", description.type));
+  }
+  std::uint64_t count = 1;
+  for (const std::size_t extent : description.shape) {
+    // Each extent is below 2^36, so the product cannot wrap before it is found too large.
+    if (count != 0 && extent > std::numeric_limits<std::uint32_t>::max() / count) {
+      throw NpzError("an array too large");
+    }
+    count *= extent;
+  }
+  if (count > max_values) {
+    throw NpzError(fmt::format("an array of {} numbers, more than {}", count, max_values));
+  }
+  if (member.left() != count * (wide ? 8 : 4)) {
+    throw NpzError("an array whose size is not that of its shape");
+  }
+  std::vector<char> bytes(member.left());
+  member.Read(bytes.data(), bytes.size());
+  member.Finish();
+
+  NpzArray array;
+  array.shape = description.shape;
+  if (description.type == "<f8") array.values = Convert<double>(bytes);
+  if (description.type == "<i8") array.values = Convert<std::int64_t>(bytes);
+  if (description.type == "<f4") array.values = Convert<float>(bytes);
+  if (description.type == "<i4") array.values = Convert<std::int32_t>(bytes);
+  if (description.fortran_order) array.values = Transposed(array.values, array.shape);
+  return array;
 }
 
 }  // namespace
@@ -245,38 +317,12 @@ void NpzWriter::Close() {
 
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values) {
   MemberReader member(path, name + ".npy");
-  const NpyDescription description = ParseNpyHeader(ReadHeader(member));
-  const bool wide = description.type == "<f8" || description.type == "<i8";
-  const bool narrow = description.type == "<f4" || description.type == "<i4";
-  if (!wide && !narrow) {
-    throw NpzError(fmt::format("an array of type {}, not <f8, <f4, <i8 or <i4", description.type));
-  }
-  std::uint64_t count = 1;
-  for (const std::size_t extent : description.shape) {
-    // Each extent is below 2^36, so the product cannot wrap before it is found too large.
-    if (count != 0 && extent > std::numeric_limits<std::uint32_t>::max() / count) {
-      throw NpzError("an array too large");
-    }
-    count *= extent;
-  }
-  if (count > max_values) {
-    throw NpzError(fmt::format("an array of {} numbers, more than {}", count, max_values));
-  }
-  if (member.left() != count * (wide ? 8 : 4)) {
-    throw NpzError("an array whose size is not that of its shape");
-  }
-  std::vector<char> bytes(member.left());
-  member.Read(bytes.data(), bytes.size());
-  member.Finish();
+  return ReadArray(member, max_values);
+}
 
-  NpzArray array;
-  array.shape = description.shape;
-  if (description.type == "<f8") array.values = Convert<double>(bytes);
-  if (description.type == "<i8") array.values = Convert<std::int64_t>(bytes);
-  if (description.type == "<f4") array.values = Convert<float>(bytes);
-  if (description.type == "<i4") array.values = Convert<std::int32_t>(bytes);
-  if (description.fortran_order) array.values = Transposed(array.values, array.shape);
-  return array;
+NpzArray ReadNpy(const std::string& path, std::size_t max_values) {
+  FileReader file(path);
+  return ReadArray(file, max_values);
 }
 
 std::vector<std::string> NpzNames(const std::string& path) {

@@ -14,7 +14,8 @@
 
 namespace batchless {
 
-void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row) {
+void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row,
+                  WorkMonitor* monitor) {
   const std::size_t machine = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t count =
       std::min(threads > 0 ? static_cast<std::size_t>(threads) : machine, rows);
@@ -24,7 +25,7 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
   std::mutex mutex;
   std::size_t first_failed = rows;
   std::exception_ptr failure;
-  ProgressBar bar("rows", rows);
+  ProgressBar bar("rows", rows, monitor);
 
   const auto work = [&] {
     while (!failed) {
@@ -42,7 +43,7 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
           failure = std::current_exception();
         }
       }
-      bar.Update(++done);
+      if (!bar.Update(++done)) return;
     }
   };
   {
@@ -51,11 +52,7 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
     work();
   }
   if (failure) std::rethrow_exception(failure);
-}
-
-void ParallelRows(std::size_t rows, const Argument& threads,
-                  const std::function<void(std::size_t)>& row) {
-  ParallelRows(rows, static_cast<int>(threads.IntegerOr(0, kThreadRange)), row);
+  CheckStopped(monitor);
 }
 
 void CheckRows(double rows, const char* names) {

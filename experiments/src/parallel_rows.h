@@ -5,20 +5,18 @@
 #include <initializer_list>
 
 #include "argument.h"
+#include "command_host.h"
 
 namespace batchless {
 
 // Calls row(i) for every i below `rows`, on `threads` threads (0: as many as the machine has), and
 // shows the progress on a terminal. Rows start in order and write their own results, so the outcome
 // does not depend on the threads. Throws what the first failing row threw; later rows may not have
-// run then.
-void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row);
+// run then. A `monitor` sees the progress, and its owner's wish to stop is Interrupted here.
+void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row,
+                  WorkMonitor* monitor = nullptr);
 
 inline constexpr IntegerRange kThreadRange{0, 1024};
-
-// The same on as many threads as the option says; 0 where it is not given. Throws UsageError.
-void ParallelRows(std::size_t rows, const Argument& threads,
-                  const std::function<void(std::size_t)>& row);
 
 // Most rows of one table.
 inline constexpr double kMaxRows = 1e6;

@@ -5,8 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <map>
 #include <memory>
+#include <new>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "argument.h"
@@ -50,6 +55,9 @@ constexpr auto kCommands = std::to_array<const CommandMaker*>({
     &kStragglersCommand,
     &kCalibrateCommand,
     &kTrainCommand,
+    &kGenerateCommand,
+    &kCompareCommand,
+    &kReportCommand,
     &kOptimizersCommand,
     &kDataCommand,
     &kVersionCommand,
@@ -70,35 +78,61 @@ int Fail(int exit_code, std::string_view line) {
   return exit_code;
 }
 
+// A library that needs memory where nothing may be thrown, as the destructor of a Json does, ends the
+// program: in one line, too.
+[[noreturn]] void EndWithoutMemory() {
+  try {
+    if (const std::exception_ptr failure = std::current_exception()) {
+      std::rethrow_exception(failure);
+    }
+  } catch (const std::bad_alloc&) {
+    std::fputs("batchless: there is not enough memory\n", stderr);
+    std::_Exit(kExitFailed);
+  } catch (...) {  // whatever else is a defect
+  }
+  std::abort();
+}
+
 class Program {
  public:
-  Program() : root_("Staleness analysis for pipelined backpropagation") {
+  explicit Program(std::span<const CommandMaker* const> makers)
+      : root_("Staleness analysis for pipelined backpropagation") {
     root_.name("batchless");
     root_.footer(kFooter);
     root_.add_flag("--version", version_, "Print version, git commit, compiler and flags");
     root_.add_flag("--json", json_, "Print one JSON object on standard output, nothing else");
-    for (const CommandMaker* make : kCommands) commands_.push_back((*make)(root_));
+    for (const CommandMaker* make : makers) commands_.push_back((*make)(root_));
     root_.require_subcommand(0, 1);
     root_.get_formatter()->label("SUBCOMMAND", "COMMAND");
   }
 
-  int Run(int argc, char** argv) {
+  const std::vector<std::unique_ptr<Command>>& commands() const { return commands_; }
+
+  // Whether there is something to run; the help is printed here. Throws UsageError.
+  bool Parse(int argc, const char* const* argv) {
     try {
       root_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
       PrintText("{}", root_.help());
-      return kExitDone;
+      return false;
     } catch (const CLI::ParseError& error) {
-      return Fail(kExitUsage, DescribeParseError(root_, error, argc, argv));
+      throw UsageError::FromLine(DescribeParseError(root_, error, argc, argv));
     }
+    return true;
+  }
+
+  void Run(const CommandHost* host) {
     Command& command = Chosen();
     if (json_) command.set_json();
+    if (host != nullptr) {
+      command.set_json();
+      command.set_host(*host);
+    }
     try {
       command.Run();
     } catch (const analysis::InvalidArgument& error) {
       throw command.Refused(error);
     }
-    return kExitDone;
   }
 
  private:
@@ -121,17 +155,73 @@ class Program {
   bool json_ = false;
 };
 
+// The one command that the words name, or all: to make them all takes longer than most of them run.
+std::span<const CommandMaker* const> MakersFor(const std::vector<std::string>& words) {
+  static const std::map<std::string, std::size_t> kPlaces = [] {
+    std::map<std::string, std::size_t> places;
+    const Program all(kCommands);
+    for (const std::unique_ptr<Command>& command : all.commands()) {
+      places.emplace(command->app().get_name(), places.size());
+    }
+    return places;
+  }();
+  const auto place = words.empty() ? kPlaces.end() : kPlaces.find(words.front());
+  if (place == kPlaces.end()) return kCommands;
+  return std::span(kCommands).subspan(place->second, 1);
+}
+
+OptionDescription Describe(const CLI::Option& option) {
+  using Kind = OptionDescription::Kind;
+  OptionDescription description;
+  description.name = option.get_name();
+  description.help = option.get_description();
+  description.form = option.get_option_text();
+  if (option.get_expected_max() == 0) {
+    description.kind = Kind::kFlag;
+  } else if (option.get_expected_max() > 1) {
+    description.kind = Kind::kRepeated;
+  }
+  return description;
+}
+
 }  // namespace
 
 int RunProgram(int argc, char** argv) {
   InstallInterruptHandlers();
+  std::set_terminate(EndWithoutMemory);
   try {
-    return Program().Run(argc, argv);
+    Program program(kCommands);
+    if (program.Parse(argc, argv)) program.Run(nullptr);
+    return kExitDone;
   } catch (...) {
     const Failure failure = DescribeFailure(std::current_exception());
     // Processes that end together have said why.
     return failure.line.empty() ? failure.exit_code : Fail(failure.exit_code, failure.line);
   }
+}
+
+void RunCommand(const std::vector<std::string>& words, const CommandHost& host) {
+  std::vector<const char*> argv = {"batchless"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  Program program(MakersFor(words));
+  if (program.Parse(static_cast<int>(argv.size()), argv.data())) program.Run(&host);
+}
+
+std::vector<CommandDescription> DescribeCommands() {
+  const Program program(kCommands);
+  std::vector<CommandDescription> all;
+  for (const std::unique_ptr<Command>& command : program.commands()) {
+    CommandDescription& description = all.emplace_back();
+    description.name = command->app().get_name();
+    description.description = command->app().get_description();
+    description.explanation = command->explanation();
+    description.examples = command->examples();
+    for (const CLI::Option* option : command->app().get_options()) {
+      const std::string name = option->get_name();
+      if (name != "--json" && name != "--help") description.options.push_back(Describe(*option));
+    }
+  }
+  return all;
 }
 
 }  // namespace batchless

@@ -42,18 +42,31 @@ std::string ProgressLine(std::size_t done, std::size_t total, std::string_view u
   return line;
 }
 
-ProgressBar::ProgressBar(std::string unit, std::size_t total)
+ProgressBar::ProgressBar(std::string unit, std::size_t total, WorkMonitor* monitor)
     : unit_(std::move(unit)),
       total_(total),
-      terminal_(isatty(STDERR_FILENO) != 0),
-      last_(std::chrono::steady_clock::now()) {}
+      monitor_(monitor),
+      terminal_(monitor == nullptr && isatty(STDERR_FILENO) != 0),
+      last_(std::chrono::steady_clock::now()) {
+  if (monitor_ == nullptr) return;
+  monitor_->done = 0;
+  monitor_->total = total;
+}
 
 ProgressBar::~ProgressBar() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void ProgressBar::Update(std::size_t done, std::span<const std::string> notes) {
-  if (!terminal_ || total_ == 0) return;
+bool ProgressBar::Update(std::size_t done, std::span<const std::string> notes) {
+  if (monitor_ != nullptr) {
+    monitor_->done = done;
+    return !monitor_->stop;
+  }
+  if (terminal_ && total_ > 0) Draw(done, notes);
+  return true;
+}
+
+void ProgressBar::Draw(std::size_t done, std::span<const std::string> notes) {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (now - last_ < kInterval) return;

@@ -23,6 +23,10 @@ std::map<analysis::Delay, analysis::RuleSpec> ReadQuotientFile(const std::string
     const nlohmann::json document = nlohmann::json::parse(text);
     for (const nlohmann::json& row : document.at("rows")) {
       ++number;
+      // Asked for as an integer, a number like 1e300 would be undefined behaviour.
+      if (!row.at("delay").is_number_integer()) {
+        throw analysis::InvalidArgument("delay", row.at("delay").dump(), "an integer");
+      }
       const auto delay = row.at("delay").get<analysis::Delay>();
       const analysis::RuleSpec spec =
           analysis::LinearSpec(row.at("numerator"), row.at("denominator"));

@@ -21,18 +21,12 @@ constexpr NumberRange kCoefficientRange{0, analysis::kMaxCoefficient};
 constexpr NumberRange kSignedRange{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kScaleRange{0, analysis::kMaxScale};
 
-std::string RuleNames() {
+std::string RuleNames(bool has_schedule) {
   std::vector<std::string_view> names;
-  for (const Rule& rule : analysis::Rules()) names.push_back(rule.name);
-  names.push_back(analysis::LinearRule().name);
+  for (const Rule& rule : analysis::AllRules()) {
+    if (has_schedule || !rule.predicts_to_last_backward) names.push_back(rule.name);
+  }
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// The horizons of spectrain follow from a schedule, which no analysis has.
-const Rule& FindAnalysed(std::string_view name) {
-  const Rule& rule = analysis::FindRule(name);
-  if (!rule.predicts_to_last_backward) return rule;
-  throw UsageError("--rule", name, RuleNames() + "; with one delay spectrain is lwp-v");
 }
 
 const char* Placeholder(RuleArguments::Form form, const char* single, const char* list) {
@@ -101,9 +95,16 @@ void RuleArguments::ReadCoefficients(RuleOptions& options) const {
   if (denominator_.given()) options.denominator = denominator_.NumberList(kSignedRange);
 }
 
-RuleArguments::RuleArguments(CLI::App& command, Form form)
-    : rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
-            fmt::format("Rule, required: {}", RuleNames())),
+const Rule& RuleArguments::Find(std::string_view name) const {
+  const Rule& rule = analysis::FindRule(name);
+  if (has_schedule_ || !rule.predicts_to_last_backward) return rule;
+  throw UsageError("--rule", name, RuleNames(false) + "; with one delay spectrain is lwp-v");
+}
+
+RuleArguments::RuleArguments(CLI::App& command, Form form, bool has_schedule)
+    : has_schedule_(has_schedule),
+      rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
+            fmt::format("Rule, required: {}", RuleNames(has_schedule))),
       horizon_(command, "--horizon", Placeholder(form, "T", "LIST"),
                "Prediction horizon in updates (default: the delay)"),
       horizon_scale_(command, "--horizon-scale", Placeholder(form, "F", "LIST"),
@@ -120,7 +121,7 @@ RuleArguments::RuleArguments(CLI::App& command, Form form)
                    "Rule linear: D, monic with a root at 1, of a higher degree than N") {}
 
 RuleSpec RuleArguments::Single() const {
-  RuleSpec spec{FindAnalysed(rule_.Text(RuleNames())), {}};
+  RuleSpec spec{Find(rule_.Text(RuleNames(has_schedule_))), {}};
   ForEachGiven([&](const RuleNumber& number) {
     number.set(spec.options, number.argument.Number(number.range));
   });
@@ -131,8 +132,8 @@ RuleSpec RuleArguments::Single() const {
 
 std::vector<RuleSpec> RuleArguments::All() const {
   std::vector<RuleSpec> specs;
-  for (const std::string_view name : SplitList(rule_.Text(RuleNames()))) {
-    const Rule& rule = FindAnalysed(name);
+  for (const std::string_view name : SplitList(rule_.Text(RuleNames(has_schedule_)))) {
+    const Rule& rule = Find(name);
     const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
     if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});
   }
@@ -195,8 +196,10 @@ bool HaveNoMomentum(const std::vector<RuleSpec>& specs, const Argument& momentum
 EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
   EffectiveOptions effective;
   const RuleOptions& options = spec.options;
-  // m = 0 serves: the horizon does not depend on it.
-  effective.horizon = analysis::ComputeCoefficients<double>(spec, 0.0, delay).horizon;
+  // As --horizon takes it, which does not depend on m.
+  RuleSpec given = spec;
+  given.rule.predicts_geometrically = false;
+  effective.horizon = analysis::ComputeCoefficients<double>(given, 0.0, delay).horizon;
   switch (spec.rule.compensation) {
     case Compensation::kNone:
       break;

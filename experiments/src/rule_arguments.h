@@ -22,7 +22,8 @@ class RuleArguments {
   enum class Form { kSingle, kLists };
 
   // With lists, every option but --sc-a, --sc-b and the coefficients of `linear` takes several values.
-  RuleArguments(CLI::App& command, Form form);
+  // The rule spectrain, whose horizons follow from a schedule, is for commands that have one.
+  RuleArguments(CLI::App& command, Form form, bool has_schedule = false);
 
   // The one rule. Throws UsageError or analysis::InvalidArgument.
   analysis::RuleSpec Single() const;
@@ -34,7 +35,9 @@ class RuleArguments {
   template <class Take>
   void ForEachGiven(Take take) const;
   void ReadCoefficients(analysis::RuleOptions& options) const;
+  const analysis::Rule& Find(std::string_view name) const;
 
+  bool has_schedule_;
   Argument rule_;
   Argument horizon_;
   Argument horizon_scale_;

@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "batchless/training/data_error.h"
+#include "batchless/training/token_dataset.h"
+#include "network_file.h"
+#include "npz.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -16,8 +23,89 @@ namespace {
 using training::Dataset;
 using training::Split;
 
+constexpr std::int64_t kDefaultContext = 128;
+
+bool HasTokens(const Configuration& c) {
+  return c.data.name == "text" || c.data.name == "markov" || c.data.name == "tokens";
+}
+
+[[noreturn]] void RefuseFile(const Configuration& c, std::string_view why) {
+  throw UsageError(
+      "data.file", c.data.file,
+      fmt::format("{} ({})", c.data.name == "text" ? "a text" : "a .npy list of tokens", why));
+}
+
+std::vector<std::int64_t> ReadTokenList(const Configuration& c) {
+  constexpr std::size_t kMostTokens = std::size_t{1} << 31;
+  try {
+    const NpzArray array = ReadNpy(c.data.file, kMostTokens);
+    if (array.shape.size() != 1) RefuseFile(c, "an array of one dimension is wanted");
+    if (array.values.empty()) RefuseFile(c, "there is nothing in it");
+    std::vector<std::int64_t> tokens;
+    tokens.reserve(array.values.size());
+    for (const double value : array.values) {
+      // Beyond every vocabulary.
+      const bool is_token = value >= 0 && value < (1 << 24) && value == std::floor(value);
+      if (!is_token) RefuseFile(c, fmt::format("token {} is {}", tokens.size(), value));
+      tokens.push_back(static_cast<std::int64_t>(value));
+    }
+    return tokens;
+  } catch (const NpzError& error) {
+    RefuseFile(c, error.what());
+  }
+}
+
+std::vector<std::int64_t> ReadTokensOf(const Configuration& c) {
+  if (c.data.file.empty()) {
+    throw UsageError("data.file", "nothing",
+                     c.data.name == "text" ? "the path of a text" : "the path of a .npy file");
+  }
+  return c.data.name == "text" ? training::ReadTextTokens(c.data.file) : ReadTokenList(c);
+}
+
+DataShape TokenShapeOf(const Configuration& c) {
+  std::int64_t context = c.network.context.value_or(kDefaultContext);
+  std::optional<std::int64_t> vocabulary = c.network.vocabulary;
+  if (!c.network.file.empty()) {
+    const hwmodel::Network network = ReadNetworkFile("network.file", c.network.file);
+    context = network.input.height;
+    vocabulary = network.classes;
+  }
+  if (!vocabulary && c.data.name == "text") vocabulary = training::kTextVocabulary;
+  if (!vocabulary && c.data.name == "markov") vocabulary = training::kMarkovVocabulary;
+  if (!vocabulary) {
+    const std::vector<std::int64_t> tokens = ReadTokensOf(c);
+    vocabulary = std::max<std::int64_t>(2, 1 + *std::max_element(tokens.begin(), tokens.end()));
+  }
+  if (c.data.name == "markov" && *vocabulary < training::kMarkovVocabulary) {
+    throw UsageError("network.vocabulary", std::to_string(*vocabulary),
+                     fmt::format("at least the {} symbols of markov", training::kMarkovVocabulary));
+  }
+  return {
+      {1, static_cast<int>(context), 1}, static_cast<int>(*vocabulary), static_cast<int>(context)};
+}
+
+std::shared_ptr<const Dataset> ReadTokenSplit(const Configuration& c, Split split) {
+  const DataShape shape = TokenShapeOf(c);
+  const int context = shape.image.height;
+  if (c.data.name == "markov") {
+    const auto seed = static_cast<std::uint64_t>(
+        c.data.seed.value_or(static_cast<std::int64_t>(training::kMarkovSeed)));
+    return training::MakeMarkov(seed, split, context);
+  }
+  try {
+    return training::MakeTokens(c.data.name, c.data.file, ReadTokensOf(c), split, context,
+                                shape.classes);
+  } catch (const training::DataError& error) {
+    const std::string record =
+        error.record() ? fmt::format("token {}: ", *error.record()) : std::string();
+    RefuseFile(c, record + error.reason());
+  }
+}
+
 std::shared_ptr<const Dataset> ReadSplit(const Configuration& c, Split split) {
   const std::string& name = c.data.name;
+  if (HasTokens(c)) return ReadTokenSplit(c, split);
   if (name == "synthetic") {
     const auto seed = static_cast<std::uint64_t>(
         c.data.seed.value_or(static_cast<std::int64_t>(training::kSyntheticSeed)));
@@ -49,11 +137,11 @@ std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
   }
 }
 
-std::unique_ptr<training::SampleSource> MakeSource(const Configuration& c, Split split) {
+std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Split split) {
   const bool is_train = split == Split::kTrain;
   const std::string key = is_train ? "data.limit_train" : "data.limit_validation";
   std::shared_ptr<const Dataset> dataset = LoadSplit(c, split);
-  training::SampleSourceOptions options;
+  training::DatasetSourceOptions options;
   options.limit = is_train ? c.data.limit_train : c.data.limit_validation;
   if (options.limit > dataset->size()) {
     throw UsageError(key, std::to_string(options.limit),
@@ -67,7 +155,7 @@ std::unique_ptr<training::SampleSource> MakeSource(const Configuration& c, Split
   } else {
     options.order = training::Order::kSequential;
   }
-  return std::make_unique<training::SampleSource>(std::move(dataset), options);
+  return std::make_unique<training::DatasetSource>(std::move(dataset), options);
 }
 
 }  // namespace
@@ -81,9 +169,23 @@ DataShape DataShapeOf(const Configuration& c) {
     throw UsageError("data.image_size", std::to_string(*c.data.image_size),
                      "nothing but with data.name = imagefolder");
   }
-  if (c.data.seed && c.data.name != "synthetic") {
+  if (c.data.seed && c.data.name != "synthetic" && c.data.name != "markov") {
     throw UsageError("data.seed", std::to_string(*c.data.seed),
-                     "nothing but with data.name = synthetic");
+                     "nothing but with data.name = synthetic or markov");
+  }
+  if (!c.data.file.empty() && c.data.name != "text" && c.data.name != "tokens") {
+    throw UsageError("data.file", c.data.file, "nothing but with data.name = text or tokens");
+  }
+  if (HasTokens(c)) return TokenShapeOf(c);
+  for (const auto& [key, value] :
+       {std::pair("context", c.network.context), {"vocabulary", c.network.vocabulary}}) {
+    if (!value) continue;
+    throw UsageError(fmt::format("network.{}", key), std::to_string(*value),
+                     "nothing but with data.name = text, markov or tokens");
+  }
+  if (c.data.name == kOwnSamples && !c.network.file.empty()) {
+    const hwmodel::Network network = ReadNetworkFile("network.file", c.network.file);
+    return {network.input, network.classes};
   }
   if (c.data.name == "mnist") return {{1, 28, 28}, 10};
   if (c.data.name != "imagefolder") return {{3, 32, 32}, 10};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/sample_source.h"
@@ -15,20 +16,26 @@ namespace batchless {
 
 inline constexpr std::int64_t kDefaultImageSize = 224;
 
+// The data.name of a run on samples that its caller learns one by one.
+inline constexpr std::string_view kOwnSamples = "own";
+
 struct RunData {
-  std::unique_ptr<training::SampleSource> train;
-  std::unique_ptr<training::SampleSource> validation;
+  std::unique_ptr<training::DatasetSource> train;
+  std::unique_ptr<training::DatasetSource> validation;
 };
 
 RunData LoadRunData(const Configuration& configuration);
 
 // What the network has to know of the data.
 struct DataShape {
-  hwmodel::FeatureShape image;
+  hwmodel::FeatureShape image;  // or 1 x tokens x 1
   int classes = 0;
+  int labels = 1;  // of a sample
 };
 
-// Reads no data but the names in a folder of images.
+// Reads no data but the names in a folder of images, and a list of tokens where nothing says how many
+// there can be. For samples of the caller's own it is what the network's file says, or what the built-in
+// networks are made for.
 DataShape DataShapeOf(const Configuration& configuration);
 
 }  // namespace batchless

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "durable_file.h"
@@ -24,6 +26,11 @@ namespace fs = std::filesystem;
 [[noreturn]] void Refuse(const std::string& path, std::string_view why) {
   throw UsageError("--out", path, fmt::format("a folder for the run's files ({})", why));
 }
+
+// In the order of the list; a run without run.log_samples has no samples.csv.
+constexpr std::array<std::string_view, 5> kSummed = {"config.toml", "metrics.csv", "samples.csv",
+                                                     "manifest.json", "summary.json"};
+constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -53,12 +60,11 @@ bool RunDirectory::HoldsRun() const {
 bool RunDirectory::HoldsResults() const {
   std::error_code error;
   if (fs::exists(summary(), error)) return true;
-  std::ifstream log(metrics());
-  std::string line;
-  for (int lines = 0; std::getline(log, line); ++lines) {
-    if (lines > 0) return true;
-  }
-  return false;
+  if (!fs::exists(metrics(), error)) return false;
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  const std::string log = ReadText("--out", metrics(), "a file that can be read", kMaxBytes);
+  const std::size_t end_of_header = log.find('\n');
+  return end_of_header != std::string::npos && end_of_header + 1 < log.size();
 }
 
 void RunDirectory::Open() {
@@ -71,6 +77,44 @@ void RunDirectory::Open() {
   if (descriptor_ < 0) Refuse(path_, std::strerror(errno));
   // The system gives the lock back however this program ends.
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) Refuse(path_, "another run is at work in it");
+}
+
+void RunDirectory::WriteSums() const {
+  std::string text;
+  for (const std::string_view name : kSummed) {
+    const std::string file = fmt::format("{}/{}", path_, name);
+    std::error_code error;
+    if (!fs::exists(file, error)) continue;
+    text += fmt::format("{}  {}\n", FileDigest(file, kWhole), name);
+  }
+  ReplaceFile(sums(), text);
+}
+
+void RunDirectory::RemoveSums() const {
+  std::error_code error;
+  if (fs::remove(sums(), error)) SyncFolderOf(sums());
+  if (error) throw std::runtime_error(fmt::format("{}: {}", sums(), error.message()));
+}
+
+void RunDirectory::CheckSums(std::string_view argument) const {
+  std::error_code error;
+  if (!fs::exists(sums(), error)) return;
+  constexpr std::size_t kMaxBytes = 4096;
+  const std::string text = ReadInput(argument, sums(), "digests of files", kMaxBytes);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::size_t gap = line.find("  ");
+    const std::string_view name =
+        line.substr(gap == std::string_view::npos ? line.size() : gap + 2);
+    if (std::find(kSummed.begin(), kSummed.end(), name) == kSummed.end()) {
+      throw UsageError(argument, sums(), "lines of a digest and a file's name");
+    }
+    const std::string file = fmt::format("{}/{}", path_, name);
+    if (!fs::exists(file, error) || FileDigest(file, kWhole) != line.substr(0, gap)) {
+      throw UsageError(argument, file, "the file that the run left, whose digest is in SHA256SUMS");
+    }
+  }
 }
 
 }  // namespace batchless

@@ -6,9 +6,12 @@
 //   checkpoint      what the run goes on from
 //   manifest.json   what made the run: build, machine, data, times
 //   summary.json    final numbers
+//   SHA256SUMS      digests of the others but the checkpoint, which has its own, once the run has ended;
+//                   sha256sum -c reads it
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace batchless {
 
@@ -35,6 +38,14 @@ class RunDirectory {
   std::string checkpoint() const { return path_ + "/checkpoint"; }
   std::string manifest() const { return path_ + "/manifest.json"; }
   std::string summary() const { return path_ + "/summary.json"; }
+  std::string sums() const { return path_ + "/SHA256SUMS"; }
+
+  // Writes the digests; takes them away while a run goes on. Throws std::runtime_error.
+  void WriteSums() const;
+  void RemoveSums() const;
+  // Throws UsageError, which calls the folder `argument`, where a file is not the one that was written.
+  // A folder without digests is taken as it is.
+  void CheckSums(std::string_view argument) const;
 
  private:
   std::string path_;

@@ -3,22 +3,31 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <numbers>
 #include <string>
 
 namespace batchless {
 namespace {
 
 constexpr const char* kMetricsHeader =
-    "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,validation_accuracy\n";
+    "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,validation_accuracy";
+constexpr const char* kExcessHeader = ",validation_excess_bits";
 constexpr const char* kSamplesHeader = "sample,label,loss\n";
 
 }  // namespace
 
-RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& state)
-    : metrics_(directory.metrics(), state.metrics_bytes) {
-  if (metrics_.bytes() == 0) metrics_.Append(kMetricsHeader);
+double ExcessBits(double loss, double entropy_bits) {
+  return loss / std::numbers::ln2 - entropy_bits;
+}
+
+RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& state,
+               double entropy_bits)
+    : entropy_bits_(entropy_bits), metrics_(directory.metrics(), state.metrics_file) {
+  if (metrics_.bytes() == 0) {
+    metrics_.Append(fmt::format("{}{}\n", kMetricsHeader, entropy_bits_ > 0 ? kExcessHeader : ""));
+  }
   if (!log_samples) return;
-  samples_ = std::make_unique<AppendedFile>(directory.samples(), state.samples_bytes);
+  samples_ = std::make_unique<AppendedFile>(directory.samples(), state.samples_file);
   if (samples_->bytes() == 0) samples_->Append(kSamplesHeader);
 }
 
@@ -36,8 +45,7 @@ void RunLog::AddRow(const MetricsRow& row) {
   std::string text = fmt::format("{},{},{},", row.samples, row.epoch, row.learning_rate);
   if (row.interval) {
     const auto n = static_cast<double>(row.interval->samples);
-    text += fmt::format("{},{}", row.interval->loss / n,
-                        static_cast<double>(row.interval->correct) / n);
+    text += fmt::format("{},{}", row.interval->loss / n, row.interval->correct / n);
   } else {
     text += ',';
   }
@@ -47,16 +55,22 @@ void RunLog::AddRow(const MetricsRow& row) {
   } else {
     text += ',';
   }
+  if (entropy_bits_ > 0) {
+    text += ',';
+    if (row.validation) {
+      text += fmt::format("{}", ExcessBits(row.validation->loss, entropy_bits_));
+    }
+  }
   metrics_.Append(text + "\n");
   metrics_.Flush();  // for whoever watches the file
 }
 
 void RunLog::Sync(RunState& state) {
   metrics_.Sync();
-  state.metrics_bytes = metrics_.bytes();
+  state.metrics_file = metrics_.content();
   if (!samples_) return;
   samples_->Sync();
-  state.samples_bytes = samples_->bytes();
+  state.samples_file = samples_->content();
 }
 
 }  // namespace batchless

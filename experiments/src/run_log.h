@@ -5,6 +5,8 @@
 //                 train_loss          mean over the samples since the last row that has one
 //                 train_accuracy      share of them whose largest output was their label's
 //                 validation_loss, validation_accuracy
+//                 validation_excess_bits, of tokens whose source's entropy is known: the loss in bits a
+//                 token less that
 //   samples.csv   sample, label, loss    one row a sample, in order
 //
 // A field that was not measured is empty. Functions of configuration and seed alone: no times.
@@ -21,6 +23,9 @@
 
 namespace batchless {
 
+// What a loss in nats says more than the source's entropy, in bits.
+double ExcessBits(double loss, double entropy_bits);
+
 struct MetricsRow {
   std::int64_t samples = 0;
   double epoch = 0;
@@ -32,14 +37,17 @@ struct MetricsRow {
 class RunLog {
  public:
   // Cuts both files back to what belongs to the state: to their headers at the start of a run.
-  RunLog(const RunDirectory& directory, bool log_samples, const RunState& state);
+  // `entropy_bits`: of the data's source; 0: unknown.
+  RunLog(const RunDirectory& directory, bool log_samples, const RunState& state,
+         double entropy_bits);
 
   void AddSamples(std::span<const training::SampleResult> results);
   void AddRow(const MetricsRow& row);
-  // Brings everything to the disk and notes in the state how long the files are.
+  // Brings everything to the disk and notes in the state what the files hold.
   void Sync(RunState& state);
 
  private:
+  double entropy_bits_;
   AppendedFile metrics_;
   std::unique_ptr<AppendedFile> samples_;
 };

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/training/hyperparameter_scaling.h"
+#include "batchless/training/token_dataset.h"
 #include "network_file.h"
-#include "quotient_file.h"
+#include "run_optimizer.h"
 #include "run_schedule.h"
 #include "usage_error.h"
 
@@ -25,34 +25,10 @@ using analysis::InvalidArgument;
 using hwmodel::Normalization;
 using training::ConvolutionMethod;
 
-constexpr double kDefaultMomentum = 0.9;
-
 constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolutionMethods{
     {{"winograd", ConvolutionMethod::kWinograd},
      {"onednn", ConvolutionMethod::kOneDnn},
      {"reference", ConvolutionMethod::kReference}}};
-
-// Calls `work` and gives what it refuses the name that it has in a configuration: key(name).
-template <class Key, class Work>
-auto ByKeys(Key key, Work work) {
-  try {
-    return work();
-  } catch (const InvalidArgument& error) {
-    throw UsageError(key(error.name()), error.value(), error.accepted());
-  }
-}
-
-// The library says "sc-delay" or "reference_lr" where the key is rule.sc_delay or optimizer.reference_lr.
-template <class Work>
-auto InSection(std::string_view section, Work work) {
-  return ByKeys(
-      [&](std::string name) {
-        name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-        std::replace(name.begin(), name.end(), '-', '_');
-        return fmt::format("{}.{}", section, name);
-      },
-      work);
-}
 
 // The key of an option of the trainer, its rule or learning rate.
 std::string KeyOf(const Configuration& c, std::string_view name) {
@@ -68,6 +44,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"network", "network.name"},
       {"optimizer", "optimizer.kind"},
       {"peak_fraction", "optimizer.peak"},
+      {"recompute", "schedule.recompute"},
       {"replicas", "schedule.replicas"},
       {"rule", "rule.name"},
       {"samples", "run.samples"},
@@ -101,131 +78,6 @@ analysis::RuleSpec RuleOf(const Configuration& c) {
   return spec;
 }
 
-// The least integer that is not below a * b, but for what rounding adds: 0.55 * 100 is 55.
-double CeilOfProduct(double a, double b) {
-  constexpr double kRounding = 1e-12;
-  const double nearest = std::round(a * b);
-  return std::abs(a * b - nearest) <= kRounding * std::abs(nearest) ? nearest : std::ceil(a * b);
-}
-
-struct RateAndMomentum {
-  double rate;
-  double momentum;
-};
-
-training::OptimizerSpec OptimizerOf(const Configuration& c) {
-  training::OptimizerSpec spec{training::FindOptimizer(c.optimizer.kind), {}};
-  for (const auto& [name, value] : c.optimizer.hyperparameters) {
-    if (value) spec.values.emplace(name, *value);
-  }
-  if (!c.optimizer.file.empty()) {
-    spec.by_delay = ReadQuotientFile("optimizer.file", c.optimizer.file);
-  }
-  return spec;
-}
-
-bool TakesMomentum(const training::Optimizer& optimizer) {
-  return optimizer.momentum == "momentum";
-}
-
-RateAndMomentum RateAndMomentumOf(const Configuration& c) {
-  const auto& o = c.optimizer;
-  const training::Optimizer& optimizer = training::FindOptimizer(o.kind);
-  if (!TakesMomentum(optimizer)) {
-    for (const auto& [name, value] :
-         {std::pair("momentum", o.momentum), std::pair("reference_lr", o.reference_lr),
-          std::pair("reference_momentum", o.reference_momentum)}) {
-      // A quotient has the drift of some momentum, by which reference rates scale.
-      if (!value || (optimizer.takes_quotients && std::string_view(name) != "momentum")) continue;
-      throw UsageError(fmt::format("optimizer.{}", name), analysis::ToText(*value),
-                       fmt::format("nothing with optimizer.kind = {}, which has lr and {}", o.kind,
-                                   optimizer.momentum.empty() ? "file" : optimizer.momentum));
-    }
-  }
-  if (!o.reference_lr && !o.reference_momentum && !o.reference_batch) {
-    return {o.lr.value_or(optimizer.learning_rate), o.momentum.value_or(kDefaultMomentum)};
-  }
-  constexpr const char* kAccepted =
-      "either lr and momentum, or reference_lr, reference_momentum and reference_batch";
-  if (o.lr || o.momentum) {
-    throw UsageError(o.lr ? "optimizer.lr" : "optimizer.momentum",
-                     analysis::ToText(o.lr ? *o.lr : *o.momentum), kAccepted);
-  }
-  for (const auto& [name, is_there] :
-       {std::pair("reference_lr", o.reference_lr.has_value()),
-        std::pair("reference_momentum", o.reference_momentum.has_value()),
-        std::pair("reference_batch", o.reference_batch.has_value())}) {
-    if (!is_there) throw UsageError(fmt::format("optimizer.{}", name), "nothing", kAccepted);
-  }
-  const training::Hyperparameters scaled = InSection("optimizer", [&] {
-    return training::ScaleToBatch({*o.reference_lr, *o.reference_momentum, *o.reference_batch},
-                                  o.batch);
-  });
-  if (!(scaled.momentum < 1)) {
-    throw UsageError(
-        "optimizer.reference_batch", std::to_string(*o.reference_batch),
-        fmt::format("one from which the momentum scales to less than 1 at batch {}", o.batch));
-  }
-  return {scaled.learning_rate, scaled.momentum};
-}
-
-// Refuses what the schedule of the learning rate has no use for. Defaults are in every resolved file.
-void CheckRateSchedule(const Configuration& c) {
-  const Configuration defaults;
-  const auto& o = c.optimizer;
-  const auto refuse = [](const char* key, const std::string& value, const char* schedules) {
-    throw UsageError(fmt::format("optimizer.{}", key), value,
-                     fmt::format("nothing but with optimizer.schedule = {}", schedules));
-  };
-  const bool is_one_cycle = o.schedule == "one-cycle";
-  const bool is_steps = o.schedule == "steps";
-  if (!is_one_cycle && o.start != defaults.optimizer.start) {
-    refuse("start", analysis::ToText(o.start), "one-cycle");
-  }
-  if (!is_one_cycle && o.peak != defaults.optimizer.peak) {
-    refuse("peak", analysis::ToText(o.peak), "one-cycle");
-  }
-  if (is_steps && o.final != defaults.optimizer.final) {
-    refuse("final", analysis::ToText(o.final), "cosine or one-cycle");
-  }
-  if (!is_steps && !o.decay_points.empty()) {
-    refuse("decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")), "steps");
-  }
-  if (o.decay_points.empty() && o.decay_factor != defaults.optimizer.decay_factor) {
-    throw UsageError("optimizer.decay_factor", analysis::ToText(o.decay_factor),
-                     "nothing without optimizer.decay_points");
-  }
-}
-
-training::LearningRate LearningRateOf(const Configuration& c, std::int64_t samples) {
-  const auto& o = c.optimizer;
-  training::LearningRate rate;
-  rate.base = RateAndMomentumOf(c).rate;
-  rate.samples = samples;
-  rate.start = o.start;
-  rate.final = o.final;
-  rate.peak_fraction = o.peak;
-  rate.warm_up_samples = o.warmup_samples;
-  if (o.warmup_samples > samples) {
-    throw UsageError("optimizer.warmup_samples", std::to_string(o.warmup_samples),
-                     fmt::format("0 to {}, the samples of the run", samples));
-  }
-  if (o.schedule == "cosine") rate.shape = training::LearningRateShape::kCosine;
-  if (o.schedule == "one-cycle") rate.shape = training::LearningRateShape::kOneCycle;
-  if (o.schedule == "steps") {
-    if (!std::is_sorted(o.decay_points.begin(), o.decay_points.end())) {
-      throw UsageError("optimizer.decay_points",
-                       fmt::format("[{}]", fmt::join(o.decay_points, ", ")),
-                       "numbers from 0 to 1 in ascending order");
-    }
-    for (const double point : o.decay_points) {
-      const double sample = CeilOfProduct(point, static_cast<double>(samples));
-      rate.drops.push_back({static_cast<std::int64_t>(sample), o.decay_factor});
-    }
-  }
-  return rate;
-}
-
 Normalization NormalizationOf(const hwmodel::Layer& layer) {
   return hwmodel::TraitsOf(layer.kind).normalization;
 }
@@ -255,12 +107,25 @@ std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
 
 namespace {
 
+void CheckLabels(const Configuration& c, const DataShape& shape, const hwmodel::Network& network) {
+  if (hwmodel::LabelsOf(network) == shape.labels) return;
+  throw UsageError(
+      "data.name", c.data.name,
+      fmt::format("data with {} of a sample, as the loss of {} takes them",
+                  shape.labels > 1 ? "one label" : "a label for each token", network.name));
+}
+
 hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
   const std::string& path = c.network.file;
   for (const auto& [key, is_given] : {std::pair("name", c.network.name.has_value()),
                                       std::pair("norm", c.network.norm.has_value()),
                                       std::pair("groups", c.network.groups.has_value()),
-                                      std::pair("hidden", !c.network.hidden.empty())}) {
+                                      std::pair("hidden", !c.network.hidden.empty()),
+                                      std::pair("layers", c.network.layers.has_value()),
+                                      std::pair("width", c.network.width.has_value()),
+                                      std::pair("heads", c.network.heads.has_value()),
+                                      std::pair("context", c.network.context.has_value()),
+                                      std::pair("vocabulary", c.network.vocabulary.has_value())}) {
     if (is_given) {
       throw UsageError(fmt::format("network.{}", key), "a value",
                        "nothing with network.file, which says it");
@@ -278,7 +143,14 @@ hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
 }  // namespace
 
 hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
-  if (!c.network.file.empty()) return FileNetwork(c, shape);
+  if (!c.network.file.empty()) {
+    hwmodel::Network network = FileNetwork(c, shape);
+    CheckLabels(c, shape, network);
+    return network;
+  }
+  if (c.network.name == "gpt" && shape.labels == 1) {
+    throw UsageError("data.name", c.data.name, "text, markov or tokens with network.name = gpt");
+  }
   hwmodel::NetworkOptions options;
   options.name = c.network.name.value_or("resnet20");
   if (c.network.norm == "group") options.normalization = Normalization::kGroup;
@@ -294,10 +166,15 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   for (const std::int64_t width : c.network.hidden) {
     options.hidden.push_back(narrow("network.hidden", width));
   }
+  options.layers = narrow("network.layers", c.network.layers.value_or(0));
+  options.width = narrow("network.width", c.network.width.value_or(0));
+  options.heads = narrow("network.heads", c.network.heads.value_or(0));
   options.input = shape.image;
   options.classes = shape.classes;
   try {
-    return hwmodel::MakeNetwork(options);
+    hwmodel::Network network = hwmodel::MakeNetwork(options);
+    CheckLabels(c, shape, network);
+    return network;
   } catch (const InvalidArgument& error) {
     // The data say how large an image is.
     if (error.name() != "network.input") throw;
@@ -334,6 +211,7 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.pin_workers = c.schedule.pin;
   options.replicas = static_cast<int>(c.schedule.replicas);
   options.gradient_parts = c.schedule.gradient_parts;
+  options.recompute = c.schedule.recompute;
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const bool is_whole = UpdatesEach(c.schedule.kind) ||
@@ -368,6 +246,20 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   return options;
 }
 
+void FillInGpt(Configuration& c, const hwmodel::Network& network) {
+  c.network.context = network.input.height;
+  c.network.vocabulary = network.classes;
+  c.network.width = network.values[network.stages[0].outputs[0]].shape.channels;
+  c.network.layers = 0;
+  for (const hwmodel::Stage& stage : network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      if (layer.kind != hwmodel::LayerKind::kAttention) continue;
+      c.network.heads = layer.heads;
+      ++*c.network.layers;
+    }
+  }
+}
+
 void FillInPhase(Configuration& c, const training::TrainerOptions& options,
                  std::int64_t epoch_size) {
   const hwmodel::Layer* normalization = FirstNormalization(options.network);
@@ -377,26 +269,25 @@ void FillInPhase(Configuration& c, const training::TrainerOptions& options,
         Name(normalization == nullptr ? Normalization::kNone : NormalizationOf(*normalization));
     if (c.network.norm == "group") c.network.groups = normalization->groups;
     if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
+    if (c.network.name == "gpt") FillInGpt(c, options.network);
   }
   if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;
   if (c.data.name == "synthetic" && !c.data.seed) {
     c.data.seed = static_cast<std::int64_t>(training::kSyntheticSeed);
   }
+  if (c.data.name == "markov" && !c.data.seed) {
+    c.data.seed = static_cast<std::int64_t>(training::kMarkovSeed);
+  }
   c.schedule.microbatch = options.microbatch;
-  if (!c.optimizer.reference_lr) {
-    c.optimizer.lr = options.learning_rate.base;
-    if (TakesMomentum(options.optimizer.optimizer)) c.optimizer.momentum = options.momentum;
-  }
-  for (const training::Hyperparameter& h : options.optimizer.optimizer.hyperparameters) {
-    c.optimizer.hyperparameters[std::string(h.name)] = options.optimizer.Value(h.name);
-  }
-  if (!c.run.samples && !c.run.epochs) c.run.epochs = 1;
+  FillInOptimizer(c, options.optimizer.optimizer, {options.learning_rate.base, options.momentum});
+  if (!c.run.samples && !c.run.epochs && epoch_size > 0) c.run.epochs = 1;
   for (const auto& [name, method] : kConvolutionMethods) {
     if (options.convolution == method) c.run.convolution = name;
   }
   const auto default_to = [](std::optional<std::int64_t>& interval, std::int64_t value) {
     if (!interval) interval = value;
   };
+  if (epoch_size == 0) return;
   default_to(c.run.checkpoint_every_samples, epoch_size);
   default_to(c.run.log_every_samples, (epoch_size + 9) / 10);
   default_to(c.run.validate_every_samples, epoch_size);
@@ -414,8 +305,32 @@ std::vector<training::TrainerOptions> TrainerOptionsOf(
   return phases;
 }
 
+namespace {
+
+// A run on samples of the caller's own, who has not said how many there will be.
+void SetEndless(const Configuration& c, std::vector<training::TrainerOptions>& phases) {
+  const auto refuse = [](const std::string& key, const std::string& value) {
+    throw UsageError(key, value, "run.samples with it, for samples of your own");
+  };
+  if (c.run.epochs) refuse("run.epochs", analysis::ToText(*c.run.epochs));
+  if (phases.size() > 1) refuse("phase", fmt::format("{} phases", phases.size()));
+  if (c.optimizer.schedule != "steps") refuse("optimizer.schedule", c.optimizer.schedule);
+  if (!c.optimizer.decay_points.empty()) {
+    refuse("optimizer.decay_points",
+           fmt::format("[{}]", fmt::join(c.optimizer.decay_points, ", ")));
+  }
+  phases.front().samples = 0;
+  phases.front().learning_rate = LearningRateOf(c, std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+
 void SetLengths(const Configuration& c, std::int64_t epoch_size,
                 std::vector<training::TrainerOptions>& phases) {
+  if (epoch_size == 0 && !c.run.samples) {
+    SetEndless(c, phases);
+    return;
+  }
   const double samples = RunSamples(c, epoch_size);
   std::int64_t end = 0;
   for (std::size_t p = 0; p < phases.size(); ++p) {

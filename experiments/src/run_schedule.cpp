@@ -127,10 +127,15 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
     throw UsageError("schedule.file", "'" + c.schedule.file + "'",
                      "a schedule's CSV file with schedule.kind = file, nothing with the others");
   }
-  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform) {
+  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform && kind != "paci") {
     throw UsageError("schedule.weight_stashing", "true",
-                     "false but with the schedules pb, 1f1b, zhang and uniform-delay (a file says "
-                     "for itself, column weights)");
+                     "false but with the schedules pb, 1f1b, paci, zhang and uniform-delay (a file "
+                     "says for itself, column weights)");
+  }
+  if (c.schedule.vertical_sync && !(c.schedule.weight_stashing && UpdatesEach(kind))) {
+    throw UsageError("schedule.vertical_sync", "true",
+                     "false but with schedule.weight_stashing, by which a backward can read its "
+                     "forward's version again, and the schedules pb, 1f1b and zhang");
   }
   if (c.schedule.delay > (is_uniform ? kMaxUniformDelay : 0)) {
     throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
@@ -159,7 +164,10 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   } else if (!IsMiniBatches(kind)) {
     schedule = ScheduleByName(c, options);
   }
-  if (c.schedule.weight_stashing) schedule.weights = hwmodel::WeightVersions::kStashed;
+  if (c.schedule.weight_stashing) {
+    schedule.weights = c.schedule.vertical_sync ? hwmodel::WeightVersions::kVerticalSync
+                                                : hwmodel::WeightVersions::kStashed;
+  }
   if (is_uniform) schedule.forward_lag = c.schedule.delay;
   return schedule;
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <limits>
+#include <cstddef>
 #include <optional>
 
 #include "batchless/analysis/argument.h"
@@ -17,8 +17,8 @@ hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::strin
   const bool is_text = path.ends_with(".txt");
   constexpr std::string_view kAccepted = "a file whose name ends in .csv or .txt";
   if (!is_text && !path.ends_with(".csv")) throw UsageError(argument, path, kAccepted);
-  const std::string content =
-      ReadInput(argument, path, kAccepted, std::numeric_limits<std::size_t>::max());
+  constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+  const std::string content = ReadInput(argument, path, kAccepted, kMaxFileBytes);
   try {
     hwmodel::Schedule schedule =
         is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);
@@ -35,7 +35,7 @@ hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::strin
   }
 }
 
-std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages) {
+ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
   const std::string name = argument.given() ? argument.Text("") : std::string("pb");
   const auto make = [&]() -> hwmodel::Schedule {
     if (name.ends_with(".csv") || name.ends_with(".txt")) {
@@ -49,9 +49,7 @@ std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages)
       options.stages = stages;
       const bool each = hwmodel::FindScheduleKind(name).updates_each;
       options.microbatches_per_update = each ? 1 : stages;
-      // Twice as many micro-batches as stages fill a pipeline that updates after each.
-      options.microbatches =
-          each ? 2 * std::int64_t{stages} : hwmodel::EnoughMicrobatches(stages, stages);
+      options.microbatches = hwmodel::EnoughMicrobatches(stages, each ? 1 : stages);
       return hwmodel::MakeSchedule(name, options);
     } catch (const analysis::InvalidArgument& error) {
       const std::string line = error.what();
@@ -62,11 +60,12 @@ std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages)
                        fmt::format("a schedule that takes {} stages ({})", stages, line));
     }
   };
-  std::vector<analysis::Delay> delays;
+  ForwardTimes times;
   for (const hwmodel::StageSummary& stage : hwmodel::Summarize(make()).stages) {
-    delays.push_back(stage.forward_delay_updates);
+    times.delays.push_back(stage.forward_delay_updates);
+    times.spectrain_horizons.push_back(static_cast<double>(stage.forward_horizon_updates));
   }
-  return delays;
+  return times;
 }
 
 }  // namespace batchless

@@ -14,8 +14,13 @@ namespace batchless {
 // the file and, in CSV, the line where it is no schedule.
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path);
 
-// Delays of the forward weights, read off a schedule's actions: a kind's, pb where the argument is not
-// given, updating after every micro-batch or after as many as there are stages, or those of a file's list.
-std::vector<analysis::Delay> ForwardDelays(const Argument& argument, int stages);
+// Delays of the forward weights and SpecTrain's horizons, by stage, read off a schedule's actions: a
+// kind's, pb where the argument is not given, updating after every micro-batch or after as many as there
+// are stages, or those of a file's list.
+struct ForwardTimes {
+  std::vector<analysis::Delay> delays;
+  std::vector<double> spectrain_horizons;
+};
+ForwardTimes ForwardTimesOf(const Argument& argument, int stages);
 
 }  // namespace batchless

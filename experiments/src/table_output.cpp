@@ -57,21 +57,21 @@ void TableOutput::Write(std::string_view columns, std::size_t count, const Row& 
   });
 }
 
-void TableOutput::Report(bool json, Json about, std::string_view columns, std::size_t count,
-                         const Row& row) {
+void TableOutput::Report(const JsonOutput& json, Json about, std::string_view columns,
+                         std::size_t count, const Row& row) {
   if (file_ || !json) Write(columns, count, row, about);
   if (!json) return;
   about["rows"] = Rows(count, row);
-  PrintJson(about);
+  json.Put(about);
 }
 
-bool TableOutput::ReportPoints(bool json, std::string_view columns, std::size_t count,
+bool TableOutput::ReportPoints(const JsonOutput& json, std::string_view columns, std::size_t count,
                                const Row& row) {
   if (file_ || (!json && count > 1)) Write(columns, count, row);
   if (!json) return count == 1;
   Json object = count == 1 ? row(0) : Json::object();
   object["rows"] = Rows(count, row);
-  PrintJson(object);
+  json.Put(object);
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "argument.h"
+#include "command_host.h"
 #include "output_file.h"
 #include "text_output.h"
 
@@ -41,11 +42,13 @@ class TableOutput {
              const Json& about = Json::object());
 
   // CSV unless `json` is wanted and there is no file; JSON: `about`, and the rows in it.
-  void Report(bool json, Json about, std::string_view columns, std::size_t count, const Row& row);
+  void Report(const JsonOutput& json, Json about, std::string_view columns, std::size_t count,
+              const Row& row);
 
   // The same of points, of which one alone is an object of its own in JSON, and has no CSV but in a
   // file. Returns whether it is left to be printed as text.
-  bool ReportPoints(bool json, std::string_view columns, std::size_t count, const Row& row);
+  bool ReportPoints(const JsonOutput& json, std::string_view columns, std::size_t count,
+                    const Row& row);
 
  private:
   std::optional<OutputFile> file_;

@@ -24,10 +24,11 @@ std::string DurationText(double seconds) {
 }  // namespace
 
 TrainingProgress::TrainingProgress(std::int64_t samples, std::int64_t total_samples,
-                                   std::int64_t epoch_size)
+                                   std::int64_t epoch_size, double entropy_bits)
     : first_sample_(samples),
       total_samples_(total_samples),
       epoch_size_(epoch_size),
+      entropy_bits_(entropy_bits),
       bar_("samples", static_cast<std::size_t>(total_samples)) {
   if (samples == 0 || samples >= total_samples) return;
   std::fputs(fmt::format("goes on from sample {} of {}\n", samples, total_samples).c_str(), stderr);
@@ -70,11 +71,15 @@ void TrainingProgress::Row(const MetricsRow& row) {
   if (row.interval) {
     const auto n = static_cast<double>(row.interval->samples);
     line += fmt::format(", loss {:.4f}, accuracy {:.1f} %", row.interval->loss / n,
-                        100 * static_cast<double>(row.interval->correct) / n);
+                        100 * row.interval->correct / n);
   }
   if (row.validation) {
     line += fmt::format(", validation loss {:.4f}, accuracy {:.1f} %", row.validation->loss,
                         100 * row.validation->accuracy);
+    if (entropy_bits_ > 0) {
+      line += fmt::format(", {:.4f} bits a token above the source's {:.4g}",
+                          ExcessBits(row.validation->loss, entropy_bits_), entropy_bits_);
+    }
   }
   line += fmt::format(", {:.0f} samples/s\n", SamplesPerSecond(row.samples));
   std::fputs(line.c_str(), stderr);

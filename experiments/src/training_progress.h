@@ -13,7 +13,8 @@ namespace batchless {
 
 class TrainingProgress {
  public:
-  TrainingProgress(std::int64_t samples, std::int64_t total_samples, std::int64_t epoch_size);
+  TrainingProgress(std::int64_t samples, std::int64_t total_samples, std::int64_t epoch_size,
+                   double entropy_bits);
 
   // `loss` of the last samples, a mean.
   void Update(std::int64_t samples, double loss);
@@ -28,6 +29,7 @@ class TrainingProgress {
   std::int64_t first_sample_;
   std::int64_t total_samples_;
   std::int64_t epoch_size_;
+  double entropy_bits_;  // 0: unknown
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_line_ = Clock::now();
   std::optional<double> validation_accuracy_;

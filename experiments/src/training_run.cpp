@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -15,6 +13,7 @@
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_file.h"
+#include "batchless/training/mpi_process_group.h"
 #include "batchless/training/sha256.h"
 #include "durable_file.h"
 #include "interruption.h"
@@ -43,29 +42,25 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Json ToJson(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
 // What was configured when the run in the folder was started; none where nothing says so.
 std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
                                                  const std::optional<Checkpoint>& checkpoint) {
   if (checkpoint) {
     return ParseConfiguration(checkpoint->run.configuration, directory.checkpoint());
   }
-  std::ifstream file(directory.config(), std::ios::binary);
-  if (!file.is_open()) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return ParseConfiguration(text, directory.config());
+  if (!std::filesystem::exists(directory.config())) return std::nullopt;
+  return LoadConfiguration(directory.config());
 }
 
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingRunOptions& options)
-    : directory_(options.out),
+    : directory_(options.out.value_or("")),
       configuration_(options.configuration),
       processes_(options.processes),
-      leads_(processes_ == nullptr || processes_->rank() == 0) {
+      leads_(processes_ == nullptr || processes_->rank() == 0),
+      keeps_(leads_ && options.out.has_value()),
+      shows_progress_(options.shows_progress) {
   std::optional<Checkpoint> checkpoint;
   Together(processes_.get(), [&] { Prepare(options, checkpoint); });
   memory_before_bytes_ = ResidentMemoryBytes();
@@ -87,28 +82,33 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
       throw UsageError("--init", *options.init, "the weights that the run was started with");
     }
   });
-  Restore(*checkpoint);
+  Restore(*checkpoint, directory_.checkpoint());
 }
 
 void TrainingRun::EnterPhaseAt(std::int64_t samples) {
   phase_ = 0;
   while (phase_ + 1 < phases_.size() && samples >= phases_[phase_ + 1].first_sample) ++phase_;
   trainer_.reset();
-  Together(processes_.get(), [&] { trainer_ = training::MakeTrainer(trainer_options()); });
+  Together(processes_.get(), [&] {
+    trainer_ = training::MakeTrainer(trainer_options());
+    predicted_memory_ = training::PredictMemory(trainer_options());
+  });
+  // A deep pipeline's list of actions is some 20 MB that nothing takes again.
+  ReleaseFreeMemory();
 }
 
 // What each process does by itself; the folder is the first one's.
 void TrainingRun::Prepare(const TrainingRunOptions& options,
                           std::optional<Checkpoint>& checkpoint) {
-  if (leads_) directory_.Check();
-  if (leads_ && !options.resume && directory_.HoldsRun()) {
-    throw UsageError("--out", options.out,
+  if (keeps_) directory_.Check();
+  if (keeps_ && !options.resume && directory_.HoldsRun()) {
+    throw UsageError("--out", *options.out,
                      "a folder without a run in it, or --resume to go on with this one");
   }
-  if (leads_ && options.resume) {
+  if (keeps_ && options.resume) {
     checkpoint = ReadCheckpoint(directory_.checkpoint());
     if (!checkpoint && directory_.HoldsResults()) {
-      throw UsageError("--resume", options.out,
+      throw UsageError("--resume", *options.out,
                        "a folder with a checkpoint, or without results of a run");
     }
     if (checkpoint && checkpoint->run.samples > 0 && !options.trace.empty()) {
@@ -118,10 +118,15 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   }
 
   // The network before the data: what does not go together is found at once.
+  const bool has_data = configuration_.data.name != kOwnSamples;
+  if (!has_data && options.out.has_value()) {
+    throw UsageError("data.name", configuration_.data.name,
+                     "a data set; samples of your own are learned from Python, without a folder");
+  }
   const DataShape shape = DataShapeOf(configuration_);
   phases_ = TrainerOptionsOf(configuration_, shape, processes_);
-  data_ = LoadRunData(configuration_);
-  const std::int64_t epoch_size = data_.train->epoch_size();
+  if (has_data) data_ = LoadRunData(configuration_);
+  const std::int64_t epoch_size = has_data ? data_.train->epoch_size() : 0;
   SetLengths(configuration_, epoch_size, phases_);
   FillIn(configuration_, phases_, epoch_size);
   if (!options.trace.empty()) {
@@ -130,17 +135,11 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
         phases_.front().microbatch;
   }
   total_samples_ = phases_.back().first_sample + phases_.back().samples;
-  validation_samples_ = data_.validation->epoch_size();
+  if (has_data) validation_samples_ = data_.validation->epoch_size();
 
-  if (leads_ && options.resume) {
+  if (keeps_ && options.resume) {
     const std::optional<Configuration> before = ConfigurationBefore(directory_, checkpoint);
-    if (before) {
-      if (const auto difference = FirstDifference(configuration_, *before)) {
-        throw UsageError(
-            difference->key, difference->first,
-            fmt::format("{}, as the run in {} has it", difference->second, directory_.path()));
-      }
-    }
+    if (before) RefuseDifference(*before, directory_.path());
   }
 
   for (const training::TrainerOptions& phase : phases_) {
@@ -151,8 +150,10 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     RefuseWithoutMemory("network.name", phase);
   }
   state_.configuration = ConfigurationText(configuration_);
-  state_.train_digest = data_.train->dataset().digest();
-  state_.validation_digest = data_.validation->dataset().digest();
+  if (has_data) {
+    state_.train_digest = data_.train->dataset().digest();
+    state_.validation_digest = data_.validation->dataset().digest();
+  }
   const auto digest_of = [](const std::string& text) {
     training::Sha256 digest;
     digest.Update(text);
@@ -169,6 +170,13 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   if (!lists.empty()) state_.schedule_digest = digest_of(lists);
   if (!configuration_.network.file.empty()) {
     state_.network_digest = digest_of(NetworkText(phases_.front().network));
+  }
+}
+
+void TrainingRun::RefuseDifference(const Configuration& before, const std::string& where) const {
+  if (const auto difference = FirstDifference(configuration_, before)) {
+    throw UsageError(difference->key, difference->first,
+                     fmt::format("{}, as the run in {} has it", difference->second, where));
   }
 }
 
@@ -207,7 +215,7 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
     }
     return StageCosts(*measured, trainer_options());
   }
-  if (configuration_.schedule.balance == "flops") return {};
+  if (configuration_.schedule.balance == "flops" || data_.train == nullptr) return {};
   // As many rounds as there are stages: half a second for ResNet-20.
   const std::int64_t rounds = network.stage_count();
   const std::int64_t measured_samples =
@@ -220,12 +228,14 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
   return StageCosts(MeasureStages(alone, *data_.train, rounds), alone);
 }
 
-void TrainingRun::Restore(Checkpoint& checkpoint) {
+void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
   const RunState now = std::exchange(state_, checkpoint.run);
   Together(processes_.get(), [&] {
     if (state_.train_digest != now.train_digest ||
         state_.validation_digest != now.validation_digest) {
-      throw UsageError("data.root", configuration_.data.root,
+      const bool is_file = !configuration_.data.file.empty();
+      throw UsageError(is_file ? "data.file" : "data.root",
+                       is_file ? configuration_.data.file : configuration_.data.root,
                        "the data that the run was started with");
     }
     if (state_.network_digest != now.network_digest) {
@@ -247,7 +257,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
     try {
       trainer_->Load(checkpoint.trainer);
     } catch (const std::runtime_error& error) {
-      throw UsageError("--resume", directory_.checkpoint(),
+      throw UsageError("--resume", path,
                        fmt::format("a checkpoint of this run ({})", error.what()));
     }
   });
@@ -255,18 +265,40 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
 }
 
 Json TrainingRun::Run() {
-  Together(processes_.get(), [&] {
-    if (leads_) directory_.Open();
-  });
-  started_ = UtcText();
-  const bool was_finished = is_finished();
-  if (!was_finished) Train();
+  const DeferredInterruption interruption;
+  Open();
+  while (!is_over()) {
+    // Clocks and signals are the first process's.
+    if (const auto signal_number =
+            static_cast<int>(BroadcastFromFirst(interruption.signal_number()))) {
+      Keep();
+      EndTogether(Interrupted(
+          signal_number, fmt::format("interrupted after {} of {} samples; the same command with "
+                                     "--resume goes on from there",
+                                     state_.samples, total_samples_)));
+    }
+    static_cast<void>(Step());
+  }
+  return Close();
+}
+
+// What all processes throw at the same place, the first one says.
+template <class Error>
+void TrainingRun::EndTogether(const Error& error) const {
+  if (processes_ == nullptr) throw error;
+  batchless::EndTogether(*processes_, DescribeFailure(std::make_exception_ptr(error)));
+}
+
+Json TrainingRun::Close() {
   Json summary = Summary();
   std::error_code error;
-  if (leads_ && (!was_finished || !std::filesystem::exists(directory_.summary(), error))) {
+  if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.summary(), error))) {
     // The summary comes last: while there is none, the manifest may not be finished either.
     WriteManifest(UtcText());
     ReplaceFile(directory_.summary(), summary.dump(2) + "\n");
+  }
+  if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.sums(), error))) {
+    directory_.WriteSums();
   }
   if (!diverged_.is_null()) {
     EndTogether(std::runtime_error(
@@ -279,69 +311,73 @@ Json TrainingRun::Run() {
   return summary;
 }
 
-// What all processes throw at the same place, the first one says.
-template <class Error>
-void TrainingRun::EndTogether(const Error& error) const {
-  if (processes_ == nullptr) throw error;
-  batchless::EndTogether(*processes_, DescribeFailure(std::make_exception_ptr(error)));
-}
-
-void TrainingRun::Train() {
-  const DeferredInterruption interruption;
-  if (leads_) {
-    log_ = std::make_unique<RunLog>(directory_, configuration_.run.log_samples, state_);
-    progress_ = std::make_unique<TrainingProgress>(state_.samples, total_samples_,
-                                                   data_.train->epoch_size());
+void TrainingRun::Open() {
+  Together(processes_.get(), [&] {
+    if (keeps_) directory_.Open();
+  });
+  started_ = UtcText();
+  if (is_finished()) return;
+  has_trained_ = true;
+  // Not before: one process may have read its data long before another.
+  if (processes_ != nullptr) {
+    training::SetMpiWatchdog(*processes_, configuration_.run.watchdog_seconds);
+  }
+  if (keeps_) {
+    directory_.RemoveSums();
+    log_ =
+        std::make_unique<RunLog>(directory_, configuration_.run.log_samples, state_, EntropyBits());
+    if (shows_progress_) {
+      progress_ = std::make_unique<TrainingProgress>(state_.samples, total_samples_,
+                                                     data_.train->epoch_size(), EntropyBits());
+    }
   }
   if (state_.samples == 0) {
     // Holds the initial weights: a run that is resumed needs no --init.
     Save();
-    if (leads_) ReplaceFile(directory_.config(), state_.configuration);
+    if (keeps_) ReplaceFile(directory_.config(), state_.configuration);
   }
   WriteManifest("");
-  std::int64_t saved_samples = state_.samples;
-  std::int64_t slice = trainer_options().batch;
+  saved_samples_ = state_.samples;
+  slice_ = trainer_options().batch;
+}
+
+std::optional<MetricsRow> TrainingRun::Step() {
+  std::optional<MetricsRow> row;
   try {
-    while (!is_finished()) {
-      // Clocks and signals are the first process's.
-      if (const auto signal_number =
-              static_cast<int>(BroadcastFromFirst(interruption.signal_number()))) {
-        if (saved_samples != state_.samples) Save();
-        EndTogether(Interrupted(
-            signal_number, fmt::format("interrupted after {} of {} samples; the same command with "
-                                       "--resume goes on from there",
-                                       state_.samples, total_samples_)));
-      }
-      slice = BroadcastFromFirst(slice);
-      const Clock::time_point start = Clock::now();
-      const std::int64_t before = state_.samples;
-      Advance(std::min(NextEvent(), before + slice));
-      const double seconds = SecondsSince(start);
-      state_.training_seconds += seconds;
-      // Twice as much at most: the first mini-batches are slower than the others.
-      const double batches = static_cast<double>(state_.samples - before) /
-                             static_cast<double>(trainer_options().batch);
-      const double fitting = batches * kSliceSeconds / std::max(seconds, 1e-6);
-      slice =
-          trainer_options().batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
-                                                             2 * slice / trainer_options().batch);
-      WriteRow();
-      state_.seconds += SecondsSince(start);
-      if (IsDue(configuration_.run.checkpoint_every_samples)) {
-        const Clock::time_point save_start = Clock::now();
-        Save();
-        saved_samples = state_.samples;
-        state_.seconds += SecondsSince(save_start);
-      }
+    slice_ = BroadcastFromFirst(slice_);
+    const Clock::time_point start = Clock::now();
+    const std::int64_t before = state_.samples;
+    Advance(std::min(NextEvent(), before + slice_));
+    const double seconds = SecondsSince(start);
+    state_.training_seconds += seconds;
+    // Twice as much at most: the first mini-batches are slower than the others.
+    const double batches =
+        static_cast<double>(state_.samples - before) / static_cast<double>(trainer_options().batch);
+    const double fitting = batches * kSliceSeconds / std::max(seconds, 1e-6);
+    slice_ =
+        trainer_options().batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
+                                                           2 * slice_ / trainer_options().batch);
+    row = MakeRow();
+    state_.seconds += SecondsSince(start);
+    if (IsDue(configuration_.run.checkpoint_every_samples)) {
+      const Clock::time_point save_start = Clock::now();
+      Save();
+      saved_samples_ = state_.samples;
+      state_.seconds += SecondsSince(save_start);
     }
   } catch (const training::Diverged& error) {
     diverged_ = {{"stage", error.stage()},
                  {"sample", error.sample()},
-                 {"checkpoint_samples", saved_samples}};
+                 {"checkpoint_samples", saved_samples_}};
     // Whole mini-batches before the bad one, however much the trainer was given at a time.
     state_.samples = error.sample() / trainer_options().batch * trainer_options().batch;
-    if (leads_) log_->Sync(state_);
+    if (log_) log_->Sync(state_);
   }
+  return row;
+}
+
+void TrainingRun::Keep() {
+  if (saved_samples_ != state_.samples) Save();
 }
 
 std::int64_t TrainingRun::BroadcastFromFirst(std::int64_t number) const {
@@ -350,58 +386,98 @@ std::int64_t TrainingRun::BroadcastFromFirst(std::int64_t number) const {
 
 void TrainingRun::Advance(std::int64_t to) {
   std::vector<training::SampleResult> results;
-  const training::TrainerOptions& options = trainer_options();
   try {
     trainer_->Advance(*data_.train, to, results);
   } catch (const training::Diverged& error) {
     // Up to the bad sample, however far the trainer went on.
     std::erase_if(results, [&](const auto& result) { return result.sample > error.sample(); });
-    if (leads_) log_->AddSamples(results);
+    if (log_) log_->AddSamples(results);
     throw;
   }
-  if (leads_) log_->AddSamples(results);
-  before_samples_ = state_.samples;
+  if (log_) log_->AddSamples(results);
+  Account(results);
+  if (!progress_) return;
   double loss = 0;
+  for (const training::SampleResult& result : results) loss += result.loss;
+  progress_->Update(state_.samples,
+                    loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
+}
+
+void TrainingRun::Account(std::span<const training::SampleResult> results) {
+  before_samples_ = state_.samples;
   for (const training::SampleResult& result : results) {
-    loss += result.loss;
     state_.interval.loss += result.loss;
-    state_.interval.correct += result.correct ? 1 : 0;
+    state_.interval.correct += result.correct;
     ++state_.interval.samples;
   }
   state_.samples = trainer_->samples_done();
+  const training::TrainerOptions& options = trainer_options();
   last_rate_ = options.learning_rate.At(state_.samples - options.batch);
   if (phase_ + 1 < phases_.size() && state_.samples >= phases_[phase_ + 1].first_sample) {
     const std::vector<training::NamedTensor> state = trainer_->ExportState();
     EnterPhaseAt(state_.samples);
     trainer_->ImportState(state);
   }
-  if (!leads_) return;
-  progress_->Update(state_.samples,
-                    loss / static_cast<double>(std::max<std::size_t>(results.size(), 1)));
 }
 
-void TrainingRun::WriteRow() {
+std::vector<training::SampleResult> TrainingRun::Learn(std::span<const float> image, int label) {
+  std::vector<training::SampleResult> results = trainer_->Learn(image, label);
+  if (trainer_->samples_done() > state_.samples) Account(results);
+  return results;
+}
+
+std::vector<training::SampleResult> TrainingRun::Finish() {
+  std::vector<training::SampleResult> results = trainer_->Finish();
+  total_samples_ = trainer_->samples_done();
+  phases_.resize(phase_ + 1);
+  Account(results);
+  return results;
+}
+
+training::Evaluation TrainingRun::Evaluate() {
+  return trainer_->Evaluate(*data_.validation, validation_samples_);
+}
+
+void TrainingRun::SaveTo(const std::string& path) const {
+  WriteCheckpoint(path, state_, *trainer_);
+}
+
+void TrainingRun::LoadFrom(const std::string& path) {
+  std::optional<Checkpoint> checkpoint = ReadCheckpoint(path);
+  if (!checkpoint) throw UsageError("path", path, "a checkpoint");
+  RefuseDifference(ParseConfiguration(checkpoint->run.configuration, path), path);
+  Restore(*checkpoint, path);
+}
+
+std::optional<MetricsRow> TrainingRun::MakeRow() {
   MetricsRow row;
   if (IsDue(configuration_.run.log_every_samples) && state_.interval.samples > 0) {
     row.interval = std::exchange(state_.interval, {});
     const auto n = static_cast<double>(row.interval->samples);
     state_.last.train_loss = row.interval->loss / n;
-    state_.last.train_accuracy = static_cast<double>(row.interval->correct) / n;
+    state_.last.train_accuracy = row.interval->correct / n;
   }
   if (IsDue(configuration_.run.validate_every_samples)) {
     row.validation = trainer_->Evaluate(*data_.validation, validation_samples_);
     state_.last.validation_loss = row.validation->loss;
     state_.last.validation_accuracy = row.validation->accuracy;
   }
-  if (!leads_ || (!row.interval && !row.validation)) return;
+  if (!row.interval && !row.validation) return std::nullopt;
   row.samples = state_.samples;
-  row.epoch = static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
+  row.epoch = Epochs().value_or(0);
   row.learning_rate = last_rate_;
-  log_->AddRow(row);
-  progress_->Row(row);
+  if (log_) log_->AddRow(row);
+  if (progress_) progress_->Row(row);
+  return row;
+}
+
+std::optional<double> TrainingRun::Epochs() const {
+  if (data_.train == nullptr) return std::nullopt;
+  return static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
 }
 
 void TrainingRun::Save() {
+  if (leads_ && !keeps_) return;
   if (leads_) {
     log_->Sync(state_);
     WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);
@@ -425,72 +501,6 @@ std::int64_t TrainingRun::NextEvent() const {
     next = std::min(next, (state_.samples / *interval + 1) * *interval);
   }
   return next;
-}
-
-void TrainingRun::WriteManifest(const std::string& finished) const {
-  if (!leads_) return;
-  const int processes = processes_ == nullptr ? 1 : processes_->size();
-  const Json manifest =
-      MakeManifest(configuration_, data_, processes, state_, resumed_from_, started_, finished);
-  ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
-}
-
-Json TrainingRun::Summary() const {
-  Json object;
-  object["network"] = trainer_options().network.name;
-  object["data"] = configuration_.data.name;
-  object["out"] = directory_.path();
-  object["processes"] = processes_ == nullptr ? 1 : processes_->size();
-  object["replicas"] = trainer_options().replicas;
-  object["stages"] = trainer_options().network.stage_count();
-  std::int64_t parameters = 0;
-  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options().network)) {
-    parameters += cost.parameters;
-  }
-  object["parameters"] = parameters;
-  object["samples"] = state_.samples;
-  object["epochs"] =
-      static_cast<double>(state_.samples) / static_cast<double>(data_.train->epoch_size());
-  object["delays"] = trainer_->delays();
-  object["updates"] = state_.samples / trainer_options().batch;
-  object["learning_rate"] = trainer_options().learning_rate.base;
-  object["momentum"] = trainer_options().momentum;
-  object["train_loss"] = ToJson(state_.last.train_loss);
-  object["train_accuracy"] = ToJson(state_.last.train_accuracy);
-  object["validation_loss"] = ToJson(state_.last.validation_loss);
-  object["validation_accuracy"] = ToJson(state_.last.validation_accuracy);
-  object["diverged"] = diverged_;
-  // After a divergence the weights are those of some later moment.
-  object["weights_sha256"] = diverged_.is_null() ? Json(trainer_->WeightsSha256()) : Json(nullptr);
-  object["seconds"] = state_.seconds;
-  object["training_seconds"] = state_.training_seconds;
-  object["samples_per_second"] =
-      state_.training_seconds > 0
-          ? Json(static_cast<double>(state_.samples) / state_.training_seconds)
-          : Json(nullptr);
-  const auto of_all_processes = [&](std::int64_t bytes) {
-    if (processes_ == nullptr) return bytes;
-    std::int64_t all = 0;
-    for (int p = 0; p < processes_->size(); ++p)
-      all += training::BroadcastNumber(*processes_, p, bytes);
-    return all;
-  };
-  object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());
-  const std::int64_t before = of_all_processes(memory_before_bytes_);
-  const hwmodel::TrainingMemory predicted = training::PredictMemory(trainer_options());
-  object["memory_before_bytes"] = before;
-  object["predicted_peak_memory_bytes"] = before + predicted.peak();
-  object["trainer_memory_bytes"] = trainer_->memory_bytes();
-  object["predicted_memory_bytes"] = predicted.total();
-  Json workers = Json::array();
-  for (const training::WorkerTimes& times : trainer_->worker_times()) {
-    workers.push_back({{"first_stage", times.first_stage},
-                       {"end_stage", times.end_stage},
-                       {"busy_seconds", times.busy_seconds},
-                       {"waiting_seconds", times.waiting_seconds}});
-  }
-  object["workers"] = workers;
-  return object;
 }
 
 }  // namespace batchless

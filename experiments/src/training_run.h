@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ namespace batchless {
 
 struct TrainingRunOptions {
   Configuration configuration;
-  std::string out;
+  std::optional<std::string> out;  // none: the run keeps no folder
+  bool shows_progress = true;
   bool resume = false;
   std::optional<std::string> init;  // .npz to start from
   std::string trace;                // file for one of the run's first samples; empty: none
@@ -48,39 +50,76 @@ class TrainingRun {
   explicit TrainingRun(const TrainingRunOptions& options);
 
   // Whether nothing is left to do.
-  bool is_finished() const { return state_.samples >= total_samples_; }
+  bool is_finished() const { return total_samples_ > 0 && state_.samples >= total_samples_; }
   const training::Trainer& trainer() const { return *trainer_; }
 
   // Goes on to the end and returns the summary. Throws Interrupted after Ctrl-C and a checkpoint, and
   // std::runtime_error where training diverges or a file cannot be written.
   Json Run();
 
- private:
+  // The same step by step, about half a second each, for callers who look at every row: Open, then Step
+  // until the run is over, then Close. Keep makes a checkpoint of what no checkpoint has yet.
+  void Open();
+  bool is_over() const { return is_finished() || !diverged_.is_null(); }
+  std::optional<MetricsRow> Step();
+  void Keep();
+  Json Close();
+
+  // Training on samples of the caller's own (training::Trainer::Learn), phases and all.
+  std::vector<training::SampleResult> Learn(std::span<const float> image, int label);
+  std::vector<training::SampleResult> Finish();
+
+  // Between steps: for the validation set, where there is one, and files of the caller's own.
+  training::Evaluation Evaluate();
+  void SaveTo(const std::string& path) const;
+  // Throws UsageError for a checkpoint of another configuration.
+  void LoadFrom(const std::string& path);
+  void ImportWeights(std::span<const training::NamedTensor> tensors) {
+    trainer_->ImportWeights(tensors);
+  }
+  training::Evaluation Evaluate(const training::SampleSource& source, std::int64_t samples) {
+    return trainer_->Evaluate(source, samples);
+  }
+
+  const Configuration& configuration() const { return configuration_; }
+  std::int64_t samples() const { return state_.samples; }
+  // 0 where nobody knows yet.
+  std::int64_t total_samples() const { return total_samples_; }
   const training::TrainerOptions& trainer_options() const { return phases_[phase_]; }
+  bool has_data() const { return data_.train != nullptr; }
+  // Entropy of the data's source in bits a token; 0 where it is unknown.
+  double EntropyBits() const { return has_data() ? data_.train->dataset().entropy_bits() : 0; }
+  Json Summary() const;
+
+ private:
   // A trainer for the phase in which a run with that many samples goes on.
   void EnterPhaseAt(std::int64_t samples);
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
-  void Restore(Checkpoint& checkpoint);
-  void Train();
+  void RefuseDifference(const Configuration& before, const std::string& where) const;
+  void Restore(Checkpoint& checkpoint, const std::string& path);
   // The first process's number, in all of them.
   std::int64_t BroadcastFromFirst(std::int64_t number) const;
   template <class Error>
   [[noreturn]] void EndTogether(const Error& error) const;
   void Advance(std::int64_t to);
-  void WriteRow();
+  void Account(std::span<const training::SampleResult> results);
+  std::optional<MetricsRow> MakeRow();
+  std::optional<double> Epochs() const;
   void Save();
   bool IsDue(const std::optional<std::int64_t>& interval) const;
   std::int64_t NextEvent() const;
   void WriteManifest(const std::string& finished) const;
-  Json Summary() const;
 
   RunDirectory directory_;
   Configuration configuration_;  // resolved
   std::shared_ptr<training::ProcessGroup> processes_;
   bool leads_;
-  std::unique_ptr<RunLog> log_;  // both while it trains, of the first process
+  bool keeps_;  // a folder
+  bool shows_progress_;
+  bool has_trained_ = false;
+  std::unique_ptr<RunLog> log_;  // both while it trains, of the process that keeps a folder
   std::unique_ptr<TrainingProgress> progress_;
   RunData data_;
   std::vector<training::TrainerOptions> phases_;
@@ -90,9 +129,12 @@ class TrainingRun {
   std::int64_t validation_samples_ = 0;
   RunState state_;
   double last_rate_ = 0;             // of the trainer's last update
+  std::int64_t saved_samples_ = 0;   // in the last checkpoint
+  std::int64_t slice_ = 1;           // samples of the next step
   std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer
+  hwmodel::TrainingMemory predicted_memory_;  // of the phase
   std::string started_;
   Json diverged_ = nullptr;
 };

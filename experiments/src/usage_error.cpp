@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -47,17 +46,35 @@ std::string WhyUnreadable(const std::string& path) {
   return errno == ENOENT ? "there is no such file" : std::strerror(errno);
 }
 
-std::string ReadInput(const std::string& argument, const std::string& path,
-                      std::string_view accepted, std::size_t most_bytes) {
-  std::string why = WhyUnreadable(path);
+std::string ReadText(std::string_view argument, const std::string& path, std::string_view accepted,
+                     std::size_t most_bytes) {
+  const auto refuse = [&](std::string_view why) {
+    throw UsageError(argument, path, fmt::format("{} ({})", accepted, why));
+  };
+  if (const std::string why = WhyUnreadable(path); !why.empty()) refuse(why);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) refuse(errno == 0 ? "it cannot be opened" : std::strerror(errno));
+  // Piece by piece: a file of endless zeros is one of more bytes, too.
+  constexpr std::size_t kPieceBytes = 1 << 16;
   std::string text;
-  if (why.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    if (text.empty()) why = "there is nothing in it";
-    if (text.size() > most_bytes) why = fmt::format("it has more than {} bytes", most_bytes);
+  while (file && text.size() <= most_bytes) {
+    const std::size_t before = text.size();
+    text.resize(before + kPieceBytes);
+    file.read(text.data() + before, kPieceBytes);
+    text.resize(before + static_cast<std::size_t>(file.gcount()));
   }
-  if (!why.empty()) throw UsageError(argument, path, fmt::format("{} ({})", accepted, why));
+  if (file.bad()) refuse("it cannot be read to its end");
+  if (text.size() > most_bytes) refuse(fmt::format("it has more than {} bytes", most_bytes));
+  return text;
+}
+
+std::string ReadInput(std::string_view argument, const std::string& path, std::string_view accepted,
+                      std::size_t most_bytes) {
+  std::string text = ReadText(argument, path, accepted, most_bytes);
+  if (text.empty()) {
+    throw UsageError(argument, path, fmt::format("{} (there is nothing in it)", accepted));
+  }
   return text;
 }
 

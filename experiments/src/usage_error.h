@@ -37,10 +37,12 @@ UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names 
 // where it can.
 std::string WhyUnreadable(const std::string& path);
 
-// The content of a file with something in it, at most so many bytes. Throws UsageError with what is
-// accepted and why it is none.
-std::string ReadInput(const std::string& argument, const std::string& path,
-                      std::string_view accepted, std::size_t most_bytes);
+// The content of a file of at most so many bytes; ReadInput's has something in it. Throws UsageError
+// with what is accepted and why it is none.
+std::string ReadText(std::string_view argument, const std::string& path, std::string_view accepted,
+                     std::size_t most_bytes);
+std::string ReadInput(std::string_view argument, const std::string& path, std::string_view accepted,
+                      std::size_t most_bytes);
 
 // `text` with every control character shown as '?', so that it stays one line.
 std::string OneLine(std::string_view text);

@@ -31,7 +31,7 @@ void WriteWeights(OutputFile& file, std::span<const training::NamedTensor> tenso
   file.Commit();
 }
 
-void ReadWeights(std::string_view name, const std::string& path, training::Trainer& trainer) {
+std::vector<training::NamedTensor> ReadTensors(std::string_view name, const std::string& path) {
   constexpr std::size_t kMaxValues = std::size_t(1) << 31;
   std::vector<training::NamedTensor> tensors;
   try {
@@ -44,9 +44,16 @@ void ReadWeights(std::string_view name, const std::string& path, training::Train
         throw NpzError(fmt::format("{}: {}", tensor, error.what()));
       }
     }
-    trainer.ImportWeights(tensors);
   } catch (const NpzError& error) {
     throw UsageError(name, path, fmt::format("an .npz archive of weights ({})", error.what()));
+  }
+  return tensors;
+}
+
+void ReadWeights(std::string_view name, const std::string& path, training::Trainer& trainer) {
+  const std::vector<training::NamedTensor> tensors = ReadTensors(name, path);
+  try {
+    trainer.ImportWeights(tensors);
   } catch (const analysis::InvalidArgument& error) {
     throw UsageError::FromLine(fmt::format("{}: {}: {}", name, path, error.what()));
   }

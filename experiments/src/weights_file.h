@@ -17,6 +17,9 @@ namespace batchless {
 void WriteWeights(OutputFile& file, std::span<const training::NamedTensor> tensors,
                   training::Precision precision);
 
+// The tensors of the file; as below.
+std::vector<training::NamedTensor> ReadTensors(std::string_view name, const std::string& path);
+
 // Replaces the trainer's weights by those of the file; `name` is what errors call it. Throws
 // UsageError in one line that names file and tensor.
 void ReadWeights(std::string_view name, const std::string& path, training::Trainer& trainer);

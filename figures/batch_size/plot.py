@@ -57,7 +57,7 @@ def draw(data):
         batches = [10**power for power in range(5) if 10**power <= last]
         ax.set_xticks([PLACES[3], *batches], ["PB", *map(str, batches)])
         ax.xaxis.set_minor_locator(style.plt.NullLocator())
-        # Of samples a second there are powers of ten enough.
+        # Samples a second span powers of ten enough.
         if k:
             style.plain_log(ax.yaxis, (1, 1.5, 2, 3, 5, 7))
         ax.set_xlabel("batch (samples)")

@@ -91,7 +91,9 @@ def _mathematics(text: str) -> Markup:
     return Markup(re.sub(r"\^(\d+)", r"<sup>\1</sup>", html))
 
 
-def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
+def render(
+    figures: list[dict], results: list, manifests: list[dict], has_explorer: bool = False
+) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
         autoescape=True,
@@ -108,6 +110,7 @@ def render(figures: list[dict], results: list, manifests: list[dict]) -> str:
         kinds=claim_table.KINDS,
         verdicts=claim_table.VERDICTS,
         origin=origin(manifests),
+        has_explorer=has_explorer,
     )
 
 
@@ -154,7 +157,8 @@ def main() -> int:
     summary = claim_table.as_json(results)
     write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
-    write(specs.OUTPUT / "report.html", render(figures, results, manifests))
+    has_explorer = (specs.OUTPUT / "explorer.html").is_file()
+    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer))
     for provenance, kinds in summary["counts"].items():
         for verification, counts in kinds.items():
             words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

@@ -3,8 +3,8 @@
     python3 -m figures.lib.run FIGURE --tier quick|paper --program build/bin/batchless
 
 The files appear under their own names only when they are complete; the manifest comes last. A figure
-on a study runs the study instead, and takes the results that are kept with the sources; one on kept
-results does nothing else.
+on a study runs the study first, and takes the results that are kept with the sources; one on kept
+results takes these.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def run_study(
 ) -> tuple[list[dict], dict]:
     """Results of the study by tier: those made now, and those kept with the sources."""
     runs, manifests = [], {}
-    for file in spec.files(tier, data):
+    for file in spec.study_files(tier, data):
         of_tier = Path(file).stem
         made = scratch / file
         start = time.monotonic()
@@ -152,13 +152,12 @@ def run_figure(
     started = datetime.now(timezone.utc)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
-        studies, kept = {}, {}
+        studies, kept, runs = {}, {}, []
         if spec.results:
             runs, kept = take_kept(spec, Path(scratch))
         elif spec.study:
             runs, studies = run_study(spec, tier, program, data, threads, Path(scratch))
-        else:
-            runs = run_commands(spec, tier, program, threads, Path(scratch))
+        runs += run_commands(spec, tier, program, threads, Path(scratch))
         manifest = {
             "figure": spec.name,
             "tier": tier,
@@ -202,7 +201,7 @@ def main() -> int:
         spec = specs.load(options.figure)
         run_figure(spec, options.tier, options.program, options.threads, options.data)
         clear_leftovers(spec, set(spec.files(options.tier, options.data)))
-    except (specs.SpecError, RunError) as error:
+    except (specs.SpecError, RunError, OSError) as error:
         print(f"figures: {options.figure}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -12,9 +12,9 @@
       args                         option = value; a list is joined by commas, true is a flag;
                                    `{threads}` is the number of processors granted
       each                         name = list; the runs are all combinations
-    study                          in place of [[run]]: a study of experiments/studies, whose results
-                                   become quick.csv or paper.csv, as the tier says
-    results                        in place of [[run]]: a folder of experiments/results, whose
+    study                          a study of experiments/studies, whose results become quick.csv or
+                                   paper.csv, as the tier says; with [[run]] or without
+    results                        in place of a study: a folder of experiments/results, whose
                                    results.csv is shown whatever the tier, where it is there
     [plot]                         in place of plot.py, for a study: see figures/lib/study_figure.py
 """
@@ -96,12 +96,14 @@ class Spec:
 
     def files(self, tier: str, data: str = "") -> list[str]:
         """Names of the data files that the run step makes."""
+        return self.study_files(tier, data) + [c.out for c in self.commands(tier)]
+
+    def study_files(self, tier: str, data: str = "") -> list[str]:
+        """Those of them that are a study's results."""
         if self.results:
             return [self.kept_results.name] if self.kept_results.is_file() else []
-        if not self.study:
-            return [c.out for c in self.commands(tier)]
         made = [f"{tier}.csv"] if self.trains(tier, data) else []
-        if "paper.csv" not in made and self.kept_results.is_file():
+        if self.study and "paper.csv" not in made and self.kept_results.is_file():
             made.append("paper.csv")
         return made
 
@@ -111,16 +113,16 @@ class Spec:
 
     def sources(self, tier: str, data: str = "") -> list[str]:
         """What the run step reads beside the specification and the program."""
-        kept = [str(self.kept_results), str(self.kept_results.with_name("manifest.json"))]
-        if self.results:
-            return kept if self.kept_results.is_file() else []
-        if not self.study:
-            hardware = [run["args"]["hardware"] for run in self.runs if "hardware" in run["args"]]
-            return sorted(str(path) for path in MACHINES.glob("*.toml")) if hardware else []
-        read = sorted(map(str, Path("experiments").glob("*.py")))
-        read += sorted(map(str, Path("experiments/protocols").glob("*.toml")))
-        read.append(f"experiments/studies/{self.study}.toml")
-        return read + kept if self.kept_results.is_file() else read
+        read = []
+        if any("hardware" in run["args"] for run in self.runs):
+            read += sorted(map(str, MACHINES.glob("*.toml")))
+        if self.study:
+            read += sorted(map(str, Path("experiments").glob("*.py")))
+            read += sorted(map(str, Path("experiments/protocols").glob("*.toml")))
+            read.append(f"experiments/studies/{self.study}.toml")
+        if (self.study or self.results) and self.kept_results.is_file():
+            read += [str(self.kept_results), str(self.kept_results.with_name("manifest.json"))]
+        return read
 
 
 def _expand(run: dict, constants: dict) -> list[Command]:
@@ -149,8 +151,10 @@ def load(name: str, root: Path = ROOT) -> Spec:
     for key in ("order", "title", "caption", "alt"):
         if key not in table:
             raise SpecError(f"{path}: '{key}' is missing")
-    if sum(key in table for key in ("run", "study", "results")) != 1:
-        raise SpecError(f"{path}: one of 'run', 'study' and 'results' is wanted")
+    if not table.keys() & {"run", "study", "results"}:
+        raise SpecError(f"{path}: 'run', 'study' or 'results' is wanted")
+    if "study" in table and "results" in table:
+        raise SpecError(f"{path}: got 'study' beside 'results', accepted: one")
     for run in table.get("run", []):
         for key in ("command", "out", "args"):
             if key not in run:

@@ -21,10 +21,13 @@ NETWORKS = {
     "resnet56": "ResNet-56",
     "resnet110": "ResNet-110",
     "lenet5": "LeNet-5",
+    "alexnet": "AlexNet",
+    "vgg16": "VGG-16",
 }
-DATA_SETS = {"cifar10": "CIFAR-10", "synthetic": "synthetic set"}
-ABSENT = "No results on CIFAR-10 yet"
-# Of guessing one of ten classes. A run that diverged has learnt no more than that.
+SYNTHETIC = "synthetic"
+DATA_SETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", SYNTHETIC: "synthetic set"}
+ABSENT = "No results on real data yet"
+# What guessing one of ten classes reaches. A run that diverged has learnt no more than that.
 CHANCE_PERCENT = 10.0
 
 
@@ -53,7 +56,7 @@ def rows(table: Table) -> dict[str, Table]:
 
 
 def is_synthetic(table: Table) -> bool:
-    return bool(np.any(table["data"] == "synthetic"))
+    return bool(np.any(table["data"] == SYNTHETIC))
 
 
 def _each(values, names: dict[str, str]) -> str:
@@ -110,7 +113,7 @@ def origin(manifest: dict, table: Table) -> str:
 
 
 def every(value: str | list[str]) -> list[str]:
-    """Of a manifest, what runs have in common, or what they differ in."""
+    """What a manifest says that runs have in common, or differ in."""
     return value if isinstance(value, list) else [value]
 
 

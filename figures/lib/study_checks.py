@@ -9,11 +9,12 @@ A claim on a study has these keys:
     level            of the test, after Holm's adjustment over the claims of the study
     margin           in points: by how much the one may be worse, or the two may differ
     held_against     `higher` and `lower` of an effect that the margin has to be smaller than
-    measure          accuracy where not given, or log2_stable_rate: of rows `NAME, rate *` the largest
-                     rate up to which all train stably, in octaves
-    rates            how many rows a name with a * stands for; of an accuracy the best by the first seed
+    measure          accuracy where not given, or loss, or log2_stable_rate: of rows `NAME, rate *` the
+                     largest rate up to which all train stably, in octaves
+    rates            how many rows a name with a * stands for; of an accuracy and of a loss the best by
+                     the first seed
 
-Only runs on CIFAR-10 count.
+Runs on the synthetic set do not count.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 
 from figures.lib.checks import Outcome, Reader
 from figures.lib.statistics import POWER, Differences
-from figures.lib.study import accuracies, diverged
+from figures.lib.study import SYNTHETIC, accuracies, diverged
 from figures.lib.tables import DataError, Incomplete, Table
 
 # Loss of guessing one of ten classes; what is above has learnt nothing.
@@ -64,6 +65,17 @@ def _accuracies(table: Table, name: str) -> dict[int, float]:
     return max(rows, key=lambda row: row.get(FIRST_SEED, -math.inf))
 
 
+def _losses(table: Table, name: str) -> dict[int, float]:
+    """By seed; of several rows, of the one whose first seed ends lowest. A run that diverged has none."""
+    found = _named(table, name)
+    if found is None:
+        return {}
+    found = found.keep(~diverged(found))
+    rows = [found.where(row=row) for row in dict.fromkeys(found["row"])]
+    by_seed = [dict(zip(map(int, row["seed"]), map(float, row["validation_loss"]))) for row in rows]
+    return min(by_seed, key=lambda row: row.get(FIRST_SEED, math.inf), default={})
+
+
 def _stable_rates(table: Table, name: str) -> dict[int, float]:
     found = _named(table, name)
     if found is None:
@@ -85,17 +97,23 @@ def _stable_rates(table: Table, name: str) -> dict[int, float]:
 
 
 def _runs_of_one_row(claim: dict, name: str) -> int:
-    # Of rows to choose from all have the first seed, and one the others.
+    # All rows to choose from have the first seed, and one has the others.
     return claim["seeds"] + (claim["rates"] - 1 if "*" in name else 0)
 
 
 MEASURES = {
     # 10,000 images make steps of 0.01 %.
     "accuracy": Measure("points", 0.01, _accuracies, _runs_of_one_row),
+    # In natural units, of a token or an image.
+    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row),
     "log2_stable_rate": Measure(
         "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"]
     ),
 }
+
+
+def _measure(claim: dict) -> Measure:
+    return MEASURES[claim.get("measure", "accuracy")]
 
 
 def _cases(claim: dict) -> list[dict]:
@@ -109,12 +127,15 @@ def _names(claim: dict) -> list[str]:
 
 def _runs(claim: dict, read: Reader) -> Table:
     """All runs that the claim is about, or Incomplete with how many of them there are."""
-    measure = MEASURES[claim.get("measure", "accuracy")]
+    measure = _measure(claim)
     planned = sum(measure.runs(claim, name) for name in _names(claim))
     try:
-        table = read(claim["figure"]).table(claim["file"]).where(data="cifar10")
+        table = read(claim["figure"]).table(claim["file"])
     except (FileNotFoundError, DataError):
         raise Incomplete(f"0 of {planned} runs") from None
+    table = table.keep(table["data"] != SYNTHETIC)
+    if not len(table):
+        raise Incomplete(f"0 of {planned} runs")
     finished, complete = 0, True
     for name in _names(claim):
         found = _named(table, name)
@@ -127,7 +148,7 @@ def _runs(claim: dict, read: Reader) -> Table:
 
 
 def _differences(claim: dict, pair: dict, table: Table) -> Differences:
-    measure = MEASURES[claim.get("measure", "accuracy")]
+    measure = _measure(claim)
     sides = [[measure.values(table, name) for name in pair[side]] for side in ("higher", "lower")]
     seeds = range(FIRST_SEED, FIRST_SEED + claim["seeds"])
     missing = [seed for seed in seeds if any(seed not in row for side in sides for row in side)]
@@ -139,8 +160,12 @@ def _differences(claim: dict, pair: dict, table: Table) -> Differences:
     return Differences(values, measure.resolution)
 
 
+def _in_units(claim: dict, number: float) -> str:
+    return f"{number:g} {_measure(claim).unit}"
+
+
 def _in_words(claim: dict, pair: dict, found: Differences, p: float) -> str:
-    unit = MEASURES[claim.get("measure", "accuracy")].unit
+    unit = _measure(claim).unit
     low, high = found.interval()
     higher, lower = (" + ".join(pair[side]) for side in ("higher", "lower"))
     return (
@@ -163,7 +188,7 @@ def _tested(
         effect = _differences(claim, claim["held_against"], table).mean
         if claim["margin"] >= effect:
             raise Incomplete(
-                f"the margin of {claim['margin']:g} points is no smaller than the effect that it is "
+                f"the margin of {_in_units(claim, claim['margin'])} is no smaller than the effect that it is "
                 f"held against, {effect:.2f}"
             )
         limit += f"; against an effect of {effect:.2f}"
@@ -171,7 +196,7 @@ def _tested(
     p = [probability(differences) for _, differences in found]
     worst = max(range(len(p)), key=lambda k: p[k])
     seen = found[worst][1].detectable(claim["level"] / tails, power)
-    unit = MEASURES[claim.get("measure", "accuracy")].unit
+    unit = _measure(claim).unit
     return Outcome(
         "; ".join(_in_words(claim, *each, probability(each[1])) for each in found),
         p[worst] < claim["level"],
@@ -195,7 +220,7 @@ def paired_not_below(claim: dict, read: Reader) -> Outcome:
     margin = claim["margin"]
     return _tested(
         claim, read, lambda found: found.above(-margin),
-        "no loss within a margin of", f"a loss of less than {margin:g} points",
+        "no loss within a margin of", f"a loss of less than {_in_units(claim, margin)}",
     )  # fmt: skip
 
 
@@ -204,7 +229,7 @@ def paired_equivalent(claim: dict, read: Reader) -> Outcome:
     margin = claim["margin"]
     return _tested(
         claim, read, lambda found: found.within(margin),
-        "equality within a margin of", f"within {margin:g} points",
+        "equality within a margin of", f"within {_in_units(claim, margin)}",
         # Where there is no difference, each of the two tests fails in half of the other cases at most.
         power=(1 + POWER) / 2,
     )  # fmt: skip

@@ -110,7 +110,7 @@ def draw(data: Data, plot: dict):
         title = ", ".join(filter(None, (study.subject(table), progress)))
         ax.set_title(f"({'ab'[k]}) {title}" if len(found) > 1 else title, loc="left")
     if labels:
-        handles = [style.plt.Line2D([], [], label=_text(label), **looks[label]) for label in labels]
+        handles = [style.plt.Line2D([], [], label=subscripts(label), **looks[label]) for label in labels]
         style.legend_below(fig, grid[1, :], handles, 2 if len(labels) == 4 else min(3, len(labels)))
     return fig
 
@@ -136,7 +136,7 @@ def _draw_rows(ax, layout: Layout, table: Table) -> None:
         values = layout.measured(runs)
         ax.plot(values, [y] * len(values), "o", color=color(name), markerfacecolor="none")
         ax.plot([values.mean()] * 2, [y - 0.32, y + 0.32], color=color(name))
-    ax.set_yticks(range(len(rows)), [_text(name) for name in rows])
+    ax.set_yticks(range(len(rows)), [subscripts(name) for name in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.margins(x=0.08)
     ax.set_xlabel(layout.unit)
@@ -170,7 +170,7 @@ def _draw_curves(ax, layout: Layout, curves: dict, looks: dict) -> None:
     ax.set_ylabel(layout.unit)
 
 
-def _text(name: str) -> str:
+def subscripts(name: str) -> str:
     return re.sub(r"_(\d+|D)", r"$_{\1}$", name)
 
 

@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 
 from figures.lib.checks import Outcome, Reader, percent, rows, text
+from figures.lib.tables import Table
 
 DIGITS = 50
 
@@ -199,7 +200,36 @@ def pipeline_delays(claim: dict, read: Reader) -> Outcome:
     )
 
 
+def _first_stage(table: Table, slots: int, flushes: bool) -> tuple[int, float]:
+    """What stage 0 does in a list of actions: the most updates between a sample's forward and its backward, and
+    the share of the slots in use, from the first update to the last forward, or to the last flush."""
+    own = table.where(stage=0)
+    kinds, steps = own["kind"], own["step"]
+    done = np.cumsum(kinds == "U")
+    forward, backward = (
+        dict(zip(own["microbatch"][kinds == kind], done[kinds == kind], strict=True)) for kind in "FB"
+    )
+    start, end = steps[kinds == "U"][0], steps[kinds == ("U" if flushes else "F")][-1]
+    used = np.count_nonzero((kinds != "U") & (steps > start) & (steps <= end))
+    return int(max(backward[each] - forward[each] for each in forward)), used / (slots * (end - start))
+
+
+def side_by_side(claim: dict, read: Reader) -> Outcome:
+    """In each system's list of actions the first of S stages updates `late` times between a sample's forward
+    and its backward, and uses all its slots, or with `flushed` micro-batches an update M/(M + S - 1)."""
+    words, passed = [], True
+    for case in claim["case"]:
+        table = rows(case, read)
+        stages, flushed = int(table["stage"].max()) + 1, case.get("flushed", 0)
+        late, busy = _first_stage(table, case["slots"], flushed > 0)
+        expected = {"0": 0, "S - 1": stages - 1, "2(S - 1)": 2 * (stages - 1)}[case["late"]]
+        share = flushed / (flushed + stages - 1) if flushed else 1
+        passed &= late == expected and abs(busy - share) < 1e-12
+        words.append(f"{case['label']}: {late} updates late, {case['passes']}, {percent(busy)} busy")
+    return Outcome("; ".join(words), passed)
+
+
 CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
-    for check in (above_limit, certified_radii, discrepancy_lowers, pipeline_delays)
+    for check in (above_limit, certified_radii, discrepancy_lowers, pipeline_delays, side_by_side)
 }

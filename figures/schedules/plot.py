@@ -10,6 +10,7 @@ KINDS = {
     "pb": "PB",
     "1f1b": "1F1B",
     "2bw": "2BW",
+    "paci": "PACI",
     "zb-h1": "ZB-H1",
 }
 COLORS = {
@@ -24,7 +25,7 @@ FIRST, LAST = 0.3, 0.9
 
 def draw(data):
     tables = {kind: data.table(f"{kind}.csv") for kind in KINDS}
-    fig = style.plt.figure(figsize=(style.PAGE, 6.4))
+    fig = style.plt.figure(figsize=(style.PAGE, 7.5))
     grid = fig.add_gridspec(len(KINDS) + 1, 1, height_ratios=[1] * len(KINDS) + [0.18])
     steps = max(table["step"].max() for table in tables.values()) + 1
     for k, (kind, title) in enumerate(KINDS.items()):
@@ -33,7 +34,7 @@ def draw(data):
         # One scale for all: a step is as wide in every panel.
         ax.set_xlim(0, steps + 0.2)
         ax.tick_params(labelbottom=k == len(KINDS) - 1)
-        style.panel(ax, "abcde"[k], title)
+        style.panel(ax, "abcdef"[k], title)
     ax.set_xlabel("step")
     handles = [
         Patch(color=shade(COLORS["F"], FIRST), label="forward, first weights"),

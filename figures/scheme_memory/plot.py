@@ -3,6 +3,8 @@ from figures.lib import style
 SCHEMES = {
     "pb": ("PB", "#000000", "-", "o"),
     "pipedream": ("PipeDream", "#D55E00", "-", "s"),
+    "vertical-sync": ("PipeDream, vertical sync", "#D55E00", (0, (1, 1.2)), "x"),
+    "paci": ("PACI", "#E69F00", "-", "p"),
     "pipemare": ("PipeMare", "#CC79A7", (0, (4, 1.5)), "<"),
     "2bw": ("2BW", "#0072B2", "-", "^"),
     "2bw-recompute": ("2BW, recomputed", "#56B4E9", (0, (4, 1.5)), "v"),
@@ -38,5 +40,5 @@ def draw(data):
         style.panel(ax, "abc"[k], title)
         if k == 0:
             ax.set_ylabel("memory (MB)")
-    style.legend_below(fig, grid[1, :], handles, 4)
+    style.legend_below(fig, grid[1, :], handles, 5)
     return fig

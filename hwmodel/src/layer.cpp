@@ -15,8 +15,6 @@ constexpr LayerField kPadding{"padding", &Layer::padding, 0, kMostEdge};
 constexpr std::array kConvolutionFields{
     LayerField{"channels", &FeatureShape::channels, 1, kMostChannels, true}, kKernel, kStride,
     kPadding, LayerField{"bias", &Layer::bias}};
-constexpr std::array kLinearFields{
-    LayerField{"features", &FeatureShape::channels, 1, kMostChannels, true}};
 constexpr std::array kGroupFields{LayerField{"groups", &Layer::groups, 1, kMostChannels, true}};
 constexpr std::array kResponseFields{LayerField{"size", &Layer::kernel, 1, kMostEdge, true},
                                      LayerField{"alpha", &Layer::alpha, 0, 1e6},
@@ -26,10 +24,21 @@ constexpr std::array kPoolFields{kKernel, kStride, kPadding};
 constexpr std::array kSumFields{kStride};
 constexpr std::array kDropoutFields{
     LayerField{"probability", &Layer::dropout_probability, 0, 0.999, true}};
+constexpr LayerField kFeatures{"features", &FeatureShape::channels, 1, kMostChannels, true};
+constexpr LayerField kDeviation{"standard_deviation", &Layer::standard_deviation, 0, 1e6};
+constexpr std::array kLinearFields{kFeatures};
+constexpr std::array kEmbeddingFields{kFeatures, kDeviation};
+constexpr std::array kPositionFields{kDeviation};
+constexpr std::array kTokenLinearFields{kFeatures, LayerField{"bias", &Layer::bias}, kDeviation};
+constexpr std::array kAttentionFields{LayerField{"heads", &Layer::heads, 1, kMostChannels, true}};
 
 constexpr std::array kAfterNormalization{LayerKind::kGroupNormalization,
                                          LayerKind::kBatchNormalization};
 constexpr std::array kAfterRelu{LayerKind::kRelu};
+constexpr std::array kAfterEmbedding{LayerKind::kEmbedding};
+constexpr std::array kAfterTokenLinear{LayerKind::kTokenLinear};
+constexpr std::array kBeforeTokenLinear{LayerKind::kLayerNormalization, LayerKind::kAttention,
+                                        LayerKind::kGelu};
 
 int Extent(const Layer& layer, int edge) {
   const int room = edge + 2 * layer.padding - layer.kernel;
@@ -42,6 +51,10 @@ FeatureShape ConvolutionOutput(const Layer& l) {
 
 FeatureShape PoolOutput(const Layer& l) {
   return {l.input.channels, Extent(l, l.input.height), Extent(l, l.input.width)};
+}
+
+FeatureShape RowsOfFeatures(const Layer& l) {
+  return {l.output.channels, l.input.height, l.input.width};
 }
 
 std::int64_t WindowSize(const Layer& l) { return std::int64_t{l.kernel} * l.kernel; }
@@ -87,6 +100,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .elementwise_flops = NormalizationFlops,
      .saved_bytes = ChannelConstantsBytes,
      .keeps = Kept::kInput,
+     .remade = true,
      .normalization = Normalization::kGroup,
      .adds_input_gradient = true},
     {.kind = LayerKind::kBatchNormalization,
@@ -95,6 +109,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .elementwise_flops = NormalizationFlops,
      .saved_bytes = ChannelConstantsBytes,
      .keeps = Kept::kInput,
+     .remade = true,
      .normalization = Normalization::kBatch,
      .adds_input_gradient = true},
     {.kind = LayerKind::kLocalResponseNormalization,
@@ -108,6 +123,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .follows = kAfterNormalization,
      .elementwise_flops = InputElements,
      .keeps = Kept::kOutput,
+     .remade = true,
      .adds_input_gradient = true,
      .works_in_place = true},
     {.kind = LayerKind::kMaxPool,
@@ -135,6 +151,70 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .inputs = 2,
      .elementwise_flops = InputElements,
      .passes_gradient = true},
+    {.kind = LayerKind::kEmbedding,
+     .name = "embedding",
+     .fields = kEmbeddingFields,
+     .output = RowsOfFeatures,
+     .parameters = [](const Layer& l) { return std::int64_t{l.vocabulary} * l.output.channels; },
+     .elementwise_flops = [](const Layer&) { return std::int64_t{0}; },
+     .sample_parameters = [](const Layer& l) { return l.output.elements(); },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kRows},
+    {.kind = LayerKind::kPosition,
+     .name = "position",
+     .fields = kPositionFields,
+     .follows = kAfterEmbedding,
+     .parameters = InputElements,
+     .elementwise_flops = InputElements,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kLayerNormalization,
+     .name = "layer_norm",
+     .parameters = ChannelPairs,
+     .elementwise_flops = NormalizationFlops,
+     .saved_bytes = [](const Layer& l,
+                       int bytes) { return 2 * (l.input.pixels() + l.input.channels) * bytes; },
+     .keeps = Kept::kInput,
+     .remade = true,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kTokenLinear,
+     .name = "token_linear",
+     .fields = kTokenLinearFields,
+     .follows = kBeforeTokenLinear,
+     .output = RowsOfFeatures,
+     .parameters =
+         [](const Layer& l) {
+           return std::int64_t{l.output.channels} * (l.input.channels + (l.bias ? 1 : 0));
+         },
+     .multiply_adds = [](const Layer& l) { return l.output.elements() * l.input.channels; },
+     .elementwise_flops = [](const Layer& l) { return l.bias ? l.output.elements() : 0; },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kAttention,
+     .name = "attention",
+     .fields = kAttentionFields,
+     .follows = kAfterTokenLinear,
+     .output =
+         [](const Layer& l) {
+           return FeatureShape{l.input.channels / 3, l.input.height, l.input.width};
+         },
+     .elementwise_flops =
+         [](const Layer& l) { return 5 * l.heads * l.input.pixels() * l.input.pixels(); },
+     .product_flops = [](const Layer& l) { return 4 * l.output.elements() * l.input.pixels(); },
+     .saved_bytes = [](const Layer& l, int bytes) { return l.heads * l.input.pixels() * bytes; },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kGelu,
+     .name = "gelu",
+     .follows = kAfterTokenLinear,
+     .elementwise_flops = [](const Layer& l) { return 8 * l.input.elements(); },
+     .keeps = Kept::kInput,
+     .remade = true,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
     {.kind = LayerKind::kLoss,
      .name = "loss",
      .elementwise_flops = [](const Layer& l) { return 4 * l.input.elements(); },

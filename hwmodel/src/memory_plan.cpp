@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace batchless::hwmodel {
 namespace {
@@ -10,10 +11,12 @@ Pass BackwardOf(int stage) { return {ActionKind::kBackward, stage}; }
 
 }  // namespace
 
-MemoryPlan::MemoryPlan(const Network& network, bool splits_backward)
+MemoryPlan::MemoryPlan(const Network& network, bool splits_backward,
+                       std::vector<StageSpan> recomputed)
     : network_(&network),
       last_(splits_backward ? ActionKind::kWeightGradient : ActionKind::kBackward),
-      gradient_of_(network.values.size(), -1) {
+      gradient_of_(network.values.size(), -1),
+      recomputed_(std::move(recomputed)) {
   // Sums come after their inputs' other readers in the order of the stages, so going backwards the
   // output's place is known first.
   for (int v = static_cast<int>(network.values.size()) - 1; v > 0; --v) {
@@ -39,14 +42,55 @@ std::optional<MemoryUse> MemoryPlan::ValueUse(int v, const StageSpan& span) cons
   MemoryUse use{.write = ForwardOf(std::max(producer, span.first)), .releases = {}};
   for (const int consumer : ValueOf(v).consumers) {
     if (!span.Holds(consumer)) continue;
-    const bool kept = KeepsInput(StageOf(consumer)) && StageOf(consumer).inputs[0] == v;
-    use.releases.push_back(kept ? Pass{last_, consumer} : ForwardOf(consumer));
+    if (IsMadeAgain(v, consumer)) {
+      use.releases.push_back(ForwardOf(consumer));
+      continue;
+    }
+    use.releases.push_back(KeepsValue(consumer, v) ? Pass{last_, consumer} : ForwardOf(consumer));
+    const StageSpan* group = GroupOf(consumer);
+    if (group != nullptr) use.releases.push_back(BackwardOf(group->end - 1));
   }
-  if (ValueOf(v).producer >= 0 && span.Holds(producer) && KeepsOutput(StageOf(producer))) {
+  if (ValueOf(v).producer >= 0 && span.Holds(producer) && KeepsOutput(StageOf(producer)) &&
+      !IsMadeAgain(v, producer)) {
     use.releases.push_back(BackwardOf(producer));
   }
   if (LastConsumer(v) >= span.end) use.releases.push_back(ForwardOf(span.end));
   return use;
+}
+
+bool MemoryPlan::KeepsValue(int stage, int v) const {
+  return KeepsInput(StageOf(stage)) && StageOf(stage).inputs[0] == v;
+}
+
+const StageSpan* MemoryPlan::GroupOf(int stage) const {
+  const auto found = std::find_if(recomputed_.begin(), recomputed_.end(),
+                                  [&](const StageSpan& group) { return group.Holds(stage); });
+  return found == recomputed_.end() ? nullptr : &*found;
+}
+
+bool MemoryPlan::IsMadeAgain(int v, int stage) const {
+  const StageSpan* group = GroupOf(stage);
+  return group != nullptr && group->Holds(ValueOf(v).producer);
+}
+
+std::optional<MemoryUse> MemoryPlan::ValueAgainUse(int v, const StageSpan& span) const {
+  const int producer = ValueOf(v).producer;
+  if (!span.Holds(producer) || !IsMadeAgain(v, producer)) return std::nullopt;
+  const StageSpan& group = *GroupOf(producer);
+  const Pass again = BackwardOf(group.end - 1);
+  MemoryUse use{.write = again, .releases = {again}};
+  for (const int consumer : ValueOf(v).consumers) {
+    if (!group.Holds(consumer) || !KeepsValue(consumer, v)) continue;
+    use.releases.push_back({last_, consumer});
+  }
+  if (KeepsOutput(StageOf(producer))) use.releases.push_back(BackwardOf(producer));
+  return use;
+}
+
+MemoryUse MemoryPlan::SavedUse(int stage) const {
+  const StageSpan* group = GroupOf(stage);
+  if (group == nullptr) return InFlightUse(stage);
+  return {.write = BackwardOf(group->end - 1), .releases = {{last_, stage}}};
 }
 
 std::optional<MemoryUse> MemoryPlan::GradientUse(int v, const StageSpan& span) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,9 @@ constexpr FeatureShape kImageNetInput{3, 224, 224};
 constexpr FeatureShape kMnistInput{1, 28, 28};
 constexpr int kMaxWidth = 1 << 20;
 constexpr int kMaxHiddenLayers = 1000;
+constexpr int kMaxBlocks = 1000;
+constexpr FeatureShape kTokens{1, 128, 1};
+constexpr int kVocabulary = 256;
 
 struct Window {
   int kernel = 3;
@@ -253,9 +257,95 @@ Network AlexNet(Writer builder, int classes) {
   return Classifier(std::move(builder), x, kHidden, 0.5, classes);
 }
 
-constexpr std::array<std::string_view, 14> kNames{
-    "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet50", "vgg11",
-    "vgg13",    "vgg16",    "lenet5",   "alexnet",  "mlp",       "linear",   "resnet20-v1"};
+// Stages of a decoder's blocks.
+class DecoderWriter {
+ public:
+  DecoderWriter(const FeatureShape& input, int vocabulary, int layers, int width, int heads)
+      : builder_("gpt", input, vocabulary),
+        vocabulary_(vocabulary),
+        layers_(layers),
+        width_(width),
+        heads_(heads),
+        branch_end_(kDeviation / std::sqrt(2.0 * layers)) {}
+
+  Network Write() {
+    int x = builder_.Add(
+        {.name = "embedding",
+         .layers = {{.kind = LayerKind::kEmbedding, .name = "wte", .output = {.channels = width_}},
+                    {.kind = LayerKind::kPosition, .name = "wpe"}},
+         .inputs = {0}});
+    for (int block = 0; block < layers_; ++block) {
+      const std::string name = fmt::format("h.{}.", block);
+      x = Branch(name + "attn", x,
+                 {Norm(name + "ln_1"),
+                  Linear(name + "attn.c_attn", 3 * width_),
+                  {.kind = LayerKind::kAttention, .heads = heads_},
+                  Linear(name + "attn.c_proj", width_, branch_end_)});
+      x = Branch(name + "mlp", x,
+                 {Norm(name + "ln_2"),
+                  Linear(name + "mlp.c_fc", 4 * width_),
+                  {.kind = LayerKind::kGelu},
+                  Linear(name + "mlp.c_proj", width_, branch_end_)});
+    }
+    x = builder_.Add({.name = "ln_f", .layers = {Norm("ln_f")}, .inputs = {x}});
+    Layer head = Linear("lm_head", vocabulary_);
+    head.bias = false;
+    x = builder_.Add({.name = "lm_head", .layers = {head}, .inputs = {x}});
+    builder_.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+    return builder_.Finish();
+  }
+
+ private:
+  static constexpr double kDeviation = 0.02;
+
+  static Layer Norm(const std::string& name) {
+    return {.kind = LayerKind::kLayerNormalization, .name = name};
+  }
+
+  static Layer Linear(const std::string& name, int features, double deviation = kDeviation) {
+    return {.kind = LayerKind::kTokenLinear,
+            .name = name,
+            .output = {.channels = features},
+            .bias = true,
+            .standard_deviation = deviation};
+  }
+
+  // A branch of two stages: what it computes, and its sum with x.
+  int Branch(const std::string& name, int x, const std::vector<Layer>& layers) {
+    const int y = builder_.Add({.name = name, .layers = layers, .inputs = {x}});
+    return builder_.Add(
+        {.name = name + ".sum", .layers = {{.kind = LayerKind::kSum}}, .inputs = {y, x}});
+  }
+
+  NetworkBuilder builder_;
+  int vocabulary_;
+  int layers_;
+  int width_;
+  int heads_;
+  double branch_end_;
+};
+
+Network Gpt(const NetworkOptions& options) {
+  const int layers = options.layers != 0 ? options.layers : 6;
+  const int width = options.width != 0 ? options.width : 128;
+  const int heads = options.heads != 0 ? options.heads : std::max(1, width / 32);
+  RefuseIf(layers < 1 || layers > kMaxBlocks, "network.layers", std::to_string(layers),
+           fmt::format("1 to {}", kMaxBlocks));
+  RefuseIf(width < 1 || width > kMaxWidth / 4, "network.width", std::to_string(width),
+           fmt::format("1 to {}", kMaxWidth / 4));
+  RefuseIf(heads < 1 || width % heads != 0, "network.heads", std::to_string(heads),
+           fmt::format("a divisor of the width {}", width));
+  const FeatureShape input = options.input.channels != 0 ? options.input : kTokens;
+  RefuseIf(input.channels != 1 || input.width != 1, "network.input", ToText(input),
+           "sequences of tokens, 1xTOKENSx1, with gpt");
+  return DecoderWriter(input, options.classes != 0 ? options.classes : kVocabulary, layers, width,
+                       heads)
+      .Write();
+}
+
+constexpr std::array<std::string_view, 15> kNames{
+    "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet50",    "vgg11", "vgg13",
+    "vgg16",    "lenet5",   "alexnet",  "mlp",      "linear",    "resnet20-v1", "gpt"};
 
 constexpr std::string_view kPostActivation = "-v1";
 
@@ -334,11 +424,19 @@ Network MakeNetwork(const NetworkOptions& options) {
              "network.hidden", std::to_string(width),
              fmt::format("at most {} widths from 1 to {}", kMaxHiddenLayers, kMaxWidth));
   }
+  const bool is_gpt = name == "gpt";
+  for (const auto& [key, value] : {std::pair("network.layers", options.layers),
+                                   {"network.width", options.width},
+                                   {"network.heads", options.heads}}) {
+    RefuseIf(!is_gpt && value != 0, key, std::to_string(value), "nothing but with the network gpt");
+  }
   try {
+    if (is_gpt) return Gpt(options);
     return Make(Writer(name, normalization, groups, input, classes), options, classes);
   } catch (const InvalidArgument& error) {
     // The options that the builder's refusals follow from.
     const std::string& refused = error.name();
+    if (refused.starts_with("network.")) throw;
     RefuseIf(refused.ends_with(".kernel"), "network.input", ToText(input),
              "an image large enough for every convolution and pool");
     const std::string option = refused.ends_with(".groups") ? "groups" : refused;

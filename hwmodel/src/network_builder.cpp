@@ -28,6 +28,10 @@ std::string Kinds(std::span<const LayerKind> kinds) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
+bool IsSequence(const FeatureShape& shape, int channels) {
+  return shape.channels == channels && shape.width == 1;
+}
+
 // A layer with one before it in the same stage.
 void CheckFollows(const Stage& stage, const Layer& before, const Layer& layer) {
   const LayerTraits& traits = TraitsOf(layer.kind);
@@ -60,6 +64,11 @@ void SetOutput(const Stage& stage, Layer& layer) {
   }
   if (layer.kind == LayerKind::kMaxPool && layer.padding >= layer.kernel) {
     Refuse(stage, "padding", std::to_string(layer.padding), "less than the kernel");
+  }
+  if (layer.kind == LayerKind::kAttention && in.channels % (3 * layer.heads) != 0) {
+    Refuse(stage, "heads", std::to_string(layer.heads),
+           fmt::format("a number of heads that share queries, keys and values, {} channels",
+                       in.channels));
   }
   if (in.channels % layer.groups != 0) {
     Refuse(stage, "groups", std::to_string(layer.groups),
@@ -115,6 +124,12 @@ int NetworkBuilder::Add(Stage stage, int* rectified) {
     Layer& layer = stage.layers[i];
     if (i > 0) CheckFollows(stage, stage.layers[i - 1], layer);
     layer.input = i > 0 ? stage.layers[i - 1].output : shape(stage.inputs[0]);
+    if (layer.kind == LayerKind::kEmbedding) {
+      if (stage.inputs[0] != 0 || !IsSequence(layer.input, 1)) {
+        Refuse(stage, "inputs", ToText(layer.input), "the network's input, 1xTOKENSx1");
+      }
+      layer.vocabulary = network_.classes;
+    }
     SetOutput(stage, layer);
   }
   if (inputs == 2) CheckSum(stage, shape(stage.inputs[1]));
@@ -125,7 +140,11 @@ int NetworkBuilder::Add(Stage stage, int* rectified) {
   if (last.kind != LayerKind::kLoss) {
     value = AddValue(last.output, stage);
     if (rectified != nullptr) *rectified = AddValue(last.input, stage);
-  } else if (!(last.input == FeatureShape{network_.classes, 1, 1})) {
+  } else if (const bool fits =
+                 last.input == FeatureShape{network_.classes, 1, 1} ||
+                 (IsSequence(network_.input, 1) &&
+                  last.input == FeatureShape{network_.classes, network_.input.height, 1});
+             !fits) {
     Refuse(stage, "inputs", ToText(last.input),
            ToText({network_.classes, 1, 1}) + ", a number for each class");
   }

@@ -82,7 +82,8 @@ Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
       {.stages = setting.workers,
        .microbatches = microbatches,
        .microbatches_per_update = setting.kind.updates_each ? 0 : setting.per_update,
-       .weight_stashing = setting.options.weight_stashing});
+       .weight_stashing = setting.options.weight_stashing,
+       .vertical_sync = setting.options.vertical_sync});
 }
 
 double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std::size_t g,
@@ -90,7 +91,7 @@ double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std
   const StageSummary& stage = summary.stages[g];
   return WorkerBytes(setting.workload, first, end, setting.b,
                      static_cast<double>(stage.weight_versions),
-                     static_cast<double>(stage.activations_in_flight));
+                     static_cast<double>(stage.activations_in_flight), setting.recomputes);
 }
 
 // Cores with as much local memory.
@@ -184,7 +185,8 @@ std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const Schedul
   for (std::size_t g = 0; g < layout.group_ends.size(); ++g) {
     WorkerThroughput worker = {.first_stage = g == 0 ? 0 : layout.group_ends[g - 1],
                                .end_stage = layout.group_ends[g],
-                               .cores = layout.cores[g]};
+                               .cores = layout.cores[g],
+                               .delay = summary.stages[g].forward_delay_updates};
     worker.memory_bytes = WorkerBytesOf(setting, summary, g, worker.first_stage, worker.end_stage);
     worker.in_local_memory = layout.local[g];
     if (!worker.in_local_memory) in_shared += worker.memory_bytes;
@@ -255,8 +257,7 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
   const auto seconds = [&](const Schedule& schedule) {
     return SimulatePipeline(schedule, {.times = times}).seconds;
   };
-  std::int64_t transient = setting.kind.updates_each ? std::int64_t{8} * setting.workers + 8
-                                                     : std::int64_t{8} * setting.per_update;
+  std::int64_t transient = 2 * EnoughMicrobatches(setting.workers, setting.per_update);
   std::int64_t simulated = microbatches;
   Schedule schedule;
   double run_seconds = 0;
@@ -325,15 +326,15 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
   Setting setting{{.workload = workload,
                    .machine = machine,
                    .b = static_cast<double>(options.microbatch),
+                   .recomputes = options.recompute,
                    .measured = Measured(workload, machine, workers),
                    .per_update = PerUpdate(options, kind, workers)},
                   options,
                   kind,
                   workers};
   setting.launched = setting.workers == 1 && machine.launch_seconds > 0 && !setting.measured;
-  // Two cycles in which every worker does everything, for the fill and drain of any kind.
-  const Schedule schedule = ScheduleOf(
-      setting, setting.kind.updates_each ? 4 * setting.workers + 4 : 4 * setting.per_update);
+  const Schedule schedule =
+      ScheduleOf(setting, EnoughMicrobatches(setting.workers, setting.per_update));
   const SteadyState steady = FindSteadyState(schedule);
   setting.split = schedule.splits_backward();
   RefuseIf(setting.measured && setting.split, "schedule", options.schedule,
@@ -348,6 +349,12 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
   Throughput result;
   result.samples_per_update = setting.per_update * options.microbatch;
   const ScheduleSummary summary = Summarize(schedule);
+  for (const StageSummary& stage : summary.stages) {
+    RefuseIf(options.recompute && stage.forward_delay_updates != stage.backward_delay_updates,
+             "recompute", "true",
+             "false with " + options.schedule +
+                 ", whose backwards do not read the weights of their forwards");
+  }
   result.workers = PlaceWorkers(setting, summary, FastestLayout(setting, summary));
   Traffic traffic;
   std::vector<double> working_cores;

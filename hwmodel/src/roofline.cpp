@@ -19,10 +19,12 @@ double MostCores(const Execution& execution, std::size_t s) {
 }
 
 // What the cores that share a pass of the stage exchange for a sample.
-double ExchangedBytes(const StageCost& cost, ActionKind kind) {
-  if (kind == ActionKind::kForward)
-    return static_cast<double>(cost.read_bytes + cost.written_bytes);
-  return kind == ActionKind::kBackward ? static_cast<double>(cost.gradient_bytes) : 0;
+double ExchangedBytes(const Execution& execution, std::size_t s, ActionKind kind) {
+  const StageCost& cost = execution.workload.stages[s];
+  const auto forward = static_cast<double>(cost.read_bytes + cost.written_bytes);
+  if (kind == ActionKind::kForward) return forward;
+  if (kind != ActionKind::kBackward) return 0;
+  return static_cast<double>(cost.gradient_bytes) + (execution.recomputes ? forward : 0);
 }
 
 // The time that a pass's cores take to exchange values, and no more cores than gain from it: a pass
@@ -32,8 +34,8 @@ void Exchange(const Execution& execution, std::size_t s, ActionKind kind, CoreWo
   const Machine& machine = execution.machine;
   const bool is_mesh = machine.fabric_links > 1;
   if (is_mesh && machine.fabric_bytes_per_second > 0) {
-    part.exchange_seconds = execution.b * ExchangedBytes(execution.workload.stages[s], kind) /
-                            machine.link_bytes_per_second();
+    part.exchange_seconds =
+        execution.b * ExchangedBytes(execution, s, kind) / machine.link_bytes_per_second();
   }
   const double way = 2 * machine.fabric_latency_seconds;
   if (way <= 0) return;
@@ -44,12 +46,13 @@ void Exchange(const Execution& execution, std::size_t s, ActionKind kind, CoreWo
   part.most_cores = std::max(1.0, std::min(part.most_cores, most));
 }
 
-// Launch times of a stage's operations: one for the forward, one for each gradient, one for the update.
+// Launch times of a stage's operations: one for each forward, one for each gradient, one for the update.
 StageTimes LaunchesOf(const Execution& execution, std::size_t s) {
   if (!execution.launched) return {};
   const double launch = execution.machine.launch_seconds;
   const double weights = execution.workload.stages[s].parameters > 0 ? launch : 0;
-  return {launch, (s > 0 ? launch : 0) + (execution.split ? 0 : weights),
+  const double again = execution.recomputes ? launch : 0;
+  return {launch, again + (s > 0 ? launch : 0) + (execution.split ? 0 : weights),
           execution.split ? weights : 0, weights};
 }
 
@@ -85,6 +88,10 @@ Passes PassesOf(const Execution& execution, std::size_t s) {
   } else {
     At(passes, ActionKind::kBackward) = {b * (input_gradient + weight_gradient),
                                          2 * v + b * (gradients + kept)};
+  }
+  if (execution.recomputes) {
+    At(passes, ActionKind::kBackward).flops += At(passes, ActionKind::kForward).flops;
+    At(passes, ActionKind::kBackward).bytes += At(passes, ActionKind::kForward).bytes;
   }
   return passes;
 }
@@ -135,6 +142,9 @@ std::vector<StageWork> WorkOf(const Execution& execution, Memory memory) {
         part.most_cores = 1;
         part.seconds =
             MeasuredTimes(*execution.measured, s, execution.b).seconds(kActionKinds[kind]);
+        if (execution.recomputes && kActionKinds[kind] == ActionKind::kBackward) {
+          part.seconds += MeasuredTimes(*execution.measured, s, execution.b).forward_seconds;
+        }
         continue;
       }
       part.most_cores = MostCores(execution, s);
@@ -169,7 +179,7 @@ std::vector<double> OneCoreSeconds(std::span<const StageWork> work) {
 }
 
 double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
-                   double activations_in_flight) {
+                   double activations_in_flight, bool recomputes) {
   const auto boundary = [&](int stage) {
     return b * static_cast<double>(stage < 0 ? workload.input_bytes
                                              : workload.stages[stage].boundary_bytes);
@@ -179,7 +189,9 @@ double WorkerBytes(const Workload& workload, int first, int end, double b, doubl
     parameters += static_cast<double>(workload.stages[s].parameter_bytes);
   }
   const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
-  return parameters * (weight_versions + 2) + b * kept * activations_in_flight +
+  const double activations = recomputes ? b * kept + boundary(first - 1) * activations_in_flight
+                                        : b * kept * activations_in_flight;
+  return parameters * (weight_versions + 2) + activations +
          2 * (boundary(end - 1) + boundary(first - 1));
 }
 
@@ -202,7 +214,7 @@ void AddStage(const Execution& execution, std::size_t s, const StageWork& work, 
     const double seconds = SecondsOn({&part, 1}, cores);
     *own_seconds[i] = seconds;
     if (!execution.launched && part.seconds > 0 && used > 1) {
-      sums.fabric_bytes += ExchangedBytes(execution.workload.stages[s], kind);
+      sums.fabric_bytes += ExchangedBytes(execution, s, kind);
     }
     const double weight = execution.Weight(kind);
     sums.core_seconds += weight * used * seconds;

@@ -29,9 +29,10 @@ using Passes = std::array<PassWork, kActionKinds.size()>;
 struct Execution {
   const Workload& workload;
   const Machine& machine;
-  double b = 1;           // samples of a micro-batch
-  bool split = false;     // the weight gradient is a pass of its own
-  bool launched = false;  // operation after operation, each of which leaves its values in memory
+  double b = 1;             // samples of a micro-batch
+  bool split = false;       // the weight gradient is a pass of its own
+  bool recomputes = false;  // backwards do the forwards once more
+  bool launched = false;    // operation after operation, each of which leaves its values in memory
   std::optional<MeasuredNetwork> measured{};  // times on one core, in place of the roofline's
   std::int64_t per_update = 1;                // micro-batches
 
@@ -72,9 +73,10 @@ std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int en
 std::vector<double> OneCoreSeconds(std::span<const StageWork> work);
 
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
-// the stages keep of the micro-batches in flight, a message in each direction.
+// the stages keep of the micro-batches in flight, a message in each direction. With recomputation it
+// keeps the inputs of those in flight, and the rest of one.
 double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
-                   double activations_in_flight);
+                   double activations_in_flight, bool recomputes = false);
 
 // What the passes of a worker would take by each of its limits alone; of the fabric and its latency,
 // what these add to the larger of the first two.

@@ -8,8 +8,8 @@
 namespace batchless::hwmodel {
 namespace {
 
-constexpr std::array<WeightVersions, 3> kRules = {WeightVersions::kNewest, WeightVersions::kStashed,
-                                                  WeightVersions::kDoubleBuffered};
+constexpr std::array kRules = {WeightVersions::kNewest, WeightVersions::kStashed,
+                               WeightVersions::kDoubleBuffered, WeightVersions::kVerticalSync};
 
 }  // namespace
 
@@ -20,16 +20,19 @@ std::string_view Name(WeightVersions weights) {
     case WeightVersions::kStashed:
       return "stashed";
     case WeightVersions::kDoubleBuffered:
+      return "double-buffered";
+    case WeightVersions::kVerticalSync:
       break;
   }
-  return "double-buffered";
+  return "vertical-sync";
 }
 
 WeightVersions ParseWeightVersions(std::string_view name) {
   for (const WeightVersions rule : kRules) {
     if (name == Name(rule)) return rule;
   }
-  throw analysis::InvalidArgument("weights", name, "newest, stashed or double-buffered");
+  throw analysis::InvalidArgument("weights", name,
+                                  "newest, stashed, double-buffered or vertical-sync");
 }
 
 int Schedule::workers() const {

@@ -23,10 +23,12 @@ void CheckFields(const Schedule& schedule) {
   CheckAtLeastOne("microbatches", schedule.microbatches);
   RefuseIf(schedule.slots_per_step != 1 && schedule.slots_per_step != 2, "slots_per_step",
            std::to_string(schedule.slots_per_step), "1 or 2");
-  const bool may_lag = schedule.weights != WeightVersions::kDoubleBuffered;
-  RefuseIf(schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag), "forward_lag",
-           std::to_string(schedule.forward_lag),
-           may_lag ? "an integer >= 0" : "0 with double-buffered weights");
+  const bool may_lag =
+      schedule.weights == WeightVersions::kNewest || schedule.weights == WeightVersions::kStashed;
+  RefuseIf(
+      schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag), "forward_lag",
+      std::to_string(schedule.forward_lag),
+      may_lag ? "an integer >= 0" : "0 with " + std::string(Name(schedule.weights)) + " weights");
   const std::vector<int>& workers = schedule.worker_of_stage;
   if (workers.empty()) return;
   RefuseIf(workers.size() != static_cast<std::size_t>(schedule.stages), "worker_of_stage",
@@ -155,6 +157,12 @@ class Checker {
     }
     pass.forward = step_;
     pass.newest_at_forward = StageOf(action).version;
+    const std::int64_t entered_with = At(0, action.microbatch).newest_at_forward;
+    if (schedule_.weights == WeightVersions::kVerticalSync &&
+        pass.newest_at_forward < entered_with) {
+      return "version " + std::to_string(entered_with) +
+             " before it, which stage 0 read, with vertical sync";
+    }
     return {};
   }
 

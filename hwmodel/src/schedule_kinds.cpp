@@ -28,7 +28,7 @@ std::int64_t PerUpdateOf2Bw(const Options& options) {
   return divisor;
 }
 
-constexpr std::array<ScheduleKind, 8> kKinds = {{
+constexpr std::array<ScheduleKind, 9> kKinds = {{
     {"pb", "Pipelined backpropagation", true, false,
      [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
     {"fill-drain", "Fill and drain", false, true,
@@ -39,6 +39,8 @@ constexpr std::array<ScheduleKind, 8> kKinds = {{
      [](const Options& o) { return OneForwardOneBackward(o.stages, o.microbatches); }},
     {"2bw", "PipeDream-2BW", false, false,
      [](const Options& o) { return PipeDream2Bw(o.stages, o.microbatches, PerUpdateOf2Bw(o)); }},
+    {"paci", "PACI", false, false,
+     [](const Options& o) { return Paci(o.stages, o.microbatches, PerUpdate(o)); }},
     {"pipedream-flush", "PipeDream-Flush", false, true,
      [](const Options& o) { return PipeDreamFlush(o.stages, o.microbatches, PerUpdate(o)); }},
     {"interleaved", "Interleaved 1F1B", false, true,
@@ -73,6 +75,12 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
     RefuseIf(schedule.weights != WeightVersions::kNewest, "weight_stashing", "true",
              "false with " + std::string(kind));
     schedule.weights = WeightVersions::kStashed;
+  }
+  if (options.vertical_sync) {
+    RefuseIf(
+        !options.weight_stashing, "vertical_sync", "true",
+        "false without weight_stashing: a backward could not read its forward's version again");
+    schedule.weights = WeightVersions::kVerticalSync;
   }
   return schedule;
 }

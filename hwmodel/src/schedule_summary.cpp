@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/schedule_summary.h"
 
 #include <algorithm>
+#include <span>
 
 #include "batchless/hwmodel/schedule_check.h"
 
@@ -45,7 +46,8 @@ class StageReplay {
   }
 
   // First time through: the versions.
-  void FindVersions(const Action& action) {
+  void FindVersions(const TimedAction& timed) {
+    const Action& action = timed.action;
     MicrobatchVersions& versions = Of(action.microbatch);
     if (action.kind == ActionKind::kForward) versions.forward = version_;
     if (action.kind == ActionKind::kBackward) versions.backward = version_;
@@ -54,13 +56,31 @@ class StageReplay {
       for (const std::int64_t i : unapplied_) Of(i).update = version_;
       unapplied_.clear();
       ++version_;
+      update_steps_.push_back(timed.step);
     }
   }
 
-  // Between the two.
-  void ApplyRule() {
-    for (MicrobatchVersions& versions : summary_.microbatches) {
-      versions.forward = std::max<std::int64_t>(versions.forward - lag_, 0);
+  // Then, by micro-batch the step of its last backward: the versions that are made until there.
+  void FindHorizons(std::span<const std::int64_t> last_backwards) {
+    for (std::size_t i = 0; i < last_backwards.size(); ++i) {
+      const MicrobatchVersions& newest = summary_.microbatches[i];
+      const auto before =
+          std::lower_bound(update_steps_.begin(), update_steps_.end(), last_backwards[i]);
+      const std::int64_t made = before - update_steps_.begin();
+      std::int64_t& forward = summary_.forward_horizon_updates;
+      std::int64_t& backward = summary_.backward_horizon_updates;
+      forward = std::max(forward, made - newest.forward);
+      backward = std::max(backward, made - newest.backward);
+    }
+  }
+
+  // Between the two. `entered_with`: the newest versions at stage 0 as the micro-batches entered.
+  void ApplyRule(std::span<const std::int64_t> entered_with) {
+    for (std::size_t i = 0; i < summary_.microbatches.size(); ++i) {
+      MicrobatchVersions& versions = summary_.microbatches[i];
+      versions.forward = weights_ == WeightVersions::kVerticalSync
+                             ? entered_with[i]
+                             : std::max<std::int64_t>(versions.forward - lag_, 0);
       stashed_.Expect(versions.forward);
       stashed_.Expect(versions.forward);
       forward_versions_.push_back(versions.forward);
@@ -68,6 +88,7 @@ class StageReplay {
         case WeightVersions::kNewest:
           break;
         case WeightVersions::kStashed:
+        case WeightVersions::kVerticalSync:
           versions.backward = versions.forward;
           break;
         case WeightVersions::kDoubleBuffered:
@@ -82,6 +103,9 @@ class StageReplay {
       summary_.backward_delay_updates =
           std::max(summary_.backward_delay_updates, versions.backward_delay_updates());
     }
+    if (weights_ == WeightVersions::kNewest) return;
+    summary_.forward_horizon_updates = summary_.forward_delay_updates;
+    summary_.backward_horizon_updates = 0;
   }
 
   // Second time through: what is kept.
@@ -108,6 +132,12 @@ class StageReplay {
     if (action.kind == gradient_) --in_flight_;
   }
 
+  std::vector<std::int64_t> ForwardVersions() const {
+    std::vector<std::int64_t> versions;
+    for (const MicrobatchVersions& of : summary_.microbatches) versions.push_back(of.forward);
+    return versions;
+  }
+
   StageSummary TakeSummary() {
     summary_.weight_versions = kept_.most();
     summary_.stashed_weight_versions = stashed_.most();
@@ -124,6 +154,7 @@ class StageReplay {
   ActionKind gradient_;  // the action that completes a micro-batch's gradient
   StageSummary summary_;
   std::int64_t version_ = 0;
+  std::vector<std::int64_t> update_steps_;
   std::int64_t in_flight_ = 0;
   std::vector<std::int64_t> unapplied_;         // with a gradient and no update
   std::vector<std::int64_t> forward_versions_;  // by micro-batch, of the stashed ones
@@ -140,11 +171,18 @@ ScheduleSummary Summarize(const Schedule& schedule) {
   std::vector<StageReplay> replays(static_cast<std::size_t>(schedule.stages),
                                    StageReplay(schedule, gradient));
   std::int64_t computations = 0;
-  for (const auto& [step, action] : schedule.actions) {
-    replays[static_cast<std::size_t>(action.stage)].FindVersions(action);
+  std::vector<std::int64_t> last_backwards(static_cast<std::size_t>(schedule.microbatches));
+  for (const TimedAction& timed : schedule.actions) {
+    const Action& action = timed.action;
+    replays[static_cast<std::size_t>(action.stage)].FindVersions(timed);
     if (action.kind != ActionKind::kUpdate) ++computations;
+    if (action.kind == ActionKind::kBackward) {
+      last_backwards[static_cast<std::size_t>(action.microbatch)] = timed.step;
+    }
   }
-  for (StageReplay& replay : replays) replay.ApplyRule();
+  for (StageReplay& replay : replays) replay.FindHorizons(last_backwards);
+  const std::vector<std::int64_t> entered_with = replays.front().ForwardVersions();
+  for (StageReplay& replay : replays) replay.ApplyRule(entered_with);
   for (const auto& [step, action] : schedule.actions) {
     replays[static_cast<std::size_t>(action.stage)].CountKept(action);
   }

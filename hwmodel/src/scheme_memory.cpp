@@ -11,10 +11,12 @@
 namespace batchless::hwmodel {
 namespace {
 
-constexpr std::array<MemoryScheme, 9> kSchemes = {{
+constexpr std::array<MemoryScheme, 11> kSchemes = {{
     {.name = "pb", .schedule = "pb"},
     {.name = "stale", .schedule = "pb"},
     {.name = "pipedream", .schedule = "1f1b", .weight_stashing = true},
+    {.name = "vertical-sync", .schedule = "1f1b", .weight_stashing = true, .vertical_sync = true},
+    {.name = "paci", .schedule = "paci"},
     {.name = "pipemare", .schedule = "pb", .further_weight_copies = 1},
     {.name = "2bw", .schedule = "2bw", .counts_inputs = true},
     {.name = "2bw-recompute", .schedule = "2bw", .recomputes = true},
@@ -69,7 +71,8 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
       MakeSchedule(scheme.schedule, {.stages = workers,
                                      .microbatches = updates_each ? 4 * workers : 4 * m,
                                      .microbatches_per_update = updates_each ? 0 : m,
-                                     .weight_stashing = scheme.weight_stashing});
+                                     .weight_stashing = scheme.weight_stashing,
+                                     .vertical_sync = scheme.vertical_sync});
   const ScheduleSummary summary = Summarize(schedule);
 
   std::vector<SchemeMemory> memory(group_ends.size());

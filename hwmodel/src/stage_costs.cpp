@@ -33,11 +33,22 @@ bool KeepsOutput(const Stage& stage) {
 
 std::int64_t SavedBytes(const Stage& stage, int bytes_per_number) {
   std::int64_t bytes = 0;
-  for (const Layer& layer : stage.layers) {
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    const Layer& layer = stage.layers[i];
     const LayerTraits& traits = TraitsOf(layer.kind);
     if (traits.saved_bytes != nullptr) bytes += traits.saved_bytes(layer, bytes_per_number);
+    if (SavesInput(stage, i)) bytes += layer.input.elements() * bytes_per_number;
   }
   return bytes;
+}
+
+bool SavesInput(const Stage& stage, std::size_t layer) {
+  return layer > 0 && TraitsOf(stage.layers[layer].kind).keeps == Kept::kInput &&
+         !TraitsOf(stage.layers[layer - 1].kind).remade;
+}
+
+int LabelsOf(const Network& network) {
+  return static_cast<int>(network.stages.back().layers.back().input.pixels());
 }
 
 std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number) {
@@ -46,14 +57,24 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
   for (int s = 0; s < network.stage_count(); ++s) {
     const Stage& stage = network.stages[s];
     StageCost& cost = costs[s];
+    std::int64_t sample_parameters = 0;
+    bool read_in_part = false;
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
       const std::int64_t multiply_adds = MultiplyAddsOf(layer);
       const std::int64_t elementwise = traits.elementwise_flops(layer);
+      const std::int64_t products =
+          traits.product_flops == nullptr ? 0 : traits.product_flops(layer);
       cost.parameters += ParametersOf(layer);
-      cost.forward_flops += 2 * multiply_adds + elementwise;
+      cost.forward_flops += 2 * multiply_adds + products + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
-      if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + elementwise;
+      if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + 2 * products + elementwise;
+      if (traits.sample_parameters != nullptr) {
+        read_in_part = true;
+        sample_parameters += traits.sample_parameters(layer);
+      } else {
+        sample_parameters += ParametersOf(layer);
+      }
       cost.largest_output = std::max(cost.largest_output, layer.output.elements());
       const std::int64_t output_bytes = layer.output.elements() * bytes_per_number;
       if (!stage.outputs.empty()) cost.layer_output_bytes += output_bytes;
@@ -61,6 +82,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     }
     cost.update_flops = 6 * cost.parameters;
     cost.parameter_bytes = cost.parameters * bytes_per_number;
+    if (read_in_part) cost.sample_parameter_bytes = sample_parameters * bytes_per_number;
     const auto bytes_of = [&](int value) {
       return network.values[value].shape.elements() * bytes_per_number;
     };

@@ -41,6 +41,8 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   RefuseIf(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
            "nothing with sequential, which has no fill and drain");
   RefuseIf(options.weight_stashing, "weight_stashing", "true", "false with sequential");
+  RefuseIf(options.vertical_sync, "vertical_sync", "true", "false with sequential");
+  RefuseIf(options.recompute, "recompute", "true", "false with sequential");
   Throughput result;
   result.samples_per_update = options.microbatch;
   double largest_boundary = static_cast<double>(workload.input_bytes);

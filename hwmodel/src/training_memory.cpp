@@ -96,7 +96,7 @@ class Prediction {
         options_(options),
         use_(network, schedule),
         places_(schedule),
-        plan_(network, schedule.splits_backward()),
+        plan_(network, schedule.splits_backward(), options.recomputed),
         costs_(ComputeCosts(network, options.bytes_per_number)) {}
 
   TrainingMemory Of(const StageSpan& process) {
@@ -120,6 +120,9 @@ class Prediction {
     for (int s = process.first; s < process.end; ++s) {
       const std::int64_t bytes = parameter_bytes(s);
       memory.weights += (1 + options_.optimizer_arrays) * bytes;
+      if (!options_.optimizer_numbers.empty()) {
+        memory.weights += options_.optimizer_numbers[static_cast<std::size_t>(s)] * number();
+      }
       if (use_.age(s) > 0 || options_.predicts_forward) {
         memory.versions += (use_.age(s) + 1) * bytes;
       }
@@ -140,6 +143,9 @@ class Prediction {
       if (const auto use = plan_.ValueUse(v, process)) {
         memory.activations += bytes * places_.MostHeld(*use);
       }
+      if (const auto use = plan_.ValueAgainUse(v, process)) {
+        memory.activations += bytes * places_.MostHeld(*use);
+      }
       if (const auto use = plan_.GradientUse(v, process)) {
         memory.activation_gradients += bytes * places_.MostHeld(*use);
       }
@@ -158,6 +164,16 @@ class Prediction {
               ValueBytes(stage.outputs[0]) * options_.microbatch * places_.MostHeld(*use);
         }
       }
+    }
+    // What a first forward saves is gone with it.
+    for (const StageSpan& group : options_.recomputed) {
+      std::int64_t most = 0;
+      for (int s = group.first; s < group.end; ++s) {
+        if (!process.Holds(s)) continue;
+        most = std::max(most, SavedBytes(network_.stages[static_cast<std::size_t>(s)],
+                                         options_.bytes_per_number));
+      }
+      memory.activations += most * options_.microbatch;
     }
     const StageSpan all{0, network_.stage_count()};
     memory.workspace = Most(options_.workspace, process) * number() * options_.workers;

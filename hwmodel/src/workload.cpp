@@ -27,17 +27,21 @@ const std::array<Transformer, 7>& Transformers() {
   return transformers;
 }
 
-// What a stage of matrices alone costs; `matrix_flops` of its weights, `product_flops` of products
-// of two activations, whose gradients cost twice as much and none of it for weights.
-StageCost TransformerCost(std::int64_t parameters, std::int64_t matrix_flops,
-                          std::int64_t product_flops, int bytes_per_number) {
+// Products alone of some stages of a gpt, without what each element costs beside them.
+StageCost ProductCost(std::span<const Stage> stages) {
   StageCost cost;
-  cost.parameters = parameters;
-  cost.forward_flops = matrix_flops + product_flops;
-  cost.input_gradient_flops = matrix_flops + 2 * product_flops;
-  cost.weight_gradient_flops = matrix_flops;
-  cost.update_flops = 6 * parameters;
-  cost.parameter_bytes = parameters * bytes_per_number;
+  for (const Stage& stage : stages) {
+    for (const Layer& layer : stage.layers) {
+      const LayerTraits& traits = TraitsOf(layer.kind);
+      const std::int64_t matrix_flops = 2 * MultiplyAddsOf(layer);
+      const std::int64_t product_flops =
+          traits.product_flops == nullptr ? 0 : traits.product_flops(layer);
+      cost.parameters += ParametersOf(layer);
+      cost.forward_flops += matrix_flops + product_flops;
+      cost.input_gradient_flops += matrix_flops + 2 * product_flops;
+      cost.weight_gradient_flops += matrix_flops;
+    }
+  }
   return cost;
 }
 
@@ -102,15 +106,26 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
            "a divisor of the width " + std::to_string(transformer.width));
   const std::int64_t d = transformer.width;
   const std::int64_t n = transformer.tokens;
-  const std::int64_t vocabulary = transformer.vocabulary;
   const std::int64_t p = bytes_per_number;
   const std::int64_t nd = n * d;
+  const Network network = MakeNetwork({.name = "gpt",
+                                       .input = {1, transformer.tokens, 1},
+                                       .classes = transformer.vocabulary,
+                                       .layers = transformer.blocks,
+                                       .width = transformer.width,
+                                       .heads = transformer.heads});
 
   Workload workload;
   workload.name = transformer.name;
   workload.input_bytes = 4 * n;  // numbers of tokens
-  const auto add = [&](std::string name, StageCost cost, std::int64_t largest_output,
-                       std::int64_t activation_bytes) {
+  auto next = network.stages.begin();
+  const auto add = [&](std::string name, std::ptrdiff_t stages, std::int64_t more_parameters,
+                       std::int64_t largest_output, std::int64_t activation_bytes) {
+    StageCost cost = ProductCost({next, next + stages});
+    next += stages;
+    cost.parameters += more_parameters;
+    cost.update_flops = 6 * cost.parameters;
+    cost.parameter_bytes = cost.parameters * p;
     cost.largest_output = largest_output;
     cost.activation_bytes = activation_bytes;
     cost.boundary_bytes = p * nd;
@@ -121,26 +136,23 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
     cost.saved_bytes = activation_bytes - cost.read_bytes;
     cost.kept_bytes = activation_bytes;
     cost.gradient_bytes = (first ? 1 : 2) * p * nd;
-    if (first)
-      cost.sample_parameter_bytes = 2 * p * nd;  // a token's and a position's row for each token
+    // A token's and a position's row for each token.
+    if (first) cost.sample_parameter_bytes = 2 * p * nd;
     workload.stage_names.push_back(std::move(name));
     workload.stages.push_back(cost);
   };
-  const std::int64_t segments = transformer.encoder ? 2 * d + 2 * d : 0;
-  add("embedding", TransformerCost((vocabulary + n) * d + segments, 0, 0, bytes_per_number), nd,
-      4 * n + nd);
+  // Two segments and the normalisation behind the embedding.
+  const std::int64_t after_embedding = transformer.encoder ? 2 * d + 2 * d : 0;
+  add("embedding", 1, after_embedding, nd, 4 * n + nd);
   for (int block = 0; block < transformer.blocks; ++block) {
     const std::string name = "block" + std::to_string(block);
-    add(name + ".attention",
-        TransformerCost(4 * d * d + 6 * d, 8 * nd * d, 4 * n * nd, bytes_per_number),
-        std::max(3 * nd, transformer.heads * n * n),
+    add(name + ".attention", 2, 0, std::max(3 * nd, transformer.heads * n * n),
         (6 * p + 1) * nd + (2 * p + 1) * transformer.heads * n * n);
-    add(name + ".feedforward", TransformerCost(8 * d * d + 7 * d, 16 * nd * d, 0, bytes_per_number),
-        4 * nd, (10 * p + 1) * nd);
+    add(name + ".feedforward", 2, 0, 4 * nd, (10 * p + 1) * nd);
   }
-  const std::int64_t last = transformer.encoder ? d * d + d : 2 * d;
-  add("scores", TransformerCost(vocabulary * d + last, 2 * nd * vocabulary, 0, bytes_per_number),
-      n * vocabulary, p * (nd + n * vocabulary));
+  // A linear layer on the first token, in place of the last normalisation.
+  const std::int64_t pooler = transformer.encoder ? d * d + d - 2 * d : 0;
+  add("scores", 3, pooler, n * transformer.vocabulary, p * (nd + n * transformer.vocabulary));
   workload.stages.front().input_gradient_flops = 0;
   StageCost& scores = workload.stages.back();
   scores.boundary_bytes = scores.written_bytes = 0;

@@ -76,7 +76,7 @@ TEST_CASE("At first order the method of steps meets the exact solution at its or
 }
 
 TEST_CASE("At second order, of neutral type too, the error falls at the stepper's order") {
-  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag");
   CAPTURE(rule);
   ContinuousOptions options = Options(rule, 1.2, 0.4);
   options.duration = 12;
@@ -97,7 +97,7 @@ TEST_CASE("At second order, of neutral type too, the error falls at the stepper'
 }
 
 TEST_CASE("Discrete trajectories tend to the continuous one at first order of the step") {
-  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag");
   CAPTURE(rule);
   const double c = 1.2, tau = 0.4;
   ContinuousOptions options = Options(rule, c, tau);
@@ -147,7 +147,7 @@ TEST_CASE("The rightmost root") {
 }
 
 TEST_CASE("A trajectory decays as the rightmost root says") {
-  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc", "msnag");
   CAPTURE(rule);
   ContinuousOptions options = Options(rule, 0.9, 0.5);
   const std::complex<double> s = RightmostRoot(options);
@@ -170,7 +170,7 @@ TEST_CASE("A trajectory decays as the rightmost root says") {
 }
 
 TEST_CASE("The critical delay is where the rightmost root crosses") {
-  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag");
   const double damping = GENERATE(0.05, 0.5, 2.0, 5.0);
   CAPTURE(rule, damping);
   ContinuousOptions options = Options(rule, damping, 0);
@@ -191,7 +191,7 @@ TEST_CASE("The heavy ball's critical delay has a closed form") {
 }
 
 TEST_CASE("The discrete boundary tends to the continuous one at first order") {
-  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
+  const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc", "msnag");
   CAPTURE(rule);
   const ContinuousOptions options = Options(rule, 0.5, 0);
   const double limit = CriticalDelayTime(options);

@@ -65,7 +65,8 @@ std::vector<VectorXd> LiteralLoop(const PipelineOptions& options, const VectorXd
     VectorXd w_hat(n);
     Eigen::Index row = 0;
     for (std::size_t s = 0; s < options.delays.size(); ++s) {
-      const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+      const auto c =
+          ComputeCoefficients<double>(options.RuleOf(s), options.momentum, options.delays[s]);
       const auto k = static_cast<std::size_t>(std::max<Delay>(0, i - options.delays[s]));
       const std::size_t before_k = k == 0 ? 0 : k - 1;
       for (std::size_t j = 0; j < options.widths[s]; ++j, ++row) {
@@ -81,7 +82,8 @@ std::vector<VectorXd> LiteralLoop(const PipelineOptions& options, const VectorXd
     VectorXd new_w(n);
     row = 0;
     for (std::size_t s = 0; s < options.delays.size(); ++s) {
-      const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delays[s]);
+      const auto c =
+          ComputeCoefficients<double>(options.RuleOf(s), options.momentum, options.delays[s]);
       for (std::size_t j = 0; j < options.widths[s]; ++j, ++row) {
         double g = 0;
         for (Eigen::Index k = 0; k < n; ++k) g += options.hessian(row, k) * w_hat(k);
@@ -288,6 +290,28 @@ TEST_CASE("Pipeline delays on a chain: the loop, and its growth") {
     CHECK(std::abs(log_growth / kUpdates - std::log(PipelineStability(options).spectral_radius)) <=
           std::log(100.0) / kUpdates);
   }
+}
+
+TEST_CASE("SpecTrain's horizons of their own: the loop, the weights alone, one horizon") {
+  PipelineOptions options = Chain(Spec("spectrain"), 7, 0.5, 0.1);
+  CHECK(WhyInvalid(options).starts_with("horizons: got 0 horizons"));
+  // The horizons of pipelined backpropagation are 2 (S - 1) - s.
+  for (int s = 0; s < 7; ++s) options.horizons.push_back(12 - s);
+  CHECK(WorstDifference(options, 200) <= kTrajectoryTolerance);
+
+  options = Chain(Spec("spectrain"), 25, 0.5, 0.01);
+  for (int s = 0; s < 25; ++s) options.horizons.push_back(48 - s);
+  REQUIRE(StateDimension(options) > kDenseStateDimension);
+  const double whole =
+      Eigen::EigenSolver<MatrixXd>(StateMatrix(options), false).eigenvalues().cwiseAbs().maxCoeff();
+  CHECK(PipelineStability(options).spectral_radius == Approx(whole).margin(1e-10));
+
+  // Where every horizon is its stage's delay it is weight prediction.
+  PipelineOptions velocity = Chain(Spec("lwp-v"), 25, 0.5, 0.01);
+  options.horizons.assign(velocity.delays.begin(), velocity.delays.end());
+  CHECK(PipelineStability(options).spectral_radius == PipelineStability(velocity).spectral_radius);
+  velocity.horizons = options.horizons;
+  CHECK(WhyInvalid(velocity) == "horizons: got 25 horizons, accepted: none but with spectrain");
 }
 
 TEST_CASE("A chain's radius is not that of any one uniform delay") {

@@ -51,7 +51,7 @@ TEST_CASE("The table lists every rule once, with all that is known of it") {
     CHECK(FindRule(rule.name).title == rule.title);
     CHECK_NOTHROW(Validate(RuleSpec{rule, {}}));
   }
-  CHECK(order == "sgdm nesterov sc lwp-v lwp-w lwp-v+sc lwp-w+sc free ");
+  CHECK(order == "sgdm nesterov sc lwp-v lwp-w lwp-v+sc lwp-w+sc msnag free ");
 }
 
 TEST_CASE("An unknown rule is answered with the nearest name and the list") {
@@ -61,8 +61,8 @@ TEST_CASE("An unknown rule is answered with the nearest name and the list") {
   } catch (const InvalidArgument& error) {
     CHECK(error.name() == "rule");
     CHECK(std::string(error.what()) ==
-          "rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, free, "
-          "linear (did you mean lwp-v?)");
+          "rule: got lwpv, accepted: sgdm, nesterov, sc, lwp-v, lwp-w, lwp-v+sc, lwp-w+sc, msnag, "
+          "free, linear (did you mean lwp-v?)");
   }
   CHECK_THROWS_AS(FindRule("SGDM"), InvalidArgument);
   CHECK_THROWS_AS(FindRule(""), InvalidArgument);
@@ -74,7 +74,7 @@ TEST_CASE("An option on a rule that has no use for it is refused by name") {
         "lwp-w+sc");
   CHECK(ErrorOf("sc", [](RuleOptions& o) { o.horizon = 2.5; }) ==
         "horizon: got 2.5, accepted: nothing with rule sc; rules that take it: lwp-v, lwp-w, "
-        "lwp-v+sc, lwp-w+sc, free");
+        "lwp-v+sc, lwp-w+sc, msnag, free");
   CHECK(ErrorOf("lwp-w", [](RuleOptions& o) { o.sc_a = 1; }) ==
         "sc_a: got 1, accepted: nothing with rule lwp-w; rules that take it: nesterov, sc, "
         "lwp-v+sc, lwp-w+sc, free");
@@ -196,6 +196,17 @@ TEST_CASE("Defaults come from the delay") {
     for (const char* name : {"lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc"}) {
       CHECK(coefficients(Spec(name)).horizon == 4);
     }
+  }
+  SECTION("what is left of the velocity after n updates") {
+    CHECK(coefficients(Spec("msnag")).horizon == Approx(kM * b_4).epsilon(kCoefficientTolerance));
+    RuleOptions twice;
+    twice.horizon_scale = 2;
+    CHECK(coefficients(Spec("msnag", twice)).horizon ==
+          Approx(kM * b_8).epsilon(kCoefficientTolerance));
+    RuleOptions given;
+    given.horizon = 4;
+    CHECK(ComputeCoefficients<double>(Spec("msnag", given), kM, 100).horizon ==
+          coefficients(Spec("msnag")).horizon);
   }
   SECTION("overcompensation") {
     RuleOptions twice;

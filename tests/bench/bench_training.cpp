@@ -1,7 +1,9 @@
 // Samples a second of the trainer, and how near that is to the peak of the cores that it uses.
 //
 // Work is counted as the nominal multiply-adds of convolutions and linear layers, two FLOPs each, in
-// forward, input gradient and weight gradient; Winograd's kernels do fewer. The peak is measured around
+// forward, input gradient and weight gradient; Winograd's kernels do fewer. Of an attention all pairs of
+// tokens count, as published formulas have it: causal kernels do a little more than half of them.
+// The peak is measured around
 // every repetition, because other programs and the processor's clock change it.
 //
 //   Train, TrainOneDnn        mini-batches on one core, by Winograd's kernels or oneDNN's alone;
@@ -10,24 +12,46 @@
 //                             (lwp-v+sc), wall-clock time, stages shared by their measured times;
 //                             argument: network
 //   TwoWorkersOneDnn          the same by oneDNN's convolutions
+//   OneWorker, TwoWorkers/gpt-L-D    the same of a gpt of L blocks and width D, 128 tokens a sample
+//   OPTIMIZER/pb              pipelined backpropagation at batch one by each optimizer, one worker
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
+#include <vector>
 
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
+#include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
 #include "stage_timing.h"
 
 namespace batchless::training {
 namespace {
 
+// gpt-L-D, or a built-in network's name.
+hwmodel::Network NetworkNamed(const std::string& name) {
+  int layers = 0;
+  int width = 0;
+  if (std::sscanf(name.c_str(), "gpt-%d-%d", &layers, &width) != 2) {
+    return hwmodel::MakeNetwork({.name = name});
+  }
+  return hwmodel::MakeNetwork({.name = "gpt", .layers = layers, .width = width});
+}
+
 double NominalFlops(const hwmodel::Network& network) {
   double flops = 0;
   bool first = true;
+  for (const hwmodel::Stage& stage : network.stages) {
+    for (const hwmodel::Layer& layer : stage.layers) {
+      const auto products = hwmodel::TraitsOf(layer.kind).product_flops;
+      // And twice as many for the gradients.
+      if (products != nullptr) flops += 3 * static_cast<double>(products(layer));
+    }
+  }
   for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(network)) {
     const auto products = static_cast<double>(cost.weight_gradient_flops);
     // Forward and weight gradient cost the same; so does the input's gradient, where there is one.
@@ -44,11 +68,13 @@ struct Case {
   std::int64_t microbatch = 1;
   int workers = 0;  // of pipelined backpropagation; 0: mini-batches
   ConvolutionMethod method = ConvolutionMethod::kWinograd;
+  std::string rule = "lwp-v+sc";
+  std::string optimizer = "sgdm";
 };
 
 void Train(benchmark::State& state, const Case& c) {
   TrainerOptions options;
-  options.network = hwmodel::MakeNetwork({.name = c.network});
+  options.network = NetworkNamed(c.network);
   options.batch = c.batch;
   options.microbatch = c.microbatch;
   // Too small to lead anywhere: the numbers stay ordinary.
@@ -58,12 +84,16 @@ void Train(benchmark::State& state, const Case& c) {
   if (c.workers > 0) {
     const int stages = options.network.stage_count();
     options.schedule = hwmodel::PipelinedBackpropagation(stages, std::int64_t{4} * stages);
-    options.rule.rule = analysis::FindRule("lwp-v+sc");
+    options.rule.rule = analysis::FindRule(c.rule);
+    options.optimizer.optimizer = FindOptimizer(c.optimizer);
     options.workers = c.workers;
     options.samples = std::int64_t{1} << 40;  // never drained
   }
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(1, Split::kTrain, 512, 1);
-  const SampleSource source(kData, {.seed = 1, .order = Order::kShuffled, .augment = true});
+  static const std::shared_ptr<const Dataset> kTokens =
+      MakeMarkov(1, Split::kTrain, 128, 512 * 128 + 1);
+  const DatasetSource source(hwmodel::LabelsOf(options.network) > 1 ? kTokens : kData,
+                             {.seed = 1, .order = Order::kShuffled, .augment = true});
   if (c.workers > 1) {
     TrainerOptions alone = options;
     alone.workers = 1;
@@ -91,21 +121,51 @@ void Train(benchmark::State& state, const Case& c) {
   // Time relative to that of the same FLOPs at the peak.
   state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
   if (c.network == "resnet20") state.counters["bar_of_peak_time"] = 1 / 0.75;
+  if (c.network.starts_with("gpt")) {
+    state.counters["bar_of_peak_time"] = 1 / 0.6;
+    double busy = 0;
+    double waiting = 0;
+    for (const WorkerTimes& times : trainer->worker_times()) {
+      busy += times.busy_seconds;
+      waiting += times.waiting_seconds;
+    }
+    state.counters["idle"] = waiting / (busy + waiting);
+  }
 }
 
 const bool kRegistered = [] {
   constexpr ConvolutionMethod kOneDnn = ConvolutionMethod::kOneDnn;
-  for (const Case& c :
-       {Case{"TrainOneDnn", "resnet20", 1, 1, 0, kOneDnn}, Case{"Train", "resnet20", 1, 1},
-        Case{"Train", "resnet20", 128, 1}, Case{"Train", "resnet20", 128, 8},
-        Case{"Train", "resnet56", 1, 1}, Case{"Train", "resnet110", 1, 1},
-        Case{"Train", "vgg11", 1, 1}, Case{"OneWorker", "resnet20", 1, 1, 1},
-        Case{"TwoWorkers", "resnet20", 1, 1, 2},
-        Case{"TwoWorkersOneDnn", "resnet20", 1, 1, 2, kOneDnn},
-        Case{"OneWorker", "resnet56", 1, 1, 1}, Case{"TwoWorkers", "resnet56", 1, 1, 2},
-        Case{"OneWorker", "resnet110", 1, 1, 1}, Case{"TwoWorkers", "resnet110", 1, 1, 2},
-        Case{"OneWorker", "vgg16", 1, 1, 1}, Case{"TwoWorkers", "vgg16", 1, 1, 2}}) {
-    std::string name = c.name + "/" + c.network;
+  std::vector<Case> cases = {Case{"TrainOneDnn", "resnet20", 1, 1, 0, kOneDnn},
+                             Case{"Train", "resnet20", 1, 1},
+                             Case{"Train", "resnet20", 128, 1},
+                             Case{"Train", "resnet20", 128, 8},
+                             Case{"Train", "resnet56", 1, 1},
+                             Case{"Train", "resnet110", 1, 1},
+                             Case{"Train", "vgg11", 1, 1},
+                             Case{"OneWorker", "resnet20", 1, 1, 1},
+                             Case{"TwoWorkers", "resnet20", 1, 1, 2},
+                             Case{"TwoWorkersOneDnn", "resnet20", 1, 1, 2, kOneDnn},
+                             Case{"OneWorker", "resnet56", 1, 1, 1},
+                             Case{"TwoWorkers", "resnet56", 1, 1, 2},
+                             Case{"OneWorker", "resnet110", 1, 1, 1},
+                             Case{"TwoWorkers", "resnet110", 1, 1, 2},
+                             Case{"OneWorker", "vgg16", 1, 1, 1},
+                             Case{"TwoWorkers", "vgg16", 1, 1, 2},
+                             Case{"OneWorker", "gpt-6-128", 1, 1, 1},
+                             Case{"TwoWorkers", "gpt-6-128", 1, 1, 2},
+                             Case{"OneWorker", "gpt-8-256", 1, 1, 1},
+                             Case{"TwoWorkers", "gpt-8-256", 1, 1, 2}};
+  for (const Optimizer& optimizer : Optimizers()) {
+    // Its updates take quotients for each delay, which are a design's.
+    if (optimizer.takes_quotients) continue;
+    cases.push_back({.name = std::string(optimizer.name),
+                     .network = "resnet20",
+                     .workers = 1,
+                     .rule = "sgdm",
+                     .optimizer = std::string(optimizer.name)});
+  }
+  for (const Case& c : cases) {
+    std::string name = c.name + (c.rule == "sgdm" ? "/pb" : "/" + c.network);
     if (c.workers == 0) {
       name += "/batch:" + std::to_string(c.batch) + "/microbatch:" + std::to_string(c.microbatch);
     }

@@ -3,7 +3,8 @@
     /usr/bin/python3 tests/bench/pytorch_peer.py [--network resnet20] [--norm group] [--batch 1]
                                                  [--threads 1] [--seconds 10]
 
-One step is forward, backward and SGDM update of one mini-batch of random images, in single
+One step is forward, backward and SGDM update of one mini-batch of random images, or with gpt-L-D of
+sequences of 128 tokens for a GPT of L blocks and width D, in single
 precision. Prints one line of JSON; samples_per_second is the median over the repeats.
 
 PyTorch takes convolutions of one small image to the BLAS library, which makes a batch of 1 four
@@ -28,18 +29,63 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training" / "golden"))
 import networks  # noqa: E402
 
-NAMES = ("resnet20", "resnet56", "resnet110", "vgg11", "vgg16")
+NAMES = ("resnet20", "resnet56", "resnet110", "vgg11", "vgg16", "gpt-6-128", "gpt-8-256")
+CONTEXT = 128
+VOCABULARY = 256
+HEAD_WIDTH = 32
 REPEATS = 5
 WARM_UP_SHARE = 0.1  # of the seconds
+
+
+class Block(torch.nn.Module):
+    """x + attention(norm(x)), then x + MLP(norm(x))."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.c_attn, self.attn_proj = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.c_fc = torch.nn.Linear(width, 4 * width)
+        self.mlp_proj = torch.nn.Linear(4 * width, width)
+        self.register_buffer("hidden", ~torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).tril())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, t, width = x.shape
+        heads = self.c_attn(self.ln_1(x)).view(n, t, 3, width // HEAD_WIDTH, HEAD_WIDTH)
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) * HEAD_WIDTH**-0.5
+        weights = scores.masked_fill(self.hidden, float("-inf")).softmax(-1)
+        x = x + self.attn_proj((weights @ v).transpose(1, 2).reshape(n, t, width))
+        return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.wte = torch.nn.Embedding(VOCABULARY, width)
+        self.wpe = torch.nn.Parameter(0.02 * torch.randn(CONTEXT, width))
+        self.blocks = torch.nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.ln_f = torch.nn.LayerNorm(width)
+        self.lm_head = torch.nn.Linear(width, VOCABULARY, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        scores = self.lm_head(self.ln_f(self.blocks(self.wte(tokens) + self.wpe)))
+        return scores.flatten(0, 1)
+
+
+def make_network(name: str, norm: str, batch: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
+    """A network with a mini-batch and its labels."""
+    if name.startswith("gpt"):
+        tokens = torch.randint(VOCABULARY, (2, batch, CONTEXT))
+        return Gpt(*map(int, name.split("-")[1:])), tokens[0], tokens[1].flatten()
+    network = networks.make_network(name, norm)
+    return network, torch.randn(batch, *networks.input_shape(name)), torch.randint(10, (batch,))
 
 
 def make_step(name: str, norm: str, batch: int) -> Callable[[], None]:
     """A function that trains on one mini-batch, the same one each time."""
     torch.manual_seed(1)
-    network = networks.make_network(name, norm)
+    network, images, labels = make_network(name, norm, batch)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
-    images = torch.randn(batch, *networks.input_shape(name))
-    labels = torch.randint(10, (batch,))
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

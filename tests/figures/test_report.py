@@ -56,6 +56,11 @@ class Page(unittest.TestCase):
             self.assertRegex(source, r"^(data:|#|fig\.pdf|fig\.png|data/fig/manifest\.json)")
         self.assertNotRegex(html, r"@import|<script|url\(")
 
+    def test_links_to_the_explorer_where_there_is_one(self):
+        link = 'href="explorer.html"'
+        self.assertNotIn(link, page())
+        self.assertIn(link, report.render([], [], [MANIFEST], has_explorer=True))
+
     def test_reads_on_a_phone_and_aloud(self):
         html = page()
         self.assertIn('name="viewport"', html)

@@ -74,7 +74,8 @@ class Spec(Folder):
             (SPEC + "\n[plot]\nsubject = 1\n", "plot: got subject, accepted: reference, pattern"),
             (SPEC.replace("tier.quick", "tier.fast"), "tier: got fast"),
             (SPEC.replace("_d{delay}", ""), "written twice: sc.csv, sgdm.csv"),
-            ('study = "s"' + SPEC, "one of 'run', 'study' and 'results' is"),
+            (SPEC.split("[[run]]")[0], "'run', 'study' or 'results' is wanted"),
+            ('study = "s"\nresults = "s"' + SPEC, "got 'study' beside 'results', accepted: one"),
             (SPEC + "=", "spec.toml: "),
         ):
             with self.assertRaisesRegex(specs.SpecError, message):
@@ -205,6 +206,17 @@ class StudyRun(Folder):
                 spec.sources(tier),
                 [f"experiments/results/probe/{name}" for name in ("results.csv", "manifest.json")],
             )
+
+    def test_commands_run_beside_a_study(self):
+        commands = SPEC[SPEC.index("[tier.quick]") :]
+        self.keep()
+        for kind, own in (("study", ["quick.csv", "paper.csv"]), ("results", ["results.csv"])):
+            spec = self.load(STUDY_SPEC.replace("study", kind) + commands)
+            made = [command.out for command in spec.commands("quick")]
+            manifest = run.run_figure(spec, "quick", str(self.program))
+            self.assertEqual(spec.files("quick"), own + made)
+            self.assertEqual([each["output"] for each in manifest["runs"]], own + made)
+            self.assertTrue(all((spec.data / name).is_file() for name in own + made))
 
     def test_another_program_starts_anew(self):
         self.run_it("quick")

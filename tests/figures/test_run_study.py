@@ -46,16 +46,19 @@ resolved = {{"network": config["network"], "data": config["data"], "run": config
 resolved["run"]["convolution"] = "winograd"
 resolved["optimizer"] = {{"batch": 1, "lr": config.get("optimizer", {{}}).get("lr", 0.1)}}
 stashing = config.get("schedule", {{}}).get("weight_stashing", False)
+phases = "".join(f"[[phase]]\\nuntil = {{phase.get('until', 1)}}\\n" for phase in config.get("phase", []))
 resolved["schedule"] = {{"weight_stashing": stashing}}
 (out / "config.toml").write_text("".join(
     f"[{{section}}]\\n" + "".join(f"{{k}} = {{json.dumps(v)}}\\n" for k, v in keys.items())
-    for section, keys in resolved.items()))
+    for section, keys in resolved.items()) + phases)
+(out / "metrics.csv").write_text("samples,validation_accuracy\\n10,\\n50,0.05\\n60,\\n100,0.1\\n")
 (out / "manifest.json").write_text(json.dumps(dict(version="1", commit=f"c{{seed}}",
     compiler="gcc", flags="-O3", cpu="Some CPU", cpu_threads=2, started="s", finished="f",
     data=dict(name=config["data"]["name"], train_sha256="d" * 64))))
 (out / "summary.json").write_text(json.dumps(dict(network=config["network"]["name"],
     data=config["data"]["name"], samples=100, epochs=0.01, validation_accuracy=0.1 * seed,
     validation_loss=2.0 / seed, weights_sha256="w" * 64, samples_per_second=time.time(),
+    predicted_memory_bytes=1000 * seed, trainer_memory_bytes=1100 * seed,
     training_seconds=2.0, diverged=dict(stage="conv1", sample=7) if lost else None)))
 sys.exit(1 if lost else 0)
 """
@@ -125,6 +128,9 @@ class Results(Folder):
             self.assertNotIn(key, manifest["settings"])
         self.assertEqual((manifest["runs_finished"], manifest["runs_planned"]), (3, 3))
         self.assertEqual(manifest["tier"], "quick")
+        self.assertEqual(manifest["runs"][1]["validations"], [[50, 5.0], [100, 10.0]])
+        self.assertEqual(manifest["runs"][1]["predicted_memory_bytes"], 2000)
+        self.assertEqual(manifest["runs"][1]["trainer_memory_bytes"], 2200)
         for name in ("results.csv", "manifest.json"):
             self.assertNotIn(str(self.root), (self.root / "out" / name).read_text())
 
@@ -225,6 +231,21 @@ class GoingOn(Folder):
         self.assertEqual(len(self.calls()), 1)
         again = json.loads((self.root / "kept/manifest.json").read_text())
         self.assertEqual(again, manifest)
+
+    def test_kept_runs_have_the_phases_of_the_study(self):
+        text = STUDY.replace('name = "second"', 'name = "second"\nphase = [{ until = 0.5, rule.name = "sc" }]')
+        (self.root / "probe.toml").write_text(text)
+        self.call("--results", "kept")
+        row = self.results("kept")[2]
+        self.assertEqual(json.loads(row["phase"]), [{"until": 0.5, "rule.name": "sc"}])
+        self.assertEqual(self.results("kept")[0]["phase"], "")
+        self.call("--results", "kept", "--out", "other")
+        self.assertEqual(len(self.calls()), 3)
+        for changed in (text.replace("0.5, rule", "0.6, rule"), STUDY):
+            (self.root / "probe.toml").write_text(changed)
+            calls = len(self.calls())
+            self.call("--results", "kept", "--out", f"other{calls}")
+            self.assertEqual(len(self.calls()), calls + 1)
 
     def test_results_of_other_settings_are_not_kept(self):
         self.call("--results", "kept")

@@ -1,10 +1,13 @@
 """Studies as data: what they expand to, and mistakes that are named."""
 
+import contextlib
 import hashlib
 import json
+import os
 import tempfile
 import tomllib
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from experiments import study, study_results, study_runner
@@ -94,8 +97,55 @@ class Study(unittest.TestCase):
         self.assertEqual((run.folder, run.settings), (lent.folder, lent.settings))
         with self.assertRaisesRegex(study.StudyError, "from: got 'none', accepted: one, delay 1"):
             self.load(TEXT + row.replace("delay 2, sc", "none"))
-        with self.assertRaisesRegex(study.StudyError, "got 'from' beside 'set' or 'each'"):
-            self.load(TEXT + row + "set = { optimizer.lr = 1 }\n")
+        with self.assertRaisesRegex(study.StudyError, "got 'from' beside 'each', 'phase' or 'unset'"):
+            self.load(TEXT + row + 'each = { "optimizer.lr" = [1] }\n')
+
+    def test_a_row_from_another_study_is_its_own_where_that_lacks_the_tier(self):
+        other = self.path.with_name("lender.toml")
+        other.write_text(TEXT.split("[tier.quick")[0] + "[tier.paper" + TEXT.split("[tier.paper", 1)[1])
+        folder, study.FOLDER = study.FOLDER, self.path.parent
+        self.addCleanup(setattr, study, "FOLDER", folder)
+        row = '\n[[row]]\nname = "mine"\nfrom = { study = "lender", row = "delay 2, sc" }\n'
+        with self.assertRaisesRegex(study.StudyError, "tier: got 'quick', accepted: paper"):
+            self.load(TEXT + row)
+        row += "set = { optimizer.lr = 0.3, schedule.delay = 2 }\n"
+        own, lent = self.load(TEXT + row).runs[-1], self.load(TEXT + row, "paper").runs
+        lent = next(run for run in lent if run.row == "mine")
+        self.assertEqual((own.study, own.origin, lent.study), ("probe", "mine", "lender"))
+        self.assertEqual(own.settings["schedule.delay"], 2)
+        message = "row 'mine': set: got schedule.delay = 1, accepted: 2, as in the row that it is from"
+        with self.assertRaisesRegex(study.StudyError, message):
+            self.load(TEXT + row.replace("delay = 2 }", "delay = 1 }"), "paper")
+
+    def test_a_row_without_what_the_base_has(self):
+        row = '\n[[row]]\nname = "bare"\nunset = ["optimizer.lr"]\n'
+        probe = self.load(TEXT + row)
+        bare = next(run for run in probe.runs if run.row == "bare")
+        self.assertNotIn("optimizer.lr", bare.settings)
+        self.assertIn("optimizer.lr", probe.varied)
+
+    def test_phases_are_the_trainers(self):
+        row = """
+[[row]]
+name = "hybrid"
+phase = [{ until = 0.5, schedule.kind = "pb", optimizer.lr = 0.2 }, { schedule.kind = "sequential" }]
+"""
+        probe = self.load(TEXT + row)
+        run = next(run for run in probe.runs if run.row == "hybrid")
+        read = tomllib.loads(run.configuration())
+        self.assertEqual(
+            read.pop("phase"),
+            [
+                {"until": 0.5, "schedule": {"kind": "pb"}, "optimizer": {"lr": 0.2}},
+                {"schedule": {"kind": "sequential"}},
+            ],
+        )
+        rest = {key: value for key, value in run.settings.items() if key != study.PHASES}
+        self.assertEqual(study.flatten("configuration", read), rest)
+        other = self.load(TEXT + row.replace("until = 0.5", "until = 0.6")).runs
+        self.assertNotIn(run.folder, [one.folder for one in other])
+        with self.assertRaisesRegex(study.StudyError, "row 'hybrid': phase: got '1', accepted"):
+            self.load(TEXT + "\n[[row]]\nname = 'hybrid'\nphase = 1\n")
 
     def test_a_protocol_is_below_the_study(self):
         base = TEXT.replace('title = "t"', 'title = "t"\nprotocol = "reference"')
@@ -111,7 +161,9 @@ class Study(unittest.TestCase):
         for one in study.queue("paper"):
             for run in one.runs:
                 s = run.settings
-                if s["optimizer.schedule"] != "steps":
+                if s["optimizer.schedule"] != "steps" or "resnet" not in s["network.name"]:
+                    continue
+                if s.get("optimizer.kind") in ("adam", "adamw", "nadam", "nadamw", "muon"):
                     continue
                 self.assertEqual(s["optimizer.reference_batch"], 128)
                 self.assertEqual(s["optimizer.reference_momentum"], 0.9)
@@ -119,6 +171,32 @@ class Study(unittest.TestCase):
                 if one.name != "stable_rate":
                     self.assertEqual(s["optimizer.reference_lr"], 0.1)
                     self.assertEqual(s["optimizer.decay_points"], [0.5, 0.75])
+
+    def test_optimizers_of_their_own_rate(self):
+        """Usual hyperparameters at N = 128, with the same half-lives in samples at batch one."""
+        seen = set()
+        for run in study.load("comparison", "paper").runs:
+            s, kind = run.settings, run.settings.get("optimizer.kind", "")
+            if "adam" not in kind and kind != "muon":
+                continue
+            seen.add(kind)
+            self.assertEqual(s["optimizer.batch"], 1)
+            self.assertEqual("optimizer.lr" in s, kind == "muon")
+            self.assertNotIn("optimizer.reference_momentum", s)
+            if kind == "muon":
+                self.assertAlmostEqual(s["optimizer.beta1"] ** 128, 0.9, places=12)
+                self.assertAlmostEqual(s["optimizer.beta2"] ** 128, 0.999, places=12)
+                self.assertAlmostEqual(s["optimizer.lr"], 0.02 / 128, places=15)
+                self.assertAlmostEqual(s["optimizer.momentum"] ** 128, 0.95, places=12)
+                adam = 0.001 / 128**0.5
+                self.assertAlmostEqual(s["optimizer.vector_lr_ratio"] * 0.02 / 128, adam, places=15)
+            else:
+                self.assertEqual((s["optimizer.reference_lr"], s["optimizer.reference_batch"]), (0.001, 128))
+                self.assertEqual(s.get("optimizer.beta1", 0.9), 0.99 if kind == "nadamw" else 0.9)
+                self.assertNotIn("optimizer.beta2", s)
+                self.assertEqual("optimizer.momentum_decay" in s, kind.startswith("nadam"))
+                self.assertAlmostEqual(s.get("optimizer.momentum_decay", 0.004 / 128) * 128, 0.004, places=12)
+        self.assertEqual(seen, {"adam", "adamw", "muon", "nadam", "nadamw"})
 
     def test_mistakes_are_named(self):
         for text, message in (
@@ -129,7 +207,7 @@ class Study(unittest.TestCase):
             (TEXT.replace("quick = 1", "quick = -1"), "seeds: got '-1', accepted"),
             (TEXT.replace("quick = 1", "slow = 1"), "seeds: got 'slow', accepted: quick, paper"),
             (TEXT.replace("{rule.name}", "x"), "row: 'delay 1, x' is there twice"),
-            (TEXT.replace("set =", "sets ="), "got 'sets', accepted: name, set, each, from, seeds"),
+            (TEXT.replace("set =", "sets ="), "got 'sets', accepted: name, set, each, phase, unset"),
             (TEXT.replace("optimizer.lr = 0.3", "run.seed = 3"), "got run.seed"),
             (TEXT.replace('"schedule.delay" = [1, 2]', "x = 1"), "each: got 'x', accepted"),
             (TEXT.split("[[row]]")[0], "row: missing"),
@@ -144,13 +222,47 @@ class Study(unittest.TestCase):
 
 # Keys of these sections that a study's rows differ in, beside the size of their mini-batches; all else
 # about data, network, length and rate is the same in all rows.
+# Whatever a study of several networks sets by network, in all of its rows.
+OF_A_NETWORK = {
+    "network.name",
+    "network.norm",
+    "network.groups",
+    "optimizer.reference_lr",
+    "optimizer.weight_decay",
+    "run.epochs",
+}
+# Rates of optimizers that no reference rate is scaled for.
+OF_AN_OPTIMIZER = {
+    "optimizer.lr",
+    "optimizer.momentum",
+    "optimizer.beta1",
+    "optimizer.beta2",
+    "optimizer.vector_lr_ratio",
+    "optimizer.reference_lr",
+    "optimizer.reference_momentum",
+    "optimizer.reference_batch",
+}
 ASKED = {
+    "gpt": {
+        "optimizer.kind", "optimizer.lr", "optimizer.momentum", "optimizer.beta2",
+        "optimizer.vector_lr_ratio",
+    },
     "depth": {"network.name"},
     "techniques": {"network.name"},
     "rate_sensitivity": {"optimizer.reference_lr"},
     "stable_rate": {"optimizer.reference_lr"},
     "normalisation": {"network.groups"},
+    "adam_batch": {"optimizer.reference_exponent", *OF_AN_OPTIMIZER},
     "designed": {"optimizer.kind", "optimizer.file"},
+    "zhang_cifar10": OF_A_NETWORK,
+    "comparison": {
+        "optimizer.kind",
+        "optimizer.file",
+        "optimizer.annealing_samples",
+        "optimizer.discrepancy_decay",
+        "optimizer.momentum_decay",
+        *OF_AN_OPTIMIZER,
+    },
 }
 
 
@@ -161,7 +273,10 @@ def every_study():
 class RealOnes(unittest.TestCase):
     def test_quick_ones_are_synthetic_and_long_ones_are_not(self):
         for one in every_study():
-            data = {"quick": "synthetic", "paper": "cifar10"}[one.tier]
+            real = "mnist" if one.name in ("adam_batch", "zhang_lenet5") else "cifar10"
+            data = {"quick": "synthetic", "paper": real}[one.tier]
+            if one.name == "gpt":  # its source is the same in both, and known
+                data = "markov"
             for run in one.runs:
                 self.assertEqual(run.settings["data.name"], data, run.label)
 
@@ -179,6 +294,22 @@ class RealOnes(unittest.TestCase):
                     for run in one.runs
                 ]
                 self.assertTrue(all(each == kept[0] for each in kept), f"{one.name} {prefix}")
+
+    def test_rows_of_a_network_differ_in_their_schedules_alone(self):
+        """Stale weights, hybrid and plain training: one protocol for each network."""
+        for name in ("zhang_lenet5", "zhang_cifar10"):
+            protocols = {}
+            for run in study.load(name, "paper").runs:
+                own = {
+                    key: value
+                    for key, value in run.settings.items()
+                    if not key.startswith("schedule.") and key not in ("run.seed", study.PHASES)
+                }
+                protocols.setdefault(run.settings["network.name"], []).append(own)
+                for phase in run.settings.get(study.PHASES, []):
+                    self.assertTrue(all(k == "until" or k.startswith("schedule.") for k in phase))
+            for network, found in protocols.items():
+                self.assertTrue(all(each == found[0] for each in found), network)
 
     def test_files_are_found_from_any_folder_and_named_from_the_sources(self):
         named = [run for one in every_study() for run in one.runs if "optimizer.file" in run.settings]
@@ -238,6 +369,34 @@ class KeptResults(unittest.TestCase):
             # As many as there are lines: each is a run of the study as it is planned now.
             self.assertEqual(len(kept), manifest["runs_finished"], name)
             self.assertEqual(len(kept), len(text.splitlines()) - 1, name)
+
+    def test_whoever_is_killed_while_writing_loses_no_row(self):
+        """Before each step of putting the files in their places, the first time and later."""
+        name = "controls"
+        one = study.load(name, "paper")
+        kept = study_results.read_kept(one, Path("experiments/results", name))
+        fewer = dict(list(kept.items())[:-1])
+        for before in ({}, fewer):
+            for step in range(4):
+                with tempfile.TemporaryDirectory() as folder, self.subTest(step=step, before=len(before)):
+                    if before:
+                        study_results.write(one, before, Path(folder))
+                    steps, move = iter(range(4)), os.replace
+
+                    def stop(source, target, steps=steps, step=step, move=move):
+                        if next(steps) == step:
+                            raise KeyboardInterrupt
+                        move(source, target)
+
+                    with (
+                        unittest.mock.patch("os.replace", stop),
+                        unittest.mock.patch.object(Path, "replace", lambda path, to: os.replace(path, to)),
+                        contextlib.suppress(KeyboardInterrupt),
+                    ):
+                        study_results.write(one, kept, Path(folder))
+                    # Three files are moved; the table is the second.
+                    expected = before if step < 2 else kept
+                    self.assertEqual(study_results.read_kept(one, Path(folder)).keys(), expected.keys())
 
     def test_they_are_written_again_as_they_are(self):
         for name in study.available():

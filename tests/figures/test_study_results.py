@@ -138,8 +138,8 @@ class Figures(Folder):
         for spec in self.figures():
             self.one(spec, "quick.csv", "synthetic")
             captions, titles, words = self.shown(spec)
-            self.assertEqual(captions[0], "No results on CIFAR-10 yet.")
-            self.assertEqual(words, ["No results on CIFAR-10 yet"])
+            self.assertEqual(captions[0], "No results on real data yet.")
+            self.assertEqual(words, ["No results on real data yet"])
             self.assertIn("not comparable", captions[1])
             # Nor has a panel without results a title.
             self.assertEqual(len(titles), 1)
@@ -157,11 +157,11 @@ class Figures(Folder):
             self.assertIn("ynthetic", titles[1])
 
     def test_no_result_is_no_failure(self):
-        self.assertEqual(len(self.figures()), 12)
+        self.assertEqual(len(self.figures()), 13)
         for spec in self.figures():
             captions, titles, words = self.shown(spec)
-            self.assertEqual(captions, ["No results on CIFAR-10 yet."])
-            self.assertEqual((titles, words), ([], ["No results on CIFAR-10 yet"]))
+            self.assertEqual(captions, ["No results on real data yet."])
+            self.assertEqual((titles, words), ([], ["No results on real data yet"]))
 
     def test_every_run_is_drawn_and_so_is_what_is_to_come(self):
         (self.folder / "manifest.json").write_text(
@@ -294,6 +294,30 @@ class Checks(Folder):
         )
         with self.assertRaisesRegex(Incomplete, "no run of seed 2 at the best rate"):
             self.outcome("paired_above", **best)
+
+    def test_of_losses_the_lowest_by_the_first_seed_counts(self):
+        rows = {
+            "plain, rate 1": (2.0, 2.0, 2.0),
+            "PB, rate 1": (2.6, 2.1, 2.1),
+            "PB, rate 2": (2.5, 2.6, 2.7),
+            "PB, rate 3": (None, 2.0, 2.0),
+        }
+        sides = {"higher": ["PB, rate *"], "lower": ["plain, rate *"], "rates": 1, "measure": "loss"}
+
+        def outcome():
+            self.write("paper.csv", *(
+                line(row, k + 1, None if x is None else 50, "cifar10").replace(",1.5,no", f",{x},no")
+                for row, losses in rows.items() for k, x in enumerate(losses)
+            ))  # fmt: skip
+            return self.outcome("paired_above", **sides)
+
+        found = outcome()
+        self.assertIn("+0.60 nats", found.measured)
+        # t = 0.6 / (0.1 / sqrt(3)).
+        self.assertAlmostEqual(found.p, 2 * self.p(6 * math.sqrt(3)), places=12)
+        rows["PB, rate 2"] = (2.5, None, 2.7)
+        with self.assertRaisesRegex(Incomplete, "no run of seed 2 at the best rate"):
+            outcome()
 
     def stable(self, *columns):
         """Rows PB at the rates 1, 2 and 4; what each seed loses at them, None where it diverged."""

@@ -177,6 +177,20 @@ class Actions(Folder):
         self.assertFalse(found.passed)
         self.assertNotIn(" 0 delays", found.measured)
 
+    def test_side_by_side(self):
+        # Two stages, one slot a step, an update after each backward, whose sample is one update late.
+        lines = ["0,0,F,0", "1,0,F,1", "1,1,F,0", "2,1,B,0", "2,1,U,0", "3,0,B,0", "3,0,U,0", "3,1,F,1"]
+        lines += ["4,0,F,2", "4,1,B,1", "4,1,U,1", "5,0,B,1", "5,0,U,1", "5,1,F,2"]
+        lines += ["6,0,F,3", "6,1,B,2", "6,1,U,2", "7,0,B,2", "7,0,U,2", "7,1,F,3"]
+        lines += ["8,1,B,3", "8,1,U,3", "9,0,B,3", "9,0,U,3"]
+        (self.folder / "a.csv").write_text("step,stage,kind,microbatch\n" + "\n".join(lines))
+        case = {"figure": "f", "file": "a.csv", "label": "A", "slots": 1, "late": "S - 1", "passes": "newer"}
+        found = self.check("side_by_side", case=[case])
+        self.assertTrue(found.passed)
+        self.assertIn("1 updates late, newer, 100", found.measured)
+        for wrong in ({"late": "0"}, {"late": "2(S - 1)"}, {"slots": 2}, {"flushed": 2}):
+            self.assertFalse(self.check("side_by_side", case=[case | wrong]).passed)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -123,7 +123,7 @@ TEST_CASE("The plan has the fewest workers that cost next to nothing", "[planner
 }
 
 TEST_CASE("Layouts are no slower than an even partition", "[planner]") {
-  // Of a GPU: local memory that holds some workers, and a fast shared one.
+  // As in a GPU, local memory holds some workers, and a fast shared one the others.
   Machine both = Fine(80, 3e5);
   both.shared_memory_bytes = 1e12;
   both.shared_bytes_per_second = 3e11;

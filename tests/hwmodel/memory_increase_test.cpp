@@ -116,7 +116,7 @@ constexpr Published kVgg16{"vgg16", 128, 3.30, 58.16, 124, 75};
 constexpr Published kResNet20{"resnet20-v1", 128, 3.84, 1.03, 61, 60};
 constexpr Published kImageNet{"vgg16-imagenet", 32, 218.59, 527.79, 105, 77};
 
-// Of the printed percentages.
+// How far from the printed percentages the model may be.
 constexpr double kTolerancePoints = 3;
 
 MemoryIncrease Predict(const Published& row, int placement, bool relu_in_place = false) {
@@ -182,7 +182,7 @@ TEST_CASE("VGG-16's published increases are those of a register after six convol
     CHECK_FALSE(PipeDreamFits(row, Predict(row, kAfterTwo)));
     CHECK(StaleFits(row, Predict(row, kAfterSix)));
   }
-  // Of the two, this one's activations are those of its layers: torchvision's network drops out
+  // This one's activations, not the other's, are those of its layers: torchvision's network drops out
   // after its linear layers, not before.
   CHECK(Predict(kImageNet, kAfterSix).activation_bytes / 32 / kMebibyte ==
         Approx(kImageNet.activations).epsilon(0.001));

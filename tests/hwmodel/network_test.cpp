@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -20,9 +21,9 @@ Network Make(const std::string& name, std::optional<Normalization> norm = {}) {
 
 TEST_CASE("Networks have the stage counts of the paper's table", "[network]") {
   const std::map<std::string, int> expected{
-      {"resnet20", 34}, {"resnet32", 52}, {"resnet44", 70}, {"resnet56", 88},   {"resnet110", 169},
-      {"resnet50", 74}, {"vgg11", 29},    {"vgg13", 33},    {"vgg16", 39},      {"lenet5", 12},
-      {"alexnet", 21},  {"mlp", 6},       {"linear", 2},    {"resnet20-v1", 59}};
+      {"resnet20", 34}, {"resnet32", 52}, {"resnet44", 70}, {"resnet56", 88},    {"resnet110", 169},
+      {"resnet50", 74}, {"vgg11", 29},    {"vgg13", 33},    {"vgg16", 39},       {"lenet5", 12},
+      {"alexnet", 21},  {"mlp", 6},       {"linear", 2},    {"resnet20-v1", 59}, {"gpt", 28}};
   for (const std::string_view name : NetworkNames()) {
     INFO(name);
     CHECK(Make(std::string(name)).stage_count() == expected.at(std::string(name)));
@@ -110,6 +111,58 @@ TEST_CASE("A ResNet as first published normalises after its convolutions", "[net
     }
     CHECK(shortcuts == 2);
   }
+}
+
+TEST_CASE("A gpt has GPT-2's parameters, and a matrix of its own at the end", "[network]") {
+  const NetworkOptions options{.name = "gpt",
+                               .input = {1, 1024, 1},
+                               .classes = 50257,
+                               .layers = 12,
+                               .width = 768,
+                               .heads = 12};
+  const Network network = MakeNetwork(options);
+  CHECK(network.stage_count() == 4 * 12 + 4);
+  CHECK(LabelsOf(network) == 1024);
+  std::int64_t parameters = 0;
+  for (const StageCost& cost : ComputeCosts(network)) parameters += cost.parameters;
+  CHECK(parameters == 124'439'808 + 50257 * 768);
+  CHECK(network.stages[0].layers[0].vocabulary == 50257);
+  CHECK(network.stages[1].layers[3].standard_deviation == Approx(0.02 / std::sqrt(24.0)));
+}
+
+TEST_CASE("a gpt refuses heads that do not divide its width") {
+  CHECK_THROWS_AS(MakeNetwork({.name = "gpt", .width = 128, .heads = 3}), InvalidArgument);
+  CHECK_NOTHROW(MakeNetwork({.name = "gpt", .width = 128, .heads = 4}));
+}
+
+TEST_CASE("Costs of a gpt's stages are those counted by hand", "[network]") {
+  // Two blocks, T = 8 tokens of width d = 6, H = 3 heads, V = 11.
+  const Network network = MakeNetwork(
+      {.name = "gpt", .input = {1, 8, 1}, .classes = 11, .layers = 2, .width = 6, .heads = 3});
+  const std::vector<StageCost> costs = ComputeCosts(network);
+  const StageCost& embedding = costs[0];
+  CHECK(embedding.parameters == (11 + 8) * 6);
+  CHECK(embedding.sample_parameter_bytes == 4 * 2 * 8 * 6);
+  CHECK(embedding.activation_bytes == 4 * 8);  // the tokens
+  const StageCost& attention = costs[1];
+  CHECK(attention.parameters == 2 * 6 + 6 * 18 + 18 + 6 * 6 + 6);
+  CHECK(attention.weight_gradient_flops == 2 * 8 * (6 * 18 + 6 * 6));
+  const std::int64_t products = 2 * (2 * 8 * 8 * 6);  // queries by keys, weights by values
+  const std::int64_t elementwise = 8 * 8 * 6 + 8 * 18 + 5 * 3 * 8 * 8 + 8 * 6;
+  CHECK(attention.forward_flops == attention.weight_gradient_flops + products + elementwise);
+  CHECK(attention.input_gradient_flops ==
+        attention.weight_gradient_flops + 2 * products + elementwise);
+  // Queries, keys and values, the heads' results, each softmax's denominator, statistics of each
+  // token, scale and shift; its input is a value.
+  const std::int64_t saved = 8 * 18 + 8 * 6 + 3 * 8 + 2 * 8 + 2 * 6;
+  CHECK(attention.saved_bytes == 4 * saved);
+  CHECK(attention.activation_bytes == 4 * (saved + 8 * 6));
+  CHECK(attention.boundary_bytes == 4 * 2 * 8 * 6);  // x for the sum
+  CHECK(costs[2].activation_bytes == 0);
+  CHECK(costs[3].parameters == 2 * 6 + 6 * 24 + 24 + 24 * 6 + 6);
+  CHECK(costs[3].saved_bytes == 4 * (8 * 24 + 2 * 8 + 2 * 6));
+  CHECK(costs[network.stage_count() - 2].parameters == 6 * 11);
+  CHECK(costs.back().saved_bytes == 4 * 8 * 11);
 }
 
 TEST_CASE("What a network cannot be is refused by name", "[network]") {

@@ -111,7 +111,7 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
       {"step,stage,kind,microbatch,slots_per_step\n0,0,F,0,1\n1,0,B,0,2\n",
        "line 3: slots_per_step: got 2,", "the same in all rows"},
       {"step,stage,kind,microbatch,weights\n0,0,F,0,old\n", "line 2: weights: got old,",
-       "newest, stashed or double-buffered"},
+       "newest, stashed, double-buffered or vertical-sync"},
       {"step,stage,kind,microbatch,worker\n0,0,F,0,0\n1,0,B,0,1\n", "line 3: worker: got 1,",
        "the same in all rows of stage 0"},
   }));

@@ -98,6 +98,90 @@ TEST_CASE("stashed pipelined backpropagation reads its forward's version again")
   }
 }
 
+TEST_CASE("SpecTrain's horizons: what a stage updates until a micro-batch's last backward") {
+  const int stages = GENERATE(1, 2, 5, 8);
+  const ScheduleOptions options{.stages = stages, .microbatches = EnoughMicrobatches(stages, 1)};
+  for (const std::string kind : {"pb", "1f1b"}) {
+    const ScheduleSummary summary = Summarize(MakeSchedule(kind, options));
+    ScheduleOptions stashing = options;
+    stashing.weight_stashing = true;
+    const ScheduleSummary stashed = Summarize(MakeSchedule(kind, stashing));
+    for (int s = 0; s < stages; ++s) {
+      CAPTURE(kind, stages, s);
+      const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+      // A stage updates in every step of pb, in every second one of 1f1b. Its authors' list has
+      // floor(s / 2) there, at the end of the same round trip.
+      const std::int64_t backward = kind == "pb" ? s : (s + 1) / 2;
+      CHECK(stage.backward_horizon_updates == backward);
+      CHECK(stage.forward_horizon_updates == stage.forward_delay_updates + backward);
+      const StageSummary& with = stashed.stages[static_cast<std::size_t>(s)];
+      CHECK(with.forward_horizon_updates == with.forward_delay_updates);
+      CHECK(with.backward_horizon_updates == 0);
+    }
+  }
+}
+
+TEST_CASE("vertical sync: every stage reads the version that stage 0 read") {
+  const std::string kind = GENERATE("pb", "1f1b");
+  const int stages = GENERATE(1, 2, 5);
+  ScheduleOptions options{.stages = stages, .microbatches = 8 * stages + 4};
+  options.weight_stashing = true;
+  options.vertical_sync = true;
+  const ScheduleSummary summary = Summarize(MakeSchedule(kind, options));
+  const std::int64_t delay = (kind == "pb" ? 2 : 1) * (stages - 1);
+  for (int s = 0; s < stages; ++s) {
+    CAPTURE(kind, stages, s);
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    CHECK(stage.forward_delay_updates == delay);
+    CHECK(stage.backward_delay_updates == delay);
+    CHECK(stage.weight_versions == delay + 1);
+    for (std::int64_t i = 0; i < options.microbatches; ++i) {
+      const std::int64_t read = std::max<std::int64_t>(0, i - delay);
+      CHECK(stage.microbatches[static_cast<std::size_t>(i)] == MicrobatchVersions{read, read, i});
+    }
+  }
+}
+
+TEST_CASE("vertical sync needs stashed weights, and stage 0 the oldest ones") {
+  CHECK(NameOfBadArgument("pb", {.stages = 3, .microbatches = 9, .vertical_sync = true}) ==
+        "vertical_sync");
+  // Stage 0 updates after each micro-batch and stage 1 after every second.
+  Schedule schedule = PipeDreamFlush(2, 4, 1);
+  std::erase_if(schedule.actions, [](const TimedAction& timed) {
+    return timed.action == Action{1, ActionKind::kUpdate, 0};
+  });
+  CHECK_FALSE(FirstBrokenRule(schedule).has_value());
+  schedule.weights = WeightVersions::kVerticalSync;
+  REQUIRE(FirstBrokenRule(schedule).has_value());
+  CHECK(FirstBrokenRule(schedule)->place == "1F1 at step 5");
+  schedule.forward_lag = 1;
+  CHECK_THROWS_AS(CheckSchedule(schedule), InvalidArgument);
+}
+
+TEST_CASE("PACI: versions apart by at most the updates of S-1-s micro-batches") {
+  const int stages = GENERATE(1, 2, 4, 7);
+  const std::int64_t per_update = GENERATE(1, 2, 3, 8);
+  const std::int64_t microbatches = per_update * (3 * stages + 2);
+  const Schedule schedule = Paci(stages, microbatches, per_update);
+  const ScheduleSummary summary = Summarize(schedule);
+  CHECK(summary.steps == 2 * (microbatches + stages - 1));
+  if (per_update == 1) CHECK(schedule == OneForwardOneBackward(stages, microbatches));
+  for (int s = 0; s < stages; ++s) {
+    CAPTURE(stages, per_update, s);
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    const std::int64_t late = stages - 1 - s;  // micro-batches
+    CHECK(stage.forward_delay_updates == (late + per_update - 1) / per_update);
+    CHECK(stage.backward_delay_updates == 0);
+    CHECK(stage.weight_versions == 1);
+    CHECK(stage.activations_in_flight == stages - s);
+    for (std::int64_t i = 0; i < microbatches; ++i) {
+      const std::int64_t newest = i / per_update;
+      CHECK(stage.microbatches[static_cast<std::size_t>(i)] ==
+            MicrobatchVersions{std::max<std::int64_t>(0, i - late) / per_update, newest, newest});
+    }
+  }
+}
+
 TEST_CASE("2BW: a delay of one update at every stage, the same version in both passes, two kept") {
   const int stages = GENERATE(1, 2, 4, 7);
   const std::int64_t per_update = stages + GENERATE(0, 1, 5);
@@ -268,7 +352,8 @@ TEST_CASE("options that do not fit a kind are refused by name") {
 
 TEST_CASE("weights are named") {
   for (const WeightVersions rule :
-       {WeightVersions::kNewest, WeightVersions::kStashed, WeightVersions::kDoubleBuffered}) {
+       {WeightVersions::kNewest, WeightVersions::kStashed, WeightVersions::kDoubleBuffered,
+        WeightVersions::kVerticalSync}) {
     CHECK(ParseWeightVersions(Name(rule)) == rule);
   }
   CHECK_THROWS_AS(ParseWeightVersions("Newest"), InvalidArgument);

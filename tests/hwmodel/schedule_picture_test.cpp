@@ -110,6 +110,10 @@ TEST_CASE("the trace has an event for every action, and lasts as long as the ste
   CHECK(CountOf(json, R"("ph":"X")") == 12);
   CHECK(CountOf(json, R"("ph":"i")") == 6);
   CHECK(CountOf(json, R"("dur":1000)") == 12);
+  for (const std::string number : {"0", "1"}) {
+    CHECK(CountOf(json, R"("args":{"name":"worker )" + number + R"("}})") == 1);
+    CHECK(CountOf(json, R"("args":{"name":"stage )" + number + R"("}})") == 1);
+  }
   CHECK(CountOf(json, R"("name":"backward 2","cat":"backward","ts":7000,"dur":1000,"pid":1)") == 1);
   const std::string halves = ToTraceJson(PipelinedBackpropagation(2, 1));
   CHECK(CountOf(halves, R"("name":"forward 0","cat":"forward","ts":1000,"dur":500,"pid":2)") == 1);

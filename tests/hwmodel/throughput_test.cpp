@@ -52,6 +52,11 @@ Workload Equal(int stages, std::int64_t flops) {
   return workload;
 }
 
+TEST_CASE("A machine that computes layer by layer has no bubble", "[throughput]") {
+  CHECK(PredictThroughput(Equal(4, 1'000'000), Fine(4), {.schedule = "sequential"}).utilisation ==
+        1);
+}
+
 TEST_CASE("Pipelined backpropagation of equal stages works all the time", "[throughput]") {
   for (const int stages : {1, 4, 34}) {
     const Throughput result =
@@ -80,6 +85,30 @@ TEST_CASE("Fill and drain work N / (N + 2S - 2) of the time", "[throughput]") {
   CHECK(run.utilisation == Approx(1000.0 / (1000 + 2 * 5 - 2)).epsilon(1e-12));
   // Without waiting for the end of steps, S - 1 times a stage's work is lost.
   CHECK(run.samples_per_second == Approx(1e9 / 3e6 * 1000 / (1000 + 5 - 1)).epsilon(1e-9));
+}
+
+TEST_CASE("Recomputation costs a forward, and keeps inputs in place of activations",
+          "[throughput]") {
+  ThroughputOptions options = {.schedule = "2bw", .microbatches_per_update = 8};
+  Workload workload = Equal(4, 1'000'000);
+  for (StageCost& cost : workload.stages) {
+    cost.activation_bytes = 1000;
+    cost.boundary_bytes = 100;
+  }
+  const Throughput kept = PredictThroughput(workload, Fine(4), options);
+  options.recompute = true;
+  const Throughput again = PredictThroughput(workload, Fine(4), options);
+  CHECK(again.samples_per_second == Approx(kept.samples_per_second * 3 / 4).epsilon(1e-9));
+  // The first worker has four micro-batches in flight and no input, the second three.
+  CHECK(kept.workers[0].memory_bytes - again.workers[0].memory_bytes == 3 * 1000);
+  CHECK(kept.workers[1].memory_bytes - again.workers[1].memory_bytes == 2 * 1000 - 3 * 100);
+  // Nominal FLOPs are those of training, however often forwards are done.
+  CHECK(again.flops_per_sample == kept.flops_per_sample);
+  options.schedule = "1f1b";
+  options.microbatches_per_update = 0;
+  CHECK_THROWS_AS(PredictThroughput(workload, Fine(4), options), analysis::InvalidArgument);
+  options.weight_stashing = true;
+  CHECK_NOTHROW(PredictThroughput(workload, Fine(4), options));
 }
 
 TEST_CASE("A long run approaches the steady state", "[throughput]") {
@@ -272,7 +301,7 @@ TEST_CASE("One worker alone is the layers one after the other", "[throughput]") 
 }
 
 TEST_CASE("Further cores never slow a pipeline down", "[throughput]") {
-  // Of an H100: a multiprocessor's part of peak and local memory, and one shared memory for all.
+  // A multiprocessor has its part of an H100's peak and local memory, and all share one memory.
   for (const std::string_view network : {"resnet20", "lenet5"}) {
     const Workload workload = MakeWorkload(network);
     double before = 0;
@@ -380,7 +409,7 @@ TEST_CASE("Cores of a region exchange values over the links of its edge", "[thro
     const Throughput mesh = PredictThroughput(workload, machine, {.schedule = "pb"});
     CHECK(mesh.samples_per_second == Approx(std::sqrt(cores) / 2).epsilon(1e-6));
     CHECK(mesh.fabric_bytes_per_sample == 2e9);
-    // Of 2 / sqrt(k) seconds 2 / k are work.
+    // Work takes 2 / k of the 2 / sqrt(k) seconds.
     const Bound bound = cores > 4 ? Bound::kFabric : Bound::kCompute;
     CHECK(mesh.workers[0].bound == bound);
     CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).bottleneck ==
@@ -475,6 +504,25 @@ TEST_CASE("Every schedule runs on every machine", "[throughput]") {
     CHECK(result.samples_per_second > 0);
     CHECK(result.utilisation <= 1);
     CHECK(result.busy <= result.utilisation * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("Updates without a flush cost no time, however many backwards they take",
+          "[throughput]") {
+  const Workload workload = MakeWorkload("lenet5");
+  const auto rate = [&](std::int64_t per_update) {
+    return PredictThroughput(workload, Fine(50),
+                             {.schedule = "paci", .microbatches_per_update = per_update});
+  };
+  const Throughput each = rate(1);
+  for (const std::int64_t per_update : {2, 3, 8, 100}) {
+    const Throughput result = rate(per_update);
+    CAPTURE(per_update);
+    CHECK(result.utilisation == Approx(1));
+    CHECK(result.samples_per_update == per_update);
+    // Fewer updates of the slowest worker's weights.
+    CHECK(result.samples_per_second >= each.samples_per_second);
+    CHECK(result.samples_per_second <= 1.5 * each.samples_per_second);
   }
 }
 

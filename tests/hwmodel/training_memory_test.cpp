@@ -1,6 +1,7 @@
 // What a run keeps in memory, against counts by hand.
 #include "batchless/hwmodel/training_memory.h"
 
+#include <array>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -69,6 +70,15 @@ TEST_CASE("the same network in two processes, by hand") {
   CHECK(both.activation_gradients == alone.activation_gradients + 10 * kNumber);
   CHECK(both.total() == two[0].total() + two[1].total());
   CHECK(both.peak() == two[0].peak() + two[1].peak());
+}
+
+TEST_CASE("what several processes take is the sum of each kind") {
+  TrainingMemory sum{1, 2, 3, 4, 5, 6, 7, 8};
+  sum += TrainingMemory{10, 20, 30, 40, 50, 60, 70, 80};
+  const std::array kinds = {
+      sum.weights,   sum.versions, sum.gradients, sum.activations, sum.activation_gradients,
+      sum.workspace, sum.links,    sum.evaluation};
+  CHECK(kinds == std::array<std::int64_t, 8>{11, 22, 33, 44, 55, 66, 77, 88});
 }
 
 TEST_CASE("every micro-batch in flight counts") {

@@ -1,6 +1,10 @@
 #include "commands_table.h"
 
+#include <array>
 #include <filesystem>
+#include <utility>
+
+#include "npz.h"
 
 namespace batchless::test {
 namespace {
@@ -28,6 +32,48 @@ const Values kBadList = {"1,",          ",1",          "lin:0:1",     "lin:0:1:0
                          "lin:a:1:3",   "log:1:2:1e9", "lin:0:1:2:3"};
 const Values kBadPath = {"",           "/nonexistent/f.csv", "f.txt",      "f",
                          "folder.csv", "/dev/full",          "/proc/f.csv"};
+
+const Values kBadPage = {"", "/nonexistent/f.html", "f.txt", "f", "folder.csv", "/dev/full"};
+
+// What a run leaves that was interrupted after its first rows.
+std::string RunFolder() {
+  static const TemporaryFolder kFolder;
+  WriteFile(kFolder / "config.toml", "[rule]\nname = \"sc\"\n");
+  WriteFile(kFolder / "metrics.csv",
+            "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,"
+            "validation_accuracy\n16,0.5,0.1,2.5,0.25,,\n32,1,0.1,,,2.25,0.5\n");
+  WriteFile(kFolder / "manifest.json", "{\"version\": \"1\"}\n");
+  return kFolder.path().string();
+}
+
+// A gpt of one block, width 4, context 3 and 5 tokens, whose weights are all alike.
+std::string GptWeights() {
+  static const TemporaryFolder kFolder;
+  std::string path = kFolder / "gpt.npz";
+  NpzWriter archive(path);
+  const auto add = [&](const std::string& name, const std::vector<std::size_t>& shape) {
+    std::size_t size = 1;
+    for (const std::size_t extent : shape) size *= extent;
+    archive.Add(name, std::vector<float>(size, 0.5F), shape);
+  };
+  add("wte.weight", {5, 4});
+  add("wpe.weight", {3, 4});
+  for (const std::string name : {"h.0.ln_1", "h.0.ln_2", "ln_f"}) {
+    add(name + ".weight", {4});
+    add(name + ".bias", {4});
+  }
+  const std::pair<std::string, std::array<std::size_t, 2>> linear[] = {{"h.0.attn.c_attn", {12, 4}},
+                                                                       {"h.0.attn.c_proj", {4, 4}},
+                                                                       {"h.0.mlp.c_fc", {16, 4}},
+                                                                       {"h.0.mlp.c_proj", {4, 16}}};
+  for (const auto& [name, shape] : linear) {
+    add(name + ".weight", {shape[0], shape[1]});
+    add(name + ".bias", {shape[0]});
+  }
+  add("lm_head.weight", {5, 4});
+  archive.Close();
+  return path;
+}
 
 const std::string kMachine = std::filesystem::absolute("hwmodel/machines/v100.toml").string();
 
@@ -229,9 +275,9 @@ std::vector<CommandCase> MakeCases() {
         {"--chunks", "1", Plus(kNoNumber, {"0", "-1", "1.5", "2"})},
         {"--file", "", {"", "nonexistent.csv", "folder.csv", "text.npz"}},
         {"--out", "f.csv", {"", "/nonexistent/f.csv", "f.npz", "f", "folder.csv", "/dev/full"}}},
-       {"--weight-stashing"}},
+       {"--weight-stashing", "--vertical-sync"}},
       {"throughput",
-       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt4"}, true},
         {"--hardware", kMachine, {"", "nonexistent.toml", "folder.csv", "text.npz"}, true},
         {"--schedule", "pb", {"", "PB", "abc", "zb"}, true},
         {"--batch", "1", List(Plus(kNoNumber, {"0", "-1", "1.5", "1e7"}))},
@@ -240,9 +286,9 @@ std::vector<CommandCase> MakeCases() {
         csv,
         {"--workers", "2", Plus(kNoNumber, {"0", "-1", "1.5", "13", "10001"})},
         {"--samples", "5", Plus(kNoNumber, {"0", "-1", "1.5", "1e13"})}},
-       {"--weight-stashing"}},
+       {"--weight-stashing", "--vertical-sync", "--recompute"}},
       {"plan",
-       {{"--model", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+       {{"--model", "lenet5", {"", "resnet21", "LENET5", "gpt4"}, true},
         {"--hardware", kMachine, {"", "nonexistent.toml", "folder.csv", "text.npz"}, true},
         {"--scheme", "2bw", {"", "2BW", "PB", "abc"}, true},
         {"--machines", "2", Plus(kNoNumber, {"0", "-1", "1.5", "4097"})},
@@ -253,7 +299,7 @@ std::vector<CommandCase> MakeCases() {
         csv},
        {}},
       {"layout",
-       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt4"}, true},
         {"--hardware", kMachine, {"", "nonexistent.toml", "folder.csv", "text.npz"}, true},
         {"--schedule", "pb", {"", "PB", "gpipe", "abc"}},
         {"--workers", "2,4", List(Plus(kNoNumber, {"0", "-1", "1.5", "13", "2049"}))},
@@ -267,13 +313,13 @@ std::vector<CommandCase> MakeCases() {
         {"--out", "f.toml", {"", "/nonexistent/f.toml", "f.txt", "f", "folder.csv", "/dev/full"}}},
        {}},
       {"costs",
-       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt4"}, true},
         {"--norm", "none", {"", "GROUP", "layer", "batch"}},
         {"--bytes-per-number", "2", Plus(kNoNumber, {"0", "-1", "1.5", "9"})},
         csv},
        {}},
       {"memory",
-       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt"}, true},
+       {{"--network", "lenet5", {"", "resnet21", "LENET5", "gpt4"}, true},
         {"--workers", "2,4", List(Plus(kNoNumber, {"0", "-1", "1.5", "13"})), true},
         {"--placement", "", List(Plus(kNoNumber, {"0", "-1", "1.5", "12", "6,2", "6"}))},
         {"--norm", "none", {"", "GROUP", "layer", "batch"}},
@@ -284,7 +330,7 @@ std::vector<CommandCase> MakeCases() {
       {"stragglers",
        {{"--kind", "pb", {"", "PB", "abc", "zb"}, true},
         {"--stages", "2", Plus(kNoNumber, {"0", "-1", "1.5", "10001"}), true},
-        {"--network", "", {"", "resnet21", "LENET5", "gpt"}},
+        {"--network", "", {"", "resnet21", "LENET5", "gpt4"}},
         {"--hardware", "", {"", "nonexistent.toml"}},
         {"--workers", "", Plus(kNoNumber, {"0", "-1", "1.5"})},
         {"--microbatch", "", Plus(kNoNumber, {"0", "-1", "1.5"})},
@@ -313,6 +359,17 @@ std::vector<CommandCase> MakeCases() {
        {"--resume", "--init-only"},
        {std::filesystem::absolute("experiments/configs/resnet20_sgdm.toml").string()},
        Words("--set network.name=linear --set run.samples=32 --set data.limit_validation=32")},
+      {"generate",
+       {{"--weights", GptWeights(), {"", "nonexistent.npz", "folder.csv", "text.npz"}, true},
+        {"--run", "", {"", "nonexistent", "folder.csv", "text.npz"}},
+        {"--prompt", "3 1 4", {"", "5", "-1", "1 x", " "}, true},
+        {"--heads", "2", Plus(kNoNumber, {"0", "-1", "3", "1.5"})},
+        {"--tokens", "4", Plus(kNoNumber, {"0", "-1", "1.5", "1000001"})},
+        {"--temperature", "0", Plus(kNoNumber, {"-1", "101"})},
+        {"--seed", "7", Plus(kNoNumber, {"-1", "0.5", "4294967296"})}},
+       {}},
+      {"compare", {{"--out", "f.html", kBadPage}}, {}, {RunFolder(), RunFolder()}},
+      {"report", {{"--out", "f.html", Plus(kBadPage, {"f.csv"})}}, {}, {RunFolder()}},
       {"version", {}, {}},
   };
 }

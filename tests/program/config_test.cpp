@@ -138,7 +138,7 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
       {"[run\n", ":1: got "},
       {"[run]\nseed = ", ":2: got "},
       {"\xff", "accepted: TOML"},
-      {std::string(2 << 20, '\n'), "a TOML file of at most 1048576 bytes"},
+      {std::string(2 << 20, '\n'), "a TOML file that can be read (it has more than 1048576 bytes)"},
   };
   for (const Case& item : cases) {
     const std::string line = Refusal([&] { Load(item.text); });
@@ -164,6 +164,31 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
   CHECK(Contains(Refusal([] { LoadConfiguration("/tmp", {}); }), "CONFIG: got /tmp"));
 }
 
+TEST_CASE("keys of very many parts are refused, long lists and rows of dots are not") {
+  std::string key = "a";
+  for (int i = 0; i < 200'000; ++i) key += ".a";
+  for (const std::string& text :
+       {key + " = 1", "[" + key + "]", "[[" + key + "]]", "a = 1\nb = {c = 1, " + key + " = 2}"}) {
+    CHECK(Contains(Refusal([&] { Load("[network]\n" + text); }),
+                   "a key of too many parts outside a string, accepted: TOML"));
+  }
+  std::string points = "0.1";
+  for (int i = 0; i < 50; ++i) points += ", 0.1";
+  const Configuration c =
+      Load("  # " + std::string(100, '.') + "\n[optimizer]\ndecay_points = [" + points + "]\n");
+  CHECK(c.optimizer.decay_points.size() == 51);
+  for (const std::string text : {"\xc3\xa4 = 1", "[run]\nseed = 1 \xc3\xa4", "[a\xd2\x96]"}) {
+    CHECK(Contains(Refusal([&] { Load(text); }), "no ASCII outside a string, accepted: TOML"));
+  }
+  for (const std::string text : {"[# run]\nseed = 1", "[[ =run]]", "[\n]"}) {
+    CHECK(Contains(Refusal([&] { Load(text); }), "begins with no letter outside a string"));
+  }
+  CHECK(Load("[optimizer]\ndecay_points = [\n  # one\n  0.5,\n]\n[ run ]\nseed = 2\n").run.seed ==
+        2);
+  CHECK(Load("# \xc3\xa4\n[data]\nroot = \"\xc3\xa4\\\"\" # \xc3\xa4\n").data.root == "\xc3\xa4\"");
+  CHECK(Load("[data]\nroot = '''\n\xc3\xa4'''").data.root == "\xc3\xa4");
+}
+
 TEST_CASE("values that do not go together are refused by name") {
   struct Case {
     std::vector<std::string> overrides;
@@ -186,6 +211,19 @@ TEST_CASE("values that do not go together are refused by name") {
         "optimizer.reference_batch=9007199254740992", "optimizer.batch=1"},
        "optimizer.reference_batch: got 9007199254740992"},
       {{"data.seed=1", "data.name=cifar10"}, "data.seed: got 1"},
+      {{"network.name=gpt"},
+       "data.name: got synthetic, accepted: text, markov or tokens with network.name = gpt"},
+      {{"data.name=markov"}, "data.name: got markov, accepted: data with one label of a sample"},
+      {{"network.name=gpt", "data.name=text"}, "data.file: got nothing, accepted: the path of a"},
+      {{"network.name=gpt", "data.name=text", "data.file=/nonexistent"},
+       "data.file: got /nonexistent, accepted: a text (there is no such file)"},
+      {{"network.name=gpt", "data.name=tokens", "data.file=/nonexistent.npy"},
+       "data.file: got /nonexistent.npy, accepted: a .npy list of tokens (it cannot be read)"},
+      {{"data.file=a"}, "data.file: got a, accepted: nothing but with data.name = text or tokens"},
+      {{"network.name=gpt", "data.name=markov", "network.vocabulary=63"},
+       "network.vocabulary: got 63, accepted: at least the 64 symbols of markov"},
+      {{"network.context=64"}, "network.context: got 64, accepted: nothing but with data.name"},
+      {{"network.layers=2"}, "network.layers: got 2, accepted: nothing but with the network gpt"},
       {{"data.image_size=64"}, "data.image_size: got 64"},
       {{"schedule.workers=2"}, "schedule.workers: got 2"},
       {{"schedule.workers=99", "schedule.kind=fill-drain"}, "schedule.workers: got 99"},
@@ -208,6 +246,10 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=pb", "schedule.placement=[3]", "schedule.stages=2"},
        "schedule.stages: got 2"},
       {{"schedule.kind=2bw", "schedule.weight_stashing=true"}, "schedule.weight_stashing: got"},
+      {{"schedule.kind=pb", "optimizer.batch=1", "schedule.vertical_sync=true"},
+       "schedule.vertical_sync: got true, accepted: false but with schedule.weight_stashing"},
+      {{"schedule.kind=paci", "schedule.weight_stashing=true", "schedule.vertical_sync=true"},
+       "schedule.vertical_sync: got true"},
       {{"rule.horizon=2"}, "rule.horizon: got 2"},
       {{"rule.name=lwp-v", "rule.sc_delay_scale=2"}, "rule.sc_delay_scale: got 2"},
       {{"rule.name=sc", "rule.sc_delay=2", "rule.sc_delay_scale=2"}, "rule.sc_delay_scale"},
@@ -215,7 +257,19 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"optimizer.beta1=0.8"},
        "optimizer.beta1: got 0.8, accepted: nothing with the optimizer sgdm"},
       {{"optimizer.kind=adam", "optimizer.momentum=0.8"}, "optimizer.momentum: got 0.8"},
-      {{"optimizer.kind=adam", "optimizer.reference_lr=0.1"}, "optimizer.reference_lr: got 0.1"},
+      {{"optimizer.kind=adam", "optimizer.reference_lr=0.1"},
+       "optimizer.reference_batch: got nothing, accepted: either lr, or reference_lr and"},
+      {{"optimizer.kind=adam", "optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+        "optimizer.reference_batch=128"},
+       "optimizer.reference_momentum: got 0.9, accepted: nothing with optimizer.kind = adam"},
+      {{"optimizer.kind=adam", "optimizer.reference_lr=0.1", "optimizer.reference_batch=128",
+        "optimizer.beta1=1"},
+       "optimizer.beta1: got 1"},
+      {{"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
+        "optimizer.reference_batch=128", "optimizer.reference_exponent=1"},
+       "optimizer.reference_exponent: got 1, accepted: nothing but with reference_lr"},
+      {{"optimizer.kind=nadamw", "optimizer.lr=0.1", "optimizer.reference_exponent=1"},
+       "optimizer.reference_exponent: got 1"},
       {{"optimizer.kind=adamw", "optimizer.beta2=1"}, "optimizer.beta2: got 1"},
       {{"optimizer.kind=pipemare", "schedule.kind=pb", "optimizer.batch=1",
         "schedule.weight_stashing=true"},
@@ -253,7 +307,10 @@ TEST_CASE("values that do not go together are refused by name") {
     const std::string line = Refusal([&] {
       Configuration configuration = Load("", item.overrides);
       Resolve(configuration, DataShapeOf(configuration), 10'000);
-      if (configuration.data.limit_train > 0) LoadRunData(configuration);
+      const auto& data = configuration.data;
+      const bool reads =
+          data.limit_train > 0 || !data.file.empty() || configuration.network.name == "gpt";
+      if (reads) LoadRunData(configuration);
     });
     INFO(item.overrides.front() << "\n" << line);
     CHECK(line.starts_with(item.line));
@@ -351,6 +408,10 @@ TEST_CASE("a resolved configuration reads back as the same one") {
       {"network.name=lenet5", "data.name=mnist", "data.root=\"a\\\\b \\\"c\\\"\\u0001\""},
       {"optimizer.reference_lr=0.1", "optimizer.reference_momentum=0.9",
        "optimizer.reference_batch=128", "optimizer.batch=1"},
+      {"optimizer.kind=adamw", "optimizer.reference_lr=0.001", "optimizer.reference_batch=128",
+       "optimizer.batch=1"},
+      {"optimizer.kind=nadam", "optimizer.reference_lr=0.001", "optimizer.reference_batch=128",
+       "optimizer.reference_exponent=1", "optimizer.beta1=0.8"},
       {"optimizer.schedule=cosine", "optimizer.warmup_samples=100"},
       {"optimizer.schedule=one-cycle", "optimizer.start=0.2", "optimizer.peak=0.1"},
       {"run.precision=double", "run.samples=100", "optimizer.weight_decay=0.1234567890123456789"},
@@ -394,6 +455,21 @@ TEST_CASE("what depends on other values is filled in") {
   Resolve(mlp, kShape, 5000);
   CHECK(mlp.network.hidden == std::vector<std::int64_t>{256, 256});
   CHECK(mlp.network.norm == "none");
+}
+
+TEST_CASE("rate and betas of a reference batch reach the trainer") {
+  Configuration c =
+      Load("", {"optimizer.kind=adam", "optimizer.reference_lr=0.01", "optimizer.batch=2",
+                "optimizer.reference_batch=128", "optimizer.beta2=0.99"});
+  const training::TrainerOptions options = Resolve(c, kShape, 1000).front();
+  CHECK(options.learning_rate.base == Approx(0.01 / 8).epsilon(1e-15));
+  CHECK(options.optimizer.Value("beta1") == Approx(std::pow(0.9, 1.0 / 64)).epsilon(1e-15));
+  CHECK(options.optimizer.Value("beta2") == Approx(std::pow(0.99, 1.0 / 64)).epsilon(1e-15));
+  CHECK(options.optimizer.Value("epsilon") == 1e-8);
+  // What was given is in the resolved file, and not what it was scaled to.
+  CHECK(c.optimizer.hyperparameters["beta1"] == 0.9);
+  CHECK(c.optimizer.hyperparameters["beta2"] == 0.99);
+  CHECK(c.optimizer.reference_exponent == 0.5);
 }
 
 TEST_CASE("rate, momentum and drops reach the trainer") {
@@ -495,7 +571,7 @@ TEST_CASE("the help lists every key") {
 
 TEST_CASE("the example configurations are in order") {
   for (const std::string name :
-       {"resnet20_sgdm", "resnet20_pb", "lenet5_mnist", "lenet5_hybrid",
+       {"resnet20_sgdm", "resnet20_pb", "lenet5_mnist", "lenet5_hybrid", "resnet20_pipemare",
         "resnet20_cifar10_12epochs", "resnet20_cifar10_24epochs", "vgg11_cifar10"}) {
     INFO(name);
     Configuration c = LoadConfiguration(fmt::format("experiments/configs/{}.toml", name), {});

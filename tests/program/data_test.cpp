@@ -78,6 +78,9 @@ class Server {
     bytes.at(place) ^= 1;
     WriteFile(folder_ / "set.tar.gz", bytes);
   }
+  void Append(std::size_t zeros) const {
+    WriteFile(folder_ / "set.tar.gz", archive_ + std::string(zeros, '\0'));
+  }
   void Close() const { fs::remove(folder_ / "set.tar.gz"); }
 
  private:
@@ -133,6 +136,16 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   CHECK(ReadFile(folder / ".small.partial/set.tar.gz.partial").size() == half);
   FetchSet(server.Set(), folder.path(), "");
   CHECK(folder.Files() == std::vector<std::string>{"cifar-10-batches-bin"});
+}
+
+TEST_CASE("fetch: more than there should be is not waited for") {
+  const Server server;
+  const TemporaryFolder folder;
+  server.Append(1 << 20);
+  CHECK(Contains(
+      FetchError(server.Set(), folder.path()),
+      "/set.tar.gz: more than the file's " + std::to_string(server.archive().size()) + " bytes"));
+  CHECK_FALSE(fs::exists(folder / ".small.partial/set.tar.gz.partial"));
 }
 
 TEST_CASE("fetch: all of it may have arrived already") {
@@ -204,7 +217,7 @@ TEST_CASE("fetch: the command names what it does not know and where it failed") 
     CHECK(Contains(failed.error, "batchless: file:///nonexistent/"));
   }
 
-  // Of the same name, but not the official set.
+  // This set has the same name, but is not the official one.
   fs::create_directory(folder / "d/cifar-10-batches-bin");
   WriteFile(folder / "d/cifar-10-batches-bin/data_batch_1.bin", CifarRecords(3));
   WriteFile(folder / "d/cifar-10-batches-bin/test_batch.bin", CifarRecords(2));

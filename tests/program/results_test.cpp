@@ -48,6 +48,26 @@ TEST_CASE("every optimizer is listed with its state") {
   }
 }
 
+TEST_CASE("rules and optimizers are found by the other names that they have") {
+  const auto with = [](const char* command, const char* words) {
+    std::vector<std::string> names;
+    const Json rows = Result(command)[command];
+    for (const Json& row : rows) {
+      if (row["also"].get<std::string>().find(words) != std::string::npos)
+        names.push_back(row["name"]);
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(with("rules", "asynchronous Nesterov") == Names{"lwp-w"});
+  CHECK(with("rules", "error feedback") == Names{"free"});
+  CHECK(with("optimizers", "asynchronous Nesterov") == Names{"nadamw"});
+  const std::string text = Run(Words("rules")).out;
+  CHECK(text.find("also          asynchronous Nesterov") != std::string::npos);
+  // Rows without other names have no line for them.
+  CHECK(text.find("also          \n") == std::string::npos);
+}
+
 TEST_CASE("stability: SGD without momentum and delay has the root 1 - x") {
   for (const double rate : {0.01, 0.25, 1.5}) {
     const Json result =

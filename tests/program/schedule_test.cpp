@@ -144,7 +144,7 @@ TEST_CASE("what the program writes it reads as the same schedule") {
       for (Json* object : {&first, &second}) {
         object->erase("kind");
         object->erase("out");
-        // Of one update a file does not say what comes after it.
+        // A file with one update does not say what comes after it.
         object->erase("shows_steady_state");
         object->erase("steady_delays");
       }

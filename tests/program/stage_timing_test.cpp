@@ -15,7 +15,7 @@ using training::TrainerOptions;
 
 namespace {
 
-training::SampleSource Source() {
+training::DatasetSource Source() {
   static const auto kData = training::MakeSynthetic(3, training::Split::kTrain, 64, 16);
   return {kData, {.seed = 2}};
 }

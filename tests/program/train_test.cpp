@@ -149,8 +149,9 @@ TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"checkpoint", "config.toml", "manifest.json",
-                                          "metrics.csv", "samples.csv", "summary.json"});
+  CHECK(names == std::vector<std::string>{"SHA256SUMS", "checkpoint", "config.toml",
+                                          "manifest.json", "metrics.csv", "samples.csv",
+                                          "summary.json"});
 
   const auto metrics = Rows(workplace / "a/metrics.csv");
   CHECK(metrics[0] == Split("samples,epoch,learning_rate,train_loss,train_accuracy,"
@@ -298,6 +299,7 @@ TEST_CASE("other networks, rules and schedules train") {
            "--set schedule.microbatch=4 --set optimizer.warmup_samples=24",
            "--set optimizer.kind=adamw --set optimizer.beta2=0.99",
            "--set optimizer.kind=muon --set optimizer.vector_lr_ratio=0.1",
+           "--set optimizer.kind=basis-rotation --set rule.name=lwp-v+sc",
        }) {
     const std::string name = std::to_string(std::hash<std::string>()(options));
     CHECK(workplace.Train(name, options + " --set run.epochs=0.1 ")["samples"] ==
@@ -740,4 +742,36 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
   workplace.CheckRefused(run + "--out c --trace c.txt", "--trace: got c.txt");
   CHECK(!fs::exists(workplace / "c"));
+}
+
+TEST_CASE("PipeMare's three techniques train alone and together") {
+  const Workplace workplace;
+  const std::string options =
+      " --set optimizer.batch=1 --set optimizer.lr=0.001 --set run.samples=200 --out ";
+  const auto weights = [&](const std::string& out, const std::string& optimizer, bool warms_up) {
+    const std::string schedule =
+        warms_up ? "\n[[phase]]\nuntil = 0.25\nschedule.kind = \"sequential\"\n[[phase]]\n"
+                   "schedule.kind = \"pb\"\n"
+                 : "\n[schedule]\nkind = \"pb\"\n";
+    WriteFile(workplace / (out + ".toml"), kConfiguration + schedule);
+    const Outcome outcome =
+        workplace.Call("train " + out + ".toml --json" + options + out + " " + optimizer);
+    INFO(outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out)["weights_sha256"].get<std::string>();
+  };
+  const std::string none = "--set optimizer.kind=pipemare --set optimizer.discrepancy_decay=1";
+  const std::string second = "--set optimizer.kind=pipemare";
+  const std::string annealing = " --set optimizer.annealing_samples=150";
+  // Without the first two it is momentum, with a first phase or not.
+  CHECK(weights("plain", none, false) == weights("sgdm", "", false));
+  CHECK(weights("third", none, true) == weights("sgdm_third", "", true));
+  std::set<std::string> all = {weights("none", none, false), weights("t3", none, true)};
+  for (const bool warms_up : {false, true}) {
+    const std::string end = warms_up ? "3" : "";
+    all.insert(weights("t1" + end, none + annealing, warms_up));
+    all.insert(weights("t2" + end, second, warms_up));
+    all.insert(weights("t12" + end, second + annealing, warms_up));
+  }
+  CHECK(all.size() == 8);
 }

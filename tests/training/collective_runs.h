@@ -16,7 +16,7 @@
 
 namespace batchless::training {
 
-inline SampleSource SmallSource() {
+inline DatasetSource SmallSource() {
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
   return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
 }

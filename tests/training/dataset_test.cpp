@@ -166,7 +166,8 @@ void CheckMoments(const Dataset& dataset) {
     const double square = static_cast<double>(squares[channel]) / count / 255 / 255;
     // They are written with four digits.
     CHECK(dataset.mean()[channel] == Approx(mean).margin(0.51e-4));
-    CHECK(dataset.deviation()[channel] == Approx(std::sqrt(square - mean * mean)).margin(0.51e-4));
+    CHECK(dataset.standard_deviation()[channel] ==
+          Approx(std::sqrt(square - mean * mean)).margin(0.51e-4));
   }
 }
 
@@ -526,7 +527,8 @@ TEST_CASE("The synthetic set's mean and deviation are its own") {
   const double mean = sum / count;
   // Colours are drawn per image, so the mean of 4000 wanders by some thousandths.
   CHECK(mean == Approx(train->mean()[0]).margin(0.01));
-  CHECK(std::sqrt(squares / count - mean * mean) == Approx(train->deviation()[0]).margin(0.01));
+  CHECK(std::sqrt(squares / count - mean * mean) ==
+        Approx(train->standard_deviation()[0]).margin(0.01));
 }
 
 TEST_CASE("Samples and sizes out of range are refused") {

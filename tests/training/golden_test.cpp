@@ -37,7 +37,7 @@ class GoldenImages final : public Dataset {
                  .shape = {shape.channels, shape.height, shape.width},
                  .classes = 10,
                  .mean = std::vector<float>(shape.channels, 0.5F),
-                 .deviation = std::vector<float>(shape.channels, 0.25F),
+                 .standard_deviation = std::vector<float>(shape.channels, 0.25F),
                  .labels = Labels(size),
                  .digest = ""}) {}
 
@@ -211,7 +211,7 @@ void CheckTenSteps(const Json& golden, const TrainerOptions& options, double los
 
   const std::int64_t steps = golden["steps"];
   const auto images = std::make_shared<GoldenImages>(options.network.input, steps * options.batch);
-  const SampleSource source(images, {.order = Order::kSequential});
+  const DatasetSource source(images, {.order = Order::kSequential});
   std::vector<SampleResult> results;
   trainer->Advance(source, steps * options.batch, results);
   REQUIRE(static_cast<std::int64_t>(results.size()) == steps * options.batch);

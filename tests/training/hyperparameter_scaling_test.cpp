@@ -8,6 +8,7 @@
 #include "catch.h"
 
 using batchless::analysis::InvalidArgument;
+using batchless::training::AdamHyperparameters;
 using batchless::training::Hyperparameters;
 using batchless::training::ScaleToBatch;
 
@@ -64,6 +65,40 @@ TEST_CASE("without momentum the learning rate scales with the batch") {
   const Hyperparameters scaled = ScaleToBatch({0.1, 0, 128}, 1);
   CHECK(scaled.momentum == 0);
   CHECK(scaled.learning_rate == Approx(0.1 / 128).epsilon(1e-15));
+}
+
+TEST_CASE("Adam's averages keep their half-lives in samples") {
+  // 0.9 and 0.999 at 512 samples: at one sample 0.9^(1/512) and 0.999^(1/512), in 30 digits.
+  const AdamHyperparameters one = ScaleToBatch(AdamHyperparameters{1e-3, 0.9, 0.999, 512}, 1, 0.5);
+  CHECK(one.beta1 == Approx(0.999794238914572206).epsilon(1e-14));
+  CHECK(one.beta2 == Approx(0.999998045899695226).epsilon(1e-14));
+  CHECK(one.learning_rate == Approx(1e-3 / std::sqrt(512.0)).epsilon(1e-15));
+  CHECK(one.batch == 1);
+  for (const std::int64_t batch : {1, 8, 2048}) {
+    const AdamHyperparameters scaled =
+        ScaleToBatch(AdamHyperparameters{2e-3, 0.9, 0.95, 128}, batch, 1);
+    const double half_life = static_cast<double>(batch) * std::log(0.5) / std::log(scaled.beta2);
+    CHECK(half_life == Approx(128 * std::log(0.5) / std::log(0.95)).epsilon(1e-10));
+    CHECK(scaled.learning_rate == Approx(2e-3 * static_cast<double>(batch) / 128).epsilon(1e-15));
+  }
+  const AdamHyperparameters same =
+      ScaleToBatch(AdamHyperparameters{2e-3, 0.9, 0.95, 128}, 128, 0.5);
+  CHECK((same.learning_rate == 2e-3 && same.beta1 == 0.9 && same.beta2 == 0.95));
+  CHECK(ScaleToBatch(AdamHyperparameters{2e-3, 0, 0, 128}, 1, 0).learning_rate == 2e-3);
+  const auto name = [](const AdamHyperparameters& reference, std::int64_t batch, double exponent) {
+    try {
+      ScaleToBatch(reference, batch, exponent);
+    } catch (const InvalidArgument& error) {
+      return error.name();
+    }
+    return std::string("nothing thrown");
+  };
+  CHECK(name({0, 0.9, 0.999, 128}, 1, 1) == "reference_lr");
+  CHECK(name({1, 1, 0.999, 128}, 1, 1) == "beta1");
+  CHECK(name({1, 0.9, -1, 128}, 1, 1) == "beta2");
+  CHECK(name({1, 0.9, 0.999, 0}, 1, 1) == "reference_batch");
+  CHECK(name({1, 0.9, 0.999, 128}, 0, 1) == "batch");
+  CHECK(name({1, 0.9, 0.999, 128}, 1, 1.5) == "reference_exponent");
 }
 
 TEST_CASE("arguments out of range are refused by name") {

@@ -59,7 +59,7 @@ class LiteralPipeline {
     std::vector<Block> values;
     for (const ValueLayout& value : values_) values.emplace_back(value.stored_size);
     source.Read(i, values[0]);
-    const std::int32_t label = source.At(i).label;
+    const std::int32_t label = source.Label(i);
     float loss = 0;
     std::uint8_t correct = 0;
     Microbatch<float> microbatch;

@@ -10,6 +10,7 @@
 #include "batchless/training/trainer.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
+#include "optimizers/eigenbasis.h"
 #include "pb.h"
 
 namespace batchless::training {
@@ -134,14 +135,14 @@ TEST_CASE("Every optimizer agrees with its equations in NumPy", "[optimizer]") {
   CHECK(missing.empty());
 }
 
-SampleSource Source() {
+DatasetSource Source() {
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
   return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
 }
 
 constexpr std::int64_t kSamples = 48;
 
-// Of pipelined backpropagation.
+// Options of a run by pipelined backpropagation.
 TrainerOptions Options(const OptimizerSpec& spec) {
   TrainerOptions options;
   options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
@@ -187,6 +188,49 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
   CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}, {"annealing_samples", 30}})) != sgdm);
   CHECK(pb(Spec("adamw"), 0) == pb(Spec("adam"), 0));
   CHECK(pb(Spec("adamw")) != pb(Spec("adam")));
+  CHECK(pb(Spec("nadamw"), 0) == pb(Spec("nadam"), 0));
+  CHECK(pb(Spec("nadamw")) != pb(Spec("nadam")));
+  CHECK(pb(Spec("nadam", {{"beta1", 0}})) == pb(Spec("adam", {{"beta1", 0}})));
+  CHECK(pb(Spec("nadamw", {{"beta1", 0}})) == pb(Spec("adamw", {{"beta1", 0}})));
+  CHECK(pb(Spec("nadam")) != pb(Spec("adam")));
+}
+
+UpdateCoefficients<double> CoefficientsAt(std::int64_t update, const OptimizerSpec& spec,
+                                          const char* rule = "sgdm") {
+  return MakeCoefficients<double>(spec, {analysis::FindRule(rule), {}},
+                                  {.rate = 1, .delay = 3, .update = update})
+      .matrices;
+}
+
+TEST_CASE("Momenta of NAdam are those of the product over all updates before", "[optimizer]") {
+  // A few roundings of each side's exponents, which are at most 40.
+  constexpr double kTolerance = 1e-13;
+  for (const double beta1 : {0.5, 0.9, 0.99, 0.9999}) {
+    for (const double decay : {0.0, 0.004, 0.3}) {
+      const OptimizerSpec spec = Spec("nadam", {{"beta1", beta1}, {"momentum_decay", decay}});
+      const auto momentum = [&](std::int64_t t) {
+        return beta1 * (1 - 0.5L * std::pow(0.96L, static_cast<long double>(t) * decay));
+      };
+      long double product = 1;
+      std::int64_t t = 0;
+      for (const std::int64_t until : {1, 2, 7, 60, 379, 381, 5000}) {
+        while (t < until) product *= momentum(++t);
+        const auto c = CoefficientsAt(t, spec);
+        const long double next = momentum(t + 1);
+        const auto of_mean = static_cast<double>(next / (1 - product * next));
+        const auto of_gradient = static_cast<double>((1 - momentum(t)) / (1 - product));
+        CAPTURE(beta1, decay, t);
+        CHECK(std::abs(-c.state_step / of_mean - 1) < kTolerance);
+        CHECK(std::abs(-c.gradient_step * (1 - beta1) / of_gradient - 1) < kTolerance);
+      }
+    }
+  }
+  // Without the rise of its momenta, and when the bias of the mean is gone.
+  const OptimizerSpec constant = Spec("nadam", {{"momentum_decay", 1e6}});
+  const auto nadam = CoefficientsAt(1'000'000, constant);
+  const auto adam = CoefficientsAt(1'000'000, Spec("adam"), "nesterov");
+  CHECK(nadam.state_step == adam.state_step);
+  CHECK(nadam.gradient_step == Approx(adam.gradient_step).epsilon(1e-15));
 }
 
 TEST_CASE("Without delay every rule is the optimizer itself, and what is for delays does nothing",
@@ -219,6 +263,90 @@ TEST_CASE("Muon as published is Muon with spike compensation at a delay of one",
   CHECK(DigestAfter(options) == plain);
   options.schedule.forward_lag = 2;
   CHECK(DigestAfter(options) != plain);
+}
+
+// The weights after updates by gradients that differ, in plain tensors of this shape.
+std::vector<double> WeightsAfter(const char* optimizer, const Json& shape, int updates) {
+  const StageLayout layout = PlainLayout(Json::array({shape}));
+  const OptimizerSpec spec = Spec(optimizer);
+  StageParameters<double> parameters(layout, {}, {&spec.optimizer, 1});
+  parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
+  std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, spec.optimizer));
+  std::vector<double> gradient(layout.parameter_size);
+  for (int u = 0; u < updates; ++u) {
+    for (std::int64_t i = 0; i < layout.parameters[0].size(); ++i) {
+      gradient[i] = std::sin(static_cast<double>(1 + i * i + 7 * u));
+    }
+    const auto coefficients = MakeCoefficients<double>(
+        spec, {analysis::FindRule("lwp-v+sc"), {}},
+        {.rate = 0.1, .weight_decay = 0.1, .delay = 2, .samples = u, .update = u + 1});
+    parameters.Update(gradient.data(), coefficients, 0, workspace.data());
+  }
+  return {parameters.weights(), parameters.weights() + layout.parameters[0].size()};
+}
+
+TEST_CASE("Basis rotation is AdamW where there is nothing to rotate", "[optimizer]") {
+  // Both divide, but one of them by way of a reciprocal.
+  const auto distance = [](const Json& shape, int updates) {
+    const std::vector<double> a = WeightsAfter("basis-rotation", shape, updates);
+    const std::vector<double> b = WeightsAfter("adamw", shape, updates);
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+    return largest;
+  };
+  constexpr double kTolerance = 1e-13;
+  CHECK(distance({1, 1}, 25) < kTolerance);
+  CHECK(distance({3}, 25) < kTolerance);
+  CHECK(distance({3, 4}, 1) < kTolerance);
+  CHECK(distance({3, 4}, 2) > 1e-3);
+  // A side above 1024 has neither a mean nor a basis.
+  const auto sizes = [](const Json& shape) {
+    return StageParameters<double>::ArraySizes(PlainLayout(Json::array({shape})), {},
+                                               FindOptimizer("basis-rotation"));
+  };
+  using Sizes = std::vector<std::int64_t>;
+  CHECK(sizes({1025, 4}) == Sizes{4112, 4112, 4112, 0, 16, 0, 16, 0, 0, 0});
+  CHECK(sizes({4, 1024}) == Sizes{4096, 4096, 4096, 16, 1 << 20, 16, 1 << 20, 0, 0, 0});
+}
+
+TEST_CASE("A basis turns to the eigenvectors of its matrix, the largest eigenvalue's first",
+          "[optimizer]") {
+  const std::array<std::array<double, 3>, 3> q = {
+      {{2. / 3, -1. / 3, 2. / 3}, {2. / 3, 2. / 3, -1. / 3}, {-1. / 3, 2. / 3, 2. / 3}}};
+  const auto matrix = [&](std::array<double, 3> values) {
+    std::array<double, 9> sum{};
+    for (int i = 0; i < 9; ++i) {
+      for (int k = 0; k < 3; ++k) sum[i] += values[k] * q[i / 3][k] * q[i % 3][k];
+    }
+    return sum;
+  };
+  // How far the vector of that number points along column k of q.
+  const auto cosine = [&](const std::array<double, 9>& basis, int number, int k) {
+    double product = 0;
+    for (int i = 0; i < 3; ++i) product += basis[3 * i + number] * q[i][k];
+    return std::abs(product);
+  };
+  std::array<double, 9> basis{};
+  TurnToEigenvectors(3, matrix({1, 0, 4}).data(), basis.data());
+  for (const auto& [number, k] : {std::pair{0, 2}, {1, 0}, {2, 1}}) {
+    CHECK(cosine(basis, number, k) == Approx(1).epsilon(1e-14));
+  }
+  // A step of another matrix leaves its eigenvectors where they are, a zero one too.
+  TurnToEigenvectors(3, matrix({2, 0, 3}).data(), basis.data());
+  CHECK(cosine(basis, 1, 0) == Approx(1).epsilon(1e-14));
+  CHECK(cosine(basis, 2, 1) == Approx(1).epsilon(1e-7));
+  // Steps towards others converge as the ratio of eigenvalues does.
+  std::array<double, 9> turned{1, 0, 0, 0, 1, 0, 0, 0, 1};
+  for (int step = 0; step < 60; ++step) {
+    TurnToEigenvectors(3, matrix({1, 9, 3}).data(), turned.data());
+  }
+  for (const auto& [number, k] : {std::pair{0, 1}, {1, 2}, {2, 0}}) {
+    CHECK(cosine(turned, number, k) == Approx(1).epsilon(1e-12));
+  }
+  // Nothing yet: any basis will do, and this one is the standard one.
+  std::array<double, 9> none{};
+  TurnToEigenvectors(3, std::array<double, 9>{}.data(), none.data());
+  CHECK(none == std::array<double, 9>{1, 0, 0, 0, 1, 0, 0, 0, 1});
 }
 
 std::vector<double> Losses(const TrainerOptions& options) {
@@ -315,6 +443,8 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   refused(Spec("sgdm", {{"beta1", 0.9}}), "beta1: got 0.9, accepted: nothing with");
   refused(Spec("adam", {{"beta1", 1}}), "beta1: got 1, accepted: a number from 0 to below");
   refused(Spec("adam", {{"epsilon", 0}}), "epsilon: got 0, accepted: a number from above");
+  refused(Spec("basis-rotation", {{"beta2", 1}}), "beta2: got 1, accepted: a number from 0");
+  refused(Spec("basis-rotation", {{"momentum", 0.9}}), "momentum: got 0.9, accepted: nothing with");
   refused(Spec("linear"), "by_delay: got nothing, accepted: a quotient");
   OptimizerSpec linear = SpecOf(FindOptimizer("linear"));
   refused(linear, "rule: got sc, accepted: sgdm with the optimizer linear", [](TrainerOptions& o) {
@@ -328,6 +458,19 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   refused({FindOptimizer("sgdm"), {}, linear.by_delay}, "by_delay: got quotients");
   refused(Spec("pipemare"), "weights: got stashed, accepted: newest with",
           [](TrainerOptions& o) { o.schedule.weights = hwmodel::WeightVersions::kStashed; });
+  refused(Spec("pipemare"), "weights: got double-buffered, accepted: newest with",
+          [](TrainerOptions& o) {
+            const int stages = o.network.stage_count();
+            o.batch = 2 * stages;
+            o.schedule = hwmodel::MakeSchedule(
+                "2bw", {.stages = stages,
+                        .microbatches = hwmodel::EnoughMicrobatches(stages, stages),
+                        .microbatches_per_update = stages});
+          });
+  refused(Spec("pipemare"), "rule: got msnag", [](TrainerOptions& options) {
+    options.rule = {analysis::FindRule("msnag"), {}};
+  });
+  refused(Spec("nadamw", {{"beta1", 1}}), "beta1: got 1, accepted: a number from 0 to below 1");
   refused(Spec("pipemare"), "rule: got lwp-v", [](TrainerOptions& options) {
     options.rule = {analysis::FindRule("lwp-v"), {}};
   });

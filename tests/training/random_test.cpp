@@ -9,14 +9,14 @@
 namespace batchless::training {
 namespace {
 
-TEST_CASE("Philox gives the known answers of its authors", "[random]") {
-  CHECK(Philox4x32({0, 0, 0, 0}, {0, 0}) ==
-        std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  constexpr std::uint32_t kOnes = 0xffffffff;
-  CHECK(Philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}) ==
-        std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-  CHECK(Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
-        std::array<std::uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+TEST_CASE("A sequence is Philox4x32-10 of its counters", "[random]") {
+  // Ten rounds in Python's integers, key (0x11, 0x22), counters (0, 1, 5, 7) and (1, 1, 5, 7).
+  CounterRandom random(std::uint64_t{0x22} << 32 | 0x11, RandomStream::kInitialization, 5, 7);
+  for (const std::uint32_t expected :
+       std::initializer_list<std::uint32_t>{0xfc933959, 0x9fc5a0e1, 0x7bc71959, 0x4579e123,
+                                            0x99d13d6d, 0xff6ec09b, 0x7197b7f9, 0x8c748b3b}) {
+    CHECK(random.Next() == expected);
+  }
 }
 
 TEST_CASE("A sequence depends on its place alone, and on all of it", "[random]") {

@@ -33,13 +33,13 @@ std::shared_ptr<const Dataset> Digits() {
   return LoadMnist(folder.path(), Split::kTrain);
 }
 
-std::vector<float> Image(const SampleSource& source, std::int64_t position) {
+std::vector<float> Image(const DatasetSource& source, std::int64_t position) {
   std::vector<float> image(static_cast<std::size_t>(source.dataset().shape().size()));
   source.Read(position, image);
   return image;
 }
 
-std::vector<std::int64_t> EpochOrder(const SampleSource& source, std::int64_t epoch) {
+std::vector<std::int64_t> EpochOrder(const DatasetSource& source, std::int64_t epoch) {
   std::vector<std::int64_t> order;
   for (std::int64_t i = 0; i < source.epoch_size(); ++i) {
     const Sample sample = source.At(epoch * source.epoch_size() + i);
@@ -72,12 +72,13 @@ std::vector<float> NaiveImage(const Dataset& dataset, std::uint64_t seed, const 
   std::vector<float> image;
   for (int channel = 0; channel < dataset.shape().channels; ++channel) {
     const float mean = dataset.mean()[static_cast<std::size_t>(channel)];
-    const float deviation = dataset.deviation()[static_cast<std::size_t>(channel)];
+    const float standard_deviation =
+        dataset.standard_deviation()[static_cast<std::size_t>(channel)];
     for (int y = 0; y < height; ++y) {
       for (int x = 0; x < width; ++x) {
         const int column = mirrored ? width - 1 - x : x;
         const float pixel = padded(channel, y + top - padding, column + left - padding);
-        image.push_back((pixel / 255.0F - mean) / deviation);
+        image.push_back((pixel / 255.0F - mean) / standard_deviation);
       }
     }
   }
@@ -85,7 +86,7 @@ std::vector<float> NaiveImage(const Dataset& dataset, std::uint64_t seed, const 
 }
 
 TEST_CASE("Every epoch holds every sample once, in an order of its own") {
-  const SampleSource source(Set(), {11, Order::kShuffled, false, 0});
+  const DatasetSource source(Set(), {11, Order::kShuffled, false, 0});
   std::set<std::vector<std::int64_t>> orders;
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
     std::vector<std::int64_t> order = EpochOrder(source, epoch);
@@ -94,7 +95,7 @@ TEST_CASE("Every epoch holds every sample once, in an order of its own") {
     for (std::int64_t i = 0; i < kSamples; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
   }
   CHECK(orders.size() == 5);
-  const SampleSource other(Set(), {12, Order::kShuffled, false, 0});
+  const DatasetSource other(Set(), {12, Order::kShuffled, false, 0});
   CHECK(orders.count(EpochOrder(other, 0)) == 0);
 }
 
@@ -106,14 +107,14 @@ TEST_CASE("The order is the shuffle of Fisher and Yates") {
     const std::size_t chosen = random.Below(static_cast<std::uint32_t>(left));
     std::swap(expected[left - 1], expected[chosen]);
   }
-  const SampleSource source(Set(), {11, Order::kShuffled, false, 0});
+  const DatasetSource source(Set(), {11, Order::kShuffled, false, 0});
   CHECK(EpochOrder(source, 3) == expected);
 }
 
 // Each of the 24 orders of four samples: chi-squared with 23 degrees of freedom is above 64 once in
 // 100,000 times.
 TEST_CASE("All orders are equally likely") {
-  const SampleSource source(Set(), {1, Order::kShuffled, false, 4});
+  const DatasetSource source(Set(), {1, Order::kShuffled, false, 4});
   constexpr int kEpochs = 2400;
   std::map<std::vector<std::int64_t>, int> counts;
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) ++counts[EpochOrder(source, epoch)];
@@ -125,7 +126,7 @@ TEST_CASE("All orders are equally likely") {
 
 TEST_CASE("Sequential order without augmentation is sample p mod n, as it is stored") {
   const auto set = Set();
-  const SampleSource source(set, {11, Order::kSequential, false, 7});
+  const DatasetSource source(set, {11, Order::kSequential, false, 7});
   CHECK(source.epoch_size() == 7);
   Bytes pixels(3072);
   for (std::int64_t p = 0; p < 20; ++p) {
@@ -135,13 +136,13 @@ TEST_CASE("Sequential order without augmentation is sample p mod n, as it is sto
     for (std::size_t k = 0; k < image.size(); k += 5) {
       const std::size_t channel = k / 1024;
       CHECK(image[k] == (static_cast<float>(pixels[k]) / 255.0F - set->mean()[channel]) /
-                            set->deviation()[channel]);
+                            set->standard_deviation()[channel]);
     }
   }
 }
 
 TEST_CASE("A limit takes the first samples of the set") {
-  const SampleSource source(Set(), {11, Order::kShuffled, false, 7});
+  const DatasetSource source(Set(), {11, Order::kShuffled, false, 7});
   std::vector<std::int64_t> order = EpochOrder(source, 2);
   std::sort(order.begin(), order.end());
   CHECK(order == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6});
@@ -151,8 +152,8 @@ TEST_CASE("Crop and mirror are those of the padded image, bit for bit") {
   for (const auto& [set, padding, mirrors] :
        {std::tuple(Set(), 4, true), std::tuple(Digits(), 2, false)}) {
     INFO(set->name());
-    const SampleSource source(set, {13, Order::kShuffled, true, 0});
-    const SampleSource plain(set, {13, Order::kShuffled, false, 0});
+    const DatasetSource source(set, {13, Order::kShuffled, true, 0});
+    const DatasetSource plain(set, {13, Order::kShuffled, false, 0});
     int changed = 0;
     for (std::int64_t p = 0; p < 6 * set->size(); ++p) {
       const std::vector<float> image = Image(source, p);
@@ -165,7 +166,7 @@ TEST_CASE("Crop and mirror are those of the padded image, bit for bit") {
 }
 
 TEST_CASE("Augmentation differs between epochs and between samples") {
-  const SampleSource source(Set(), {17, Order::kSequential, true, 1});
+  const DatasetSource source(Set(), {17, Order::kSequential, true, 1});
   std::set<std::vector<float>> images;
   for (std::int64_t epoch = 0; epoch < 2000; ++epoch) images.insert(Image(source, epoch));
   // 9 x 9 crops, mirrored or not; one of them is missed in 2000 draws once in 1,500 times.
@@ -175,13 +176,13 @@ TEST_CASE("Augmentation differs between epochs and between samples") {
 TEST_CASE("Any thread reads any position, in any order, with the same bits") {
   const auto set = Set();
   constexpr std::int64_t kPositions = 8 * kSamples;
-  const SampleSourceOptions options = {19, Order::kShuffled, true, 0};
+  const DatasetSourceOptions options = {19, Order::kShuffled, true, 0};
   std::vector<std::vector<float>> expected;
   for (std::int64_t p = 0; p < kPositions; ++p) {
     // A new source each time remembers nothing.
-    expected.push_back(Image(SampleSource(set, options), p));
+    expected.push_back(Image(DatasetSource(set, options), p));
   }
-  const SampleSource source(set, options);
+  const DatasetSource source(set, options);
   constexpr int kThreads = 4;
   std::array<int, kThreads> wrong = {};
   std::vector<std::thread> threads;
@@ -213,9 +214,9 @@ TEST_CASE("Arguments out of range are refused by name") {
     }
     return "nothing thrown";
   };
-  CHECK(name([] { SampleSource(Set(), {1, Order::kShuffled, false, -1}); }) == "limit");
-  CHECK(name([] { SampleSource(Set(), {1, Order::kShuffled, false, kSamples + 1}); }) == "limit");
-  const SampleSource source(Set(), {1, Order::kShuffled, false, kSamples});
+  CHECK(name([] { DatasetSource(Set(), {1, Order::kShuffled, false, -1}); }) == "limit");
+  CHECK(name([] { DatasetSource(Set(), {1, Order::kShuffled, false, kSamples + 1}); }) == "limit");
+  const DatasetSource source(Set(), {1, Order::kShuffled, false, kSamples});
   CHECK(name([&] { source.At(-1); }) == "position");
   CHECK(name([&] { source.At(std::int64_t{kSamples} << 32); }) == "position");
   std::vector<float> image(3071);

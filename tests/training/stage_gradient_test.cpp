@@ -32,7 +32,9 @@ class GradientCheck {
   GradientCheck(const Network& network, int stage, int microbatch)
       : harness_(network, stage, microbatch, MakeReferenceBackend<double>()) {
     for (std::size_t i = 0; i < harness_.description().inputs.size(); ++i) {
-      inputs_.push_back(RandomNumbers(harness_.InputSize(i), 10 + i));
+      inputs_.push_back(harness_.ReadsTokens()
+                            ? RandomTokens(harness_.InputSize(i), network.classes)
+                            : RandomNumbers(harness_.InputSize(i), 10 + i));
     }
     for (std::size_t t = 0; t < harness_.layout().parameters.size(); ++t) {
       parameters_.push_back(RandomNumbers(harness_.layout().parameters[t].size(), 20 + t));

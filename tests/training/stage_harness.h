@@ -31,6 +31,13 @@ inline Numbers SmallIntegers(std::int64_t size, std::uint64_t seed) {
   return numbers;
 }
 
+inline Numbers RandomTokens(std::int64_t size, int vocabulary) {
+  CounterRandom random(1, RandomStream::kSynthetic, 2);
+  Numbers numbers(size);
+  for (double& number : numbers) number = random.Below(static_cast<std::uint32_t>(vocabulary));
+  return numbers;
+}
+
 struct StageGradients {
   Numbers input;                    // of the layout's gradient_input
   std::vector<Numbers> parameters;  // by tensor
@@ -53,9 +60,10 @@ class StageHarness {
         state_(stage_->layout().state_size, Real(1)),
         saved_(stage_->layout().saved_size, kGarbage),
         workspace_(stage_->layout().workspace_size, kGarbage) {
-    for (int i = 0; i < n_; ++i) labels_.push_back((3 * i + 1) % network.classes);
+    const int labels = n_ * hwmodel::LabelsOf(network);
+    for (int i = 0; i < labels; ++i) labels_.push_back((3 * i + 1) % network.classes);
     losses_.resize(n_);
-    correct_.resize(n_);
+    correct_.resize(labels);
     microbatch_.labels = labels_.data();
     microbatch_.losses = losses_.data();
     microbatch_.correct = correct_.data();
@@ -67,6 +75,10 @@ class StageHarness {
   const hwmodel::Stage& description() const { return description_; }
   Microbatch<Real>& microbatch() { return microbatch_; }
   const std::vector<Real>& losses() const { return losses_; }
+  const std::vector<std::uint8_t>& correct() const { return correct_; }
+  bool ReadsTokens() const {
+    return description_.layers.front().kind == hwmodel::LayerKind::kEmbedding;
+  }
   std::vector<Real>& state() { return state_; }
 
   std::int64_t InputSize(std::size_t i) const { return Size(description_.inputs.at(i)); }

@@ -36,7 +36,7 @@ class ThreadExchange {
     const std::lock_guard lock(mutex_);
     return lines_[line].received++;
   }
-  // Of the newest number: it will not be collected.
+  // Takes the newest number back, which will not be collected.
   void ReturnNumber(const Line& line) {
     const std::lock_guard lock(mutex_);
     --lines_[line].received;

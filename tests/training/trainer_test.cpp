@@ -9,6 +9,7 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
+#include "batchless/training/forward_pass.h"
 #include "catch.h"
 #include "pb.h"
 
@@ -22,7 +23,7 @@ std::shared_ptr<const Dataset> Data() {
   return kData;
 }
 
-SampleSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}}; }
+DatasetSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}}; }
 
 TrainerOptions Options(const std::string& network, std::int64_t batch, int workers = 1) {
   TrainerOptions options;
@@ -45,7 +46,7 @@ struct Outcome {
 Outcome Train(Trainer& trainer, std::int64_t samples, std::int64_t slice = 1'000'000) {
   Outcome outcome;
   std::vector<SampleResult> results;
-  const SampleSource source = Source();
+  const DatasetSource source = Source();
   while (trainer.samples_done() < samples) {
     trainer.Advance(source, std::min(samples, trainer.samples_done() + slice), results);
   }
@@ -91,8 +92,10 @@ Outcome TrainInPhases(std::span<const TrainerOptions> phases) {
 
 TEST_CASE("A run in two phases of the same settings is the run", "[trainer]") {
   // VGG-11 drops values by their positions in the run.
-  for (const auto& [network, optimizer] :
-       {std::pair{"vgg11", "sgdm"}, {"resnet20", "adam"}, {"resnet20", "muon"}}) {
+  for (const auto& [network, optimizer] : {std::pair{"vgg11", "sgdm"},
+                                           {"resnet20", "adam"},
+                                           {"resnet20", "muon"},
+                                           {"resnet20", "basis-rotation"}}) {
     TrainerOptions whole = Options(network, 4);
     whole.optimizer = {FindOptimizer(optimizer), {}};
     whole.learning_rate.base = 1e-3;
@@ -287,7 +290,7 @@ TEST_CASE("A run that blows up says where and keeps what it has", "[trainer]") {
   options.learning_rate.base = 1e6;
   const auto trainer = MakeTrainer(options);
   std::vector<SampleResult> results;
-  const SampleSource source = Source();
+  const DatasetSource source = Source();
   try {
     trainer->Advance(source, 64, results);
     FAIL("it did not blow up");
@@ -322,7 +325,7 @@ TEST_CASE("Weights that the last update spoils end the run, and no state of them
 }
 
 TEST_CASE("Evaluation is the mean over samples and does not depend on threads", "[trainer]") {
-  const SampleSource source(Data(), {.order = Order::kSequential});
+  const DatasetSource source(Data(), {.order = Order::kSequential});
   const auto one = MakeTrainer(Options("resnet20", 4));
   const auto four = MakeTrainer(Options("resnet20", 4, 4));
   const Evaluation a = one->Evaluate(source, 21);
@@ -331,13 +334,34 @@ TEST_CASE("Evaluation is the mean over samples and does not depend on threads", 
   CHECK(a.accuracy == b.accuracy);
   double loss = 0;
   for (int i = 0; i < 21; ++i) {
-    const SampleSource single(Data(), {.order = Order::kSequential});
+    const DatasetSource single(Data(), {.order = Order::kSequential});
     loss = one->Evaluate(single, i + 1).loss;
   }
   CHECK(loss == a.loss);
   const std::string before = one->WeightsSha256();
   one->Evaluate(source, 5);
   CHECK(one->WeightsSha256() == before);
+}
+
+TEST_CASE("A forward pass normalises by the running statistics, as an evaluation", "[trainer]") {
+  TrainerOptions options = Options("resnet20", 4);
+  options.network =
+      hwmodel::MakeNetwork({.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
+  options.microbatch = 4;
+  const auto trainer = MakeTrainer(options);
+  Train(*trainer, 8);
+  ForwardPass pass(options.network, trainer->ExportWeights());
+  const DatasetSource source(Data(), {.order = Order::kSequential});
+  double loss = 0;
+  for (std::int64_t p = 0; p < 3; ++p) {
+    std::vector<float> image(options.network.input.elements());
+    source.Read(p, image);
+    double sum = 0;
+    const std::span<const float> scores = pass.Scores(image);
+    for (const float score : scores) sum += std::exp(double{score});
+    loss += std::log(sum) - scores[static_cast<std::size_t>(source.At(p).label)];
+  }
+  CHECK(trainer->Evaluate(source, 3).loss == Approx(loss / 3).epsilon(1e-5));
 }
 
 TEST_CASE("Workers share what the stages cost", "[trainer]") {
@@ -430,6 +454,12 @@ TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memor
   options = Options("resnet20", 48);
   options.samples = 480;
   options.schedule = hwmodel::PipeDream2Bw(34, 192, 48);
+  check(options);
+  // Gradients that wait for the second half of their backwards, in micro-batches of several samples.
+  options = Options("resnet20", 4 * 34);
+  options.microbatch = 4;
+  options.samples = 4 * 68;
+  options.schedule = hwmodel::ZeroBubbleH1(34, 68, 34);
   check(options);
 }
 

@@ -320,7 +320,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
 }
 
 TEST_CASE("An update in pieces is the update", "[vector]") {
-  // Of a tensor that caches keep, and of one whose predictions are written past them.
+  // Caches keep the first tensor; the second's predictions are written past them.
   for (const std::int64_t size : {4099, 300'001}) {
     StageLayout layout;
     for (const std::int64_t elements : {size, std::int64_t{10}}) {

@@ -69,7 +69,7 @@ void* AllocateAligned(std::int64_t bytes) {
   const std::lock_guard lock(mutex);
   PieceHeader* piece = current;
   if (size > kPiece / 2) {
-    // Of its own, so that every buffer starts in a piece's first kPiece bytes.
+    // A large buffer gets a piece of its own, so that every buffer starts in a piece's first kPiece bytes.
     piece = MakePiece(size);
   } else if (piece == nullptr || piece->used + size > kPiece) {
     current = piece = MakePiece(size);

@@ -14,15 +14,23 @@ void CheckBatch(const char* name, std::int64_t batch) {
   }
 }
 
+void CheckRate(double rate) {
+  if (!(rate > 0) || !std::isfinite(rate)) {
+    throw analysis::InvalidArgument("reference_lr", rate, "a number > 0");
+  }
+}
+
+void CheckDecay(const char* name, double decay) {
+  if (!(decay >= 0 && decay < 1)) {
+    throw analysis::InvalidArgument(name, decay, "a number in [0, 1)");
+  }
+}
+
 }  // namespace
 
 Hyperparameters ScaleToBatch(const Hyperparameters& reference, std::int64_t batch) {
-  if (!(reference.learning_rate > 0) || !std::isfinite(reference.learning_rate)) {
-    throw analysis::InvalidArgument("reference_lr", reference.learning_rate, "a number > 0");
-  }
-  if (!(reference.momentum >= 0 && reference.momentum < 1)) {
-    throw analysis::InvalidArgument("reference_momentum", reference.momentum, "a number in [0, 1)");
-  }
+  CheckRate(reference.learning_rate);
+  CheckDecay("reference_momentum", reference.momentum);
   CheckBatch("reference_batch", reference.batch);
   CheckBatch("batch", batch);
   // The reference itself comes back bit for bit.
@@ -38,6 +46,25 @@ Hyperparameters ScaleToBatch(const Hyperparameters& reference, std::int64_t batc
   scaled.learning_rate =
       reference.learning_rate * one_minus_momentum * ratio / (1 - reference.momentum);
   return scaled;
+}
+
+AdamHyperparameters ScaleToBatch(const AdamHyperparameters& reference, std::int64_t batch,
+                                 double exponent) {
+  CheckRate(reference.learning_rate);
+  CheckDecay("beta1", reference.beta1);
+  CheckDecay("beta2", reference.beta2);
+  CheckBatch("reference_batch", reference.batch);
+  CheckBatch("batch", batch);
+  if (!(exponent >= 0 && exponent <= 1)) {
+    throw analysis::InvalidArgument("reference_exponent", exponent, "a number from 0 to 1");
+  }
+  if (batch == reference.batch) return reference;
+
+  const double ratio = static_cast<double>(batch) / static_cast<double>(reference.batch);
+  return {.learning_rate = reference.learning_rate * std::pow(ratio, exponent),
+          .beta1 = std::pow(reference.beta1, ratio),
+          .beta2 = std::pow(reference.beta2, ratio),
+          .batch = batch};
 }
 
 }  // namespace batchless::training

@@ -19,10 +19,15 @@ std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t see
       std::fill(values.begin(), values.end(), Real(1));
       break;
     case Initializer::kHeNormal: {
-      const double deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
-      for (Real& value : values) value = static_cast<Real>(deviation * random.Normal());
+      const double standard_deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
+      for (Real& value : values) value = static_cast<Real>(standard_deviation * random.Normal());
       break;
     }
+    case Initializer::kNormal:
+      for (Real& value : values) {
+        value = static_cast<Real>(tensor.standard_deviation * random.Normal());
+      }
+      break;
     case Initializer::kLinearUniform: {
       const double bound = 1 / std::sqrt(static_cast<double>(tensor.fan));
       for (Real& value : values) value = static_cast<Real>(bound * (2 * random.Uniform() - 1));

@@ -1,10 +1,20 @@
 #include "batchless/training/mpi_process_group.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "engine/waiting.h"
 
 #ifdef BATCHLESS_MPI
 // The C interface alone.
@@ -69,11 +79,33 @@ class MpiMessage final : public RepeatedMessage {
   bool is_started_ = false;
 };
 
+// Ends the process when its launcher is lost: MPI's start would wait for it for ever, and no watchdog
+// is at work yet.
+class LauncherWatch {
+ public:
+  LauncherWatch()
+      : thread_([launcher = getppid()](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            if (getppid() != launcher) {
+              std::fputs("batchless: the launcher ended while MPI started\n", stderr);
+              std::_Exit(1);
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
 class MpiGroup final : public ProcessGroup {
  public:
   MpiGroup() {
     int provided = 0;
-    Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "the start");
+    {
+      const LauncherWatch watch;
+      Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "the start");
+    }
     if (provided != MPI_THREAD_MULTIPLE) {
       MPI_Finalize();
       throw std::runtime_error("MPI: it does not serve several threads (MPI_THREAD_MULTIPLE)");
@@ -120,22 +152,29 @@ class MpiGroup final : public ProcessGroup {
   }
   void Send(int to, std::span<const std::byte> memory) override {
     ForEachPiece(memory, [&](std::span<const std::byte> piece) {
-      Check(
-          MPI_Send(piece.data(), Count(piece.size()), MPI_BYTE, to, kPlainChannel, MPI_COMM_WORLD),
-          "sending");
+      MPI_Request request = MPI_REQUEST_NULL;
+      Check(MPI_Isend(piece.data(), Count(piece.size()), MPI_BYTE, to, kPlainChannel,
+                      MPI_COMM_WORLD, &request),
+            "sending");
+      Await(request, to, "to take a message");
     });
   }
   void Receive(int from, std::span<std::byte> memory) override {
     ForEachPiece(memory, [&](std::span<std::byte> piece) {
-      Check(MPI_Recv(piece.data(), Count(piece.size()), MPI_BYTE, from, kPlainChannel,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+      MPI_Request request = MPI_REQUEST_NULL;
+      Check(MPI_Irecv(piece.data(), Count(piece.size()), MPI_BYTE, from, kPlainChannel,
+                      MPI_COMM_WORLD, &request),
             "receiving");
+      Await(request, from, "to send a message");
     });
   }
   void Broadcast(int root, std::span<std::byte> memory) override {
     ForEachPiece(memory, [&](std::span<std::byte> piece) {
-      Check(MPI_Bcast(piece.data(), Count(piece.size()), MPI_BYTE, root, MPI_COMM_WORLD),
+      MPI_Request request = MPI_REQUEST_NULL;
+      Check(MPI_Ibcast(piece.data(), Count(piece.size()), MPI_BYTE, root, MPI_COMM_WORLD, &request),
             "a broadcast");
+      // What a root waits for may be any of the others.
+      Await(request, root, root == rank_ ? "to be heard in a broadcast" : "to broadcast");
     });
   }
   void Abort(int exit_code) override {
@@ -143,7 +182,25 @@ class MpiGroup final : public ProcessGroup {
     std::abort();
   }
 
+  void set_watchdog_seconds(double seconds) { watchdog_seconds_ = seconds; }
+
  private:
+  // MPI's own waits have no end: a process that was stopped would stop all others.
+  void Await(MPI_Request& request, int partner, const char* what) const {
+    const std::atomic<bool> never = false;
+    const auto is_done = [&] {
+      int done = 0;
+      Check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "testing a message");
+      return done != 0;
+    };
+    training::Await(
+        never, watchdog_seconds_, is_done, [] {},
+        [&](double seconds) {
+          return "it has waited " + std::to_string(std::llround(seconds)) + " s for process " +
+                 std::to_string(partner) + " " + what + ": it is stuck (watchdog_seconds)";
+        });
+  }
+
   static constexpr int kPlainChannel = 32767;  // the last one that every MPI has
   static constexpr std::size_t kPiece = std::size_t{1} << 30;
 
@@ -162,6 +219,7 @@ class MpiGroup final : public ProcessGroup {
   int rank_ = 0;
   int size_ = 1;
   std::vector<int> machines_;  // by rank
+  double watchdog_seconds_ = 0;
 };
 
 #endif
@@ -176,6 +234,12 @@ std::shared_ptr<ProcessGroup> JoinMpiProcesses() {
 #else
   throw std::runtime_error("started as one of " + std::to_string(processes) +
                            " processes, but built without MPI (Debian: libopenmpi-dev)");
+#endif
+}
+
+void SetMpiWatchdog([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] double seconds) {
+#ifdef BATCHLESS_MPI
+  if (auto* mpi = dynamic_cast<MpiGroup*>(&group)) mpi->set_watchdog_seconds(seconds);
 #endif
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -16,6 +17,7 @@
 #include "batchless/training/stage.h"
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
+#include "engine/stage_parameters.h"
 
 namespace batchless::training {
 namespace {
@@ -46,7 +48,7 @@ void ValidateBatch(const TrainerOptions& options) {
   }
 }
 
-// Of one replica: those that share the stages.
+// The processes of one replica, which share the stages.
 int PipelineProcesses(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size() / options.replicas;
 }
@@ -154,26 +156,19 @@ void ValidateWorkers(const TrainerOptions& options) {
           ", a thread for at least one of the " + std::to_string(stages) + " stages each");
 }
 
-// SpecTrain's passes predict from the newest weights, to steps that have to differ from theirs.
+// SpecTrain's passes predict to steps that have to differ from theirs.
 void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan) {
   if (!options.rule.rule.predicts_to_last_backward) return;
-  const auto refuse = [&](const std::string& accepted) {
-    throw InvalidArgument("rule", options.rule.rule.name, accepted);
-  };
-  if (plan.schedule.weights != WeightVersions::kNewest) {
-    refuse("a schedule whose passes read the newest weights, not " +
-           std::string(Name(plan.schedule.weights)) + " ones: its backward predicts for itself");
-  }
   if (std::all_of(plan.spectrain.begin(), plan.spectrain.end(), [](const Horizons& horizons) {
         return horizons.forward == 0 && horizons.backward == 0;
       })) {
-    refuse("a schedule with delays with it: pb, 1f1b, zhang, uniform-delay, a file");
+    throw InvalidArgument(
+        "rule", options.rule.rule.name,
+        "a schedule with delays with it: pb, 1f1b, 2bw, paci, zhang, uniform-delay, a file");
   }
 }
 
-// What a run of the cycle adds to the delays and to SpecTrain's horizons: the updates that a stage makes
-// between each pass of a micro-batch and the step of its last backward, in the middle of the run, where
-// all stages are busy.
+// What a run of the cycle adds to the delays and to SpecTrain's horizons.
 void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
   // Long enough for every stage to see its whole delay.
   hwmodel::Schedule list = hwmodel::Repeat(
@@ -181,25 +176,52 @@ void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
   list.forward_lag = 0;
   const hwmodel::ScheduleSummary summary = hwmodel::Summarize(list);
   for (int s = 0; s < list.stages; ++s) {
-    plan.delays[s] += summary.stages[s].forward_delay_updates;
+    const hwmodel::StageSummary& stage = summary.stages[s];
+    plan.delays[s] += stage.forward_delay_updates;
+    plan.spectrain[s].forward += static_cast<double>(stage.forward_horizon_updates);
+    plan.spectrain[s].backward += static_cast<double>(stage.backward_horizon_updates);
   }
-  const std::int64_t k = list.microbatches / 2;
-  std::int64_t last = 0;
-  for (const auto& [step, action] : list.actions) {
-    if (action.kind == ActionKind::kBackward && action.microbatch == k) last = std::max(last, step);
-  }
-  std::vector<bool> forward(list.stages);
-  std::vector<bool> backward(list.stages);
-  for (const auto& [step, action] : list.actions) {
-    const int s = action.stage;
-    if (action.kind == ActionKind::kUpdate && step < last) {
-      if (forward[s]) ++plan.spectrain[s].forward;
-      if (backward[s]) ++plan.spectrain[s].backward;
+}
+
+// The versions that passes read, by stage.
+void SetVersions(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
+  constexpr std::int64_t kUnknown = -1;
+  plan.version_ages.resize(plan.schedule.stages);
+  plan.forward_lags.assign(plan.schedule.stages, kUnknown);
+  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
+    for (const hwmodel::SteadyAction& action : worker) {
+      std::int64_t& age = plan.version_ages[action.stage];
+      age = std::max(age, action.version_age);
+      if (action.kind != ActionKind::kForward) continue;
+      std::int64_t& lag = plan.forward_lags[action.stage];
+      if (plan.schedule.weights == WeightVersions::kVerticalSync && lag != kUnknown &&
+          lag != action.version_age) {
+        throw InvalidArgument("weights", Name(plan.schedule.weights),
+                              "a schedule that updates after every micro-batch with it");
+      }
+      lag = action.version_age;
     }
-    if (action.microbatch != k) continue;
-    if (action.kind == ActionKind::kForward) forward[s] = true;
-    if (action.kind == ActionKind::kBackward) backward[s] = true;
   }
+}
+
+// The stages that a worker of the schedule has, and one of the run too.
+std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
+                                                 const std::vector<int>& boundaries) {
+  const bool is_late = std::any_of(plan.delays.begin(), plan.delays.end(),
+                                   [](std::int64_t delay) { return delay > 0; });
+  if (plan.schedule.weights == WeightVersions::kNewest && is_late) {
+    throw InvalidArgument("recompute", "true",
+                          "false with a schedule whose backwards do not read the weights of their "
+                          "forwards, with which the same values could be made again");
+  }
+  std::vector<hwmodel::StageSpan> groups;
+  for (int s = 0; s < plan.schedule.stages; ++s) {
+    const bool begins = s == 0 || plan.schedule.worker(s) != plan.schedule.worker(s - 1) ||
+                        std::find(boundaries.begin(), boundaries.end(), s) != boundaries.end();
+    if (begins) groups.push_back({s, s});
+    groups.back().end = s + 1;
+  }
+  return groups;
 }
 
 // Backward weights of the optimizer's own take the place of the newest ones, and of other predictions.
@@ -257,6 +279,7 @@ void ValidateOptions(const TrainerOptions& options) {
     throw InvalidArgument("network", options.network.name, "a network");
   }
   ValidateBatch(options);
+  if (options.samples < 0) Refuse("samples", options.samples, "0, until Finish, or more");
   ValidateReplicas(options);
   ValidateWorkers(options);
   ValidateCosts(options);
@@ -292,12 +315,10 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   const hwmodel::SteadyState steady =
       hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries));
   ValidateUpdates(options, steady);
+  SetVersions(steady, plan);
   plan.program = SteadyProgram(steady, boundaries);
   if (schedule.splits_backward()) plan.completes = ActionKind::kWeightGradient;
   plan.drains = schedule.weights == WeightVersions::kDoubleBuffered;
-  if (options.samples < 1 && !plan.drains && DrainCycles(plan.program) > 0) {
-    Refuse("samples", options.samples, "at least 1 with a pipeline that is not drained");
-  }
   ValidateParts(options, plan);
 
   const auto lag = static_cast<double>(schedule.forward_lag);
@@ -305,16 +326,28 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   plan.spectrain.assign(schedule.stages, {.forward = lag});
   // Where mini-batches drain and the newest weights are read, nothing else is late.
   if (plan.drains || DrainCycles(plan.program) > 0) AddDelays(steady, plan);
-  plan.version_ages.resize(schedule.stages);
-  for (const std::vector<hwmodel::SteadyAction>& worker : steady.workers) {
-    for (const hwmodel::SteadyAction& action : worker) {
-      std::int64_t& age = plan.version_ages[action.stage];
-      age = std::max(age, action.version_age);
-    }
-  }
+  if (options.recompute) plan.recomputed = RecomputedGroups(plan, boundaries);
   ValidatePrediction(options, plan);
   ValidateQuotients(options.optimizer, plan);
   return plan;
+}
+
+void Validate(const TrainerOptions& options) { static_cast<void>(MakePlan(options)); }
+
+bool TrainerOptions::IsValid(std::string* why) const {
+  try {
+    Validate(*this);
+  } catch (const InvalidArgument& error) {
+    if (why != nullptr) *why = error.what();
+    return false;
+  }
+  return true;
+}
+
+bool PredictsBackward(const TrainerOptions& options, const PipelinePlan& plan) {
+  return plan.schedule.weights == WeightVersions::kNewest &&
+         (options.rule.rule.predicts_to_last_backward ||
+          options.optimizer.optimizer.sets_backward_weights);
 }
 
 namespace {
@@ -331,18 +364,27 @@ std::vector<hwmodel::StageSpan> ProcessSpans(const TrainerOptions& options) {
   return spans;
 }
 
-// By stage, what its kernels ask for with so many samples.
+// What the memory of a run takes from its stages: their kernels' and the optimizer's scratch, and what the
+// optimizer keeps beside tensors.
 template <class Real>
-std::vector<std::int64_t> WorkspaceSizes(const TrainerOptions& options, std::int64_t samples) {
+void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& memory) {
+  using Parameters = StageParameters<Real>;
   const std::shared_ptr<const Backend<Real>> backend = MakeBackend<Real>(options.convolution);
-  std::vector<std::int64_t> sizes;
-  sizes.reserve(options.network.stages.size());
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  const auto end = static_cast<std::ptrdiff_t>(Parameters::RunningPlace(optimizer));
+  const auto beside_tensors = static_cast<std::ptrdiff_t>(optimizer.tensor_arrays.size());
   for (int s = 0; s < options.network.stage_count(); ++s) {
-    sizes.push_back(MakeStage<Real>(options.network, s, static_cast<int>(samples), backend)
-                        ->layout()
-                        .workspace_size);
+    const auto layout = [&](std::int64_t samples) {
+      return MakeStage<Real>(options.network, s, static_cast<int>(samples), backend)->layout();
+    };
+    const StageLayout trained = layout(options.microbatch);
+    memory.workspace.push_back(
+        std::max(trained.workspace_size, Parameters::WorkspaceSize(trained, optimizer)));
+    memory.sample_workspace.push_back(layout(1).workspace_size);
+    const std::vector<std::int64_t> sizes = Parameters::ArraySizes(trained, {}, optimizer);
+    memory.optimizer_numbers.push_back(
+        std::reduce(sizes.begin() + end - beside_tensors, sizes.begin() + end, std::int64_t{0}));
   }
-  return sizes;
 }
 
 std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
@@ -358,15 +400,13 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.workers = options.workers;
   const analysis::Rule& rule = options.rule.rule;
   const Optimizer& optimizer = options.optimizer.optimizer;
-  memory.predicts_forward = rule.prediction != analysis::Prediction::kNone;
-  memory.predicts_backward = rule.predicts_to_last_backward || optimizer.sets_backward_weights;
-  memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
   const PipelinePlan plan = MakePlan(options);
+  memory.predicts_forward = rule.prediction != analysis::Prediction::kNone;
+  memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
+  memory.predicts_backward = PredictsBackward(options, plan);
+  memory.recomputed = plan.recomputed;
   if (optimizer.keeps_forward_weights) memory.kept_delays = plan.delays;
-  const auto workspace_sizes =
-      options.precision == Precision::kDouble ? WorkspaceSizes<double> : WorkspaceSizes<float>;
-  memory.workspace = workspace_sizes(options, options.microbatch);
-  memory.sample_workspace = workspace_sizes(options, 1);
+  (options.precision == Precision::kDouble ? AddStages<double> : AddStages<float>)(options, memory);
   return hwmodel::PredictTrainingMemory(options.network, plan.schedule, memory, processes);
 }
 

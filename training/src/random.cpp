@@ -1,28 +1,12 @@
 #include "batchless/training/random.h"
 
+#include <Random123/philox.h>
+
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace batchless::training {
-
-std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
-  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
-  constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * counter[0];
-    const std::uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
-  }
-  return counter;
-}
 
 CounterRandom::CounterRandom(std::uint64_t seed, RandomStream stream, std::uint64_t a,
                              std::uint32_t b)
@@ -32,7 +16,9 @@ CounterRandom::CounterRandom(std::uint64_t seed, RandomStream stream, std::uint6
 
 std::uint32_t CounterRandom::Next() {
   if (used_ == block_.size()) {
-    block_ = Philox4x32(counter_, key_);
+    const auto numbers = r123::Philox4x32()({{counter_[0], counter_[1], counter_[2], counter_[3]}},
+                                            {{key_[0], key_[1]}});
+    std::copy(numbers.begin(), numbers.end(), block_.begin());
     ++counter_[0];
     used_ = 0;
   }

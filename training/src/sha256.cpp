@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <new>
 #include <stdexcept>
 
 namespace batchless::training {
@@ -18,7 +19,9 @@ void Check(int result) {
 struct Sha256::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
 
-  Context() = default;
+  Context() {
+    if (evp == nullptr) throw std::bad_alloc();
+  }
   ~Context() { EVP_MD_CTX_free(evp); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -40,9 +43,12 @@ void Sha256::Update(std::string_view text) {
   Update(std::as_bytes(std::span<const char>(text.data(), text.size())));
 }
 
-std::string Sha256::HexDigest() {
+std::string Sha256::HexDigest() const {
+  // Finishing a copy: the context itself takes nothing more once it is finished.
+  const Context finished;
+  Check(EVP_MD_CTX_copy_ex(finished.evp, context_->evp));
   std::array<unsigned char, 32> digest;
-  Check(EVP_DigestFinal_ex(context_->evp, digest.data(), nullptr));
+  Check(EVP_DigestFinal_ex(finished.evp, digest.data(), nullptr));
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (const unsigned char byte : digest) {

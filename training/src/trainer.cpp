@@ -1,13 +1,10 @@
 #include "batchless/training/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <istream>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <ostream>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -18,46 +15,21 @@
 #include "engine/pipeline.h"
 #include "initial_values.h"
 #include "plan.h"
+#include "state_stream.h"
+#include "waiting_samples.h"
 
 namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
 
-// Values are hashed and saved as they lie in memory.
-static_assert(std::endian::native == std::endian::little);
-
 [[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
   throw InvalidArgument(name, std::to_string(value), accepted);
 }
 
-// The start of a saved state, then its version.
+// The start of a saved state: its version, and whether samples wait for their mini-batch.
 constexpr std::string_view kMagic = "batchless trainer 3\n";
-
-void Write(std::ostream& to, const void* data, std::size_t bytes) {
-  to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-}
-
-void WriteText(std::ostream& to, std::string_view text) {
-  const auto size = static_cast<std::uint64_t>(text.size());
-  Write(to, &size, sizeof size);
-  Write(to, text.data(), text.size());
-}
-
-void Read(std::istream& from, void* data, std::size_t bytes) {
-  from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
-  if (!from) throw std::runtime_error("the trainer's state ends too early");
-}
-
-std::string ReadText(std::istream& from) {
-  constexpr std::uint64_t kMaxText = 1 << 20;
-  std::uint64_t size = 0;
-  Read(from, &size, sizeof size);
-  if (size > kMaxText) throw std::runtime_error("the trainer's state is damaged");
-  std::string text(size, '\0');
-  Read(from, text.data(), text.size());
-  return text;
-}
+constexpr std::string_view kMagicWaiting = "batchless trainer 3 with waiting samples\n";
 
 template <class Real>
 class TrainerOf final : public Trainer {
@@ -66,6 +38,8 @@ class TrainerOf final : public Trainer {
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(std::move(plan)),
+        updates_(options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
+                                      : kEndless),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
         pipeline_(PipelineOptions()),
         evaluator_(options_.network, backend_, options_.workers, options_.processes.get()) {
@@ -90,37 +64,45 @@ class TrainerOf final : public Trainer {
   }
 
   std::int64_t samples_done() const override {
-    return options_.first_sample + std::min(cycles_ * CycleSamples(), Updates() * options_.batch);
+    return options_.first_sample + std::min(cycles_ * CycleSamples(), updates_ * options_.batch);
   }
 
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
-    CheckSource(source);
-    std::int64_t last = (to - options_.first_sample + CycleSamples() - 1) / CycleSamples();
-    // The run's last samples take what is still on its way with them.
-    if (last >= FillingCycles()) last = AllCycles();
-    // A loss that is no longer finite should be seen soon after it happens, but every look costs
-    // the workers a wait for one another.
-    const std::int64_t between_checks = std::max<std::int64_t>(
-        1, kMicrobatchesBetweenChecks / plan_.program.microbatches_per_cycle);
-    while (cycles_ < last) {
-      const std::int64_t next = std::min(last, cycles_ + between_checks);
-      const std::size_t old_results = results.size();
-      pipeline_.Run(source, cycles_, next, results);
-      cycles_ = next;
-      for (std::size_t i = old_results; i < results.size(); ++i) {
-        if (std::isfinite(results[i].loss)) continue;
-        // Where all weights are finite, the numbers overflowed on their way to the loss.
-        const int last_stage = pipeline_.stage_count() - 1;
-        throw Diverged(StageName(FirstBadStage().value_or(last_stage)), results[i].sample);
-      }
+    CheckSource(options_.network, source);
+    if (waiting_.count() > 0) {
+      Refuse("to", to,
+             "Learn or Finish, while " + std::to_string(waiting_.count()) +
+                 " samples wait for the rest of their mini-batch");
     }
-    // No loss says what the last updates have made of the weights.
-    if (cycles_ == AllCycles()) CheckWeights();
+    TrainOn(source, to, results);
+  }
+
+  std::vector<SampleResult> Learn(std::span<const float> image, int label) override {
+    const std::int64_t left =
+        options_.first_sample + updates_ * options_.batch - samples_done() - waiting_.count();
+    if (left <= 0) {
+      Refuse("samples", updates_ * options_.batch + 1,
+             "at most " + std::to_string(updates_ * options_.batch) + ", which the run has had");
+    }
+    CheckSample(options_.network, image, label);
+    waiting_.Add(image, label);
+    std::vector<SampleResult> results;
+    if (waiting_.count() == CycleSamples() || left == 1) TrainOnWaiting(results);
+    return results;
+  }
+
+  std::vector<SampleResult> Finish() override {
+    waiting_.KeepFirst(waiting_.count() / options_.batch * options_.batch);
+    updates_ = (samples_done() - options_.first_sample + waiting_.count()) / options_.batch;
+    pipeline_.EndAfter(updates_ * options_.MicrobatchesPerUpdate());
+    std::vector<SampleResult> results;
+    TrainOnWaiting(results);
+    return results;
   }
 
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
-    CheckSource(source);
+    CheckSource(options_.network, source);
     if (samples < 1) Refuse("samples", samples, "at least 1");
     return evaluator_.Run(pipeline_.CollectWeights(), source, samples);
   }
@@ -222,9 +204,10 @@ class TrainerOf final : public Trainer {
   void Save(std::ostream& to) const override {
     CheckWeights();
     if (IsFirst()) {
-      WriteText(to, kMagic);
+      WriteText(to, waiting_.count() == 0 ? kMagic : kMagicWaiting);
       WriteText(to, Signature());
       Write(to, &cycles_, sizeof cycles_);
+      if (waiting_.count() > 0) waiting_.Save(to);
     }
     if (Replica() == 0) pipeline_.Save(to, cycles_);
     if (IsFirst() && !to) throw std::runtime_error("the trainer's state could not be written");
@@ -232,8 +215,12 @@ class TrainerOf final : public Trainer {
 
   void Load(std::istream& from) override {
     std::int64_t cycles = 0;
+    WaitingSamples waiting;
     RunOnFirst(options_.processes.get(), [&] {
-      if (ReadText(from) != kMagic) throw std::runtime_error("not a state of this trainer");
+      const std::string magic = ReadText(from);
+      if (magic != kMagic && magic != kMagicWaiting) {
+        throw std::runtime_error("not a state of this trainer");
+      }
       if (const std::string signature = ReadText(from); signature != Signature()) {
         throw std::runtime_error("a state of another configuration: " + signature);
       }
@@ -241,10 +228,15 @@ class TrainerOf final : public Trainer {
       if (cycles < 0 || cycles > AllCycles()) {
         throw std::runtime_error("the trainer's state is damaged");
       }
+      if (magic == kMagicWaiting) waiting.Load(from, options_.network, CycleSamples());
     });
-    if (options_.processes != nullptr) cycles = BroadcastNumber(*options_.processes, 0, cycles);
+    if (options_.processes != nullptr) {
+      cycles = BroadcastNumber(*options_.processes, 0, cycles);
+      waiting.Share(*options_.processes);
+    }
     pipeline_.Load(from, cycles, cycles_);
     cycles_ = cycles;
+    waiting_ = std::move(waiting);
   }
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
@@ -264,6 +256,42 @@ class TrainerOf final : public Trainer {
 
  private:
   static constexpr std::int64_t kMicrobatchesBetweenChecks = 1024;
+  // Updates of a run whose length nobody knows yet.
+  static constexpr std::int64_t kEndless = std::int64_t{1} << 40;
+
+  void TrainOn(const SampleSource& source, std::int64_t to, std::vector<SampleResult>& results) {
+    std::int64_t last = (to - options_.first_sample + CycleSamples() - 1) / CycleSamples();
+    // The run's last samples take what is still on its way with them.
+    if (last >= FillingCycles()) last = AllCycles();
+    // A loss that is no longer finite should be seen soon after it happens, but every look costs
+    // the workers a wait for one another.
+    const std::int64_t between_checks = std::max<std::int64_t>(
+        1, kMicrobatchesBetweenChecks / plan_.program.microbatches_per_cycle);
+    while (cycles_ < last) {
+      const std::int64_t next = std::min(last, cycles_ + between_checks);
+      const std::size_t old_results = results.size();
+      pipeline_.Run(source, cycles_, next, results);
+      cycles_ = next;
+      for (std::size_t i = old_results; i < results.size(); ++i) {
+        if (std::isfinite(results[i].loss)) continue;
+        // Where all weights are finite, the numbers overflowed on their way to the loss.
+        const int last_stage = pipeline_.stage_count() - 1;
+        throw Diverged(StageName(FirstBadStage().value_or(last_stage)), results[i].sample);
+      }
+    }
+    // No loss says what the last updates have made of the weights.
+    if (cycles_ == AllCycles()) CheckWeights();
+  }
+
+  // What Learn was given since the last whole cycle; at the end of the run less than one.
+  void TrainOnWaiting(std::vector<SampleResult>& results) {
+    const WaitingSamples samples = std::exchange(waiting_, {});
+    const hwmodel::FeatureShape& input = options_.network.input;
+    const std::int64_t first = samples_done();
+    TrainOn(MemorySource({input.channels, input.height, input.width}, samples.images,
+                         samples.labels, first),
+            first + samples.count(), results);
+  }
 
   static std::string Text(const std::vector<std::int64_t>& shape) {
     std::string text = "(";
@@ -294,7 +322,11 @@ class TrainerOf final : public Trainer {
   std::string StateName(const ParameterTensor& tensor, std::size_t number) const {
     const OptimizerDefinition& definition =
         DefinitionFor(options_.optimizer.optimizer, tensor.shape.size());
-    return std::string(definition.row.arrays[number]) + "/" + tensor.name;
+    const std::size_t beside_tensors = StateCount() - definition.row.tensor_arrays.size();
+    const std::string_view array = number < beside_tensors
+                                       ? definition.row.arrays[number]
+                                       : definition.row.tensor_arrays[number - beside_tensors];
+    return std::string(array) + "/" + tensor.name;
   }
 
   typename Pipeline<Real>::Options PipelineOptions() {
@@ -311,10 +343,10 @@ class TrainerOf final : public Trainer {
             .gradient_parts = options_.gradient_parts,
             .seed = options_.seed,
             .plan = plan_,
-            .microbatches = Updates() * per_update,
+            .microbatches = updates_ * per_update,
             .first_sample = options_.first_sample,
             .predicts_forward = rule.prediction != analysis::Prediction::kNone,
-            .predicts_backward = rule.predicts_to_last_backward || optimizer.sets_backward_weights,
+            .predicts_backward = PredictsBackward(options_, plan_),
             .optimizer = &optimizer,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
@@ -331,17 +363,10 @@ class TrainerOf final : public Trainer {
 
   // Until the run's last sample has entered, and until all samples have left.
   std::int64_t FillingCycles() const {
-    return (Updates() * options_.batch + CycleSamples() - 1) / CycleSamples();
+    return (updates_ * options_.batch + CycleSamples() - 1) / CycleSamples();
   }
   std::int64_t AllCycles() const {
     return FillingCycles() + (plan_.drains ? 0 : DrainCycles(plan_.program));
-  }
-
-  // Of the whole run; without an end where none is given.
-  std::int64_t Updates() const {
-    constexpr std::int64_t kEndless = std::int64_t{1} << 40;
-    return options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
-                                : kEndless;
   }
 
   StageCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
@@ -357,24 +382,8 @@ class TrainerOf final : public Trainer {
     return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }
 
-  void CheckSource(const SampleSource& source) const {
-    const ImageShape& shape = source.dataset().shape();
-    const hwmodel::FeatureShape& input = options_.network.input;
-    const auto text = [](int channels, int height, int width) {
-      return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
-    };
-    if (shape.channels != input.channels || shape.height != input.height ||
-        shape.width != input.width) {
-      throw InvalidArgument("source",
-                            source.dataset().name() + " with images of " +
-                                text(shape.channels, shape.height, shape.width),
-                            "images of " + text(input.channels, input.height, input.width) +
-                                " for " + options_.network.name);
-    }
-    if (source.dataset().classes() > options_.network.classes) {
-      Refuse("classes", options_.network.classes,
-             "at least the " + std::to_string(source.dataset().classes()) + " of the data set");
-    }
+  std::string LengthText() const {
+    return updates_ == kEndless ? "without an end" : std::to_string(updates_) + " updates";
   }
 
   // What a state belongs to: everything that its arrays' sizes and orders depend on.
@@ -385,12 +394,13 @@ class TrainerOf final : public Trainer {
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
            std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
            ", micro-batch " + std::to_string(options_.microbatch) +
-           (drained ? "" : ", pipelined, " + std::to_string(Updates()) + " updates") +
+           (drained ? "" : ", pipelined, " + LengthText()) +
            (options_.first_sample == 0
                 ? ""
                 : ", from sample " + std::to_string(options_.first_sample) + " on") +
            ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
            std::string(Name(plan_.schedule.weights)) + " weights, " +
+           (drained || plan_.recomputed.empty() ? "" : "values made again, ") +
            (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +
            std::to_string(plan_.schedule.forward_lag) + ", block " +
            std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
@@ -456,25 +466,15 @@ class TrainerOf final : public Trainer {
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
   PipelinePlan plan_;
+  std::int64_t updates_;  // of the whole run
   ReplicaGroups groups_;
   Pipeline<Real> pipeline_;
   Evaluator<Real> evaluator_;
   std::int64_t cycles_ = 0;
+  WaitingSamples waiting_;  // whose cycle is not whole yet
 };
 
 }  // namespace
-
-void Validate(const TrainerOptions& options) { static_cast<void>(MakePlan(options)); }
-
-bool TrainerOptions::IsValid(std::string* why) const {
-  try {
-    Validate(*this);
-  } catch (const InvalidArgument& error) {
-    if (why != nullptr) *why = error.what();
-    return false;
-  }
-  return true;
-}
 
 Diverged::Diverged(std::string stage, std::int64_t sample)
     : std::runtime_error("numbers are not finite at sample " + std::to_string(sample) +

@@ -53,7 +53,7 @@ class AdviseCommand final : public Command {
   void Run() override {
     const int stages = WorkloadOf(network_, int{sizeof(float)}).stage_count();
     const double condition = condition_.Number(kConditionRange);
-    const std::vector<Delay> delays = ForwardDelays(schedule_, stages);
+    const std::vector<Delay> delays = ForwardTimesOf(schedule_, stages).delays;
     std::vector<analysis::RuleSpec> rules;
     if (rule_.given()) {
       for (const std::string_view name : SplitList(rule_.Text(""))) {
@@ -134,12 +134,12 @@ class AdviseCommand final : public Command {
                 {"mean_delay_half_life_updates", a.mean.half_life_updates},
                 {"largest_stable_rate", Least(a)}};
       };
-      PrintJson({{"rule", best.rule},
-                 {"stages", delays.size()},
-                 {"largest_delay", largest},
-                 {"mean_delay", mean},
-                 {"rules", Rows(advice.size(), rule_row)},
-                 {"rows", Rows(rows, stage_row)}});
+      json().Put({{"rule", best.rule},
+                  {"stages", delays.size()},
+                  {"largest_delay", largest},
+                  {"mean_delay", mean},
+                  {"rules", Rows(advice.size(), rule_row)},
+                  {"rows", Rows(rows, stage_row)}});
       return;
     }
     if (table.has_file()) return;

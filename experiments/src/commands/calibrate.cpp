@@ -15,6 +15,7 @@
 #include "batchless/training/dataset.h"
 #include "batchless/training/random.h"
 #include "batchless/training/sample_source.h"
+#include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "machine_file.h"
@@ -58,7 +59,7 @@ class Noise final : public training::Dataset {
             .shape = {input.channels, input.height, input.width},
             .classes = network.classes,
             .mean = halves,
-            .deviation = halves,
+            .standard_deviation = halves,
             .labels = {0},
             .digest = ""};
   }
@@ -73,6 +74,12 @@ class Noise final : public training::Dataset {
 
   std::vector<std::uint8_t> pixels_;
 };
+
+std::shared_ptr<const training::Dataset> DataFor(const hwmodel::Network& network) {
+  const int tokens = hwmodel::LabelsOf(network);
+  if (tokens == 1) return std::make_shared<Noise>(network);
+  return training::MakeMarkov(training::kMarkovSeed, training::Split::kTrain, tokens, 8 * tokens);
+}
 
 // Pipelined backpropagation in its plain form, which the hardware model knows.
 training::TrainerOptions PipelineOf(hwmodel::Network network, int microbatch) {
@@ -145,7 +152,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
   // 0 rounds: as many as take some seconds.
   static hwmodel::MeasuredNetwork MeasureFor(const training::TrainerOptions& options,
                                              std::int64_t rounds) {
-    const training::SampleSource source(std::make_shared<Noise>(options.network), {});
+    const training::DatasetSource source(DataFor(options.network), {});
     if (rounds > 0) return MeasureStages(options, source, rounds);
     const double seconds = Total(MeasureStages(options, source, 1)) / options.workers;
     const double fitting =
@@ -197,7 +204,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
                           {"update_seconds", shared.update_seconds}};
     }
     if (out_.given()) object["out"] = out_.Text("");
-    PrintJson(object);
+    json().Put(object);
   }
 
   static void ReportText(const hwmodel::Network& network, const hwmodel::Machine& machine) {

@@ -57,14 +57,14 @@ With --out the trajectory from a weight that was constant before time 0.
       });
     }
     if (json()) {
-      PrintJson({{"rule", options.rule.rule.name},
-                 {"damping", options.first_order ? Json() : Json(options.damping)},
-                 {"delay_time", options.delay_time},
-                 {"stable", stable},
-                 {"rightmost_root_real", root.real()},
-                 {"rightmost_root_imag", root.imag()},
-                 {"half_life_time", stable ? Json(-std::numbers::ln2 / root.real()) : Json()},
-                 {"critical_delay_time", critical}});
+      json().Put({{"rule", options.rule.rule.name},
+                  {"damping", options.first_order ? Json() : Json(options.damping)},
+                  {"delay_time", options.delay_time},
+                  {"stable", stable},
+                  {"rightmost_root_real", root.real()},
+                  {"rightmost_root_imag", root.imag()},
+                  {"half_life_time", stable ? Json(-std::numbers::ln2 / root.real()) : Json()},
+                  {"critical_delay_time", critical}});
       return;
     }
     TextOutput output;

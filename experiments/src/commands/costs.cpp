@@ -74,11 +74,11 @@ class CostsCommand final : public Command {
     };
     if (table.has_file() || !json()) table.Write(columns, workload.stages.size(), row);
     if (!json()) return;
-    PrintJson({{"network", workload.name},
-               {"bytes_per_number", bytes},
-               {"input_bytes", workload.input_bytes},
-               {"total", std::move(total)},
-               {"stages", Rows(workload.stages.size(), row)}});
+    json().Put({{"network", workload.name},
+                {"bytes_per_number", bytes},
+                {"input_bytes", workload.input_bytes},
+                {"total", std::move(total)},
+                {"stages", Rows(workload.stages.size(), row)}});
   }
 
  private:

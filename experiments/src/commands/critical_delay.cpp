@@ -93,7 +93,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
     Json object;
     if (points.size() == 1) object["critical_delay_time"] = points[0].critical;
     object["rows"] = Rows(points.size(), row);
-    PrintJson(object);
+    json().Put(object);
   }
 
  private:

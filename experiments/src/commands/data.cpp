@@ -212,7 +212,7 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
         }
       }
       object["sets"] = rows;
-      PrintJson(object);
+      json().Put(object);
       return;
     }
     TextOutput output;

@@ -55,7 +55,7 @@ class FrequencyCommand final : public Command {
     Json object = Describe(RulePoint{spec, delay, momentum});
     object["rate"] = rate;
     object["rows"] = Rows(points.size(), row);
-    PrintJson(object);
+    json().Put(object);
   }
 
  private:

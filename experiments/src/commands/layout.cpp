@@ -67,7 +67,7 @@ class LayoutCommand final : public Command {
           {{"network", workload.name}, {"hardware", machine.name}});
     }
     if (json()) {
-      PrintJson(Describe(workload, machine, options, plan));
+      json().Put(Describe(workload, machine, options, plan));
     } else {
       ReportText(workload, machine, options, plan);
     }

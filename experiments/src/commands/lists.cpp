@@ -24,6 +24,7 @@ void PrintEntries(const std::vector<Entry>& entries, int width) {
   for (const Entry& entry : entries) {
     output.Print("{} ({})\n", entry.name, entry.title);
     for (const auto& [label, text] : entry.lines) {
+      if (text.empty()) continue;
       output.Print("  {:<{}} {}\n", label, width, text);
     }
   }
@@ -48,15 +49,17 @@ class RulesCommand final : public Command {
                       {"equation", rule.equation},
                       {"extra_memory", rule.extra_memory},
                       {"reduces_to", rule.reduces_to},
+                      {"also", rule.also},
                       {"source", rule.source}});
       entries.push_back({rule.name,
                          rule.title,
                          {{"update", std::string(rule.equation)},
                           {"extra memory", std::string(rule.extra_memory)},
                           {"reduces to", std::string(rule.reduces_to)},
+                          {"also", std::string(rule.also)},
                           {"source", std::string(rule.source)}}});
     }
-    json() ? PrintJson({{"rules", rows}}) : PrintEntries(entries, 13);
+    json() ? json().Put({{"rules", rows}}) : PrintEntries(entries, 13);
   }
 };
 
@@ -76,24 +79,28 @@ class OptimizersCommand final : public Command {
     for (const training::Optimizer& optimizer : training::Optimizers()) {
       Entry& entry = entries.emplace_back(Entry{optimizer.name, optimizer.title, {}});
       entry.lines = {{"update", std::string(optimizer.equation)},
-                     {"state", fmt::format("{}", fmt::join(optimizer.arrays, ", "))}};
+                     {"state", fmt::format("{}", fmt::join(optimizer.arrays, ", "))},
+                     {"of tensors", fmt::format("{}", fmt::join(optimizer.tensor_arrays, ", "))}};
       Json hyperparameters = Json::array();
       for (const training::Hyperparameter& h : optimizer.hyperparameters) {
         hyperparameters.push_back({{"name", h.name}, {"default", h.initial}, {"help", h.help}});
         entry.lines.emplace_back(h.name, fmt::format("{} ({})", h.help, h.initial));
       }
       entry.lines.emplace_back("reduces to", optimizer.reduces_to);
+      entry.lines.emplace_back("also", optimizer.also);
       entry.lines.emplace_back("source", optimizer.source);
       rows.push_back({{"name", optimizer.name},
                       {"title", optimizer.title},
                       {"equation", optimizer.equation},
                       {"state", optimizer.arrays},
+                      {"tensor_state", optimizer.tensor_arrays},
                       {"hyperparameters", hyperparameters},
                       {"default_lr", optimizer.learning_rate},
                       {"reduces_to", optimizer.reduces_to},
+                      {"also", optimizer.also},
                       {"source", optimizer.source}});
     }
-    json() ? PrintJson({{"optimizers", rows}}) : PrintEntries(entries, 11);
+    json() ? json().Put({{"optimizers", rows}}) : PrintEntries(entries, 11);
   }
 };
 
@@ -105,10 +112,10 @@ class VersionCommand final : public Command {
 
   void Run() override {
     const BuildInfo build = GetBuildInfo();
-    json() ? PrintJson({{"version", build.version},
-                        {"commit", build.commit},
-                        {"compiler", build.compiler},
-                        {"flags", build.flags}})
+    json() ? json().Put({{"version", build.version},
+                         {"commit", build.commit},
+                         {"compiler", build.compiler},
+                         {"flags", build.flags}})
            : PrintText("{}\n", VersionText());
   }
 };

@@ -43,7 +43,7 @@ class MarginCommand final : public Command {
         "rule,delay,momentum,rate,gain_margin,phase_margin_radians,delay_margin_updates";
     if (points.size() == 1) {
       if (table.has_file()) table.Write(kColumns, 1, row);
-      json() ? PrintJson(row(0)) : ReportText(points[0]);
+      json() ? json().Put(row(0)) : ReportText(points[0]);
     } else {
       table.Report(json(), Json::object(), kColumns, points.size(), row);
     }

@@ -71,10 +71,10 @@ Kinds of layers and their fields, those in brackets optional:)" +
       OutputFile(out_.name(), out_.Text(""), kTomlExtension).Write(text);
     }
     if (json()) {
-      PrintJson({{"network", network.name},
-                 {"stages", network.stage_count()},
-                 {"parameters", hwmodel::MakeWorkload(network).parameters()},
-                 {"text", text}});
+      json().Put({{"network", network.name},
+                  {"stages", network.stage_count()},
+                  {"parameters", hwmodel::MakeWorkload(network).parameters()},
+                  {"text", text}});
     } else if (!out_.given()) {
       PrintText("{}", text);
     }

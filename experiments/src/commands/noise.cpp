@@ -40,7 +40,7 @@ class NoiseCommand final : public Command {
       object["stable"] = stable;
       object["weight_variance"] = variance;
       object["weight_variance_by_curvature"] = variance * rate * rate;
-      PrintJson(object);
+      json().Put(object);
       return;
     }
     TextOutput output;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/commands.h"
@@ -61,6 +62,7 @@ Best FindBest(const PipelineOptions& options) {
   const auto uniform = [&](Delay delay) {
     PipelineOptions same = options;
     same.delays.assign(options.delays.size(), delay);
+    same.horizons.assign(options.horizons.size(), static_cast<double>(delay));
     return analysis::FindPipelineOptimum(same).half_life_updates;
   };
   best.mean_half_life_updates = uniform(std::llround(best.mean_delay));
@@ -90,7 +92,7 @@ class PipelineStabilityCommand final : public Command {
              "pipeline-stability --hessian H.npz --stages 8 --schedule 1f1b --rule lwp-w+sc "
              "--momentum 0.9 --learning-rate 0.1 --json",
              "pipeline-stability --condition 100 --stages 2,4 --rule sgdm --optimum"}),
-        rule_(app(), RuleArguments::Form::kLists),
+        rule_(app(), RuleArguments::Form::kLists, /*has_schedule=*/true),
         hessian_(app(), "--hessian", "H.npz", "File with the Hessian, array `hessian`"),
         spectrum_(app(), "--spectrum", "LIST", "Eigenvalues of the Hessian"),
         condition_(app(), "--condition", "K", "Condition number, one eigenvalue for each weight"),
@@ -123,8 +125,8 @@ class PipelineStabilityCommand final : public Command {
       for (const std::int64_t count : stages) {
         for (const double coupling : couplings) {
           for (const std::int64_t seed : seeds) {
-            cases.push_back({PipelineFor(static_cast<int>(count), coupling, seed), coupling, seed});
-            cases.back().options.rule = rule;
+            cases.push_back(
+                {PipelineFor(rule, static_cast<int>(count), coupling, seed), coupling, seed});
           }
         }
       }
@@ -162,9 +164,16 @@ class PipelineStabilityCommand final : public Command {
     std::int64_t seed = 0;
   };
 
-  PipelineOptions PipelineFor(int stages, double coupling, std::int64_t seed) const {
+  PipelineOptions PipelineFor(const analysis::RuleSpec& rule, int stages, double coupling,
+                              std::int64_t seed) const {
     PipelineOptions options;
+    options.rule = rule;
+    const bool is_spectrain = rule.rule.predicts_to_last_backward;
     if (delays_.given()) {
+      if (is_spectrain) {
+        throw UsageError("--rule", rule.rule.name,
+                         "another rule with --delays: its horizons follow from a schedule");
+      }
       schedule_.Refuse("nothing together with --delays");
       options.delays = delays_.IntegerList(kDelayRange, Repeats::kKeep);
       if (options.delays.size() != static_cast<std::size_t>(stages)) {
@@ -172,7 +181,9 @@ class PipelineStabilityCommand final : public Command {
                          fmt::format("one for each of the {} stages", stages));
       }
     } else {
-      options.delays = ForwardDelays(schedule_, stages);
+      ForwardTimes times = ForwardTimesOf(schedule_, stages);
+      options.delays = std::move(times.delays);
+      if (is_spectrain) options.horizons = std::move(times.spectrain_horizons);
     }
     SetHessian(options, static_cast<std::size_t>(stages), coupling, seed);
     return options;
@@ -346,7 +357,7 @@ class PipelineStabilityCommand final : public Command {
       object["half_life_updates"] = half_life;
       object["stable"] = stable;
       object["state_dimension"] = summary.state_dimension;
-      PrintJson(object);
+      json().Put(object);
       return;
     }
     TextOutput output;

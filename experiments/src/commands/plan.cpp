@@ -74,7 +74,7 @@ which is said (JSON: machines_used).
           {{"memory_bytes", plan.memory_bytes}, {"fits", plan.fits}});
     }
     if (json()) {
-      PrintJson(Describe(workload, machine, options, plan));
+      json().Put(Describe(workload, machine, options, plan));
     } else {
       ReportText(workload, machine, options, plan);
     }

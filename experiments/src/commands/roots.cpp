@@ -50,7 +50,7 @@ class RootsCommand final : public Command {
       object["rows"] = Rows(rates.size(), [&](std::size_t i) -> Json {
         return {{"rate", rates[i]}, {"roots", RootsAsJson(roots[i])}};
       });
-      PrintJson(object);
+      json().Put(object);
     }
   }
 

@@ -44,7 +44,7 @@ class ScheduleCommand final : public Command {
             root, "schedule", "Who does what when: actions, delays and utilisation of a schedule",
             R"(Kinds:
   pb, fill-drain    a step has room for a forward and a backward at every stage
-  gpipe, 1f1b, 2bw, pipedream-flush, interleaved, zb-h1
+  gpipe, 1f1b, 2bw, paci, pipedream-flush, interleaved, zb-h1
                     a step has room for one of them, or for a weight gradient
 Delays, versions and micro-batches in flight are the largest of each stage in the
 steady state, or of the list itself where that is too short, as a note then says
@@ -88,6 +88,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     options.microbatches_per_update = per_update_.IntegerOr(0, kMicrobatchesRange);
     options.chunks = static_cast<int>(chunks_.IntegerOr(0, kStagesRange));
     options.weight_stashing = weight_stashing_.given();
+    options.vertical_sync = vertical_sync_.given();
     return options;
   }
 
@@ -113,8 +114,9 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     for (const Argument* argument : {&kind_, &stages_, &microbatches_, &per_update_, &chunks_}) {
       argument->Refuse("nothing together with --file");
     }
-    if (weight_stashing_.given()) {
-      throw UsageError("--weight-stashing", "it", "the file's column weights, with --file");
+    if (weight_stashing_.given() || vertical_sync_.given()) {
+      throw UsageError(weight_stashing_.given() ? "--weight-stashing" : "--vertical-sync", "it",
+                       "the file's column weights, with --file");
     }
     return ReadScheduleFile(file_.name(), file_.Text(""));
   }
@@ -240,7 +242,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
       }
       object["actions"] = std::move(actions);
     }
-    PrintJson(object);
+    json().Put(object);
   }
 
   void ReportText(const Schedule& schedule, const ScheduleSummary& summary,
@@ -279,6 +281,8 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   Argument out_{app(), "--out", "F.csv|F.txt|F.svg|F.json", "Write the actions to this file"};
   Flag weight_stashing_{app(), "--weight-stashing",
                         "Backwards read the weights that their forwards read"};
+  Flag vertical_sync_{app(), "--vertical-sync",
+                      "With --weight-stashing: all stages read the version that stage 0 read"};
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -69,6 +70,19 @@ class SimulateCommand final : public Command {
         fmt::format("as many as fit the {} of memory available", BytesText(*available)));
   }
 
+  // One value of each point, as an array where the host takes arrays.
+  template <class Value>
+  void PutColumn(Json& object, const char* name, const std::vector<TrajectoryPoint>& points,
+                 Value value) const {
+    std::vector<double> values(points.size());
+    std::transform(points.begin(), points.end(), values.begin(), value);
+    if (json().host().take_array) {
+      json().host().take_array({name, {values.size()}, std::move(values)});
+    } else {
+      object[name] = values;
+    }
+  }
+
   void Report(const analysis::SimulationOptions& options,
               const std::vector<TrajectoryPoint>& points, bool has_file) const {
     Json object = Describe(RulePoint{options.rule, options.delay, options.momentum});
@@ -80,13 +94,12 @@ class SimulateCommand final : public Command {
     if (has_file) {
       object["out"] = out_.Text("");
     } else {
-      for (const TrajectoryPoint& point : points) {
-        object["weight"].push_back(point.weight);
-        object["velocity"].push_back(point.velocity);
-        object["predicted_weight"].push_back(point.predicted_weight);
-      }
+      PutColumn(object, "weight", points, [](const auto& point) { return point.weight; });
+      PutColumn(object, "velocity", points, [](const auto& point) { return point.velocity; });
+      PutColumn(object, "predicted_weight", points,
+                [](const auto& point) { return point.predicted_weight; });
     }
-    PrintJson(object);
+    json().Put(object);
   }
 
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};

@@ -60,7 +60,7 @@ class StabilityCommand final : public Command {
       object["stable"] = radius.stable();
       object["precision"] = Name(radius.precision);
       if (roots_.given()) object["roots"] = RootsAsJson(roots);
-      PrintJson(object);
+      json().Put(object);
       return;
     }
     TextOutput output;

@@ -87,16 +87,17 @@ class SweepCommand final : public Command {
     analysis::Validate(options);
     CheckMemory(options);
     static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
-    OutputFile file("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);
-
-    ProgressBar bar("momenta", options.momenta.size());
-    options.progress = [&bar](std::size_t done, std::size_t) {
-      bar.Update(done);
-      return true;
-    };
-    const SweepSummary summary = analysis::RunSweep(options);
-    Write(file, options, summary);
-    Report(options, summary, file.path());
+    std::optional<OutputFile> file;
+    if (out_.given() || !json().host().take_array) {
+      file.emplace("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);
+    }
+    ProgressBar bar("momenta", options.momenta.size(), monitor());
+    options.progress = [&bar](std::size_t done, std::size_t) { return bar.Update(done); };
+    SweepSummary summary = analysis::RunSweep(options);
+    CheckStopped(monitor());
+    if (file) Write(*file, options, summary);
+    Report(options, summary, file ? file->path() : "");
+    if (json().host().take_array) HandOver(std::move(options), std::move(summary));
   }
 
  private:
@@ -125,19 +126,31 @@ class SweepCommand final : public Command {
     file.Commit();
   }
 
+  // As the file would hold them.
+  void HandOver(SweepOptions options, SweepSummary summary) const {
+    const auto& take = json().host().take_array;
+    const std::size_t momenta = options.momenta.size();
+    const std::size_t rates = options.rates.size();
+    take({"momentum", {momenta}, std::move(options.momenta)});
+    take({"rate", {rates}, std::move(options.rates)});
+    take({"spectral_radius", {momenta, rates}, std::move(summary.spectral_radius)});
+    take({"error_bound", {momenta, rates}, std::move(summary.error_bound)});
+    take({"log_spectral_radius", {momenta, rates}, std::move(summary.log_radius)});
+  }
+
   void Report(const SweepOptions& options, const SweepSummary& summary, const std::string& path) {
     if (json()) {
       Json object = DescribeRule(options.rule, options.delay);
       object["momenta"] = options.momenta.size();
       object["rates"] = options.rates.size();
-      object["out"] = path;
+      if (!path.empty()) object["out"] = path;
       object["seconds"] = summary.seconds;
       object["pixels_per_second"] = summary.pixels_per_second;
       object["refined_long_double"] = summary.refined_long_double;
       object["refined_fifty_digits"] = summary.refined_fifty_digits;
       object["threads"] = summary.threads;
       object["simd"] = analysis::Name(summary.simd);
-      PrintJson(object);
+      json().Put(object);
       return;
     }
     TextOutput output;

@@ -64,6 +64,8 @@ class ThroughputCommand final : public Command {
     options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
     options.samples = samples_.IntegerOr(0, kSamplesRange);
     options.weight_stashing = weight_stashing_.given();
+    options.vertical_sync = vertical_sync_.given();
+    options.recompute = recompute_.given();
     std::vector<std::int64_t> batches = {0};
     if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
     std::vector<std::int64_t> cores = {0};
@@ -88,18 +90,19 @@ class ThroughputCommand final : public Command {
           "network,hardware,stages,schedule,cores,batch,microbatch,samples_per_second,utilisation,"
           "busy,peak_share,latency_seconds,memory_bytes,fits,flops_per_sample,"
           "local_bytes_per_sample,shared_bytes_per_sample,fabric_bytes_per_sample,"
-          "joules_per_sample,bottleneck",
+          "joules_per_sample,bottleneck,largest_delay",
           rows, [&](std::size_t i) {
             Json cells = row(i);
             cells["memory_bytes"] = points[i].result.memory_bytes;
             cells["fits"] = points[i].result.fits;
+            cells["largest_delay"] = LargestDelay(points[i].result);
             cells["joules_per_sample"] = points[i].result.joules_per_sample;
             cells.update(Json(cells["traffic"]));
             return cells;
           });
     }
     if (json()) {
-      PrintJson(rows == 1 ? row(0) : Json{{"rows", Rows(rows, row)}});
+      json().Put(rows == 1 ? row(0) : Json{{"rows", Rows(rows, row)}});
     } else if (!table.has_file() && rows == 1) {
       ReportText(workload, points.front());
     }
@@ -198,6 +201,12 @@ class ThroughputCommand final : public Command {
            updates * times.update_seconds;
   }
 
+  static std::int64_t LargestDelay(const Throughput& result) {
+    std::int64_t largest = 0;
+    for (const WorkerThroughput& worker : result.workers) largest = std::max(largest, worker.delay);
+    return largest;
+  }
+
   static Json Describe(const hwmodel::Workload& workload, const Point& point) {
     const auto& [machine, options, result] = point;
     Json object;
@@ -232,6 +241,7 @@ class ThroughputCommand final : public Command {
                          {"first_stage", worker.first_stage},
                          {"end_stage", worker.end_stage},
                          {"cores", worker.cores},
+                         {"delay", worker.delay},
                          {"forward_seconds", worker.times.forward_seconds},
                          {"backward_seconds", worker.times.backward_seconds},
                          {"weight_gradient_seconds", worker.times.weight_gradient_seconds},
@@ -296,6 +306,10 @@ class ThroughputCommand final : public Command {
   Argument out_{app(), "--out", "F.csv", "Write the table to this file"};
   Flag weight_stashing_{app(), "--weight-stashing",
                         "Backwards read the weights that their forwards read"};
+  Flag vertical_sync_{app(), "--vertical-sync",
+                      "With --weight-stashing: all stages read the version that stage 0 read"};
+  Flag recompute_{app(), "--recompute",
+                  "Backwards do the forwards once more, in place of keeping what these made"};
 };
 
 }  // namespace

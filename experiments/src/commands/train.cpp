@@ -28,8 +28,9 @@ class TrainCommand final : public Command {
   explicit TrainCommand(CLI::App& root)
       : Command(root, "train", "Train a network",
                 R"(DIR gets config.toml (every key), metrics.csv, samples.csv (with log_samples),
-summary.json, manifest.json and checkpoint. Ctrl-C writes a checkpoint and ends; the
-same command with --resume goes on to the same bits.
+summary.json, manifest.json, checkpoint and SHA256SUMS, which `sha256sum -c` reads.
+Ctrl-C writes a checkpoint and ends; the same command with --resume goes on to the same
+bits.
 A row of metrics.csv says how many samples have entered; its train_loss is the mean of
 those that have come to the loss since the row before.
 
@@ -87,9 +88,9 @@ Keys of CONFIG and their defaults (...: it depends on others):
     WriteWeights(file, trainer->ExportWeights(), options.precision);
     const std::string digest = trainer->WeightsSha256();
     if (json()) {
-      PrintJson({{"network", options.network.name},
-                 {"weights", file.path()},
-                 {"weights_sha256", digest}});
+      json().Put({{"network", options.network.name},
+                  {"weights", file.path()},
+                  {"weights_sha256", digest}});
       return;
     }
     TextOutput output;
@@ -136,7 +137,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
       }
       if (!leads) return;
       if (json()) {
-        PrintJson(summary);
+        json().Put(summary);
       } else {
         Print(summary, was_finished);
       }
@@ -157,6 +158,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
                  number("train_loss"), 100 * number("train_accuracy"));
     output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
                  100 * number("validation_accuracy"));
+    if (summary.contains("source_bits_per_token")) {
+      output.Print("excess      {:.4f} bits a token above the source's {:.4g}\n",
+                   number("validation_excess_bits_per_token"), number("source_bits_per_token"));
+    }
     output.Print("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
     output.Print("files       {}\n", summary["out"].get<std::string>());
     output.Close();

@@ -1,5 +1,5 @@
 // Schedules of one stage a worker that differ in how far the forwards run ahead and in when the
-// stage updates: GPipe, 1F1B, PipeDream-Flush and PipeDream-2BW.
+// stage updates: GPipe, 1F1B, PipeDream-Flush, PACI and PipeDream-2BW.
 #include <algorithm>
 #include <string>
 
@@ -67,14 +67,18 @@ Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                AheadOfLast(stages));
 }
 
+Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  return Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+}
+
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
   RefuseIf(microbatches_per_update < stages, "microbatches_per_update",
            std::to_string(microbatches_per_update),
            "at least the number of stages, " + std::to_string(stages) +
                ": with fewer there is a third version of the weights");
-  Schedule schedule =
-      Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+  Schedule schedule = Paci(stages, microbatches, microbatches_per_update);
   schedule.weights = WeightVersions::kDoubleBuffered;
   return schedule;
 }

@@ -104,7 +104,7 @@ RUNS = {
 
 
 def splitmix64(place: int, count: int) -> np.ndarray:
-    """Of place * 2^32 + k for k = 0 .. count - 1."""
+    """The numbers at place * 2^32 + k for k = 0 .. count - 1."""
     x = np.arange(count, dtype=np.uint64) + np.uint64(place << 32)
     x += np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

@@ -37,6 +37,8 @@ class Case:
         self.decay = decay
 
     def compensation(self, m):
+        if self.rule == "nesterov":
+            return spike(m, 1)
         return spike(m, self.delay) if "sc" in self.rule.split("+") else (1.0, 0.0)
 
 
@@ -68,6 +70,38 @@ def adam(case, s, w, g, t, history, decoupled=False, rate=RATE):
 
 def adamw(case, s, w, g, t, history, rate=RATE):
     return adam(case, s, w, g, t, history, decoupled=True, rate=rate)
+
+
+def nadam(case, s, w, g, t, history, decoupled=False):
+    """PyTorch's, with the product of its momenta kept from update to update.
+
+    Spike compensation for D more updates: of the weights' response to one gradient, c_0 at its own
+    update and c_0 + ... + c_k after k more, a late gradient leaves out the first D sums.
+    """
+    b1, b2, eps = case.h.get("beta1", 0.9), case.h.get("beta2", 0.999), case.h.get("epsilon", 1e-8)
+    psi = case.h.get("momentum_decay", 0.004)
+    if decoupled:
+        w = w - RATE * case.decay * w
+    else:
+        g = g + case.decay * w
+    mu, mu_next = (b1 * (1 - 0.5 * 0.96 ** (psi * k)) for k in (t, t + 1))
+    s["product"] = s.get("product", 1.0) * mu
+    s["m"] = b1 * s.get("m", 0 * w) + (1 - b1) * g
+    s["s"] = b2 * s.get("s", 0 * w) + (1 - b2) * g * g
+    denominator = np.sqrt(s["s"] / (1 - b2**t)) + eps
+    of_mean = mu_next / (1 - s["product"] * mu_next)
+    of_gradient = (1 - mu) / (1 - s["product"])
+    if "sc" in case.rule.split("+"):
+        response = lambda k: of_gradient + of_mean * (1 - b1) * sum(b1**j for j in range(k + 1))
+        of_mean, of_gradient = (
+            (response(case.delay + 1) - response(case.delay)) / (b1 * (1 - b1)),
+            response(case.delay) - (response(case.delay + 1) - response(case.delay)) / b1)
+    w_new = w - RATE * (of_mean * s["m"] + of_gradient * g) / denominator
+    return w_new, RATE * s["m"] / (1 - b1**t) / denominator
+
+
+def nadamw(case, s, w, g, t, history):
+    return nadam(case, s, w, g, t, history, decoupled=True)
 
 
 def adaptive_braking(case, s, w, g, t, history):
@@ -120,6 +154,45 @@ def muon(case, s, w, g, t, history):
     return w - RATE * case.decay * w - along, along
 
 
+def turned(mean, basis, t):
+    """The next update's basis: eigenvectors at first, then Q of an iteration's step every ten updates.
+
+    Eigenvalues that are 0 have any vectors; here those that Gram and Schmidt make of axes, of which each
+    has at least 0.4 of an axis's mean square outside the others' span. A small multiple of the identity
+    keeps them where they are later.
+    """
+    if t % 10 != 1:
+        return basis
+    least = np.sqrt(np.finfo(float).eps) * np.trace(mean) / len(mean)
+    if basis is not None:
+        return np.linalg.qr(mean @ basis + least * basis)[0]
+    values, vectors = np.linalg.eigh(mean)
+    vectors = vectors[:, values > least][:, ::-1]
+    for k in range(vectors.shape[1], len(mean)):
+        outside = np.eye(len(mean)) - vectors @ vectors.T
+        axis = np.argmax(np.diag(outside) >= 0.4 * (1 - k / len(mean)))
+        vectors = np.column_stack([vectors, outside[:, axis] / np.linalg.norm(outside[:, axis])])
+    return vectors
+
+
+def basis_rotation(case, s, w, g, t, history):
+    if w.ndim < 2:
+        return adamw(case, s, w, g, t, history, rate=case.h["vector_lr_ratio"] * RATE)
+    b1, b2, eps = case.h.get("beta1", 0.9), case.h.get("beta2", 0.999), case.h.get("epsilon", 1e-8)
+    a, b = case.compensation(b1)
+    u, v = (s.get(name, np.eye(n)) for name, n in zip(("u", "w"), w.shape))
+    s["l"] = b2 * s.get("l", 0) + (1 - b2) * g @ g.T
+    s["r"] = b2 * s.get("r", 0) + (1 - b2) * g.T @ g
+    s["u"] = turned(s["l"], s.get("u"), t)
+    s["w"] = turned(s["r"], s.get("w"), t)
+    s["m"] = b1 * s.get("m", 0) + (1 - b1) * g
+    s["v"] = b2 * s.get("v", 0) + (1 - b2) * (u.T @ g @ v) ** 2
+    denominator = (1 - b1**t) * (np.sqrt(s["v"] / (1 - b2**t)) + eps)
+    step = lambda x: RATE * u @ (u.T @ x @ v / denominator) @ v.T
+    w_new = w - RATE * case.decay * w - step(a * s["m"] + b * (1 - b1) * g)
+    return w_new, step(s["m"])
+
+
 def linear(case, s, w, g, t, history):
     """The difference equation of the rule `linear`, on lists of all weights and gradients."""
     n, d = case.h["numerator"], case.h["denominator"]
@@ -137,11 +210,14 @@ OPTIMIZERS = {
     "sgdm": sgdm,
     "adam": adam,
     "adamw": adamw,
+    "nadam": nadam,
+    "nadamw": nadamw,
     "adaptive-braking": adaptive_braking,
     "dc-asgd": dc_asgd,
     "gap-aware": gap_aware,
     "pipemare": pipemare,
     "muon": muon,
+    "basis-rotation": basis_rotation,
     "linear": linear,
 }
 
@@ -152,12 +228,20 @@ CASES = [
     ("adam", {"beta1": 0.8, "beta2": 0.95, "epsilon": 1e-3}, 2, "lwp-w", 0.0),
     ("adamw", {}, 3, "sgdm", 0.1),
     ("adamw", {"beta1": 0.85}, 3, "lwp-v+sc", 0.1),
+    ("nadam", {}, 3, "sgdm", 0.01),
+    ("nadam", {"beta1": 0.7, "beta2": 0.95, "epsilon": 1e-3, "momentum_decay": 0.5}, 2, "lwp-v+sc",
+     0.0),
+    ("nadamw", {"beta1": 0.99}, 3, "sgdm", 0.1),
+    ("nadamw", {"momentum_decay": 0.0}, 3, "lwp-w+sc", 0.1),
     ("adaptive-braking", {"braking": 0.7}, 2, "lwp-v+sc", 0.01),
     ("dc-asgd", {"delay_compensation": 0.5}, 2, "sc", 0.01),
     ("gap-aware", {}, 2, "sc", 0.01),
     ("pipemare", {"annealing_samples": 4, "discrepancy_decay": 0.135}, 4, "sgdm", 0.01),
     ("muon", {"vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
     ("muon", {"vector_lr_ratio": 0.3}, 3, "lwp-v+sc", 0.1),
+    ("basis-rotation", {"epsilon": 1e-4, "vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
+    ("basis-rotation", {"beta1": 0.8, "beta2": 0.95, "epsilon": 1e-3, "vector_lr_ratio": 1.0}, 3,
+     "lwp-v+sc", 0.1),
     ("linear", {"numerator": [1.4, -0.7, 0.2], "denominator": np.poly([1, 0.6, -0.3]).tolist()},
      2, "sgdm", 0.01),
     ("linear", {"numerator": [0.5], "denominator": np.poly([1, 0.7]).tolist()}, 3, "sgdm", 0.0),

@@ -262,7 +262,7 @@ struct Direct {
       std::fill_n(dx, s.microbatch * s.in_channels * s.height * s.width, 0.0F);
     }
     const std::int64_t remainders = std::min(s.stride, s.kernel);
-    // Of some inputs at once: their turned weights stay near.
+    // Some inputs are taken at once, so that their turned weights stay near.
     ForEachPiece(s, s.out_channels, kSums, [&](const WeightPiece& piece) {
       for (std::int64_t i = 0; i < remainders; ++i) {
         const Remainder row(s, i, s.height);

@@ -59,6 +59,9 @@ struct Lanes {
   static HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Max(a.v[i], b.v[i]); });
   }
+  static HWY_INLINE Lanes Min(const Lanes& a, const Lanes& b) {
+    return Make([&](int i) { return hn::Min(a.v[i], b.v[i]); });
+  }
   // a * b + c with one rounding where the machine has it.
   static HWY_INLINE Lanes MulAdd(const Lanes& a, const Lanes& b, const Lanes& c) {
     return Make([&](int i) { return hn::MulAdd(a.v[i], b.v[i], c.v[i]); });
@@ -75,6 +78,12 @@ struct Lanes {
       for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
     }
     return lanes[0];
+  }
+
+  HWY_INLINE float Largest() const {
+    V most = v[0];
+    for (int i = 1; i < kVectors; ++i) most = hn::Max(most, v[i]);
+    return hn::GetLane(hn::MaxOfLanes(D(), most));
   }
 
   template <class F>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backends/reference_tokens.h"
 #include "batchless/training/backend.h"
 
 namespace batchless::training {
@@ -97,7 +98,7 @@ class ReferenceConvolution final : public Convolution<Real> {
 };
 
 template <class Real>
-class ReferenceBackend final : public Backend<Real> {
+class ReferenceBackend final : public ReferenceTokens<Real> {
  public:
   int block() const override { return 1; }
 
@@ -125,7 +126,7 @@ class ReferenceBackend final : public Backend<Real> {
         for (int c = first; c < last; ++c) {
           const std::int64_t k = set * shape.channels + c;
           constants.mean[k] = static_cast<Real>(mean);
-          constants.inverse_deviation[k] = static_cast<Real>(inverse);
+          constants.inverse_standard_deviation[k] = static_cast<Real>(inverse);
           constants.scale[k] = static_cast<Real>(gamma[c] * inverse);
           constants.shift[k] = static_cast<Real>(beta[c] - gamma[c] * inverse * mean);
         }
@@ -177,7 +178,7 @@ class ReferenceBackend final : public Backend<Real> {
         std::vector<double> dbeta(last - first);
         const auto x_hat = [&](std::int64_t i, std::int64_t k) {
           return (double{g.x[i]} - double{constants.mean[k]}) *
-                 double{constants.inverse_deviation[k]};
+                 double{constants.inverse_standard_deviation[k]};
         };
         ForEachElement(shape, set, first, last, [&](std::int64_t i, int c) {
           const std::int64_t k = set * shape.channels + c;
@@ -196,7 +197,7 @@ class ReferenceBackend final : public Backend<Real> {
         const double n = static_cast<double>(count);
         ForEachElement(shape, set, first, last, [&](std::int64_t i, int c) {
           const std::int64_t k = set * shape.channels + c;
-          const double dx = double{constants.inverse_deviation[k]} *
+          const double dx = double{constants.inverse_standard_deviation[k]} *
                             (double{g.gamma[c]} * double{rectified(i, k)} - sum / n -
                              x_hat(i, k) * sum_x_hat / n);
           g.dx[i] = static_cast<Real>((g.add_dx ? double{g.dx[i]} : 0.0) + dx);

@@ -81,7 +81,7 @@ struct SmallImage {
                             float* dx, float* /*workspace*/, Prefetcher* /*ahead*/) {
     const std::int64_t next = s.in_channels * kTaps * B;
     for (std::int64_t c = 0; c < s.in_channels; c += B, dx += kBlockImage) {
-      // Of every channel of the block and every pixel: lane i adds up the outputs k with k mod B = i.
+      // For every channel of the block and every pixel, lane i adds up the outputs k with k mod B = i.
       alignas(64) std::array<float, B * kBlockImage> partial{};
       const float* block = weights + c * kTaps * B;
       const float* gradient = dy;

@@ -3,6 +3,7 @@
 #include "backends/direct_convolution.h"
 #include "backends/onednn_convolution.h"
 #include "backends/small_image_convolution.h"
+#include "backends/token_kernels.h"
 #include "backends/vector_kernels.h"
 #include "backends/winograd_convolution.h"
 
@@ -12,7 +13,10 @@ namespace {
 class VectorBackend final : public Backend<float> {
  public:
   VectorBackend(int block, ConvolutionMethod method)
-      : block_(block), method_(method), kernels_(FindVectorKernels(block)) {}
+      : block_(block),
+        method_(method),
+        kernels_(FindVectorKernels(block)),
+        tokens_(FindTokenKernels(block)) {}
 
   int block() const override { return block_; }
 
@@ -118,6 +122,64 @@ class VectorBackend final : public Backend<float> {
     kernels_.linear_backward_weights(n, in, out, x, dy, add, dw, db);
   }
 
+  std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
+                                std::int64_t steps) const override {
+    return tokens_.product_workspace(rows, columns, steps);
+  }
+
+  void Multiply(const Product<float>& product, float* workspace) const override {
+    tokens_.multiply(product, workspace);
+  }
+
+  void SumRows(std::int64_t rows, std::int64_t columns, const float* y, bool add,
+               float* sums) const override {
+    tokens_.sum_rows(rows, columns, y, add, sums);
+  }
+
+  void RowStatistics(const RowNormalization<float>& norm) const override {
+    tokens_.row_statistics(norm);
+  }
+
+  void NormalizeRows(const RowNormalization<float>& norm, const float* gamma, const float* beta,
+                     float* y) const override {
+    tokens_.normalize_rows(norm, gamma, beta, y);
+  }
+
+  void NormalizeRowsBackward(const RowNormalization<float>& norm, const float* gamma,
+                             const float* dy, bool add_dx, float* dx, bool add_gradient,
+                             float* dgamma, float* dbeta) const override {
+    tokens_.normalize_rows_backward(norm, gamma, dy, add_dx, dx, add_gradient, dgamma, dbeta);
+  }
+
+  void Gelu(std::int64_t size, const float* x, float* y) const override {
+    tokens_.gelu(size, x, y);
+  }
+
+  void GeluBackward(std::int64_t size, const float* x, const float* dy, bool add,
+                    float* dx) const override {
+    tokens_.gelu_backward(size, x, dy, add, dx);
+  }
+
+  std::int64_t AttentionWorkspace(const AttentionShape& shape) const override {
+    return tokens_.attention_workspace(shape);
+  }
+
+  void Attention(const AttentionShape& shape, const float* x, float* y, float* log_sums,
+                 float* workspace) const override {
+    tokens_.attention(shape, x, y, log_sums, workspace);
+  }
+
+  void AttentionBackward(const AttentionShape& shape, const float* x, const float* log_sums,
+                         const float* dy, float* dx, float* workspace) const override {
+    tokens_.attention_backward(shape, x, log_sums, dy, dx, workspace);
+  }
+
+  void CrossEntropy(std::int64_t rows, std::int64_t classes, const float* z,
+                    const std::int32_t* labels, float* p, float* losses,
+                    std::uint8_t* correct) const override {
+    tokens_.cross_entropy(rows, classes, z, labels, p, losses, correct);
+  }
+
  private:
   static std::int64_t Elements(const NormalizationShape& shape) {
     return shape.microbatch * shape.stored_channels() * shape.pixels;
@@ -126,6 +188,7 @@ class VectorBackend final : public Backend<float> {
   int block_;
   ConvolutionMethod method_;
   VectorKernels kernels_;
+  TokenKernels tokens_;
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ struct Loops {
     for (std::int64_t set = 0; set < s.sets(); ++set) {
       const std::int64_t first = set * s.stored_channels();
       float* mean = constants.mean + first;
-      float* inverse_deviation = constants.inverse_deviation + first;
+      float* inverse_standard_deviation = constants.inverse_standard_deviation + first;
       float* scale = constants.scale + first;
       float* shift = constants.shift + first;
       // Sums by channel in `scale`, until it is known.
@@ -102,13 +102,13 @@ struct Loops {
         const double inverse = 1 / std::sqrt(sum / count + kNormalizationEpsilon);
         for (int c = begin; c < end; ++c) {
           const double factor = gamma[c] * inverse;
-          inverse_deviation[c] = static_cast<float>(inverse);
+          inverse_standard_deviation[c] = static_cast<float>(inverse);
           scale[c] = static_cast<float>(factor);
           shift[c] = static_cast<float>(beta[c] - factor * mean[c]);
         }
       });
       for (std::int64_t c = s.channels; c < s.stored_channels(); ++c) {
-        inverse_deviation[c] = scale[c] = shift[c] = 0;
+        inverse_standard_deviation[c] = scale[c] = shift[c] = 0;
       }
     }
   }
@@ -173,7 +173,7 @@ struct Loops {
     float* slope = offset + s.stored_channels();
     for (std::int64_t set = 0; set < s.sets(); ++set) {
       const std::int64_t first = set * s.stored_channels();
-      const float* inverse_deviation = g.constants.inverse_deviation + first;
+      const float* inverse_standard_deviation = g.constants.inverse_standard_deviation + first;
       for (std::int64_t block = 0; block < blocks; ++block) {
         const std::int64_t c = block * B;
         const L scale = L::Load(g.constants.scale + first + c);
@@ -204,7 +204,7 @@ struct Loops {
           sum = L::Add(sum, L::Add(a0, a1));
           sum_distance = L::Add(sum_distance, L::Add(b0, b1));
         }
-        const L sum_x_hat = L::Mul(sum_distance, L::Load(inverse_deviation + c));
+        const L sum_x_hat = L::Mul(sum_distance, L::Load(inverse_standard_deviation + c));
         sum.Store(sums + c);
         sum_x_hat.Store(sums_x_hat + c);
         L::Add(L::Load(g.dbeta + c), sum).Store(g.dbeta + c);
@@ -223,7 +223,7 @@ struct Loops {
           sum_x_hat += double{g.gamma[c]} * sums_x_hat[c];
         }
         const auto count = static_cast<double>((end - begin) * samples * s.pixels);
-        const double inverse = inverse_deviation[begin];
+        const double inverse = inverse_standard_deviation[begin];
         std::fill(offset + begin, offset + end, static_cast<float>(-inverse * sum / count));
         std::fill(slope + begin, slope + end,
                   static_cast<float>(-inverse * inverse * sum_x_hat / count));
@@ -247,7 +247,7 @@ struct Loops {
       const L shift = L::Load(g.constants.shift + first + c);
       const L mean = L::Load(g.constants.mean + first + c);
       const L factor =
-          L::Mul(L::Load(g.gamma + c), L::Load(g.constants.inverse_deviation + first + c));
+          L::Mul(L::Load(g.gamma + c), L::Load(g.constants.inverse_standard_deviation + first + c));
       const L offset = L::Load(offsets + c);
       const L slope = L::Load(slopes + c);
       for (std::int64_t p = 0; p < s.pixels; ++p) {

@@ -28,7 +28,7 @@ struct VectorKernels {
                                 const float* w, float* dx);
   void (*linear_backward_weights)(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
                                   const float* dy, bool add, float* dw, float* db);
-  // Of `size` numbers, every B x B of them a block.
+  // Transposes `size` numbers, every B x B of them a block.
   void (*transpose_blocks)(std::int64_t size, const float* from, float* to);
 };
 

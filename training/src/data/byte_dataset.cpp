@@ -26,8 +26,8 @@ std::string Digest(const ImageShape& shape, const std::vector<int>& labels,
 
 ByteDataset::ByteDataset(const Options& options, const std::vector<int>& labels,
                          std::vector<std::uint8_t> pixels)
-    : Dataset({options.name, options.shape, options.classes, options.mean, options.deviation,
-               labels, Digest(options.shape, labels, pixels)}),
+    : Dataset({options.name, options.shape, options.classes, options.mean,
+               options.standard_deviation, labels, Digest(options.shape, labels, pixels)}),
       padding_(options.padding),
       mirror_(options.mirror),
       pixels_(std::move(pixels)) {
@@ -74,8 +74,8 @@ void ByteDataset::DoReadAugmented(std::int64_t sample, CounterRandom& random,
 }
 
 ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
-                                        std::vector<float> deviation) {
-  return {name, {3, 32, 32}, 10, std::move(mean), std::move(deviation), 4, true};
+                                        std::vector<float> standard_deviation) {
+  return {name, {3, 32, 32}, 10, std::move(mean), std::move(standard_deviation), 4, true};
 }
 
 }  // namespace batchless::training

@@ -15,7 +15,7 @@ class ByteDataset final : public Dataset {
     ImageShape shape;
     int classes = 0;
     std::vector<float> mean;
-    std::vector<float> deviation;
+    std::vector<float> standard_deviation;
     int padding = 0;  ///< black pixels around the image that a crop is taken from
     bool mirror = false;
   };
@@ -37,6 +37,6 @@ class ByteDataset final : public Dataset {
 
 /// The options of CIFAR-10's shape, 3x32x32 in 10 classes, padding 4 and mirror.
 ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
-                                        std::vector<float> deviation);
+                                        std::vector<float> standard_deviation);
 
 }  // namespace batchless::training

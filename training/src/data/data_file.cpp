@@ -14,6 +14,8 @@ namespace batchless::training {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;
+// What a packed file may come to: 1032 times its size is possible. MNIST's largest file has 47 MB.
+constexpr std::size_t kMaxUnpackedBytes = std::size_t{1} << 30;
 
 struct Close {
   void operator()(gzFile file) const { gzclose(file); }
@@ -44,6 +46,9 @@ std::vector<std::uint8_t> ReadDataFile(const std::filesystem::path& path) {
     if (code == Z_ERRNO) throw DataError(path, std::strerror(errno));
     if (code == Z_BUF_ERROR) throw DataError(path, "the gzip file is truncated");
     if (code < 0) throw DataError(path, std::string("the gzip file is damaged: ") + message);
+    if (size > kMaxUnpackedBytes && gzdirect(file.get()) == 0) {
+      throw DataError(path, "the gzip file holds more than 1 GiB");
+    }
   }
   if (size == 0) throw DataError(path, "the file is empty");
   bytes.resize(size);

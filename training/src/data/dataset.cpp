@@ -15,10 +15,25 @@ void Dataset::Check(std::int64_t sample) const {
 }
 
 void Dataset::Check(std::int64_t sample, std::span<const std::uint8_t> pixels) const {
-  Check(sample);
+  Check(sample, /*has_tokens=*/false);
   if (static_cast<std::int64_t>(pixels.size()) == shape().size()) return;
   throw InvalidArgument("pixels", std::to_string(pixels.size()) + " bytes",
                         std::to_string(shape().size()) + " bytes");
+}
+
+void Dataset::Check(std::int64_t sample, bool has_tokens) const {
+  Check(sample);
+  if (has_tokens == (context() > 0)) return;
+  throw InvalidArgument("dataset", name(), has_tokens ? "one of tokens" : "one of images");
+}
+
+void Dataset::ReadTokens(std::int64_t sample, std::span<std::int32_t> tokens) const {
+  Check(sample, /*has_tokens=*/true);
+  if (std::ssize(tokens) != std::int64_t{context()} + 1) {
+    throw InvalidArgument("tokens", std::to_string(tokens.size()) + " numbers",
+                          std::to_string(context() + 1) + " numbers");
+  }
+  DoReadTokens(sample, tokens);
 }
 
 int Dataset::label(std::int64_t sample) const {

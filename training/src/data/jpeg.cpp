@@ -21,11 +21,17 @@ namespace {
 
 // No photograph of ImageNet has more than 40 million pixels; a damaged header can claim 4 billion.
 constexpr std::uint64_t kMaxPixels = 100'000'000;
+// Huffman's codes take a bit at least for each block of 64 values, and some component has a block for each
+// 128 pixels: a header that claims more stands before a file that ends too early.
+constexpr std::uint64_t kMaxPixelsPerByte = 1024;
+// A progressive file has some 10; each one costs a walk over the whole image, however few its bytes.
+constexpr int kMaxScans = 500;
 
 struct ErrorState {
   jpeg_error_mgr manager;  // first, because libjpeg hands out its address
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
+  jpeg_progress_mgr progress;
 };
 
 [[noreturn]] void Leave(j_common_ptr info) {
@@ -38,6 +44,13 @@ struct ErrorState {
 // are harmless, and some of ImageNet's files have them.
 void HandleMessage(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA) Leave(info);
+}
+
+void CountScans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  auto* state = reinterpret_cast<ErrorState*>(info->err);
+  std::snprintf(state->message.data(), state->message.size(), "more than %d scans", kMaxScans);
+  std::longjmp(state->jump, 1);
 }
 
 struct Decompressor {
@@ -57,15 +70,18 @@ bool Decode(const std::vector<std::uint8_t>& bytes, ErrorState& state, jpeg_deco
             Photograph& photograph) {
   if (setjmp(state.jump) != 0) return false;
   jpeg_create_decompress(&info);
+  state.progress.progress_monitor = CountScans;
+  info.progress = &state.progress;
   jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&info, TRUE);
   const bool is_cmyk = info.num_components == 4;
   info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
   info.dct_method = JDCT_ISLOW;
   const std::uint64_t pixels = std::uint64_t{info.image_width} * info.image_height;
-  if (pixels > kMaxPixels) {
-    std::snprintf(state.message.data(), state.message.size(), "%u x %u pixels are too many",
-                  info.image_width, info.image_height);
+  if (pixels > std::min(kMaxPixels, kMaxPixelsPerByte * bytes.size())) {
+    std::snprintf(state.message.data(), state.message.size(),
+                  "%u x %u pixels are too many for %zu bytes", info.image_width, info.image_height,
+                  bytes.size());
     return false;
   }
   jpeg_start_decompress(&info);

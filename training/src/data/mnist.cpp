@@ -91,7 +91,7 @@ std::shared_ptr<const Dataset> LoadMnist(const std::filesystem::path& root, Spli
   options.shape = {1, kSide, kSide};
   options.classes = kClasses;
   options.mean = {0.1307F};
-  options.deviation = {0.3081F};
+  options.standard_deviation = {0.3081F};
   options.padding = 2;
   return std::make_shared<ByteDataset>(
       options, std::vector<int>(labels.data.begin(), labels.data.end()), std::move(images.data));

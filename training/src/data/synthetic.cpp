@@ -149,7 +149,7 @@ struct Clutter {
   }
 };
 
-// Nearly normal, mean 0 and deviation 1: a sum of four bytes has mean 510 and deviation 147.8.
+// Nearly normal, mean 0 and standard deviation 1: four bytes sum to mean 510 and 147.8.
 double Noise(CounterRandom& random) {
   const std::uint32_t bits = random.Next();
   const std::uint32_t sum = (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);

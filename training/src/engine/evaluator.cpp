@@ -15,7 +15,10 @@ template <class Real>
 class Evaluator<Real>::Passes {
  public:
   Passes(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend)
-      : network_(&network), image_(network.input.elements()) {
+      : network_(&network),
+        image_(network.input.elements()),
+        labels_(hwmodel::LabelsOf(network)),
+        correct_(labels_.size()) {
     std::int64_t saved = 0;
     std::int64_t workspace = 0;
     for (int s = 0; s < network.stage_count(); ++s) {
@@ -34,17 +37,16 @@ class Evaluator<Real>::Passes {
   void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
            std::int64_t last, SampleResult* results) {
     for (std::int64_t position = first; position < last; ++position) {
-      const std::int32_t label = source.At(position).label;
+      source.ReadLabels(position, labels_);
       source.Read(position, image_);
       std::copy(image_.begin(), image_.end(), values_[0].data());
       Real loss = 0;
-      std::uint8_t correct = 0;
       Microbatch<Real> microbatch;
       microbatch.first_sample = position;
       microbatch.training = false;
-      microbatch.labels = &label;
+      microbatch.labels = labels_.data();
       microbatch.losses = &loss;
-      microbatch.correct = &correct;
+      microbatch.correct = correct_.data();
       for (int s = 0; s < network_->stage_count(); ++s) {
         const hwmodel::Stage& stage = network_->stages[s];
         ForwardArguments<Real> arguments;
@@ -62,8 +64,7 @@ class Evaluator<Real>::Passes {
         arguments.workspace = workspace_.data();
         stages_[s]->Forward(arguments);
       }
-      results[position - first] = {
-          .sample = position, .label = label, .loss = loss, .correct = correct != 0};
+      results[position - first] = MakeSampleResult<Real>(position, labels_, loss, correct_);
     }
   }
 
@@ -74,6 +75,8 @@ class Evaluator<Real>::Passes {
   AlignedBuffer<Real> saved_;
   AlignedBuffer<Real> workspace_;
   std::vector<float> image_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint8_t> correct_;
 };
 
 template <class Real>
@@ -127,7 +130,7 @@ Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const Sampl
   Evaluation evaluation{.samples = samples};
   for (const SampleResult& result : results) {
     evaluation.loss += result.loss;
-    evaluation.accuracy += result.correct ? 1 : 0;
+    evaluation.accuracy += result.correct;
   }
   evaluation.loss /= static_cast<double>(samples);
   evaluation.accuracy /= static_cast<double>(samples);

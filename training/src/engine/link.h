@@ -19,7 +19,7 @@ namespace batchless::training {
 
 enum class LinkChannel : unsigned char { kForward, kBackward };
 
-// Of a stage's gradient, between replicas: this one and the next.
+// Carries a stage's gradient between replicas: from this one to the next.
 constexpr int ExchangeChannel(int stage) { return 2 + 2 * stage; }
 
 template <class Real>

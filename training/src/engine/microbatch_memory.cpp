@@ -16,7 +16,8 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
                                          const std::vector<const StageLayout*>& stages)
     : options_(options),
       rank_(rank),
-      plan_(*options.network, options.plan.completes == ActionKind::kWeightGradient) {
+      plan_(*options.network, options.plan.completes == ActionKind::kWeightGradient,
+            options.plan.recomputed) {
   const std::vector<ValueLayout> layouts = PlanValues(*options.network, options.backend->block());
   const int value_count = static_cast<int>(layouts.size());
   const int stage_count = static_cast<int>(stages.size());
@@ -25,6 +26,8 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   gradients_.resize(value_count);
   saved_.resize(stage_count);
   held_.resize(stage_count);
+  values_again_.resize(value_count);
+  saved_once_.resize(stage_count);
   std::vector<std::int64_t> sizes;
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
     sizes.push_back(size);
@@ -57,21 +60,34 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
       return process.Holds(s) ? plan_.HeldUse(s) : std::nullopt;
     });
   }
+  for (int v = 0; v < value_count && !options.plan.recomputed.empty(); ++v) {
+    add(values_again_[v], options.microbatch * layouts[v].stored_size,
+        [&](const StageSpan& process) { return plan_.ValueAgainUse(v, process); });
+  }
+  for (const StageSpan& group : options.plan.recomputed) {
+    if (!processes[rank].Holds(group.first)) continue;
+    std::int64_t most = 0;
+    for (int s = group.first; s < group.end; ++s) most = std::max(most, stages[s]->saved_size);
+    saved_once_[group.first] = AlignedBuffer<Real>(most);
+  }
   // The micro-batch itself, from its first forward to its last backward.
   std::vector<MemoryUse> uses{
       {.write = {ActionKind::kForward, 0}, .releases = {{ActionKind::kBackward, 0}}}};
   for (const Lifetime& lifetime : lifetimes_) {
     uses.push_back(lifetime.uses[rank_].value_or(MemoryUse{}));
   }
+  for (int s = 0; s < stage_count; ++s) uses.push_back(plan_.InFlightUse(s));
   const std::vector<std::int64_t> depths = RingDepths(options.plan.program, uses);
   for (std::size_t i = 0; i < lifetimes_.size(); ++i) {
     if (lifetimes_[i].uses[rank_]) *lifetimes_[i].ring = Ring<Real>(sizes[i], depths[i + 1]);
   }
+  in_flight_.assign(depths.end() - stage_count, depths.end());
   microbatches_.resize(depths[0]);
   for (MicrobatchSlot<Real>& slot : microbatches_) {
-    slot.labels.resize(options.microbatch);
+    slot.labels_per_sample = hwmodel::LabelsOf(*options.network);
+    slot.labels.resize(options.microbatch * slot.labels_per_sample);
     slot.losses.resize(options.microbatch);
-    slot.correct.resize(options.microbatch);
+    slot.correct.resize(slot.labels.size());
     slot.microbatch.seed = options.seed;
     slot.microbatch.gradient_scale =
         Real(1) / static_cast<Real>(options.microbatch * options.microbatches_per_update *
@@ -95,7 +111,9 @@ void MicrobatchMemory<Real>::Feed(const SampleSource& source, std::int64_t k) {
   MicrobatchSlot<Real>& slot = At(k);
   slot.microbatch.first_sample = options_.first_sample + options_.InRun(k) * options_.microbatch;
   for (std::int64_t i = 0; i < options_.microbatch; ++i) {
-    slot.labels[i] = source.At(slot.microbatch.first_sample + i).label;
+    source.ReadLabels(
+        slot.microbatch.first_sample + i,
+        std::span(slot.labels).subspan(i * slot.labels_per_sample, slot.labels_per_sample));
   }
 }
 
@@ -117,9 +135,10 @@ void MicrobatchMemory<Real>::FeedImages(const SampleSource& source, std::int64_t
 template <class Real>
 std::int64_t MicrobatchMemory<Real>::bytes() const {
   std::int64_t bytes = 0;
-  for (const auto* rings : {&values_, &gradients_, &saved_, &held_}) {
+  for (const auto* rings : {&values_, &gradients_, &saved_, &held_, &values_again_}) {
     for (const Ring<Real>& ring : *rings) bytes += ring.bytes();
   }
+  for (const AlignedBuffer<Real>& buffer : saved_once_) bytes += buffer.bytes();
   return bytes;
 }
 

@@ -1,11 +1,12 @@
 // Memory of the micro-batches in flight.
 //
-// Of micro-batch k:
+// What is kept of micro-batch k:
 //
 //   value v       output of a stage (or the network's input), kept until nobody reads it again
 //   gradient v    the loss's gradient by a value. The last stage to read the value writes it first,
 //                 the others add to it; a sum's inputs share the gradient of its output
 //   saved s       what stage s saved for its backward
+//   again         values of groups that make them twice (hwmodel/memory_plan.h)
 //   held s        where backwards are split: gradients of stage s, the parameters' that its input's came
 //                 with and its output's, for its weight gradient
 //   the rest      labels, losses, where it is in the run
@@ -17,12 +18,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "aligned_buffer.h"
 #include "batchless/hwmodel/memory_plan.h"
 #include "batchless/training/sample_source.h"
+#include "batchless/training/trainer.h"
 #include "engine/pipeline_options.h"
 #include "engine/ring.h"
 
@@ -32,10 +36,33 @@ namespace batchless::training {
 template <class Real>
 struct MicrobatchSlot {
   Microbatch<Real> microbatch;
+  std::size_t labels_per_sample = 1;
   std::vector<std::int32_t> labels;
   std::vector<Real> losses;
   std::vector<std::uint8_t> correct;
+
+  // The result of sample number i.
+  SampleResult Result(std::size_t i) const;
 };
+
+// What a loss has written of a sample with these labels.
+template <class Real>
+SampleResult MakeSampleResult(std::int64_t sample, std::span<const std::int32_t> labels, Real loss,
+                              std::span<const std::uint8_t> correct) {
+  const auto won = std::accumulate(correct.begin(), correct.end(), std::int64_t{0});
+  return {.sample = sample,
+          .label = labels.back(),
+          .loss = loss,
+          .correct = static_cast<double>(won) / static_cast<double>(labels.size())};
+}
+
+template <class Real>
+SampleResult MicrobatchSlot<Real>::Result(std::size_t i) const {
+  const std::size_t first = i * labels_per_sample;
+  return MakeSampleResult(microbatch.first_sample + static_cast<std::int64_t>(i),
+                          std::span(labels).subspan(first, labels_per_sample), losses[i],
+                          std::span(correct).subspan(first, labels_per_sample));
+}
 
 template <class Real>
 class MicrobatchMemory {
@@ -45,7 +72,7 @@ class MicrobatchMemory {
                    const std::vector<hwmodel::StageSpan>& processes, int rank,
                    const std::vector<const StageLayout*>& stages);
 
-  // Of the values and stages that this process has.
+  // Only for the values and stages that this process has.
   Real* Value(int v, std::int64_t k) { return values_[v].Slot(k); }
   // Null where no gradient by the value is wanted.
   Real* Gradient(int v, std::int64_t k) { return GradientSpan(v, k).data(); }
@@ -55,7 +82,17 @@ class MicrobatchMemory {
     const int place = plan_.gradient_of(v);
     return place < 0 ? std::span<Real>() : gradients_[place].SlotSpan(k);
   }
+  // Where a forward saves for its backward, and where the backward finds it; apart in groups that make
+  // all of it again.
+  Real* ForwardSaved(int stage, std::int64_t k) {
+    const hwmodel::StageSpan* group = plan_.GroupOf(stage);
+    return group == nullptr ? Saved(stage, k) : saved_once_[group->first].data();
+  }
   Real* Saved(int stage, std::int64_t k) { return saved_[stage].Slot(k); }
+  // A value for a stage's backward, made again where its group does that.
+  Real* KeptValue(int v, int stage, std::int64_t k) {
+    return (plan_.IsMadeAgain(v, stage) ? values_again_ : values_)[v].Slot(k);
+  }
   Real* Held(int stage, std::int64_t k) { return held_[stage].Slot(k); }
   MicrobatchSlot<Real>& At(std::int64_t k) {
     return microbatches_[k % static_cast<std::int64_t>(microbatches_.size())];
@@ -66,7 +103,7 @@ class MicrobatchMemory {
   void FeedImages(const SampleSource& source, std::int64_t k);
 
   // How many micro-batches can be between a stage's forward and what completes their gradient.
-  std::int64_t InFlight(int stage) const { return saved_[stage].depth(); }
+  std::int64_t InFlight(int stage) const { return in_flight_[stage]; }
   // What comes to `stage` from the one before with a forward, and goes back with a backward.
   std::vector<Ring<Real>*> CrossingValues(int stage) {
     return RingsOf(values_, plan_.CrossingValues(stage));
@@ -102,7 +139,10 @@ class MicrobatchMemory {
   std::vector<Ring<Real>> gradients_;
   std::vector<Ring<Real>> saved_;
   std::vector<Ring<Real>> held_;
-  std::vector<Lifetime> lifetimes_;  // in the order in which states are saved
+  std::vector<Ring<Real>> values_again_;
+  std::vector<AlignedBuffer<Real>> saved_once_;  // by a group's first stage
+  std::vector<std::int64_t> in_flight_;          // by stage
+  std::vector<Lifetime> lifetimes_;              // in the order in which states are saved
   std::vector<MicrobatchSlot<Real>> microbatches_;
   std::int64_t image_size_ = 0;
   std::vector<float> image_;  // on its way to double precision

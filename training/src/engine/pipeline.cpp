@@ -8,7 +8,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -161,6 +160,7 @@ void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* 
       break;
     case ActionKind::kBackward:
       if (action.stage == stage_count() - 1) AppendResults(k);
+      ForwardsAgain(action.stage, k, workspace);
       stage.Backward(k, workspace, &ahead);
       break;
     case ActionKind::kWeightGradient:
@@ -173,13 +173,18 @@ void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* 
 }
 
 template <class Real>
+void Pipeline<Real>::ForwardsAgain(int stage, std::int64_t k, Real* workspace) {
+  for (const hwmodel::StageSpan& group : options_.plan.recomputed) {
+    if (group.end - 1 != stage) continue;
+    for (int s = group.first; s < group.end; ++s) stages_[s].ForwardAgain(k, workspace);
+  }
+}
+
+template <class Real>
 void Pipeline<Real>::AppendResults(std::int64_t k) {
   const MicrobatchSlot<Real>& slot = memory_->At(k);
   for (std::int64_t i = 0; i < options_.microbatch; ++i) {
-    finished_.push_back({.sample = slot.microbatch.first_sample + i,
-                         .label = slot.labels[i],
-                         .loss = slot.losses[i],
-                         .correct = slot.correct[i] != 0});
+    finished_.push_back(slot.Result(i));
   }
 }
 
@@ -377,11 +382,12 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   {
     std::vector<std::jthread> threads;
     try {
+      threads.reserve(end_worker_ - first_worker_);
       for (std::size_t worker = first_worker_ + 1; worker < end_worker_; ++worker) {
         threads.emplace_back(guarded, worker);
       }
-    } catch (const std::system_error& error) {
-      // Those that run would wait for those that do not.
+    } catch (const std::exception& error) {
+      // No thread, or no memory for one. Those that run would wait for those that do not.
       const std::lock_guard lock(mutex);
       stop_ = true;
       failure = std::make_exception_ptr(std::runtime_error(

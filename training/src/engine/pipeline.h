@@ -49,7 +49,7 @@ class Pipeline {
   const StageLayout& layout(int stage) const { return stages_[stage].layout(); }
   // The stages of this process.
   const hwmodel::StageSpan& span() const { return spans_[rank_]; }
-  // Of a stage of this process.
+  // The stage has to be one of this process.
   StageParameters<Real>& parameters(int stage) { return *stages_[stage].parameters(); }
   const StageParameters<Real>& parameters(int stage) const { return *stages_[stage].parameters(); }
   // The newest weights and the state of all stages, wherever they are. Collective, as all of these
@@ -65,6 +65,10 @@ class Pipeline {
   void Run(const SampleSource& source, std::int64_t first, std::int64_t last,
            std::vector<SampleResult>& results);
 
+  // The run has that many micro-batches, of those of one replica: none beyond enters. Those that have
+  // entered count.
+  void EndAfter(std::int64_t microbatches) { options_.microbatches = microbatches; }
+
   // The state after `cycles` cycles, and back. What it holds does not depend on the numbers of
   // workers, processes and replicas: any of these can save it. Load reads a stream that can be sought;
   // it throws std::runtime_error for a state of another configuration or a damaged one, and changes
@@ -73,10 +77,10 @@ class Pipeline {
   // `now`: cycles that this pipeline has run.
   void Load(std::istream& from, std::int64_t cycles, std::int64_t now);
 
-  // Of all workers.
+  // The times of all workers.
   std::vector<WorkerTimes> worker_times() const { return log_->Times(options_.group); }
   std::vector<TraceEvent> trace() const { return log_->Events(options_.group); }
-  // Of this process.
+  // The bytes that this process holds.
   std::int64_t memory_bytes() const;
 
  private:
@@ -98,6 +102,8 @@ class Pipeline {
   void Execute(const ProgramAction& action, std::int64_t k, Real* workspace, Prefetcher& ahead);
   // What the pass after action `i` of a worker's list reads, in cycle `cycle`.
   void LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle, Prefetcher& ahead);
+  // Before a backward: those of the group that ends with the stage, where it makes its values again.
+  void ForwardsAgain(int stage, std::int64_t k, Real* workspace);
   void AppendResults(std::int64_t k);
   // Micro-batch k from the neighbour that has its pass first, in this process or another one. Seconds
   // waited, as from all of these.
@@ -113,7 +119,7 @@ class Pipeline {
   double AwaitLinks(std::size_t worker, std::int64_t end);
   template <class IsReady>
   double Await(const Wait& wait, IsReady is_ready);
-  // Of what a worker has sent: long messages take the sender's help to arrive, whatever it waits for.
+  // Moves what a worker has sent: long messages take the sender's help to arrive, whatever it waits for.
   // Updates that other replicas have come to are made.
   void BringForward(std::size_t worker);
   void ShareResults();

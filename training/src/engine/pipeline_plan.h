@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/schedule.h"
 #include "engine/program.h"
 #include "optimizers/definition.h"
@@ -20,7 +21,14 @@ struct PipelinePlan {
   std::vector<std::int64_t> delays;  // by stage, updates
   // By stage: updates between the newest version and the oldest one that a pass reads.
   std::vector<std::int64_t> version_ages;
-  std::vector<Horizons> spectrain;  // by stage: from a pass to its micro-batch's last backward
+  // By stage: how many versions before the newest a forward reads. Double-buffered forwards read what
+  // their micro-batches' numbers say instead.
+  std::vector<std::int64_t> forward_lags;
+  // By stage: from a pass to its micro-batch's last backward; where backwards read their forwards'
+  // weights again, from the forward to its gradient's update.
+  std::vector<Horizons> spectrain;
+  // Groups of stages that make their values again for their backwards; empty: values are kept.
+  std::vector<hwmodel::StageSpan> recomputed;
   // Whether every call of Run fills the pipeline and drains it. With the versions of kDoubleBuffered,
   // which follow from the micro-batches' numbers, that changes no result.
   bool drains = false;

@@ -78,7 +78,7 @@ std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
   return std::max<std::int64_t>(0,
                                 options_.plan.schedule.weights == WeightVersions::kDoubleBuffered
                                     ? k / options_.microbatches_per_update - 1
-                                    : parameters_->updates() - options_.plan.schedule.forward_lag);
+                                    : parameters_->updates() - options_.plan.forward_lags[number_]);
 }
 
 template <class Real>
@@ -118,10 +118,29 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
   for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
     arguments.outputs[i] = memory_->Value(description_.outputs[i], k);
   }
-  arguments.saved = memory_->Saved(number_, k);
+  arguments.saved = memory_->ForwardSaved(number_, k);
   arguments.state = parameters_->state();
   arguments.workspace = workspace;
   arguments.ahead = ahead;
+  compute_->Forward(arguments);
+}
+
+template <class Real>
+void PipelineStage<Real>::ForwardAgain(std::int64_t k, Real* workspace) {
+  ForwardArguments<Real> arguments;
+  arguments.microbatch = &memory_->At(k).microbatch;
+  arguments.parameters = parameters_->forward(*forward_version(k));
+  for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
+    arguments.inputs[i] = memory_->KeptValue(description_.inputs[i], number_, k);
+  }
+  for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
+    arguments.outputs[i] = memory_->KeptValue(description_.outputs[i], number_, k);
+  }
+  arguments.saved = memory_->Saved(number_, k);
+  // Statistics have counted the micro-batch already.
+  state_again_.assign(parameters_->state(), parameters_->state() + layout().state_size);
+  arguments.state = state_again_.data();
+  arguments.workspace = workspace;
   compute_->Forward(arguments);
 }
 
@@ -136,8 +155,10 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   BackwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
   arguments.parameters = BackwardParameters(k);
-  if (layout().keeps_input) arguments.input = memory_->Value(input, k);
-  if (layout().keeps_output) arguments.output = memory_->Value(description_.outputs[0], k);
+  if (layout().keeps_input) arguments.input = memory_->KeptValue(input, number_, k);
+  if (layout().keeps_output) {
+    arguments.output = memory_->KeptValue(description_.outputs[0], number_, k);
+  }
   arguments.saved = memory_->Saved(number_, k);
   for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
     arguments.output_gradients[i] = memory_->Gradient(description_.outputs[i], k);
@@ -182,7 +203,7 @@ void PipelineStage<Real>::WeightGradient(std::int64_t k, Real* workspace) {
   if (layout().splits) {
     BackwardArguments<Real> arguments;
     arguments.part = BackwardPart::kWeights;
-    arguments.input = memory_->Value(description_.inputs[layout().gradient_input], k);
+    arguments.input = memory_->KeptValue(description_.inputs[layout().gradient_input], number_, k);
     arguments.saved = memory_->Saved(number_, k);
     arguments.output_gradients[0] = held + input_part;
     arguments.gradient = gradient;

@@ -3,7 +3,7 @@
 // Which version of the weights a pass reads, after u updates:
 //
 //   forward     max(0, u - lag); double-buffered max(0, k / m - 1) for micro-batch k, m of them an update
-//   backward    the newest; stashed or double-buffered the one that the forward read
+//   backward    the newest; stashed, synchronised or double-buffered the one that the forward read
 //
 // The gradients of an update's micro-batches are summed in parts (gradient_sum.h), then over the
 // replicas of the pipeline (gradient_exchange.h), which meet at updates alone: where a stage's gradient
@@ -28,14 +28,15 @@ namespace batchless::training {
 template <class Real>
 class PipelineStage {
  public:
-  // Of any stage, whichever process has it. The options outlive it.
+  // Any stage will do, whichever process has it. The options outlive it.
   PipelineStage(const PipelineOptions<Real>& options, int number);
 
   const StageLayout& layout() const { return compute_->layout(); }
   const VersionCounts& versions() const { return versions_; }
 
-  // Of a stage that this process has, before anything below. `parts`: of this replica. The gradient is
-  // summed in `gradient`, which stages that update at once can share; null: in memory of its own.
+  // Has to come before anything below, in the process that has the stage. `parts` are this replica's.
+  // The gradient is summed in `gradient`, which stages that update at once can share; null: in memory
+  // of its own.
   void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
 
   // Adds what a pass will read, or write, that no pass just before it touches.
@@ -44,6 +45,8 @@ class PipelineStage {
   void Forward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // Which version of the weights it reads.
   std::int64_t ForwardVersion(std::int64_t k) const;
+  // Makes what it made for micro-batch k a second time, of the same weights.
+  void ForwardAgain(std::int64_t k, Real* workspace);
   void Backward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // The rest of a split backward.
   void WeightGradient(std::int64_t k, Real* workspace);
@@ -94,7 +97,7 @@ class PipelineStage {
   void SumParts(std::int64_t k);
   // The sums of slots `last` - 1 and `last` become one.
   void AddSums(std::int64_t last);
-  // Of the update that micro-batch k ends.
+  // The coefficients of the update that micro-batch k ends.
   StageCoefficients<Real> Coefficients(std::int64_t k) const;
   void UpdateParameters(std::int64_t k, Real* workspace);
 
@@ -114,6 +117,7 @@ class PipelineStage {
   std::int64_t gradient_size_ = 0;
   AlignedBuffer<Real> own_gradient_;
   bool has_pending_gradient_ = false;                 // in the slot of the current part
+  std::vector<Real> state_again_;                     // running statistics that go nowhere
   int updated_in_backward_ = -1;                      // parameter tensor; -1: none
   std::unique_ptr<GradientExchange<Real>> exchange_;  // null: one replica
   std::int64_t exchanged_ = -1;

@@ -2,43 +2,77 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
 
 namespace batchless::training {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;
 
-// Where every tensor of a stage lies in the optimizer's array of that number, and the array's size. An
-// array that all tensors have is laid out as the weights are.
+// What every tensor of a stage has in the optimizer's array of that number, and the array's size. An
+// array that all weights have is laid out as they are.
 struct StateLayout {
-  std::vector<std::int64_t> offsets;  // -1: nowhere
+  std::vector<std::optional<ParameterTensor>> tensors;
   std::int64_t size = 0;
 };
 
-StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {
-  StateLayout state;
-  bool everywhere = true;
-  for (const ParameterTensor& tensor : layout.parameters) {
-    const bool has = DefinitionFor(optimizer, tensor.shape.size()).row.arrays.size() > number;
-    everywhere = everywhere && has;
-    state.offsets.push_back(has ? state.size : -1);
-    if (has) state.size += RoundUp(tensor.stored_size, kAlignment);
-  }
-  if (!everywhere) return state;
-  for (std::size_t i = 0; i < state.offsets.size(); ++i) {
-    state.offsets[i] = layout.parameters[i].offset;
-  }
-  state.size = layout.parameter_size;
-  return state;
-}
-
-// Of both optimizers, where vectors have one of their own.
-std::size_t CountStates(const Optimizer& optimizer) {
+// Counts those of both optimizers, where vectors have one of their own.
+std::size_t CountArrays(const Optimizer& optimizer,
+                        std::vector<std::string_view> Optimizer::*arrays) {
   std::size_t most = 0;
   for (const std::size_t dimensions : {1, 2}) {
-    most = std::max(most, DefinitionFor(optimizer, dimensions).row.arrays.size());
+    most = std::max(most, (DefinitionFor(optimizer, dimensions).row.*arrays).size());
   }
   return most;
+}
+
+std::size_t CountStates(const Optimizer& optimizer) {
+  return CountArrays(optimizer, &Optimizer::arrays) +
+         CountArrays(optimizer, &Optimizer::tensor_arrays);
+}
+
+// The tensor's array of that number among those beside tensors, row by row.
+std::optional<ParameterTensor> TensorArray(const ParameterTensor& tensor,
+                                           const OptimizerDefinition& definition,
+                                           std::size_t number) {
+  if (number >= definition.row.tensor_arrays.size()) return std::nullopt;
+  const std::vector<std::int64_t> shape = definition.tensor_array_shape(tensor, number);
+  if (shape.empty()) return std::nullopt;
+  ParameterTensor array;
+  array.name = tensor.name;
+  array.shape = shape;
+  array.sizes = {shape[0],
+                 std::reduce(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies()), 1,
+                 1};
+  array.order.out_outer = array.sizes[1];
+  array.order.in_outer = 1;
+  array.stored_size = array.size();
+  return array;
+}
+
+StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {
+  StateLayout state;
+  const std::size_t beside_weights = CountArrays(optimizer, &Optimizer::arrays);
+  bool everywhere = number < beside_weights;
+  for (const ParameterTensor& tensor : layout.parameters) {
+    const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
+    std::optional<ParameterTensor>& own = state.tensors.emplace_back();
+    if (number >= beside_weights) {
+      own = TensorArray(tensor, definition, number - beside_weights);
+    } else if (number < definition.row.arrays.size()) {
+      own = tensor;
+    }
+    everywhere = everywhere && own;
+    if (!own) continue;
+    own->offset = state.size;
+    state.size += RoundUp(own->stored_size, kAlignment);
+  }
+  if (!everywhere) return state;
+  state.tensors.assign(layout.parameters.begin(), layout.parameters.end());
+  state.size = layout.parameter_size;
+  return state;
 }
 
 }  // namespace
@@ -46,7 +80,9 @@ std::size_t CountStates(const Optimizer& optimizer) {
 template <class Real>
 StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts,
                                        StageOptimizer optimizer)
-    : counts_(counts), states_(CountStates(*optimizer.optimizer)) {
+    : counts_(counts),
+      states_(CountStates(*optimizer.optimizer)),
+      tensor_arrays_(CountArrays(*optimizer.optimizer, &Optimizer::tensor_arrays)) {
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition =
         DefinitionFor(*optimizer.optimizer, tensor.shape.size());
@@ -57,7 +93,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
   for (std::size_t number = 0; number < states_; ++number) {
     const StateLayout state = LayOutState(layout, *optimizer.optimizer, number);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      tensors_[i].state_offsets[number] = state.offsets[i];
+      tensors_[i].state_offsets[number] = state.tensors[i] ? state.tensors[i]->offset : -1;
     }
   }
   for (const std::int64_t size : ArraySizes(layout, counts, *optimizer.optimizer)) {
@@ -89,12 +125,10 @@ template <class Real>
 std::vector<ParameterTensor> StageParameters<Real>::StateTensors(const StageLayout& layout,
                                                                  const Optimizer& optimizer,
                                                                  std::size_t number) {
-  const StateLayout state = LayOutState(layout, optimizer, number);
   std::vector<ParameterTensor> tensors;
-  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-    if (state.offsets[i] < 0) continue;
-    tensors.push_back(layout.parameters[i]);
-    tensors.back().offset = state.offsets[i];
+  for (const std::optional<ParameterTensor>& tensor :
+       LayOutState(layout, optimizer, number).tensors) {
+    if (tensor) tensors.push_back(*tensor);
   }
   return tensors;
 }
@@ -125,9 +159,16 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
   c.size = size;
   c.gradient = gradient;
   c.weights = arrays_[kWeights].data() + offset;
+  const std::size_t beside_weights = states_ - tensor_arrays_;
   for (std::size_t number = 0; number < states_; ++number) {
     const std::int64_t place = tensor.state_offsets[number];
-    if (place >= 0) c.states[number] = arrays_[kStates + number].data() + place + first;
+    if (place < 0) continue;
+    Real* array = arrays_[kStates + number].data() + place;
+    if (number < beside_weights) {
+      c.states[number] = array + first;
+    } else {
+      c.tensor_arrays[number - beside_weights] = array;
+    }
   }
   if (AlignedBuffer<Real>& versions = arrays_[forward_place()]; !versions.empty()) {
     const std::int64_t slot = (updates_ + 1) % counts_.forward;

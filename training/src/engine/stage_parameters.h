@@ -90,11 +90,12 @@ class StageParameters {
                                               const Optimizer& optimizer);
   Real* array(std::size_t place) { return arrays_[place].data(); }
   const Real* array(std::size_t place) const { return arrays_[place].data(); }
-  // Places in the table: of the weights, of an optimizer's array, of the running statistics.
+  // Places in the table: of the weights, of an optimizer's array, of the running statistics. An
+  // optimizer's arrays beside the weights come before its arrays beside tensors.
   static constexpr std::size_t kWeights = 0;
   static constexpr std::size_t kStates = 1;
   static std::size_t RunningPlace(const Optimizer& optimizer);
-  // The tensors that have numbers in the optimizer's array of that number, each as it lies there.
+  // What lies in the optimizer's array of that number, each with the name of its tensor.
   static std::vector<ParameterTensor> StateTensors(const StageLayout& layout,
                                                    const Optimizer& optimizer, std::size_t number);
   void set_updates(std::int64_t updates) { updates_ = updates; }
@@ -115,7 +116,7 @@ class StageParameters {
     const UpdateKernels<Real>* kernels = nullptr;
     bool is_vector = false;
     // Where it lies in the optimizer's arrays; -1: in none.
-    std::array<std::int64_t, kMaxStates> state_offsets{};
+    std::array<std::int64_t, kMaxStates + kMaxTensorArrays> state_offsets{};
   };
 
   UpdateArguments<Real> Arguments(const Tensor& tensor, std::int64_t first, std::int64_t size,
@@ -124,7 +125,8 @@ class StageParameters {
 
   VersionCounts counts_;
   std::int64_t updates_ = 0;
-  std::size_t states_ = 0;  // arrays of the optimizer
+  std::size_t states_ = 0;         // arrays of the optimizer
+  std::size_t tensor_arrays_ = 0;  // of them, those beside tensors
   std::vector<Tensor> tensors_;
   std::vector<AlignedBuffer<Real>> arrays_;
 };

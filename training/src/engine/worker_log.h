@@ -16,8 +16,8 @@ namespace batchless::training {
 
 class WorkerLog {
  public:
-  // Of a process with the program's workers first_worker .. end_worker - 1. Micro-batches are numbered
-  // as in the run; those below `traced` are traced, without any allocation.
+  // Logs a process with the program's workers first_worker .. end_worker - 1. Micro-batches are
+  // numbered as in the run; those below `traced` are traced, without any allocation.
   WorkerLog(const Program& program, std::size_t first_worker, std::size_t end_worker,
             std::int64_t traced);
 
@@ -34,7 +34,8 @@ class WorkerLog {
                 bool is_wait, double start);
   void AddSeconds(std::size_t worker, double busy, double waiting);
 
-  // Of all processes that share the stages, in order; `group` null: of this one. Collective.
+  // The times of all processes that share the stages, in order; of this one where `group` is null.
+  // Collective.
   std::vector<WorkerTimes> Times(ProcessGroup* group) const;
   std::vector<TraceEvent> Events(ProcessGroup* group) const;
 

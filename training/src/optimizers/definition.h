@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "batchless/analysis/rule.h"
 #include "batchless/training/optimizer.h"
@@ -12,8 +13,9 @@
 
 namespace batchless::training {
 
-// Most arrays beside the weights, and most numbers of an optimizer's own.
+// Most arrays beside the weights, most beside a tensor, and most numbers of an optimizer's own.
 inline constexpr int kMaxStates = 2;
+inline constexpr int kMaxTensorArrays = 4;
 inline constexpr int kMaxOwnNumbers = 8;
 
 // Horizons of a look-ahead; at most one is not zero.
@@ -23,7 +25,7 @@ struct Extrapolation {
   Real weight = 0;    // of w_new - w
 };
 
-// Of look-aheads by velocity in each pass, updates.
+// How far the look-ahead by velocity goes in each pass, in updates.
 struct Horizons {
   double forward = 0;
   double backward = 0;
@@ -58,7 +60,7 @@ struct UpdateCoefficients {
   std::array<Real, kMaxOwnNumbers> own{};
 };
 
-// Of a stage's matrices, and of its other tensors where another optimizer updates these.
+// The coefficients of a stage's matrices, and of its other tensors where another optimizer updates these.
 template <class Real>
 struct StageCoefficients {
   UpdateCoefficients<Real> matrices;
@@ -73,6 +75,7 @@ struct UpdateArguments {
   const Real* gradient = nullptr;
   Real* weights = nullptr;
   std::array<Real*, kMaxStates> states{};
+  std::array<Real*, kMaxTensorArrays> tensor_arrays{};  // null where they hold nothing
   Real* forward = nullptr;
   Real* backward = nullptr;
   // The raw weights that the gradient's forward read, and where the new ones are kept for later.
@@ -104,6 +107,10 @@ struct OptimizerDefinition {
   const OptimizerKernels* kernels = nullptr;
   // Numbers of scratch that `prepare` takes for a tensor; null: none.
   std::int64_t (*workspace_size)(const ParameterTensor&) = nullptr;
+  // Shape of the tensor's array of that number among those with sizes of their own; empty: it has none.
+  // Null: as there are no such arrays.
+  std::vector<std::int64_t> (*tensor_array_shape)(const ParameterTensor&,
+                                                  std::size_t number) = nullptr;
 };
 
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer);
@@ -115,20 +122,23 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 template <class Real>
 const UpdateKernels<Real>& KernelsOf(const OptimizerDefinition& definition, int block);
 
-// Of a valid optimizer and rule.
+// The optimizer and the rule have to be valid.
 template <class Real>
 StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analysis::RuleSpec& rule,
                                          const UpdatePoint& point);
 
-// One for each file of this folder.
+// Those of the files of this folder.
 const OptimizerDefinition& SgdmDefinition();
 const OptimizerDefinition& AdamDefinition();
 const OptimizerDefinition& AdamwDefinition();
+const OptimizerDefinition& NadamDefinition();
+const OptimizerDefinition& NadamwDefinition();
 const OptimizerDefinition& AdaptiveBrakingDefinition();
 const OptimizerDefinition& DcAsgdDefinition();
 const OptimizerDefinition& GapAwareDefinition();
 const OptimizerDefinition& PipemareDefinition();
 const OptimizerDefinition& MuonDefinition();
+const OptimizerDefinition& BasisRotationDefinition();
 const OptimizerDefinition& LinearDefinition();
 
 }  // namespace batchless::training

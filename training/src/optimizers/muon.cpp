@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "optimizers/muon.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
-#include "optimizers/update-inl.h"
+#include "optimizers/small_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
@@ -26,26 +26,23 @@ struct Muon {
 
   // Five steps x <- (3.4445 - 4.7750 s + 2.0315 s s) x, s = x x', towards the orthogonal factor of
   // x (rows, columns), rows <= columns. Returns where it is then: x, or `other` of the same size.
+  // `square`: room for two of (rows, rows).
   static Real* Orthogonalise(std::int64_t rows, std::int64_t columns, Real* x, Real* other,
                              Real* square) {
     double norm = 0;
     for (std::int64_t i = 0; i < rows * columns; ++i) norm += double{x[i]} * double{x[i]};
     const auto scale = static_cast<Real>(1 / (std::sqrt(norm) + 1e-7));
     for (std::int64_t i = 0; i < rows * columns; ++i) x[i] *= scale;
+    Real* factors = square + rows * rows;
     for (int step = 0; step < 5; ++step) {
+      Gram<L>(rows, columns, x, square);
+      // The Gram matrix of a symmetric matrix is its square.
+      Gram<L>(rows, rows, square, factors);
       for (std::int64_t i = 0; i < rows * rows; ++i) {
-        square[i] = Dot<L>(columns, x + i / rows * columns, x + i % rows * columns);
+        factors[i] = Real(-4.7750) * square[i] + Real(2.0315) * factors[i];
       }
-      for (std::int64_t i = 0; i < rows; ++i) {
-        Real* row = other + i * columns;
-        for (std::int64_t j = 0; j < columns; ++j) row[j] = Real(3.4445) * x[i * columns + j];
-        for (std::int64_t k = 0; k < rows; ++k) {
-          // The square of a symmetric matrix is products of its rows.
-          const Real factor = Real(-4.7750) * square[i * rows + k] +
-                              Real(2.0315) * Dot<L>(rows, square + i * rows, square + k * rows);
-          AddMultiple<L>(columns, factor, x + k * columns, row);
-        }
-      }
+      for (std::int64_t i = 0; i < rows; ++i) factors[i * rows + i] += Real(3.4445);
+      Product<L>(rows, rows, columns, factors, x, other);
       std::swap(x, other);
     }
     return x;
@@ -64,9 +61,7 @@ struct Muon {
       direction[i] = own[1] * velocity + own[2] * c.gradient[i];
     }
     const auto transpose = [&](std::int64_t rows, std::int64_t columns) {
-      for (std::int64_t i = 0; i < rows * columns; ++i) {
-        other[i % columns * rows + i / columns] = x[i];
-      }
+      Transpose(rows, columns, x, other);
       std::swap(x, other);
     };
     // Its offset is in the stage's block.
@@ -110,10 +105,10 @@ void SetMuon(const OptimizerSpec& /*spec*/, const UpdatePoint& point, UpdateNumb
   numbers.b = 0;
 }
 
-// The direction, the matrix twice, and a square of its shorter side.
+// The direction, the matrix twice, and two squares of its shorter side.
 std::int64_t MuonWorkspace(const ParameterTensor& tensor) {
   const std::int64_t rows = std::min(tensor.sizes[0], tensor.size() / tensor.sizes[0]);
-  return tensor.stored_size + 2 * tensor.size() + rows * rows;
+  return tensor.stored_size + 2 * tensor.size() + 2 * rows * rows;
 }
 
 }  // namespace
@@ -136,10 +131,11 @@ const OptimizerDefinition& MuonDefinition() {
         .set = SetMuon,
         .kernels = &kernels,
         .workspace_size = MuonWorkspace};
-    muon.row.hyperparameters.push_back({.name = "vector_lr_ratio",
-                                        .initial = 1,
-                                        .high = 1e6,
-                                        .help = "rate of muon's biases and norms, times lr"});
+    muon.row.hyperparameters.push_back(
+        {.name = "vector_lr_ratio",
+         .initial = 1,
+         .high = 1e6,
+         .help = "rate of biases and norms, times lr, with muon and basis-rotation"});
     return muon;
   }();
   return definition;

@@ -14,9 +14,10 @@ using analysis::InvalidArgument;
 
 // The table of optimizers.
 constexpr std::array kDefinitions = {
-    &SgdmDefinition,   &AdamDefinition,     &AdamwDefinition,    &AdaptiveBrakingDefinition,
-    &DcAsgdDefinition, &GapAwareDefinition, &PipemareDefinition, &MuonDefinition,
-    &LinearDefinition,
+    &SgdmDefinition,   &AdamDefinition,          &AdamwDefinition,
+    &NadamDefinition,  &NadamwDefinition,        &AdaptiveBrakingDefinition,
+    &DcAsgdDefinition, &GapAwareDefinition,      &PipemareDefinition,
+    &MuonDefinition,   &BasisRotationDefinition, &LinearDefinition,
 };
 
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {

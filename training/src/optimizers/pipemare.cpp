@@ -72,13 +72,14 @@ const OptimizerDefinition& PipemareDefinition() {
   static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(PipemareKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "pipemare",
-              .title = "PipeMare (T1, T2)",
+              .title = "PipeMare",
               .equation =
                   "as sgdm with eta / max(D, 1)^p, p = 1 - min(samples/K, 1) (T1); backwards "
                   "read w' - D delta, delta' = gamma delta + (1 - gamma)(w' - w), "
-                  "gamma = d^(1/D) (T2)",
+                  "gamma = d^(1/D) (T2); a first phase without delays (T3)",
               .source = "Yang et al., PipeMare, arXiv 1910.05124 (recalled)",
-              .reduces_to = "sgdm without delay; with K = 0 no T1, with d = 1 no T2",
+              .reduces_to =
+                  "sgdm without delay; with K = 0 no T1, with d = 1 no T2, in one phase no T3",
               .arrays = {"velocity", "mean change"},
               .hyperparameters = {{.name = "annealing_samples",
                                    .initial = 0,

@@ -227,28 +227,6 @@ void Gather(const ParameterTensor& /*tensor*/, UpdateArguments<typename L::Real>
   Optimizer<L>::Use(sums, c.coefficients.own);
 }
 
-// For what is done with a whole tensor: a' b, and to += factor * from.
-template <class L>
-typename L::Real Dot(std::int64_t size, const typename L::Real* a, const typename L::Real* b) {
-  L sum = L::Set(0);
-  std::int64_t i = 0;
-  for (; i + L::kSize <= size; i += L::kSize) sum = L::MulAdd(L::Load(a + i), L::Load(b + i), sum);
-  typename L::Real total = sum.Sum();
-  for (; i < size; ++i) total += a[i] * b[i];
-  return total;
-}
-
-template <class L>
-void AddMultiple(std::int64_t size, typename L::Real factor, const typename L::Real* from,
-                 typename L::Real* to) {
-  const L factors = L::Set(factor);
-  std::int64_t i = 0;
-  for (; i + L::kSize <= size; i += L::kSize) {
-    L::MulAdd(factors, L::Load(from + i), L::Load(to + i)).Store(to + i);
-  }
-  for (; i < size; ++i) to[i] += factor * from[i];
-}
-
 template <template <class> class Optimizer, class L>
 UpdateKernels<typename L::Real> KernelsFor() {
   UpdateKernels<typename L::Real> kernels{.update = Update<Optimizer, L>, .prepare = nullptr};

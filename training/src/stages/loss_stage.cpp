@@ -52,6 +52,7 @@ class LossStage final : public Stage<Real> {
 
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts) {
+  if (hwmodel::LabelsOf(parts.network) > 1) return MakeTokenLossStage(parts);
   return std::make_unique<LossStage<Real>>(parts);
 }
 

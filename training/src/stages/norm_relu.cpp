@@ -48,7 +48,7 @@ ChannelConstants<T> NormRelu<Real>::Constants(T* saved) const {
   return {.scale = saved,
           .shift = saved + size,
           .mean = saved + 2 * size,
-          .inverse_deviation = saved + 3 * size};
+          .inverse_standard_deviation = saved + 3 * size};
 }
 
 template <class Real>
@@ -73,7 +73,7 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
       const double count = static_cast<double>(shape_.microbatch * shape_.pixels);
       const double unbiased = count > 1 ? count / (count - 1) : 1;
       for (std::int64_t c = 0; c < shape_.channels; ++c) {
-        const double inverse = constants.inverse_deviation[c];
+        const double inverse = constants.inverse_standard_deviation[c];
         const double variance = (1 / (inverse * inverse) - kNormalizationEpsilon) * unbiased;
         Real& running_mean = arguments.state[running_mean_ + c];
         Real& running_variance = arguments.state[running_variance_ + c];

@@ -20,6 +20,7 @@ std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) 
       const hwmodel::Stage& producer = network.stages[value.producer];
       const hwmodel::ValueOrder order = hwmodel::TraitsOf(producer.layers.back().kind).order;
       if (order == hwmodel::ValueOrder::kBlocked) layout.block = block;
+      if (order == hwmodel::ValueOrder::kRows) layout.block = value.shape.channels;
       if (order == hwmodel::ValueOrder::kAsInput) layout.block = values[producer.inputs[0]].block;
     }
     layout.stored_size = RoundUp(value.shape.channels, layout.block) * value.shape.pixels();
@@ -53,27 +54,36 @@ NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int micro
 
 namespace {
 
+// In which order a stage's kernels take their input: any, whole blocks of the backend's channels, or a
+// token's channels side by side.
+enum class Reads : unsigned char { kAny, kBlocks, kRows };
+
 template <class Real>
 struct StageFactory {
   LayerKind last;  // layer of the stage
   std::unique_ptr<Stage<Real>> (*make)(const StageParts<Real>& parts);
-  bool reads_blocks =
-      false;  // its kernels take whole blocks of channels and no values in plain order
+  Reads reads = Reads::kAny;
 };
 
 // The stage that computes each kind of layer and, where it is several, those before it.
 template <class Real>
 constexpr std::array<StageFactory<Real>, hwmodel::kLayerKindCount> kFactories{{
-    {LayerKind::kConvolution, MakeConvolutionStage, true},
+    {LayerKind::kConvolution, MakeConvolutionStage, Reads::kBlocks},
     {LayerKind::kLinear, MakeLinearStage},
-    {LayerKind::kGroupNormalization, MakeNormalizationStage, true},
-    {LayerKind::kBatchNormalization, MakeNormalizationStage, true},
+    {LayerKind::kGroupNormalization, MakeNormalizationStage, Reads::kBlocks},
+    {LayerKind::kBatchNormalization, MakeNormalizationStage, Reads::kBlocks},
     {LayerKind::kLocalResponseNormalization, MakeLocalResponseStage},
     {LayerKind::kRelu, MakeReluStage},
-    {LayerKind::kMaxPool, MakeMaxPoolStage, true},
-    {LayerKind::kAveragePool, MakeAveragePoolStage, true},
+    {LayerKind::kMaxPool, MakeMaxPoolStage, Reads::kBlocks},
+    {LayerKind::kAveragePool, MakeAveragePoolStage, Reads::kBlocks},
     {LayerKind::kDropout, MakeDropoutStage},
     {LayerKind::kSum, MakeSumStage},
+    {LayerKind::kEmbedding, MakeTokenStage},
+    {LayerKind::kPosition, MakeTokenStage, Reads::kRows},
+    {LayerKind::kLayerNormalization, MakeTokenStage, Reads::kRows},
+    {LayerKind::kTokenLinear, MakeTokenStage, Reads::kRows},
+    {LayerKind::kAttention, MakeTokenStage, Reads::kRows},
+    {LayerKind::kGelu, MakeTokenStage, Reads::kRows},
     {LayerKind::kLoss, MakeLossStage},
 }};
 
@@ -97,8 +107,17 @@ bool ReadsBlocks(const StageParts<Real>& parts) {
   const bool reads_input = parts.network.values[parts.stage.inputs[0]].producer < 0;
   if (layers.size() == 1 && layers[0].kind == LayerKind::kConvolution && reads_input) return false;
   return std::any_of(layers.begin(), layers.end(), [](const hwmodel::Layer& layer) {
-    return FactoryOf<Real>(layer).reads_blocks;
+    return FactoryOf<Real>(layer).reads == Reads::kBlocks;
   });
+}
+
+// Whether rows of tokens are wanted and something else is there. The loss of each token wants them, too.
+template <class Real>
+bool LacksRows(const StageParts<Real>& parts) {
+  const hwmodel::Layer& first = parts.stage.layers.front();
+  const bool is_loss = first.kind == LayerKind::kLoss;
+  if (FactoryOf<Real>(first).reads != Reads::kRows && !is_loss) return false;
+  return parts.Input(0).block != first.input.channels && first.input.pixels() > 1;
 }
 
 void CheckReaders(const hwmodel::Network& network, int number) {
@@ -127,6 +146,10 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
     throw analysis::InvalidArgument(
         "network", parts.stage.name + " behind the network's input or a linear layer",
         "a convolution or a max-pool before it, or the reference kernels");
+  }
+  if (LacksRows(parts)) {
+    throw analysis::InvalidArgument("network", parts.stage.name + " of no token's channels",
+                                    "an embedding, and layers on tokens behind it");
   }
   return FactoryOf<Real>(parts.stage.layers.back()).make(parts);
 }

@@ -44,9 +44,14 @@ template <class Real>
 std::unique_ptr<Stage<Real>> MakeDropoutStage(const StageParts<Real>& parts);
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts);
-// Softmax cross-entropy.
+// Layers on tokens, one behind the other.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts);
+// Softmax cross-entropy, of each sample or each token.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeTokenLossStage(const StageParts<Real>& parts);
 
 // Rounded up so that what follows is aligned to 64 bytes in float and double.
 constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }

@@ -60,3 +60,11 @@ const auto& FindRow(const Rows& rows, std::string_view argument, std::string_vie
 }
 
 }  // namespace batchless::analysis
+
+// Example
+//   const std::vector<std::string_view> names = {"sgdm", "nesterov"};
+//   CHECK(Nearest("sgmd", names) == "sgdm");
+//   const InvalidArgument error("rule", "sgmd", OneOf("sgmd", names));
+//   CHECK(error.name() == "rule");
+//   CHECK(std::string(error.what()) ==
+//         "rule: got sgmd, accepted: sgdm, nesterov (did you mean sgdm?)");

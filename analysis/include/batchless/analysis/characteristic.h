@@ -107,3 +107,13 @@ void CheckDelay(Delay delay);
 void CheckRate(double rate);
 
 }  // namespace batchless::analysis
+
+// Example
+//   // (z - 1)(z - m) + x at one update of delay, a factor z divided out.
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   const auto p = MakeCharacteristic<double>(sgdm, /*momentum=*/0.9, /*delay=*/1);
+//   const std::vector<double> coefficients = DenseCoefficients(p, 0.1);
+//   CHECK(coefficients.size() == 3);
+//   CHECK(coefficients[0] == Approx(0.9 + 0.1));
+//   CHECK(coefficients[1] == Approx(-1.9));
+//   CHECK(coefficients[2] == 1);

@@ -7,7 +7,8 @@
 //
 //   c      damping, above 0                    tau    delay in units of time, 0 or more
 //   a      e^{-c d}, a lag of compensation     beta   (1 - e^{-c d}) / c, its lead; d = tau for SC
-//   theta  horizon in units of time, tau       s      root of the characteristic equation
+//   theta  horizon in units of time, tau;      s      root of the characteristic equation
+//          (1 - e^{-c tau}) / c for msnag
 //
 //   first order      s + e^{-tau s} = 0, s = W_0(-tau) / tau, stable iff tau < pi / 2
 //   velocity form    s (s + c) + e^{-tau s} (1 + (beta + theta) s) = 0
@@ -91,3 +92,11 @@ double CriticalDelayTime(const ContinuousOptions& options);
 double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay);
 
 }  // namespace batchless::analysis
+
+// Example
+//   ContinuousOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.first_order = true;  // w' = -w(t - tau)
+//   CHECK(CriticalDelayTime(options) == Approx(std::numbers::pi / 2));
+//   options.delay_time = 1;
+//   CHECK(RightmostRoot(options).real() < 0);

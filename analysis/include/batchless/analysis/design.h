@@ -69,3 +69,9 @@ struct Design {
 Design DesignRule(const DesignOptions& options);
 
 }  // namespace batchless::analysis
+
+// Example
+//   const Design design = DesignRule({.delay = 1, .condition = 10, .order = 2});
+//   CHECK(design.denominator.size() == 4);  // z u (u + mu)
+//   CHECK(design.worst.radius < 1);
+//   CHECK(design.half_life_updates == Approx(-std::log(2) / std::log(design.worst.radius)));

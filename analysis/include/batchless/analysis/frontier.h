@@ -69,3 +69,13 @@ std::vector<FrontierPoint> Frontier(const FrontierOptions& options);
 std::vector<FrontierPoint> MiniBatchFrontier(const FrontierOptions& options);
 
 }  // namespace batchless::analysis
+
+// Example
+//   FrontierOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.delay = 1;
+//   options.condition = 10;
+//   options.half_lives = {50, 200};  // steps
+//   const std::vector<FrontierPoint> points = Frontier(options);
+//   CHECK(points[0].half_life == 50);
+//   CHECK(points[1].loss < points[0].loss);  // slower rates average more noise

@@ -72,3 +72,13 @@ inline constexpr double kFirstRate = 1e-4;
 inline constexpr double kLastRate = 100;
 
 }  // namespace batchless::analysis
+
+// Example
+//   // Without a discrepancy it is SGD under a delay: stable below 2 sin(pi / (4 D + 2)).
+//   const RuleSpec sgdm{FindRule("sgdm"), {}};
+//   const auto critical = [&](double discrepancy) {
+//     return InconsistentCriticalRate(DiscrepancyModel(discrepancy, /*forward_delay=*/4, 0), sgdm,
+//                                     BackwardWeights::kCurrent, /*momentum=*/0);
+//   };
+//   CHECK(critical(0) == Approx(2 * std::sin(std::numbers::pi / 18)).epsilon(1e-5));
+//   CHECK(critical(1) < critical(0));

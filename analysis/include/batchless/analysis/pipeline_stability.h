@@ -6,7 +6,9 @@
 //   v_s' = m v_s + g_s;   w_s' = w_s - eta (a_s v_s' + b_s g_s)
 //   w_hat_s = w_s,  w_s - eta T_s v_s  or  w_s + T_s (w_s - w_s,previous)
 //
-// Every block runs the same rule with its own D_s in the coefficients a_s, b_s, T_s.
+// Every block runs the same rule with its own D_s in the coefficients a_s, b_s, T_s. The rule `spectrain`
+// is velocity form with the T_s that its schedule says; its backwards' predictions do not matter here,
+// where gradients are linear in the forward's weights alone.
 //
 // The state's dominant eigenvalue z, by what is cheapest for a part of the Hessian that no entry joins
 // to the rest:
@@ -48,6 +50,11 @@ struct PipelineOptions {
   Eigen::MatrixXd hessian;          ///< (n, n) symmetric
   std::vector<Delay> delays;        ///< one per stage
   std::vector<std::size_t> widths;  ///< weights per stage, each at least 1; sums to n
+  /// T of each stage's forward, updates, with the rule spectrain; else empty.
+  std::vector<double> horizons = {};
+
+  /// The rule with what is its own at a stage.
+  RuleSpec RuleOf(std::size_t stage) const;
 };
 
 /// Throws InvalidArgument with the name of the first member that is out of range.
@@ -86,3 +93,13 @@ struct PipelineOptimum {
 PipelineOptimum FindPipelineOptimum(PipelineOptions options);
 
 }  // namespace batchless::analysis
+
+// Example
+//   PipelineOptions options;
+//   options.rule = {FindRule("sgdm"), {}};
+//   options.learning_rate = 0.1;
+//   options.hessian = Eigen::MatrixXd::Identity(2, 2);  // two weights that do not meet
+//   options.delays = {2, 0};
+//   options.widths = {1, 1};
+//   const double slowest = ComputeSpectralRadius(options.rule, 0, 2, 0.1).radius;
+//   CHECK(PipelineStability(options).spectral_radius == Approx(std::max(slowest, 0.9)));

@@ -17,6 +17,9 @@
 // undelayed impulse response exactly from the moment the late gradient arrives; T = D predicts the
 // weights that the gradient will be applied to. A scale of 2 on either is overcompensation.
 //
+// The rule `msnag` predicts in velocity form the weights after n updates without gradients, by what is
+// left of the velocity: T = m + m^2 + ... + m^n = (m - m^{n+1})/(1 - m), n = D. T is n at m = 1.
+//
 // The rule `free` has no defaults made from the delay: a = 1, b = 0 and T = 0 (velocity form)
 // unless they are given, so without options it is SGDM.
 //
@@ -70,11 +73,14 @@ struct Rule {
   std::string_view source;
   std::string_view extra_memory;  ///< beside weights and velocity, per parameter
   std::string_view reduces_to;    ///< what it equals, and when
+  std::string_view also = {};  ///< other names that it has in the literature, and with what options
   Compensation compensation = Compensation::kNone;
   Prediction prediction = Prediction::kNone;
   /// Both passes predict, to the step of their micro-batch's last backward (SpecTrain); else only
   /// forwards do, over T.
   bool predicts_to_last_backward = false;
+  /// T is the geometric sum m + ... + m^n; the options that set a horizon set n.
+  bool predicts_geometrically = false;
 };
 
 /// Largest accepted size of a, b, d and T. With kMaxScale times the largest delay it bounds every
@@ -102,7 +108,7 @@ void RefuseLinear(const RuleSpec& spec);
 struct RuleOptions {
   /// d of the spike compensation, updates; default sc_delay_scale * D.
   std::optional<double> sc_delay;
-  /// T, updates; default horizon_scale * D, and 0 for the rule `free`.
+  /// T (n for the rule `msnag`), updates; default horizon_scale * D, and 0 for the rule `free`.
   std::optional<double> horizon;
   /// Free coefficients; either replaces the one that the rule would compute.
   std::optional<double> sc_a;
@@ -196,6 +202,12 @@ Coefficients<Real> ComputeCoefficients(const RuleSpec& spec, const Real& momentu
     } else if (spec.rule.compensation != Compensation::kFree) {
       c.horizon = Real(options.horizon_scale) * Real(delay);
     }
+  }
+  if (spec.rule.predicts_geometrically) {
+    Real left = 1;  // m^n
+    Real sum = 0;   // 1 + m + ... + m^{n-1}
+    SpikeCoefficients(momentum, c.horizon, left, sum);
+    c.horizon = momentum * sum;
   }
   return c;
 }

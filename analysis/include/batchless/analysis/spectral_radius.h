@@ -79,6 +79,12 @@ struct TrackValues {
 void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values,
                     Simd simd = Simd::kBest);
 
+/// The same without the climb to higher precision: certified values of ln rho as doubles give them,
+/// for pictures and for searches that sample around cusps. Only points that are not certified are
+/// solved one by one. `scratch` is as long as `log_radius`.
+void EvaluateTracksInDouble(std::span<const Track> tracks, std::span<double> log_radius,
+                            std::span<double> scratch);
+
 }  // namespace batchless::analysis
 
 // Example

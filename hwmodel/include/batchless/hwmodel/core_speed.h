@@ -20,3 +20,8 @@ double MeasureCopyBandwidth(std::int64_t bytes);
 std::int64_t CacheBytes(int level);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const double flops_per_second = MeasureFmaPeak();
+//   CHECK(flops_per_second > 0);
+//   CHECK(MeasureCopyBandwidth(1 << 16) > 0);

@@ -66,3 +66,15 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
                                 const FineGrainedOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Machine machine;
+//   machine.cores = 100;
+//   machine.peak_flops_per_second = 1e11;
+//   machine.local_memory_bytes = 1e9;
+//   machine.local_bytes_per_second = 1e12;
+//   machine.fabric_bytes_per_second = 1e12;
+//   const FineGrainedPlan plan = PlanFineGrained(MakeWorkload("lenet5"), machine, {.workers = {1, 4}});
+//   CHECK(plan.layouts.size() == 2);
+//   CHECK(plan.layouts[0].largest_delay == 0);
+//   CHECK(plan.layouts[1].largest_delay == 2 * 3);

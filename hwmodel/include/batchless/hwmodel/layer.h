@@ -14,6 +14,12 @@
 //   average_pool                             n
 //   dropout                                  n
 //   sum                                      n
+//   embedding              V c'                                      input
+//   position               n                 n
+//   layer_norm             2 c               8 n                     input            2 (p + c) numbers
+//   token_linear           c' (c + b)        2 n' c + b n'           input
+//   attention                                4 p^2 c' + 5 H p^2      input            H p numbers
+//   gelu                                     8 n                     input
 //   loss                                     4 n                                      n numbers
 //
 // k: edge of the window; b: 1 with a bias, else 0. A backward costs as much again for each of its
@@ -22,7 +28,22 @@
 // loss its probabilities; a dropout draws its mask again.
 //
 // A sequence of T tokens of width d is a tensor of d channels, height T and width 1: what works on
-// pixels alone works on tokens alone.
+// pixels alone works on tokens alone. Where tokens come in, they are one channel of T numbers from 0 to
+// V - 1, V the network's classes, and the loss has a label for each of them. Of a sequence:
+//
+//   embedding     y_t = E[x_t], E of V rows of c' numbers
+//   position      y_t = x_t + P[t], P of T rows of c numbers
+//   layer_norm    over the channels of each token (Ba et al., arXiv 1607.06450)
+//   token_linear  y_t = W x_t + b
+//   attention     x_t = (q_t, k_t, v_t), each divided into H heads of c' / H numbers;
+//                 y_t = sum over s <= t of softmax_s(q_t . k_s / sqrt(c' / H)) v_s
+//                 (Vaswani et al., arXiv 1706.03762)
+//   gelu          x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel, 1606.08415)
+//
+// An attention saves the logarithm of each softmax's denominator, no matrix of p x p; its FLOPs count all
+// pairs of tokens, as published formulas do, and its backward's products are twice the forward's. A layer
+// behind another one of its stage saves its input too, unless the backward makes that again from what the
+// one before it read (LayerTraits::remade).
 #pragma once
 
 #include <array>
@@ -59,7 +80,13 @@ enum class LayerKind : unsigned char {
   kMaxPool,
   kAveragePool,  ///< over the whole image
   kDropout,
-  kSum,   ///< of the stage's two inputs
+  kSum,                 ///< of the stage's two inputs
+  kEmbedding,           ///< of the network's input
+  kPosition,            ///< a vector for each place of a sequence, added
+  kLayerNormalization,  ///< over the channels of each token
+  kTokenLinear,         ///< a linear layer on each token
+  kAttention,           ///< causal, by several heads
+  kGelu,
   kLoss,  ///< softmax cross-entropy
 };
 inline constexpr std::size_t kLayerKindCount = static_cast<std::size_t>(LayerKind::kLoss) + 1;
@@ -84,6 +111,10 @@ struct Layer {
   bool bias = false;
   int groups = 1;                  ///< of a group normalisation
   double dropout_probability = 0;  ///< of an element to be zeroed
+  int heads = 1;                   ///< of an attention
+  int vocabulary = 1;  ///< rows of an embedding; a network's classes, no field of its own
+  double standard_deviation =
+      0.02;  ///< of the weights that an embedding or token_linear starts with
   /// Local response normalisation of a_c: a_c (k + alpha / size * sum of a^2 over the window)^-beta, as
   /// in PyTorch. Krizhevsky et al. 2012 write alpha for alpha / size.
   double alpha = 1e-4;
@@ -104,7 +135,8 @@ struct LayerField {
 };
 
 /// How the trainer lays out what a kind makes, where its vectors' lanes are channels.
-enum class ValueOrder : unsigned char { kBlocked, kAsInput, kPlain };
+/// kRows: the channels of a token one behind the other, token by token.
+enum class ValueOrder : unsigned char { kBlocked, kAsInput, kPlain, kRows };
 
 /// What a kind's backward reads again beside what was saved.
 enum class Kept : unsigned char { kNothing, kInput, kOutput };
@@ -121,8 +153,14 @@ struct LayerTraits {
   std::int64_t (*parameters)(const Layer&) = nullptr;     ///< null: it has none
   std::int64_t (*multiply_adds)(const Layer&) = nullptr;  ///< of weights; null: none
   std::int64_t (*elementwise_flops)(const Layer&);        ///< of the rest
+  /// FLOPs of products of two activations, whose gradients take twice as many; null: none.
+  std::int64_t (*product_flops)(const Layer&) = nullptr;
+  /// Parameters that one sample reads and whose gradients it writes; null: all of them.
+  std::int64_t (*sample_parameters)(const Layer&) = nullptr;
   std::int64_t (*saved_bytes)(const Layer&, int bytes_per_number) = nullptr;
   Kept keeps = Kept::kNothing;
+  /// Whether a backward makes its output again from its input, for a layer behind it in the stage.
+  bool remade = false;
   ValueOrder order = ValueOrder::kAsInput;
   Normalization normalization = Normalization::kNone;
   /// Whether its backward can add to the gradient that a later reader of its input has left.
@@ -143,3 +181,14 @@ std::int64_t ParametersOf(const Layer& layer);
 std::int64_t MultiplyAddsOf(const Layer& layer);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Layer convolution;
+//   convolution.kind = LayerKind::kConvolution;
+//   convolution.input = {.channels = 3, .height = 32, .width = 32};
+//   convolution.output = {.channels = 16, .height = 32, .width = 32};
+//   convolution.kernel = 3;
+//   convolution.padding = 1;
+//   CHECK(ParametersOf(convolution) == 16 * 3 * 3 * 3);
+//   CHECK(MultiplyAddsOf(convolution) == 32 * 32 * ParametersOf(convolution));
+//   CHECK(TraitsOf(convolution.kind).keeps == Kept::kInput);

@@ -108,3 +108,14 @@ std::span<const MachineField> MachineFields();
 void Validate(const Machine& machine);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Machine machine;
+//   machine.name = "ours";
+//   machine.cores = 100;
+//   machine.peak_flops_per_second = 1e12;
+//   machine.local_memory_bytes = 1e9;
+//   machine.local_bytes_per_second = 1e12;
+//   Validate(machine);
+//   CHECK(machine.core_flops_per_second() == 1e10);
+//   CHECK(machine.core_memory_bytes() == 1e7);

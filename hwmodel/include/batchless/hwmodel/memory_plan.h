@@ -10,6 +10,10 @@
 // The inputs of a sum that come to their last reader there share the gradient of its output: one place
 // for all of them, named by gradient_of.
 //
+// Groups of stages can make their values a second time, from what came in, just before the group's first
+// backward (activation recomputation; GPipe, arXiv 1811.06965): what the first time made is then gone as
+// soon as the group's forwards have read it, and the values of the second time have places of their own.
+//
 // Where backwards are split, what a stage has kept of its input lasts until its weight gradient, and the
 // gradient of its output, whose place others may have written by then, is held in a copy.
 #pragma once
@@ -43,8 +47,9 @@ struct StageSpan {
 
 class MemoryPlan {
  public:
-  /// `network` has to outlive this object.
-  MemoryPlan(const Network& network, bool splits_backward);
+  /// `network` has to outlive this object. `recomputed`: groups of stages that make their values and
+  /// what they save again, in the backward of their last stage; none has a stage of another.
+  MemoryPlan(const Network& network, bool splits_backward, std::vector<StageSpan> recomputed = {});
 
   /// The value in whose place the gradient of value v is; -1: none is wanted.
   int gradient_of(int v) const { return gradient_of_[static_cast<std::size_t>(v)]; }
@@ -54,11 +59,22 @@ class MemoryPlan {
   /// Use of the place that value v's gradients share; none where there are no such gradients.
   std::optional<MemoryUse> GradientUse(int v, const StageSpan& span) const;
 
-  /// From a stage's forward until what it saved is not needed.
-  MemoryUse SavedUse(int stage) const {
+  /// From a stage's forward until nothing of the micro-batch is needed there.
+  MemoryUse InFlightUse(int stage) const {
     return {.write = {ActionKind::kForward, stage}, .releases = {{last_, stage}}};
   }
-  /// Of the copy that a split backward holds for the stage's weight gradient; none where it has no
+  /// From the forward that saves something for a stage's backward, the second where its group makes
+  /// it again, until it is not needed.
+  MemoryUse SavedUse(int stage) const;
+
+  /// The group that a stage is made again with; null: none.
+  const StageSpan* GroupOf(int stage) const;
+  /// Whether a stage's backward reads value v as it was made again.
+  bool IsMadeAgain(int v, int stage) const;
+  /// The use of the place for a value that is made again; none where it is not, or another process has
+  /// it.
+  std::optional<MemoryUse> ValueAgainUse(int v, const StageSpan& span) const;
+  /// The use of the copy that a split backward holds for the stage's weight gradient; none where it has no
   /// weights or nothing is split.
   std::optional<MemoryUse> HeldUse(int stage) const;
 
@@ -72,11 +88,24 @@ class MemoryPlan {
   }
   const Value& ValueOf(int v) const { return network_->values[static_cast<std::size_t>(v)]; }
   int Producer(int v) const;
+  // Whether the stage's backward reads v as its input.
+  bool KeepsValue(int stage, int v) const;
   int LastConsumer(int v) const;  // -1 where there is none
 
   const Network* network_;
   ActionKind last_;  // that reads what is kept of a micro-batch
   std::vector<int> gradient_of_;
+  std::vector<StageSpan> recomputed_;
 };
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Network network = MakeNetwork({.name = "linear"});
+//   const MemoryPlan plan(network, /*splits_backward=*/false);
+//   const StageSpan all{0, network.stage_count()};
+//   const std::optional<MemoryUse> image = plan.ValueUse(0, all);
+//   CHECK(image->write.stage == 0);
+//   // The linear layer's gradient reads its input once more.
+//   CHECK(image->releases[0].kind == ActionKind::kBackward);
+//   CHECK_FALSE(plan.GradientUse(0, all).has_value());

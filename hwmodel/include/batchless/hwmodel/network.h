@@ -16,6 +16,7 @@
 //   lenet5                           28 x 28 x 1                                12
 //   alexnet                          for 32 x 32                                21
 //   mlp, linear                      2 hidden layers unless given               6, 2
+//   gpt                              4L + 4, L blocks                           28
 //
 // ResNet: conv3x3 16; three groups of n pre-activation blocks at widths 16, 32, 64; a block is
 // h = relu(norm(x)), y = conv3x3(h), z = conv3x3(relu(norm(y))), out = z + shortcut, with shortcut
@@ -23,6 +24,12 @@
 // shortcut), norm+relu+conv, sum. Convolutions have a bias only in networks without normalisation.
 // In resnet20-v1, the ResNet as first published, a convolution is followed by its normalisation, a sum
 // by a ReLU, and a shortcut has no weights: every second pixel, and zeros in the further channels.
+//
+// gpt is a decoder over T tokens of width d: embedding with learned positions; L blocks of
+// x + attention(norm(x)) and x + MLP(norm(x)), the MLP 4 d wide with GELU; a last norm, and scores for
+// each of V tokens by a matrix of their own. Stages of a block: norm and attention, sum, norm and MLP,
+// sum. Weights start normal with standard deviation 0.02, the last of each branch with that divided by
+// sqrt(2 L), biases at 0. Tensors have GPT-2's names, and (out, in) where its own files have (in, out).
 //
 // Sources: Kosson et al., arXiv 2003.11666 (stages, ResNet, VGG); He et al., arXiv 1603.05027
 // (pre-activation) and 1512.03385
@@ -83,6 +90,11 @@ struct NetworkOptions {
   int classes = 0;  ///< 0: the network's default
   /// Widths of the hidden linear layers of the MLP, 256, 256 where empty, or of a VGG, 512, 512.
   std::vector<int> hidden{};
+  /// Size of a gpt; its tokens are the input's height, 128 unless given, and its vocabulary the classes,
+  /// 256. Where these are 0 it has 6 layers, width 128, and a head for each 32 of the width.
+  int layers = 0;
+  int width = 0;
+  int heads = 0;
 };
 
 /// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2) and
@@ -93,7 +105,7 @@ std::span<const std::string_view> NetworkNames();
 bool IsNetworkName(std::string_view name);
 
 /// Throws analysis::InvalidArgument naming network.name, network.norm, network.groups, network.input,
-/// network.classes or network.hidden.
+/// network.classes, network.hidden, network.layers, network.width or network.heads.
 Network MakeNetwork(const NetworkOptions& options);
 
 /// Values that cross from stage s to stage s + 1, ascending.
@@ -110,6 +122,11 @@ bool KeepsOutput(const Stage& stage);
 
 /// What a stage saves for the backward of one sample beside the values that it keeps.
 std::int64_t SavedBytes(const Stage& stage, int bytes_per_number);
+/// Whether the input of the stage's layer number `layer` is part of that.
+bool SavesInput(const Stage& stage, std::size_t layer);
+
+/// Labels of a sample: one, or with a loss of each token as many as these.
+int LabelsOf(const Network& network);
 
 /// Work and sizes of one stage for one sample, by its layers' (layer.h).
 struct StageCost {

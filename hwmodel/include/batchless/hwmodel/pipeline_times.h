@@ -41,3 +41,10 @@ struct PipelineTimes {
 void Validate(const PipelineTimes& times, int stages);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const StageTimes stage{.forward_seconds = 1, .backward_seconds = 2};
+//   CHECK(stage.seconds(ActionKind::kBackward) == 2);
+//   const PipelineTimes times{.stages = {stage, stage}, .link_seconds = {0.5}};
+//   Validate(times, 2);
+//   CHECK(times.message_seconds(0) == 0.5);

@@ -21,15 +21,17 @@
 //   newest           n - L           the newest       L + 1 versions
 //   stashed          n - L           its forward's    L more than there are in flight
 //   double-buffered  max(u-1, 0)     max(u-1, 0)      two versions
+//   vertical-sync    n_0             its forward's    D_0 + 1 at every stage
 //
-// where n is the newest version, u the one that the micro-batch's gradient is applied to, and L the
-// forwards' lag: 0 but for uniform delays, which are a lag of mini-batches that drain. Versions before
-// the first are the first. Weight stashing is therefore not another list but another rule for the same
-// one, and so is a uniform delay.
+// where n is the newest version, u the one that the micro-batch's gradient is applied to, n_0 the newest
+// one at stage 0 when the micro-batch entered there, D_0 the delay of stage 0, and L the forwards' lag:
+// 0 but for uniform delays, which are a lag of mini-batches that drain. Versions before the first are
+// the first. Weight stashing is therefore not another list but another rule for the same one, and so are
+// vertical sync, by which a micro-batch meets one version of the whole network, and a uniform delay.
 //
 // Sources, recalled beyond their abstracts: Kosson et al., Pipelined Backpropagation at Scale, arXiv
-// 2003.11666 (newest); PipeDream, arXiv 1806.03377 (stashed); PipeDream-2BW, arXiv 2006.09503
-// (double-buffered).
+// 2003.11666 (newest); PipeDream, arXiv 1806.03377 (stashed, vertical sync); PipeDream-2BW, arXiv
+// 2006.09503 (double-buffered).
 #pragma once
 
 #include <cstdint>
@@ -47,9 +49,9 @@ struct TimedAction {
   friend bool operator==(const TimedAction&, const TimedAction&) = default;
 };
 
-enum class WeightVersions : unsigned char { kNewest, kStashed, kDoubleBuffered };
+enum class WeightVersions : unsigned char { kNewest, kStashed, kDoubleBuffered, kVerticalSync };
 
-/// newest, stashed or double-buffered.
+/// newest, stashed, double-buffered or vertical-sync.
 std::string_view Name(WeightVersions weights);
 
 /// Throws analysis::InvalidArgument naming `weights` where it is none of these names.
@@ -62,7 +64,7 @@ struct Schedule {
   std::vector<TimedAction> actions = {};
   int slots_per_step = 2;  ///< 1 or 2
   WeightVersions weights = WeightVersions::kNewest;
-  std::int64_t forward_lag = 0;  ///< L, updates; 0 with kDoubleBuffered
+  std::int64_t forward_lag = 0;  ///< L, updates; 0 but with kNewest and kStashed
   /// (S), by stage; empty where stage s is worker s.
   std::vector<int> worker_of_stage = {};
 
@@ -75,3 +77,14 @@ struct Schedule {
 };
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Schedule schedule;
+//   schedule.stages = 1;
+//   schedule.microbatches = 1;
+//   for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward, ActionKind::kUpdate}) {
+//     schedule.actions.push_back({.step = 0, .action = {0, kind, 0}});
+//   }
+//   CHECK(schedule.workers() == 1);
+//   CHECK_FALSE(schedule.splits_backward());
+//   CHECK(Name(schedule.weights) == "newest");

@@ -40,3 +40,11 @@ std::optional<BrokenRule> FirstBrokenRule(const Schedule& schedule);
 void CheckSchedule(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   Schedule schedule = Gpipe(2, 2, 2);
+//   CHECK_FALSE(FirstBrokenRule(schedule).has_value());
+//   std::swap(schedule.actions[0], schedule.actions[1]);
+//   const std::optional<BrokenRule> broken = FirstBrokenRule(schedule);
+//   CHECK(broken.has_value());
+//   CHECK(broken->action == 1);

@@ -8,6 +8,7 @@
 //   gpipe            1      0                 M                      (S-1) / (M+S-1)
 //   1f1b             1      S-1-s             S-s                    0 once it runs
 //   2bw              1      1                 S-s                    0 once it runs
+//   paci             1      ceil((S-1-s)/M)   S-s                    0 once it runs
 //   pipedream-flush  1      0                 min(M, S-s)            (S-1) / (M+S-1)
 //   interleaved      1      0                 (from the list)        (P-1) / (V M+P-1)
 //   zb-h1            1      0                 min(M, S)              (S-1) / (3M+S-1), M >= S
@@ -51,6 +52,11 @@ Schedule OneForwardOneBackward(int stages, std::int64_t microbatches);
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update);
 
+/// 1F1B without a flush, an update after every M backwards, the newest weights in every pass: a
+/// micro-batch's passes read versions that are at most ceil((S-1) / M) apart. With M = 1 this is 1F1B.
+/// Source: PACI, arXiv 2606.07881 (its authors' code, at second hand).
+Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
 /// 1F1B without a flush, an update after every M backwards, two versions of the weights: version
 /// t + 1 comes from gradients taken at version t - 1, so that micro-batch i (from 0) reads version
 /// max(floor(i / M) - 1, 0) in both passes. Throws also unless M >= stages: with fewer there would
@@ -84,6 +90,8 @@ struct ScheduleOptions {
   int chunks = 0;
   /// Backwards read their forward's weights. Not for 2bw, which has a rule of its own.
   bool weight_stashing = false;
+  /// All stages read the version that stage 0 read; with weight_stashing only.
+  bool vertical_sync = false;
 };
 
 struct ScheduleKind {
@@ -111,3 +119,11 @@ std::int64_t EnoughMicrobatches(int stages, std::int64_t microbatches_per_update
 std::int64_t MicrobatchesPerUpdate(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Schedule schedule = MakeSchedule("1f1b", {.stages = 4, .microbatches = 8});
+//   CHECK(schedule == OneForwardOneBackward(4, 8));
+//   CHECK(FindScheduleKind("1f1b").updates_each);
+//   ScheduleOptions stashing{.stages = 4, .microbatches = 8};
+//   stashing.weight_stashing = true;  // PipeDream
+//   CHECK(MakeSchedule("1f1b", stashing).weights == WeightVersions::kStashed);

@@ -30,3 +30,8 @@ std::string ToSvg(const Schedule& schedule, std::string_view title);
 std::string ToTraceJson(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Schedule schedule = Gpipe(/*stages=*/2, /*microbatches=*/4, /*microbatches_per_update=*/4);
+//   CHECK(ToSvg(schedule, "GPipe").starts_with("<svg"));
+//   CHECK(ToTraceJson(schedule).starts_with("{"));

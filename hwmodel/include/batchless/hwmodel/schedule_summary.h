@@ -3,6 +3,10 @@
 //   version at a stage    number of updates that the stage has made so far
 //   forward delay         version that micro-batch i's gradient updates - version its forward reads
 //   backward delay        the same for the version its backward reads
+//   horizons              versions from the newest one at a micro-batch's forward, or backward, to the
+//                         newest before the step of its last backward at any stage: what SpecTrain
+//                         predicts. Where backwards read their forwards' weights again, the forward
+//                         delay, and 0
 //   in flight             micro-batches whose forward is done and whose gradient is not: those
 //                         whose activations are kept
 //   utilisation           forwards, backwards and weight gradients done
@@ -40,6 +44,8 @@ struct StageSummary {
   std::vector<MicrobatchVersions> microbatches;  ///< (N), by micro-batch
   std::int64_t forward_delay_updates = 0;        ///< largest over the micro-batches
   std::int64_t backward_delay_updates = 0;       ///< largest over the micro-batches
+  std::int64_t forward_horizon_updates = 0;      ///< largest over the micro-batches
+  std::int64_t backward_horizon_updates = 0;     ///< largest over the micro-batches
   std::int64_t activations_in_flight = 0;        ///< most micro-batches in flight at a time
   /// Most weight versions at a time of which a pass is still to come, and the newest.
   std::int64_t weight_versions = 0;
@@ -60,3 +66,11 @@ struct ScheduleSummary {
 ScheduleSummary Summarize(const Schedule& schedule);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const ScheduleSummary summary = Summarize(PipelinedBackpropagation(/*stages=*/4, 16));
+//   CHECK(summary.stages[0].forward_delay_updates == 2 * 3);
+//   CHECK(summary.stages[0].backward_delay_updates == 0);
+//   CHECK(summary.stages[0].activations_in_flight == 2 * 3 + 1);
+//   CHECK(summary.stages[1].forward_horizon_updates == 2 * 3 - 1);  // SpecTrain's
+//   CHECK(summary.stages[3].microbatches[5].update == 5);

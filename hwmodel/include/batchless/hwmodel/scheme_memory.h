@@ -8,7 +8,9 @@
 //   pb                pb                 W              n A            n = 2(d-1-g) + 1
 //   stale             pb                 W              n A            Zhang and Abdelrahman
 //   pipedream         1f1b, stashed      v W            n A            v = n = d - g
+//   vertical-sync     1f1b, stashed      v W            n A            PipeDream's other mode: v = d
 //   pipemare          pb                 2 W            n A            an average of the weights' steps
+//   paci              paci               W              n A            n = d - g
 //   2bw               2bw                2 W            n (A + I)      n = d - g
 //   2bw-recompute     2bw                2 W            A + n I
 //   gpipe             gpipe              W              m A
@@ -35,6 +37,7 @@ struct MemoryScheme {
   std::string_view name;
   std::string_view schedule;
   bool weight_stashing = false;
+  bool vertical_sync = false;
   bool recomputes = false;     ///< keeps inputs alone, and one micro-batch's activations
   bool counts_inputs = false;  ///< beside the activations
   bool reversible = false;     ///< keeps one micro-batch's activations

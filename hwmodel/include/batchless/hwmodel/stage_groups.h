@@ -31,3 +31,12 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends);
 Schedule MiniBatches(std::span<const int> group_ends, std::int64_t microbatches_per_update);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   // Two pipeline stages over a network of five.
+//   const std::vector<int> group_ends = {3, 5};
+//   const Schedule schedule = ExpandGroups(PipelinedBackpropagation(2, 8), group_ends);
+//   CHECK(schedule.stages == 5);
+//   const ScheduleSummary summary = Summarize(schedule);
+//   CHECK(summary.stages[2].forward_delay_updates == 2);
+//   CHECK(summary.stages[3].forward_delay_updates == 0);

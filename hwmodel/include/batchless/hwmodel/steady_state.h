@@ -66,3 +66,11 @@ std::int64_t EnoughMicrobatches(const SteadyState& steady);
 Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t microbatches);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const SteadyState steady = FindSteadyState(PipelinedBackpropagation(/*stages=*/3, 12));
+//   CHECK(steady.microbatches_per_cycle == 1);
+//   CHECK(steady.workers.size() == 3);
+//   CHECK(steady.utilisation == 1);
+//   const Schedule longer = Repeat(steady, PipelinedBackpropagation(3, 12), 100);
+//   CHECK(longer == PipelinedBackpropagation(3, 100));

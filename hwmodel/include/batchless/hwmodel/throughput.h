@@ -76,6 +76,10 @@ struct ThroughputOptions {
   /// In a pipeline, one past each worker's last stage; empty: grouped evenly by their time.
   std::vector<int> group_ends{};
   bool weight_stashing = false;
+  bool vertical_sync = false;  ///< with weight_stashing only
+  /// Backwards do the forwards once more (scheme_memory.h), in pipelines whose backwards read the
+  /// weights of their forwards.
+  bool recompute = false;
   /// Samples of a whole run with its fill and drain, in whole updates; 0: the steady state.
   std::int64_t samples = 0;
 };
@@ -96,6 +100,7 @@ struct WorkerThroughput {
   int first_stage = 0;
   int end_stage = 0;  ///< one past the last
   std::int64_t cores = 1;
+  std::int64_t delay = 0;         ///< of its stages' forwards, updates
   StageTimes times{};             ///< of a micro-batch
   Bound bound = Bound::kCompute;  ///< what most of its time goes to
   double memory_bytes = 0;

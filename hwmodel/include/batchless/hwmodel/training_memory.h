@@ -63,6 +63,10 @@ struct TrainingMemoryOptions {
   bool predicts_forward = false;
   bool predicts_backward = false;
   int optimizer_arrays = 1;  ///< numbers beside each weight
+  /// By stage, numbers of what an optimizer keeps beside whole tensors; empty: nothing.
+  std::vector<std::int64_t> optimizer_numbers = {};
+  /// Groups of stages that make their values again (memory_plan.h).
+  std::vector<StageSpan> recomputed = {};
   /// D by stage, where an optimizer keeps the forward's weights; else empty.
   std::vector<std::int64_t> kept_delays = {};
   /// Scratch by stage for a micro-batch, numbers; empty: none.
@@ -83,3 +87,11 @@ TrainingMemory PredictTrainingMemory(const Network& network, const Schedule& sch
                                      const TrainingMemoryOptions& options);
 
 }  // namespace batchless::hwmodel
+
+// Example
+//   const Network network = MakeNetwork({.name = "lenet5"});
+//   Schedule schedule = PipelinedBackpropagation(network.stage_count(), 4 * network.stage_count());
+//   const TrainingMemory memory = PredictTrainingMemory(network, schedule, {});
+//   CHECK(memory.versions == 0);
+//   schedule.weights = WeightVersions::kStashed;
+//   CHECK(PredictTrainingMemory(network, schedule, {}).versions > 2 * memory.weights);

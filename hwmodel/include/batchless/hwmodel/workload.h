@@ -13,13 +13,14 @@
 //
 // A transformer of L blocks of width d, a heads, n tokens and a vocabulary of V is 2 L + 2 stages: embedding,
 // then attention and feed-forward (width 4 d) of each block, each with its normalisation, then the
-// vocabulary's scores and the loss. Multiply-adds of matrices are counted and nothing else:
+// vocabulary's scores and the loss. Parameters and products are those of the layers of a gpt (network.h),
+// whose stages these are in larger pieces; the published formulas count products and nothing else:
 //
 //   attention       forward 8 n d^2 + 4 n^2 d FLOPs     parameters 4 d^2 + 6 d
 //   feed-forward            16 n d^2                               8 d^2 + 7 d
 //   scores                  2 n d V
 //
-// and, with p bytes a number, activations (6 p + 1) n d + (2 p + 1) a n^2 for attention and
+// Common frameworks keep the attention's matrices: with p bytes a number, activations (6 p + 1) n d + (2 p + 1) a n^2 for attention and
 // (10 p + 1) n d for the feed-forward, masks of dropout a byte. At p = 2 a block's sum to
 // n d (34 + 5 a n / d), each written once by the forward and read once by the backward. An embedding
 // reads the rows of its sample's tokens, and updates all. The tokens' matrix is one, used at both ends.

@@ -79,14 +79,14 @@ struct NormalizationShape {
   std::int64_t sets() const { return kind == hwmodel::Normalization::kGroup ? microbatch : 1; }
 };
 
-/// Channel constants of one normalisation: x_hat = (x - mean) * inverse_deviation and
+/// Channel constants of one normalisation: x_hat = (x - mean) * inverse_standard_deviation and
 /// norm(x) = scale * x + shift, each (sets, stored channels). Without normalisation all are null.
 template <class Real>
 struct ChannelConstants {
   Real* scale = nullptr;
   Real* shift = nullptr;
   Real* mean = nullptr;
-  Real* inverse_deviation = nullptr;
+  Real* inverse_standard_deviation = nullptr;
 };
 
 struct PoolShape {
@@ -94,6 +94,49 @@ struct PoolShape {
   hwmodel::Layer layer;
   int input_block = 1;
   int output_block = 1;
+};
+
+/// c[r][n] = bias[n] + sum over k of a[r][k] b[k][n], or that added to c. Numbers are where the distances
+/// say: a[r][k] at a + r a_row + k a_step, b[k][n] at b + k b_step + n b_column, one of both 1, c[r][n]
+/// at c + r c_row + n. c overlaps neither.
+template <class Real>
+struct Product {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t steps = 0;
+  const Real* a = nullptr;
+  std::int64_t a_row = 0;
+  std::int64_t a_step = 1;
+  const Real* b = nullptr;
+  std::int64_t b_step = 0;
+  std::int64_t b_column = 1;
+  const Real* bias = nullptr;  ///< (columns); null: 0. Not with add
+  Real* c = nullptr;
+  std::int64_t c_row = 0;
+  bool add = false;
+};
+
+/// Causal attention of `sequences`; a row of x is a token's queries, keys and values, 3 width() numbers,
+/// each of these by head (layer.h).
+struct AttentionShape {
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 1;
+  std::int64_t heads = 1;
+  std::int64_t head_width = 1;
+
+  std::int64_t width() const { return heads * head_width; }
+  std::int64_t rows() const { return sequences * tokens; }
+};
+
+/// Statistics of each row of (rows, width), which is normalised by itself:
+/// y = gamma (x - mean) inverse_standard_deviation + beta.
+template <class Real>
+struct RowNormalization {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  const Real* x = nullptr;
+  Real* mean = nullptr;                        ///< (rows)
+  Real* inverse_standard_deviation = nullptr;  ///< (rows)
 };
 
 template <class Real>
@@ -166,6 +209,43 @@ class Backend {
   virtual void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out,
                                      const Real* x, const Real* dy, bool add, Real* dw,
                                      Real* db) const = 0;
+
+  /// Scratch of a product in elements.
+  virtual std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
+                                        std::int64_t steps) const = 0;
+  virtual void Multiply(const Product<Real>& product, Real* workspace) const = 0;
+  /// sums[c] (+)= sum of the rows of y (rows, columns).
+  virtual void SumRows(std::int64_t rows, std::int64_t columns, const Real* y, bool add,
+                       Real* sums) const = 0;
+
+  /// Variances are biased. y from the statistics that are there, or after they have been made.
+  virtual void RowStatistics(const RowNormalization<Real>& norm) const = 0;
+  virtual void NormalizeRows(const RowNormalization<Real>& norm, const Real* gamma,
+                             const Real* beta, Real* y) const = 0;
+  /// dx (+)= what follows from dy by gamma; null: not wanted. dgamma and dbeta (width) are overwritten or
+  /// added to. dx may be dy.
+  virtual void NormalizeRowsBackward(const RowNormalization<Real>& norm, const Real* gamma,
+                                     const Real* dy, bool add_dx, Real* dx, bool add_gradient,
+                                     Real* dgamma, Real* dbeta) const = 0;
+
+  virtual void Gelu(std::int64_t size, const Real* x, Real* y) const = 0;
+  /// dx (+)= dy gelu'(x); dx may be dy.
+  virtual void GeluBackward(std::int64_t size, const Real* x, const Real* dy, bool add,
+                            Real* dx) const = 0;
+
+  virtual std::int64_t AttentionWorkspace(const AttentionShape& shape) const = 0;
+  /// y (rows, width) of x (rows, 3 width). log_sums (sequences, heads, tokens): logarithms of the
+  /// softmaxes' denominators.
+  virtual void Attention(const AttentionShape& shape, const Real* x, Real* y, Real* log_sums,
+                         Real* workspace) const = 0;
+  virtual void AttentionBackward(const AttentionShape& shape, const Real* x, const Real* log_sums,
+                                 const Real* dy, Real* dx, Real* workspace) const = 0;
+
+  /// p (rows, classes) = softmax of each row of z; losses[r] = -log p[r][labels[r]]; correct[r] = 1
+  /// where the row's first largest element is the label's, else 0.
+  virtual void CrossEntropy(std::int64_t rows, std::int64_t classes, const Real* z,
+                            const std::int32_t* labels, Real* p, Real* losses,
+                            std::uint8_t* correct) const = 0;
 };
 
 /// Plain loops; Real is float or double.
@@ -178,3 +258,13 @@ std::shared_ptr<const Backend<float>> MakeVectorBackend(
     int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
 
 }  // namespace batchless::training
+
+// Example
+//   const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
+//   const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend();
+//   CHECK(plain->block() == 1);
+//   CHECK(vectors->block() >= 8);
+//   const std::vector<float> x = {1, 2}, y = {3, 4};
+//   std::vector<float> sum(2);
+//   plain->Add(2, x.data(), y.data(), sum.data());
+//   CHECK(sum == std::vector<float>{4, 6});

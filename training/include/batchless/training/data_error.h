@@ -28,3 +28,8 @@ class DataError : public std::runtime_error {
 };
 
 }  // namespace batchless::training
+
+// Example
+//   const DataError error("a.bin", /*record=*/3, "a label of 11");
+//   CHECK(error.record() == 3);
+//   CHECK(std::string(error.what()) == "a.bin: record 3: a label of 11");

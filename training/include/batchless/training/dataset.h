@@ -1,4 +1,4 @@
-// Data sets of labelled images.
+// Data sets of labelled images; those of sequences are in token_dataset.h.
 //
 //   set          shape      classes   augmentation of training samples (RandomStream::kAugmentation)
 //   cifar10      3x32x32    10        crop with 4 pixels of padding, mirror
@@ -7,8 +7,8 @@
 //   imagefolder  3xSxS      folders   crop of 8 % to 100 % of the area, aspect 3/4 to 4/3; mirror
 //
 // Pixels are bytes in the order channel, row, column. A network sees (pixel / 255 - mean) /
-// deviation, with one mean and deviation for each channel. Augmentation comes before that, as in the
-// usual PyTorch pipeline: padding is black (0), and becomes -mean / deviation.
+// standard deviation, with one of both for each channel. Augmentation comes before that, as in the
+// usual PyTorch pipeline: padding is black (0), and becomes -mean / standard deviation.
 //
 // Files:
 //   CIFAR-10  ROOT/cifar-10-batches-bin/{data_batch_1..5,test_batch}.bin: records of 1 label and
@@ -18,8 +18,8 @@
 //   folders   ROOT/{train,val}/CLASS/*.jpg|jpeg|JPG|JPEG: classes and files in the order of their
 //             names, byte by byte; validation sees the middle 7/8 (224/256) of the shorter side
 //
-// Means and deviations: those of the training pixels (CIFAR-10, MNIST, synthetic), and the usual ones
-// of ImageNet for folders of images.
+// Means and standard deviations: those of the training pixels (CIFAR-10, MNIST, synthetic), and the
+// usual ones of ImageNet for folders of images.
 #pragma once
 
 #include <cstdint>
@@ -60,12 +60,18 @@ class Dataset {
   /// Samples, at least one.
   std::int64_t size() const { return static_cast<std::int64_t>(content_.labels.size()); }
   int classes() const { return content_.classes; }
+  /// Tokens of a sample, which has as many labels; 0: samples are images, of one label. Of tokens the
+  /// shape is 1 x context x 1, the classes are the vocabulary, and a sample's label is its last token's.
+  int context() const { return content_.context; }
+  int labels_per_sample() const { return content_.context > 0 ? content_.context : 1; }
+  /// Entropy rate of the source that made the tokens, bits a token; 0: unknown.
+  double entropy_bits() const { return content_.entropy_bits; }
   /// From 0 to classes() - 1. Throws analysis::InvalidArgument unless 0 <= sample < size(), as all
   /// that take a sample do.
   int label(std::int64_t sample) const;
-  /// Of pixels / 255, one for each channel.
+  /// The means of pixels / 255, one for each channel.
   std::span<const float> mean() const { return content_.mean; }
-  std::span<const float> deviation() const { return content_.deviation; }
+  std::span<const float> standard_deviation() const { return content_.standard_deviation; }
   /// SHA-256 in hexadecimal digits of what was read: label and pixels of one sample after the other
   /// as bytes (for CIFAR-10 its files, end to end), or for folders of images a line
   /// "CLASS/FILE LABEL BYTES" for each file.
@@ -77,6 +83,8 @@ class Dataset {
   /// The sample as training sees it; takes its choices from `random`.
   void ReadAugmented(std::int64_t sample, CounterRandom& random,
                      std::span<std::uint8_t> pixels) const;
+  /// Its context() + 1 tokens, the last one a label alone.
+  void ReadTokens(std::int64_t sample, std::span<std::int32_t> tokens) const;
 
  protected:
   struct Content {
@@ -84,16 +92,21 @@ class Dataset {
     ImageShape shape;
     int classes = 0;
     std::vector<float> mean;
-    std::vector<float> deviation;
+    std::vector<float> standard_deviation;
     std::vector<int> labels;
     std::string digest;
+    int context = 0;
+    double entropy_bits = 0;
   };
   explicit Dataset(Content content) : content_(std::move(content)) {}
 
  private:
-  virtual void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const = 0;
-  virtual void DoReadAugmented(std::int64_t sample, CounterRandom& random,
-                               std::span<std::uint8_t> pixels) const = 0;
+  // A set of images overrides the first two, one of tokens the last.
+  virtual void DoRead(std::int64_t /*sample*/, std::span<std::uint8_t> /*pixels*/) const {}
+  virtual void DoReadAugmented(std::int64_t /*sample*/, CounterRandom& /*random*/,
+                               std::span<std::uint8_t> /*pixels*/) const {}
+  virtual void DoReadTokens(std::int64_t /*sample*/, std::span<std::int32_t> /*tokens*/) const {}
+  void Check(std::int64_t sample, bool has_tokens) const;
   void Check(std::int64_t sample) const;
   void Check(std::int64_t sample, std::span<const std::uint8_t> pixels) const;
 
@@ -125,3 +138,10 @@ std::shared_ptr<const Dataset> MakeSynthetic(
     std::int64_t validation_size = kSyntheticValidationSize);
 
 }  // namespace batchless::training
+
+// Example
+//   const std::shared_ptr<const Dataset> data = MakeSynthetic(/*seed=*/1, Split::kTrain, 64, 16);
+//   CHECK(data->size() == 64);
+//   std::vector<std::uint8_t> pixels(data->shape().size());
+//   data->Read(3, pixels);
+//   CHECK(data->label(3) < data->classes());

@@ -22,3 +22,15 @@ class GradientConsumer {
 };
 
 }  // namespace batchless::training
+
+// Example
+//   struct Largest final : GradientConsumer<float> {
+//     void Take(std::int64_t /*first*/, std::int64_t size, const float* gradient) override {
+//       largest = std::max(largest, *std::max_element(gradient, gradient + size));
+//     }
+//     float largest = 0;
+//   };
+//   Largest largest;
+//   const std::vector<float> piece = {1, 3, 2};
+//   largest.Take(0, 3, piece.data());
+//   CHECK(largest.largest == 3);

@@ -45,3 +45,12 @@ struct LearningRate {
 void Validate(const LearningRate& rate);
 
 }  // namespace batchless::training
+
+// Example
+//   LearningRate rate;
+//   rate.base = 0.1;
+//   rate.drops = {{.sample = 1000, .factor = 0.1}};
+//   rate.warm_up_samples = 100;
+//   CHECK(rate.At(49) == Approx(0.05));
+//   CHECK(rate.At(999) == 0.1);
+//   CHECK(rate.At(1000) == Approx(0.01));

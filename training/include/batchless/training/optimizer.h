@@ -1,7 +1,8 @@
 // Optimizers: what an update makes of a gradient.
 //
-// An optimizer keeps arrays of numbers beside the weights, one of each for every parameter. From the
-// gradient g, the weight w and these it makes, in one pass over memory,
+// An optimizer keeps arrays of numbers beside the weights, one of each for every parameter; some keep
+// arrays of other sizes beside each tensor, too. From the gradient g, the weight w and these it makes, in
+// one pass over memory,
 //
 //   u    what it steps along, a sum over past gradients (the velocity of SGDM)
 //   p    the last gradient by itself, in the units of u
@@ -49,8 +50,10 @@ struct Optimizer {
   std::string_view title;
   std::string_view equation;
   std::string_view source;
-  std::string_view reduces_to;                ///< what it equals, and when
-  std::vector<std::string_view> arrays = {};  ///< kept beside each weight
+  std::string_view reduces_to;                       ///< what it equals, and when
+  std::string_view also = {};                        ///< other names, and with what options
+  std::vector<std::string_view> arrays = {};         ///< kept beside each weight
+  std::vector<std::string_view> tensor_arrays = {};  ///< beside each tensor, of sizes of their own
   std::vector<Hyperparameter> hyperparameters = {};
   /// The number that spike compensation takes for m; empty: takes neither it nor another rule.
   std::string_view momentum = "momentum";
@@ -78,7 +81,7 @@ struct OptimizerSpec {
   /// kMaxLinearOrder, where the optimizer takes quotients.
   std::map<analysis::Delay, analysis::RuleSpec> by_delay = {};
 
-  /// Of a hyperparameter of the optimizer.
+  /// The value of a hyperparameter that the optimizer has.
   double Value(std::string_view name) const;
 };
 
@@ -87,3 +90,12 @@ struct OptimizerSpec {
 void Validate(const OptimizerSpec& spec);
 
 }  // namespace batchless::training
+
+// Example
+//   OptimizerSpec spec;
+//   spec.optimizer = FindOptimizer("adamw");
+//   spec.values["beta1"] = 0.95;
+//   Validate(spec);
+//   CHECK(spec.Value("beta1") == 0.95);
+//   CHECK(spec.Value("beta2") == 0.999);
+//   CHECK(spec.optimizer.arrays.size() == 2);

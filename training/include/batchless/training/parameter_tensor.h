@@ -45,8 +45,9 @@ struct TensorOrder {
 enum class Initializer : unsigned char {
   kZero,
   kOne,
-  kHeNormal,      ///< normal, variance 2 / fan_out: convolutions (He et al., arXiv 1502.01852)
-  kLinearUniform  ///< uniform over +-1/sqrt(fan_in): weight and bias of linear layers
+  kHeNormal,       ///< normal, variance 2 / fan_out: convolutions (He et al., arXiv 1502.01852)
+  kLinearUniform,  ///< uniform over +-1/sqrt(fan_in): weight and bias of linear layers
+  kNormal          ///< normal, of the tensor's standard deviation
 };
 
 struct ParameterTensor {
@@ -57,7 +58,8 @@ struct ParameterTensor {
   std::int64_t offset = 0;       ///< of the tensor in the stage's block, elements
   std::int64_t stored_size = 0;  ///< elements with padding
   Initializer initializer = Initializer::kZero;
-  std::int64_t fan = 1;  ///< fan-out or fan-in of the initializer
+  std::int64_t fan = 1;           ///< fan-out or fan-in of the initializer
+  double standard_deviation = 0;  ///< with kNormal
 
   std::int64_t size() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
 };
@@ -71,3 +73,16 @@ template <class Real>
 void Unpack(const ParameterTensor& tensor, const Real* block, std::span<Real> values);
 
 }  // namespace batchless::training
+
+// Example
+//   // Two rows and three columns, columns first in memory.
+//   ParameterTensor tensor;
+//   tensor.sizes = {2, 3, 1, 1};
+//   tensor.order.out_outer = 1;
+//   tensor.order.in_outer = 2;
+//   tensor.stored_size = 6;
+//   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+//   std::vector<float> block(6);
+//   Pack<float>(tensor, values, block.data());
+//   CHECK(block == std::vector<float>{1, 4, 2, 5, 3, 6});
+//   CHECK(RoundUp(6, 16) == 16);

@@ -59,3 +59,13 @@ class Prefetcher {
 };
 
 }  // namespace batchless::training
+
+// Example
+//   const std::vector<float> next(1000);
+//   Prefetcher ahead;
+//   ahead.Add(std::as_bytes(std::span(next)));
+//   for (int piece = 0; piece < 10; ++piece) {
+//     // A piece of a kernel's work, then some lines of what comes next.
+//     ahead.Fetch(8);
+//   }
+//   ahead.Clear();

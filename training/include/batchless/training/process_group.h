@@ -73,3 +73,9 @@ std::int64_t BroadcastNumber(ProcessGroup& group, int root, std::int64_t number)
 std::string BroadcastText(ProcessGroup& group, int root, const std::string& text);
 
 }  // namespace batchless::training
+
+// Example
+//   // The first process decides, alone or not.
+//   const std::shared_ptr<ProcessGroup> group = JoinMpiProcesses();
+//   const std::int64_t seed = group == nullptr ? 7 : BroadcastNumber(*group, /*root=*/0, 7);
+//   CHECK(seed == 7);

@@ -9,17 +9,13 @@
 // Whoever knows (seed, stream, a, b) gets the same numbers, whatever the thread, the process or the
 // order of work; so nothing has to be saved in a checkpoint or sent to another machine.
 //
-// Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC'11 (Philox4x32, 10 rounds).
+// Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC'11; its authors' Random123.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 namespace batchless::training {
-
-/// Ten rounds of Philox4x32: a bijection of the counter for every key.
-std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key);
 
 /// What a sequence of random numbers is for; the values are part of every recorded result.
 enum class RandomStream : std::uint32_t {
@@ -28,6 +24,7 @@ enum class RandomStream : std::uint32_t {
   kAugmentation = 3,    ///< a: sample of the data set, b: epoch
   kDropout = 4,         ///< a: sample of the run, b: stage
   kSynthetic = 5,       ///< a: sample of the set, or class, b: which of them
+  kMarkov = 6,          ///< a: symbol, b: class of an order; then a: 64, b: split
 };
 
 /// One sequence of random numbers; cheap to make, at any place of the computation.
@@ -54,3 +51,11 @@ class CounterRandom {
 };
 
 }  // namespace batchless::training
+
+// Example
+//   // The same place has the same numbers, whoever asks.
+//   CounterRandom here(/*seed=*/1, RandomStream::kDropout, /*a=*/5);
+//   CounterRandom there(1, RandomStream::kDropout, 5);
+//   CHECK(here.Next() == there.Next());
+//   CHECK(here.Uniform() == there.Uniform());
+//   CHECK(here.Below(6) < 6);

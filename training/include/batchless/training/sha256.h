@@ -22,8 +22,8 @@ class Sha256 {
   void Update(std::span<const std::byte> bytes);
   void Update(std::string_view text);
 
-  /// 64 lower-case hexadecimal digits for everything appended so far; call it once, at the end.
-  std::string HexDigest();
+  /// 64 lower-case hexadecimal digits for everything appended so far; more may be appended afterwards.
+  std::string HexDigest() const;
 
  private:
   struct Context;
@@ -31,3 +31,11 @@ class Sha256 {
 };
 
 }  // namespace batchless::training
+
+// Example
+//   Sha256 digest;
+//   digest.Update("a");
+//   digest.Update("bc");
+//   CHECK(digest.HexDigest() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+//   digest.Update("d");
+//   CHECK(digest.HexDigest() == "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");

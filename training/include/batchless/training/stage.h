@@ -22,7 +22,7 @@
 // An object serves one thread at a time; calls on different objects are independent. Nothing is
 // allocated in a call. Tensors are (micro-batch, channels / B, height, width, B) with channels
 // padded with zeros to a multiple of B, the block of the value's layout; B = 1 is plain (n, c, h,
-// w). All pointers are aligned to 64 bytes.
+// w), and B = channels has the channels of a token side by side. All pointers are aligned to 64 bytes.
 #pragma once
 
 #include <array>
@@ -44,9 +44,9 @@ struct Microbatch {
   std::uint64_t seed = 0;                ///< of the run
   bool training = true;                  ///< false: no dropout, running statistics
   Real gradient_scale = 1;               ///< of each sample's loss: 1 / samples of an update
-  const std::int32_t* labels = nullptr;  ///< (n)
-  Real* losses = nullptr;                ///< (n), written by the loss
-  std::uint8_t* correct = nullptr;       ///< (n), written by the loss: 1 where the label won
+  const std::int32_t* labels = nullptr;  ///< (n, labels of a sample)
+  Real* losses = nullptr;                ///< (n), written by the loss: means over a sample's labels
+  std::uint8_t* correct = nullptr;       ///< as the labels, written by the loss: 1 where one won
 };
 
 template <class Real>
@@ -149,3 +149,11 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                        std::shared_ptr<const Backend<Real>> backend);
 
 }  // namespace batchless::training
+
+// Example
+//   const batchless::hwmodel::Network network = batchless::hwmodel::MakeNetwork({.name = "linear"});
+//   const auto stage = MakeStage<double>(network, /*stage=*/0, /*microbatch=*/1,
+//                                        MakeReferenceBackend<double>());
+//   CHECK(stage->layout().parameters[0].name == "classifier.0.weight");
+//   CHECK(stage->layout().keeps_input);
+//   CHECK(PlanValues(network, /*block=*/1)[0].stored_size == network.input.elements());

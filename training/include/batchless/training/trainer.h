@@ -22,14 +22,19 @@
 //   weight stashing   the backward reads the version that its forward read (with the prediction, if
 //                     there was one) instead of the newest
 //   SpecTrain         both passes predict, by velocity, to the step in which the sample's last
-//                     backward comes: 2(S-1) - s updates forward, s backward with pb
+//                     backward comes: 2(S-1) - s updates forward, s backward with pb. With stashed
+//                     weights forwards alone predict, to their update: its second version
+//   recomputation     backwards make what their forwards made once more, in place of keeping it
+//   vertical sync     with stashing, every stage reads the version that stage 0 read: the delay of
+//                     stage 0 for all of them
 //
 // Numbers of threads, processes and replicas change no bit. The loss of a mini-batch is the mean over
 // its samples.
 //
-// Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain);
-// Harlap et al., PipeDream, arXiv 1806.03377 (weight stashing); Chen et al., arXiv 1809.02839
-// (SpecTrain).
+// Sources: Kosson et al., arXiv 2003.11666; Huang et al., GPipe, arXiv 1811.06965 (fill-drain,
+// recomputation);
+// Harlap et al., PipeDream, arXiv 1806.03377 (weight stashing, vertical sync); Chen et al., arXiv
+// 1809.02839, and its authors' repository (SpecTrain).
 #pragma once
 
 #include <cstdint>
@@ -58,7 +63,8 @@ enum class Precision : unsigned char { kSingle, kDouble };
 struct TrainerOptions {
   hwmodel::Network network;
   /// What the stages of one replica do, and which versions of the weights they read: two cycles at least
-  /// in which every stage does everything. Its workers are not read. Without actions every mini-batch
+  /// in which every stage does everything. Its workers are not read, but for
+  /// `recompute`. Without actions every mini-batch
   /// drains before the next one begins, in an order with few micro-batches in flight
   /// (hwmodel::MiniBatches).
   hwmodel::Schedule schedule;
@@ -68,9 +74,13 @@ struct TrainerOptions {
   /// least; a list drains after each of them, or its weights are double-buffered.
   int replicas = 1;
   std::int64_t gradient_parts = 1;  ///< P; divides the micro-batches of an update
+  /// Backwards first make again what the forwards of their worker's stages made, so that a micro-batch in
+  /// flight takes the memory of what comes in to each of the schedule's workers alone. For schedules
+  /// whose backwards read the weights of their forwards. No result depends on it.
+  bool recompute = false;
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
-  /// Of each stage, in any unit: what is shared as equally as contiguous groups can be among the
+  /// The cost of each stage, in any unit, which is shared as equally as contiguous groups can be among the
   /// workers of a pipeline's processes (hwmodel/partition.h). The same in every process; empty: the
   /// FLOPs of its passes. No result depends on it.
   std::vector<double> stage_costs;
@@ -84,7 +94,7 @@ struct TrainerOptions {
   std::int64_t traced_microbatches = 0;
   std::int64_t batch = 128;
   std::int64_t microbatch = 1;  ///< divides batch; equal to it with batch normalisation
-  std::int64_t samples = 0;     ///< to train on; a pipeline needs their number, to drain at the end
+  std::int64_t samples = 0;     ///< to train on; 0: as many as there are before Finish
   /// Where in the run they begin: positions, random numbers and learning rates count from its start.
   std::int64_t first_sample = 0;
   /// Updates that what the optimizer keeps has already had.
@@ -104,7 +114,7 @@ struct TrainerOptions {
 
   /// Those that share the stages: of one replica, in all its processes. For valid options.
   int PipelineWorkers() const;
-  /// Of one replica. For valid options.
+  /// Counts those of one replica. The options have to be valid.
   std::int64_t MicrobatchesPerUpdate() const { return batch / microbatch / replicas; }
   /// What one replica does, in one process: its share is all that it knows of a batch.
   TrainerOptions OfOneReplica() const;
@@ -139,15 +149,15 @@ struct NamedTensor {
 /// What happened to one sample of the run.
 struct SampleResult {
   std::int64_t sample = 0;  ///< position in the run
-  int label = 0;
-  double loss = 0;
-  bool correct = false;
+  int label = 0;            ///< of a sequence that of its last token
+  double loss = 0;          ///< of a sequence the mean over its tokens
+  double correct = 0;       ///< share of its labels that won, of one label 0 or 1
 };
 
 struct Evaluation {
   std::int64_t samples = 0;
   double loss = 0;      ///< mean
-  double accuracy = 0;  ///< share of samples whose largest output is the label's
+  double accuracy = 0;  ///< share of labels whose output is the largest
 };
 
 /// What a worker did, over the whole life of the trainer.
@@ -186,9 +196,26 @@ class Trainer {
   /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
   /// mini-batches. The results of samples that met their loss are appended in the order of the
   /// samples. Throws Diverged, with the results and the state as they are then, and whatever reading
-  /// a sample throws.
+  /// a sample throws; analysis::InvalidArgument while Learn has a part of a mini-batch.
   virtual void Advance(const SampleSource& source, std::int64_t to,
                        std::vector<SampleResult>& results) = 0;
+
+  /// Trains on a sample of the caller's own, the run's next one: network.input.elements() values in the
+  /// order channel, row, column, as the network is to see them, and a label from 0 to network.classes - 1.
+  /// Returns what Advance would append: results of the samples that met their loss by now, earlier ones
+  /// where micro-batches are in flight. The last sample of a mini-batch (of a schedule that updates
+  /// several times a cycle: cycle) is what trains on all of it. The bits are those of Advance over the
+  /// same samples. Processes that train together give the same sample each.
+  ///
+  /// Throws analysis::InvalidArgument for an `image` or `label` that is not of the network, numbers that
+  /// are not finite, and `samples` where the run has had all of them; Diverged as Advance does.
+  virtual std::vector<SampleResult> Learn(std::span<const float> image, int label) = 0;
+
+  /// Ends the run with the samples that there have been, however many the options say: all that is in
+  /// flight gets its updates. Returns the results that were missing. A mini-batch that Learn has only a
+  /// part of is left out, as samples_done() says then. A state that is saved from here on belongs to a run
+  /// of that length. Throws Diverged.
+  virtual std::vector<SampleResult> Finish() = 0;
 
   /// Loss and accuracy on the first `samples` positions of `source` with the current weights,
   /// nothing dropped, on as many threads as there are workers. Every process gets a copy of all
@@ -214,7 +241,7 @@ class Trainer {
   virtual std::string WeightsSha256() const = 0;
 
   /// The whole state: weights, the optimizer's arrays, every other version of the weights, activations and
-  /// gradients in flight, position. Random numbers have no state (random.h). A trainer of the same
+  /// gradients in flight, samples that wait for their mini-batch, position. Random numbers have no state (random.h). A trainer of the same
   /// options but for the numbers of workers, processes and replicas goes on from it to the same bits.
   /// The first process writes; the others' streams are left alone. Throws Diverged, before it writes,
   /// where a weight or a number of the optimizer is not finite: nobody could go on from that.
@@ -251,3 +278,25 @@ std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions
 std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options);
 
 }  // namespace batchless::training
+
+// Example
+//   TrainerOptions options;
+//   options.network = batchless::hwmodel::MakeNetwork({.name = "linear"});
+//   options.schedule.forward_lag = 3;  // every gradient three updates late
+//   options.rule.rule = batchless::analysis::FindRule("lwp-v+sc");
+//   options.batch = 1;
+//   options.samples = 64;
+//   options.learning_rate.base = 1e-3;
+//   const DatasetSource source(MakeSynthetic(1, Split::kTrain, 64, 16), {.seed = 1});
+//   const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+//   std::vector<SampleResult> results;
+//   trainer->Advance(source, 64, results);
+//   CHECK(results.size() == 64);
+//   CHECK(trainer->delays() == std::vector<std::int64_t>{3, 3});
+//   // A sample of one's own, in a run without a given end.
+//   options.samples = 0;
+//   const std::unique_ptr<Trainer> online = MakeTrainer(options);
+//   const std::vector<float> image(options.network.input.elements());
+//   CHECK(online->Learn(image, 7).size() == 1);
+//   CHECK(online->Finish().empty());
+//   CHECK(online->samples_done() == 1);

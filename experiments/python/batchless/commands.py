@@ -1,0 +1,186 @@
+"""The functions of the module, made of the program's own table of commands and options."""
+
+import contextlib
+import inspect
+import keyword
+import numbers
+import os
+import re
+import shlex
+
+from . import _core
+from .files import as_file, without_temporary_names
+from .result import Result, is_array
+
+# Training is Trainer's: the command is for folders of runs and several processes.
+LEFT_OUT = {"train"}
+
+
+def make_functions(module):
+    """A function for each command, by its name; `module` is where they say that they are."""
+    functions = {}
+    for command in _core.describe_commands():
+        if command["name"] not in LEFT_OUT:
+            function = _make_function(command, module)
+            functions[function.__name__] = function
+    return functions
+
+
+def python_name(name):
+    """The keyword or function that stands for an option or command: --sc-delay is sc_delay."""
+    name = name.lstrip("-").replace("-", "_").lower()
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def result_class_name(command):
+    return command["name"].title().replace("-", "") + "Result"
+
+
+def _make_function(command, module):
+    options = {python_name(option["name"]): option for option in command["options"]}
+    result_class = type(
+        result_class_name(command),
+        (Result,),
+        {"__module__": __name__, "__doc__": f"What {python_name(command['name'])}() returns."},
+    )
+    globals()[result_class.__name__] = result_class
+
+    # Parameters in the order of the program's help; the first may be given by its place.
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD if place == 0 else inspect.Parameter.KEYWORD_ONLY,
+            default=False if option["is_flag"] else None,
+        )
+        for place, (name, option) in enumerate(options.items())
+    ]
+    parameters.append(inspect.Parameter("progress", inspect.Parameter.KEYWORD_ONLY, default=None))
+    signature = inspect.Signature(parameters)
+
+    def function(*args, **keywords):
+        try:
+            values = signature.bind(*args, **keywords).arguments
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        progress = values.pop("progress", None)
+        with contextlib.ExitStack() as files:
+            texts = {}
+            words = [command["name"]]
+            for name, value in values.items():
+                words += _words(options[name], value, files, texts)
+            try:
+                result, arrays = _core.run(words, progress)
+            except (ValueError, RuntimeError) as error:
+                raise type(error)(without_temporary_names(str(error), texts)) from None
+        return result_class({**result, **arrays})
+
+    function.__name__ = function.__qualname__ = python_name(command["name"])
+    function.__module__ = module
+    function.__signature__ = signature
+    function.__doc__ = docstring(command)
+    return function
+
+
+def _words(option, value, files, texts):
+    """What stands on the command line for a keyword's value."""
+    name = option["name"]
+    if value is None or value is False:
+        return []
+    if option["is_flag"]:
+        if value is not True:
+            raise TypeError(f"{python_name(name)}: got {value!r}, accepted: True or False")
+        return [name]
+    if option["is_repeated"]:
+        values = [value] if isinstance(value, (str, os.PathLike)) else value
+        named = [name] if name.startswith("--") else []
+        return [word for item in values for word in (*named, _text(name, item))]
+    text = _text(name, value)
+    if "\n" in text:
+        text = as_file(text, files, texts)
+    return [f"{name}={text}"] if name.startswith("--") else [text]
+
+
+def _text(name, value):
+    """The value as the program reads it; numbers keep their bits."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if isinstance(value, bool):
+        raise TypeError(f"{python_name(name)}: got {value!r}, accepted: a number, a text or several")
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    if is_array(value) and value.dtype.kind == "f":
+        return _core.join_numbers(value)
+    if is_array(value) or isinstance(value, (list, tuple, range)):
+        return ",".join(_text(name, item) for item in value)
+    raise TypeError(
+        f"{python_name(name)}: got {type(value).__name__}, accepted: a number, a text or several"
+    )
+
+
+def docstring(command):
+    """The help of the program, in Python's words."""
+    parts = [command["description"] + ".", "", _in_python(command["explanation"]).strip(), ""]
+    parts += ["Parameters", "----------"]
+    for option in command["options"]:
+        form = "bool" if option["is_flag"] else option["form"]
+        parts += [f"{python_name(option['name'])} : {form}", f"    {_in_python(option['help'])}"]
+    parts += [
+        "progress : callable",
+        "    Called with what is done and how much there is, while the work goes on",
+        "",
+        "Returns",
+        "-------",
+        result_class_name(command),
+        "    Its attributes have the names of the program's JSON",
+        "",
+        "Raises",
+        "------",
+        "ValueError",
+        "    An argument that cannot be worked with, by the name of its option",
+        "",
+        "Examples",
+        "--------",
+    ]
+    parts += [">>> " + example_call(example, command) for example in command["examples"]]
+    return "\n".join(parts)
+
+
+def _in_python(text):
+    """Options by the names of the keywords that stand for them."""
+    named = re.sub(r"batchless ([a-z-]+) --help", r"\1()", text)
+    return re.sub(r"--(?!json|help)([a-z][a-z0-9-]*)", lambda m: python_name(m.group(1)), named)
+
+
+def example_call(example, command):
+    """A command line as the call that does the same."""
+    words = shlex.split(example)[1:]
+    options = {option["name"]: option for option in command["options"]}
+    positional = [name for name in options if not name.startswith("--")]
+    arguments = []
+    repeated = {}
+    while words:
+        word = words.pop(0)
+        if word == "--json":
+            continue
+        if not word.startswith("--") and options[positional[0]]["is_repeated"]:
+            repeated.setdefault(python_name(positional[0]), []).append(word)
+        elif not word.startswith("--"):
+            arguments.append(f"{python_name(positional.pop(0))}={word!r}")
+        elif options[word]["is_flag"]:
+            arguments.append(f"{python_name(word)}=True")
+        elif options[word]["is_repeated"]:
+            repeated.setdefault(python_name(word), []).append(words.pop(0))
+        else:
+            arguments.append(f"{python_name(word)}={_literal(words.pop(0))}")
+    arguments += [f"{name}={values!r}" for name, values in repeated.items()]
+    return f"batchless.{python_name(command['name'])}({', '.join(arguments)})"
+
+
+def _literal(word):
+    if re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", word):
+        return word
+    if re.fullmatch(r"(-?[0-9.]+(e-?[0-9]+)?,)+-?[0-9.]+(e-?[0-9]+)?", word):
+        return "[" + word.replace(",", ", ") + "]"
+    return repr(word)

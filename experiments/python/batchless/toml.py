@@ -1,0 +1,37 @@
+"""Python's values as TOML, for configurations and networks that are given as dicts."""
+
+import json
+import numbers
+import os
+import re
+
+from .result import is_array
+
+
+def to_toml(value):
+    """A value on one line; dicts are inline tables."""
+    if is_array(value):
+        value = value.tolist()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    if isinstance(value, (str, os.PathLike)):
+        # TOML has the escapes of JSON.
+        return json.dumps(os.fspath(value)).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(name)} = {to_toml(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, (list, tuple, range)):
+        return "[" + ", ".join(map(to_toml, value)) + "]"
+    raise TypeError(f"got {type(value).__name__}, accepted: numbers, texts, lists and dicts")
+
+
+def to_document(values):
+    """A dict as the text of a file, a line for each of its names."""
+    return "".join(f"{_key(name)} = {to_toml(value)}\n" for name, value in values.items())
+
+
+def _key(name):
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

@@ -1,0 +1,288 @@
+"""Training: the program's runs, and samples of the caller's own."""
+
+import collections
+import contextlib
+import os
+import re
+
+from . import _core
+from .files import as_file, without_temporary_names
+from .result import Result
+from .toml import to_document, to_toml
+
+# The key that a text in place of a section's dict stands for.
+_MAIN_KEYS = {"network": "name", "data": "name", "schedule": "kind", "rule": "name", "optimizer": "kind"}
+
+_KEYS = _core.describe_configuration()
+_SECTIONS = {key["section"]: {} for key in _KEYS}
+for _key in _KEYS:
+    _SECTIONS[_key["section"]][_key["name"]] = _key
+_COUNTS = collections.Counter(key["name"] for key in _KEYS)
+# Keys that are keywords of their own: the names that one section has, and `seed`, the run's.
+FLAT_KEYS = {
+    key["name"]: key
+    for key in _KEYS
+    if key["name"] not in _SECTIONS and (_COUNTS[key["name"]] == 1 or key["section"] == "run")
+}
+
+
+class MetricsRow(Result):
+    """A row of metrics.csv: samples, epoch, learning_rate, train_loss, train_accuracy, validation_loss,
+    validation_accuracy; None where something was not measured there."""
+
+
+class SampleResult(Result):
+    """What happened to one sample of the run: sample (its position), label, loss (nats), correct."""
+
+
+class Evaluation(Result):
+    """samples; loss, their mean (nats); accuracy, the share of them whose largest output is the label's."""
+
+
+class Summary(Result):
+    """What `batchless train --json` prints."""
+
+
+class MemoryPrediction(Result):
+    """total_bytes and peak_bytes as the hardware model predicts them; allocated_bytes, what there is."""
+
+
+class Trainer:
+    """A network in training, as a function of its configuration and seed.
+
+    The bits are those of `batchless train`: one stage's parameters see, with the delay D_s of its stage,
+
+        v' = m v + g(w_(t - D_s)),   w' = w - eta (a v' + b g)
+
+    with momentum m, learning rate eta, and a = 1, b = 0 for plain SGD with momentum; `rules()` and
+    `optimizers()` list what else there is.
+
+    Parameters
+    ----------
+    configuration : dict, path, or TOML text
+        As `batchless train` takes it: sections network, data, schedule, rule, optimizer, run, and a list
+        of phases. None: everything by keywords
+    network : str, path, TOML text, or dict
+        A built-in network's name, or a network of your own as `batchless.network()` writes it
+    data, schedule, rule, optimizer, run : dict or str
+        Keys of that section; a text is data.name, schedule.kind, rule.name or optimizer.kind
+    out : path
+        A folder for the files of the run, as `--out`; None: there are none
+    resume : bool
+        Go on with the run in `out`
+    **keywords
+        Keys by their names alone where one section has them: lr, momentum, batch, workers, ...; seed is
+        the run's
+
+    Without a data set in a dict or in the keywords the samples are your own (data.name is "own"): learn()
+    takes them one by one, and the run has no end before finish() unless `samples` says so. A TOML file
+    means what it means to the program.
+
+    Attributes
+    ----------
+    samples, total_samples : int
+        Samples that have entered, and of the whole run; None where nobody knows
+    delays : array of int64, shape (stages,)
+        D_s, updates: by how many a forward's weights are older than those that its gradient updates
+    weights : dict of arrays, float32 or float64
+        Parameters, then running statistics, by PyTorch's names and with its shapes. Assigning a dict
+        replaces them; what the optimizer keeps starts at 0
+    weights_sha256 : str
+        Their digest, as the program's summary has it
+    configuration : str
+        The resolved configuration, TOML
+    input_shape : tuple of int
+        (channels, height, width)
+    classes : int
+
+    Raises
+    ------
+    ValueError
+        With the program's own line, which names the key, what it got, and what is accepted
+
+    Examples
+    --------
+    >>> trainer = batchless.Trainer("experiments/configs/resnet20_pb.toml", samples=3000)
+    >>> for row in trainer.run():
+    ...     print(row.samples, row.train_loss)
+    >>> own = batchless.Trainer(network="resnet20", schedule="pb", rule="lwp-v+sc", batch=1, lr=1e-5)
+    >>> results = own.learn(image, 3)
+
+    Keys of the configuration
+    -------------------------
+    """
+
+    def __init__(self, configuration=None, *, network=None, out=None, resume=False, **keywords):
+        values = {}
+        text, path = "", "configuration"
+        has_file = isinstance(configuration, (str, os.PathLike))
+        if isinstance(configuration, dict):
+            text = _document(configuration)
+        elif has_file and "\n" in os.fspath(configuration):
+            text = configuration
+        elif has_file:
+            path = os.fspath(configuration)
+            try:
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+            except OSError as error:
+                raise ValueError(
+                    f"configuration: got {path}, accepted: a TOML file that can be read ({error.strerror})"
+                ) from None
+        elif configuration is not None:
+            raise TypeError(
+                f"configuration: got {type(configuration).__name__}, accepted: a dict, a path or TOML text"
+            )
+        with contextlib.ExitStack() as files:
+            texts = {}
+            if network is not None:
+                values.update(_network_values(network, files, texts))
+            for name, value in keywords.items():
+                values.update(_keyword_values(name, value))
+            names_data = has_file or "name" in (configuration or {}).get("data", {})
+            if not names_data and "data.name" not in values:
+                values["data.name"] = "own"
+            overrides = [f"{name}={to_toml(value)}" for name, value in values.items()]
+            try:
+                self._core = _core.Trainer(
+                    text, path, overrides, None if out is None else os.fspath(out), bool(resume)
+                )
+            except (ValueError, RuntimeError) as error:
+                line = without_temporary_names(str(error), texts).removeprefix("--set: ")
+                raise type(error)(line) from None
+
+    def run(self, progress=None):
+        """Trains on the configured data set and yields the rows of metrics.csv as they come.
+
+        Ctrl-C raises KeyboardInterrupt within half a second, with a checkpoint where there is a folder;
+        another run() goes on from there.
+
+        Parameters
+        ----------
+        progress : callable
+            Called with samples done and samples of the run, ten times a second
+
+        Yields
+        ------
+        MetricsRow
+        """
+        if not self._core.has_data():
+            raise ValueError(
+                "data.name: got own, accepted: a data set, for run(); learn() takes samples of your own"
+            )
+        return self._rows(progress)
+
+    def _rows(self, progress):
+        while (row := self._core.next_row(progress)) is not None:
+            yield MetricsRow(row)
+
+    def learn(self, x, y):
+        """Trains on a sample, the next of the run, or on several one after the other.
+
+        With micro-batches in flight (schedule "pb" and its kin) a sample's result and updates come some
+        calls later; with mini-batches, when their last sample is there.
+
+        Parameters
+        ----------
+        x : array of float32, shape (channels, height, width), or (n, channels, height, width)
+            Images as the network is to see them: normalised. Not copied where they are C-contiguous
+        y : int, or array of n integers
+            From 0 to classes - 1
+
+        Returns
+        -------
+        list of SampleResult
+            Of the samples that met their loss by now, in their order
+        """
+        return [SampleResult(values) for values in self._core.learn(x, y)]
+
+    def finish(self):
+        """Ends the run here: all that is in flight gets its updates. Returns the missing SampleResults."""
+        return [SampleResult(values) for values in self._core.finish()]
+
+    def evaluate(self, x=None, y=None):
+        """Loss and accuracy with the current weights, nothing dropped.
+
+        Parameters
+        ----------
+        x, y : arrays
+            As for learn(); None: the configured validation set
+
+        Returns
+        -------
+        Evaluation
+        """
+        return Evaluation(self._core.evaluate(x, y))
+
+    def save(self, path):
+        """Writes a checkpoint: the whole state, samples in flight and all."""
+        self._core.save(os.fspath(path))
+
+    def load(self, path):
+        """Goes on from a checkpoint of the same configuration, to the same bits."""
+        self._core.load(os.fspath(path))
+
+    def summary(self):
+        """What `batchless train --json` prints, as it is now."""
+        return Summary(self._core.summary())
+
+    def predict_memory(self):
+        """Memory of the trainer, bytes."""
+        return MemoryPrediction(self._core.predict_memory())
+
+    weights = property(
+        lambda self: self._core.weights(), lambda self, weights: self._core.set_weights(weights)
+    )
+    weights_sha256 = property(lambda self: self._core.weights_sha256())
+    delays = property(lambda self: self._core.delays())
+    samples = property(lambda self: self._core.samples())
+    total_samples = property(lambda self: self._core.total_samples())
+    configuration = property(lambda self: self._core.configuration())
+    input_shape = property(lambda self: self._core.input_shape())
+    classes = property(lambda self: self._core.classes())
+
+    def __repr__(self):
+        return f"<batchless.Trainer: {self.samples} of {self.total_samples or 'any number of'} samples>"
+
+
+def _document(configuration):
+    """A configuration as TOML; of the network a dict of its own is an override."""
+    for section in configuration:
+        if section != "phase" and section not in _SECTIONS:
+            raise ValueError(f"{section}: got a section, accepted: {', '.join([*_SECTIONS, 'phase'])}")
+    return to_document(configuration)
+
+
+def _network_values(network, files, texts):
+    if isinstance(network, dict):
+        if "input" not in network:
+            return _keyword_values("network", network)
+        network = to_document(network)
+    text = os.fspath(network)
+    if "\n" in text:
+        return {"network.file": as_file(text, files, texts)}
+    if isinstance(network, os.PathLike) or re.search(r"[/.]", text):
+        return {"network.file": text}
+    return {"network.name": text}
+
+
+def _keyword_values(name, value):
+    """The keys that a keyword stands for, with their values."""
+    if name in _SECTIONS:
+        if isinstance(value, dict):
+            return {f"{name}.{key}": item for key, item in value.items()}
+        if name in _MAIN_KEYS:
+            return {f"{name}.{_MAIN_KEYS[name]}": value}
+        raise TypeError(f"{name}: got {type(value).__name__}, accepted: a dict of its keys")
+    if name in FLAT_KEYS:
+        return {f"{FLAT_KEYS[name]['section']}.{name}": value}
+    places = [section for section, keys in _SECTIONS.items() if name in keys]
+    if places:
+        raise TypeError(f"{name}: got a keyword, accepted: it in one of the dicts {', '.join(places)}")
+    raise TypeError(f"Trainer() got an unexpected keyword argument {name!r}")
+
+
+Trainer.__doc__ += "\n".join(
+    f"    {key['section']}.{key['name']} : {key['type']}\n        {key['help']} ({key['accepted']})"
+    for key in _KEYS
+)

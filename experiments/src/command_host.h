@@ -1,0 +1,57 @@
+// What a command's result and progress are handed to. The program's own host prints the result; a caller
+// in another language takes it as values.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text_output.h"
+
+namespace batchless {
+
+// How far a command is, for another thread to read, and how that thread stops it.
+struct WorkMonitor {
+  std::atomic<std::size_t> done{0};
+  std::atomic<std::size_t> total{0};  // 0 before the work has parts to count
+  std::atomic<bool> stop{false};
+};
+
+// A table of numbers in a result, `shape` from the slowest index to the fastest.
+struct ResultArray {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::vector<double> values;
+};
+
+struct CommandHost {
+  std::function<void(const Json&)> take_result;  // empty: the result is printed
+  std::function<void(ResultArray)> take_array;   // empty: arrays are written to files alone
+  WorkMonitor* monitor = nullptr;                // null: nobody asks
+};
+
+// Throws Interrupted where the monitor's owner wants the work to end.
+void CheckStopped(const WorkMonitor* monitor);
+
+// Whether a command's result is one JSON object, and where that goes.
+class JsonOutput {
+ public:
+  explicit operator bool() const { return wanted_; }
+  void Want() { wanted_ = true; }
+  bool& wanted() { return wanted_; }
+  void set_host(const CommandHost* host) { host_ = host; }
+  const CommandHost& host() const { return *host_; }
+
+  void Put(const Json& object) const;
+
+ private:
+  static const CommandHost kPrinting;
+
+  bool wanted_ = false;
+  const CommandHost* host_ = &kPrinting;
+};
+
+}  // namespace batchless

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/hwmodel/network.h"
+#include "batchless/training/forward_pass.h"
+#include "batchless/training/random.h"
+#include "batchless/training/token_dataset.h"
+#include "commands/commands.h"
+#include "run_directory.h"
+#include "training_run.h"
+#include "usage_error.h"
+#include "weights_file.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::Network;
+using training::NamedTensor;
+
+constexpr IntegerRange kTokenRange{1, 1'000'000};
+constexpr IntegerRange kHeadRange{1, 1 << 20};
+constexpr IntegerRange kSeedRange{0, 4'294'967'295};
+constexpr NumberRange kTemperatureRange{0, 100};
+
+class GenerateCommand final : public Command {
+ public:
+  explicit GenerateCommand(CLI::App& root)
+      : Command(
+            root, "generate", "Let a trained gpt go on with a text",
+            R"(Draws one token after the other, each from what the network says of the text before
+it, as much of that as its context holds. The network is that of the run in DIR, with
+the weights of its checkpoint or of --weights; without --run it is the gpt whose
+tensors W.npz has, with --heads. Of a vocabulary of 256 tokens are bytes, of any other
+--prompt and the result are numbers. --temperature divides the scores before they
+become probabilities; at 0 the most probable token is taken.)",
+            {"generate --run runs/gpt --prompt \"In the beginning\" --tokens 200",
+             "generate --run runs/gpt --weights gpt.npz --prompt \"3 1 4\" --temperature 0 "
+             "--json"}) {}
+
+  void Run() override {
+    const std::string& prompt = prompt_.Text("the text to go on with");
+    const std::int64_t count = tokens_.IntegerOr(256, kTokenRange);
+    const double temperature = temperature_.NumberOr(1, kTemperatureRange);
+    const auto seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
+    std::vector<NamedTensor> weights;
+    const Network network = run_.given() ? NetworkOfRun(weights) : NetworkOfWeights(weights);
+    if (network.stages.front().layers.front().kind != hwmodel::LayerKind::kEmbedding) {
+      throw UsageError(run_.name(), run_.Text(""),
+                       "a run of a network of tokens, gpt for instance");
+    }
+    training::ForwardPass pass = MakePass(network, weights);
+    std::vector<int> tokens = TokensOf(prompt, network.classes);
+    const std::size_t given = tokens.size();
+    training::CounterRandom random(seed, training::RandomStream::kMarkov, 1U << 20);
+    for (std::int64_t i = 0; i < count; ++i) {
+      tokens.push_back(Next(network, pass, tokens, temperature, random));
+    }
+    const std::string text = TextOf(std::span(tokens).subspan(given), network.classes);
+    if (json()) {
+      const std::vector<int> drawn(tokens.begin() + static_cast<std::ptrdiff_t>(given),
+                                   tokens.end());
+      json().Put({{"network", network.name}, {"prompt", prompt}, {"tokens", drawn}});
+    } else {
+      PrintText("{}{}{}\n", prompt, network.classes == training::kTextVocabulary ? "" : " ", text);
+    }
+  }
+
+ private:
+  training::ForwardPass MakePass(const Network& network,
+                                 std::span<const NamedTensor> weights) const {
+    try {
+      return training::ForwardPass(network, weights);
+    } catch (const analysis::InvalidArgument& error) {
+      throw UsageError::FromLine(
+          fmt::format("{}: {}: {}", weights_.name(), weights_.Text(""), error.what()));
+    }
+  }
+
+  // The run's configuration says what network it is; its folder is left as it is.
+  Network NetworkOfRun(std::vector<NamedTensor>& weights) const {
+    heads_.Refuse("nothing together with --run, whose configuration says it");
+    const std::string& folder = run_.Text("the folder of a run");
+    const RunDirectory directory(folder);
+    std::error_code error;
+    const bool configured = std::filesystem::exists(directory.config(), error);
+    const bool trained = std::filesystem::exists(directory.checkpoint(), error);
+    if (!configured || !(trained || weights_.given())) {
+      throw UsageError(run_.name(), folder, "the folder of a run, with config.toml and checkpoint");
+    }
+    TrainingRunOptions options;
+    options.configuration = LoadConfiguration(directory.config());
+    options.configuration.schedule.workers = 1;
+    options.configuration.schedule.replicas = 1;
+    options.out = folder;
+    options.resume = true;
+    if (weights_.given()) {
+      weights = ReadTensors(weights_.name(), weights_.Text(""));
+      return NetworkOf(options.configuration, DataShapeOf(options.configuration));
+    }
+    const TrainingRun run(options);
+    weights = run.trainer().ExportWeights();
+    return NetworkOf(options.configuration, DataShapeOf(options.configuration));
+  }
+
+  // From the shapes of a gpt's tensors.
+  Network NetworkOfWeights(std::vector<NamedTensor>& weights) const {
+    const std::string& path = weights_.Text("weights, or --run DIR");
+    weights = ReadTensors(weights_.name(), path);
+    const auto shape_of = [&](std::string_view name) {
+      for (const NamedTensor& tensor : weights) {
+        if (tensor.name == name && tensor.shape.size() == 2) return tensor.shape;
+      }
+      throw UsageError(weights_.name(), path, fmt::format("a gpt's weights, with {}", name));
+    };
+    const std::vector<std::int64_t> words = shape_of("wte.weight");
+    const std::vector<std::int64_t> places = shape_of("wpe.weight");
+    int layers = 0;
+    for (const NamedTensor& tensor : weights) {
+      if (tensor.name.ends_with(".attn.c_attn.weight")) ++layers;
+    }
+    try {
+      return hwmodel::MakeNetwork({.name = "gpt",
+                                   .input = {1, static_cast<int>(places[0]), 1},
+                                   .classes = static_cast<int>(words[0]),
+                                   .layers = layers,
+                                   .width = static_cast<int>(words[1]),
+                                   .heads = static_cast<int>(heads_.IntegerOr(0, kHeadRange))});
+    } catch (const analysis::InvalidArgument& error) {
+      if (error.name() == "network.heads") {
+        throw UsageError(heads_.name(), error.value(), error.accepted());
+      }
+      throw UsageError(weights_.name(), path, fmt::format("a gpt's weights ({})", error.what()));
+    }
+  }
+
+  std::vector<int> TokensOf(const std::string& prompt, int vocabulary) const {
+    std::vector<int> tokens;
+    if (vocabulary == training::kTextVocabulary) {
+      for (const char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
+    } else {
+      const std::string accepted = fmt::format("numbers from 0 to {}", vocabulary - 1);
+      const char* next = prompt.data();
+      const char* end = next + prompt.size();
+      while (next != end) {
+        if (*next == ' ') {
+          ++next;
+          continue;
+        }
+        int token = -1;
+        const auto [behind, error] = std::from_chars(next, end, token);
+        if (error != std::errc() || token < 0 || token >= vocabulary) {
+          throw UsageError(prompt_.name(), prompt, accepted);
+        }
+        tokens.push_back(token);
+        next = behind;
+      }
+    }
+    if (tokens.empty()) throw UsageError(prompt_.name(), prompt, "at least one token");
+    return tokens;
+  }
+
+  static std::string TextOf(std::span<const int> tokens, int vocabulary) {
+    if (vocabulary != training::kTextVocabulary) return fmt::format("{}", fmt::join(tokens, " "));
+    std::string text;
+    for (const int token : tokens) text.push_back(static_cast<char>(token));
+    return text;
+  }
+
+  // What comes behind the last tokens; no token sees those behind it, whatever they are.
+  static int Next(const Network& network, training::ForwardPass& pass, std::span<const int> tokens,
+                  double temperature, training::CounterRandom& random) {
+    const auto context = static_cast<std::size_t>(network.input.height);
+    const std::span<const int> seen = tokens.last(std::min(context, tokens.size()));
+    std::vector<float> input(context);
+    std::copy(seen.begin(), seen.end(), input.begin());
+    const auto classes = static_cast<std::size_t>(network.classes);
+    const std::span<const float> scores =
+        pass.Scores(input).subspan((seen.size() - 1) * classes, classes);
+    const auto best = std::max_element(scores.begin(), scores.end());
+    if (temperature == 0) return static_cast<int>(best - scores.begin());
+    std::vector<double> weights;
+    double sum = 0;
+    for (const float score : scores) {
+      weights.push_back(std::exp((double{score} - *best) / temperature));
+      sum += weights.back();
+    }
+    double rest = random.Uniform() * sum;
+    std::size_t token = 0;
+    while (token + 1 < classes && rest >= weights[token]) rest -= weights[token++];
+    return static_cast<int>(token);
+  }
+
+  Argument run_{app(), "--run", "DIR", "Folder of the run"};
+  Argument weights_{app(), "--weights", "W.npz",
+                    "Weights in place of those of the run's checkpoint, or of a gpt"};
+  Argument heads_{app(), "--heads", "H",
+                  "Of the gpt of --weights, which does not say it (default: width / 32)"};
+  Argument prompt_{app(), "--prompt", "TEXT", "Text to go on with, or numbers of tokens; required"};
+  Argument tokens_{app(), "--tokens", "N", "How many to draw (default: 256)"};
+  Argument temperature_{app(), "--temperature", "T", "0 to 100 (default: 1)"};
+  Argument seed_{app(), "--seed", "S", "Of the random draws (default: 1)"};
+};
+
+}  // namespace
+
+const CommandMaker kGenerateCommand = MakeCommand<GenerateCommand>;
+
+}  // namespace batchless

@@ -1,0 +1,91 @@
+// What a run says of itself: its manifest and its summary.
+#include <cmath>
+#include <optional>
+
+#include "batchless/hwmodel/network.h"
+#include "durable_file.h"
+#include "manifest.h"
+#include "memory.h"
+#include "text_output.h"
+#include "training_run.h"
+
+namespace batchless {
+namespace {
+
+Json ToJson(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+void TrainingRun::WriteManifest(const std::string& finished) const {
+  if (!keeps_) return;
+  const int processes = processes_ == nullptr ? 1 : processes_->size();
+  const Json manifest =
+      MakeManifest(configuration_, data_, processes, state_, resumed_from_, started_, finished);
+  ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
+}
+
+Json TrainingRun::Summary() const {
+  Json object;
+  object["network"] = trainer_options().network.name;
+  object["data"] = configuration_.data.name;
+  object["out"] = directory_.path();
+  object["processes"] = processes_ == nullptr ? 1 : processes_->size();
+  object["replicas"] = trainer_options().replicas;
+  object["stages"] = trainer_options().network.stage_count();
+  std::int64_t parameters = 0;
+  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options().network)) {
+    parameters += cost.parameters;
+  }
+  object["parameters"] = parameters;
+  object["samples"] = state_.samples;
+  object["epochs"] = ToJson(Epochs());
+  object["delays"] = trainer_->delays();
+  object["updates"] = state_.samples / trainer_options().batch;
+  object["learning_rate"] = trainer_options().learning_rate.base;
+  object["momentum"] = trainer_options().momentum;
+  object["train_loss"] = ToJson(state_.last.train_loss);
+  object["train_accuracy"] = ToJson(state_.last.train_accuracy);
+  object["validation_loss"] = ToJson(state_.last.validation_loss);
+  object["validation_accuracy"] = ToJson(state_.last.validation_accuracy);
+  if (const double entropy = EntropyBits(); entropy > 0) {
+    object["source_bits_per_token"] = entropy;
+    object["validation_excess_bits_per_token"] =
+        state_.last.validation_loss ? Json(ExcessBits(*state_.last.validation_loss, entropy))
+                                    : Json(nullptr);
+  }
+  object["diverged"] = diverged_;
+  // After a divergence the weights are those of some later moment.
+  object["weights_sha256"] = diverged_.is_null() ? Json(trainer_->WeightsSha256()) : Json(nullptr);
+  object["seconds"] = state_.seconds;
+  object["training_seconds"] = state_.training_seconds;
+  object["samples_per_second"] =
+      state_.training_seconds > 0
+          ? Json(static_cast<double>(state_.samples) / state_.training_seconds)
+          : Json(nullptr);
+  const auto of_all_processes = [&](std::int64_t bytes) {
+    if (processes_ == nullptr) return bytes;
+    std::int64_t all = 0;
+    for (int p = 0; p < processes_->size(); ++p)
+      all += training::BroadcastNumber(*processes_, p, bytes);
+    return all;
+  };
+  object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());
+  const std::int64_t before = of_all_processes(memory_before_bytes_);
+  object["memory_before_bytes"] = before;
+  object["predicted_peak_memory_bytes"] = before + predicted_memory_.peak();
+  object["trainer_memory_bytes"] = trainer_->memory_bytes();
+  object["predicted_memory_bytes"] = predicted_memory_.total();
+  Json workers = Json::array();
+  for (const training::WorkerTimes& times : trainer_->worker_times()) {
+    workers.push_back({{"first_stage", times.first_stage},
+                       {"end_stage", times.end_stage},
+                       {"busy_seconds", times.busy_seconds},
+                       {"waiting_seconds", times.waiting_seconds}});
+  }
+  object["workers"] = workers;
+  return object;
+}
+
+}  // namespace batchless

@@ -1,0 +1,55 @@
+import math
+
+import numpy as np
+
+from figures.lib import style, study
+from figures.lib.study_figure import subscripts
+
+ENTROPY_BITS = 2
+COLORS = {"SGDM": "#666666", "AdamW": "#D55E00", "NAdam": "#0072B2", "Muon": "#009E73",
+          "Basis rotation": "#CC79A7"}
+MINI_BATCHES = "N = 8"
+
+
+def draw(data):
+    table = study.panels(data)[0]
+    if table is None:
+        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1.5))
+        study.absent(ax)
+        return fig
+    cells = best_cells(table)
+    single = {name: x for name, x in cells.items() if MINI_BATCHES not in name}
+    eight = {name: x for name, x in cells.items() if MINI_BATCHES in name}
+    height = 0.17 * max(len(single), len(eight)) + 0.8
+    fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, height))
+    for ax, letter, title, found in zip(axes, "ab", ("one sequence", "eight"), (single, eight)):
+        draw_cells(ax, found)
+        style.panel(ax, letter, f"{title} an update")
+    return fig
+
+
+def best_cells(table) -> dict[str, np.ndarray]:
+    """Excess of each run, in bits, by the cell's name; of its rates the best by the first seed."""
+    cells: dict[str, np.ndarray] = {}
+    for name, runs in study.rows(table).items():
+        lost = study.diverged(runs)
+        bits = np.where(lost, np.nan, np.array(runs["validation_loss"], dtype=float)) / math.log(2)
+        excess = bits[np.argsort(runs["seed"])] - ENTROPY_BITS
+        cell = name.rsplit(", rate ", 1)[0]
+        # A run that diverged is no better than any.
+        if cell not in cells or np.nan_to_num(excess[0], nan=np.inf) < cells[cell][0]:
+            cells[cell] = excess
+    return cells
+
+
+def draw_cells(ax, cells) -> None:
+    for y, (name, excess) in enumerate(cells.items()):
+        color = COLORS[name.split(",")[0]]
+        ax.plot(excess, [y] * len(excess), "o", color=color, markerfacecolor="none")
+        # A line without dots: it diverged at every rate.
+        finite = excess[np.isfinite(excess)]
+        ax.plot([finite.mean() if len(finite) else np.nan] * 2, [y - 0.32, y + 0.32], color=color)
+    ax.set_yticks(range(len(cells)), [subscripts(name.replace(f"{MINI_BATCHES}, ", "")) for name in cells])
+    ax.set_ylim(len(cells) - 0.5, -0.5)
+    ax.margins(x=0.08)
+    ax.set_xlabel("bits a token above the entropy")

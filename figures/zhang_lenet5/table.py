@@ -1,0 +1,3 @@
+from figures.lib.stale_weights import tables
+
+__all__ = ["tables"]

@@ -1,0 +1,154 @@
+// Rules of the literature that are a rule of the table with particular options: the published recursions,
+// written out, beside the row that says so.
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <vector>
+
+#include "batchless/analysis/roots.h"
+#include "batchless/analysis/simulation.h"
+#include "catch.h"
+#include "test_rules.h"
+
+namespace batchless::analysis {
+namespace {
+
+constexpr double kCurvature = 0.7;
+constexpr std::size_t kUpdates = 400;
+// 400 updates of a stable recursion, each a few roundings of numbers of size one.
+constexpr double kTrajectoryTolerance = 1e-12;
+// Two roundings of a coefficient move a simple root by little more.
+constexpr double kRootTolerance = 1e-12;
+
+using Roots = std::vector<std::complex<double>>;
+
+RuleSpec WithHorizon(std::string_view name, double horizon) {
+  RuleOptions options;
+  options.horizon = horizon;
+  return Spec(name, options);
+}
+
+RuleSpec ErrorFeedback(double m) { return FreeSpec(2 - 1 / m, 1 / m, 0); }
+
+// Without zeros, which are common factors of z.
+Roots NonzeroRoots(const RuleSpec& spec, double m, Delay delay, double rate) {
+  Roots roots = AllRoots(spec, m, delay, rate);
+  std::erase_if(roots, [](std::complex<double> z) { return std::abs(z) < 1e-14; });
+  return roots;
+}
+
+void CheckSameRoots(const RuleSpec& first, const RuleSpec& second, double m, Delay delay) {
+  for (const double rate : {0.003, 0.05, 0.4}) {
+    const Roots expected = NonzeroRoots(first, m, delay, rate);
+    const Roots roots = NonzeroRoots(second, m, delay, rate);
+    CAPTURE(first.rule.name, second.rule.name, m, delay, rate);
+    REQUIRE(roots.size() == expected.size());
+    for (const std::complex<double> z : roots) {
+      double nearest = 1;
+      for (const std::complex<double> e : expected) nearest = std::min(nearest, std::abs(z - e));
+      CHECK(nearest < kRootTolerance);
+    }
+  }
+}
+
+SimulationOptions Options(const RuleSpec& spec, double m, Delay delay, double learning_rate) {
+  SimulationOptions options;
+  options.rule = spec;
+  options.momentum = m;
+  options.delay = delay;
+  options.learning_rate = learning_rate;
+  options.updates = kUpdates;
+  return options;
+}
+
+double Slope(double w) { return kCurvature * w; }
+
+void CheckTrajectory(const SimulationOptions& options, const std::vector<double>& expected) {
+  const auto points = Simulate(options, Slope);
+  REQUIRE(points.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    worst = std::max(worst, std::abs(points[i].weight - expected[i]));
+  }
+  CAPTURE(options.rule.rule.name, options.momentum, options.delay);
+  CHECK(worst < kTrajectoryTolerance);
+  CHECK(std::abs(expected.back()) < 1);  // stable: the tolerance is one of numbers of this size
+  CHECK(std::abs(expected[2] - 1) > 1e-4);
+}
+
+TEST_CASE("Asynchronous Nesterov is lwp-w with T = m, and has the roots of nesterov") {
+  const double gamma = GENERATE(0.5, 0.9, 0.99);
+  const Delay delay = GENERATE(0, 1, 2, 5);
+  constexpr double kRate = 0.02;
+  // d_t = gamma (w_t - w_{t-1}); w_{t+1} = w_t + d_t - eta (1 - gamma) f'(w_{t-D} + d_{t-D})
+  std::vector<double> w = {1}, d = {0};
+  for (std::size_t t = 0; t < kUpdates; ++t) {
+    const std::size_t late = t - std::min<std::size_t>(t, static_cast<std::size_t>(delay));
+    w.push_back(w[t] + d[t] - kRate * (1 - gamma) * Slope(w[late] + d[late]));
+    d.push_back(gamma * (w[t + 1] - w[t]));
+  }
+  const double rate = kRate * (1 - gamma);
+  CheckTrajectory(Options(WithHorizon("lwp-w", gamma), gamma, delay, rate), w);
+  CheckTrajectory(Options(WithHorizon("lwp-v", gamma), gamma, delay, rate), w);
+  CheckSameRoots(Spec("nesterov"), WithHorizon("lwp-w", gamma), gamma, delay);
+  CheckSameRoots(Spec("nesterov"), WithHorizon("lwp-v", gamma), gamma, delay);
+}
+
+TEST_CASE("Error feedback for one step of delay is free, and at D = 1 has the roots of lwp-w") {
+  const double m = GENERATE(0.3, 0.9, 0.99);
+  const Delay delay = GENERATE(0, 1, 3);
+  constexpr double kRate = 0.001;
+  // w' = w - eta (u_t + (u_t - u_{t-1})), u_t = m u_{t-1} + g
+  std::vector<double> w = {1};
+  double u = 0;
+  for (std::size_t t = 0; t < kUpdates; ++t) {
+    const double before = u;
+    u = m * u + Slope(w[t - std::min<std::size_t>(t, static_cast<std::size_t>(delay))]);
+    w.push_back(w[t] - kRate * (u + (u - before)));
+  }
+  CheckTrajectory(Options(ErrorFeedback(m), m, delay, kRate), w);
+  CheckSameRoots(ErrorFeedback(m), WithHorizon("lwp-w", 1), m, delay);
+  if (delay == 1) CheckSameRoots(ErrorFeedback(m), Spec("lwp-w"), m, delay);
+}
+
+TEST_CASE("Geometric prediction is where the velocity alone arrives after n updates") {
+  const double m = GENERATE(0.3, 0.9, 0.99);
+  const Delay delay = GENERATE(0, 1, 2, 5);
+  constexpr double kRate = 0.001;
+  std::vector<double> w = {1}, v = {0}, forward = {1};
+  for (std::size_t t = 0; t < kUpdates; ++t) {
+    const std::size_t late = t - std::min<std::size_t>(t, static_cast<std::size_t>(delay));
+    v.push_back(m * v[t] + Slope(forward[late]));
+    w.push_back(w[t] - kRate * v[t + 1]);
+    double predicted = w[t + 1], velocity = v[t + 1];
+    for (Delay k = 0; k < delay; ++k) {
+      velocity *= m;
+      predicted -= kRate * velocity;
+    }
+    forward.push_back(predicted);
+  }
+  CheckTrajectory(Options(Spec("msnag"), m, delay, kRate), w);
+}
+
+TEST_CASE("Geometric prediction at its limits is what the table says, to the same roots") {
+  const double m = GENERATE(0.0, 0.3, 0.9, 0.999);
+  const Delay delay = GENERATE(0, 1, 4, 20);
+  const auto horizon = [&](const RuleSpec& spec, double momentum) {
+    return ComputeCoefficients<double>(spec, momentum, delay).horizon;
+  };
+  CHECK(horizon(WithHorizon("msnag", 0), m) == 0);
+  CHECK(horizon(WithHorizon("msnag", 1), m) == m);
+  CHECK(horizon(WithHorizon("msnag", 2), m) == Approx(m + m * m).epsilon(1e-15));
+  CHECK(horizon(Spec("msnag"), 1.0) == static_cast<double>(delay));
+  CHECK(horizon(Spec("msnag"), 0.0) == 0);
+  CHECK(horizon(Spec("msnag"), 1 - 1e-9) == Approx(static_cast<double>(delay)).epsilon(3e-8));
+  CHECK(AllRoots(WithHorizon("msnag", 0), m, delay, 0.1) == AllRoots(Spec("sgdm"), m, delay, 0.1));
+  CHECK(AllRoots(WithHorizon("msnag", 1), m, delay, 0.1) ==
+        AllRoots(WithHorizon("lwp-v", m), m, delay, 0.1));
+  // One step of delay makes geometric prediction asynchronous Nesterov.
+  if (delay == 1) CheckSameRoots(Spec("nesterov"), Spec("msnag"), m, delay);
+}
+
+}  // namespace
+}  // namespace batchless::analysis

@@ -1,0 +1,53 @@
+"""A run repeated: the same weights pass, others are named, what is not there is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from test_run_study import TRAINER, Folder
+
+VERIFIER = Path("experiments/verify_row.py").resolve()
+
+
+class VerifyRow(Folder):
+    def setUp(self):
+        super().setUp()
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+
+    def verify(self, *words, results="out"):
+        options = ["--tier", "quick", "--results", results, "--out", "again", "--program", "./batchless"]
+        done = subprocess.run(
+            [sys.executable, str(VERIFIER), "probe.toml", *words, *options],
+            cwd=self.root, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    def test_same_weights_pass_though_the_run_was_made_again(self):
+        before = len(self.calls())
+        status, shown, said = self.verify("first, of two", "2")
+        self.assertEqual(status, 0, said)
+        self.assertIn("repeated, with the same weights: " + "w" * 64, shown)
+        self.assertIn("(c2, Some CPU, f)", shown)
+        self.assertEqual(len(self.calls()), before + 1)
+
+    def test_other_weights_are_named(self):
+        program = self.root / "batchless"
+        program.write_text(TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
+        status, _, said = self.verify("second", "1")
+        self.assertEqual(status, 1)
+        self.assertIn(f"weights_sha256: got '{'v' * 64}', expected '{'w' * 64}'", said)
+        self.assertEqual(len(self.results()), 3, "the results stay as they were")
+        self.assertEqual({row["weights_sha256"] for row in self.results()}, {"w" * 64})
+
+    def test_what_is_not_there_is_refused(self):
+        for words, expected in (
+            (("third", "1"), "verify_row: ROW: got 'third', accepted: first, of two; second"),
+            (("second", "2"), "verify_row: SEED: got '2', accepted: an integer from 1 to 1"),
+            (("second", "x"), "verify_row: SEED: got 'x', accepted: an integer from 1"),
+        ):
+            status, _, said = self.verify(*words)
+            self.assertEqual((status, said.strip()), (2, expected))
+        (self.root / "empty").mkdir()
+        status, _, said = self.verify("second", "1", results="empty")
+        self.assertEqual((status, len(said.splitlines())), (2, 1))

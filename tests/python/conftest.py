@@ -1,0 +1,27 @@
+"""What the tests share: the program beside the module."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Runs the program in a folder of its own and returns what it prints with --json."""
+
+    def run(*words, fails=False):
+        done = subprocess.run(
+            [os.environ["BATCHLESS_PROGRAM"], *map(str, words), "--json"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        if fails:
+            assert done.returncode == 2, done
+            return done.stderr.strip().removeprefix("batchless: ")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run

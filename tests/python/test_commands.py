@@ -1,0 +1,134 @@
+"""Every function against the program's --json."""
+
+import os
+import pickle
+import shlex
+import shutil
+from pathlib import Path
+
+import batchless
+import numpy
+import pytest
+from batchless import _core, commands
+
+SOURCE = Path(os.environ["BATCHLESS_SOURCE"])
+# A minute of measurements, a set from the net, and folders of runs.
+LEFT_OUT = ("calibrate", "data fetch", "data check", "generate", "compare", "report")
+# What no two runs have alike.
+TIMES = {"seconds", "pixels_per_second", "out"}
+COMMANDS = {command["name"]: command for command in _core.describe_commands()}
+EXAMPLES = [
+    example
+    for command in COMMANDS.values()
+    for example in command["examples"]
+    if command["name"] != "train" and not example.startswith(LEFT_OUT)
+]
+
+
+def without_times(values):
+    return {name: value for name, value in values.items() if name not in TIMES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example_gives_what_the_program_prints(example, program, tmp_path, monkeypatch):
+    for name in ("experiments", "hwmodel"):
+        (tmp_path / name).symlink_to(SOURCE / name)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(example)
+    # An earlier example makes the file that this one reads.
+    if "--file" in words and words[0] == "schedule":
+        batchless.schedule("pb", stages=4, microbatches=16, out="schedule.csv")
+    if "--hessian" in words:
+        numpy.savez("H.npz", hessian=numpy.diag(numpy.logspace(-2, 0, 16)))
+    expected = program(*words)
+    if words[0] == "data":
+        shutil.rmtree("data")
+    call = commands.example_call(example, COMMANDS[words[0]])
+    result = eval(call, {"batchless": batchless})
+    own = result.to_dict()
+    if words[0] == "sweep":
+        path = Path(words[words.index("--out") + 1])
+        if path.suffix == ".npz":
+            with numpy.load(path) as arrays:
+                for name in arrays:
+                    assert arrays[name].tobytes() == result[name].tobytes()
+        for name in ("momentum", "rate", "spectral_radius", "error_bound", "log_spectral_radius"):
+            del own[name]
+    if words[0] == "simulate" and "--out" in words:
+        assert {"weight", "velocity", "predicted_weight"}.isdisjoint(own)
+    assert without_times(own) == without_times(expected)
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_there_is_a_function_for_each_command():
+    names = {commands.python_name(name) for name in COMMANDS} - {"train"}
+    assert names <= set(batchless.__all__)
+    for name in names:
+        assert getattr(batchless, name).__doc__.startswith(COMMANDS[name.replace("_", "-")]["description"])
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: batchless.stability("sgdm", delay=-1, momentum=0.9, rate=0.1), "stability --rule sgdm --delay=-1 --momentum 0.9 --rate 0.1"),
+        (lambda: batchless.stability("sgdm", delay=4, momentum=0.9), "stability --rule sgdm --delay 4 --momentum 0.9"),
+        (lambda: batchless.optimum("sgd", delay=4, condition=10), "optimum --rule sgd --delay 4 --condition 10"),
+        (lambda: batchless.optimum("sgdm", delay=4, condition=0.5), "optimum --rule sgdm --delay 4 --condition 0.5"),
+        (lambda: batchless.sweep("sgdm", delay=4, rates=[]), "sweep --rule sgdm --delay 4 --rates= --out x.npz"),
+        (lambda: batchless.costs("resnet"), "costs --network resnet"),
+    ],
+)
+def test_refusals_are_the_programs_lines(call, words, program):
+    with pytest.raises(ValueError) as refused:
+        call()
+    assert str(refused.value) == program(*shlex.split(words), fails=True)
+
+
+def test_unknown_keyword_is_a_type_error():
+    with pytest.raises(TypeError, match=r"optimum\(\) .*'dealy'"):
+        batchless.optimum("sgdm", dealy=4, condition=10)
+    with pytest.raises(TypeError, match="roots: got 1, accepted: True or False"):
+        batchless.stability("sgdm", delay=1, momentum=0, rate=0.1, roots=1)
+    with pytest.raises(TypeError, match="delay: got object, accepted: a number, a text or several"):
+        batchless.stability("sgdm", delay=object(), momentum=0, rate=0.1)
+
+
+def test_numbers_keep_their_bits():
+    rates = numpy.random.default_rng(1).uniform(1e-6, 1, 1000)
+    momenta = [0.1 + 0.2, 1 - 2.0**-53]
+    result = batchless.sweep("sgdm", delay=3, momenta=momenta, rates=rates)
+    assert result.rate.tobytes() == rates.tobytes()
+    assert result.momentum.tolist() == momenta
+    # Without a delay the radius of plain SGD is known.
+    plain = batchless.sweep("sgdm", delay=0, momenta=[0], rates=rates)
+    errors = numpy.abs(plain.spectral_radius - numpy.abs(1 - rates))
+    assert (errors <= plain.error_bound).all() and plain.error_bound.max() < 1e-13
+
+
+def test_lists_arrays_and_the_programs_own_text_are_one(program):
+    as_text = batchless.optimum("sgdm,sc", delay="0,1,2", condition=100)
+    assert batchless.optimum(["sgdm", "sc"], delay=range(3), condition=100) == as_text
+    assert batchless.optimum(("sgdm", "sc"), delay=numpy.arange(3), condition=[100.0]) == as_text
+    assert len(as_text.rows) == 6
+
+
+def test_networks_and_schedules_as_text():
+    network = batchless.network("mlp").text
+    assert network.startswith("name = ")
+    assert batchless.costs(network) == batchless.costs("mlp")
+    with pytest.raises(ValueError, match="^--network the text:1: classes: got nothing"):
+        batchless.costs('name = "a"\ninput = 3\n')
+
+
+def test_results():
+    result = batchless.optimum("sgdm", delay=1, condition=10)
+    assert result.momentum == result["momentum"] == dict(result)["momentum"]
+    assert repr(result).startswith("OptimumResult(rule='sgdm', delay=1, ")
+    assert result != batchless.optimum("sgdm", delay=2, condition=10)
+    with pytest.raises(AttributeError):
+        result.momentum = 1
+    with pytest.raises(AttributeError):
+        result.moment
+    copy = pickle.loads(pickle.dumps(batchless.sweep("sgdm", delay=1, momenta=[0], rates=[0.1, 9])))
+    assert type(copy).__name__ == "SweepResult"
+    assert copy.spectral_radius.shape == (1, 2)

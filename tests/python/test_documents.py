@@ -1,0 +1,49 @@
+"""The notebook runs from start to end, and so do the tutorials' Python."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(os.environ["BATCHLESS_SOURCE"])
+TUTORIALS = [
+    path for path in sorted((SOURCE / "figures/site/tutorials").glob("*.md")) if "```python" in path.read_text()
+]
+
+
+def test_notebook_runs(tmp_path):
+    notebook = SOURCE / "figures/site/tutorials/online_learning.ipynb"
+    assert not any(cell.get("outputs") for cell in json.loads(notebook.read_text())["cells"])
+    command = ["jupyter", "nbconvert", "--to", "notebook", "--execute", notebook, "--output-dir", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    executed = json.loads((tmp_path / notebook.name).read_text())
+    assert all(cell["execution_count"] for cell in executed["cells"] if cell["cell_type"] == "code")
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorial_runs(path, tmp_path):
+    """In one process, in a folder that has the sources' files."""
+    (tmp_path / "experiments").symlink_to(SOURCE / "experiments")
+    snippets = re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", "\n".join(snippets)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") >= len(snippets)
+
+
+def test_stubs_are_the_module():
+    """Every public name has its type, and the stubs are Python."""
+    import ast
+
+    import batchless
+
+    stubs = Path(batchless.__file__).with_suffix(".pyi")
+    assert stubs.with_name("py.typed").exists()
+    named = {
+        node.name for node in ast.parse(stubs.read_text()).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    }
+    assert set(batchless.__all__) <= named

@@ -1,0 +1,298 @@
+"""Trainer against the program's runs, and samples learned one by one."""
+
+import csv
+import json
+import pickle
+import subprocess
+import sys
+import threading
+
+import batchless
+import numpy
+import pytest
+from batchless import toml
+
+TINY = {
+    "network": {"name": "mlp", "hidden": [24, 16]},
+    "data": {"name": "synthetic", "limit_train": 60, "limit_validation": 20},
+    "schedule": {"kind": "pb"},
+    "rule": {"name": "lwp-v+sc"},
+    "optimizer": {"batch": 1, "lr": 1e-4, "momentum": 0.99, "decay_points": [0.5]},
+    "run": {"samples": 150, "log_every_samples": 25, "validate_every_samples": 60, "seed": 3},
+}
+
+NETWORK = {
+    "name": "own",
+    "input": [1, 4, 4],
+    "classes": 3,
+    "stage": [
+        {"name": "conv", "layers": [{"kind": "convolution", "channels": 4, "kernel": 3, "padding": 1}]},
+        {"name": "fc", "layers": [{"kind": "linear", "features": 3}]},
+        {"name": "loss", "layers": ["loss"]},
+    ],
+}
+
+
+def as_toml(values):
+    lines = []
+    for section, keys in values.items():
+        lines += [f"[{section}]", *(f"{name} = {json.dumps(value)}" for name, value in keys.items())]
+    return "\n".join(lines) + "\n"
+
+
+def synthetic_samples(count):
+    """Images that carry their label, at random."""
+    random = numpy.random.default_rng(1)
+    y = random.integers(0, 10, count)
+    x = random.standard_normal((count, 3, 32, 32), dtype=numpy.float32)
+    x[numpy.arange(count), 0, 0, y] += 5
+    return x, y
+
+
+def own_trainer(**keywords):
+    settings = dict(network={"name": "mlp", "hidden": [24, 16]}, schedule="pb", rule="sc", lr=1e-4,
+                    momentum=0.99, batch=1)
+    return batchless.Trainer(**{**settings, **keywords})
+
+
+@pytest.mark.parametrize("kind", ["dict", "text", "path", "keywords", "phases"])
+def test_run_has_the_programs_bits_and_rows(kind, program, tmp_path):
+    text = as_toml(TINY)
+    if kind == "phases":
+        text += '[[phase]]\nuntil = 0.4\n[[phase]]\nschedule.kind = "sequential"\n'
+    path = tmp_path / "tiny.toml"
+    path.write_text(text)
+    expected = program("train", path, "--out", tmp_path / "program")
+    if kind == "phases":
+        phases = [{"until": 0.4}, {"schedule": {"kind": "sequential"}}]
+        trainer = batchless.Trainer({**TINY, "phase": phases})
+    elif kind == "keywords":
+        flat = {name: TINY["optimizer"][name] for name in ("batch", "lr", "momentum", "decay_points")}
+        trainer = batchless.Trainer(network=TINY["network"], data=TINY["data"], schedule="pb",
+                                    rule="lwp-v+sc", run=TINY["run"], **flat)
+    else:
+        trainer = batchless.Trainer({"dict": TINY, "text": text, "path": path}[kind])
+    seen = []
+    rows = list(trainer.run(progress=lambda done, total: seen.append((done, total))))
+    assert trainer.weights_sha256 == expected["weights_sha256"]
+    with open(tmp_path / "program" / "metrics.csv") as file:
+        written = [{name: float(v) if v else None for name, v in row.items()} for row in csv.DictReader(file)]
+    assert [row.to_dict() for row in rows] == written
+    assert seen[-1] == (150, 150)
+    summary = trainer.summary()
+    for name in ("validation_loss", "train_loss", "delays", "samples", "updates", "parameters"):
+        assert summary[name] == expected[name]
+    assert trainer.delays.tolist() == expected["delays"]
+    assert list(trainer.run()) == []
+    assert pickle.loads(pickle.dumps(rows)) == rows
+    assert pickle.loads(pickle.dumps(summary)) == summary
+
+
+def test_folder_is_the_programs(program, tmp_path):
+    (tmp_path / "tiny.toml").write_text(as_toml(TINY))
+    program("train", tmp_path / "tiny.toml", "--out", tmp_path / "program")
+    trainer = batchless.Trainer(TINY, out=tmp_path / "python")
+    next(trainer.run())
+    del trainer
+    trainer = batchless.Trainer(TINY, out=tmp_path / "python", resume=True)
+    list(trainer.run())
+    digest = trainer.weights_sha256
+    del trainer  # The folder is free then.
+    for name in ("metrics.csv", "config.toml"):
+        assert (tmp_path / "python" / name).read_bytes() == (tmp_path / "program" / name).read_bytes()
+    # Nothing is left for the program.
+    (tmp_path / "tiny.toml").write_text(as_toml(TINY))
+    again = program("train", tmp_path / "tiny.toml", "--out", tmp_path / "python", "--resume")
+    assert again["weights_sha256"] == digest
+
+
+@pytest.mark.parametrize("samples", [None, 40])
+def test_learning_one_by_one_or_together_is_the_same(samples):
+    x, y = synthetic_samples(40)
+    one, together = (own_trainer(**({"samples": samples} if samples else {})) for _ in range(2))
+    assert one.total_samples == samples
+    results = [result for image, label in zip(x, y) for result in one.learn(image, int(label))]
+    results += one.finish()
+    assert [result.sample for result in results] == list(range(40))
+    assert [result.label for result in results] == y.tolist()
+    # Not contiguous, and labels of another kind.
+    strided = numpy.asfortranarray(x)
+    assert together.learn(strided, y.astype(numpy.uint8)) + together.finish() == results
+    assert together.weights_sha256 == one.weights_sha256
+    assert one.samples == one.total_samples == 40
+    with pytest.raises(ValueError, match="^samples: got 41, accepted: at most 40"):
+        one.learn(x[0], 0)
+
+
+def test_learning_learns():
+    x, y = synthetic_samples(600)
+    trainer = own_trainer(rule="sgdm", lr=2e-4, momentum=0.9)
+    before = trainer.evaluate(x, y)
+    for _ in range(3):
+        trainer.learn(x, y)
+    after = trainer.evaluate(x, y)
+    assert after.samples == 600
+    assert after.loss < 0.7 * before.loss and after.accuracy > before.accuracy + 0.2
+
+
+def test_trainers_of_the_same_weights_learn_the_same():
+    one = own_trainer(seed=1)
+    other = own_trainer(seed=2)
+    assert one.weights_sha256 != other.weights_sha256
+    other.weights = one.weights
+    assert other.weights_sha256 == one.weights_sha256
+    x, y = synthetic_samples(9)
+    assert one.learn(x, y) == other.learn(x, y)
+
+
+@pytest.mark.parametrize("batch, schedule", [(1, "pb"), (4, "sequential")])
+def test_saved_state_goes_on_to_the_same_bits(batch, schedule, tmp_path):
+    x, y = synthetic_samples(30)
+    settings = dict(batch=batch, schedule=schedule, rule="sgdm")
+    whole = own_trainer(**settings)
+    expected = whole.learn(x, y) + whole.finish()
+    first = own_trainer(**settings)
+    results = first.learn(x[:13], y[:13])
+    first.save(tmp_path / "state")
+    second = own_trainer(**settings)
+    second.load(tmp_path / "state")
+    assert second.samples == first.samples
+    results += second.learn(x[13:], y[13:]) + second.finish()
+    assert results == expected
+    assert second.weights_sha256 == whole.weights_sha256
+    with pytest.raises(ValueError, match="^optimizer.lr: got 0.002, accepted: 1e-04"):
+        own_trainer(**settings, lr=0.002).load(tmp_path / "state")
+    with pytest.raises(ValueError, match="^path: got .*nothing, accepted: a checkpoint"):
+        second.load(tmp_path / "nothing")
+
+
+def test_network_of_the_users_own(tmp_path):
+    """As a dict, a text and a file, of a shape that no data set has."""
+    text = "".join(f"{name} = {toml.to_toml(value)}\n" for name, value in NETWORK.items())
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    digests = set()
+    for network in (NETWORK, text, path, str(path)):
+        trainer = batchless.Trainer(network=network, schedule="pb", batch=1, lr=1e-2, momentum=0.9)
+        assert trainer.input_shape == (1, 4, 4) and trainer.classes == 3
+        x = numpy.random.default_rng(2).standard_normal((20, 1, 4, 4), dtype=numpy.float32)
+        results = trainer.learn(x, numpy.arange(20) % 3)
+        assert len(results + trainer.finish()) == 20
+        trainer.save(tmp_path / "state")
+        digests.add(trainer.weights_sha256)
+    assert len(digests) == 1
+    with pytest.raises(ValueError, match="^network.file: got the text, for 1x4x4 and 3 classes"):
+        batchless.Trainer(network=NETWORK, data="synthetic")
+    with pytest.raises(ValueError, match="the text:.*stage"):
+        batchless.Trainer(network={**NETWORK, "stage": []})
+
+
+def test_weights_go_out_and_in():
+    trainer = own_trainer()
+    weights = trainer.weights
+    assert all(value.dtype == numpy.float32 for value in weights.values())
+    assert sum(value.size for value in weights.values()) == trainer.summary().parameters
+    name = next(iter(weights))
+    weights[name] = weights[name] + numpy.float32(0.5)
+    trainer.weights = weights
+    assert trainer.weights[name].tobytes() == weights[name].tobytes()
+    with pytest.raises(ValueError, match=f"^{name}: got shape"):
+        trainer.weights = {**weights, name: weights[name][:-1]}
+    double = own_trainer(precision="double")
+    assert all(value.dtype == numpy.float64 for value in double.weights.values())
+    predicted = trainer.predict_memory()
+    assert abs(predicted.total_bytes / predicted.allocated_bytes - 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    "make, line",
+    [
+        (lambda: own_trainer(lr=-1), "optimizer.lr: got -1, accepted: "),
+        (lambda: own_trainer(schedule="pbb"), "schedule.kind: got pbb, accepted: "),
+        (lambda: own_trainer(rule={"sc_a": "x"}), "rule.sc_a: got x, accepted: "),
+        (lambda: own_trainer(momentum=1), "optimizer.momentum: got 1, accepted: "),
+        (lambda: own_trainer(decay_points=[0.5]), r"optimizer.decay_points: got \[0.5\], accepted: run.samples"),
+        (lambda: own_trainer(epochs=2), "run.epochs: got 2, accepted: run.samples"),
+        (lambda: own_trainer(out="x"), "data.name: got own, accepted: a data set"),
+        (lambda: batchless.Trainer("[optimizer]\nlr = 2e9\n"), "configuration:2: optimizer.lr: got"),
+        (lambda: batchless.Trainer("nowhere.toml"), "configuration: got nowhere.toml, accepted: "),
+        (lambda: batchless.Trainer({"optimiser": {}}), "optimiser: got a section, accepted: network, "),
+        (lambda: own_trainer().run(), "data.name: got own, accepted: a data set, for run"),
+        (lambda: own_trainer().learn(numpy.zeros((3, 32, 32)), 1), "x: got float64, accepted: float32"),
+        (lambda: own_trainer().learn(numpy.zeros((3, 32), numpy.float32), 1),
+         r"x: got shape \(3, 32\), accepted: \(3, 32, 32\)"),
+        (lambda: own_trainer().learn(numpy.zeros((3, 32, 32), numpy.float32), 10), "y: got 10, accepted: 0 to 9"),
+        (lambda: own_trainer().learn(numpy.zeros((3, 32, 32), numpy.float32), 1.5), "y: got float64, accepted"),
+        (lambda: own_trainer().learn(numpy.zeros((2, 3, 32, 32), numpy.float32), [1]), r"y: got shape \(1,\)"),
+        (lambda: own_trainer().learn(numpy.full((3, 32, 32), numpy.nan, numpy.float32), 1), "x: got nan, accepted: finite"),
+        (lambda: own_trainer().evaluate(), "x: got nothing, accepted: images"),
+    ],
+)
+def test_refusals_name_the_argument(make, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="^" + line):
+        make()
+
+
+def test_unknown_keywords_are_type_errors():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'learning_rate'"):
+        own_trainer(learning_rate=1)
+    with pytest.raises(TypeError, match="name: got a keyword, accepted: it in one of the dicts network, data, rule"):
+        own_trainer(name="x")
+
+
+def test_divergence_is_a_runtime_error():
+    trainer = own_trainer(lr=1e6, rule="sgdm")
+    x, y = synthetic_samples(200)
+    with pytest.raises(RuntimeError, match="not finite at sample"):
+        trainer.learn(x * 1e3, y)
+
+
+def test_other_threads_run_while_it_trains_and_are_kept_out():
+    trainer = batchless.Trainer({**TINY, "run": {"samples": 60000}})
+    steps = 0
+    ended = threading.Event()
+    failures = []
+
+    def count():
+        nonlocal steps
+        while not ended.is_set():
+            steps += 1
+            if steps == 1000:
+                try:
+                    trainer.weights
+                except RuntimeError as error:
+                    failures.append(str(error))
+
+    thread = threading.Thread(target=count)
+    for _ in zip(range(3), trainer.run(progress=lambda *_: thread.is_alive() or thread.start())):
+        pass
+    ended.set()
+    thread.join()
+    assert steps > 1000
+    assert failures in ([], ["the trainer is at work in another thread"])
+
+
+def test_ctrl_c_ends_a_run_that_can_go_on(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"""
+import batchless, os, signal
+trainer = batchless.Trainer({ {**TINY, 'run': {'samples': 100_000_000, 'log_every_samples': 100_000_000}}!r},
+                            out={str(tmp_path / 'run')!r})
+started = []
+def progress(done, total):
+    if done > 0 and not started:
+        started.append(done)
+        os.kill(os.getpid(), signal.SIGINT)
+try:
+    for row in trainer.run(progress):
+        pass
+except KeyboardInterrupt:
+    print("interrupted", trainer.samples > 0, os.path.exists({str(tmp_path / 'run' / 'checkpoint')!r}))
+    weights = trainer.weights
+"""
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "interrupted True True\n"

@@ -1,0 +1,247 @@
+// Learning sample by sample gives the bits of advancing over a source, by every schedule.
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/sample_source.h"
+#include "batchless/training/trainer.h"
+#include "catch.h"
+#include "collective_runs.h"
+
+namespace batchless::training {
+namespace {
+
+using analysis::InvalidArgument;
+
+constexpr std::int64_t kSamples = 24;
+
+hwmodel::Network SmallNetwork() {
+  return hwmodel::MakeNetwork({.name = "mlp", .hidden = {16, 12, 8}});
+}
+
+TrainerOptions Options(const std::string& kind, std::int64_t batch) {
+  TrainerOptions options;
+  options.network = SmallNetwork();
+  const int stages = options.network.stage_count();
+  if (kind != "sequential") {
+    const std::int64_t per_update = hwmodel::FindScheduleKind(kind).updates_each ? 1 : batch;
+    options.schedule = hwmodel::MakeSchedule(
+        kind, {.stages = stages,
+               .microbatches = hwmodel::EnoughMicrobatches(stages, per_update),
+               .microbatches_per_update = per_update});
+  }
+  options.batch = batch;
+  options.samples = kSamples;
+  options.rule.rule = analysis::FindRule("lwp-v+sc");
+  options.learning_rate.base = 1e-3;
+  options.learning_rate.drops = {{10, 0.5}};
+  options.weight_decay = 1e-3;
+  options.seed = 5;
+  return options;
+}
+
+struct Course {
+  std::vector<SampleResult> results;
+  std::string weights;
+};
+
+bool operator==(const Course& a, const Course& b) {
+  const auto same = [](const SampleResult& x, const SampleResult& y) {
+    return x.sample == y.sample && x.label == y.label && x.loss == y.loss && x.correct == y.correct;
+  };
+  return a.weights == b.weights &&
+         std::equal(a.results.begin(), a.results.end(), b.results.begin(), b.results.end(), same);
+}
+
+Course ByAdvance(Trainer& trainer, std::int64_t samples) {
+  Course course;
+  trainer.Advance(SmallSource(), samples, course.results);
+  course.weights = trainer.WeightsSha256();
+  return course;
+}
+
+void LearnUpTo(Trainer& trainer, std::int64_t first, std::int64_t end, Course& course) {
+  const DatasetSource source = SmallSource();
+  std::vector<float> image(source.shape().size());
+  for (std::int64_t p = first; p < end; ++p) {
+    source.Read(p, image);
+    const std::vector<SampleResult> results = trainer.Learn(image, source.Label(p));
+    course.results.insert(course.results.end(), results.begin(), results.end());
+  }
+}
+
+void FinishCourse(Trainer& trainer, Course& course) {
+  const std::vector<SampleResult> results = trainer.Finish();
+  course.results.insert(course.results.end(), results.begin(), results.end());
+  course.weights = trainer.WeightsSha256();
+}
+
+Course ByLearning(Trainer& trainer, std::int64_t samples) {
+  Course course;
+  LearnUpTo(trainer, 0, samples, course);
+  FinishCourse(trainer, course);
+  return course;
+}
+
+struct Case {
+  const char* kind;
+  std::int64_t batch;
+};
+
+const Case kCases[] = {{"sequential", 1}, {"sequential", 4}, {"pb", 1},
+                       {"1f1b", 1},       {"gpipe", 4},      {"pipedream-flush", 4},
+                       {"zb-h1", 4},      {"2bw", 8},        {"paci", 2}};
+
+TEST_CASE("Learning samples one by one gives the bits of Advance", "[learn]") {
+  for (const Case& c : kCases) {
+    for (const int workers : {1, 3}) {
+      TrainerOptions options = Options(c.kind, c.batch);
+      options.workers = workers;
+      INFO(c.kind << " by " << workers << " workers, batch " << c.batch);
+      const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+      REQUIRE(expected.results.size() == kSamples);
+      CHECK(ByLearning(*MakeTrainer(options), kSamples) == expected);
+      // The same where nobody said how long the run is.
+      options.samples = 0;
+      CHECK(ByLearning(*MakeTrainer(options), kSamples) == expected);
+    }
+  }
+}
+
+TEST_CASE("A run that is finished early is the run of that length", "[learn]") {
+  for (const Case& c : kCases) {
+    TrainerOptions options = Options(c.kind, c.batch);
+    INFO(c.kind << ", batch " << c.batch);
+    const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+    // All but a mini-batch, and with mini-batches a part of that: it is left out.
+    const std::int64_t whole = kSamples - c.batch;
+    const Course course = ByLearning(*trainer, whole + c.batch / 2);
+    CHECK(trainer->samples_done() == whole);
+    options.samples = whole;
+    CHECK(course == ByAdvance(*MakeTrainer(options), whole));
+    CHECK(trainer->Finish().empty());
+    CHECK_THROWS_AS(trainer->Learn(std::vector<float>(3072), 0), InvalidArgument);
+  }
+}
+
+TEST_CASE("A sample's result comes when it has met its loss", "[learn]") {
+  const std::unique_ptr<Trainer> batches = MakeTrainer(Options("sequential", 4));
+  const std::vector<float> image(3072, 0.5F);
+  for (int i = 0; i < 3; ++i) CHECK(batches->Learn(image, 1).empty());
+  CHECK(batches->Learn(image, 1).size() == 4);
+  CHECK(batches->samples_done() == 4);
+  // In double precision, where images are converted, too.
+  TrainerOptions options = Options("pb", 1);
+  options.precision = Precision::kDouble;
+  options.convolution = ConvolutionMethod::kReference;
+  const std::unique_ptr<Trainer> pipeline = MakeTrainer(options);
+  Course course;
+  LearnUpTo(*pipeline, 0, 9, course);
+  CHECK(course.results.size() <= 9);
+  CHECK(pipeline->samples_done() == 9);
+  FinishCourse(*pipeline, course);
+  CHECK(course.results.size() == 9);
+}
+
+TEST_CASE("Processes and replicas learn the bits of one", "[learn]") {
+  for (const Case& c : {Case{"pb", 1}, {"gpipe", 4}, {"2bw", 8}}) {
+    const TrainerOptions options = Options(c.kind, c.batch);
+    const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+    INFO(c.kind);
+    TrainAsProcesses(2, options, [&](Trainer& trainer, int /*rank*/) {
+      CheckInProcess(ByLearning(trainer, kSamples) == expected);
+    });
+  }
+  TrainerOptions options = Options("sequential", 4);
+  options.gradient_parts = 2;
+  const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+  options.replicas = 2;
+  TrainAsProcesses(2, options, [&](Trainer& trainer, int /*rank*/) {
+    CheckInProcess(ByLearning(trainer, kSamples) == expected);
+  });
+}
+
+TEST_CASE("A state goes on with samples in flight and samples that wait", "[learn]") {
+  for (const Case& c : kCases) {
+    for (const std::int64_t length : {std::int64_t{0}, kSamples}) {
+      TrainerOptions options = Options(c.kind, c.batch);
+      options.samples = length;
+      INFO(c.kind << ", batch " << c.batch << ", length " << length);
+      const Course expected = ByLearning(*MakeTrainer(options), kSamples);
+      std::stringstream state;
+      Course course;
+      {
+        const std::unique_ptr<Trainer> first = MakeTrainer(options);
+        LearnUpTo(*first, 0, 13, course);
+        first->Save(state);
+      }
+      options.workers = 2;
+      const std::unique_ptr<Trainer> second = MakeTrainer(options);
+      second->Load(state);
+      LearnUpTo(*second, 13, kSamples, course);
+      FinishCourse(*second, course);
+      CHECK(course == expected);
+    }
+  }
+}
+
+TEST_CASE("A damaged state of waiting samples changes nothing", "[learn]") {
+  const TrainerOptions options = Options("sequential", 4);
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  const std::vector<float> image(3072, 0.5F);
+  trainer->Learn(image, 1);
+  std::ostringstream saved;
+  trainer->Save(saved);
+  const std::string text = saved.str();
+  const std::unique_ptr<Trainer> other = MakeTrainer(options);
+  for (const std::size_t size : {text.size() / 2, text.size() - 1, std::size_t{300}}) {
+    std::istringstream cut(text.substr(0, size));
+    CHECK_THROWS_AS(other->Load(cut), std::runtime_error);
+  }
+  CHECK(other->WeightsSha256() == trainer->WeightsSha256());
+  for (int i = 0; i < 3; ++i) CHECK(other->Learn(image, 1).empty());
+  CHECK(other->Learn(image, 1).size() == 4);
+}
+
+TEST_CASE("Samples that cannot be learned are refused by name", "[learn]") {
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(Options("sequential", 4));
+  const auto name = [&](auto learn) -> std::string {
+    try {
+      learn();
+    } catch (const InvalidArgument& error) {
+      return error.name();
+    }
+    return "";
+  };
+  std::vector<float> image(3072, 0.5F);
+  CHECK(name([&] { trainer->Learn(std::span(image).first(3071), 0); }) == "image");
+  CHECK(name([&] { trainer->Learn(image, -1); }) == "label");
+  CHECK(name([&] { trainer->Learn(image, 10); }) == "label");
+  image[7] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(name([&] { trainer->Learn(image, 0); }) == "image");
+  image[7] = 0;
+  CHECK(name([&] { trainer->Learn(image, 0); }).empty());
+  std::vector<SampleResult> results;
+  CHECK(name([&] { trainer->Advance(SmallSource(), 4, results); }) == "to");
+  CHECK(trainer->samples_done() == 0);
+
+  const std::vector<int> labels = {1, 2};
+  const std::vector<float> images(2 * 3072);
+  const ImageShape shape{3, 32, 32};
+  CHECK(name([&] { MemorySource(shape, image, labels); }) == "images");
+  CHECK(name([&] { MemorySource(shape, images, std::vector<int>{1, -1}); }) == "labels");
+  const MemorySource source(shape, images, labels, 10);
+  CHECK(source.classes() == 3);
+  CHECK(source.Label(11) == 2);
+  CHECK(name([&] { source.Label(9); }) == "position");
+  CHECK(name([&] { source.Label(12); }) == "position");
+  CHECK(name([&] { source.Read(10, std::span(image).first(5)); }) == "image");
+}
+
+}  // namespace
+}  // namespace batchless::training

@@ -1,0 +1,84 @@
+// What several tests of pipelined training need: small data, options, a run's losses, an engine's options.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "batchless/analysis/rule.h"
+#include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+#include "engine/pipeline.h"
+#include "pb.h"
+
+namespace batchless::training {
+
+inline constexpr const char* kRules[] = {"sgdm",  "nesterov", "sc",       "lwp-v",
+                                         "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag"};
+
+inline std::shared_ptr<const Dataset> Data() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 256, 16);
+  return kData;
+}
+
+inline DatasetSource Source() {
+  return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}};
+}
+
+// A network for the synthetic images; VGG without dropout, which the literal emulation leaves out.
+inline hwmodel::Network MakeTestNetwork(const std::string& name) {
+  hwmodel::NetworkOptions options{.name = name};
+  if (name == "lenet5") options.input = {3, 32, 32};
+  hwmodel::Network network = hwmodel::MakeNetwork(options);
+  for (hwmodel::Stage& stage : network.stages) {
+    for (hwmodel::Layer& layer : stage.layers) layer.dropout_probability = 0;
+  }
+  return network;
+}
+
+inline TrainerOptions Options(const std::string& network, std::int64_t samples) {
+  TrainerOptions options;
+  options.network = MakeTestNetwork(network);
+  options.schedule = PbOf(options.network);
+  options.batch = 1;
+  options.samples = samples;
+  // (0.1, 0.9, 128) scaled to one sample, in round numbers.
+  options.learning_rate.base = 6.4e-6;
+  options.momentum = 0.9992;
+  options.weight_decay = 1e-4;
+  options.seed = 11;
+  return options;
+}
+
+inline std::vector<double> Losses(Trainer& trainer, std::int64_t samples) {
+  std::vector<SampleResult> results;
+  trainer.Advance(Source(), samples, results);
+  std::vector<double> losses;
+  losses.reserve(results.size());
+  for (const SampleResult& result : results) losses.push_back(result.loss);
+  return losses;
+}
+
+template <class Real>
+typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
+                                               const Program& program, std::int64_t samples) {
+  typename Pipeline<Real>::Options options;
+  options.network = &network;
+  options.backend = MakeReferenceBackend<Real>();
+  options.plan.program = program;
+  options.microbatches = samples;
+  options.plan.version_ages.resize(network.stage_count());
+  options.plan.forward_lags.resize(network.stage_count());
+  options.coefficients = [](int, std::int64_t) { return StageCoefficients<Real>(); };
+  return options;
+}
+
+inline Program SequentialProgram(int stages) {
+  const std::vector<int> all{stages};
+  return SteadyProgram(hwmodel::FindSteadyState(hwmodel::MiniBatches(all, 1)), all);
+}
+
+}  // namespace batchless::training

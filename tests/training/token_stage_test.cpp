@@ -1,0 +1,286 @@
+// Stages of sequences: against central differences, exact limits, and the vector kernels against the
+// reference ones.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "batchless/hwmodel/network_builder.h"
+#include "batchless/training/backend.h"
+#include "catch.h"
+#include "stage_harness.h"
+
+namespace batchless::training {
+namespace {
+
+using hwmodel::Layer;
+using hwmodel::LayerKind;
+using hwmodel::Network;
+
+Network Gpt(int tokens, int width, int heads, int vocabulary) {
+  return hwmodel::MakeNetwork({.name = "gpt",
+                               .input = {1, tokens, 1},
+                               .classes = vocabulary,
+                               .layers = 1,
+                               .width = width,
+                               .heads = heads});
+}
+
+double Dot(const Numbers& a, const Numbers& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// One stage with random inputs, parameters and output gradients.
+template <class Real>
+struct Case {
+  StageHarness<Real> harness;
+  std::vector<Numbers> inputs;
+  std::vector<Numbers> parameters;
+  std::vector<Numbers> projections;
+
+  Case(const Network& network, int stage, int microbatch,
+       const std::shared_ptr<const Backend<Real>>& backend)
+      : harness(network, stage, microbatch, backend) {
+    for (std::size_t i = 0; i < harness.description().inputs.size(); ++i) {
+      inputs.push_back(harness.ReadsTokens() ? RandomTokens(harness.InputSize(i), network.classes)
+                                             : RandomNumbers(harness.InputSize(i), 10 + i));
+    }
+    for (std::size_t t = 0; t < harness.layout().parameters.size(); ++t) {
+      parameters.push_back(RandomNumbers(harness.layout().parameters[t].size(), 20 + t));
+    }
+    for (std::size_t i = 0; i < harness.description().outputs.size(); ++i) {
+      projections.push_back(RandomNumbers(harness.OutputSize(i), 30 + i));
+    }
+  }
+
+  std::vector<Numbers> Forward() {
+    for (std::size_t t = 0; t < parameters.size(); ++t) harness.SetParameter(t, parameters[t]);
+    return harness.Forward(inputs);
+  }
+
+  // A random linear function of the outputs, or the losses' sum.
+  double Objective() {
+    const std::vector<Numbers> outputs = Forward();
+    double sum = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) sum += Dot(outputs[i], projections[i]);
+    if (outputs.empty()) {
+      for (const double loss : harness.losses()) sum += loss;
+    }
+    return sum;
+  }
+};
+
+// As in stage_gradient_test.cpp.
+constexpr double kStep = 1e-6;
+constexpr double kTolerance = 2e-7;
+
+void CheckDifferences(const Network& network, int stage, int microbatch) {
+  INFO("stage " << network.stages[stage].name << ", micro-batch " << microbatch);
+  Case<double> c(network, stage, microbatch, MakeReferenceBackend<double>());
+  c.Objective();
+  const StageGradients gradients = c.harness.Backward(c.projections);
+  const auto probe = [&](Numbers& variable, const Numbers& gradient) {
+    REQUIRE(variable.size() == gradient.size());
+    for (std::size_t i = 0; i < variable.size(); ++i) {
+      const double center = variable[i];
+      variable[i] = center + kStep;
+      const double above = c.Objective();
+      variable[i] = center - kStep;
+      const double below = c.Objective();
+      variable[i] = center;
+      const double difference = (above - below) / (2 * kStep);
+      INFO("element " << i << " of " << variable.size());
+      REQUIRE(std::abs(gradient[i] - difference) <=
+              kTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
+    }
+  };
+  const bool passes = c.harness.layout().passes_gradient;
+  if (!passes && !gradients.input.empty()) probe(c.inputs[0], gradients.input);
+  for (std::size_t t = 0; t < c.parameters.size(); ++t) {
+    INFO(c.harness.layout().parameters[t].name);
+    probe(c.parameters[t], gradients.parameters[t]);
+  }
+}
+
+TEST_CASE("A gpt's stages have the gradients of finite differences", "[token]") {
+  const Network network = Gpt(/*tokens=*/5, /*width=*/6, /*heads=*/2, /*vocabulary=*/7);
+  for (int s = 0; s < network.stage_count(); ++s) {
+    CheckDifferences(network, s, 1);
+    CheckDifferences(network, s, 2);
+  }
+}
+
+// Every kind alone in its stage, which keeps its input as a value.
+Network LayersApart() {
+  hwmodel::NetworkBuilder builder("apart", {1, 4, 1}, 6);
+  int x = 0;
+  const auto add = [&](const std::string& name, Layer layer) {
+    if (hwmodel::TraitsOf(layer.kind).parameters != nullptr) layer.name = name;
+    x = builder.Add({.name = name, .layers = {layer}, .inputs = {x}});
+  };
+  add("embedding", {.kind = LayerKind::kEmbedding, .output = {.channels = 4}});
+  add("position", {.kind = LayerKind::kPosition});
+  add("norm", {.kind = LayerKind::kLayerNormalization});
+  add("first", {.kind = LayerKind::kTokenLinear, .output = {.channels = 12}});
+  add("attention", {.kind = LayerKind::kAttention, .heads = 2});
+  add("gelu", {.kind = LayerKind::kGelu});
+  add("last", {.kind = LayerKind::kTokenLinear, .output = {.channels = 6}, .bias = true});
+  builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+  return builder.Finish();
+}
+
+TEST_CASE("Layers on tokens alone have the gradients of finite differences", "[token]") {
+  const Network network = LayersApart();
+  for (int s = 0; s < network.stage_count(); ++s) CheckDifferences(network, s, 2);
+}
+
+TEST_CASE("A stage saves as many numbers as its costs say", "[token]") {
+  const Network gpt = Gpt(16, 32, 2, 48);
+  const Network apart = LayersApart();
+  for (const Network* network : {&gpt, &apart}) {
+    for (int s = 0; s < network->stage_count(); ++s) {
+      const auto stage = MakeStage<float>(*network, s, 1, MakeReferenceBackend<float>());
+      const std::int64_t numbers = hwmodel::SavedBytes(network->stages[s], 4) / 4;
+      INFO(network->name << " " << network->stages[s].name);
+      CHECK(stage->layout().saved_size >= numbers);
+      // Each tensor begins at a multiple of 16 numbers.
+      CHECK(stage->layout().saved_size <= numbers + 15 * 7);
+      CHECK(stage->layout().keeps_input == hwmodel::KeepsInput(network->stages[s]));
+    }
+  }
+}
+
+TEST_CASE("No token sees a later one", "[token]") {
+  const Network network = Gpt(6, 8, 2, 9);
+  Case<double> c(network, 1, 1, MakeReferenceBackend<double>());
+  const Numbers before = c.Forward()[0];
+  // Plain order: channels, then tokens.
+  c.inputs[0][2 * 6 + 3] += 1;
+  const Numbers after = c.Forward()[0];
+  for (int channel = 0; channel < 8; ++channel) {
+    for (int t = 0; t < 6; ++t) {
+      CHECK((before[channel * 6 + t] == after[channel * 6 + t]) == (t < 3));
+    }
+  }
+}
+
+TEST_CASE("Equal keys average the values up to each token", "[token]") {
+  for (const int heads : {1, 3}) {
+    const std::shared_ptr<const Backend<double>> backend = MakeReferenceBackend<double>();
+    const AttentionShape shape{.sequences = 1, .tokens = 5, .heads = heads, .head_width = 2};
+    Numbers x = RandomNumbers(shape.rows() * 3 * shape.width(), 4);
+    for (std::int64_t t = 0; t < shape.tokens; ++t) {
+      for (std::int64_t c = 0; c < shape.width(); ++c) x[(3 * t + 1) * shape.width() + c] = 0.5;
+    }
+    Numbers y(shape.rows() * shape.width());
+    Numbers log_sums(shape.rows() * shape.heads);
+    Numbers workspace(backend->AttentionWorkspace(shape));
+    backend->Attention(shape, x.data(), y.data(), log_sums.data(), workspace.data());
+    for (std::int64_t c = 0; c < shape.width(); ++c) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < shape.tokens; ++t) {
+        sum += x[(3 * t + 2) * shape.width() + c];
+        CHECK(y[t * shape.width() + c] == Approx(sum / static_cast<double>(t + 1)).margin(1e-14));
+      }
+    }
+  }
+}
+
+// Errors of single precision in sums of some hundred products of numbers of order one.
+constexpr double kSingleTolerance = 2e-4;
+
+void CheckClose(const Numbers& own, const Numbers& reference) {
+  REQUIRE(own.size() == reference.size());
+  double most = 0;
+  double scale = 1;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    most = std::max(most, std::abs(own[i] - reference[i]));
+    scale = std::max(scale, std::abs(reference[i]));
+  }
+  CHECK(most <= kSingleTolerance * scale);
+}
+
+void CheckVectorKernels(const Network& network, int microbatch, int block) {
+  for (int s = 0; s < network.stage_count(); ++s) {
+    INFO("stage " << network.stages[s].name << ", micro-batch " << microbatch << ", block "
+                  << block);
+    Case<double> reference(network, s, microbatch, MakeReferenceBackend<double>());
+    Case<float> own(network, s, microbatch, MakeVectorBackend(block));
+    const std::vector<Numbers> expected = reference.Forward();
+    const std::vector<Numbers> outputs = own.Forward();
+    for (std::size_t i = 0; i < outputs.size(); ++i) CheckClose(outputs[i], expected[i]);
+    for (std::size_t i = 0; i < own.harness.losses().size(); ++i) {
+      CHECK(own.harness.losses()[i] == Approx(reference.harness.losses()[i]).epsilon(1e-5));
+    }
+    if (outputs.empty()) CHECK(own.harness.correct() == reference.harness.correct());
+    if (own.harness.layout().passes_gradient) continue;
+    const double start = 0.25;
+    for (const double* added : {static_cast<const double*>(nullptr), &start}) {
+      // Neither an embedding nor a loss adds to what is there: nobody reads their input after them.
+      if (added != nullptr && (s == 0 || outputs.empty())) continue;
+      const StageGradients right = reference.harness.Backward(reference.projections, added);
+      const StageGradients gradients = own.harness.Backward(own.projections, added);
+      CheckClose(gradients.input, right.input);
+      for (std::size_t t = 0; t < gradients.parameters.size(); ++t) {
+        INFO(own.harness.layout().parameters[t].name);
+        CheckClose(gradients.parameters[t], right.parameters[t]);
+      }
+    }
+  }
+}
+
+TEST_CASE("Vector kernels of sequences are near the reference ones", "[token]") {
+  for (const int block : {8, 16}) {
+    // Whole blocks; several strips of queries; sizes that fill no block.
+    CheckVectorKernels(Gpt(32, 32, 2, 64), 1, block);
+    CheckVectorKernels(Gpt(80, 32, 1, 32), 2, block);
+    CheckVectorKernels(Gpt(37, 21, 3, 19), 1, block);
+    CheckVectorKernels(Gpt(3, 5, 1, 4), 2, block);
+    CheckVectorKernels(LayersApart(), 2, block);
+  }
+}
+
+TEST_CASE("Products of small whole numbers are exact, however they lie", "[token]") {
+  const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
+  for (const int block : {8, 16}) {
+    const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend(block);
+    for (const std::int64_t rows : {1, 13, 14, 29}) {
+      for (const std::int64_t columns : {1, 16, 37, 64}) {
+        for (const std::int64_t steps : {1, 16, 19, 40}) {
+          for (const bool across : {false, true}) {
+            const Numbers a = SmallIntegers(rows * steps, 1);
+            const Numbers b = SmallIntegers(steps * columns, 2);
+            const Numbers bias = SmallIntegers(columns, 3);
+            const std::vector<float> a_float(a.begin(), a.end());
+            const std::vector<float> b_float(b.begin(), b.end());
+            const std::vector<float> bias_float(bias.begin(), bias.end());
+            std::vector<float> c(rows * columns, 2);
+            std::vector<float> expected = c;
+            Product<float> product{.rows = rows,
+                                   .columns = columns,
+                                   .steps = steps,
+                                   .a = a_float.data(),
+                                   .a_row = across ? 1 : steps,
+                                   .a_step = across ? rows : 1,
+                                   .b = b_float.data(),
+                                   .b_step = across ? 1 : columns,
+                                   .b_column = across ? steps : 1,
+                                   .bias = across ? bias_float.data() : nullptr,
+                                   .c = c.data(),
+                                   .c_row = columns,
+                                   .add = !across};
+            std::vector<float> workspace(vectors->ProductWorkspace(rows, columns, steps));
+            vectors->Multiply(product, workspace.data());
+            product.c = expected.data();
+            plain->Multiply(product, nullptr);
+            CAPTURE(block, rows, columns, steps, across);
+            CHECK(c == expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace batchless::training

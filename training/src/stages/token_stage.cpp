@@ -1,0 +1,189 @@
+// Stages of layers that work on tokens, and the loss of each token of a sequence.
+#include <algorithm>
+#include <array>
+
+#include "stages/stages.h"
+#include "stages/token_layers.h"
+
+namespace batchless::training {
+namespace {
+
+// A chain of layers. What a layer's backward reads of its input is the stage's input, saved behind the
+// layers' own, or made again from the input of the layer before (hwmodel::SavesInput).
+template <class Real>
+class TokenStage final : public Stage<Real> {
+ public:
+  explicit TokenStage(const StageParts<Real>& parts) {
+    StageLayout& layout = this->layout_;
+    const std::vector<hwmodel::Layer>& layers = parts.stage.layers;
+    std::int64_t most = 0;
+    std::int64_t consumed_size = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      Link link;
+      link.layer = MakeTokenLayer<Real>(layers[i], parts.microbatch, parts.backend, layout);
+      link.input_size = parts.microbatch * layers[i].input.elements();
+      link.keeps_input = hwmodel::TraitsOf(layers[i].kind).keeps == hwmodel::Kept::kInput;
+      link.saved = layout.saved_size;
+      layout.saved_size += link.layer->saved_size();
+      link.saves_input = hwmodel::SavesInput(parts.stage, i);
+      if (link.saves_input) {
+        link.input = layout.saved_size;
+        layout.saved_size += Aligned(link.input_size);
+      } else if (i > 0) {
+        link.input = values_size_;
+        values_size_ += Aligned(link.input_size);
+      }
+      most = std::max({most, link.input_size, parts.microbatch * layers[i].output.elements()});
+      layer_workspace_ = std::max(layer_workspace_, link.layer->workspace_size());
+      const int consumed = link.layer->consumed();
+      if (consumed >= 0 && layout.parameters[consumed].stored_size > consumed_size) {
+        consumed_size = layout.parameters[consumed].stored_size;
+        layout.consumed = consumed;
+      }
+      links_.push_back(std::move(link));
+    }
+    gradient_size_ = Aligned(most);
+    layout.keeps_input = hwmodel::KeepsInput(parts.stage);
+    layout.input_part = layout.parameter_size;
+    layout.workspace_size = values_size_ + 2 * gradient_size_ + layer_workspace_;
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    const Real* x = arguments.inputs[0];
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const bool is_last = i + 1 == links_.size();
+      Real* y = is_last ? arguments.outputs[0]
+                        : InputOf(links_[i + 1], arguments.saved, arguments.workspace);
+      links_[i].layer->Forward(arguments.parameters, x, y, arguments.saved + links_[i].saved,
+                               LayerWorkspace(arguments.workspace));
+      // The input of the last layer, as a value of its own.
+      if (is_last && arguments.outputs[1] != nullptr) {
+        std::copy_n(x, links_[i].input_size, arguments.outputs[1]);
+      }
+      x = y;
+    }
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    const Real* dy = arguments.output_gradients[0];
+    for (std::size_t i = links_.size(); i-- > 0;) {
+      const Link& link = links_[i];
+      TokenBackward<Real> layer{.parameters = arguments.parameters,
+                                .saved = arguments.saved + link.saved,
+                                .x = InputAgain(i, arguments),
+                                .dy = dy,
+                                .gradient = arguments.gradient,
+                                .add_gradient = arguments.add_gradient,
+                                .workspace = LayerWorkspace(arguments.workspace)};
+      if (i == 0) {
+        layer.dx = arguments.input_gradient;
+        layer.add_dx = arguments.add_input_gradient;
+      } else {
+        layer.dx = arguments.workspace + values_size_ + (i % 2 == 0 ? gradient_size_ : 0);
+      }
+      if (link.layer->consumed() >= 0 && link.layer->consumed() == this->layout_.consumed) {
+        layer.consumer = arguments.consumer;
+      }
+      link.layer->Backward(layer);
+      dy = layer.dx;
+    }
+  }
+
+ private:
+  struct Link {
+    std::unique_ptr<TokenLayer<Real>> layer;
+    std::int64_t input_size = 0;
+    bool keeps_input = false;
+    bool saves_input = false;
+    std::int64_t saved = 0;  // where its own begins
+    std::int64_t input = 0;  // where its input is: in what is saved, or in scratch
+  };
+
+  Real* LayerWorkspace(Real* workspace) const {
+    return workspace + values_size_ + 2 * gradient_size_;
+  }
+
+  // The input of a layer behind another one.
+  static Real* InputOf(const Link& link, Real* saved, Real* workspace) {
+    return (link.saves_input ? saved : workspace) + link.input;
+  }
+
+  const Real* InputAgain(std::size_t i, const BackwardArguments<Real>& arguments) const {
+    const Link& link = links_[i];
+    if (i == 0) return arguments.input;
+    if (link.saves_input) return arguments.saved + link.input;
+    if (!link.keeps_input) return nullptr;
+    const Link& before = links_[i - 1];
+    Real* x = arguments.workspace + link.input;
+    before.layer->Remake(InputAgain(i - 1, arguments), arguments.saved + before.saved, x);
+    return x;
+  }
+
+  std::vector<Link> links_;
+  std::int64_t values_size_ = 0;      // of scratch for inputs that are not saved
+  std::int64_t gradient_size_ = 0;    // of each of two gradients on their way
+  std::int64_t layer_workspace_ = 0;  // of the layer that takes the most
+};
+
+// The mean of softmax cross-entropies over the tokens of each sequence.
+template <class Real>
+class TokenLossStage final : public Stage<Real> {
+ public:
+  explicit TokenLossStage(const StageParts<Real>& parts)
+      : backend_(parts.backend),
+        sequences_(parts.microbatch),
+        tokens_(parts.stage.layers[0].input.pixels()),
+        classes_(parts.network.classes) {
+    this->layout_.saved_size = Aligned(sequences_ * tokens_ * classes_);
+    this->layout_.workspace_size = sequences_ * tokens_;
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    const Microbatch<Real>& microbatch = *arguments.microbatch;
+    Real* losses = arguments.workspace;
+    backend_->CrossEntropy(sequences_ * tokens_, classes_, arguments.inputs[0], microbatch.labels,
+                           arguments.saved, losses, microbatch.correct);
+    for (std::int64_t i = 0; i < sequences_; ++i) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < tokens_; ++t) sum += losses[i * tokens_ + t];
+      microbatch.losses[i] = static_cast<Real>(sum / static_cast<double>(tokens_));
+    }
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    if (arguments.input_gradient == nullptr) return;
+    const Microbatch<Real>& microbatch = *arguments.microbatch;
+    const Real scale = microbatch.gradient_scale / static_cast<Real>(tokens_);
+    for (std::int64_t row = 0; row < sequences_ * tokens_; ++row) {
+      const Real* p = arguments.saved + row * classes_;
+      Real* dz = arguments.input_gradient + row * classes_;
+      for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * scale;
+      dz[microbatch.labels[row]] -= scale;
+    }
+  }
+
+ private:
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::int64_t sequences_;
+  std::int64_t tokens_;
+  std::int64_t classes_;
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts) {
+  return std::make_unique<TokenStage<Real>>(parts);
+}
+
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeTokenLossStage(const StageParts<Real>& parts) {
+  return std::make_unique<TokenLossStage<Real>>(parts);
+}
+
+template std::unique_ptr<Stage<float>> MakeTokenStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeTokenStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeTokenLossStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeTokenLossStage(const StageParts<double>&);
+
+}  // namespace batchless::training

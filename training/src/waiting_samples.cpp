@@ -1,0 +1,100 @@
+#include "waiting_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "engine/collective.h"
+#include "state_stream.h"
+
+namespace batchless::training {
+
+using analysis::InvalidArgument;
+
+void CheckSource(const hwmodel::Network& network, const SampleSource& source) {
+  const ImageShape& shape = source.shape();
+  const hwmodel::FeatureShape& input = network.input;
+  const auto text = [](int channels, int height, int width) {
+    return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
+  };
+  if (shape.channels != input.channels || shape.height != input.height ||
+      shape.width != input.width) {
+    throw InvalidArgument(
+        "source",
+        source.name() + " with images of " + text(shape.channels, shape.height, shape.width),
+        "images of " + text(input.channels, input.height, input.width) + " for " + network.name);
+  }
+  if (source.labels_per_sample() != hwmodel::LabelsOf(network)) {
+    throw InvalidArgument("source", std::to_string(source.labels_per_sample()) + " labels",
+                          std::to_string(hwmodel::LabelsOf(network)) +
+                              " labels of a sample, as the loss of " + network.name +
+                              " takes them");
+  }
+  if (source.classes() > network.classes) {
+    throw InvalidArgument(
+        "classes", std::to_string(network.classes),
+        "at least the " + std::to_string(source.classes()) + " of " + source.name());
+  }
+}
+
+void CheckSample(const hwmodel::Network& network, std::span<const float> image, int label) {
+  if (std::ssize(image) != network.input.elements()) {
+    throw InvalidArgument("image", std::to_string(image.size()) + " values",
+                          std::to_string(network.input.elements()) + " for " + network.name);
+  }
+  if (hwmodel::LabelsOf(network) != 1) {
+    throw InvalidArgument("label", "one",
+                          std::to_string(hwmodel::LabelsOf(network)) +
+                              " labels of a sample, which a data set has, for " + network.name);
+  }
+  const auto bad = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
+  if (bad != image.end()) throw InvalidArgument("image", double{*bad}, "finite numbers");
+  if (label < 0 || label >= network.classes) {
+    throw InvalidArgument("label", std::to_string(label),
+                          "0 to " + std::to_string(network.classes - 1));
+  }
+}
+
+void WaitingSamples::Add(std::span<const float> image, int label) {
+  images.insert(images.end(), image.begin(), image.end());
+  labels.push_back(label);
+}
+
+void WaitingSamples::KeepFirst(std::int64_t count) {
+  if (count == this->count()) return;
+  images.resize(images.size() / labels.size() * count);
+  labels.resize(count);
+}
+
+void WaitingSamples::Save(std::ostream& to) const {
+  const std::int64_t samples = count();
+  Write(to, &samples, sizeof samples);
+  Write(to, labels.data(), labels.size() * sizeof(int));
+  Write(to, images.data(), images.size() * sizeof(float));
+}
+
+void WaitingSamples::Load(std::istream& from, const hwmodel::Network& network, std::int64_t most) {
+  std::int64_t samples = 0;
+  Read(from, &samples, sizeof samples);
+  if (samples < 0 || samples > most) throw std::runtime_error("the trainer's state is damaged");
+  labels.resize(samples);
+  images.resize(samples * network.input.elements());
+  Read(from, labels.data(), labels.size() * sizeof(int));
+  Read(from, images.data(), images.size() * sizeof(float));
+  for (const int label : labels) {
+    if (label < 0 || label >= network.classes) {
+      throw std::runtime_error("the trainer's state is damaged");
+    }
+  }
+}
+
+void WaitingSamples::Share(ProcessGroup& group) {
+  BroadcastVector(group, 0, labels);
+  BroadcastVector(group, 0, images);
+}
+
+}  // namespace batchless::training
