@@ -52,3 +52,13 @@ mark_current() {
   mkdir -p "$build/passed"
   printf '%s\n' "$2" >"$build/passed/$1"
 }
+
+# Where the newest commits begin: at what the main branch of the origin has, else ten commits ago.
+newest_commits() {
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
+    base=$(git rev-list --max-count=11 HEAD | tail -n 1)
+  fi
+  printf '%s\n' "$base"
+}

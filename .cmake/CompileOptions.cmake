@@ -31,6 +31,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_compile_options(-Wno-maybe-uninitialized)
 endif()
 
+# The compiler cache reads what goes into the compiler; without this a precompiled header is not in it.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(-fpch-preprocess)
+endif()
+
 if(BATCHLESS_WARNINGS_AS_ERRORS)
   add_compile_options(-Werror)
 endif()

@@ -18,7 +18,8 @@ COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
 TASKS = 2
 # Long enough to be met while it runs.
 SAMPLES = 200
-SETTINGS = ("--set", "run.epochs=100", "--set", "run.checkpoint_every_samples=1000")
+SETTINGS = ("--set", "run.epochs=100", "--set", "run.checkpoint_every_samples=1000",
+            "--set", "run.watchdog_seconds=300")  # fmt: skip
 CONFIGURATION = """ClusterName=batchless
 SlurmctldHost={host}(127.0.0.1)
 AuthType=auth/munge
@@ -120,7 +121,7 @@ class Cluster:
     def state(self, job: str) -> str:
         return self.field(job, "JobState") or "GONE"
 
-    def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+    def until(self, condition: Callable[[], bool], seconds: float = common.HANG_SECONDS) -> bool:
         deadline = common.Deadline(seconds)
         while not deadline.passed():
             if condition():
@@ -151,7 +152,7 @@ class Job:
     def is_(self, *states: str) -> bool:
         return self.cluster.state(self.number) in states
 
-    def trains(self, seconds: float = 60) -> bool:
+    def trains(self) -> bool:
         """Waits until the run is on its way."""
         folder = self.place.folder / self.out
 
@@ -160,13 +161,13 @@ class Job:
             rows = log.read_bytes().count(b"\n") if log.exists() else 0
             return (folder / "checkpoint").exists() and rows > 2
 
-        return self.cluster.until(lambda: self.is_("RUNNING") and has_begun(), seconds)
+        return self.cluster.until(lambda: self.is_("RUNNING") and has_begun())
 
-    def problem(self, expected: tuple, seconds: float = 180) -> str:
+    def problem(self, expected: tuple) -> str:
         """What is wrong when the job has ended, which should be with the same bits."""
-        ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "GONE")
-        if not self.cluster.until(lambda: self.is_(*ends), seconds):
-            return f"still {self.cluster.state(self.number)} after {seconds:.0f} s: {self.said()}"
+        ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "GONE")
+        if not self.cluster.until(lambda: self.is_(*ends)):
+            return f"still {self.cluster.state(self.number)}: {self.said()}"
         if not self.is_("COMPLETED"):
             return f"{self.cluster.state(self.number)}: {self.said()}"
         return "" if self.place.result(self.out) == expected else "other results"
@@ -184,11 +185,12 @@ class Job:
 
 def queued(cluster: Cluster, job: Job, expected: tuple) -> str:
     """A job that finds the node taken."""
-    other = cluster.call("sbatch", "--parsable", f"--ntasks={TASKS}", "--output=/dev/null", "--time=1",
-                         "--wrap=sleep 4").stdout.strip()  # fmt: skip
-    cluster.until(lambda: cluster.state(other) == "RUNNING", 30)
+    other = cluster.call("sbatch", "--parsable", f"--ntasks={TASKS}", "--output=/dev/null", "--time=20",
+                         "--wrap=sleep 1000").stdout.strip()  # fmt: skip
+    cluster.until(lambda: cluster.state(other) == "RUNNING")
     job.submit()
     waited = job.is_("PENDING")
+    cluster.call("scancel", other)
     return job.problem(expected) if waited else "did not wait for the node"
 
 
@@ -210,7 +212,7 @@ def preempted(cluster: Cluster, job: Job, expected: tuple) -> str:
         return f"did not start: {job.said()}"
     other = cluster.call("sbatch", "--parsable", f"--ntasks={TASKS}", "--partition=high", "--time=1",
                          "--output=/dev/null", "--wrap=sleep 1").stdout.strip()  # fmt: skip
-    if not cluster.until(lambda: cluster.state(other) in ("RUNNING", "COMPLETED"), 60):
+    if not cluster.until(lambda: cluster.state(other) in ("RUNNING", "COMPLETED")):
         return f"was not preempted: {cluster.state(job.number)}"
     problem = job.problem(expected)
     problem = problem or ("" if job.restarts() >= 1 else "was not queued again")
@@ -223,7 +225,7 @@ def cancelled(cluster: Cluster, job: Job, expected: tuple) -> str:
     if not job.trains():
         return f"did not start: {job.said()}"
     cluster.call("scancel", job.number)
-    if not cluster.until(lambda: job.is_("CANCELLED"), 60):
+    if not cluster.until(lambda: job.is_("CANCELLED")):
         return f"cancelled, and {cluster.state(job.number)}"
     if problem := common.folder_problem(job.place.folder / job.out):
         return problem

@@ -13,8 +13,6 @@ import common
 import kills
 
 WATCHDOG_SECONDS = 3
-# The launcher takes its time to end what is left.
-END_SECONDS = WATCHDOG_SECONDS + 15
 
 
 def problem_of(place: common.Place, processes: int, number: int, moment: float, victim: int) -> str:
@@ -23,22 +21,22 @@ def problem_of(place: common.Place, processes: int, number: int, moment: float, 
     settings = ("run.epochs=1000", "schedule.workers=1", f"run.watchdog_seconds={WATCHDOG_SECONDS}")
     words = place.train("run", *(word for each in settings for word in ("--set", each)))
     process = kills.start(place, words, launcher)
-    begin = time.monotonic()
+    start = common.Deadline(common.HANG_SECONDS)
     ranks: list[int] = []
     # Before training begins MPI's own start waits for everybody, without an end.
     checkpoint = place.folder / "run/checkpoint"
-    while not checkpoint.exists() and time.monotonic() - begin < 20:
+    while not checkpoint.exists() and process.poll() is None and not start.passed():
         time.sleep(0.05)
         ranks = kills.ranks_of(process)
     time.sleep(moment)
     try:
         if len(ranks) < processes or process.poll() is not None:
-            error = kills.error_of(process, END_SECONDS, launched=True)
+            error = kills.error_of(process, common.HANG_SECONDS, launched=True)
             return f"did not start: {(error or '')[-200:]!r}"
         os.kill(ranks[victim], number)
-        error = kills.error_of(process, END_SECONDS, launched=True)
+        error = kills.error_of(process, common.HANG_SECONDS, launched=True)
         if error is None:
-            return f"went on for {END_SECONDS} s"
+            return f"went on for {common.HANG_SECONDS} s"
     finally:
         for pid in [*ranks, process.pid]:
             try:
