@@ -159,9 +159,13 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
         "--set: data.root: got 2024, accepted: a text in quotes, --set 'data.root=\"2024\"'");
   CHECK(Contains(Refusal([] { Load("[data]\nroot = 2024"); }),
                  ":2: data.root: got 2024, accepted: a text in quotes, \"2024\""));
-  CHECK(Refusal([] { LoadConfiguration("/nonexistent", {}); }) ==
-        "CONFIG: got /nonexistent, accepted: a TOML file that can be read (there is no such file)");
-  CHECK(Contains(Refusal([] { LoadConfiguration("/tmp", {}); }), "CONFIG: got /tmp"));
+  const TemporaryFolder folder;
+  const std::string missing = folder / "missing";
+  CHECK(Refusal([&] { LoadConfiguration(missing, {}); }) ==
+        "CONFIG: got " + missing +
+            ", accepted: a TOML file that can be read (there is no such file)");
+  const std::string path = folder.path().string();
+  CHECK(Contains(Refusal([&] { LoadConfiguration(path, {}); }), "CONFIG: got " + path));
 }
 
 TEST_CASE("keys of very many parts are refused, long lists and rows of dots are not") {
@@ -215,10 +219,10 @@ TEST_CASE("values that do not go together are refused by name") {
        "data.name: got synthetic, accepted: text, markov or tokens with network.name = gpt"},
       {{"data.name=markov"}, "data.name: got markov, accepted: data with one label of a sample"},
       {{"network.name=gpt", "data.name=text"}, "data.file: got nothing, accepted: the path of a"},
-      {{"network.name=gpt", "data.name=text", "data.file=/nonexistent"},
-       "data.file: got /nonexistent, accepted: a text (there is no such file)"},
-      {{"network.name=gpt", "data.name=tokens", "data.file=/nonexistent.npy"},
-       "data.file: got /nonexistent.npy, accepted: a .npy list of tokens (it cannot be read)"},
+      {{"network.name=gpt", "data.name=text", "data.file=missing"},
+       "data.file: got missing, accepted: a text (there is no such file)"},
+      {{"network.name=gpt", "data.name=tokens", "data.file=missing.npy"},
+       "data.file: got missing.npy, accepted: a .npy list of tokens (it cannot be read)"},
       {{"data.file=a"}, "data.file: got a, accepted: nothing but with data.name = text or tokens"},
       {{"network.name=gpt", "data.name=markov", "network.vocabulary=63"},
        "network.vocabulary: got 63, accepted: at least the 64 symbols of markov"},
@@ -232,7 +236,7 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=zhang"}, "schedule.kind: got zhang, accepted: zhang with"},
       {{"schedule.kind=2bw", "optimizer.batch=8"}, "optimizer.batch: got 8"},
       {{"schedule.kind=file"}, "schedule.file: got ''"},
-      {{"schedule.kind=file", "schedule.file=/nonexistent.csv"}, "schedule.file: got /nonexist"},
+      {{"schedule.kind=file", "schedule.file=missing.csv"}, "schedule.file: got missing.csv"},
       {{"schedule.file=a.csv"}, "schedule.file: got 'a.csv'"},
       {{"schedule.stages=4"},
        "schedule.stages: got 4, accepted: nothing with the schedules sequential"},
