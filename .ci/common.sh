@@ -37,7 +37,7 @@ cxx_files() {
 fingerprint() {
   {
     printf '%s\n' "$@"
-    find . \( -path ./build -o -path ./.git -o -path ./.snakemake -o -name __pycache__ \) -prune \
+    find . \( -path ./build -o -path ./.git -o -name __pycache__ \) -prune \
       -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
     cat "$build/CMakeCache.txt"
     find "$build/bin" -type f -printf '%p %T@\n' | LC_ALL=C sort

@@ -25,7 +25,7 @@ def main() -> int:
         return 2
 
     from figures.lib import spec as specs
-    from figures.lib import study_figure, style
+    from figures.lib import style
     from figures.lib.tables import Data, DataError
 
     name = sys.argv[1]
@@ -35,7 +35,7 @@ def main() -> int:
         if spec.plot is None:
             drawing = importlib.import_module(f"figures.{name}.plot").draw(data)
         else:
-            drawing = study_figure.draw(data, spec.plot)
+            drawing = importlib.import_module("figures.lib.study_figure").draw(data, spec.plot)
     except (specs.SpecError, DataError, OSError) as error:
         print(f"figures: {name}: {error}", file=sys.stderr)
         return 1

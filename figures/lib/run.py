@@ -4,7 +4,7 @@
 
 The files appear under their own names only when they are complete; the manifest comes last. A figure
 on a study runs the study instead, and takes the results that are kept with the sources; one on kept
-results does nothing else.
+results does nothing else. JOBS is the number of processors, those of the machine where not given.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -119,9 +120,14 @@ def run_study(
             command += ["--out", str(out), "--program", program, "--jobs", str(threads)]
             if data and tier == "paper":
                 command += ["--data", data]
-            # Progress is shown as it comes.
-            if subprocess.run(command, check=False).returncode != 0:
-                raise RunError(f"{shlex.join(command)}: failed")
+            # Runs of days: their progress is there to be read while they last.
+            log = STUDIES / spec.study / f"{tier}.log"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("w", encoding="utf-8") as file:
+                done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
+            if done.returncode != 0:
+                said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise RunError("\n  ".join([f"{shlex.join(command)}: failed", *said[-5:]]))
             folder, words = out, shlex.join(["python3", *command[1:]])
         else:
             folder = spec.kept_results.parent
@@ -195,12 +201,15 @@ def main() -> int:
     parser.add_argument("figure")
     parser.add_argument("--tier", choices=specs.TIERS, default="quick")
     parser.add_argument("--program", default="build/bin/batchless")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--data", default="", help="folder with the data sets")
     options = parser.parse_args()
+    # Whatever stops it takes its unfinished files along.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    processors = int(os.environ.get("JOBS") or len(os.sched_getaffinity(0)))
     try:
         spec = specs.load(options.figure)
-        run_figure(spec, options.tier, options.program, options.threads, options.data)
+        threads = min(spec.threads, processors)
+        run_figure(spec, options.tier, options.program, threads, options.data)
         clear_leftovers(spec, set(spec.files(options.tier, options.data)))
     except (specs.SpecError, RunError) as error:
         print(f"figures: {options.figure}: {error}", file=sys.stderr)
