@@ -14,7 +14,7 @@ if(BATCHLESS_TESTS)
   # Compiled once for all tests: Catch2's main function takes longer than most of them.
   add_library(batchless_catch_main OBJECT catch_main.cpp)
   target_include_directories(batchless_catch_main PUBLIC ${CMAKE_CURRENT_LIST_DIR})
-  target_link_libraries(batchless_catch_main PUBLIC Catch2::Catch2)
+  target_link_libraries(batchless_catch_main PUBLIC Catch2::Catch2 PRIVATE hwy::hwy)
 endif()
 
 if(BATCHLESS_BENCHMARKS)
