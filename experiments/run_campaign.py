@@ -47,6 +47,7 @@ from experiments.study_runner import (  # noqa: E402
 
 OUT = "build/campaign"
 RESULTS = "experiments/results"
+PRIORITIES = ("idle", "normal")
 POLL_SECONDS = 0.2
 # A trainer writes its checkpoint after the sample at hand.
 PAUSE_SECONDS = 120
@@ -59,6 +60,7 @@ def parser() -> Parser:
     words.add_argument("--results", default=RESULTS, help=f"a folder a study in it; {RESULTS}")
     words.add_argument("--program", default="build/bin/batchless", help="the trainer")
     words.add_argument("--jobs", help="runs at a time; as many as processors")
+    words.add_argument("--priority", default="idle", help="idle, the lowest there is, or normal")
     words.add_argument("--tier", default="paper", help="quick or paper; paper where not given")
     words.add_argument("--studies", help="folder of the studies; experiments/studies")
     what = words.add_mutually_exclusive_group()
@@ -87,6 +89,8 @@ def books_of(options) -> list[Book]:
 
 
 def runner_of(options) -> Runner:
+    if options.priority not in PRIORITIES:
+        raise UsageError(f"--priority: got '{options.priority}', accepted: {', '.join(PRIORITIES)}")
     books = books_of(options)
     jobs = processors()
     if options.jobs is not None:
@@ -99,7 +103,7 @@ def runner_of(options) -> Runner:
         Options(
             program,
             jobs,
-            idle=True,
+            idle=options.priority == "idle",
             stops_at_refusal=False,
             alone=positive("--run", options.run) if options.run else None,
             flops_per_sample={name: flops_per_sample(program, name) for name in networks},

@@ -1,20 +1,20 @@
 #include "data_sets.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-#include <curl/curl.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <fstream>
-#include <memory>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <system_error>
 
 #include "batchless/training/data_error.h"
-#include "batchless/training/sha256.h"
 #include "progress_bar.h"
 #include "usage_error.h"
 
@@ -48,142 +48,57 @@ constexpr std::array<OfficialSet, 2> kSets = {{
      "ad39c4e3d6eb0920f4ea84533a577cc5afbb47c5e8034d374d0605316c8923f3"},
 }};
 
-std::string FileDigest(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  training::Sha256 sha256;
-  std::vector<char> buffer(1 << 20);
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
-         file.gcount() > 0) {
-    sha256.Update(std::string_view(buffer.data(), static_cast<std::size_t>(file.gcount())));
+// The script beside the program: in the build folder or below the installation's prefix.
+fs::path FindScript() {
+  const fs::path program = fs::read_symlink("/proc/self/exe");
+  for (fs::path folder = program.parent_path();; folder = folder.parent_path()) {
+    fs::path script = folder / "share/batchless/fetch_archives.py";
+    if (fs::exists(script)) return script;
+    if (folder == folder.root_path()) break;
   }
-  if (!file.eof()) throw std::runtime_error(path.string() + ": cannot be read");
-  return sha256.HexDigest();
+  throw std::runtime_error(program.string() +
+                           ": there is no share/batchless/fetch_archives.py beside the program");
 }
 
-// 0 where there is no such file.
-std::uint64_t FileBytes(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t bytes = fs::file_size(path, error);
-  return error ? 0 : bytes;
-}
+// Runs a Python script and waits for it. It shares the standard error, where it shows its progress;
+// what it prints says why it failed.
+void RunScript(const std::vector<std::string>& arguments) {
+  const char* chosen = std::getenv("PYTHON");
+  std::string python = chosen != nullptr && *chosen != 0 ? chosen : "python3";
+  std::string isolated = "-I";
+  std::vector<char*> words = {python.data(), isolated.data()};
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
 
-// What a transfer reports to: the bar counts the bytes that were there before it, too.
-struct Transfer {
-  ProgressBar& bar;
-  std::uint64_t before;
-  std::uint64_t all;
-};
-
-// Ends a transfer of more than there should be: without an end it would fill the disk.
-int ShowProgress(void* data, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
-  const auto& transfer = *static_cast<const Transfer*>(data);
-  const std::uint64_t arrived = transfer.before + static_cast<std::uint64_t>(received);
-  transfer.bar.Update(std::min(arrived, transfer.all));
-  return arrived > transfer.all ? 1 : 0;
-}
-
-bool IsWorthAnotherTry(CURLcode code) {
-  return code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT ||
-         code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
-}
-
-// Appends the rest of what the URL has to the file.
-void Receive(const std::string& url, const fs::path& file, std::uint64_t all) {
-  constexpr int kTries = 4;
-  constexpr long kConnectSeconds = 30;
-  // Less than a byte a second for a minute is a connection that is dead.
-  constexpr long kStalledSeconds = 60;
-  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(),
-                                                                 curl_easy_cleanup);
-  if (!curl) throw std::runtime_error(url + ": libcurl cannot be started");
-  std::array<char, CURL_ERROR_SIZE> message = {};
-  ProgressBar bar(fmt::format("bytes of {}", file.stem().string()), all);
-  for (int attempt = 1;; ++attempt) {
-    const std::uint64_t before = FileBytes(file);
-    Transfer transfer{bar, before, all};
-    const std::unique_ptr<std::FILE, decltype(&std::fclose)> out(std::fopen(file.c_str(), "ab"),
-                                                                 std::fclose);
-    if (!out) throw std::runtime_error(file.string() + ": cannot be written");
-    curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
-    curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, message.data());
-    curl_easy_setopt(curl.get(), CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
-    curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, ShowProgress);
-    curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &transfer);
-    curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, out.get());
-    curl_easy_setopt(curl.get(), CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(before));
-    const CURLcode code = curl_easy_perform(curl.get());
-    if (code == CURLE_OK) return;
-    if (code == CURLE_ABORTED_BY_CALLBACK) {
-      fs::remove(file);
-      throw std::runtime_error(fmt::format("{}: more than the file's {} bytes", url, all));
-    }
-    if (attempt < kTries && IsWorthAnotherTry(code)) continue;
-    const std::string said = message[0] != 0 ? message.data() : curl_easy_strerror(code);
-    throw std::runtime_error(fmt::format("{}: {}", url, OneLine(said)));
+  std::array<int, 2> ends = {};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw std::runtime_error(fmt::format("{}: {}", python, std::strerror(errno)));
   }
-}
-
-// Takes up a download where it was left; the file has its name once its digest is right.
-void Download(const std::string& url, const Archive& archive, const fs::path& folder) {
-  const fs::path file = folder / archive.file;
-  if (fs::exists(file)) return;
-  fs::path partial = file;
-  partial += ".partial";
-  if (FileBytes(partial) < archive.bytes) Receive(url, partial, archive.bytes);
-  const std::string digest = FileDigest(partial);
-  if (digest != archive.sha256) {
-    fs::remove(partial);
-    throw std::runtime_error(
-        fmt::format("{}: its SHA-256 is {}, expected {}", url, digest, archive.sha256));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  pid_t process = 0;
+  const int error =
+      posix_spawnp(&process, python.c_str(), &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string said;
+  std::array<char, 4096> piece = {};
+  for (ssize_t count = 0; (count = read(ends[0], piece.data(), piece.size())) > 0;) {
+    said.append(piece.data(), static_cast<std::size_t>(count));
   }
-  fs::rename(partial, file);
-}
-
-// Writes the files of an archive below the folder. Refuses everything but files and folders, and
-// names that lead out of the folder.
-void Unpack(const fs::path& file, const fs::path& folder) {
-  constexpr std::size_t kBlockBytes = 1 << 16;
-  const std::unique_ptr<archive, decltype(&archive_read_free)> in(archive_read_new(),
-                                                                  archive_read_free);
-  const std::unique_ptr<archive, decltype(&archive_write_free)> out(archive_write_disk_new(),
-                                                                    archive_write_free);
-  const auto check = [&](archive* which, int status) {
-    if (status >= ARCHIVE_OK) return;
-    throw std::runtime_error(
-        fmt::format("{}: {}", file.string(), OneLine(archive_error_string(which))));
-  };
-  archive_read_support_filter_gzip(in.get());
-  archive_read_support_format_tar(in.get());
-  check(in.get(), archive_read_open_filename(in.get(), file.c_str(), kBlockBytes));
-  archive_entry* entry = nullptr;
-  for (int status = 0; (status = archive_read_next_header(in.get(), &entry)) != ARCHIVE_EOF;) {
-    check(in.get(), status);
-    const fs::path name = fs::path(archive_entry_pathname(entry)).lexically_normal();
-    const auto kind = archive_entry_filetype(entry);
-    if (name.is_absolute() || *name.begin() == ".." || archive_entry_hardlink(entry) != nullptr ||
-        (kind != AE_IFREG && kind != AE_IFDIR)) {
-      throw std::runtime_error(fmt::format("{}: {}, accepted: a file in the archive's own folder",
-                                           file.string(), OneLine(name.string())));
-    }
-    archive_entry_set_pathname(entry, (folder / name).c_str());
-    archive_entry_set_perm(entry, kind == AE_IFDIR ? 0755 : 0644);
-    check(out.get(), archive_write_header(out.get(), entry));
-    const void* block = nullptr;
-    std::size_t bytes = 0;
-    la_int64_t offset = 0;
-    int read = 0;
-    while ((read = archive_read_data_block(in.get(), &block, &bytes, &offset)) == ARCHIVE_OK) {
-      check(out.get(), static_cast<int>(archive_write_data_block(out.get(), block, bytes, offset)));
-    }
-    if (read != ARCHIVE_EOF) check(in.get(), read);
-    check(out.get(), archive_write_finish_entry(out.get()));
+  close(ends[0]);
+  if (error != 0) {
+    throw std::runtime_error(fmt::format("{}: {}; data fetch runs Python, which PYTHON names",
+                                         python, std::strerror(error)));
   }
+  int status = 0;
+  waitpid(process, &status, 0);
+  if (status == 0) return;
+  while (said.ends_with('\n')) said.pop_back();
+  throw std::runtime_error(said.empty() ? fmt::format("{}: it failed", arguments.front())
+                                        : OneLine(said));
 }
 
 bool IsImageFolder(const fs::path& folder) {
@@ -241,20 +156,16 @@ FoundSet FetchSet(const OfficialSet& set, const fs::path& root, const std::strin
   // What is unpacked in here replaces the archives in `work`.
   const fs::path unpacked = work / "unpacked";
   fs::create_directories(work);
-  for (const Archive& archive : set.archives) {
-    Download(fmt::format("{}{}{}", base, base.ends_with('/') ? "" : "/", archive.file), archive,
-             work);
-  }
   fs::remove_all(unpacked);
   fs::create_directories(unpacked / set.folder);
+  std::vector<std::string> arguments = {FindScript(), base, work,
+                                        set.is_tar ? unpacked : unpacked / set.folder,
+                                        set.is_tar ? "--unpack" : "--copy"};
   for (const Archive& archive : set.archives) {
-    const fs::path file = work / archive.file;
-    if (set.is_tar) {
-      Unpack(file, unpacked);
-    } else {
-      fs::copy_file(file, unpacked / set.folder / archive.file);
-    }
+    arguments.insert(arguments.end(), {std::string(archive.file), std::to_string(archive.bytes),
+                                       std::string(archive.sha256)});
   }
+  RunScript(arguments);
   FoundSet found = ReadOfficialSet(set, unpacked);
   if (!found.is_official) {
     throw std::runtime_error(

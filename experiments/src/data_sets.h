@@ -51,7 +51,8 @@ std::vector<FoundSet> ReadSets(const std::filesystem::path& root);
 // Puts the set below `root`, where nothing of its name may be: downloads what is missing of its
 // archives into a folder of its own, which stays for the next attempt where this one fails, checks
 // them, unpacks them, reads the result and moves it into place. `mirror` takes the place of the
-// set's URL where it is not empty. Throws std::runtime_error in one line.
+// set's URL where it is not empty. experiments/fetch_archives.py does what is up to the unpacking.
+// Throws std::runtime_error in one line.
 FoundSet FetchSet(const OfficialSet& set, const std::filesystem::path& root,
                   const std::string& mirror);
 

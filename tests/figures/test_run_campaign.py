@@ -77,7 +77,7 @@ class Queue(unittest.TestCase):
 
     def command(self, *arguments):
         words = ["--program", "./batchless", "--tier", "quick", "--studies", "studies"]
-        words += ["--out", "out", "--results", "results", "--jobs", "2"]
+        words += ["--out", "out", "--results", "results", "--jobs", "2", "--priority", "normal"]
         return [sys.executable, str(RUNNER), *words, *arguments]
 
     def call(self, *arguments):
@@ -103,7 +103,7 @@ class Queue(unittest.TestCase):
             return [(line["row"], line["seed"]) for line in csv.DictReader(file)]
 
     def wait_until(self, ready):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not ready():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
@@ -132,14 +132,15 @@ class Order(Queue):
 
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
-        self.assertEqual(self.call()[0], 0)
-        self.assertEqual(set(self.lines("classes")), {str(os.SCHED_IDLE)})
+        self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
+        self.assertEqual(self.call("--run", "2")[0], 0)
+        self.assertEqual(self.lines("classes"), [str(os.SCHED_IDLE), str(os.SCHED_OTHER)])
 
     def test_their_session_weighs_least(self):
         if not Path(study_runner.AUTOGROUP).is_file():
             self.skipTest("this kernel does not weigh sessions")
         self.trainer(f"open('weights', 'a').write(open('{study_runner.AUTOGROUP}').read())")
-        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
         weights = {line for line in self.lines("weights") if line.isdigit()}
         self.assertEqual(weights, {"19"})
 
@@ -188,7 +189,7 @@ class GoingOn(Queue):
         self.assertLessEqual(len(ends), 2 * RUNS - len({row for row in before if row[0] != "as before"}))
 
     def test_a_killed_runner_takes_its_trainers_with_it(self):
-        self.trainer("time.sleep(60)")
+        self.trainer("time.sleep(900)")
         child = self.start()
         self.wait_until(lambda: len(self.lines("calls")) == 2)
         child.kill()
@@ -213,7 +214,7 @@ class GoingOn(Queue):
 
 class Pausing(Queue):
     def test_nothing_runs_until_it_is_resumed(self):
-        self.trainer("time.sleep(60 if not pathlib.Path('go').exists() else 0)")
+        self.trainer("time.sleep(900 if not pathlib.Path('go').exists() else 0)")
         child = self.start()
         self.addCleanup(child.kill)
         self.wait_until(lambda: len(self.lines("calls")) == 2)
@@ -225,7 +226,7 @@ class Pausing(Queue):
         self.assertEqual(children, "")
         (self.root / "go").touch()
         self.assertEqual(self.call("--resume"), (0, ""))
-        self.assertEqual(child.wait(timeout=60), 0)
+        self.assertEqual(child.wait(timeout=240), 0)
         self.assertEqual(len(self.results("lender")), 5)
         self.assertEqual(len(self.lines("calls")), RUNS + 2)
 
@@ -235,7 +236,7 @@ class Pausing(Queue):
         child = self.start()
         self.wait_until(lambda: json.loads(self.status()).get("paused"))
         child.send_signal(signal.SIGTERM)
-        self.assertEqual(child.wait(timeout=30), 128 + 15)
+        self.assertEqual(child.wait(timeout=240), 128 + 15)
         self.assertEqual(self.lines("calls"), [])
         self.assertIn("nothing runs until", self.call("--resume")[1])
 
@@ -262,7 +263,7 @@ class Jobs(Queue):
         self.assertEqual(len(self.lines("calls")), RUNS - 1)
 
     def test_a_run_is_run_by_one_process_at_a_time(self):
-        self.trainer("time.sleep(60)")
+        self.trainer("time.sleep(900)")
         job = subprocess.Popen(
             self.command("--run", "1"), cwd=self.root, stderr=subprocess.DEVNULL
         )
@@ -271,13 +272,13 @@ class Jobs(Queue):
         self.assertEqual((status, "another process runs it" in said), (1, True), said)
         job.terminate()
         # A job that was told to stop says so, and is queued again.
-        self.assertEqual(job.wait(timeout=30), 128 + 15)
+        self.assertEqual(job.wait(timeout=240), 128 + 15)
 
 
 class Script(Queue):
-    """The job script, outside a job; it takes the studies of the sources."""
+    """The job script, outside a job."""
 
-    def call(self, *arguments, **settings):
+    def script(self, *arguments, **settings):
         words = [str(RUNNER.with_name("campaign.sbatch")), *arguments]
         environment = os.environ | {"BATCHLESS": str(self.root / "batchless")} | settings
         done = subprocess.run(
@@ -292,21 +293,18 @@ class Script(Queue):
             text = text.replace(f'open("{name}"', f'open("{self.root}/{name}"')
             text = text.replace(f"open('{name}'", f"open('{self.root}/{name}'")
         program.write_text(text)
-        out = str(self.root / "out")
-        (self.root / "data").mkdir()
-        last = self.finished_last()
-        status, said = self.call(str(self.root / "data"), out, RUN=str(last))
+        data, out = self.root / "data", self.root / "out"
+        data.mkdir()
+        queue = ["--tier", "quick", "--studies", str(self.root / "studies")]
+        queue += ["--results", str(self.root / "results"), "--priority", "normal"]
+        status, said = self.script(str(data), str(out), *queue, RUN="7")
         self.assertEqual(status, 0, said)
-        self.assertEqual(len(list((self.root / "out/runs").iterdir())), 1)
-        self.assertEqual(self.call(RUN="1")[0], 2)
-        status, said = self.call(str(self.root / "data"), out)
+        self.assertEqual([name.rsplit("-", 1)[0] for name in self.lines("calls")], ["plain-seed3"])
+        self.assertEqual(len(list((out / "runs").iterdir())), 1)
+        self.assertEqual(self.script(RUN="1")[0], 2)
+        status, said = self.script(str(data), str(out))
         self.assertEqual(status, 2)
         self.assertIn("RUN: got nothing, accepted: a number of run_campaign.py --list", said)
-
-    def finished_last(self):
-        """Number of the last run, which is of the longest study."""
-        words = [sys.executable, str(RUNNER), "--list", "--out", str(self.root / "out")]
-        return len(subprocess.run(words, capture_output=True, check=True).stdout.splitlines())
 
 
 class BadInput(Queue):
@@ -314,6 +312,7 @@ class BadInput(Queue):
         (self.root / "empty").mkdir()
         for arguments, line in (
             (("--jobs", "0"), "--jobs: got '0', accepted: an integer from 1"),
+            (("--priority", "low"), "--priority: got 'low', accepted: idle, normal"),
             (("--run", "x"), "--run: got 'x', accepted: an integer from 1"),
             (("--run", "8"), "--run: got '8', accepted: an integer up to 7"),
             (("--tier", "paper"), "--data: got '', accepted: a folder that exists"),

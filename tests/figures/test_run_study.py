@@ -176,9 +176,9 @@ class GoingOn(Folder):
         self.assertEqual(len(self.calls()), 4)
 
     def test_a_finished_run_is_in_the_results_while_others_go_on(self):
-        self.trainer("if seed == 2: time.sleep(60)")
+        self.trainer("if seed == 2: time.sleep(900)")
         child = subprocess.Popen(self.command("--jobs", "2"), cwd=self.root, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while time.monotonic() < deadline:
             if (self.root / "out/manifest.json").is_file() and len(self.results()) == 2:
                 break
@@ -188,7 +188,7 @@ class GoingOn(Folder):
         self.assertEqual(status, 2)
         self.assertIn("--out: got 'out', accepted: a folder that nobody else runs studies in", said)
         child.terminate()
-        said = child.communicate(timeout=30)[1].decode()
+        said = child.communicate(timeout=240)[1].decode()
         self.assertEqual(child.returncode, 128 + 15)
         self.assertIn("interrupted after 2 of 3 runs; the same command goes on from there", said)
         self.assertEqual(len(self.results()), 2)

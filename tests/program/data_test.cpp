@@ -126,7 +126,7 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   CHECK(Contains(FetchError(server.Set(), folder.path()), "its SHA-256 is "));
   server.Close();
   const std::string error = FetchError(server.Set(), folder.path());
-  CHECK(Contains(error, "/set.tar.gz: Couldn't open file"));
+  CHECK(Contains(error, "/set.tar.gz: No such file or directory"));
 
   // Half of it is there already, and is not fetched again: the server's first half is damaged.
   const std::size_t half = server.archive().size() / 2;
@@ -197,6 +197,16 @@ TEST_CASE("fetch: an archive that leads out of its folder is refused") {
     CHECK(Contains(FetchError(set, folder.path()), name + ", accepted: a file in the archive's"));
     CHECK(folder.Files() == std::vector<std::string>{".small.partial"});
   }
+}
+
+TEST_CASE("fetch: without Python it says so in one line") {
+  const TemporaryFolder folder;
+  setenv("PYTHON", "/nonexistent/python", 1);
+  const Outcome failed = Run(Words("data fetch mnist --out d"), folder.path());
+  unsetenv("PYTHON");
+  CHECK(failed.exit_code == 1);
+  CHECK(Lines(failed.error).size() == 1);
+  CHECK(Contains(failed.error, "/nonexistent/python: No such file or directory"));
 }
 
 TEST_CASE("fetch: the command names what it does not know and where it failed") {

@@ -475,6 +475,19 @@ TEST_CASE("The synthetic set keeps its bytes, and depends on seed, split and sam
   CHECK(Read(*MakeSynthetic(8, Split::kTrain, 1), 0) != Read(*large, 0));
   CHECK(Read(*MakeSynthetic(7, Split::kValidation, 1, 1), 0) != Read(*large, 0));
   CHECK(MakeSynthetic(7, Split::kValidation)->size() == 2000);
+  // The set that is drawn image by image as they are read, and has its digest from a constant.
+  for (const Split split : {Split::kTrain, Split::kValidation}) {
+    const auto lazy = MakeSynthetic(1, split);
+    Sha256 sha256;
+    for (std::int64_t i = lazy->size() - 1; i >= 0; i -= 7) Read(*lazy, i);
+    for (std::int64_t i = 0; i < lazy->size(); ++i) {
+      const auto label = static_cast<std::byte>(lazy->label(i));
+      sha256.Update(std::span(&label, 1));
+      const Bytes pixels = Read(*lazy, i);
+      sha256.Update(std::as_bytes(std::span(pixels)));
+    }
+    CHECK(sha256.HexDigest() == lazy->digest());
+  }
   CHECK_THROWS_AS(MakeSynthetic(7, Split::kTrain, 0), InvalidArgument);
   CHECK_THROWS_AS(MakeSynthetic(7, Split::kValidation, 1, -1), InvalidArgument);
 }

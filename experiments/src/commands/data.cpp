@@ -60,8 +60,9 @@ class DataCommand final : public Command {
   explicit DataCommand(CLI::App& root)
       : Command(
             root, "data", "Fetch, check or make up data sets",
-            R"(fetch NAME  downloads an official set (cifar10, mnist) with curl into the folder --out,
-            checks its sums and unpacks it; a second attempt takes up the first
+            R"(fetch NAME  downloads an official set (cifar10, mnist) into the folder --out, checks its
+            sums and unpacks it; a second attempt takes up the first. Runs python3, or
+            what PYTHON names
 check DIR   reads every set in the folder DIR to its end: CIFAR-10, MNIST, folders of
             images; prints what is in them, or the first thing that is wrong
 synth       writes the built-in synthetic set into the folder --out, as CIFAR-10's files)",

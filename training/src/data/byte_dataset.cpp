@@ -26,14 +26,17 @@ std::string Digest(const ImageShape& shape, const std::vector<int>& labels,
 
 ByteDataset::ByteDataset(const Options& options, const std::vector<int>& labels,
                          std::vector<std::uint8_t> pixels)
-    : Dataset({options.name, options.shape, options.classes, options.mean,
-               options.standard_deviation, labels, Digest(options.shape, labels, pixels)}),
-      padding_(options.padding),
-      mirror_(options.mirror),
-      pixels_(std::move(pixels)) {
+    : ByteDataset(options, labels, Digest(options.shape, labels, pixels)) {
+  pixels_ = std::move(pixels);
   // Samples are read in random order, each from pages that were not read for long.
   MoveToHugePages(pixels_.data(), static_cast<std::int64_t>(pixels_.size()));
 }
+
+ByteDataset::ByteDataset(const Options& options, std::vector<int> labels, std::string digest)
+    : Dataset({options.name, options.shape, options.classes, options.mean,
+               options.standard_deviation, std::move(labels), std::move(digest)}),
+      padding_(options.padding),
+      mirror_(options.mirror) {}
 
 std::span<const std::uint8_t> ByteDataset::Image(std::int64_t sample) const {
   const auto bytes = static_cast<std::size_t>(shape().size());

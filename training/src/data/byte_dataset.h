@@ -1,14 +1,16 @@
-// A data set that lies in memory as bytes.
+// Data sets that lie in memory as bytes.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "batchless/training/dataset.h"
 
 namespace batchless::training {
 
-class ByteDataset final : public Dataset {
+class ByteDataset : public Dataset {
  public:
   struct Options {
     std::string name;
@@ -24,11 +26,15 @@ class ByteDataset final : public Dataset {
   ByteDataset(const Options& options, const std::vector<int>& labels,
               std::vector<std::uint8_t> pixels);
 
+ protected:
+  /// For a set whose images its own Image() has.
+  ByteDataset(const Options& options, std::vector<int> labels, std::string digest);
+
  private:
   void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const override;
   void DoReadAugmented(std::int64_t sample, CounterRandom& random,
                        std::span<std::uint8_t> pixels) const override;
-  std::span<const std::uint8_t> Image(std::int64_t sample) const;
+  virtual std::span<const std::uint8_t> Image(std::int64_t sample) const;
 
   int padding_;
   bool mirror_;
