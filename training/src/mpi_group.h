@@ -1,0 +1,17 @@
+// All that calls MPI. The program loads it when it trains in several processes.
+#pragma once
+
+#include <memory>
+
+#include "batchless/training/process_group.h"
+
+namespace batchless::training {
+
+class MpiProcessGroup : public ProcessGroup {
+ public:
+  virtual void set_watchdog_seconds(double seconds) = 0;
+};
+
+std::shared_ptr<ProcessGroup> MakeMpiGroup();
+
+}  // namespace batchless::training
