@@ -76,6 +76,25 @@ TEST_CASE("every option refuses bad values") {
   }
 }
 
+TEST_CASE("a process of its own says the same as a call in this one") {
+  std::vector<Arguments> calls = {{"--help"}, {"--version"}, {}, {"--jsn"}, {"sta\nbility"}};
+  for (const CommandCase& command : CommandCases()) {
+    if (command.options.empty()) continue;
+    const OptionCase& option = command.options.front();
+    calls.push_back(command.CallWith(option.name, option.bad.back()));
+  }
+  for (const Arguments& arguments : calls) {
+    const Workplace workplace;
+    const Outcome called = Run(arguments, workplace.path());
+    const Outcome launched = Launch(arguments, workplace.path());
+    INFO((arguments.empty() ? "nothing" : arguments.front()) << ": " << launched.error);
+    CHECK(called.exit_code == launched.exit_code);
+    CHECK(called.out == launched.out);
+    CHECK(called.error == launched.error);
+    CHECK(workplace.IsUntouched());
+  }
+}
+
 TEST_CASE("the value is named") {
   for (const CommandCase& command : CommandCases()) {
     for (const OptionCase& option : command.options) {

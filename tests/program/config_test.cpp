@@ -159,9 +159,13 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
         "--set: data.root: got 2024, accepted: a text in quotes, --set 'data.root=\"2024\"'");
   CHECK(Contains(Refusal([] { Load("[data]\nroot = 2024"); }),
                  ":2: data.root: got 2024, accepted: a text in quotes, \"2024\""));
-  CHECK(Refusal([] { LoadConfiguration("/nonexistent", {}); }) ==
-        "CONFIG: got /nonexistent, accepted: a TOML file that can be read (there is no such file)");
-  CHECK(Contains(Refusal([] { LoadConfiguration("/tmp", {}); }), "CONFIG: got /tmp"));
+  const TemporaryFolder folder;
+  const std::string missing = folder / "missing";
+  CHECK(Refusal([&] { LoadConfiguration(missing, {}); }) ==
+        "CONFIG: got " + missing +
+            ", accepted: a TOML file that can be read (there is no such file)");
+  const std::string path = folder.path().string();
+  CHECK(Contains(Refusal([&] { LoadConfiguration(path, {}); }), "CONFIG: got " + path));
 }
 
 TEST_CASE("values that do not go together are refused by name") {
@@ -194,7 +198,7 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=zhang"}, "schedule.kind: got zhang, accepted: zhang with"},
       {{"schedule.kind=2bw", "optimizer.batch=8"}, "optimizer.batch: got 8"},
       {{"schedule.kind=file"}, "schedule.file: got ''"},
-      {{"schedule.kind=file", "schedule.file=/nonexistent.csv"}, "schedule.file: got /nonexist"},
+      {{"schedule.kind=file", "schedule.file=missing.csv"}, "schedule.file: got missing.csv"},
       {{"schedule.file=a.csv"}, "schedule.file: got 'a.csv'"},
       {{"schedule.stages=4"},
        "schedule.stages: got 4, accepted: nothing with the schedules sequential"},

@@ -129,7 +129,7 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   const std::size_t half = server.archive().size() / 2;
   WriteFile(folder / ".small.partial/set.tar.gz.partial", server.archive().substr(0, half));
   server.Damage(half / 2);
-  CHECK(FetchError(server.Set(), folder.path(), "file:///nonexistent/") != "fetched");
+  CHECK(FetchError(server.Set(), folder.path(), "file://" + (folder / "missing/")) != "fetched");
   CHECK(ReadFile(folder / ".small.partial/set.tar.gz.partial").size() == half);
   FetchSet(server.Set(), folder.path(), "");
   CHECK(folder.Files() == std::vector<std::string>{"cifar-10-batches-bin"});
@@ -194,14 +194,15 @@ TEST_CASE("fetch: the command names what it does not know and where it failed") 
   Refused("data fetch", folder.path());
   Refused("data fetch mnist --seed 1", folder.path());
 
+  const std::string mirror = "file://" + (folder / "missing");
   for (const std::string name : {"cifar10", "mnist"}) {
     const Outcome failed =
-        Run(Words("data fetch " + name + " --out d --mirror file:///nonexistent"), folder.path());
+        Run(Words("data fetch " + name + " --out d --mirror " + mirror), folder.path());
     INFO(failed.error);
     CHECK(failed.exit_code == 1);
     CHECK(failed.out.empty());
     CHECK(Lines(failed.error).size() == 1);
-    CHECK(Contains(failed.error, "batchless: file:///nonexistent/"));
+    CHECK(Contains(failed.error, "batchless: " + mirror + "/"));
   }
 
   // Of the same name, but not the official set.

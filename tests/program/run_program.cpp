@@ -1,16 +1,24 @@
 #include "run_program.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
+
+#include "program.h"
 
 namespace batchless::test {
 namespace {
@@ -35,10 +43,90 @@ namespace fs = std::filesystem;
   _exit(127);
 }
 
+void FlushStreams() {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(stdout);
+  std::fflush(stderr);
+}
+
+// While it lives, what is written to a descriptor goes to memory.
+class CapturedDescriptor {
+ public:
+  explicit CapturedDescriptor(int descriptor)
+      : descriptor_(descriptor),
+        saved_(fcntl(descriptor, F_DUPFD_CLOEXEC, 3)),
+        memory_(memfd_create("batchless-test", MFD_CLOEXEC)) {
+    if (saved_ < 0 || memory_ < 0 || dup2(memory_, descriptor_) < 0) {
+      throw std::runtime_error("cannot capture the program's output");
+    }
+  }
+  ~CapturedDescriptor() {
+    dup2(saved_, descriptor_);
+    close(saved_);
+    close(memory_);
+  }
+  CapturedDescriptor(const CapturedDescriptor&) = delete;
+  CapturedDescriptor& operator=(const CapturedDescriptor&) = delete;
+
+  std::string Text() const {
+    std::string text(static_cast<std::size_t>(lseek(memory_, 0, SEEK_END)), '\0');
+    if (pread(memory_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+      throw std::runtime_error("cannot read the program's output");
+    }
+    return text;
+  }
+
+ private:
+  int descriptor_;
+  int saved_;
+  int memory_;
+};
+
+// Puts back what a call of the program changes in its process: the working folder and what signals do.
+class ProcessState {
+ public:
+  explicit ProcessState(const fs::path& folder) : folder_(fs::current_path()) {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &actions_[i]);
+    }
+    fs::current_path(folder);
+  }
+  ~ProcessState() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], &actions_[i], nullptr);
+    }
+    std::error_code ignored;
+    fs::current_path(folder_, ignored);
+  }
+  ProcessState(const ProcessState&) = delete;
+  ProcessState& operator=(const ProcessState&) = delete;
+
+ private:
+  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
+
+  fs::path folder_;
+  std::array<struct sigaction, 4> actions_ = {};
+};
+
+// $TMPDIR, or else the memory where it has room, or else the system's place.
+fs::path FolderOfFolders() {
+  constexpr std::uintmax_t kEnoughBytes = std::uintmax_t{1} << 30;
+  const fs::path memory = "/dev/shm";
+  std::error_code error;
+  const fs::space_info space = fs::space(memory, error);
+  const bool has_room = !error && space.available >= kEnoughBytes;
+  if (std::getenv("TMPDIR") == nullptr && has_room && access(memory.c_str(), W_OK | X_OK) == 0) {
+    return memory;
+  }
+  return fs::temp_directory_path();
+}
+
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "batchless-test-XXXXXX").string();
+  static const fs::path place = FolderOfFolders();
+  std::string name = (place / "batchless-test-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
   path_ = name;
 }
@@ -99,6 +187,31 @@ Outcome Run(const Arguments& arguments) {
 }
 
 Outcome Run(const Arguments& arguments, const fs::path& folder) {
+  Arguments words = {"batchless"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  FlushStreams();
+  Outcome outcome;
+  const CapturedDescriptor out(STDOUT_FILENO);
+  const CapturedDescriptor error(STDERR_FILENO);
+  {
+    const ProcessState state(folder);
+    outcome.exit_code = RunProgram(static_cast<int>(words.size()), pointers.data());
+    FlushStreams();
+  }
+  outcome.out = out.Text();
+  outcome.error = error.Text();
+  return outcome;
+}
+
+Outcome Launch(const Arguments& arguments) {
+  const TemporaryFolder folder;
+  return Launch(arguments, folder.path());
+}
+
+Outcome Launch(const Arguments& arguments, const fs::path& folder) {
   return RunningProgram(arguments, folder).Wait();
 }
 

@@ -1,4 +1,5 @@
-// Runs the built program the way a user does, without a shell in between.
+// Runs the program: in the test's own process where what it says and writes is tested, as a process
+// of its own where signals, limits, memory or a launcher are.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +18,7 @@ struct Outcome {
   std::string error;
 };
 
-// A folder that is deleted at the end.
+// A folder that is deleted at the end; in memory where $TMPDIR names no other place.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -36,7 +37,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// The program while it runs.
+// The built program as a process.
 class RunningProgram {
  public:
   // Starts it in `folder`; standard output goes to `out` where that is not empty, and no file can
@@ -59,8 +60,14 @@ class RunningProgram {
   bool waited_ = false;
 };
 
+// Calls the program in this process, as its main() does, with its standard streams and `folder` as the
+// working folder. The calling test must have no threads that print or use relative paths.
 Outcome Run(const Arguments& arguments);
 Outcome Run(const Arguments& arguments, const std::filesystem::path& folder);
+
+// The same in a process of its own, the way a user does, without a shell in between.
+Outcome Launch(const Arguments& arguments);
+Outcome Launch(const Arguments& arguments, const std::filesystem::path& folder);
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& content);
