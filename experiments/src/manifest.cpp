@@ -2,12 +2,12 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <chrono>
 #include <fstream>
 #include <thread>
 
+#include "batchless/training/backend.h"
 #include "version.h"
 
 namespace batchless {
@@ -21,11 +21,6 @@ std::string CpuModel() {
     if (line.starts_with(kKey) && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "unknown";
-}
-
-std::string OneDnnVersion() {
-  const dnnl_version_t* version = dnnl_version();
-  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 }  // namespace
@@ -44,7 +39,7 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
   object["commit"] = build.commit;
   object["compiler"] = build.compiler;
   object["flags"] = build.flags;
-  object["onednn"] = OneDnnVersion();
+  object["onednn"] = training::OneDnnVersion();
   object["cpu"] = CpuModel();
   object["cpu_threads"] = std::thread::hardware_concurrency();
   object["processes"] = processes;

@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <utility>
 
 #include "backends/blocked_weights.h"
@@ -271,6 +272,12 @@ class OneDnnConvolution final : public Convolution<float> {
 std::unique_ptr<Convolution<float>> MakeOneDnnConvolution(const ConvolutionShape& shape,
                                                           TransposeBlocks transpose) {
   return std::make_unique<OneDnnConvolution>(shape, transpose);
+}
+
+std::string OneDnnVersion() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::to_string(version->major) + '.' + std::to_string(version->minor) + '.' +
+         std::to_string(version->patch);
 }
 
 }  // namespace batchless::training

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/gradient_consumer.h"
@@ -176,5 +177,8 @@ std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
 /// what suits this machine.
 std::shared_ptr<const Backend<float>> MakeVectorBackend(
     int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
+
+/// Of the oneDNN that it calls, "2.6.0".
+std::string OneDnnVersion();
 
 }  // namespace batchless::training

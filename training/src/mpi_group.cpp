@@ -1,0 +1,154 @@
+#include "mpi_group.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// The C interface alone.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+namespace batchless::training {
+namespace {
+
+void Check(int status, const char* what) {
+  if (status != MPI_SUCCESS) throw std::runtime_error(std::string("MPI: ") + what + " failed");
+}
+
+// A persistent request.
+class MpiMessage final : public RepeatedMessage {
+ public:
+  explicit MpiMessage(MPI_Request request) : request_(request) {}
+  ~MpiMessage() override {
+    if (is_started_) {
+      // A receive that nothing will come for.
+      MPI_Cancel(&request_);
+      MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request_);
+  }
+  MpiMessage(const MpiMessage&) = delete;
+  MpiMessage& operator=(const MpiMessage&) = delete;
+  MpiMessage(MpiMessage&&) = delete;
+  MpiMessage& operator=(MpiMessage&&) = delete;
+
+  void Start() override {
+    Check(MPI_Start(&request_), "starting a message");
+    is_started_ = true;
+  }
+  bool IsDone() override {
+    if (!is_started_) return true;
+    int done = 0;
+    Check(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "testing a message");
+    is_started_ = done == 0;
+    return done != 0;
+  }
+
+ private:
+  MPI_Request request_;
+  bool is_started_ = false;
+};
+
+class MpiGroup final : public ProcessGroup {
+ public:
+  MpiGroup() {
+    int provided = 0;
+    Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "the start");
+    if (provided != MPI_THREAD_MULTIPLE) {
+      MPI_Finalize();
+      throw std::runtime_error("MPI: it does not serve several threads (MPI_THREAD_MULTIPLE)");
+    }
+    Check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "asking for the rank");
+    Check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "asking for the size");
+    // A machine's number is its first process's rank.
+    MPI_Comm neighbours = MPI_COMM_NULL;
+    Check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL,
+                              &neighbours),
+          "asking for the processes of this machine");
+    int machine = rank_;
+    Check(MPI_Bcast(&machine, 1, MPI_INT, 0, neighbours), "a broadcast");
+    MPI_Comm_free(&neighbours);
+    machines_.resize(static_cast<std::size_t>(size_));
+    Check(MPI_Allgather(&machine, 1, MPI_INT, machines_.data(), 1, MPI_INT, MPI_COMM_WORLD),
+          "asking for the processes' machines");
+  }
+  ~MpiGroup() override { MPI_Finalize(); }
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
+  MpiGroup(MpiGroup&&) = delete;
+  MpiGroup& operator=(MpiGroup&&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int machine_of(int rank) const override { return machines_[static_cast<std::size_t>(rank)]; }
+
+  std::unique_ptr<RepeatedMessage> MakeSend(int to, int channel,
+                                            std::span<const std::byte> memory) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Check(MPI_Send_init(memory.data(), Count(memory.size()), MPI_BYTE, to, channel, MPI_COMM_WORLD,
+                        &request),
+          "planning a message");
+    return std::make_unique<MpiMessage>(request);
+  }
+  std::unique_ptr<RepeatedMessage> MakeReceive(int from, int channel,
+                                               std::span<std::byte> memory) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Check(MPI_Recv_init(memory.data(), Count(memory.size()), MPI_BYTE, from, channel,
+                        MPI_COMM_WORLD, &request),
+          "planning a message");
+    return std::make_unique<MpiMessage>(request);
+  }
+  void Send(int to, std::span<const std::byte> memory) override {
+    ForEachPiece(memory, [&](std::span<const std::byte> piece) {
+      Check(
+          MPI_Send(piece.data(), Count(piece.size()), MPI_BYTE, to, kPlainChannel, MPI_COMM_WORLD),
+          "sending");
+    });
+  }
+  void Receive(int from, std::span<std::byte> memory) override {
+    ForEachPiece(memory, [&](std::span<std::byte> piece) {
+      Check(MPI_Recv(piece.data(), Count(piece.size()), MPI_BYTE, from, kPlainChannel,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            "receiving");
+    });
+  }
+  void Broadcast(int root, std::span<std::byte> memory) override {
+    ForEachPiece(memory, [&](std::span<std::byte> piece) {
+      Check(MPI_Bcast(piece.data(), Count(piece.size()), MPI_BYTE, root, MPI_COMM_WORLD),
+            "a broadcast");
+    });
+  }
+  void Abort(int exit_code) override {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::abort();
+  }
+
+ private:
+  static constexpr int kPlainChannel = 32767;  // the last one that every MPI has
+  static constexpr std::size_t kPiece = std::size_t{1} << 30;
+
+  // MPI counts in int.
+  static int Count(std::size_t bytes) {
+    if (bytes > kPiece) throw std::runtime_error("MPI: a message of more than 1 GiB");
+    return static_cast<int>(bytes);
+  }
+  template <class Byte, class Work>
+  static void ForEachPiece(std::span<Byte> memory, Work work) {
+    for (std::size_t first = 0; first < memory.size(); first += kPiece) {
+      work(memory.subspan(first, std::min(kPiece, memory.size() - first)));
+    }
+  }
+
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<int> machines_;  // by rank
+};
+
+}  // namespace
+
+std::shared_ptr<ProcessGroup> MakeMpiGroup() { return std::make_shared<MpiGroup>(); }
+
+}  // namespace batchless::training
