@@ -7,6 +7,7 @@
     experiments/run_campaign.py --list         every run with its number and state
     experiments/run_campaign.py --run N --data DIR   run N alone, as a job of a cluster
     experiments/run_campaign.py --collect      the results of what jobs have finished
+    experiments/run_campaign.py --take FOLDER  rows of other results, those in FOLDER/STUDY
 
 One thread a run and as many runs as processors, at the lowest scheduling priority. A kill, a reboot or
 a move costs no finished run: those are in RESULTS/STUDY/results.csv, with commit, processor and digest
@@ -70,6 +71,7 @@ def parser() -> Parser:
     what.add_argument("--list", action="store_true", help="print every run and its state")
     what.add_argument("--run", metavar="N", help="run the run of that number alone")
     what.add_argument("--collect", action="store_true", help="write the results, run nothing")
+    what.add_argument("--take", metavar="FOLDER", help="add the rows of other results, run nothing")
     return words
 
 
@@ -140,6 +142,30 @@ def collect(options) -> None:
         runner.take_finished()
 
 
+def take(options) -> None:
+    """Adds what FOLDER/STUDY has of the queue's runs and the results here have not."""
+    folder = Path(existing_folder("--take", options.take))
+    runner = Runner(books_of(options), output_folder("--out", options.out), Options("", 1))
+    known = {book.study.name: book.study for book in runner.books}
+    runner.make_folders()
+    refused = 0
+    with runner.locked():
+        runner.take_finished()
+        before = set(runner.finished)
+        for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+            if path.name in known:
+                found = study_results.compare(known[path.name], path, runner.finished, before)
+            else:
+                found = study_results.Offer(refused=["not a study of the queue"])
+            runner.finished |= found.taken
+            refused += len(found.refused)
+            reasons = "".join(f"; refused: {reason}" for reason in found.refused)
+            print(f"{path.name}: {len(found.taken)} taken, {found.there} there already{reasons}")
+        runner.write_results()
+    if refused:
+        raise RunError(f"--take: {refused} refused")
+
+
 def is_running(out: Path) -> bool:
     try:
         lock(out / "lock").close()
@@ -195,7 +221,7 @@ def work(arguments: list[str]) -> None:
     options = parser().parse_args(arguments)
     for name, action in (
         ("status", show_status), ("pause", pause), ("resume", resume), ("list", show_list),
-        ("collect", collect),
+        ("collect", collect), ("take", take),
     ):  # fmt: skip
         if getattr(options, name):
             action(options)

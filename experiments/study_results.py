@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments import study as studies
@@ -166,7 +166,7 @@ def _finish_writing(results: Path, digest: str) -> None:
         waiting.replace(results / "manifest.json")
 
 
-def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
+def read_kept(study: studies.Study, results: Path, name: str = "--results") -> dict[str, Finished]:
     """By folder of the run: the study's runs that RESULTS has from before, on whatever machine."""
     try:
         text = (results / "results.csv").read_text(encoding="utf-8")
@@ -177,16 +177,16 @@ def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
         return {}
     except ValueError as error:
         raise UsageError(
-            f"--results: got '{results}', accepted: a study's results ({error})"
+            f"{name}: got '{results}', accepted: a study's results ({error})"
         ) from error
     if manifest.get("results_sha256") != digest:
         raise UsageError(
-            f"--results: got '{results}', accepted: a folder whose manifest.json was written with "
+            f"{name}: got '{results}', accepted: a folder whose manifest.json was written with "
             "its results.csv"
         )
     if (manifest["study"], manifest["tier"]) != (study.name, study.tier):
         raise UsageError(
-            f"--results: got '{results}' of the study {manifest['study']}, tier "
+            f"{name}: got '{results}' of the study {manifest['study']}, tier "
             f"{manifest['tier']}, accepted: a folder for {study.name}, {study.tier}"
         )
     lines = {(line["row"], line["seed"]): line for line in csv.DictReader(io.StringIO(text))}
@@ -204,12 +204,61 @@ def read_kept(study: studies.Study, results: Path) -> dict[str, Finished]:
                 cells,
                 entry,
                 # What differs between the runs is in each one's entry.
-                program=manifest["program"] | {"commit": entry["commit"]},
+                program=manifest["program"] | {"commit": entry.get("commit")},
                 machine=manifest["machine"] | {"cpu": entry["cpu"]},
                 data=manifest["data"],
                 settings=settings,
             )
     return kept
+
+
+@dataclass
+class Offer:
+    """What other results of a study have for those here."""
+
+    taken: dict[str, Finished] = field(default_factory=dict)  # by folder of the run
+    there: int = 0
+    refused: list[str] = field(default_factory=list)  # reasons
+
+
+def compare(
+    study: studies.Study, results: Path, finished: dict[str, Finished], before: set[str]
+) -> Offer:
+    """Which rows of the other results are the study's and go with the finished runs. Those that were
+    there before count as there; studies share runs."""
+    try:
+        kept = read_kept(study, results, "--take")
+        with (results / "results.csv").open(encoding="utf-8", newline="") as file:
+            names = [(line["row"], line["seed"]) for line in csv.DictReader(file)]
+    except (UsageError, OSError) as error:
+        return Offer(refused=[str(error)])
+    except KeyError as error:
+        return Offer(refused=[f"no {error} in results.csv or manifest.json"])
+    runs = {(run.row, str(run.seed)): run for run in study.runs}
+    data = [finished[run.folder].data for run in study.runs if run.folder in finished]
+    offer = Offer()
+    for name in names:
+        run = runs.get(name)
+        item = kept.get(run.folder) if run else None
+        here = finished.get(run.folder) if run else None
+        reason = None
+        if run is None:
+            reason = "not a row of the study"
+        elif item is None:
+            reason = "other settings than the study's"
+        elif not item.entry.get("commit"):
+            reason = "no commit of the program"
+        elif here and here.cells["weights_sha256"] != item.cells["weights_sha256"]:
+            reason = "other weights than the row here"
+        elif item.data not in (data or [item.data]):
+            reason = "other data than the rows here"
+        elif run.folder in before:
+            offer.there += 1
+        else:
+            offer.taken[run.folder] = item
+        if reason:
+            offer.refused.append(f"{name[0]}, seed {name[1]}: {reason}")
+    return offer
 
 
 def _settings_of(line: dict) -> dict:

@@ -1,6 +1,7 @@
 """The queue of studies, with a trainer of a few lines: order, shared runs, kills, moves, pauses."""
 
 import csv
+import hashlib
 import json
 import os
 import random
@@ -275,6 +276,102 @@ class Jobs(Queue):
         self.assertEqual(job.wait(timeout=240), 128 + 15)
 
 
+class Taking(Queue):
+    """Rows of the results of a place where all seven runs ended; it is the same for all tests."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.offered = Path(folder.name) / "offered"
+
+    def setUp(self):
+        super().setUp()
+        if not self.offered.is_dir():
+            self.assertEqual(self.call()[0], 0)
+            (self.root / "results").rename(self.offered)
+            shutil.rmtree(self.root / "out")
+            (self.root / "calls").unlink()
+        shutil.copytree(self.offered, self.root / "offered")
+
+    def change(self, study, edit, name="results.csv"):
+        """Edits a file of the offered results; the digest goes with it."""
+        folder = self.root / "offered" / study
+        text = edit((folder / name).read_text())
+        (folder / name).write_text(text)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        digest = hashlib.sha256((folder / "results.csv").read_bytes()).hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"results_sha256": digest}))
+
+    def take(self):
+        return self.call("--take", "offered")
+
+    def kept(self):
+        return {
+            path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()
+        }
+
+    def test_new_rows_are_taken_once(self):
+        status, said = self.take()
+        self.assertEqual(status, 0, said)
+        self.assertIn("borrower: 4 taken, 0 there already\nlender: 5 taken, 0 there already\n", said)
+        self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
+        manifest = json.loads((self.root / "results/lender/manifest.json").read_text())
+        self.assertEqual(manifest["program"]["commit"], ["c1", "c2", "c3"])
+        self.assertEqual([run["commit"] for run in manifest["runs"]], ["c1", "c2", "c3", "c1", "c2"])
+        before = self.kept()
+        status, said = self.take()
+        self.assertEqual(status, 0, said)
+        self.assertIn("borrower: 0 taken, 4 there already\nlender: 0 taken, 5 there already\n", said)
+        self.assertEqual(self.kept(), before)
+        # What was taken is finished.
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(self.lines("calls"), [])
+
+    def test_other_weights_are_refused_and_overwrite_nothing(self):
+        self.assertEqual(self.take()[0], 0)
+        before = self.kept()
+        self.change("lender", lambda text: text.replace("w" * 64, "v" * 64, 1))
+        status, said = self.take()
+        self.assertEqual(status, 1)
+        self.assertIn(
+            "lender: 0 taken, 4 there already; refused: plain, seed 1: other weights than the row here",
+            said,
+        )
+        self.assertIn("run_campaign: --take: 1 refused", said)
+        self.assertEqual(self.kept(), before)
+
+    def test_what_is_not_of_the_study_is_refused_and_the_rest_taken(self):
+        self.change("borrower", lambda text: text.replace("0.3", "0.35").replace("rate 0.35", "rate 0.3"))
+        self.change("lender", lambda text: text.replace("stashing,2", "stashing,9"))
+        (self.root / "offered/other").mkdir()
+        status, said = self.take()
+        self.assertEqual(status, 1)
+        self.assertIn("refused: rate 0.3, seed 1: other settings than the study's", said)
+        self.assertIn("refused: stashing, seed 9: not a row of the study", said)
+        self.assertIn("other: 0 taken, 0 there already; refused: not a study of the queue", said)
+        self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (4, 3))
+
+    def test_rows_of_an_unnamed_program_or_other_data_are_refused(self):
+        shutil.copytree(self.root / "offered", self.root / "results")
+        (self.root / "results/borrower/results.csv").unlink()
+        self.change("borrower", lambda text: text.replace("d" * 64, "e" * 64), "manifest.json")
+        self.change("lender", lambda text: text.replace('"commit": "c3"', '"commit": null'), "manifest.json")
+        status, said = self.take()
+        self.assertEqual(status, 1)
+        self.assertIn("refused: as before, seed 1: other data than the rows here", said)
+        self.assertIn("refused: plain, seed 3: no commit of the program", said)
+
+    def test_changed_results_are_refused(self):
+        path = self.root / "offered/lender/results.csv"
+        path.write_text(path.read_text().replace("20", "90"))
+        status, said = self.take()
+        self.assertEqual(status, 1)
+        self.assertIn("lender: 0 taken, 0 there already; refused: --take: got", said)
+        # Its runs that the other study has too are taken from there.
+        self.assertEqual(self.results("lender"), [("plain", "1"), ("plain", "2")])
+
+
 class Script(Queue):
     """The job script, outside a job."""
 
@@ -321,6 +418,7 @@ class BadInput(Queue):
             (("--studies", "none"), "--studies: got 'none', accepted: a folder that exists"),
             (("--studies", "empty"), "--studies: got 'empty', accepted: one study with a priority"),
             (("--results", "batchless"), "--results: got 'batchless', accepted: a folder"),
+            (("--take", "none"), "--take: got 'none', accepted: a folder that exists"),
             (("--pause", "--out", "none"), "--out: got 'none', accepted: a folder that exists"),
         ):
             status, said = self.call(*arguments)

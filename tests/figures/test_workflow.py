@@ -17,13 +17,14 @@ order = 1
 title = "Probe"
 caption = "A probe."
 alt = "Two points."
+threads = 8
 tier.quick.n = 2
 tier.paper.n = 3
 
 [[run]]
 command = "sweep"
 out = "line.csv"
-args = { n = "{n}" }
+args = { n = "{n}", threads = "{threads}" }
 """
 PLOT = """
 from figures.lib import style
@@ -165,6 +166,8 @@ class Workflow(unittest.TestCase):
         self.assertEqual(status, 0, said)
         for name in ("probe.pdf", "probe.png", "report.html", "data/probe/line.csv"):
             self.assertTrue((self.out / name).is_file(), name)
+        manifest = (self.out / "data/probe/manifest.json").read_text()
+        self.assertIn("sweep --n 2 --threads 2 --out", manifest)
         self.assertIn("1 reproduced, 0 not reproduced, 0 not tested", said)
         lines = said.splitlines()
         self.assertEqual(lines[0], "figures: on the way to build/figures/report.html")
@@ -221,7 +224,7 @@ class Workflow(unittest.TestCase):
         self.program.write_text(PROGRAM.replace("while", refuse))
         status, said = self.make()
         self.assertEqual(status, 1, said)
-        self.assertIn(f"figures: probe: '{PROGRAM_NAME}' sweep --n 2 --out", said)
+        self.assertIn(f"figures: probe: '{PROGRAM_NAME}' sweep --n 2 --threads 2 --out", said)
         self.assertIn("exit 2: n: got 2", said)
         # Neither Ninja's words nor its command lines.
         self.assertNotIn("ninja", said)

@@ -31,7 +31,7 @@ const Values kBadList = {"1,",          ",1",          "lin:0:1",     "lin:0:1:0
                          "lin:0:1:1.5", "log:1:0:3",   "log:1:nan:3", "cubic:0:1:3",
                          "lin:a:1:3",   "log:1:2:1e9", "lin:0:1:2:3"};
 const Values kBadPath = {"",           "missing/f.csv", "f.txt",      "f",
-                         "folder.csv", "/dev/full",          "/proc/f.csv"};
+                         "folder.csv", "/dev/full",     "/proc/f.csv"};
 
 const Values kBadPage = {"", "missing/f.html", "f.txt", "f", "folder.csv", "/dev/full"};
 
