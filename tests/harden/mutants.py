@@ -27,6 +27,8 @@ ROOMS = {
     "training": "training/src",
     "program": "experiments/src",
 }
+# The program of a room's tests.
+PROGRAMS = {room: f"{room}_test" for room in ROOMS} | {"program": "batchless_program_test"}
 TEST_SECONDS = 300
 
 OPERATORS = {
@@ -75,7 +77,7 @@ def tests_of(build: Path, room: str) -> list[str]:
     return [name for name in names if (ROOT / f"tests/{room}/{name}.cpp").exists()]
 
 
-def outcome_of(mutant: Mutant, build: Path, tests: list[str]) -> str:
+def outcome_of(mutant: Mutant, build: Path, room: str) -> str:
     """How the mutant was noticed; empty where it was not."""
     text = mutant.path.read_text(encoding="utf-8")
     lines = text.split("\n")
@@ -83,11 +85,11 @@ def outcome_of(mutant: Mutant, build: Path, tests: list[str]) -> str:
     try:
         mutant.path.write_text("\n".join(lines), encoding="utf-8")
         made = subprocess.run(
-            ["cmake", "--build", str(build), "-j", "2", "--target", *tests], capture_output=True
+            ["cmake", "--build", str(build), "-j", "2", "--target", PROGRAMS[room]], capture_output=True
         )
         if made.returncode != 0:
             return "does not compile"
-        pattern = "^(" + "|".join(tests) + ")$"
+        pattern = "^(" + "|".join(tests_of(build, room)) + ")$"
         words = ["ctest", "--test-dir", str(build), "-R", pattern, "--stop-on-failure"]
         words += ["--timeout", str(TEST_SECONDS)]
         done = subprocess.run(words, capture_output=True, text=True)
@@ -113,7 +115,7 @@ def main() -> int:
         if not places:
             continue
         mutant = numbers.choice(places)
-        how = outcome_of(mutant, options.build, tests_of(options.build, room))
+        how = outcome_of(mutant, options.build, room)
         # One that the compiler refuses says nothing about the tests.
         if how == "does not compile":
             continue
