@@ -1,7 +1,16 @@
-# batchless_test(<name> LABEL quick|slow|figures SOURCES ... [LIBS ...] [TIMEOUT seconds])
+# batchless_test_program(<program> [HEADERS ...] [LIBS ...])
 #
-# One Catch2 executable and one ctest of the same name. The sources include "catch.h", which takes
-# Catch2 2 and 3 alike. Tests run from the repository root, so that they can name files in it.
+# One Catch2 executable bin/tests/<program>, for batchless_test to fill. It has a precompiled header of
+# Catch2 and HEADERS. The sources include "catch.h", which takes Catch2 2 and 3 alike.
+#
+# batchless_test(<name> [PROGRAM <program>] LABEL quick|slow|figures [SOURCES ...] [LIBS ...]
+#                [TIMEOUT seconds] [PROCESSORS n] [COST n] [RUN_SERIAL] [LONG])
+#
+# One ctest <name>: the cases of the first source, <name>.cpp where SOURCES names none, which becomes part
+# of PROGRAM. By hand the same is <program> -# "[#<source>]". Without PROGRAM the test has an executable of
+# its own name. A test of several threads has PROCESSORS, the longest have a COST and start first. LONG
+# adds a ctest <name>_long with label long: the cases with Catch2's hidden tag [.long]. Tests run from the
+# repository root, so that they can name files in it.
 #
 # batchless_bench(<name> SOURCES ... [LIBS ...])
 #
@@ -11,7 +20,7 @@ set(batchless_test_labels quick slow figures)
 
 if(BATCHLESS_TESTS)
   find_package(Catch2 REQUIRED CONFIG)
-  # Compiled once for all tests: Catch2's main function takes longer than most of them.
+  # Compiled once for all programs: Catch2's main function takes longer than most tests.
   add_library(batchless_catch_main OBJECT catch_main.cpp)
   target_include_directories(batchless_catch_main PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_link_libraries(batchless_catch_main PUBLIC Catch2::Catch2)
@@ -21,8 +30,28 @@ if(BATCHLESS_BENCHMARKS)
   find_package(benchmark REQUIRED CONFIG)
 endif()
 
+function(batchless_test_program program)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "batchless_test_program(${program}): unknown arguments "
+                        "${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${program})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                              ${PROJECT_BINARY_DIR}/bin/tests)
+  target_link_libraries(${program} PRIVATE batchless_catch_main ${arg_LIBS})
+  # What is tested is optimized as always. The tests' own code takes longer to compile than to run.
+  target_compile_options(${program} PRIVATE -O1)
+  # Not for Clang, whose build so finds the includes that a source forgot.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_precompile_headers(${program} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/catch.h
+                              ${arg_HEADERS})
+  endif()
+endfunction()
+
 function(batchless_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "RUN_SERIAL;LONG"
+                        "PROGRAM;LABEL;TIMEOUT;PROCESSORS;COST" "SOURCES;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "batchless_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -33,14 +62,42 @@ function(batchless_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  add_executable(${name} ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
-  target_link_libraries(${name} PRIVATE batchless_catch_main ${arg_LIBS})
+  if(NOT arg_SOURCES)
+    set(arg_SOURCES ${name}.cpp)
+  endif()
+  if(NOT arg_PROGRAM)
+    set(arg_PROGRAM ${name})
+    batchless_test_program(${name})
+  endif()
+  target_sources(${arg_PROGRAM} PRIVATE ${arg_SOURCES})
+  target_link_libraries(${arg_PROGRAM} PRIVATE ${arg_LIBS})
+
+  list(GET arg_SOURCES 0 source)
+  cmake_path(GET source STEM source)
+  set(run ${arg_PROGRAM} -\# --durations no)
+  # A filter that fits no case fails; Catch2 3 sees to that by itself.
+  if(Catch2_VERSION VERSION_LESS 3)
+    list(APPEND run --warn NoTests)
+  endif()
   add_test(
     NAME ${name}
-    COMMAND ${name} --durations no
+    COMMAND ${run} "[#${source}]~[.]"
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT})
+  set(tests ${name})
+  if(arg_LONG)
+    add_test(
+      NAME ${name}_long
+      COMMAND ${run} "[#${source}][long]"
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name}_long PROPERTIES LABELS long TIMEOUT 3600)
+    list(APPEND tests ${name}_long)
+  endif()
+  foreach(property IN ITEMS PROCESSORS COST RUN_SERIAL)
+    if(arg_${property})
+      set_tests_properties(${tests} PROPERTIES ${property} ${arg_${property}})
+    endif()
+  endforeach()
 endfunction()
 
 function(batchless_bench name)

@@ -331,7 +331,7 @@ TEST_CASE("A model too large for one machine is divided, or recomputed", "[plann
   CHECK_FALSE(MakePlan(workload, machine, {.scheme = "2bw", .machines = 4, .batch = 512}).fits);
 }
 
-TEST_CASE("Options out of range are refused by name", "[planner]") {
+TEST_CASE("Options of planners out of range are refused by name", "[planner]") {
   const Workload workload = MakeWorkload("resnet20");
   const auto refuses = [&](const PlanOptions& options, const std::string& name) {
     CHECK_THROWS_WITH(MakePlan(workload, Gpu(), options), Catch::Matchers::StartsWith(name));

@@ -281,18 +281,18 @@ void CompareWithEmulation(const TrainerOptions& options, std::int64_t samples) {
   CompareWithEmulation(options, samples, list);
 }
 
-TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation]") {
+void CompareResNetWithEmulation(const char* network, std::int64_t samples) {
   for (const char* rule : kRules) {
     INFO(rule);
-    TrainerOptions options = Options("resnet20", 200);
+    TrainerOptions options = Options(network, samples);
     options.rule.rule = FindRule(rule);
-    CompareWithEmulation(options, 200);
+    CompareWithEmulation(options, samples);
   }
-  const auto compare = [](const char* name, const auto& change) {
+  const auto compare = [&](const char* name, const auto& change) {
     INFO(name);
-    TrainerOptions options = Options("resnet20", 200);
+    TrainerOptions options = Options(network, samples);
     change(options);
-    CompareWithEmulation(options, 200);
+    CompareWithEmulation(options, samples);
   };
   compare("stashing", [](TrainerOptions& o) { o.schedule.weights = WeightVersions::kStashed; });
   compare("stashing, lwp-v+sc", [](TrainerOptions& o) {
@@ -304,6 +304,15 @@ TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation
     o.rule.rule = FindRule("lwp-v");
     o.rule.options.horizon_scale = 2;
   });
+}
+
+// Three times the first stage's delay.
+TEST_CASE("ResNet-8 follows the literal emulation, every rule", "[pb][emulation]") {
+  CompareResNetWithEmulation("resnet8", 80);
+}
+
+TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation][.long]") {
+  CompareResNetWithEmulation("resnet20", 200);
 }
 
 // A schedule made twice: short, as the trainer takes it, and for all samples of a run.
@@ -519,20 +528,20 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   CHECK(!options.IsValid(&why));
 }
 
-void CompareVggWithEmulation(const char* rule) {
+void CompareVggWithEmulation(const char* rule, std::int64_t samples) {
   INFO(rule);
-  TrainerOptions options = Options("vgg11", 200);
+  TrainerOptions options = Options("vgg11", samples);
   options.rule.rule = FindRule(rule);
-  CompareWithEmulation(options, 200);
+  CompareWithEmulation(options, samples);
 }
 
 TEST_CASE("VGG-11 follows the literal emulation", "[pb][emulation]") {
-  CompareVggWithEmulation("lwp-v+sc");
+  CompareVggWithEmulation("lwp-v+sc", 60);
 }
 
-// Takes several minutes and 4 GB: run by name.
-TEST_CASE("VGG-11 follows the literal emulation, every rule", "[pb][emulation][.]") {
-  for (const char* rule : kRules) CompareVggWithEmulation(rule);
+// Takes several minutes and 4 GB.
+TEST_CASE("VGG-11 follows the literal emulation, every rule", "[pb][emulation][.long]") {
+  for (const char* rule : kRules) CompareVggWithEmulation(rule, 200);
 }
 
 // f = |sum_s c_s w_s - t|^2 / 2 as a network: each stage adds c_s w_s to what passes through, and the

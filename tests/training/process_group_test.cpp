@@ -44,9 +44,13 @@ constexpr Case kCases[] = {
      }},
 };
 
-TrainerOptions OptionsOf(const Case& test) {
+constexpr bool kShort = false, kLong = true;
+
+// Short forms have ResNet-8 for ResNet-20.
+TrainerOptions OptionsOf(const Case& test, bool form = kLong) {
   TrainerOptions options;
   hwmodel::NetworkOptions network{.name = test.network};
+  if (form == kShort && network.name == "resnet20") network.name = "resnet8";
   if (network.name == "lenet5") network.input = {3, 32, 32};
   options.network = hwmodel::MakeNetwork(network);
   options.schedule = PbOf(options.network);
@@ -60,9 +64,9 @@ TrainerOptions OptionsOf(const Case& test) {
   return options;
 }
 
-TEST_CASE("Processes give the bits of one, every process the same", "[processes]") {
+void CompareProcesses(bool form) {
   for (const Case& test : kCases) {
-    TrainerOptions options = OptionsOf(test);
+    TrainerOptions options = OptionsOf(test, form);
     const Outcome expected = Alone(options);
     REQUIRE(expected.losses.size() == static_cast<std::size_t>(kSamples));
     for (const auto& [processes, workers] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}}) {
@@ -79,13 +83,21 @@ TEST_CASE("Processes give the bits of one, every process the same", "[processes]
   }
 }
 
-TEST_CASE("A state goes from processes to others, in the middle of a run", "[processes]") {
+TEST_CASE("Processes give the bits of one, every process the same", "[processes]") {
+  CompareProcesses(kShort);
+}
+
+TEST_CASE("Processes give the bits of one, ResNet-20", "[processes][.long]") {
+  CompareProcesses(kLong);
+}
+
+void HandOver(bool form) {
   struct Shape {
     int processes;
     int workers;
   };
   for (const Case& test : kCases) {
-    const TrainerOptions options = OptionsOf(test);
+    const TrainerOptions options = OptionsOf(test, form);
     const Outcome expected = Alone(options);
     for (const auto& [before, after] : {std::pair{Shape{1, 1}, Shape{3, 1}},
                                         {Shape{2, 2}, Shape{1, 3}},
@@ -122,6 +134,14 @@ TEST_CASE("A state goes from processes to others, in the middle of a run", "[pro
       }
     }
   }
+}
+
+TEST_CASE("A state goes from processes to others, in the middle of a run", "[processes]") {
+  HandOver(kShort);
+}
+
+TEST_CASE("A state goes from processes to others, ResNet-20", "[processes][.long]") {
+  HandOver(kLong);
 }
 
 TEST_CASE("Processes share the stages by their costs, and anew, with the bits of one",

@@ -134,7 +134,7 @@ TEST_CASE("VGG's, AlexNet's and LeNet's stages have the gradients of finite diff
   CheckStages(MakeNetwork({.name = "vgg11"}), 1, 5000);
   CheckStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 2, 5000);
   CheckStages(MakeNetwork({.name = "lenet5"}), 2);
-  CheckStages(MakeNetwork({.name = "alexnet"}), 1, 5000);
+  CheckStages(MakeNetwork({.name = "alexnet", .input = {3, 67, 67}}), 1, 5000);
   CheckStages(MakeNetwork({.name = "mlp", .input = {1, 4, 4}, .hidden = {6, 5}}), 3);
 }
 
