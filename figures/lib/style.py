@@ -104,14 +104,16 @@ def panel(ax, letter: str, title: str) -> None:
 def save(fig, folder: Path, name: str) -> None:
     """PDF and PNG with the same bytes for the same data: no dates, no program versions."""
     metadata = {
-        "pdf": {"CreationDate": None, "Creator": "batchless", "Producer": None},
         "png": {"Software": None},
+        "pdf": {"CreationDate": None, "Creator": "batchless", "Producer": None},
     }
     folder.mkdir(parents=True, exist_ok=True)
     for kind, entries in metadata.items():
         scratch = folder / f".{name}.{os.getpid()}.{kind}"
         try:
             fig.savefig(scratch, format=kind, metadata=entries)
+            # Laid out once, which takes as long as to draw; the PDF gets the layout of the PNG.
+            fig.set_layout_engine("none")
             os.replace(scratch, folder / f"{name}.{kind}")
         finally:
             scratch.unlink(missing_ok=True)

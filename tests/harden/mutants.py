@@ -27,8 +27,9 @@ ROOMS = {
     "training": "training/src",
     "program": "experiments/src",
 }
-# The program of a room's tests.
-PROGRAMS = {room: f"{room}_test" for room in ROOMS} | {"program": "batchless_program_test"}
+# The programs of a room's tests.
+PROGRAMS = {room: [f"{room}_test"] for room in ROOMS}
+PROGRAMS["program"] = ["program_command_test", "program_run_test"]
 TEST_SECONDS = 300
 
 OPERATORS = {
@@ -85,7 +86,7 @@ def outcome_of(mutant: Mutant, build: Path, room: str) -> str:
     try:
         mutant.path.write_text("\n".join(lines), encoding="utf-8")
         made = subprocess.run(
-            ["cmake", "--build", str(build), "-j", "2", "--target", PROGRAMS[room]], capture_output=True
+            ["cmake", "--build", str(build), "-j", "2", "--target", *PROGRAMS[room]], capture_output=True
         )
         if made.returncode != 0:
             return "does not compile"

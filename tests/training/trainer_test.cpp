@@ -416,52 +416,59 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);
 }
 
-TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memory]") {
+void CheckMemory(const TrainerOptions& options) {
   // What the model leaves out: padding to whole blocks, oneDNN's scratch, running statistics.
   constexpr double kTolerance = 0.1;
-  const auto check = [&](const TrainerOptions& options) {
-    const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
-    const auto predicted = static_cast<double>(PredictMemory(options).total());
-    INFO(options.network.name << ", batch " << options.batch << ", workers " << options.workers
-                              << ", rule " << options.rule.rule.name << ", weights "
-                              << Name(options.schedule.weights) << ": " << actual / predicted);
-    CHECK(std::abs(actual / predicted - 1) < kTolerance);
-  };
-  for (const char* network : {"resnet20", "resnet56", "vgg11"}) {
-    check(Options(network, 128));
-    check(Options(network, 32, 2));
-    TrainerOptions options = Options(network, 1);
-    options.schedule = PbOf(options.network);
-    options.samples = 1000;
-    for (const int workers : {1, 2}) {
-      options.workers = workers;
-      check(options);
-    }
-    options.rule.rule = analysis::FindRule("lwp-v+sc");
-    check(options);
-    options.rule.rule = analysis::FindRule("sgdm");
-    options.schedule.weights = hwmodel::WeightVersions::kStashed;
-    check(options);
+  const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
+  const auto predicted = static_cast<double>(PredictMemory(options).total());
+  INFO(options.network.name << ", batch " << options.batch << ", workers " << options.workers
+                            << ", rule " << options.rule.rule.name << ", weights "
+                            << Name(options.schedule.weights) << ": " << actual / predicted);
+  CHECK(std::abs(actual / predicted - 1) < kTolerance);
+}
+
+void CheckMemoryOf(const char* network) {
+  CheckMemory(Options(network, 128));
+  CheckMemory(Options(network, 32, 2));
+  TrainerOptions options = Options(network, 1);
+  options.schedule = PbOf(options.network);
+  options.samples = 1000;
+  for (const int workers : {1, 2}) {
+    options.workers = workers;
+    CheckMemory(options);
   }
-  TrainerOptions deep = Options("resnet110", 1);
-  deep.schedule = PbOf(deep.network);
-  deep.samples = 1000;
-  deep.schedule.weights = hwmodel::WeightVersions::kStashed;
-  check(deep);
+  options.rule.rule = analysis::FindRule("lwp-v+sc");
+  CheckMemory(options);
+  options.rule.rule = analysis::FindRule("sgdm");
+  options.schedule.weights = hwmodel::WeightVersions::kStashed;
+  CheckMemory(options);
+}
+
+TEST_CASE("the hardware model predicts the memory that a trainer takes", "[memory]") {
+  for (const char* network : {"resnet20", "vgg11"}) CheckMemoryOf(network);
   TrainerOptions options = Options("resnet20", 32);
   options.schedule.forward_lag = 16;
   options.microbatch = 8;
-  check(options);
+  CheckMemory(options);
   options = Options("resnet20", 48);
   options.samples = 480;
   options.schedule = hwmodel::PipeDream2Bw(34, 192, 48);
-  check(options);
+  CheckMemory(options);
   // Gradients that wait for the second half of their backwards, in micro-batches of several samples.
   options = Options("resnet20", 4 * 34);
   options.microbatch = 4;
   options.samples = 4 * 68;
   options.schedule = hwmodel::ZeroBubbleH1(34, 68, 34);
-  check(options);
+  CheckMemory(options);
+}
+
+TEST_CASE("the hardware model predicts the memory of deep networks' trainers", "[memory][.long]") {
+  CheckMemoryOf("resnet56");
+  TrainerOptions deep = Options("resnet110", 1);
+  deep.schedule = PbOf(deep.network);
+  deep.samples = 1000;
+  deep.schedule.weights = hwmodel::WeightVersions::kStashed;
+  CheckMemory(deep);
 }
 
 }  // namespace
