@@ -22,30 +22,28 @@ constexpr std::string_view kFirstLine = "batchless checkpoint 1\n";
 constexpr std::size_t kDigestLength = 64;
 constexpr std::size_t kLastLineLength = kDigestLength + 1;
 
-// A stream buffer that hands what it gets on, and its digest at the end. A slow disk takes longer for
-// many pieces than for one, and memory does not hold the largest networks twice.
+// A stream buffer that hands what it gets on in large pieces.
 class PieceBuffer final : public std::streambuf {
  public:
   explicit PieceBuffer(const Append& append) : append_(append) {}
 
-  void Finish() {
-    digest_.Update(pending_);
-    pending_ += digest_.HexDigest() + "\n";
-    append_(pending_);
-  }
-
- private:
-  static constexpr std::size_t kPiece = std::size_t{16} << 20;
-
   void Flush() {
-    digest_.Update(pending_);
     append_(pending_);
     pending_.clear();
   }
 
+ private:
+  static constexpr std::size_t kPiece = 1 << 16;
+
   std::streamsize xsputn(const char* text, std::streamsize size) override {
-    pending_.append(text, static_cast<std::size_t>(size));
-    if (pending_.size() >= kPiece) Flush();
+    const std::string_view piece(text, static_cast<std::size_t>(size));
+    if (piece.size() >= kPiece) {
+      Flush();
+      append_(piece);
+    } else {
+      pending_ += piece;
+      if (pending_.size() >= kPiece) Flush();
+    }
     return size;
   }
   int_type overflow(int_type character) override {
@@ -57,7 +55,6 @@ class PieceBuffer final : public std::streambuf {
   }
 
   const Append& append_;
-  training::Sha256 digest_;
   std::string pending_;
 };
 
@@ -148,13 +145,19 @@ RunState ParseRunState(const std::string& text) {
 void WriteCheckpoint(const std::string& path, const RunState& run,
                      const training::Trainer& trainer) {
   ReplaceFile(path, [&](const Append& append) {
-    PieceBuffer buffer(append);
+    training::Sha256 digest;
+    const Append hashed = [&](std::string_view piece) {
+      digest.Update(piece);
+      append(piece);
+    };
+    hashed(std::string(kFirstLine) + RunStateText(run) + "\n");
+    PieceBuffer buffer(hashed);
     std::ostream stream(&buffer);
     // What the file throws comes out again.
     stream.exceptions(std::ios::badbit);
-    stream << kFirstLine << RunStateText(run) << "\n";
     trainer.Save(stream);
-    buffer.Finish();
+    buffer.Flush();
+    append(digest.HexDigest() + "\n");
   });
 }
 
