@@ -201,12 +201,13 @@ TEST_CASE("fetch: an archive that leads out of its folder is refused") {
 
 TEST_CASE("fetch: without Python it says so in one line") {
   const TemporaryFolder folder;
-  setenv("PYTHON", "/nonexistent/python", 1);
+  const std::string python = folder / "python";
+  setenv("PYTHON", python.c_str(), 1);
   const Outcome failed = Run(Words("data fetch mnist --out d"), folder.path());
   unsetenv("PYTHON");
   CHECK(failed.exit_code == 1);
   CHECK(Lines(failed.error).size() == 1);
-  CHECK(Contains(failed.error, "/nonexistent/python: No such file or directory"));
+  CHECK(Contains(failed.error, python + ": No such file or directory"));
 }
 
 TEST_CASE("fetch: the command names what it does not know and where it failed") {
