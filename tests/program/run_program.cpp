@@ -112,7 +112,7 @@ class ProcessState {
 // $TMPDIR, or else the memory where it has room, or else the system's place.
 fs::path FolderOfFolders() {
   constexpr std::uintmax_t kEnoughBytes = std::uintmax_t{1} << 30;
-  const fs::path memory = "/dev/shm";
+  fs::path memory = "/dev/shm";
   std::error_code error;
   const fs::space_info space = fs::space(memory, error);
   const bool has_room = !error && space.available >= kEnoughBytes;
