@@ -10,6 +10,7 @@ where its command line, the program, the specification or the code that it reads
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shlex
@@ -25,6 +26,8 @@ OUT = specs.OUTPUT
 FOLDER = OUT / "workflow"
 LIBRARY = specs.ROOT / "lib"
 REPORT = OUT / "report.html"
+# What the program is, for the steps: one linked anew from the same code is no other program.
+PROGRAM_HASH = FOLDER / "program.sha256"
 IMPORT = re.compile(r"^\s*from figures\.(\S+) import (.+)$", re.MULTILINE)
 
 HEAD = """\
@@ -80,9 +83,9 @@ def figure(spec: specs.Spec, tier: str, data: str, program: str) -> str:
     """The two steps of a figure, and its name for both."""
     description = spec.folder / "spec.toml"
     made = [*spec.outputs(tier, data), spec.data / "manifest.json"]
-    read = [program, description, LIBRARY / "run.py", LIBRARY / "spec.py"]
+    read = [PROGRAM_HASH, description, LIBRARY / "run.py", LIBRARY / "spec.py"]
     words = ["run", spec.name, "--tier", tier, "--program", program]
-    if spec.study and data:
+    if spec.study and data and tier == "paper":
         words += ["--data", data]
     if spec.plot is None:
         code = imported(*spec.folder.glob("*.py"))
@@ -208,6 +211,9 @@ def main() -> int:
         if name not in known:
             return refuse(f"figure: got '{name}', accepted: {', '.join(known)}")
     FOLDER.mkdir(parents=True, exist_ok=True)
+    built = hashlib.sha256(Path(options.program).read_bytes()).hexdigest()
+    if not PROGRAM_HASH.is_file() or PROGRAM_HASH.read_text(encoding="utf-8") != built:
+        PROGRAM_HASH.write_text(built, encoding="utf-8")
     (FOLDER / "build.ninja").write_text(made, encoding="utf-8")
 
     goals = [str(pictures(known[name])[1]) for name in options.figures] or [str(REPORT)]

@@ -84,6 +84,13 @@ class Steps(unittest.TestCase):
             workflow.imported(Path("figures/memory_increase/table.py")),
         )
 
+    def test_the_quick_tier_is_the_same_with_data(self):
+        def steps(tier, data):
+            return workflow.text(tier, data, "program", "python3", 2)
+
+        self.assertEqual(steps("quick", "data"), steps("quick", ""))
+        self.assertNotEqual(steps("paper", "data"), steps("paper", ""))
+
     def test_the_real_figures_read_what_they_are_made_from(self):
         text = workflow.text("quick", "", "the program", "python3", 16)
         reads = {}
@@ -93,7 +100,7 @@ class Steps(unittest.TestCase):
                 reads |= dict.fromkeys(made.replace("$ ", "_").split(), read.split())
         out, library = "build/figures", "figures/lib"
         data = f"{out}/data/layouts/resnet20.csv"
-        self.assertIn("the$", reads[data])
+        self.assertIn(f"{out}/workflow/program.sha256", reads[data])
         self.assertIn("hwmodel/machines/wse2.toml", reads[data])
         self.assertIn("figures/layouts/spec.toml", reads[data])
         study = reads[f"{out}/data/uniform_delay/quick.csv"]
@@ -178,6 +185,10 @@ class Workflow(unittest.TestCase):
         status, said = self.make()
         self.assertEqual(status, 0, said)
         self.assertEqual(said.splitlines()[1:], ["figures: up to date (build/figures)"])
+
+        # The program linked again, the same: no step.
+        os.utime(self.program)
+        self.assertEqual(self.make()[1].splitlines()[1:], ["figures: up to date (build/figures)"])
 
         # A change of the drawing leaves the data alone; a new program makes everything again, and so
         # does another tier.
