@@ -22,8 +22,20 @@ dev | asan | tsan | fuzz) build=build/$preset ;;
 *) refuse "PRESET: got '$preset', accepted: release, dev, asan, tsan, fuzz, ci" ;;
 esac
 
+# Open MPI asks twice before it starts anything for root, whom containers run as.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
 # Processors that this process may use.
 jobs=${JOBS:-$(nproc)}
+
+# Builds all that is installed.
+build_installed() {
+  local target
+  for target in batchless batchless_analysis batchless_hwmodel batchless_training python; do
+    .ci/build --quiet "$target"
+  done
+  python3 experiments/manual.py --out "$build/manual" --program "$build/bin/batchless"
+}
 
 # The C++ files of the checkout, new ones that are not committed yet included.
 cxx_files() {

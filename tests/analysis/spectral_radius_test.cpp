@@ -111,7 +111,7 @@ std::vector<Point> Points(const RuleSpec& spec, std::uint64_t seed) {
   return points;
 }
 
-// Of every kind of points each `every`th.
+// Checks each `every`th point of every kind.
 void CheckPoints(std::size_t every) {
   std::uint64_t seed = 1;
   for (const RuleSpec& spec : AllSpecs()) {

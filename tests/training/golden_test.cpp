@@ -1,9 +1,13 @@
 // Against PyTorch's state of the same training: golden/make_golden.py says how it was made.
+#include <hwy/targets.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 #include "batchless/training/backend.h"
 #include "batchless/training/dataset.h"
@@ -130,7 +134,7 @@ void CheckTensor(const Json& golden, const Numbers& values, double tolerance) {
 // The first mini-batch stage by stage: results, then gradients by parameter.
 template <class Real>
 void CheckFirstMinibatch(const Json& golden, const std::shared_ptr<const Backend<Real>>& backend,
-                         double tolerance) {
+                         double tolerance, double gradient_tolerance) {
   const hwmodel::Network network = OptionsOf(golden).network;
   const int n = golden["batch"];
   const GoldenImages images(network.input, n);
@@ -192,7 +196,7 @@ void CheckFirstMinibatch(const Json& golden, const std::shared_ptr<const Backend
   }
   CHECK(gradients.size() == golden["gradients"].size());
   for (const Json& tensor : golden["gradients"]) {
-    CheckTensor(tensor, gradients.at(tensor["name"]), tolerance);
+    CheckTensor(tensor, gradients.at(tensor["name"]), gradient_tolerance);
   }
 }
 
@@ -250,18 +254,25 @@ constexpr double kFloatBatchNormLoss = 4e-3;
 constexpr double kFloatBatchNormParameters = 3e-2;
 // Results and gradients of one mini-batch, of their norm.
 constexpr double kFloatTensors = 3e-5;
+// Where products and sums are rounded apart, one ReLU of group3.block0 with batch norm switches: results
+// agree as above, and so do the gradients of all that lies behind it; those before it differ by up to
+// 1.5e-3 of their norm.
+constexpr double kFloatSwitch = 5e-3;
+const bool kHasVectors = (hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3)) != 0;
 
 TEST_CASE("Results and gradients by stage are PyTorch's, in double", "[golden]") {
   for (const char* name : {"resnet20", "resnet20_batch_norm", "lenet5"}) {
     INFO(name);
-    CheckFirstMinibatch<double>(ReadGolden(name), MakeReferenceBackend<double>(), kDouble);
+    CheckFirstMinibatch<double>(ReadGolden(name), MakeReferenceBackend<double>(), kDouble, kDouble);
   }
 }
 
 TEST_CASE("Results and gradients by stage are PyTorch's, by the vector kernels", "[golden]") {
   for (const char* name : {"resnet20", "resnet20_batch_norm", "vgg11", "vgg11_no_norm", "lenet5"}) {
     INFO(name);
-    CheckFirstMinibatch<float>(ReadGolden(name), MakeVectorBackend(), kFloatTensors);
+    const bool has_switch = !kHasVectors && name == std::string_view("resnet20_batch_norm");
+    CheckFirstMinibatch<float>(ReadGolden(name), MakeVectorBackend(), kFloatTensors,
+                               has_switch ? kFloatSwitch : kFloatTensors);
   }
 }
 

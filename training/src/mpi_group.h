@@ -12,6 +12,8 @@ class MpiProcessGroup : public ProcessGroup {
   virtual void set_watchdog_seconds(double seconds) = 0;
 };
 
+// Throws where there is no MPI.
 std::shared_ptr<ProcessGroup> MakeMpiGroup();
+inline constexpr const char* kNoMpi = "built without MPI (Debian: libopenmpi-dev)";
 
 }  // namespace batchless::training

@@ -27,18 +27,16 @@ int LaunchedProcesses() {
 std::shared_ptr<ProcessGroup> JoinMpiProcesses() {
   const int processes = LaunchedProcesses();
   if (processes <= 1) return nullptr;
-#ifdef BATCHLESS_MPI
-  return MakeMpiGroup();
-#else
-  throw std::runtime_error("started as one of " + std::to_string(processes) +
-                           " processes, but built without MPI (Debian: libopenmpi-dev)");
-#endif
+  try {
+    return MakeMpiGroup();
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error("started as one of " + std::to_string(processes) +
+                             " processes: " + error.what());
+  }
 }
 
-void SetMpiWatchdog([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] double seconds) {
-#ifdef BATCHLESS_MPI
+void SetMpiWatchdog(ProcessGroup& group, double seconds) {
   if (auto* mpi = dynamic_cast<MpiProcessGroup*>(&group)) mpi->set_watchdog_seconds(seconds);
-#endif
 }
 
 }  // namespace batchless::training

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <stdexcept>
+#include <string>
 
 #include "modules/modules.h"
 #include "mpi_group.h"
@@ -26,6 +27,10 @@ constexpr const char* kOneDnn = "batchless_onednn.so";
 
 std::shared_ptr<ProcessGroup> MakeMpiGroup() {
   std::shared_ptr<ProcessGroup> group;
+  // It is there where the program was built with MPI.
+  if (dlopen(kMpi, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    throw std::runtime_error(std::string(kNoMpi) + ": " + dlerror());
+  }
   Load<decltype(batchless_make_mpi_group)>(kMpi, "batchless_make_mpi_group")(group);
   return group;
 }

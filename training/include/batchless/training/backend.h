@@ -258,7 +258,7 @@ std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
 std::shared_ptr<const Backend<float>> MakeVectorBackend(
     int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
 
-/// Of the oneDNN that it calls, "2.6.0".
+/// The version of the oneDNN that it calls, "2.6.0".
 std::string OneDnnVersion();
 
 }  // namespace batchless::training
