@@ -66,7 +66,7 @@ struct Number {
 
 // For what is left past the last whole block.
 template <class L>
-using Rest = Number<typename L::Real, (L::kSize > 1)>;
+using Rest = Number<typename L::Real, (L::kSize > 1 && HWY_NATIVE_FMA != 0)>;
 
 template <class L>
 using Numbers = std::array<typename L::Real, kMaxOwnNumbers>;
