@@ -388,8 +388,9 @@ std::string ConfigurationHelp() {
   text += fmt::format(
       "\n[[phase]]\n  until = ...\n      a phase of the run, up to that share of its samples, with "
       "keys "
-      "of its\n      own in the sections {}, such as schedule.kind = \"pb\"; weights and what the "
-      "optimizer\n      keeps go on from phase to phase (a number above 0 to 1, 1 in the last)\n",
+      "of its\n      own in the sections {}, such as schedule.kind = \"pb\"; weights go on from "
+      "phase to\n      phase, and what the optimizer keeps as batchless optimizers says (a number "
+      "above 0 to 1, 1 in the last)\n",
       fmt::join(kPhaseSections, ", "));
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "batchless/hwmodel/schedule_file.h"
@@ -522,7 +523,7 @@ TEST_CASE("phases have settings of their own and share the rest") {
   CHECK(phases[1].schedule.actions.empty());
   CHECK(phases[1].first_sample == 32);
   CHECK(phases[1].samples == 72);  // 68 rounded up
-  CHECK(phases[1].first_update == 0);
+  CHECK(phases[1].past.count == 0);
   CHECK(phases[1].learning_rate.base == 0.001);
   CHECK(phases[1].learning_rate.samples == 104);
   // What is resolved reads back as the same.
@@ -538,6 +539,36 @@ TEST_CASE("phases have settings of their own and share the rest") {
   again = c;
   again.phases.pop_back();
   CHECK(FirstDifference(c, again)->key == "phase");
+}
+
+TEST_CASE("moments go on from phase to phase with their number of updates and their decay") {
+  Configuration c = Load(R"(
+[optimizer]
+kind = "adam"
+batch = 4
+[[phase]]
+until = 0.25
+[[phase]]
+until = 0.5
+optimizer.kind = "adamw"
+[[phase]]
+until = 0.75
+optimizer.kind = "muon"
+optimizer.beta2 = 0.9
+[[phase]]
+optimizer.kind = "sgdm"
+)",
+                         {"run.samples=160"});
+  const std::vector<training::TrainerOptions> phases = Resolve(c, kShape, 1000);
+  CHECK(phases[1].past == training::PastUpdates{.count = 10, .alike = 10});
+  CHECK(phases[1].past_of_vectors == phases[1].past);
+  // The vectors of muon are adamw's.
+  CHECK(phases[2].past == training::PastUpdates{});
+  CHECK(phases[2].past_of_vectors == training::PastUpdates{.count = 20,
+                                                           .alike = 0,
+                                                           .beta1_product = std::pow(0.9, 20),
+                                                           .beta2_product = std::pow(0.999, 20)});
+  CHECK(phases[3].past_of_vectors == training::PastUpdates{});
 }
 
 TEST_CASE("phases that cannot be are refused") {
