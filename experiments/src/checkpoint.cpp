@@ -82,6 +82,7 @@ void VisitFields(Run& run, Visit visit) {
   visit("network_digest", run.network_digest);
   visit("quotients_digest", run.quotients_digest);
   visit("initial_weights_sha256", run.initial_weights_sha256);
+  visit("joined_updates", run.joined_updates);
   visit("samples", run.samples);
   visit("metrics_bytes", run.metrics_file.bytes);
   visit("metrics_sha256", run.metrics_file.sha256);
@@ -135,6 +136,7 @@ RunState ParseRunState(const std::string& text) {
          {"network_digest", "quotients_digest", "metrics_sha256", "samples_sha256"}) {
       json.emplace(name, "");
     }
+    json.emplace("joined_updates", 0);
     VisitFields(run, [&](const char* name, auto& field) { Read(json.at(name), field); });
   } catch (const Json::exception&) {
     throw std::runtime_error(kOtherVersion);

@@ -42,6 +42,9 @@ struct RunState {
   std::string network_digest;    // of network.file; empty without one
   std::string quotients_digest;  // of optimizer.file; empty without one
   std::string initial_weights_sha256;
+  // In what the phase's optimizer keeps, where another one or other betas had a part in it; earlier versions
+  // counted none of them.
+  std::int64_t joined_updates = 0;
   std::int64_t samples = 0;  // done
   FileStart metrics_file;    // what of metrics.csv belongs to them
   FileStart samples_file;    // of samples.csv

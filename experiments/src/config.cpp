@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "batchless/analysis/argument.h"
 #include "text_output.h"
@@ -16,6 +17,7 @@ namespace {
 // What a phase may have of its own.
 constexpr std::array<std::string_view, 3> kPhaseSections{"schedule", "rule", "optimizer"};
 constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr std::string_view kSet = "--set";
 
 bool IsText(const ConfigurationKey& key) {
   return std::holds_alternative<std::monostate>(key.accepted) &&
@@ -87,21 +89,22 @@ bool Read(const ConfigurationKey& key, const toml::node& node, std::vector<Value
 }
 
 // How a number or another value of TOML is written as the text that it was meant to be.
-std::string Quoted(const ConfigurationKey& key, std::string_view where, std::string_view got) {
-  return where == "--set" ? fmt::format("a text in quotes, --set '{}=\"{}\"'", key.FullName(), got)
-                          : fmt::format("a text in quotes, \"{}\"", got);
+std::string Quoted(std::string_view where, std::string_view name, std::string_view got) {
+  return where == kSet ? fmt::format("a text in quotes, --set '{}=\"{}\"'", name, got)
+                       : fmt::format("a text in quotes, \"{}\"", got);
 }
 
-// Reads one value into its place.
+// Reads one value into its place; `phase` comes before its name in what is refused.
 void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
-            std::string_view section, std::string_view name, const toml::node& node) {
+            std::string_view phase, std::string_view section, std::string_view name,
+            const toml::node& node) {
   Words sections;
   Words names;
   for (const ConfigurationKey& key : keys) {
     if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
     if (key.section == section) names.push_back(key.name);
   }
-  const std::string full_name = fmt::format("{}.{}", section, name);
+  const std::string full_name = fmt::format("{}{}.{}", phase, section, name);
   if (names.empty()) {
     Refuse(where, full_name, "an unknown section",
            fmt::format("sections {}", analysis::OneOf(section, sections)));
@@ -116,7 +119,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const std::string got = ShownText(node);
   const auto* words = std::get_if<Words>(&key->accepted);
   if (IsText(*key) && !node.is_table() && !node.is_array()) {
-    Refuse(where, full_name, got, Quoted(*key, where, got));
+    Refuse(where, full_name, got, Quoted(where, full_name, got));
   }
   Refuse(where, full_name, got,
          words != nullptr && node.is_string() ? analysis::OneOf(got, *words) : key->AcceptedText());
@@ -149,44 +152,14 @@ void ReadSections(const std::vector<ConfigurationKey>& keys, const TomlReader& f
     if (found.section.empty()) {
       file.RefuseValue(*found.node, found.name, "keys in a section, [network] for instance");
     }
-    Assign(keys, file.At(*found.node), found.section, found.name, *found.node);
-  }
-}
-
-// The file's phases, whose settings begin as the rest of the configuration has them.
-void ReadPhases(Configuration& configuration, const TomlReader& file) {
-  const toml::node* const phases = file.document().get("phase");
-  if (phases == nullptr) return;
-  if (!phases->is_array_of_tables()) file.RefuseValue(*phases, "phase", "tables, [[phase]]");
-  double before = 0;
-  for (const toml::node& node : *phases->as_array()) {
-    const toml::table& table = *node.as_table();
-    Configuration::Phase phase{.until = 0, .settings = configuration};
-    phase.settings.phases.clear();
-    const bool is_last = &node == &phases->as_array()->back();
-    const toml::node* const until = table.get("until");
-    phase.until = until != nullptr ? until->value<double>().value_or(-1) : is_last ? 1 : -1;
-    if (!(phase.until > before && phase.until <= 1) || (phase.until == 1) != is_last) {
-      file.Refuse(node, "phase.until", until == nullptr ? "nothing" : ShownText(*until),
-                  "shares of the run that increase from above 0 to 1, the last phase's");
-    }
-    before = phase.until;
-    for (const auto& [section, content] : table) {
-      const bool is_own = std::find(kPhaseSections.begin(), kPhaseSections.end(), section.str()) !=
-                          kPhaseSections.end();
-      if (is_own || section == "until") continue;
-      file.Refuse(content, fmt::format("phase.{}", section.str()), "a value",
-                  fmt::format("until and keys of {} in a phase", fmt::join(kPhaseSections, ", ")));
-    }
-    ReadSections(KeysOf(phase.settings), file, table, "until");
-    configuration.phases.push_back(std::move(phase));
+    Assign(keys, file.At(*found.node), "", found.section, found.name, *found.node);
   }
 }
 
 // The text as a TOML value, or else as the text itself.
-toml::table ParseOverride(const std::string& text) {
+toml::table ParseValue(const std::string& text) {
   try {
-    const TomlReader value("--set", "value = " + text);
+    const TomlReader value(std::string(kSet), "value = " + text);
     if (value.document().size() == 1) return value.document();
   } catch (const UsageError&) {
     // A bare word, a path for instance.
@@ -206,16 +179,134 @@ bool IsUtf8(const std::string& text) {
   }
 }
 
-void Override(const std::vector<ConfigurationKey>& keys, const std::string& text) {
+// "section.key=value", or "phase.N.section.key=value" for one of the phases, which may have its `until` set, too.
+struct Override {
+  std::size_t phase = 0;  // from 1; 0: the run's own
+  std::string section;    // empty for `until`
+  std::string name;
+  toml::table value;
+
+  const toml::node& node() const { return *value.get("value"); }
+  std::string FullName() const { return section + "." + name; }
+};
+
+Override ParseOverride(const std::string& text) {
+  const auto refuse = [&](std::string_view accepted) { throw UsageError(kSet, text, accepted); };
+  constexpr std::string_view kForm = "section.key=value or phase.N.section.key=value";
+  if (!IsUtf8(text)) refuse("UTF-8");
   const std::size_t equals = text.find('=');
-  const std::size_t dot = text.find('.');
-  if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
-    throw UsageError("--set", text, "section.key=value");
+  if (equals == std::string::npos) refuse(kForm);
+  std::string key = text.substr(0, equals);
+  const auto cut = [&] {
+    const std::size_t dot = key.find('.');
+    if (dot == std::string::npos) refuse(kForm);
+    std::string first = key.substr(0, dot);
+    key.erase(0, dot + 1);
+    return first;
+  };
+  Override given;
+  given.value = ParseValue(text.substr(equals + 1));
+  given.section = cut();
+  if (given.section == "phase") {
+    const std::string number = cut();
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), given.phase);
+    if (error != std::errc() || end != number.data() + number.size() || given.phase == 0) {
+      refuse("phase.N.section.key=value, N from 1");
+    }
+    given.section = key == "until" ? "" : cut();
   }
-  if (!IsUtf8(text)) throw UsageError("--set", text, "UTF-8");
-  const toml::table table = ParseOverride(text.substr(equals + 1));
-  Assign(keys, "--set", text.substr(0, dot), text.substr(dot + 1, equals - dot - 1),
-         *table.get("value"));
+  given.name = key;
+  return given;
+}
+
+bool IsOfPhases(std::string_view section) {
+  return std::find(kPhaseSections.begin(), kPhaseSections.end(), section) != kPhaseSections.end();
+}
+
+[[noreturn]] void RefuseOfPhase(std::string_view where, std::string_view section) {
+  Refuse(where, fmt::format("phase.{}", section), "a value",
+         fmt::format("until and keys of {} in a phase", fmt::join(kPhaseSections, ", ")));
+}
+
+// Where a phase gets a key from, which has the run's own value in it then no more; empty: from nowhere.
+std::string PlaceOf(const TomlReader& file, const toml::table& phase, std::size_t number,
+                    std::span<const Override> overrides, const Override& key) {
+  for (const Override& other : overrides) {
+    if (other.phase == number && other.FullName() == key.FullName()) {
+      return fmt::format("{} phase.{}.{}", kSet, number, key.FullName());
+    }
+  }
+  const toml::table* const section = phase.get_as<toml::table>(key.section);
+  const toml::node* const node = section == nullptr ? nullptr : section->get(key.name);
+  return node == nullptr ? "" : file.At(*node);
+}
+
+// Overrides that no phase would read are refused.
+void CheckOverrides(const TomlReader& file, const toml::array& phases,
+                    std::span<const Override> overrides) {
+  for (const Override& given : overrides) {
+    if (given.phase > 0) {
+      if (given.phase <= phases.size()) continue;
+      throw UsageError(kSet, fmt::format("phase.{}", given.phase),
+                       phases.empty() ? fmt::format("a configuration with phases, [[phase]]")
+                                      : fmt::format("a phase from 1 to {}", phases.size()));
+    }
+    std::vector<std::string> places;
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+      const std::string place = PlaceOf(file, *phases[p].as_table(), p + 1, overrides, given);
+      if (!place.empty()) places.push_back(place);
+    }
+    if (places.empty() || places.size() < phases.size()) continue;
+    Refuse(kSet, given.FullName(), ShownText(given.node()),
+           fmt::format("nothing, as every phase sets it ({}), but --set phase.N.{}=value does",
+                       fmt::join(places, ", "), given.FullName()));
+  }
+}
+
+// The file's phases, whose settings begin as the rest of the configuration has them.
+void ReadPhases(Configuration& configuration, const TomlReader& file,
+                std::span<const Override> overrides) {
+  const toml::node* const phases = file.document().get("phase");
+  if (phases != nullptr && !phases->is_array_of_tables()) {
+    file.RefuseValue(*phases, "phase", "tables, [[phase]]");
+  }
+  static const toml::array kNone;
+  const toml::array& tables = phases == nullptr ? kNone : *phases->as_array();
+  CheckOverrides(file, tables, overrides);
+  double before = 0;
+  for (std::size_t p = 0; p < tables.size(); ++p) {
+    const toml::table& table = *tables[p].as_table();
+    Configuration::Phase phase{.until = 0, .settings = configuration};
+    phase.settings.phases.clear();
+    const bool is_last = p + 1 == tables.size();
+    const toml::node* until = table.get("until");
+    std::string where = file.At(tables[p]);
+    for (const Override& given : overrides) {
+      if (given.phase != p + 1 || !given.section.empty()) continue;
+      until = &given.node();
+      where = kSet;
+    }
+    phase.until = until != nullptr ? until->value<double>().value_or(-1) : is_last ? 1 : -1;
+    if (!(phase.until > before && phase.until <= 1) || (phase.until == 1) != is_last) {
+      Refuse(where, "phase.until", until == nullptr ? "nothing" : ShownText(*until),
+             "shares of the run that increase from above 0 to 1, the last phase's");
+    }
+    before = phase.until;
+    for (const auto& [section, content] : table) {
+      if (!IsOfPhases(section.str()) && section != "until") {
+        RefuseOfPhase(file.At(content), section.str());
+      }
+    }
+    const std::vector<ConfigurationKey> keys = KeysOf(phase.settings);
+    ReadSections(keys, file, table, "until");
+    for (const Override& given : overrides) {
+      if (given.phase != p + 1 || given.section.empty()) continue;
+      if (!IsOfPhases(given.section)) RefuseOfPhase(kSet, given.section);
+      Assign(keys, kSet, fmt::format("phase.{}.", p + 1), given.section, given.name, given.node());
+    }
+    configuration.phases.push_back(std::move(phase));
+  }
 }
 
 std::string TomlText(bool value) { return value ? "true" : "false"; }
@@ -323,31 +414,37 @@ std::string ConfigurationKey::AcceptedText() const {
   return is_list ? fmt::format("a list [...], each item {}", text) : text;
 }
 
-Configuration LoadConfiguration(const std::string& path, std::span<const std::string> overrides) {
+Configuration LoadConfiguration(const std::string& path, std::span<const std::string> given) {
   return ParseConfiguration(ReadText("CONFIG", path, "a TOML file that can be read", kMaxFileBytes),
-                            path, overrides);
+                            path, given);
 }
 
 Configuration ParseConfiguration(const std::string& text, const std::string& path,
-                                 std::span<const std::string> overrides) {
+                                 std::span<const std::string> given) {
   Configuration configuration;
   const std::vector<ConfigurationKey> keys = KeysOf(configuration);
   const TomlReader file(path, text);
   ReadSections(keys, file, file.document(), "phase");
-  const auto has = [&](std::string_view start) {
-    return std::any_of(overrides.begin(), overrides.end(),
-                       [&](const std::string& given) { return given.starts_with(start); });
+  std::vector<Override> overrides;
+  for (const std::string& text_of_one : given) overrides.push_back(ParseOverride(text_of_one));
+  const auto has = [&](std::string_view key) {
+    return std::any_of(overrides.begin(), overrides.end(), [&](const Override& each) {
+      return each.phase == 0 && each.FullName() == key;
+    });
   };
   // Another network takes the place of all that the file says of one.
   const bool is_file = !configuration.network.file.empty();
-  if (is_file ? has("network.name=") : has("network.file=")) configuration.network = {};
-  for (const std::string& given : overrides) Override(keys, given);
+  if (is_file ? has("network.name") : has("network.file")) configuration.network = {};
+  for (const Override& each : overrides) {
+    if (each.phase > 0) continue;
+    Assign(keys, kSet, "", each.section, each.name, each.node());
+  }
   // Two ways to say the same: one that overrides the file's counts.
-  const bool sets_samples = has("run.samples=");
-  const bool sets_epochs = has("run.epochs=");
+  const bool sets_samples = has("run.samples");
+  const bool sets_epochs = has("run.epochs");
   if (sets_samples && !sets_epochs) configuration.run.epochs.reset();
   if (sets_epochs && !sets_samples) configuration.run.samples.reset();
-  ReadPhases(configuration, file);
+  ReadPhases(configuration, file, overrides);
   return configuration;
 }
 
@@ -363,7 +460,7 @@ std::optional<ConfigurationDifference> FirstDifference(const Configuration& firs
   for (std::size_t p = 0; p < first.phases.size(); ++p) {
     const Configuration::Phase& a = first.phases[p];
     const Configuration::Phase& b = second.phases[p];
-    const std::string place = fmt::format("phase {}: ", p + 1);
+    const std::string place = fmt::format("phase.{}.", p + 1);
     if (a.until != b.until) {
       return ConfigurationDifference{place + "until", TomlText(a.until), TomlText(b.until)};
     }
@@ -388,8 +485,9 @@ std::string ConfigurationHelp() {
   text += fmt::format(
       "\n[[phase]]\n  until = ...\n      a phase of the run, up to that share of its samples, with "
       "keys "
-      "of its\n      own in the sections {}, such as schedule.kind = \"pb\"; weights and what the "
-      "optimizer\n      keeps go on from phase to phase (a number above 0 to 1, 1 in the last)\n",
+      "of its\n      own in the sections {}, such as schedule.kind = \"pb\"; weights go on from "
+      "phase to\n      phase, and what the optimizer keeps as batchless optimizers says (a number "
+      "above 0 to 1, 1 in the last)\n",
       fmt::join(kPhaseSections, ", "));
   return text;
 }

@@ -146,16 +146,16 @@ struct ConfigurationKey {
 // The table, bound to one configuration.
 std::vector<ConfigurationKey> KeysOf(Configuration& configuration);
 
-// Reads `path` and applies the overrides, each "section.key=value": a TOML value, or else a text.
+// Reads `path` and applies the overrides, each "section.key=value", or "phase.N.section.key=value" (N from 1)
+// for a phase alone: a TOML value, or else a text. One of a key that every phase sets is refused.
 // An override of run.samples takes the place of run.epochs, and the other way round; one of
 // network.file that of the file's network, and one of network.name that of its network.file.
 // Throws UsageError in one line that names section.key, and the file's line where there is one.
-Configuration LoadConfiguration(const std::string& path,
-                                std::span<const std::string> overrides = {});
+Configuration LoadConfiguration(const std::string& path, std::span<const std::string> given = {});
 
 // The same from the text of a file; `path` is what errors call it.
 Configuration ParseConfiguration(const std::string& text, const std::string& path,
-                                 std::span<const std::string> overrides = {});
+                                 std::span<const std::string> given = {});
 
 // The configuration as TOML, keys in the order of the table. Reads back as the same configuration.
 std::string ConfigurationText(const Configuration& configuration);

@@ -347,10 +347,10 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
     end += phase.samples;
     if (p == 0) continue;
     const training::TrainerOptions& before = phases[p - 1];
-    // What an optimizer keeps begins anew with another one.
-    if (phase.optimizer.optimizer.name == before.optimizer.optimizer.name) {
-      phase.first_update = before.first_update + before.samples / before.batch;
-    }
+    const std::int64_t updates = before.samples / before.batch;
+    phase.past = training::PastAfter(before.optimizer, before.past, updates, phase.optimizer, 2);
+    phase.past_of_vectors =
+        training::PastAfter(before.optimizer, before.past_of_vectors, updates, phase.optimizer, 1);
   }
   const std::vector<Configuration> settings = SettingsOf(c);
   for (std::size_t p = 0; p < phases.size(); ++p) {

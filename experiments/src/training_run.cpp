@@ -88,6 +88,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
 void TrainingRun::EnterPhaseAt(std::int64_t samples) {
   phase_ = 0;
   while (phase_ + 1 < phases_.size() && samples >= phases_[phase_ + 1].first_sample) ++phase_;
+  state_.joined_updates = JoinedUpdates();
   trainer_.reset();
   Together(processes_.get(), [&] {
     trainer_ = training::MakeTrainer(trainer_options());
@@ -95,6 +96,18 @@ void TrainingRun::EnterPhaseAt(std::int64_t samples) {
   });
   // A deep pipeline's list of actions is some 20 MB that nothing takes again.
   ReleaseFreeMemory();
+}
+
+std::int64_t TrainingRun::JoinedUpdates() const {
+  const training::TrainerOptions& now = phases_[phase_];
+  const bool is_one =
+      std::all_of(phases_.begin(), phases_.begin() + static_cast<std::ptrdiff_t>(phase_),
+                  [&](const training::TrainerOptions& before) {
+                    return before.optimizer.optimizer.name == now.optimizer.optimizer.name;
+                  });
+  const bool is_alike =
+      now.past.count == now.past.alike && now.past_of_vectors.count == now.past_of_vectors.alike;
+  return is_one && is_alike ? 0 : std::max(now.past.count, now.past_of_vectors.count);
 }
 
 // What each process does by itself; the folder is the first one's.
@@ -252,8 +265,14 @@ void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
     }
   });
   state_.configuration = now.configuration;
+  const std::int64_t joined_updates = state_.joined_updates;
   EnterPhaseAt(state_.samples);
   Together(processes_.get(), [&] {
+    if (joined_updates != state_.joined_updates && !is_finished()) {
+      throw UsageError("--resume", path,
+                       "a checkpoint of a version that counts what one phase's optimizer leaves to "
+                       "the next: train anew in another folder");
+    }
     try {
       trainer_->Load(checkpoint.trainer);
     } catch (const std::runtime_error& error) {

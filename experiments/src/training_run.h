@@ -94,6 +94,7 @@ class TrainingRun {
  private:
   // A trainer for the phase in which a run with that many samples goes on.
   void EnterPhaseAt(std::int64_t samples);
+  std::int64_t JoinedUpdates() const;
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;

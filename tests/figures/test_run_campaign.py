@@ -404,6 +404,77 @@ class Script(Queue):
         self.assertIn("RUN: got nothing, accepted: a number of run_campaign.py --list", said)
 
 
+class Cluster(unittest.TestCase):
+    """The job scripts, with commands that note what Slurm is asked for."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.command("scontrol", f'echo "$@" >> "{self.root}/asked"')
+
+    def command(self, name: str, body: str) -> Path:
+        path = self.root / name
+        path.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def start(self, script: str, *arguments: str, **settings: str) -> subprocess.Popen:
+        words = ["bash", f"experiments/{script}", *arguments]
+        path = f"{self.root}:{os.environ['PATH']}"
+        return subprocess.Popen(words, cwd=RUNNER.parent.parent, env=os.environ | {"PATH": path} | settings)
+
+    def asked(self) -> list[str]:
+        path = self.root / "asked"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def campaign(self, at_start: str, when_told: str, **settings: str) -> int:
+        """The exit code of a task that is told to stop once its Python has written `begun`."""
+        begun = f'touch "{self.root}/begun"'
+        python = self.command(
+            "python",
+            f'if [ "$1" = -c ]; then {at_start.format(begun=begun)}; exit 0; fi\n'
+            f"trap '{when_told}' TERM; {begun}; while :; do sleep 0.02; done",
+        )
+        job = self.start("campaign.sbatch", "data", "out", PYTHON=str(python), **settings)
+        while not (self.root / "begun").exists():
+            time.sleep(0.01)
+        job.send_signal(signal.SIGTERM)
+        return job.wait(60)
+
+    ARRAY = {"SLURM_JOB_ID": "1234", "SLURM_ARRAY_JOB_ID": "1234", "SLURM_ARRAY_TASK_ID": "2"}
+
+    def test_a_task_of_an_array_queues_itself_alone(self):
+        self.assertEqual(self.campaign(":", "exit 143", **self.ARRAY), 143)
+        self.assertEqual(self.asked(), ["requeue 1234_2"])
+
+    def test_a_job_of_its_own_queues_itself(self):
+        self.assertEqual(self.campaign(":", "exit 143", SLURM_JOB_ID="77", RUN="2"), 143)
+        self.assertEqual(self.asked(), ["requeue 77"])
+
+    def test_a_signal_before_the_run_is_there_is_passed_on(self):
+        self.assertEqual(self.campaign("{begun}; sleep 0.3", "exit 143", **self.ARRAY), 143)
+        self.assertEqual(self.asked(), ["requeue 1234_2"])
+
+    def test_a_run_that_ends_as_the_signal_comes_has_ended(self):
+        self.assertEqual(self.campaign(":", "exit 0", **self.ARRAY), 0)
+        self.assertEqual(self.asked(), [])
+
+    def test_training_by_several_processes(self):
+        self.command("srun", f'echo "$@" > "{self.root}/words"; exit 143')
+        for settings, name in ((self.ARRAY, "1234_2"), ({"SLURM_JOB_ID": "77"}, "77")):
+            job = self.start("train.sbatch", "run.toml", "out", **settings)
+            self.assertEqual(job.wait(60), 143)
+            self.assertEqual(self.asked()[-1], f"requeue {name}")
+            # Every start looks for a checkpoint.
+            self.assertIn(" --out out --resume ", (self.root / "words").read_text())
+
+    def test_a_node_that_fails_has_its_jobs_queued_again(self):
+        for script in ("campaign.sbatch", "train.sbatch"):
+            text = RUNNER.with_name(script).read_text(encoding="utf-8")
+            self.assertIn("\n#SBATCH --requeue\n", text)
+
+
 class BadInput(Queue):
     def test_one_line_that_names_it(self):
         (self.root / "empty").mkdir()

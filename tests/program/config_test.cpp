@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "batchless/hwmodel/schedule_file.h"
@@ -522,7 +523,7 @@ TEST_CASE("phases have settings of their own and share the rest") {
   CHECK(phases[1].schedule.actions.empty());
   CHECK(phases[1].first_sample == 32);
   CHECK(phases[1].samples == 72);  // 68 rounded up
-  CHECK(phases[1].first_update == 0);
+  CHECK(phases[1].past.count == 0);
   CHECK(phases[1].learning_rate.base == 0.001);
   CHECK(phases[1].learning_rate.samples == 104);
   // What is resolved reads back as the same.
@@ -534,10 +535,87 @@ TEST_CASE("phases have settings of their own and share the rest") {
   again.phases[1].settings.optimizer.lr = 0.01;
   const auto difference = FirstDifference(c, again);
   REQUIRE(difference);
-  CHECK(difference->key == "phase 2: optimizer.lr");
+  CHECK(difference->key == "phase.2.optimizer.lr");
   again = c;
   again.phases.pop_back();
   CHECK(FirstDifference(c, again)->key == "phase");
+}
+
+TEST_CASE("overrides of keys that phases have count or are refused with the place of the key") {
+  const std::string file = R"([optimizer]
+lr = 0.1
+[[phase]]
+until = 0.3
+optimizer.lr = 0.2
+schedule.kind = "pb"
+[[phase]]
+optimizer.lr = 0.3
+)";
+  Configuration c = Load(file, {"phase.2.optimizer.lr=0.5", "phase.1.until=0.75",
+                                "phase.1.rule.name=sc", "schedule.kind=1f1b"});
+  CHECK(c.phases[0].settings.optimizer.lr == 0.2);
+  CHECK(c.phases[0].settings.rule.name == "sc");
+  CHECK(c.phases[0].settings.schedule.kind == "pb");
+  CHECK(c.phases[0].until == 0.75);
+  CHECK(c.phases[1].settings.optimizer.lr == 0.5);
+  CHECK(c.phases[1].settings.schedule.kind == "1f1b");
+  CHECK(c.phases[1].until == 1);
+  const auto refusal = [&](const std::vector<std::string>& overrides) {
+    return Refusal([&] { Load(file, overrides); });
+  };
+  CHECK(Contains(refusal({"optimizer.lr=0.5"}),
+                 "--set: optimizer.lr: got 0.5, accepted: nothing, as every phase sets it ("));
+  CHECK(Contains(refusal({"optimizer.lr=0.5"}), "run.toml:5, "));
+  CHECK(Contains(refusal({"optimizer.lr=0.5"}),
+                 "run.toml:8), but --set phase.N.optimizer.lr=value does"));
+  CHECK(Contains(refusal({"schedule.kind=pb", "phase.2.schedule.kind=paci"}),
+                 "--set phase.2.schedule.kind)"));
+  CHECK(refusal({"phase.3.optimizer.lr=1"}) == "--set: got phase.3, accepted: a phase from 1 to 2");
+  CHECK(Refusal([&] { Load("", {"phase.1.optimizer.lr=1"}); }) ==
+        "--set: got phase.1, accepted: a configuration with phases, [[phase]]");
+  for (const char* text : {"phase.0.optimizer.lr=1", "phase.x.optimizer.lr=1",
+                           "phase.1x.optimizer.lr=1", "phase.-1.optimizer.lr=1"}) {
+    CHECK(refusal({text}) ==
+          fmt::format("--set: got {}, accepted: phase.N.section.key=value, N from 1", text));
+  }
+  CHECK(Contains(refusal({"phase.1=1"}), "accepted: section.key=value or phase.N.section.key=val"));
+  CHECK(Contains(refusal({"phase.1.lr=1"}), "accepted: section.key=value or phase.N.section.key="));
+  CHECK(refusal({"phase.2.optimizer.lr=-1"}) ==
+        "--set: phase.2.optimizer.lr: got -1, accepted: a number from 0 to 1e+06");
+  CHECK(Contains(refusal({"phase.2.rule.nam=sc"}), "--set: phase.2.rule.nam: got an unknown key"));
+  CHECK(
+      Contains(refusal({"phase.2.run.seed=1"}), "--set: phase.run: got a value, accepted: until"));
+  CHECK(Contains(refusal({"phase.1.until=1"}), "--set: phase.until: got 1, accepted: shares of"));
+}
+
+TEST_CASE("moments go on from phase to phase with their number of updates and their decay") {
+  Configuration c = Load(R"(
+[optimizer]
+kind = "adam"
+batch = 4
+[[phase]]
+until = 0.25
+[[phase]]
+until = 0.5
+optimizer.kind = "adamw"
+[[phase]]
+until = 0.75
+optimizer.kind = "muon"
+optimizer.beta2 = 0.9
+[[phase]]
+optimizer.kind = "sgdm"
+)",
+                         {"run.samples=160"});
+  const std::vector<training::TrainerOptions> phases = Resolve(c, kShape, 1000);
+  CHECK(phases[1].past == training::PastUpdates{.count = 10, .alike = 10});
+  CHECK(phases[1].past_of_vectors == phases[1].past);
+  // The vectors of muon are adamw's.
+  CHECK(phases[2].past == training::PastUpdates{});
+  CHECK(phases[2].past_of_vectors == training::PastUpdates{.count = 20,
+                                                           .alike = 0,
+                                                           .beta1_product = std::pow(0.9, 20),
+                                                           .beta2_product = std::pow(0.999, 20)});
+  CHECK(phases[3].past_of_vectors == training::PastUpdates{});
 }
 
 TEST_CASE("phases that cannot be are refused") {

@@ -48,6 +48,21 @@ TEST_CASE("every optimizer is listed with its state") {
   }
 }
 
+TEST_CASE("optimizers say whose state they go on with") {
+  const Json optimizers = Result("optimizers")["optimizers"];
+  const auto row = std::find_if(optimizers.begin(), optimizers.end(),
+                                [](const Json& each) { return each["name"] == "adamw"; });
+  std::vector<std::string> names;
+  for (const Json& from : (*row)["goes_on_from"]) names.push_back(from["optimizer"]);
+  CHECK(names ==
+        std::vector<std::string>{"adam", "adamw", "nadam", "nadamw", "muon", "basis-rotation"});
+  CHECK((*row)["goes_on_from"][4]["matrices"].empty());
+  CHECK((*row)["goes_on_from"][4]["vectors"] == Json{"mean gradient", "mean square"});
+  CHECK(Run(Words("optimizers"))
+            .out.find("goes on from adam, adamw, nadam, nadamw, muon (vectors), "
+                      "basis-rotation (vectors)") != std::string::npos);
+}
+
 TEST_CASE("rules and optimizers are found by the other names that they have") {
   const auto with = [](const char* command, const char* words) {
     std::vector<std::string> names;

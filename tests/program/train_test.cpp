@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "batchless/training/dataset.h"
+#include "batchless/training/sha256.h"
 #include "catch.h"
 #include "config.h"
 #include "npz.h"
@@ -473,6 +474,33 @@ TEST_CASE("a run of another optimizer goes on to the same bits, with what its fi
         whole["weights_sha256"]);
   place.CheckRefused("train run.toml --resume --out b " + adamw + "--set optimizer.beta1=0.5",
                      "optimizer.beta1");
+}
+
+TEST_CASE("a checkpoint of a phase whose updates were not counted is refused") {
+  const Workplace place;
+  WriteFile(place / "run.toml", std::string(kConfiguration) +
+                                    "\n[[phase]]\nuntil = 0.001\noptimizer.kind = \"adam\"\n"
+                                    "optimizer.lr = 0.001\n[[phase]]\noptimizer.kind = \"adamw\"\n"
+                                    "optimizer.lr = 0.001\n");
+  const std::string run = "train run.toml --set run.epochs=1000 --out a --resume";
+  for (int attempt = 0; !fs::exists(place / "a/checkpoint") ||
+                        Contains(ReadFile(place / "a/checkpoint"), "\"joined_updates\":0");
+       ++attempt) {
+    REQUIRE(attempt < 100);
+    RunningProgram program(Words(run), place.path());
+    Sleep(250 + 50 * attempt);
+    kill(program.process(), SIGINT);
+    REQUIRE(program.Wait().exit_code == 128 + SIGINT);
+  }
+  // As an earlier version wrote it.
+  std::string text = ReadFile(place / "a/checkpoint");
+  const std::size_t place_of_key = text.find("\"joined_updates\"");
+  text.erase(place_of_key, text.find(',', place_of_key) + 1 - place_of_key);
+  text.erase(text.size() - 65);
+  batchless::training::Sha256 digest;
+  digest.Update(text);
+  WriteFile(place / "a/checkpoint", text + digest.HexDigest() + "\n");
+  place.CheckRefused(run, "--resume: got a/checkpoint, accepted: a checkpoint of a version that");
 }
 
 TEST_CASE("a run that is killed at any moment goes on to the same bits") {

@@ -233,6 +233,56 @@ TEST_CASE("Momenta of NAdam are those of the product over all updates before", "
   CHECK(nadam.gradient_step == Approx(adam.gradient_step).epsilon(1e-15));
 }
 
+TEST_CASE("Steps by gradients of one size stay as long as they are when betas change",
+          "[optimizer]") {
+  // Mean and root of the mean square have the same bias-corrected limit, whatever betas made them.
+  constexpr double kTolerance = 1e-13;
+  const StageLayout layout = PlainLayout(Json::array({Json::array({3, 4})}));
+  const std::vector<double> gradient(layout.parameter_size, 0.5);
+  for (const char* name : {"adam", "adamw"}) {
+    StageParameters<double> parameters(layout, {}, {&FindOptimizer(name), 1});
+    parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
+    OptimizerSpec before;
+    PastUpdates past;
+    std::int64_t done = 0;
+    for (const auto& [beta1, beta2, updates] :
+         {std::tuple{0.9, 0.999, 8}, {0.9, 0.9, 3}, {0.9, 0.9, 2}, {0.5, 0.999, 4}}) {
+      const OptimizerSpec spec =
+          Spec(name, {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", 1e-30}});
+      if (done > 0) past = PastAfter(before, past, done, spec, 2);
+      for (int u = 1; u <= updates; ++u) {
+        const double weight = parameters.weights()[0];
+        const auto coefficients = MakeCoefficients<double>(spec, {analysis::FindRule("sgdm"), {}},
+                                                           {.rate = 1, .update = u, .past = past});
+        parameters.Update(gradient.data(), coefficients, 0, nullptr);
+        CAPTURE(name, beta1, beta2, u);
+        CHECK(std::abs(weight - parameters.weights()[0] - 1) < kTolerance);
+      }
+      before = spec;
+      done = updates;
+    }
+    CHECK(past.count == 13);
+    CHECK(past.alike == 0);
+  }
+}
+
+TEST_CASE("Momenta of NAdam go on over a change of beta1", "[optimizer]") {
+  constexpr double kTolerance = 1e-13;
+  const OptimizerSpec first = Spec("nadam", {{"beta1", 0.8}});
+  const OptimizerSpec second = Spec("nadam", {{"beta1", 0.9}});
+  const auto momentum = [](std::int64_t t, double beta1) {
+    return beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * 0.004));
+  };
+  double product = 1;
+  for (std::int64_t t = 1; t <= 11; ++t) product *= momentum(t, t <= 6 ? 0.8 : 0.9);
+  const auto c =
+      MakeCoefficients<double>(second, {analysis::FindRule("sgdm"), {}},
+                               {.rate = 1, .update = 5, .past = PastAfter(first, {}, 6, second, 2)})
+          .matrices;
+  const double of_gradient = (1 - momentum(11, 0.9)) / (1 - product);
+  CHECK(std::abs(-c.gradient_step * (1 - 0.9) / of_gradient - 1) < kTolerance);
+}
+
 TEST_CASE("Without delay every rule is the optimizer itself, and what is for delays does nothing",
           "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {

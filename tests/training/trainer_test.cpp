@@ -104,12 +104,80 @@ TEST_CASE("A run in two phases of the same settings is the run", "[trainer]") {
     std::vector<TrainerOptions> phases(2, whole);
     phases[0].samples = 8;
     phases[1].first_sample = 8;
-    phases[1].first_update = 2;
+    for (const std::size_t dimensions : {1, 2}) {
+      PastUpdates& past = dimensions == 1 ? phases[1].past_of_vectors : phases[1].past;
+      past = PastAfter(whole.optimizer, {}, 2, whole.optimizer, dimensions);
+    }
     phases[1].samples = 12;
     phases[1].workers = 2;
     INFO(network << ", " << optimizer);
     CHECK(TrainInPhases(phases) == Train(whole, 20));
   }
+}
+
+// Two phases of ResNet-20, of 4 and 3 updates; where the optimizer changes what it knows of the past.
+std::vector<TrainerOptions> TwoPhases(const OptimizerSpec& first, const OptimizerSpec& second) {
+  std::vector<TrainerOptions> phases(2, Options("resnet20", 4));
+  for (TrainerOptions& phase : phases) {
+    phase.learning_rate.base = 1e-3;
+    phase.weight_decay = 0;
+  }
+  phases[0].samples = 16;
+  phases[0].optimizer = first;
+  phases[1].first_sample = 16;
+  phases[1].samples = 12;
+  phases[1].optimizer = second;
+  phases[1].past = PastAfter(first, {}, 4, second, 2);
+  phases[1].past_of_vectors = PastAfter(first, {}, 4, second, 1);
+  return phases;
+}
+
+TEST_CASE("Moments go on with the number of updates in them", "[trainer]") {
+  const OptimizerSpec adam{FindOptimizer("adam"), {}};
+  const OptimizerSpec adamw{FindOptimizer("adamw"), {}};
+  // Without decay they are one optimizer.
+  const Outcome expected = TrainInPhases(TwoPhases(adam, adam));
+  CHECK(TrainInPhases(TwoPhases(adam, adamw)) == expected);
+  CHECK(TrainInPhases(TwoPhases(adamw, adam)) == expected);
+}
+
+TEST_CASE("Optimizers that count updates take all over from another one or nothing", "[trainer]") {
+  using Names = std::vector<std::string_view>;
+  const auto shared = [](const char* before, const char* after, std::size_t dimensions) {
+    return ArraysThatGoOn(FindOptimizer(before), FindOptimizer(after), dimensions);
+  };
+  const Names moments{"mean gradient", "mean square"};
+  CHECK(shared("adam", "nadamw", 2) == moments);
+  CHECK(shared("sgdm", "pipemare", 2) == Names{"velocity"});
+  CHECK(shared("sgdm", "muon", 2) == Names{"velocity"});
+  CHECK(shared("sgdm", "muon", 1).empty());
+  for (const char* other : {"muon", "basis-rotation"}) {
+    for (const auto& [before, after] : {std::pair{"adam", other}, {other, "adam"}}) {
+      INFO(before << ", " << after);
+      CHECK(shared(before, after, 2).empty());
+      CHECK(shared(before, after, 1) == moments);
+      const OptimizerSpec first{FindOptimizer(before), {}};
+      const OptimizerSpec second{FindOptimizer(after), {}};
+      CHECK(PastAfter(first, {.count = 5, .alike = 2}, 4, second, 2) == PastUpdates{});
+      CHECK(PastAfter(first, {.count = 5, .alike = 2}, 4, second, 1) ==
+            PastUpdates{.count = 9, .alike = 6});
+    }
+  }
+  // Matrices begin anew though one of their arrays has a namesake: the phase is that of a trainer which
+  // has got the arrays of the vectors alone.
+  std::vector<TrainerOptions> phases =
+      TwoPhases({FindOptimizer("adam"), {}}, {FindOptimizer("basis-rotation"), {}});
+  const std::unique_ptr<Trainer> adam = MakeTrainer(phases[0]);
+  Train(*adam, 16);
+  std::vector<NamedTensor> state = adam->ExportState();
+  const std::unique_ptr<Trainer> taken = MakeTrainer(phases[1]);
+  taken->ImportState(state);
+  std::erase_if(state, [](const NamedTensor& tensor) {
+    return tensor.name.find('/') != std::string::npos && tensor.shape.size() > 1;
+  });
+  const std::unique_ptr<Trainer> begun = MakeTrainer(phases[1]);
+  begun->ImportState(state);
+  CHECK(Train(*taken, 28) == Train(*begun, 28));
 }
 
 TEST_CASE("What two optimizers keep by the same name goes on, the rest begins at 0", "[trainer]") {

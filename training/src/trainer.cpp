@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -146,18 +147,21 @@ class TrainerOf final : public Trainer {
       }
     }
     ImportWeights(weights);
-    const Optimizer& optimizer = options_.optimizer.optimizer;
-    for (std::size_t number = 0; number < StateCount(); ++number) {
-      for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
-        for (const ParameterTensor& tensor :
-             StageParameters<Real>::StateTensors(pipeline_.layout(s), optimizer, number)) {
-          const auto found = states.find(StateName(tensor, number));
-          if (found == states.end()) continue;
-          PackChecked(tensor, *found->second,
-                      pipeline_.parameters(s).array(StageParameters<Real>::kStates + number));
-        }
+    // Of a tensor whose optimizer counts updates all arrays or none.
+    std::set<std::string> incomplete;
+    ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t number) {
+      const Optimizer& optimizer =
+          DefinitionFor(options_.optimizer.optimizer, tensor.shape.size()).row;
+      if (optimizer.counts_updates && !states.contains(StateName(tensor, number))) {
+        incomplete.insert(tensor.name);
       }
-    }
+    });
+    ForEachOwnState([&](int stage, const ParameterTensor& tensor, std::size_t number) {
+      const auto found = states.find(StateName(tensor, number));
+      if (found == states.end() || incomplete.contains(tensor.name)) return;
+      PackChecked(tensor, *found->second,
+                  pipeline_.parameters(stage).array(StageParameters<Real>::kStates + number));
+    });
   }
 
   void ImportWeights(std::span<const NamedTensor> tensors) override {
@@ -319,6 +323,19 @@ class TrainerOf final : public Trainer {
     return Parameters::RunningPlace(options_.optimizer.optimizer) - Parameters::kStates;
   }
 
+  // visit(stage, tensor, number) for what lies in the optimizer's arrays of this process's stages.
+  template <class Visit>
+  void ForEachOwnState(Visit visit) {
+    for (std::size_t number = 0; number < StateCount(); ++number) {
+      for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
+        for (const ParameterTensor& tensor : StageParameters<Real>::StateTensors(
+                 pipeline_.layout(s), options_.optimizer.optimizer, number)) {
+          visit(s, tensor, number);
+        }
+      }
+    }
+  }
+
   std::string StateName(const ParameterTensor& tensor, std::size_t number) const {
     const OptimizerDefinition& definition =
         DefinitionFor(options_.optimizer.optimizer, tensor.shape.size());
@@ -370,14 +387,15 @@ class TrainerOf final : public Trainer {
   }
 
   StageCoefficients<Real> Coefficients(int stage, std::int64_t samples) const {
-    UpdatePoint point{
-        .rate = options_.learning_rate.At(samples),
-        .largest_rate = options_.learning_rate.base,
-        .momentum = options_.momentum,
-        .weight_decay = options_.weight_decay,
-        .delay = plan_.delays[stage],
-        .samples = samples,
-        .update = options_.first_update + (samples - options_.first_sample) / options_.batch + 1};
+    UpdatePoint point{.rate = options_.learning_rate.At(samples),
+                      .largest_rate = options_.learning_rate.base,
+                      .momentum = options_.momentum,
+                      .weight_decay = options_.weight_decay,
+                      .delay = plan_.delays[stage],
+                      .samples = samples,
+                      .update = (samples - options_.first_sample) / options_.batch + 1,
+                      .past = options_.past,
+                      .past_of_vectors = options_.past_of_vectors};
     if (options_.rule.rule.predicts_to_last_backward) point.horizons = plan_.spectrain[stage];
     return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }

@@ -63,15 +63,36 @@ class RulesCommand final : public Command {
   }
 };
 
+// What an optimizer takes over from that of the phase before.
+struct Legacy {
+  std::string_view before;
+  std::vector<std::string_view> matrices;
+  std::vector<std::string_view> vectors;
+};
+
+std::vector<Legacy> LegaciesOf(const training::Optimizer& optimizer) {
+  std::vector<Legacy> legacies;
+  for (const training::Optimizer& before : training::Optimizers()) {
+    Legacy legacy{before.name, training::ArraysThatGoOn(before, optimizer, 2),
+                  training::ArraysThatGoOn(before, optimizer, 1)};
+    if (legacy.matrices.empty() && legacy.vectors.empty()) continue;
+    legacies.push_back(std::move(legacy));
+  }
+  return legacies;
+}
+
 class OptimizersCommand final : public Command {
  public:
   explicit OptimizersCommand(CLI::App& root)
-      : Command(root, "optimizers",
-                "List the optimizers of training: equations, state, hyperparameters",
-                "Symbols: g gradient, w weights, eta learning rate, wd weight decay, m momentum, D "
-                "the\n"
-                "stage's delay. On each of them a rule (batchless rules) compensates and predicts.",
-                {"optimizers", "optimizers --json"}) {}
+      : Command(
+            root, "optimizers",
+            "List the optimizers of training: equations, state, hyperparameters",
+            "Symbols: g gradient, w weights, eta learning rate, wd weight decay, m momentum, D "
+            "the\n"
+            "stage's delay. On each of them a rule (batchless rules) compensates and predicts.\n"
+            "Where a phase of a run has another optimizer than the phase before, state goes on\n"
+            "from those named, with the count of updates in it; all else begins anew.",
+            {"optimizers", "optimizers --json"}) {}
 
   void Run() override {
     Json rows = Json::array();
@@ -86,6 +107,18 @@ class OptimizersCommand final : public Command {
         hyperparameters.push_back({{"name", h.name}, {"default", h.initial}, {"help", h.help}});
         entry.lines.emplace_back(h.name, fmt::format("{} ({})", h.help, h.initial));
       }
+      Json goes_on_from = Json::array();
+      std::vector<std::string> names;
+      for (const Legacy& legacy : LegaciesOf(optimizer)) {
+        goes_on_from.push_back({{"optimizer", legacy.before},
+                                {"matrices", legacy.matrices},
+                                {"vectors", legacy.vectors}});
+        names.push_back(fmt::format("{}{}", legacy.before,
+                                    legacy.matrices.empty()  ? " (vectors)"
+                                    : legacy.vectors.empty() ? " (matrices)"
+                                                             : ""));
+      }
+      entry.lines.emplace_back("goes on from", fmt::format("{}", fmt::join(names, ", ")));
       entry.lines.emplace_back("reduces to", optimizer.reduces_to);
       entry.lines.emplace_back("also", optimizer.also);
       entry.lines.emplace_back("source", optimizer.source);
@@ -96,11 +129,12 @@ class OptimizersCommand final : public Command {
                       {"tensor_state", optimizer.tensor_arrays},
                       {"hyperparameters", hyperparameters},
                       {"default_lr", optimizer.learning_rate},
+                      {"goes_on_from", goes_on_from},
                       {"reduces_to", optimizer.reduces_to},
                       {"also", optimizer.also},
                       {"source", optimizer.source}});
     }
-    json() ? json().Put({{"optimizers", rows}}) : PrintEntries(entries, 11);
+    json() ? json().Put({{"optimizers", rows}}) : PrintEntries(entries, 12);
   }
 };
 

@@ -175,8 +175,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
   Argument trace_{app(), "--trace", "F.json|csv",
                   "Write what each worker did when in the first samples, for trace viewers or as a "
                   "table"};
-  RepeatedArgument overrides_{app(), "--set", "section.key=value",
-                              "Override a key; may be given several times"};
+  RepeatedArgument overrides_{
+      app(), "--set", "section.key=value",
+      "Override a key, in a phase alone as phase.N.section.key=value; may be "
+      "given several times"};
   Flag resume_{app(), "--resume", "Go on with the run in DIR, or start it"};
   Flag init_only_{app(), "--init-only", "Write the initial weights and do not train"};
 };

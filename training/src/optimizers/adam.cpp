@@ -65,13 +65,13 @@ template <bool kDecoupled>
 void Set(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
   const double beta1 = spec.Value("beta1");
   const double beta2 = spec.Value("beta2");
-  const auto t = static_cast<double>(point.update);
-  numbers.rate = point.rate / (1 - std::pow(beta1, t));
+  const auto t = static_cast<double>(point.past.alike + point.update);
+  numbers.rate = point.rate / (1 - point.past.beta1_product * std::pow(beta1, t));
   numbers.own = {beta1,
                  1 - beta1,
                  beta2,
                  1 - beta2,
-                 1 / std::sqrt(1 - std::pow(beta2, t)),
+                 1 / std::sqrt(1 - point.past.beta2_product * std::pow(beta2, t)),
                  spec.Value("epsilon"),
                  kDecoupled ? 0 : point.weight_decay,
                  kDecoupled ? 1 - point.rate * point.weight_decay : 1};
@@ -104,7 +104,8 @@ const OptimizerDefinition& AdamDefinition() {
                                    .low_is_open = true,
                                    .help = "added to the root of the mean square"}},
               .momentum = "beta1",
-              .learning_rate = 1e-3},
+              .learning_rate = 1e-3,
+              .counts_updates = true},
       .set = Set<false>,
       .kernels = &kernels};
   return definition;

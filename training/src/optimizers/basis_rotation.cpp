@@ -151,7 +151,7 @@ constexpr std::int64_t kUpdatesOfBasis = 10;
 // Adam's numbers, but for the decay of gradients, in whose place is whether bases turn.
 void SetBasisRotation(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
   AdamwDefinition().set(spec, point, numbers);
-  numbers.own[6] = (point.update - 1) % kUpdatesOfBasis == 0 ? 1 : 0;
+  numbers.own[6] = (point.past.count + point.update - 1) % kUpdatesOfBasis == 0 ? 1 : 0;
 }
 
 // Two directions in the stage's order, four matrices, and a square.
@@ -193,7 +193,8 @@ const OptimizerDefinition& BasisRotationDefinition() {
               .hyperparameters = MuonDefinition().row.hyperparameters,
               .momentum = "beta1",
               .learning_rate = 1e-3,
-              .for_vectors = "adamw"},
+              .for_vectors = "adamw",
+              .counts_updates = true},
       .set = SetBasisRotation,
       .kernels = &kernels,
       .workspace_size = BasisRotationWorkspace,

@@ -37,9 +37,11 @@ struct UpdatePoint {
   double largest_rate = 0;  // of the schedule
   double momentum = 0;
   double weight_decay = 0;
-  analysis::Delay delay = 0;                        // of the forward's weights, updates
-  std::int64_t samples = 0;                         // seen before it
-  std::int64_t update = 1;                          // its number, from 1
+  analysis::Delay delay = 0;  // of the forward's weights, updates
+  std::int64_t samples = 0;   // seen before it
+  std::int64_t update = 1;    // its number, from 1, after those of the past
+  PastUpdates past = {};
+  PastUpdates past_of_vectors = {};
   std::optional<Horizons> horizons = std::nullopt;  // in place of the rule's look-ahead
 };
 

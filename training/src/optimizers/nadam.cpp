@@ -17,13 +17,11 @@ namespace {
 
 constexpr double kLogOfBase = -0.040821994520255166;  // log 0.96
 
-// P_t as a function of t alone, so that a run that is resumed finds the same bits:
-//   log P_t = t log b1 + sum_i log(1 - q^i / 2) = t log b1 - sum_k q^k (1 - q^(k t)) / (1 - q^k) / (k 2^k)
+// P_t as a function of t and of b1^t alone, so that a run that is resumed finds the same bits:
+//   log P_t = log b1^t + sum_i log(1 - q^i / 2) = log b1^t - sum_k q^k (1 - q^(k t)) / (1 - q^k) / (k 2^k)
 // with q = 0.96^psi. All terms of the sum over k are positive and at most t / 2^k, so the first 64 leave
 // less than t 2^-64, and rounding a few units of the sum's last place.
-double ProductOfMomenta(double beta1, double momentum_decay, double t) {
-  if (beta1 == 0) return 0;
-  const double log_beta1_power = t * std::log(beta1);
+double ProductOfMomenta(double log_beta1_power, double momentum_decay, double t) {
   // P_t is at most b1^t, which is then less than half of the last place of 1.
   if (log_beta1_power < -40) return 0;
   const double log_q = momentum_decay * kLogOfBase;
@@ -48,12 +46,14 @@ void Set(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& num
   kAdam().set(spec, point, numbers);
   const double beta1 = spec.Value("beta1");
   const double decay = spec.Value("momentum_decay");
-  const auto t = static_cast<double>(point.update);
+  const auto t = static_cast<double>(point.past.count + point.update);
+  const auto alike = static_cast<double>(point.past.alike + point.update);
   const double now = MomentumAt(beta1, decay, t);
   const double next = MomentumAt(beta1, decay, t + 1);
-  const double product = ProductOfMomenta(beta1, decay, t);
+  const double log_of_earlier = std::log(point.past.beta1_product);
+  const double product = ProductOfMomenta(log_of_earlier + alike * std::log(beta1), decay, t);
   // Adam's rate is that of m / (1 - b1^t), and the gradient comes as (1 - b1) g.
-  const double correction = 1 - std::pow(beta1, t);
+  const double correction = 1 - point.past.beta1_product * std::pow(beta1, alike);
   const double of_mean = next * correction / (1 - product * next);
   const double of_gradient = (1 - now) * correction / ((1 - product) * (1 - beta1));
   numbers.b = of_gradient + of_mean * numbers.b;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "optimizers/definition.h"
@@ -123,10 +126,45 @@ void Validate(const OptimizerSpec& spec) {
   }
 }
 
+std::vector<std::string_view> ArraysThatGoOn(const Optimizer& before, const Optimizer& after,
+                                             std::size_t dimensions) {
+  const Optimizer& first = DefinitionFor(before, dimensions).row;
+  const Optimizer& second = DefinitionFor(after, dimensions).row;
+  std::vector<std::string_view> shared;
+  bool are_all = true;
+  for (const auto arrays : {&Optimizer::arrays, &Optimizer::tensor_arrays}) {
+    for (const std::string_view name : second.*arrays) {
+      const std::vector<std::string_view>& there = first.*arrays;
+      const bool is_there = std::find(there.begin(), there.end(), name) != there.end();
+      if (is_there) shared.push_back(name);
+      are_all = are_all && is_there;
+    }
+  }
+  if (second.counts_updates && !are_all) return {};
+  return shared;
+}
+
+PastUpdates PastAfter(const OptimizerSpec& before, const PastUpdates& past, std::int64_t updates,
+                      const OptimizerSpec& after, std::size_t dimensions) {
+  const bool counts = DefinitionFor(after.optimizer, dimensions).row.counts_updates;
+  if (!counts || ArraysThatGoOn(before.optimizer, after.optimizer, dimensions).empty()) return {};
+  PastUpdates all = past;
+  all.count += updates;
+  all.alike += updates;
+  const double beta1 = before.Value("beta1");
+  const double beta2 = before.Value("beta2");
+  if (beta1 == after.Value("beta1") && beta2 == after.Value("beta2")) return all;
+  const auto power = static_cast<double>(std::exchange(all.alike, 0));
+  all.beta1_product *= std::pow(beta1, power);
+  all.beta2_product *= std::pow(beta2, power);
+  return all;
+}
+
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer) {
-  return (*std::find_if(kDefinitions.begin(), kDefinitions.end(), [&](auto definition) {
-    return definition().row.name == optimizer.name;
-  }))();
+  for (const auto definition : kDefinitions) {
+    if (definition().row.name == optimizer.name) return definition();
+  }
+  throw std::logic_error("no optimizer is named " + std::string(optimizer.name));
 }
 
 const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t dimensions) {
@@ -151,9 +189,11 @@ StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analys
   StageCoefficients<Real> c;
   c.matrices = CoefficientsOf<Real>(DefinitionOf(spec.optimizer), spec, rule, point);
   c.vectors = c.matrices;
-  if (spec.optimizer.for_vectors.empty()) return c;
+  const bool has_own = !spec.optimizer.for_vectors.empty();
+  if (!has_own && point.past_of_vectors == point.past) return c;
   UpdatePoint of_vectors = point;
-  of_vectors.rate *= spec.Value("vector_lr_ratio");
+  of_vectors.past = point.past_of_vectors;
+  if (has_own) of_vectors.rate *= spec.Value("vector_lr_ratio");
   c.vectors = CoefficientsOf<Real>(DefinitionFor(spec.optimizer, 1), spec, rule, of_vectors);
   return c;
 }

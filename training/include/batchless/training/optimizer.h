@@ -23,6 +23,7 @@
 // optimizer's own bit for bit.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -62,6 +63,8 @@ struct Optimizer {
   bool sets_backward_weights = false;  ///< that backwards read instead of the newest
   std::string_view for_vectors = {};   ///< updates tensors that are no matrices; empty: itself
   bool takes_quotients = false;        ///< OptimizerSpec::by_delay
+  /// Divides by what a mean of so many updates has of its limit: arrays and count go on together.
+  bool counts_updates = false;
 };
 
 /// All optimizers, in the order in which they are listed to users.
@@ -69,6 +72,11 @@ std::vector<Optimizer> Optimizers();
 
 /// Throws analysis::InvalidArgument, `optimizer`, naming the nearest valid name.
 const Optimizer& FindOptimizer(std::string_view name);
+
+/// Arrays beside a tensor of that many dimensions that `after` goes on with from `before`, where a run
+/// changes its optimizer: those of the same names, but all or none where it counts updates.
+std::vector<std::string_view> ArraysThatGoOn(const Optimizer& before, const Optimizer& after,
+                                             std::size_t dimensions);
 
 /// Largest degree of D that the optimizer `linear` takes: two arrays beside the weights.
 inline constexpr std::size_t kMaxLinearOrder = 3;
@@ -84,6 +92,22 @@ struct OptimizerSpec {
   /// The value of a hyperparameter that the optimizer has.
   double Value(std::string_view name) const;
 };
+
+/// Updates that are in an optimizer's arrays already, of an optimizer that counts them. A mean with decay b
+/// has 1 - product b^alike of its limit then.
+struct PastUpdates {
+  std::int64_t count = 0;
+  std::int64_t alike = 0;    ///< the last of them, with the betas of those to come
+  double beta1_product = 1;  ///< of the others
+  double beta2_product = 1;
+
+  friend bool operator==(const PastUpdates&, const PastUpdates&) = default;
+};
+
+/// For tensors of that many dimensions, where `after` goes on from `updates` updates of `before`, whose own
+/// past is `past`.
+PastUpdates PastAfter(const OptimizerSpec& before, const PastUpdates& past, std::int64_t updates,
+                      const OptimizerSpec& after, std::size_t dimensions);
 
 /// Throws analysis::InvalidArgument, by the hyperparameter's name, where a value is out of range or of no
 /// use; `by_delay` where a quotient is none that the optimizer takes.

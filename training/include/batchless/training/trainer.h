@@ -97,8 +97,9 @@ struct TrainerOptions {
   std::int64_t samples = 0;     ///< to train on; 0: as many as there are before Finish
   /// Where in the run they begin: positions, random numbers and learning rates count from its start.
   std::int64_t first_sample = 0;
-  /// Updates that what the optimizer keeps has already had.
-  std::int64_t first_update = 0;
+  /// Updates that are in what ImportState takes over, of matrices and of other tensors (PastAfter).
+  PastUpdates past;
+  PastUpdates past_of_vectors;
   analysis::RuleSpec rule{analysis::FindRule("sgdm"), {}};
   OptimizerSpec optimizer;
   LearningRate learning_rate;
@@ -232,8 +233,8 @@ class Trainer {
   /// ExportWeights and what the optimizer keeps, named "ARRAY/TENSOR", for a trainer that goes on from
   /// here by another schedule, rule or optimizer, when this one has drained.
   virtual std::vector<NamedTensor> ExportState() const = 0;
-  /// Goes on from there: arrays of the optimizer that have the same names are taken over, others start
-  /// at 0. Forwards read these weights until their stage's first update. Throws as ImportWeights does.
+  /// Goes on from there: arrays of the optimizer that have the same names are taken over, of a tensor whose
+  /// optimizer counts updates all or none (ArraysThatGoOn), and others start at 0. Forwards read these weights until their stage's first update. Throws as ImportWeights does.
   virtual void ImportState(std::span<const NamedTensor> tensors) = 0;
 
   /// SHA-256, hexadecimal, over name, shape and little-endian values, in the trainer's precision, of
