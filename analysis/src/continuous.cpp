@@ -155,6 +155,10 @@ void Validate(const ContinuousOptions& options) {
     throw InvalidArgument("steps_per_delay", std::to_string(options.steps_per_delay),
                           "an integer from 1 to " + std::to_string(kMaxStepsPerDelay));
   }
+}
+
+void ValidateTrajectory(const ContinuousOptions& options) {
+  Validate(options);
   const double steps = options.duration / StepLength(options);
   if (!(steps <= kMaxContinuousSteps)) {
     throw InvalidArgument("duration", ToText(steps) + " steps",
@@ -163,7 +167,7 @@ void Validate(const ContinuousOptions& options) {
 }
 
 std::vector<ContinuousPoint> SolveContinuous(const ContinuousOptions& options) {
-  Validate(options);
+  ValidateTrajectory(options);
   const Terms terms = MakeTerms(options, options.delay_time);
   const double c = options.damping;
   const double h = StepLength(options);
@@ -238,11 +242,9 @@ Complex RightmostRoot(const ContinuousOptions& options) {
   Validate(options);
   const double tau = options.delay_time;
   if (options.first_order) return tau == 0 ? Complex(-1, 0) : PrincipalLambert(tau) / tau;
-  std::vector<Complex> starts;
-  if (tau == 0) {
-    const Complex root = std::sqrt(Complex(options.damping * options.damping / 4 - 1, 0));
-    return {-options.damping / 2 + root.real(), root.imag()};
-  }
+  const Complex apart = std::sqrt(Complex(options.damping * options.damping / 4 - 1, 0));
+  const Complex undelayed = {-options.damping / 2 + apart.real(), apart.imag()};
+  if (tau == 0) return undelayed;
   // A momentum of at least 0 bounds the step.
   const double h = std::min(tau / kRootDelay, 1 / options.damping);
   const auto delay = static_cast<Delay>(std::llround(tau / h));
@@ -253,9 +255,14 @@ Complex RightmostRoot(const ContinuousOptions& options) {
                               " at this damping");
   }
   const DiscretePoint point = Discrete(options, tau / static_cast<double>(delay));
-  for (const Complex z : AllRoots(options.rule, point.momentum, delay, point.rate)) {
-    if (z == 0.0 || starts.size() == 12) break;
-    if (z.imag() >= 0) starts.push_back(std::log(z) / (tau / static_cast<double>(delay)));
+  std::vector<Complex> starts;
+  if (point.rate < kMinRate) {
+    starts.push_back(undelayed);
+  } else {
+    for (const Complex z : AllRoots(options.rule, point.momentum, delay, point.rate)) {
+      if (z == 0.0 || starts.size() == 12) break;
+      if (z.imag() >= 0) starts.push_back(std::log(z) / (tau / static_cast<double>(delay)));
+    }
   }
   Complex rightmost(-std::numeric_limits<double>::infinity(), 0);
   for (Complex s : starts) {

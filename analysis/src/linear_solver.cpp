@@ -309,6 +309,14 @@ std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay dela
   return crossovers;
 }
 
+SpectrumSteps StepsOfSpectrum(double condition, double most) {
+  constexpr double kNarrow = 0.5;  // of the most
+  const double log_condition = std::log(condition);
+  if (log_condition < kNarrow * most) return {0, most};
+  const double window = std::ceil(log_condition / most);
+  return {static_cast<std::size_t>(window), log_condition / window};
+}
+
 double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
                       std::size_t* evaluations) {
   constexpr double kStep = 0.1;   // of ln x along the row
@@ -319,9 +327,7 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   constexpr double kGolden = 0.6180339887498949;
   const double critical = LinearCriticalRate(spec, delay);
   if (!(critical > 0)) return 0;
-  const double log_condition = std::log(condition);
-  const auto window = static_cast<std::size_t>(std::ceil(log_condition / kStep));
-  const double step = window == 0 ? kStep : log_condition / static_cast<double>(window);
+  const auto [window, step] = StepsOfSpectrum(condition, kStep);
   const auto tops = static_cast<std::size_t>(std::ceil(kReach / step)) + 1;
   const double top = std::log(std::min(critical, kMaxRate / 2)) + kAbove;
   const auto log_rate = [&](std::size_t i) {
@@ -359,7 +365,8 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
     };
     return std::max({inside, at(x, at_top), at(x / condition, at_bottom)});
   };
-  double lo = log_rate(*best + window) - step, hi = log_rate(*best + window) + step;
+  const double above = window == 0 ? std::log(condition) : 0;
+  double lo = log_rate(*best + window) - step, hi = log_rate(*best + window) + step + above;
   double a = hi - kGolden * (hi - lo), b = lo + kGolden * (hi - lo);
   double at_a = worst_at(a), at_b = worst_at(b);
   while (hi - lo > kResolution) {

@@ -40,6 +40,14 @@ double LinearCriticalRate(const RuleSpec& spec, Delay delay);
 /// As GainCrossovers of point_solver.h, as many as there are.
 std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay delay, double rate);
 
+/// A spectrum of ln K in steps of a row of rates, each at most `most`: `window` of them; none where it is
+/// so narrow that steps as long as it were too many.
+struct SpectrumSteps {
+  std::size_t window;
+  double step;
+};
+SpectrumSteps StepsOfSpectrum(double condition, double most);
+
 /// The rate eta * lambda_max for which the worst rho over [rate / condition, rate] is least; 0 where
 /// none is stable.
 double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,

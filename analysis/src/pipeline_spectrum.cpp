@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 
 namespace batchless::analysis {
@@ -116,7 +117,8 @@ bool IsKnown(Complex z, double change) {
 
 }  // namespace
 
-PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options) : options_(options) {
+PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t most_coupled)
+    : options_(options) {
   const Index size = options.hessian.rows();
   std::vector<Lateness> late;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {
@@ -138,10 +140,18 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options) : options_(op
     Part part;
     part.hessian = options.hessian(members, members);
     for (const Index i : members) part.late.push_back(late[static_cast<std::size_t>(i)]);
+    const bool same = std::all_of(part.late.begin(), part.late.end(),
+                                  [&](const Lateness& own) { return own == part.late[0]; });
+    if (!same && part.late.size() > most_coupled) {
+      throw InvalidArgument("delays",
+                            "coupled weights of several delays, " +
+                                std::to_string(part.late.size()) + " of them",
+                            "at most " + std::to_string(most_coupled) +
+                                "; fewer stages, or weights that do not meet");
+    }
     const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
     part.eigenvalues = solver.eigenvalues();
-    if (std::all_of(part.late.begin(), part.late.end(),
-                    [&](const Lateness& own) { return own == part.late[0]; })) {
+    if (same) {
       for (const double eigenvalue : part.eigenvalues) {
         scalars_.emplace_back(part.late[0], eigenvalue);
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstddef>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ class PipelineSpectrum {
     }
   };
 
-  /// `options` have to be valid and to outlive this.
-  explicit PipelineSpectrum(const PipelineOptions& options);
+  /// `options` have to be valid and to outlive this. Throws InvalidArgument where more weights than
+  /// that depend on each other under several delays.
+  PipelineSpectrum(const PipelineOptions& options, std::size_t most_coupled);
 
   /// Spectral radius at the momentum and learning rate of the options. Where it is above `enough`, some
   /// root above that, not the largest: a search needs no more of what is worse than what it has.

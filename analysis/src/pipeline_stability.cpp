@@ -227,7 +227,7 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
 
 PipelineSummary PipelineStability(const PipelineOptions& options) {
   Validate(options);
-  return {PipelineSpectrum(options).Radius(), StateDimension(options)};
+  return {PipelineSpectrum(options, kMaxCoupledWeights).Radius(), StateDimension(options)};
 }
 
 PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
@@ -240,7 +240,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     double radius;
     bool operator<(const Vertex& other) const { return radius < other.radius; }
   };
-  const PipelineSpectrum spectrum(options);
+  const PipelineSpectrum spectrum(options, kMaxCoupledWeightsOfOptimum);
   // Exact up to `worst`, since the method only compares, and never beyond 1.
   const auto evaluate = [&](Point at, double worst = 1) {
     at[0] = std::clamp(at[0], kLeastLogDamping, 0.0);

@@ -40,8 +40,9 @@ class OptimumSearch {
  public:
   explicit OptimumSearch(const OptimumOptions& options)
       : options_(options), log_condition_(std::log(options.condition)) {
-    window_ = static_cast<std::size_t>(std::ceil(log_condition_ / kStep));
-    step_ = window_ == 0 ? kStep : log_condition_ / static_cast<double>(window_);
+    const SpectrumSteps steps = StepsOfSpectrum(options.condition, kStep);
+    window_ = steps.window;
+    step_ = steps.step;
     tops_ = static_cast<std::size_t>(std::ceil(kReach / step_)) + 1;
   }
 
@@ -214,13 +215,16 @@ class OptimumSearch {
     std::vector<Bracket> brackets(tracks.size());
     for (std::size_t t = 0; t < tracks.size(); ++t) {
       const double centre = std::log(best[owner[t]].rate);
-      brackets[t] = {centre - step_, centre + step_, -kInfinity};
+      // A point of the grid that stands for a whole spectrum is its bottom or its top, and too good.
+      const double above = window_ == 0 ? log_condition_ : 0;
+      if (above > 0) best[owner[t]].log_radius = kInfinity;
+      brackets[t] = {centre - step_, centre + step_ + above, -kInfinity};
       // Grid points that every spectrum of the bracket contains; its two ends are taken exactly.
       for (std::size_t j = at[t] + 1; j + 1 <= at[t] + window_; ++j) {
         brackets[t].inside = std::max(brackets[t].inside, row_[t * points + j]);
       }
     }
-    const bool two_ends = window_ > 0;
+    const bool two_ends = options_.condition > 1;
     const std::size_t columns = two_ends ? 2 * kRatePoints : kRatePoints;
     std::vector<std::vector<double>> trial(tracks.size(), std::vector<double>(columns));
     for (int level = 0; level < kRateLevels; ++level) {

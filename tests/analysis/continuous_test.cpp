@@ -220,5 +220,17 @@ TEST_CASE("A limit says what it does not take") {
   CHECK_THROWS_AS(SolveContinuous(first), InvalidArgument);
 }
 
+TEST_CASE("A delay too short for a trajectory has its root all the same") {
+  for (const double tau : {1e-5, 1e-12, 1e-60, 1e-300}) {
+    CAPTURE(tau);
+    // As without delay: -1, and with a damping of 1 a pair (-1 +- i sqrt 3) / 2.
+    CHECK(RightmostRoot(FirstOrder(tau)).real() == Approx(-1).epsilon(2 * tau));
+    const std::complex<double> root = RightmostRoot(Options("sgdm", 1, tau));
+    CHECK(root.real() == Approx(-0.5).epsilon(2 * tau + 1e-12));
+    CHECK(root.imag() == Approx(std::sqrt(0.75)).epsilon(2 * tau + 1e-12));
+    CHECK_THROWS_WITH(SolveContinuous(FirstOrder(tau)), Catch::Matchers::StartsWith("duration: "));
+  }
+}
+
 }  // namespace
 }  // namespace batchless::analysis

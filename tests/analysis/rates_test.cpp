@@ -100,6 +100,20 @@ TEST_CASE("On a single eigenvalue SGD's best is the breakaway D / (D + 1)") {
   CHECK(IsNear(optimum.rate, std::pow(d / (d + 1), d) / (d + 1), kPlaceTolerance));
 }
 
+TEST_CASE("Close to a single eigenvalue the best is close to its, and no more work") {
+  const auto check = [](const RuleSpec& spec, Delay delay, double above) {
+    const auto d = static_cast<double>(delay);
+    CAPTURE(spec.rule.name, delay, above);
+    const Optimum optimum = Find(spec, delay, 1 + above);
+    // Near the double root one of the two moves by the rate's change times about 1 / (D + 1).
+    CHECK(optimum.worst.radius == Approx(d / (d + 1)).epsilon(1e-5 + above));
+    CHECK(optimum.evaluations < 250'000);
+  };
+  for (const double above : {0.0, 1e-9, 1e-6, 1e-3, 0.03}) check(Spec("sgdm"), 3, above);
+  check(Spec("sgdm"), 30, 1e-4);
+  check(LinearSpec({1, -0.5}, {1, -1.5, 0.5}), 3, 1e-6);
+}
+
 TEST_CASE("Overcompensation by either means and the combination come close to each other") {
   // Their lead coefficients at D are (1 - m^{2D+1}) / (1 - m), 1 + 2 D and
   // (1 - m^{D+1}) / (1 - m) + D: equal as m goes to 1, apart by about D^2 (1 - m) before.

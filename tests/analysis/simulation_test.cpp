@@ -240,12 +240,12 @@ TEST_CASE("What can not be run is refused by name") {
   CHECK(error(bad).find("initial_weight: got inf") == 0);
   bad = good;
   bad.updates = kMaxUpdates + 1;
-  CHECK(error(bad) == "updates: got 100000001, accepted: an integer from 0 to 100000000");
+  CHECK(error(bad) == "updates: got 5000001, accepted: an integer from 0 to 5000000");
   bad = good;
   bad.rule.options.horizon = 1;
   CHECK(error(bad).find("horizon: got 1") == 0);
   CHECK_THROWS_WITH(FittedLogRate(Spec("sc"), 0.9, 2, 0.1, 31),
-                    "updates: got 31, accepted: an integer from 32 to 100000000");
+                    "updates: got 31, accepted: an integer from 32 to 5000000");
 }
 
 }  // namespace

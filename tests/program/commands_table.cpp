@@ -229,7 +229,7 @@ std::vector<CommandCase> MakeCases() {
        WithRule({delay,
                  momentum,
                  rate,
-                 {"--steps", "5", Plus(kNoNumber, {"0", "-1", "1.5", "1e9"}), true},
+                 {"--steps", "5", Plus(kNoNumber, {"0", "-1", "1.5", "5000001"}), true},
                  {"--initial-weight", "-2", Plus(kNoNumber, {"1e101"})},
                  csv},
                 false),

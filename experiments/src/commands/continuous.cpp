@@ -43,7 +43,7 @@ With --out the trajectory from a weight that was constant before time 0.
     options.steps_per_delay =
         static_cast<int>(steps_.IntegerOr(options.steps_per_delay, kStepsPerDelayRange));
     options.initial_weight = initial_weight_.NumberOr(1, kInitialWeightRange);
-    analysis::Validate(options);
+    if (out_.given()) analysis::ValidateTrajectory(options);
     TableOutput table(out_);
     const std::complex<double> root = analysis::RightmostRoot(options);
     const double critical = analysis::CriticalDelayTime(options);

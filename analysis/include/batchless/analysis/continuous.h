@@ -42,7 +42,7 @@ inline constexpr double kMaxDelayTime = 1e3;
 inline constexpr double kMaxDuration = 1e6;
 inline constexpr int kMaxStepsPerDelay = 100'000;
 /// Most steps of one trajectory.
-inline constexpr double kMaxContinuousSteps = 1e7;
+inline constexpr double kMaxContinuousSteps = 5e6;
 
 struct ContinuousOptions {
   RuleSpec rule;
@@ -57,6 +57,8 @@ struct ContinuousOptions {
 
 /// Throws InvalidArgument with the name of the first member that is out of range.
 void Validate(const ContinuousOptions& options);
+/// Also where a trajectory takes more than kMaxContinuousSteps steps, which roots do not take.
+void ValidateTrajectory(const ContinuousOptions& options);
 
 struct ContinuousPoint {
   double time;

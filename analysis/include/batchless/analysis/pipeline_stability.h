@@ -42,6 +42,9 @@ inline constexpr std::size_t kMaxStateDimension = 3000;
 inline constexpr std::size_t kDenseStateDimension = 250;
 /// Most weights in all.
 inline constexpr std::size_t kMaxPipelineWeights = 1000;
+/// Most that depend on each other under several delays: a radius takes seconds, a search some hundred.
+inline constexpr std::size_t kMaxCoupledWeights = 200;
+inline constexpr std::size_t kMaxCoupledWeightsOfOptimum = 70;
 
 struct PipelineOptions {
   RuleSpec rule;
@@ -75,7 +78,8 @@ std::size_t StateDimension(const PipelineOptions& options);
 /// also above kMaxStateDimension.
 Eigen::MatrixXd StateMatrix(const PipelineOptions& options);
 
-/// Throws InvalidArgument where the options are not valid, and std::runtime_error where the
+/// Throws InvalidArgument where the options are not valid or more than kMaxCoupledWeights weights are
+/// coupled, and std::runtime_error where the
 /// eigenvalue iteration does not converge.
 PipelineSummary PipelineStability(const PipelineOptions& options);
 
@@ -89,7 +93,8 @@ struct PipelineOptimum {
 /// The least spectral radius over momentum and learning rate: the simplex method of Nelder and Mead in
 /// ln(1 - m) and ln(eta), from the best values for the mean of the delays and for the largest, each
 /// under one delay for all. A local optimum: to about 0.1 % in half-life against other starts. Momentum
-/// and learning rate of `options` are not read.
+/// and learning rate of `options` are not read. Throws as PipelineStability does, above
+/// kMaxCoupledWeightsOfOptimum.
 PipelineOptimum FindPipelineOptimum(PipelineOptions options);
 
 }  // namespace batchless::analysis

@@ -37,7 +37,8 @@ struct Optimum {
   std::size_t evaluations = 0;
 };
 
-/// The least worst rate over (x, m), within 0.1 % in half-life. Throws InvalidArgument.
+/// The least worst rate over (x, m), within 0.1 % in half-life where that is 0.1 updates or more. Throws
+/// InvalidArgument.
 Optimum FindOptimum(const OptimumOptions& options);
 
 }  // namespace batchless::analysis

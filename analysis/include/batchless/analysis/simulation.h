@@ -21,8 +21,8 @@
 
 namespace batchless::analysis {
 
-/// Largest number of updates of one simulation.
-inline constexpr std::size_t kMaxUpdates = 100'000'000;
+/// Largest number of updates of one simulation: its points, and what is made of them, stay below 1 GB.
+inline constexpr std::size_t kMaxUpdates = 5'000'000;
 
 /// State before update i.
 struct TrajectoryPoint {
