@@ -5,6 +5,8 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -780,6 +782,147 @@ class OptimumSearch {
   Best best_;
 };
 
+/// A linear rule in powers of u = z - 1, constant terms first: N, and D / u, which is monic.
+struct FreeRule {
+  std::vector<double> numerator, quotient;
+};
+
+std::vector<double> Multiply(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> c(a.size() + b.size() - 1, 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < b.size(); ++j) c[i + j] += a[i] * b[j];
+  }
+  return c;
+}
+
+/// Powers of z, highest first, from powers of u.
+std::vector<double> InPowersOfZ(std::vector<double> c) {
+  for (std::size_t k = 0; k < c.size(); ++k) {
+    for (std::size_t j = c.size() - 1; j-- > k;) c[j] -= c[j + 1];
+  }
+  std::reverse(c.begin(), c.end());
+  return c;
+}
+
+RuleSpec SpecOf(const FreeRule& rule) {
+  return LinearSpec(InPowersOfZ(rule.numerator), InPowersOfZ(Multiply({0, 1}, rule.quotient)));
+}
+
+/// Nelder and Mead's simplices over the coefficients of a rule, relative to those it starts from.
+class DesignSearch {
+ public:
+  DesignSearch(Delay delay, double condition) : delay_(delay), condition_(condition) {}
+
+  struct Place {
+    std::vector<double> x;
+    double cost = std::numeric_limits<double>::infinity();  ///< ln of -1 / ln rho
+  };
+
+  WorstCasePoint PointOf(const FreeRule& rule) const {
+    return {SpecOf(rule), 0, delay_, 1, condition_};
+  }
+
+  /// The best rule that simplices of shrinking sizes find.
+  std::pair<FreeRule, double> Run(FreeRule rule) {
+    double cost = Cost(rule);
+    for (const double size : {0.2, 0.05, 0.2, 0.05, 0.01}) {
+      const FreeRule start = rule;
+      const Place best = Descend(start, size);
+      if (!(best.cost < cost)) continue;
+      cost = best.cost;
+      rule = At(start, best.x);
+    }
+    return {rule, cost};
+  }
+
+  std::size_t evaluations() const { return evaluations_; }
+
+ private:
+  static constexpr int kMovesPerCoefficient = 40;
+  static constexpr double kFlat = 1e-6, kTolerance = 1e-6;
+  /// What a coefficient that is near 0 is relative to.
+  static constexpr double kLeastScale = 0.1;
+
+  static FreeRule At(FreeRule rule, const std::vector<double>& x) {
+    std::size_t k = 0;
+    const double gain = std::exp(x[k++]);
+    rule.quotient[0] *= std::exp(x[k++]);
+    const double first = rule.numerator[0];
+    rule.numerator[0] *= gain;
+    for (std::size_t i = 1; i < rule.numerator.size(); ++i) {
+      const double scale = std::max(std::abs(rule.numerator[i]), kLeastScale * std::abs(first));
+      rule.numerator[i] = gain * (rule.numerator[i] + scale * x[k++]);
+    }
+    for (std::size_t i = 1; i + 1 < rule.quotient.size(); ++i) {
+      const double scale = std::max(std::abs(rule.quotient[i]), kLeastScale);
+      rule.quotient[i] += scale * x[k++];
+    }
+    return rule;
+  }
+
+  double Cost(const FreeRule& rule) {
+    ++evaluations_;
+    const WorstCasePoint point = PointOf(rule);
+    const double log_rho = Search(point, RadiusAt(point, LowRate(point)), kTolerance).log_rate;
+    return std::isnan(log_rho) ? std::numeric_limits<double>::infinity() : -std::log(-log_rho);
+  }
+
+  Place Descend(const FreeRule& start, double size) {
+    const std::size_t count = start.numerator.size() + start.quotient.size() - 1;
+    const auto less = [](const Place& a, const Place& b) { return a.cost < b.cost; };
+    const auto place = [&](std::vector<double> x) {
+      const double cost = Cost(At(start, x));
+      return Place{std::move(x), cost};
+    };
+    std::vector<Place> simplex = {place(std::vector<double>(count, 0))};
+    for (std::size_t k = 0; k < count; ++k) {
+      std::vector<double> x(count, 0);
+      x[k] = k % 2 == 0 ? size : -size;
+      simplex.push_back(place(std::move(x)));
+    }
+    for (std::size_t move = 0; move < kMovesPerCoefficient * count; ++move) {
+      std::stable_sort(simplex.begin(), simplex.end(), less);
+      Place& last = simplex.back();
+      if (last.cost - simplex[0].cost < kFlat) break;
+      std::vector<double> centre(count, 0);
+      for (std::size_t k = 0; k < count; ++k) {
+        for (std::size_t i = 0; i < count; ++i) {
+          centre[i] += simplex[k].x[i] / static_cast<double>(count);
+        }
+      }
+      const auto along = [&](double t) {
+        std::vector<double> x(count);
+        for (std::size_t i = 0; i < count; ++i) x[i] = centre[i] + t * (last.x[i] - centre[i]);
+        return place(std::move(x));
+      };
+      Place reflected = along(-1);
+      if (reflected.cost < simplex[0].cost) {
+        last = std::min(reflected, along(-2), less);
+        continue;
+      }
+      if (reflected.cost < simplex[count - 1].cost) {
+        last = std::move(reflected);
+        continue;
+      }
+      Place inner = along(reflected.cost < last.cost ? -0.5 : 0.5);
+      if (inner.cost < std::min(reflected.cost, last.cost)) {
+        last = std::move(inner);
+        continue;
+      }
+      for (std::size_t k = 1; k <= count; ++k) {
+        std::vector<double> x(count);
+        for (std::size_t i = 0; i < count; ++i) x[i] = (simplex[0].x[i] + simplex[k].x[i]) / 2;
+        simplex[k] = place(std::move(x));
+      }
+    }
+    return *std::min_element(simplex.begin(), simplex.end(), less);
+  }
+
+  Delay delay_;
+  double condition_;
+  std::size_t evaluations_ = 0;
+};
+
 }  // namespace
 
 void Validate(const WorstCasePoint& point) {
@@ -830,14 +973,23 @@ WorstCase CertifyWorstCase(const WorstCasePoint& point) {
   return worst;
 }
 
-WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options) {
+void ValidateWorstCase(const OptimumOptions& options) {
   Validate(options);
   Validate(WorstCasePoint{options.rule, options.momentum.value_or(0), options.delay, 1,
                           options.condition});
+}
+
+WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options) {
+  ValidateWorstCase(options);
+  return FindWorstCaseOptimum(options, FindOptimum(options));
+}
+
+WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options, const Optimum& quadratic) {
+  ValidateWorstCase(options);
   WorstCaseOptimum optimum;
   optimum.momentum = optimum.rate = kNaN;
   optimum.worst = NothingCertified();
-  const Optimum quadratic = FindOptimum(options);
+  optimum.worst.quadratic = quadratic.worst;
   if (!(quadratic.rate > 0)) return optimum;
   OptimumSearch search(options, quadratic);
   const OptimumSearch::Best best = search.Run();
@@ -847,6 +999,52 @@ WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options) {
   if (!options.rule.is_linear()) optimum.momentum = best.point.momentum;
   optimum.rate = best.point.rate;
   return optimum;
+}
+
+WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
+  const OptimumOptions options{{FindRule("lwp-w+sc"), {}}, delay, condition, {}};
+  ValidateWorstCase(options);
+  if (order < kMinWorstCaseOrder || order > kMaxWorstCaseOrder) {
+    throw InvalidArgument("order", std::to_string(order),
+                          "an integer from " + std::to_string(kMinWorstCaseOrder) + " to " +
+                              std::to_string(kMaxWorstCaseOrder));
+  }
+  WorstCaseDesign design;
+  design.worst = NothingCertified();
+  const WorstCaseOptimum published = FindWorstCaseOptimum(options);
+  if (std::isnan(published.worst.rate)) return design;
+  // z u (u + mu) and x (1 + beta u) (1 + gamma u).
+  const auto p = MakeCharacteristic<double>(options.rule, published.momentum, delay);
+  FreeRule rule;
+  rule.quotient = Multiply({1, 1}, {p.one_minus_momentum, 1});
+  rule.numerator = Multiply({published.rate * p.kappa, published.rate * p.beta}, {1, p.gamma});
+  DesignSearch search(delay, condition);
+  double cost = 0;
+  std::tie(rule, cost) = search.Run(rule);
+  for (int more = kMinWorstCaseOrder; more < order; ++more) {
+    const FreeRule before = rule;
+    for (const double pole : {-0.5, 0.0, 0.5}) {
+      const std::vector<double> factor = {1 - pole, 1};
+      const auto [longer, longer_cost] =
+          search.Run({Multiply(before.numerator, factor), Multiply(before.quotient, factor)});
+      if (rule.quotient.size() > before.quotient.size() && !(longer_cost < cost)) continue;
+      rule = longer;
+      cost = longer_cost;
+    }
+  }
+  const WorstCasePoint best = search.PointOf(rule);
+  design.numerator = best.rule.options.numerator;
+  design.denominator = best.rule.options.denominator;
+  design.worst = CertifyWorstCase(best);
+  design.evaluations = search.evaluations();
+  return design;
+}
+
+double TripleMomentumHalfLife(Delay delay, double condition) {
+  CheckDelay(delay);
+  CheckCondition(condition);
+  return -static_cast<double>(delay + 1) * std::numbers::ln2 /
+         std::log1p(-1 / std::sqrt(condition));
 }
 
 }  // namespace batchless::analysis

@@ -502,6 +502,20 @@ TEST_CASE("All best half-lives are those of a search apart", "[.long]") {
               {1000, 4, "lwp-w+sc", 154.2}});
 }
 
+TEST_CASE("Waiting takes D + 1 times the triple momentum method") {
+  CHECK(TripleMomentumHalfLife(0, 100) == Approx(6.58).epsilon(1e-3));
+  CHECK(TripleMomentumHalfLife(4, 100) == Approx(32.9).epsilon(1e-3));
+  CHECK(TripleMomentumHalfLife(1, 1000) == Approx(43.1).epsilon(1e-3));
+  CHECK_THROWS_AS(TripleMomentumHalfLife(-1, 10), InvalidArgument);
+  // Two copies, w' from w two updates ago, by the certificate.
+  const double condition = 100, rho = 0.9, beta = rho * rho / (2 - rho),
+               gamma = rho * rho / ((1 + rho) * (2 - rho));
+  const WorstCasePoint copies{LinearSpec({1 + gamma, 0, -gamma, 0}, {1, 0, -(1 + beta), 0, beta}),
+                              0, 1, 1 + rho, condition};
+  CHECK(CertifyWorstCase(copies).half_life_updates ==
+        Approx(TripleMomentumHalfLife(1, condition)).epsilon(1e-5));
+}
+
 TEST_CASE("Optima without a price, at a given momentum, and of a rule without one") {
   // Under a delay of 4 plain SGD loses nothing to the worst function; the search apart lost 5 %.
   for (const double condition : {100.0, 1000.0}) {

@@ -22,11 +22,11 @@
 // with room for rounding, and the spectral radius at x / K comes with its own certificate.
 //
 // Sources: Lessard, Recht, Packard, SIAM J. Optim. 2016; Boczar, Lessard, Recht, CDC 2015; Freeman,
-// ACC 2018 (multipliers, recalled). The delay, and the form in p, are this project's.
+// ACC 2018 (multipliers, recalled); Van Scoy, Freeman, Lynch, IEEE L-CSS 2018 (triple momentum). The delay, and the form in p, are this project's.
 #pragma once
 
 #include <array>
-#include <optional>
+#include <vector>
 
 #include "batchless/analysis/rates.h"
 
@@ -81,9 +81,33 @@ struct WorstCaseOptimum {
   std::size_t evaluations = 0;
 };
 
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void ValidateWorstCase(const OptimumOptions& options);
+
 /// The least certified rate over (x, m) that a search from the quadratic's optimum finds. Throws
 /// InvalidArgument.
+WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options, const Optimum& quadratic);
+/// The same with that optimum from FindOptimum.
 WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options);
+
+struct WorstCaseDesign {
+  /// N and D, highest power first, for a learning rate and a largest curvature of 1.
+  std::vector<double> numerator, denominator;
+  WorstCase worst;
+  std::size_t evaluations = 0;
+};
+
+inline constexpr int kMinWorstCaseOrder = 3;
+inline constexpr int kMaxWorstCaseOrder = 5;
+
+/// The linear rule of an order with the least certified rate that a search finds, all coefficients
+/// free: from the best LWPw_D+SC_D, whose order is 3, with poles and zeros added that cancel. Not
+/// proven to be the best. Throws InvalidArgument.
+WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order);
+
+/// Half-life of D + 1 interleaved copies of the triple momentum method, 1 - 1 / sqrt(K) each: what
+/// waiting for every gradient attains for every such function. Throws InvalidArgument.
+double TripleMomentumHalfLife(Delay delay, double condition);
 
 }  // namespace batchless::analysis
 
