@@ -35,6 +35,7 @@ constexpr auto kCommands = std::to_array<const CommandMaker*>({
     &kDesignCommand,
     &kBoundaryCommand,
     &kMarginCommand,
+    &kWorstCaseCommand,
     &kNoiseCommand,
     &kFrontierCommand,
     &kFrequencyCommand,

@@ -13,6 +13,7 @@ extern const CommandMaker kLimitCommand;
 extern const CommandMaker kDesignCommand;
 extern const CommandMaker kBoundaryCommand;
 extern const CommandMaker kMarginCommand;
+extern const CommandMaker kWorstCaseCommand;
 extern const CommandMaker kNoiseCommand;
 extern const CommandMaker kFrontierCommand;
 extern const CommandMaker kFrequencyCommand;

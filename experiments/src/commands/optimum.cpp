@@ -1,9 +1,13 @@
+#include <array>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
+#include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
@@ -12,8 +16,14 @@
 namespace batchless {
 namespace {
 
-using analysis::Optimum;
 using analysis::OptimumOptions;
+
+constexpr std::array<std::string_view, 2> kFunctions = {"quadratic", "convex"};
+
+struct Best {
+  analysis::Optimum quadratic;
+  std::optional<analysis::WorstCaseOptimum> convex;  // over convex functions
+};
 
 double LimitHalfLife(const OptimumOptions& point) {
   return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
@@ -30,26 +40,38 @@ rule, options, delay, condition, momentum. An option is left out for those of th
 rules that have no use for it. Where no rate is stable, with a momentum of 1 for
 instance, half-life and spectral radius are nan, in JSON null. The limit is the least
 half-life of any linear rule, see batchless limit --help.
+With --over convex the half-life is the best one that is certified for every smooth strongly
+convex function, see batchless worst-case --help, and the spectral radius is what quadratics
+have there. The price is that half-life over the best one on quadratics; waiting is D + 1
+interleaved copies of the triple momentum method.
 )" + ListHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
-             "--sc-delay-scale 1,2 --json"}) {}
+             "--sc-delay-scale 1,2 --json",
+             "optimum --rule sc,lwp-w+sc --delay 1 --condition 100 --over convex"}) {}
 
   void Run() override {
     const std::vector<OptimumOptions> points = Points();
-    for (const OptimumOptions& point : points) analysis::Validate(point);
+    const bool convex = over_.given() && over_.Choice(kFunctions) == 1;
+    for (const OptimumOptions& point : points) {
+      convex ? analysis::ValidateWorstCase(point) : analysis::Validate(point);
+    }
     TableOutput table(out_);
-    std::vector<Optimum> optima(points.size());
-    ParallelRows(points.size(), threads_,
-                 [&](std::size_t i) { optima[i] = analysis::FindOptimum(points[i]); });
+    std::vector<Best> optima(points.size());
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
+      optima[i].quadratic = analysis::FindOptimum(points[i]);
+      if (convex) {
+        optima[i].convex = analysis::FindWorstCaseOptimum(points[i], optima[i].quadratic);
+      }
+    });
 
     const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
-    if (table.ReportPoints(
-            json(),
-            "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
-            "spectral_radius,error_bound,limit_half_life_updates,times_limit",
-            points.size(), row)) {
+    std::string columns =
+        "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
+        "spectral_radius,error_bound,limit_half_life_updates,times_limit";
+    if (convex) columns += ",certified_rate,price,waiting_half_life_updates";
+    if (table.ReportPoints(json(), columns, points.size(), row)) {
       PrintPoint(points[0], optima[0]);
     }
   }
@@ -83,39 +105,66 @@ half-life of any linear rule, see batchless limit --help.
     return points;
   }
 
-  static Json Describe(const OptimumOptions& point, const Optimum& optimum) {
+  static double HalfLife(const Best& best) {
+    return best.convex ? best.convex->worst.half_life_updates : best.quadratic.half_life_updates;
+  }
+  static double Price(const Best& best) {
+    return HalfLife(best) / best.quadratic.half_life_updates;
+  }
+  static double Waiting(const OptimumOptions& point) {
+    return analysis::TripleMomentumHalfLife(point.delay, point.condition);
+  }
+  static const analysis::SpectralRadius& Radius(const Best& best) {
+    return best.convex ? best.convex->worst.quadratic : best.quadratic.worst;
+  }
+
+  static Json Describe(const OptimumOptions& point, const Best& best) {
     Json row = DescribeRule(point.rule, point.delay);
     row["condition"] = point.condition;
-    row["half_life_updates"] = optimum.half_life_updates;
-    row["momentum"] = optimum.momentum;
-    row["rate"] = optimum.rate;
-    row["spectral_radius"] = optimum.worst.radius;
-    row["error_bound"] = optimum.worst.error_bound;
+    row["half_life_updates"] = HalfLife(best);
+    row["momentum"] = best.convex ? best.convex->momentum : best.quadratic.momentum;
+    row["rate"] = best.convex ? best.convex->rate : best.quadratic.rate;
+    row["spectral_radius"] = Radius(best).radius;
+    row["error_bound"] = Radius(best).error_bound;
     row["limit_half_life_updates"] = LimitHalfLife(point);
-    row["times_limit"] = optimum.half_life_updates / LimitHalfLife(point);
+    row["times_limit"] = HalfLife(best) / LimitHalfLife(point);
+    if (best.convex) {
+      row["certified_rate"] = best.convex->worst.rate;
+      row["price"] = Price(best);
+      row["waiting_half_life_updates"] = Waiting(point);
+    }
     return row;
   }
 
-  static void PrintPoint(const OptimumOptions& point, const Optimum& optimum) {
+  static void PrintPoint(const OptimumOptions& point, const Best& best) {
     TextOutput output;
-    output.Print("{}, delay {}, condition {}\n", point.rule.rule.name, point.delay,
-                 point.condition);
-    if (std::isnan(optimum.half_life_updates)) {
-      if (point.momentum) output.Print("  momentum         {}\n", optimum.momentum);
-      output.Print("  no rate is stable{}\n", point.momentum ? " at this momentum" : "");
+    output.Print("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay,
+                 point.condition, best.convex ? ", every convex function" : "");
+    if (std::isnan(HalfLife(best))) {
+      if (point.momentum) output.Print("  momentum         {}\n", *point.momentum);
+      output.Print("  no rate is {}{}\n", best.convex ? "certified" : "stable",
+                   point.momentum ? " at this momentum" : "");
       output.Close();
       return;
     }
-    output.Print("  half-life        {} updates\n", optimum.half_life_updates);
+    output.Print("  half-life        {} updates\n", HalfLife(best));
     // Without a spread of curvatures rule and limit are both at rest after an update.
     if (point.condition > 1) {
       output.Print("  times the limit  {:.4g}, which is {} updates\n",
-                   optimum.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
+                   HalfLife(best) / LimitHalfLife(point), LimitHalfLife(point));
     }
-    if (!point.rule.is_linear()) output.Print("  momentum         {}\n", optimum.momentum);
-    output.Print("  rate             {}\n", optimum.rate);
-    output.Print("  spectral radius  {} +- {:.2g}\n", optimum.worst.radius,
-                 optimum.worst.error_bound);
+    if (best.convex && point.condition > 1) {
+      output.Print("  price            {:.4g} times the best half-life on quadratics\n",
+                   Price(best));
+      output.Print("  waiting          {} updates\n", Waiting(point));
+    }
+    if (!point.rule.is_linear()) {
+      output.Print("  momentum         {}\n",
+                   best.convex ? best.convex->momentum : best.quadratic.momentum);
+    }
+    output.Print("  rate             {}\n", best.convex ? best.convex->rate : best.quadratic.rate);
+    output.Print("  spectral radius  {} +- {:.2g}{}\n", Radius(best).radius,
+                 Radius(best).error_bound, best.convex ? " on quadratics" : "");
     output.Close();
   }
 
@@ -123,6 +172,8 @@ half-life of any linear rule, see batchless limit --help.
   Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
+  Argument over_{app(), "--over", "FUNCTIONS",
+                 "What converges: quadratic (default), or convex, every such function"};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
