@@ -516,6 +516,30 @@ TEST_CASE("Waiting takes D + 1 times the triple momentum method") {
         Approx(TripleMomentumHalfLife(1, condition)).epsilon(1e-5));
 }
 
+TEST_CASE("Free coefficients are certified to be faster than the published rule's") {
+  // A search apart reached 15.78 with three poles; two leads, and the rest is on the way there.
+  const WorstCaseDesign design = DesignForWorstCase(1, 100, 2);
+  CHECK(design.worst.half_life_updates < 15.78);
+  CHECK(design.worst.half_life_updates > TripleMomentumHalfLife(1, 100));
+  const WorstCasePoint point{LinearSpec(design.numerator, design.denominator), 0, 1, 1, 100};
+  CHECK(IsCertificate(point, design.worst.log_rate, design.worst.taps));
+  // Without delay two leads are no worse than Nesterov's method, which is one.
+  CHECK(DesignForWorstCase(0, 10, 2).worst.half_life_updates < 2.02);
+  CHECK_THROWS_AS(DesignForWorstCase(1, 100, 1), InvalidArgument);
+  CHECK_THROWS_AS(DesignForWorstCase(1, 100, 6), InvalidArgument);
+}
+
+TEST_CASE("Four poles come to what waiting takes, and no search went below", "[.long]") {
+  const double waiting = TripleMomentumHalfLife(1, 100);
+  const WorstCaseDesign three = DesignForWorstCase(1, 100, 3), four = DesignForWorstCase(1, 100, 4);
+  CHECK(three.worst.half_life_updates < 15.78);
+  CHECK(four.worst.half_life_updates == Approx(waiting).epsilon(1e-3));
+  CHECK(four.worst.half_life_updates > waiting);
+  const WorstCaseDesign late = DesignForWorstCase(4, 100, 3);
+  CHECK(late.worst.half_life_updates < 41.1);
+  CHECK(late.worst.half_life_updates > TripleMomentumHalfLife(4, 100));
+}
+
 TEST_CASE("Optima without a price, at a given momentum, and of a rule without one") {
   // Under a delay of 4 plain SGD loses nothing to the worst function; the search apart lost 5 %.
   for (const double condition : {100.0, 1000.0}) {
