@@ -87,8 +87,8 @@ class PositivityProof {
           break;
       }
       if (arcs > kMaxArcs || !(from < middle && middle < to)) return false;
-      open.push_back({from, middle});
-      open.push_back({middle, to});
+      open.emplace_back(from, middle);
+      open.emplace_back(middle, to);
     }
     return true;
   }

@@ -225,8 +225,8 @@ bool BallsProve(const WorstCasePoint& point, const WorstCase& worst) {
       continue;
     }
     if (t0.negative()) return false;
-    open.push_back({from, (from + to) / 2});
-    open.push_back({(from + to) / 2, to});
+    open.emplace_back(from, (from + to) / 2);
+    open.emplace_back((from + to) / 2, to);
   }
   return true;
 }
