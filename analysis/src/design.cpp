@@ -384,19 +384,23 @@ Design Certified(const DesignOptions& options, const Candidate& candidate, bool 
   Validate(spec);
   design.worst = WorstSpectralRadius(spec, 0, options.delay, 1, options.condition);
   design.half_life_updates = design.worst.half_life_updates();
-  constexpr int kLossCurvatures = 33;
-  const auto order = std::ssize(design.denominator);
-  Vector late = Vector::Zero(order + static_cast<Index>(options.delay)), now = late;
-  std::copy(design.denominator.begin(), design.denominator.end(), late.begin());
-  std::copy(design.numerator.rbegin(), design.numerator.rend(), now.reverse().begin());
-  design.stationary_loss = static_cast<double>(
-      StationaryLoss(late, now, Curvatures(options.condition, kLossCurvatures)));
+  design.stationary_loss =
+      MeanStationaryLoss(design.numerator, design.denominator, options.delay, options.condition);
   design.half_life_error_updates = design.half_life_updates * design.worst.log_radius_error /
                                    -(design.worst.log_radius + design.worst.log_radius_error);
   return design;
 }
 
 }  // namespace
+
+double MeanStationaryLoss(std::span<const double> numerator, std::span<const double> denominator,
+                          Delay delay, double condition) {
+  constexpr int kCurvatures = 33;
+  Vector late = Vector::Zero(std::ssize(denominator) + static_cast<Index>(delay)), now = late;
+  std::copy(denominator.begin(), denominator.end(), late.begin());
+  std::copy(numerator.rbegin(), numerator.rend(), now.reverse().begin());
+  return static_cast<double>(StationaryLoss(late, now, Curvatures(condition, kCurvatures)));
+}
 
 double Design::drift() const {
   double slope = 0;

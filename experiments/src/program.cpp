@@ -27,7 +27,7 @@ namespace {
 
 // In the order in which the help lists them.
 constexpr auto kCommands = std::to_array<const CommandMaker*>({
-    &kRulesCommand,
+    &kRulesCommand,  // one a line
     &kStabilityCommand,
     &kSweepCommand,
     &kOptimumCommand,

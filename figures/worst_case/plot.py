@@ -21,6 +21,11 @@ def draw(data):
         waiting["delay"], waiting["waiting_half_life_updates"], color="#404040", linestyle=":",
         label="waiting",
     )
+    designed = data.table("design.csv").where(order=3)
+    handles += first.plot(
+        designed["delay"], designed["half_life_updates"], marker="*", markersize=9,
+        linestyle="none", color="#404040", label="free, order 3",
+    )
     for k, rule in enumerate(("sgdm", "nesterov")):
         rows = data.table("undelayed.csv").where(rule=rule)
         look = f"undelayed-{rule}"
@@ -29,9 +34,9 @@ def draw(data):
     first.set_ylabel("certified half-life (updates)")
     second.set(xscale="log", yscale="log", xlabel="condition number $\\kappa$")
     second.set_ylabel("price of leaving quadratics")
-    for axis in (first.xaxis, second.yaxis):
+    for axis in (first.xaxis, first.yaxis, second.yaxis):
         style.plain_log(axis)
     style.panel(first, "a", "$\\kappa$ = 100")
     style.panel(second, "b", "$D$ = 1, and no delay")
-    style.legend_below(fig, grid[1, :], handles, 4)
+    style.legend_below(fig, grid[1, :], handles, 5)
     return fig

@@ -188,6 +188,12 @@ Balls CosineTerms(const WorstCasePoint& point, const WorstCase& worst) {
   return Multiply(multiplier, Multiply(at_rate(Ball(point.rate)), conjugate));
 }
 
+/// Rules that CosineTerms is for.
+bool BallsKnow(const Rule& rule) {
+  return rule.prediction != Prediction::kVelocity && !rule.predicts_geometrically &&
+         (rule.compensation == Compensation::kSpike || rule.compensation == Compensation::kNone);
+}
+
 /// Whether balls prove T > 0 everywhere, by arcs on which a parabola below T is positive.
 bool BallsProve(const WorstCasePoint& point, const WorstCase& worst) {
   const Balls terms = CosineTerms(point, worst);
@@ -219,8 +225,8 @@ bool BallsProve(const WorstCasePoint& point, const WorstCase& worst) {
       continue;
     }
     if (t0.negative()) return false;
-    open.push_back({from, (from + to) / 2});
-    open.push_back({(from + to) / 2, to});
+    open.emplace_back(from, (from + to) / 2);
+    open.emplace_back((from + to) / 2, to);
   }
   return true;
 }
@@ -277,10 +283,7 @@ TEST_CASE("Ball arithmetic proves certificates from the equations of the rules")
   for (int tried = 0; tried < 200; ++tried) {
     const WorstCasePoint point = points.Next();
     const Rule& rule = point.rule.rule;
-    if (rule.prediction == Prediction::kVelocity || rule.predicts_geometrically ||
-        (rule.compensation != Compensation::kSpike && rule.compensation != Compensation::kNone)) {
-      continue;
-    }
+    if (!BallsKnow(rule)) continue;
     const WorstCase worst = CertifyWorstCase(point);
     if (std::isnan(worst.rate)) continue;
     INFO(rule.name << ", delay " << point.delay << ", momentum " << point.momentum << ", rate "
@@ -289,6 +292,51 @@ TEST_CASE("Ball arithmetic proves certificates from the equations of the rules")
     ++proven;
   }
   CHECK(proven > 30);
+}
+
+TEST_CASE("Random multipliers prove a rate where balls do, and not where balls do not") {
+  RandomPoints points(7);
+  std::mt19937_64 engine(7);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  // Between the least rate that is proven and one that is not.
+  constexpr double kApart = 1e-9;
+  int sharp = 0;
+  for (int tried = 0; tried < 400 && sharp < 25; ++tried) {
+    const WorstCasePoint point = points.Next();
+    if (!BallsKnow(point.rule.rule)) continue;
+    WorstCase worst = CertifyWorstCase(point);
+    if (std::isnan(worst.rate)) continue;
+    // Taps on both sides beside the best ones.
+    const double log_best = worst.log_rate;
+    double first = 0, second = 0;
+    for (std::size_t k = 0; k < worst.taps.size(); ++k) {
+      worst.taps[k] += 0.1 * uniform(engine) * uniform(engine);
+      const int lag = static_cast<int>(k) - kMultiplierTaps + (k < 8 ? 0 : 1);
+      first += worst.taps[k];
+      second += worst.taps[k] * std::exp(-2 * lag * log_best);
+    }
+    for (double& tap : worst.taps) tap *= 0.99 / std::max(first, second);
+    double in = 0, out = 0;
+    for (const double share : {1.0, 0.9, 0.5, 0.1, 0.01}) {
+      in = share * log_best;
+      if (IsCertificate(point, in, worst.taps)) break;
+      out = in;
+    }
+    // None at the slowest rate, or one at the fastest.
+    if (out == in || out == 0) continue;
+    while (out < in * (1 + kApart)) {
+      const double middle = (in + out) / 2;
+      (IsCertificate(point, middle, worst.taps) ? in : out) = middle;
+    }
+    ++sharp;
+    INFO(point.rule.rule.name << ", delay " << point.delay << ", momentum " << point.momentum
+                              << ", rate " << point.rate << ", condition " << point.condition);
+    worst.log_rate = in;
+    CHECK(BallsProve(point, worst));
+    worst.log_rate = in * (1 + 2 * kApart);
+    CHECK_FALSE(BallsProve(point, worst));
+  }
+  CHECK(sharp == 25);
 }
 
 TEST_CASE("No certificate lies below the radius of a quadratic") {
@@ -308,7 +356,7 @@ TEST_CASE("What is no certificate is refused") {
     if (std::isnan(worst.rate)) continue;
     ++tried;
     REQUIRE(IsCertificate(point, worst.log_rate, worst.taps));
-    // Below the least curvature's quadratic, and not below 1 at all.
+    // Below the least curvature's quadratic, and no rate below 1 at all.
     CHECK_FALSE(IsCertificate(point, worst.quadratic.log_radius * (1 + 1e-9), worst.taps));
     CHECK_FALSE(IsCertificate(point, 0, worst.taps));
     CHECK_FALSE(IsCertificate(point, std::nan(""), worst.taps));
@@ -330,6 +378,14 @@ TEST_CASE("What is no certificate is refused") {
       CHECK_FALSE(IsCertificate(point, worst.log_rate, taps));
     }
   }
+  // One curvature alone: the real part is positive at every rate, and only the root tells.
+  const WorstCasePoint root{Spec("sgdm"), 0, 0, 0.5, 1}, unstable{Spec("sgdm"), 0, 0, 3, 1};
+  CHECK(IsCertificate(root, std::log(0.51), {}));
+  CHECK_FALSE(IsCertificate(root, std::log(0.49), {}));
+  CHECK_FALSE(IsCertificate(unstable, std::log(0.51), {}));
+  const WorstCasePoint linear{LinearSpec({1}, {1, -1}), 0, 0, 0.5, 1};
+  CHECK(IsCertificate(linear, std::log(0.51), {}));
+  CHECK_FALSE(IsCertificate(linear, std::log(0.49), {}));
   // Where the bound is exact, a rate that is a little less has none: positive at most points is not
   // enough.
   const WorstCasePoint nesterov = Nesterov(10);
@@ -514,6 +570,30 @@ TEST_CASE("Waiting takes D + 1 times the triple momentum method") {
                               0, 1, 1 + rho, condition};
   CHECK(CertifyWorstCase(copies).half_life_updates ==
         Approx(TripleMomentumHalfLife(1, condition)).epsilon(1e-5));
+}
+
+TEST_CASE("Free coefficients are certified to be faster than the published rule's") {
+  // A search apart reached 15.78 with three poles; two leads, and the rest is on the way there.
+  const WorstCaseDesign design = DesignForWorstCase(1, 100, 2);
+  CHECK(design.worst.half_life_updates < 15.78);
+  CHECK(design.worst.half_life_updates > TripleMomentumHalfLife(1, 100));
+  const WorstCasePoint point{LinearSpec(design.numerator, design.denominator), 0, 1, 1, 100};
+  CHECK(IsCertificate(point, design.worst.log_rate, design.worst.taps));
+  // Without delay two leads are no worse than Nesterov's method, which is one.
+  CHECK(DesignForWorstCase(0, 10, 2).worst.half_life_updates < 2.02);
+  CHECK_THROWS_AS(DesignForWorstCase(1, 100, 1), InvalidArgument);
+  CHECK_THROWS_AS(DesignForWorstCase(1, 100, 6), InvalidArgument);
+}
+
+TEST_CASE("Four poles come to what waiting takes, and no search went below", "[.long]") {
+  const double waiting = TripleMomentumHalfLife(1, 100);
+  const WorstCaseDesign three = DesignForWorstCase(1, 100, 3), four = DesignForWorstCase(1, 100, 4);
+  CHECK(three.worst.half_life_updates < 15.78);
+  CHECK(four.worst.half_life_updates == Approx(waiting).epsilon(1e-3));
+  CHECK(four.worst.half_life_updates > waiting);
+  const WorstCaseDesign late = DesignForWorstCase(4, 100, 3);
+  CHECK(late.worst.half_life_updates < 41.1);
+  CHECK(late.worst.half_life_updates > TripleMomentumHalfLife(4, 100));
 }
 
 TEST_CASE("Optima without a price, at a given momentum, and of a rule without one") {

@@ -134,6 +134,7 @@ std::vector<CommandCase> MakeCases() {
         {"--order", "2", List(Plus(kNoNumber, {"1", "9", "2.5"})), false, true},
         {"--noise", "0.5", List(Plus(kNoNumber, {"-1", "11"}))},
         {"--momentum", "0.5", Plus(kNoNumber, {"-1", "1"})},
+        {"--over", "convex", {"", "convexe", "Convex", "1"}},
         csv,
         threads},
        {}},

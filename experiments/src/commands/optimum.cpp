@@ -1,14 +1,13 @@
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
+#include "over_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -17,8 +16,6 @@ namespace batchless {
 namespace {
 
 using analysis::OptimumOptions;
-
-constexpr std::array<std::string_view, 2> kFunctions = {"quadratic", "convex"};
 
 struct Best {
   analysis::Optimum quadratic;
@@ -53,7 +50,7 @@ interleaved copies of the triple momentum method.
 
   void Run() override {
     const std::vector<OptimumOptions> points = Points();
-    const bool convex = over_.given() && over_.Choice(kFunctions) == 1;
+    const bool convex = over_.IsConvex();
     for (const OptimumOptions& point : points) {
       convex ? analysis::ValidateWorstCase(point) : analysis::Validate(point);
     }
@@ -172,8 +169,7 @@ interleaved copies of the triple momentum method.
   Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
-  Argument over_{app(), "--over", "FUNCTIONS",
-                 "What converges: quadratic (default), or convex, every such function"};
+  OverArgument over_{app()};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };

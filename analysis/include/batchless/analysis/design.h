@@ -25,6 +25,7 @@
 // Source: this project; the step-down recursion is Schur's and Cohn's.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,13 +58,18 @@ struct Design {
   double half_life_updates = 0;
   /// |half_life_updates - exact| for these coefficients is at most this.
   double half_life_error_updates = 0;
-  /// Mean over 33 curvatures, evenly spaced in their logarithm.
+  /// MeanStationaryLoss of these coefficients.
   double stationary_loss = 0;
 
   /// N(1) / D'(1): what a constant gradient moves the weights by at each update, in learning rates;
   /// 1 / (1 - m) for SGDM.
   double drift() const;
 };
+
+/// Mean over 33 curvatures, evenly spaced in their logarithm from 1/K to 1, of x V(x) / 2 for a rule
+/// N/D that is stable at all of them, highest powers first.
+double MeanStationaryLoss(std::span<const double> numerator, std::span<const double> denominator,
+                          Delay delay, double condition);
 
 /// Throws InvalidArgument.
 Design DesignRule(const DesignOptions& options);

@@ -28,6 +28,7 @@
 #include <array>
 #include <vector>
 
+#include "batchless/analysis/design.h"
 #include "batchless/analysis/rates.h"
 
 namespace batchless::analysis {
@@ -97,12 +98,12 @@ struct WorstCaseDesign {
   std::size_t evaluations = 0;
 };
 
-inline constexpr int kMinWorstCaseOrder = 3;
+/// Largest order of a rule that is designed for the worst case; the least is kMinDesignOrder.
 inline constexpr int kMaxWorstCaseOrder = 5;
 
-/// The linear rule of an order with the least certified rate that a search finds, all coefficients
-/// free: from the best LWPw_D+SC_D, whose order is 3, with poles and zeros added that cancel. Not
-/// proven to be the best. Throws InvalidArgument.
+/// The linear rule of an order (design.h) with the least certified rate that a search finds: from the
+/// best LWPw_D+SC_D, of order 2, with its pole at 0 freed and then poles and zeros added that cancel.
+/// Not proven to be the best. Throws InvalidArgument.
 WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order);
 
 /// Half-life of D + 1 interleaved copies of the triple momentum method, 1 - 1 / sqrt(K) each: what
