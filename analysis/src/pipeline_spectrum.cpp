@@ -143,11 +143,11 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t m
     const bool same = std::all_of(part.late.begin(), part.late.end(),
                                   [&](const Lateness& own) { return own == part.late[0]; });
     if (!same && part.late.size() > most_coupled) {
-      throw InvalidArgument("delays",
-                            "coupled weights of several delays, " +
-                                std::to_string(part.late.size()) + " of them",
-                            "at most " + std::to_string(most_coupled) +
-                                "; fewer stages, or weights that do not meet");
+      throw InvalidArgument(
+          "delays",
+          "coupled weights of several delays, " + std::to_string(part.late.size()) + " of them",
+          "at most " + std::to_string(most_coupled) +
+              "; fewer stages, or weights that do not meet");
     }
     const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
     part.eigenvalues = solver.eigenvalues();
