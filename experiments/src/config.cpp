@@ -345,6 +345,11 @@ std::string ValueText(const ConfigurationKey& key) {
   return std::visit([](const auto* value) { return TomlText(*value); }, key.value);
 }
 
+std::string ShownValue(const ConfigurationKey& key) {
+  const std::string text = ValueText(key);
+  return text.empty() ? "nothing" : text;
+}
+
 // The table of keys wants a configuration that it could write to.
 std::string Text(Configuration configuration) {
   std::string text;
@@ -381,8 +386,8 @@ std::optional<ConfigurationDifference> Compare(Configuration a, Configuration b,
     const std::string value = ValueText(keys[i]);
     const std::string other = ValueText(others[i]);
     if (value == other) continue;
-    const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
-    return ConfigurationDifference{place + keys[i].FullName(), shown(value), shown(other)};
+    return ConfigurationDifference{place + keys[i].FullName(), ShownValue(keys[i]),
+                                   ShownValue(others[i])};
   }
   return std::nullopt;
 }
@@ -467,6 +472,26 @@ std::optional<ConfigurationDifference> FirstDifference(const Configuration& firs
     if (auto difference = Compare(a.settings, b.settings, place)) return difference;
   }
   return std::nullopt;
+}
+
+std::vector<std::pair<std::string, std::string>> SharedValues(const Configuration& configuration) {
+  std::vector<std::pair<std::string, std::string>> values{
+      {"phase", fmt::format("{} phases", configuration.phases.size())}};
+  const auto add = [&](const std::string& place, Configuration settings) {
+    const std::vector<ConfigurationKey> keys = KeysOf(settings);
+    for (const ConfigurationKey& key : keys) {
+      if (IsText(key) || key.FullName() == "schedule.pin") continue;
+      values.emplace_back(place + key.FullName(), ShownValue(key));
+    }
+  };
+  add("", configuration);
+  for (std::size_t p = 0; p < configuration.phases.size(); ++p) {
+    const Configuration::Phase& phase = configuration.phases[p];
+    const std::string place = fmt::format("phase.{}.", p + 1);
+    values.emplace_back(place + "until", TomlText(phase.until));
+    add(place, phase.settings);
+  }
+  return values;
 }
 
 std::string ConfigurationHelp() {

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -170,6 +171,10 @@ struct ConfigurationDifference {
 // The first key that changes results and differs.
 std::optional<ConfigurationDifference> FirstDifference(const Configuration& first,
                                                        const Configuration& second);
+
+// By key all values that processes that train together have to have alike: but for paths, which may differ
+// from machine to machine, and for schedule.pin.
+std::vector<std::pair<std::string, std::string>> SharedValues(const Configuration& configuration);
 
 // All keys with their defaults, for the help.
 std::string ConfigurationHelp();

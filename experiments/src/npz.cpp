@@ -230,13 +230,31 @@ class FileReader {
   std::uint64_t left_ = 0;
 };
 
+struct ElementType {
+  std::string_view name;
+  std::size_t bytes;
+  std::vector<double> (*convert)(const std::vector<char>& bytes);
+};
+
+// Single bytes are masks beside weights.
+constexpr std::array<ElementType, 6> kElementTypes{{
+    {"<f8", 8, Convert<double>},
+    {"<i8", 8, Convert<std::int64_t>},
+    {"<f4", 4, Convert<float>},
+    {"<i4", 4, Convert<std::int32_t>},
+    {"|u1", 1, Convert<std::uint8_t>},
+    {"|b1", 1, Convert<std::uint8_t>},
+}};
+
 template <class Reader>
 NpzArray ReadArray(Reader& member, std::size_t max_values) {
   const NpyDescription description = ParseNpyHeader(ReadHeader(member));
-  const bool wide = description.type == "<f8" || description.type == "<i8";
-  const bool narrow = description.type == "<f4" || description.type == "<i4";
-  if (!wide && !narrow) {
-    throw NpzError(fmt::format("an array of type {}, not <f8, <f4, <i8 or <i4", description.type));
+  const ElementType* const type =
+      std::find_if(kElementTypes.begin(), kElementTypes.end(),
+                   [&](const ElementType& each) { return each.name == description.type; });
+  if (type == kElementTypes.end()) {
+    throw NpzError(
+        fmt::format("an array of type {}, not <f8, <f4, <i8, <i4, |u1 or |b1", description.type));
   }
   std::uint64_t count = 1;
   for (const std::size_t extent : description.shape) {
@@ -249,7 +267,7 @@ NpzArray ReadArray(Reader& member, std::size_t max_values) {
   if (count > max_values) {
     throw NpzError(fmt::format("an array of {} numbers, more than {}", count, max_values));
   }
-  if (member.left() != count * (wide ? 8 : 4)) {
+  if (member.left() != count * type->bytes) {
     throw NpzError("an array whose size is not that of its shape");
   }
   std::vector<char> bytes(member.left());
@@ -258,10 +276,7 @@ NpzArray ReadArray(Reader& member, std::size_t max_values) {
 
   NpzArray array;
   array.shape = description.shape;
-  if (description.type == "<f8") array.values = Convert<double>(bytes);
-  if (description.type == "<i8") array.values = Convert<std::int64_t>(bytes);
-  if (description.type == "<f4") array.values = Convert<float>(bytes);
-  if (description.type == "<i4") array.values = Convert<std::int32_t>(bytes);
+  array.values = type->convert(bytes);
   if (description.fortran_order) array.values = Transposed(array.values, array.shape);
   return array;
 }

@@ -52,6 +52,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"workers", "schedule.workers"},
   };
   if (const auto key = kKeys.find(name); key != kKeys.end()) return std::string(key->second);
+  if (name.starts_with("sc_") || name.starts_with("horizon")) return fmt::format("rule.{}", name);
   if (name == "weights" || name == "schedule" || name == "actions") {
     return c.schedule.kind == "file" ? "schedule.file" : "schedule.kind";
   }
@@ -356,7 +357,10 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
   for (std::size_t p = 0; p < phases.size(); ++p) {
     phases[p].learning_rate = LearningRateOf(settings[p], end);
     ByKeys([&](std::string_view name) { return KeyOf(settings[p], name); },
-           [&] { training::Validate(phases[p].learning_rate); });
+           [&] {
+             training::Validate(phases[p].learning_rate);
+             training::ValidatePrecision(phases[p]);
+           });
   }
 }
 

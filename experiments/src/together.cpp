@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -10,6 +11,7 @@
 #include "batchless/training/data_error.h"
 #include "interruption.h"
 #include "program.h"
+#include "text_output.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -63,6 +65,18 @@ void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own
     first = {code, std::move(line)};
   }
   if (first.exit_code != 0) EndTogether(group, first);
+}
+
+void RequireAlike(training::ProcessGroup* group, const std::vector<Setting>& settings) {
+  if (group == nullptr) return;
+  const std::string text = training::BroadcastText(*group, 0, Json(settings).dump());
+  Together(group, [&] {
+    const auto firsts = Json::parse(text).get<std::vector<Setting>>();
+    const auto [own, first] =
+        std::mismatch(settings.begin(), settings.end(), firsts.begin(), firsts.end());
+    if (own == settings.end() || first == firsts.end()) return;
+    throw UsageError(own->first, own->second, first->second + ", as the first process has it");
+  });
 }
 
 void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure) {

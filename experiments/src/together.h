@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "batchless/training/process_group.h"
 
@@ -48,6 +50,14 @@ void Together(training::ProcessGroup* group, Work work) {
   }
   AgreeOnFailure(*group, failure);
 }
+
+// What has to be the same in all processes: its name, as the user knows it, and its value. The same program
+// lists the same names.
+using Setting = std::pair<std::string, std::string>;
+
+// Refuses the first setting of a process that is not that of the first process, by its name and with both
+// values. Collective; alone, it does nothing.
+void RequireAlike(training::ProcessGroup* group, const std::vector<Setting>& settings);
 
 // Says which process failed and why, and ends all.
 [[noreturn]] void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure);

@@ -63,6 +63,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
       shows_progress_(options.shows_progress) {
   std::optional<Checkpoint> checkpoint;
   Together(processes_.get(), [&] { Prepare(options, checkpoint); });
+  RequireAlike(processes_.get(), SharedSettings());
   memory_before_bytes_ = ResidentMemoryBytes();
   ShareStages(total_samples_ - (checkpoint ? checkpoint->run.samples : 0));
   EnterPhaseAt(0);
@@ -184,6 +185,19 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   if (!configuration_.network.file.empty()) {
     state_.network_digest = digest_of(NetworkText(phases_.front().network));
   }
+}
+
+std::vector<Setting> TrainingRun::SharedSettings() const {
+  std::vector<Setting> settings = SharedValues(configuration_);
+  const bool is_file = !configuration_.data.file.empty();
+  for (const auto& [name, content] : {std::pair(is_file ? "data.file" : "data.root",
+                                                state_.train_digest + state_.validation_digest),
+                                      std::pair("network.file", state_.network_digest),
+                                      std::pair("optimizer.file", state_.quotients_digest),
+                                      std::pair("schedule.file", state_.schedule_digest)}) {
+    settings.emplace_back(name, content.empty() ? "nothing" : "content with SHA-256 " + content);
+  }
+  return settings;
 }
 
 void TrainingRun::RefuseDifference(const Configuration& before, const std::string& where) const {

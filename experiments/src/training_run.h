@@ -27,6 +27,7 @@
 #include "run_log.h"
 #include "run_options.h"
 #include "text_output.h"
+#include "together.h"
 #include "training_progress.h"
 
 namespace batchless {
@@ -98,6 +99,7 @@ class TrainingRun {
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
+  std::vector<Setting> SharedSettings() const;
   void RefuseDifference(const Configuration& before, const std::string& where) const;
   void Restore(Checkpoint& checkpoint, const std::string& path);
   // The first process's number, in all of them.

@@ -588,6 +588,51 @@ optimizer.lr = 0.3
   CHECK(Contains(refusal({"phase.1.until=1"}), "--set: phase.until: got 1, accepted: shares of"));
 }
 
+TEST_CASE("numbers that the precision does not hold are refused by name") {
+  const auto refusal = [](std::vector<std::string> overrides, const char* precision = "float") {
+    overrides.push_back(fmt::format("run.precision={}", precision));
+    return Refusal([&] {
+      Configuration c = Load("", overrides);
+      Resolve(c, kShape, 1000);
+    });
+  };
+  CHECK(refusal({"optimizer.kind=adam", "optimizer.epsilon=1e-46"}) ==
+        "optimizer.epsilon: got 1e-46, accepted: a number that float holds, "
+        "1.1754943508222875e-38 to 3.4028234663852886e+38 in size");
+  CHECK(refusal({"optimizer.momentum=0.99999999"}) ==
+        "optimizer.momentum: got 0.99999999, accepted: a number below 1 that float holds, at most "
+        "0.9999999403953552");
+  // Whatever takes a number as small.
+  std::vector<std::vector<std::string>> all{
+      {"optimizer.lr="},
+      {"optimizer.momentum="},
+      {"optimizer.weight_decay="},
+      {"optimizer.decay_points=[0.5]", "optimizer.decay_factor="},
+      {"optimizer.schedule=one-cycle", "optimizer.start="},
+      {"optimizer.schedule=cosine", "optimizer.final="},
+      {"rule.name=sc", "rule.sc_a=1", "rule.sc_b="},
+      {"rule.name=sc", "rule.sc_delay="},
+      {"rule.name=sc", "rule.sc_delay_scale="},
+      {"rule.name=lwp-v", "rule.horizon="},
+      {"rule.name=lwp-v", "rule.horizon_scale="}};
+  for (const training::Optimizer& optimizer : training::Optimizers()) {
+    for (const training::Hyperparameter& h : optimizer.hyperparameters) {
+      all.push_back(
+          {fmt::format("optimizer.kind={}", optimizer.name), fmt::format("optimizer.{}=", h.name)});
+    }
+  }
+  for (std::vector<std::string> overrides : all) {
+    const std::string key = overrides.back();
+    INFO(overrides.front() << ", " << key);
+    overrides.back() = key + "1e-46";
+    CHECK(Contains(refusal(overrides), key.substr(0, key.size() - 1) + ": got 1e-46, accepted: a"));
+    CHECK(refusal(overrides, "double").empty());
+    overrides.back() = key + "1e-310";
+    CHECK(
+        Contains(refusal(overrides, "double"), ": got 1e-310, accepted: a number that double ho"));
+  }
+}
+
 TEST_CASE("moments go on from phase to phase with their number of updates and their decay") {
   Configuration c = Load(R"(
 [optimizer]

@@ -74,6 +74,15 @@ class Workplace {
     return Start(processes, line).Wait();
   }
 
+  // One process with each of the lines.
+  Outcome CallBoth(const std::string& first, const std::string& second) const {
+    Arguments launcher{BATCHLESS_MPIEXEC, "--bind-to", "none", "--oversubscribe", "-n", "1"};
+    Arguments words = Words(first);
+    for (const std::string word : {":", "-n", "1", BATCHLESS_PROGRAM}) words.push_back(word);
+    for (const std::string& word : Words(second)) words.push_back(word);
+    return RunningProgram(words, folder_.path(), "", 0, launcher).Wait();
+  }
+
   // The files that have to be the same.
   std::vector<std::string> ResultOf(const std::string& out) const {
     return {Json::parse(ReadFile(folder_ / (out + "/summary.json")))["weights_sha256"],
@@ -266,6 +275,52 @@ TEST_CASE("what one process is refused for ends all of them, and is said once") 
     CHECK(Contains(outcome.error, refusal.part));
     CHECK(!fs::exists(workplace / "x"));
   }
+}
+
+TEST_CASE("a process with other settings is refused at once, by the key and both values") {
+  const Workplace place;
+  REQUIRE(place.Call(1, "train run.toml --init-only --export-weights a.npz").exit_code == 0);
+  REQUIRE(place.Call(1, "train run.toml --set run.seed=2 --init-only --export-weights b.npz")
+              .exit_code == 0);
+  REQUIRE(place.Call(1, "data synth --out others --train-size 80 --validation-size 16 --seed 9")
+              .exit_code == 0);
+  struct Difference {
+    std::string first;
+    std::string second;
+    std::string said;
+  };
+  const std::vector<Difference> differences{
+      {"", "--set run.seed=9", "run.seed: got 9, accepted: 1, as the first process has it"},
+      {"--set optimizer.reference_lr=0.1", "",
+       "optimizer.reference_lr: got 0.02, accepted: 0.1, as"},
+      {"", "--set run.log_every_samples=20", "run.log_every_samples: got 20, accepted: 25, as"},
+      {"", "--set run.validate_every_samples=20",
+       "run.validate_every_samples: got 20, accepted: 80"},
+      {"", "--set run.checkpoint_every_samples=20",
+       "run.checkpoint_every_samples: got 20, accepted"},
+      {"", "--set data.limit_train=40", "data.limit_train: got 40, accepted: 0, as"},
+      {"", "--set data.root=others", "data.root: got content with SHA-256 "},
+      {"--init a.npz", "--init b.npz", "--init: got a file with SHA-256 "},
+      {"", "--export-weights w.npz", "--export-weights: got a file, accepted: nothing, as"},
+      {"--trace t.csv", "", "--trace: got nothing, accepted: a file, as the first"}};
+  for (const Difference& difference : differences) {
+    const Outcome outcome = place.CallBoth("train run.toml --out x " + difference.first,
+                                           "train run.toml --out x " + difference.second);
+    INFO(difference.first << difference.second << ": " << outcome.error);
+    CHECK(outcome.exit_code == 2);
+    CHECK(Contains(outcome.error, "batchless: process 1 of 2: " + difference.said));
+    CHECK(!fs::exists(place / "x"));
+  }
+}
+
+TEST_CASE("processes may find the same data by other paths") {
+  const Workplace place;
+  fs::rename(place / "data", place / "moved");
+  fs::create_directory_symlink("moved", place / "data");
+  const Outcome outcome =
+      place.CallBoth("train run.toml --out x", "train run.toml --set data.root=moved --out x");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 0);
 }
 
 TEST_CASE("a divergence is said once") {

@@ -496,6 +496,9 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
   refused(Spec("basis-rotation", {{"beta2", 1}}), "beta2: got 1, accepted: a number from 0");
   refused(Spec("basis-rotation", {{"momentum", 0.9}}), "momentum: got 0.9, accepted: nothing with");
   refused(Spec("linear"), "by_delay: got nothing, accepted: a quotient");
+  OptimizerSpec tiny = Spec("linear");
+  tiny.by_delay[0] = analysis::LinearSpec({1, 1e-46}, {1, -1.5, 0.5});
+  refused(tiny, "by_delay: got 1e-46, accepted: a number that float holds");
   OptimizerSpec linear = SpecOf(FindOptimizer("linear"));
   refused(linear, "rule: got sc, accepted: sgdm with the optimizer linear", [](TrainerOptions& o) {
     o.rule = {analysis::FindRule("sc"), {}};

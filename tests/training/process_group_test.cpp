@@ -265,6 +265,35 @@ TEST_CASE("Every process keeps its part alone", "[processes]") {
   });
 }
 
+TEST_CASE("A process whose options differ says which", "[processes]") {
+  struct Change {
+    std::function<void(TrainerOptions&)> make;
+    std::string_view said;
+  };
+  const std::vector<Change> changes{
+      {[](TrainerOptions& o) { o.seed = 9; }, "(seed 9)"},
+      {[](TrainerOptions& o) { o.momentum = 0.5; }, "(momentum 0.5)"},
+      {[](TrainerOptions& o) { o.weight_decay = 0.25; }, "(weight_decay 0.25)"},
+      {[](TrainerOptions& o) { o.learning_rate.base = 0.5; }, "(learning_rate.base 0.5)"},
+      {[](TrainerOptions& o) { o.batch *= 2; }, ", batch "}};
+  for (const Change& change : changes) {
+    std::vector<std::string> said(2);
+    RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
+      TrainerOptions own = OptionsOf(kCases[2]);
+      own.processes = group;
+      if (group->rank() == 1) change.make(own);
+      try {
+        MakeTrainer(own);
+      } catch (const std::runtime_error& error) {
+        said[group->rank()] = error.what();
+      }
+    });
+    CHECK(said[0].empty());
+    INFO(said[1]);
+    CHECK(said[1].find(change.said) != std::string::npos);
+  }
+}
+
 TEST_CASE("More processes than stages, and schedules of one process, are refused", "[processes]") {
   TrainerOptions options = OptionsOf(kCases[2]);
   const auto exchange = std::make_shared<ThreadExchange>();

@@ -298,8 +298,41 @@ TEST_CASE("Weights come back bit for bit, and wrong ones are refused by name", "
     std::vector<NamedTensor> unknown = weights;
     unknown.push_back({"extra.weight", {1}, {0.0}});
     CHECK(message(unknown).find("extra.weight: got") == 0);
+    // A number of double that float does not hold.
+    infinite[1].values[0] = 1e300;
+    CHECK(message(infinite) == weights[1].name + ": got 1e+300, accepted: finite numbers of float");
+    // As torch.nn.DataParallel names them.
+    std::vector<NamedTensor> wrapped = weights;
+    for (NamedTensor& tensor : wrapped) tensor.name = "module." + tensor.name;
+    CHECK(message(wrapped) == "module." + weights[0].name +
+                                  ": got the prefix module., accepted: names without a prefix, " +
+                                  weights[0].name);
     CHECK(fresh->WeightsSha256() == trained->WeightsSha256());
   }
+}
+
+TEST_CASE("Buffers of PyTorch's modules beside the weights are passed over", "[trainer]") {
+  const auto check = [](const TrainerOptions& options, const char* buffer, const char* unknown) {
+    const auto trainer = MakeTrainer(options);
+    const std::string digest = trainer->WeightsSha256();
+    std::vector<NamedTensor> weights = trainer->ExportWeights();
+    weights.push_back({buffer, {}, {7}});
+    trainer->ImportWeights(weights);
+    CHECK(trainer->WeightsSha256() == digest);
+    // Not where nothing has such a buffer.
+    weights.back().name = unknown;
+    CHECK_THROWS_AS(trainer->ImportWeights(weights), InvalidArgument);
+  };
+  TrainerOptions options = Options("resnet20", 4);
+  options.microbatch = 4;
+  options.network =
+      hwmodel::MakeNetwork({.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
+  check(options, "group1.block0.norm1.num_batches_tracked", "conv1.num_batches_tracked");
+  options.microbatch = 1;
+  options.network = hwmodel::MakeNetwork(
+      {.name = "gpt", .input = {1, 4, 1}, .classes = 5, .layers = 1, .width = 8, .heads = 2});
+  check(options, "h.0.attn.bias", "h.0.mlp.bias");
+  check(options, "h.0.attn.masked_bias", "ln_f.masked_bias");
 }
 
 TEST_CASE("Weights have PyTorch's names and shapes", "[trainer]") {

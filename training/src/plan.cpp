@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
@@ -273,6 +276,59 @@ TrainerOptions TrainerOptions::OfOneReplica() const {
 
 namespace {
 
+// Refuses what arithmetic in Real would make 0 or infinite, or not below `end` any longer. The reciprocal of
+// what it holds is finite, too.
+template <class Real>
+void CheckHeld(std::string_view name, double value,
+               double end = std::numeric_limits<double>::infinity()) {
+  constexpr double kLeast = std::numeric_limits<Real>::min();
+  constexpr double kMost = std::numeric_limits<Real>::max();
+  const double size = std::abs(value);
+  const std::string of = sizeof(Real) == sizeof(float) ? "that float holds" : "that double holds";
+  if (size != 0 && !(size >= kLeast && size <= kMost)) {
+    throw InvalidArgument(name, value,
+                          "a number " + of + ", " + analysis::ToText(kLeast) + " to " +
+                              analysis::ToText(kMost) + " in size");
+  }
+  if (!(static_cast<Real>(value) < static_cast<Real>(end))) {
+    throw InvalidArgument(name, value,
+                          "a number below " + analysis::ToText(end) + " " + of + ", at most " +
+                              analysis::ToText(std::nextafter(static_cast<Real>(end), Real(0))));
+  }
+}
+
+template <class Real>
+void CheckNumbers(const TrainerOptions& options) {
+  for (const Hyperparameter& h : options.optimizer.optimizer.hyperparameters) {
+    const double value = options.optimizer.Value(h.name);
+    if (h.high_is_open) {
+      CheckHeld<Real>(h.name, value, h.high);
+    } else {
+      CheckHeld<Real>(h.name, value);
+    }
+  }
+  for (const auto& [delay, rule] : options.optimizer.by_delay) {
+    for (const auto* coefficients : {&rule.options.numerator, &rule.options.denominator}) {
+      for (const double c : *coefficients) CheckHeld<Real>("by_delay", c);
+    }
+  }
+  CheckHeld<Real>("momentum", options.momentum, 1);
+  CheckHeld<Real>("weight_decay", options.weight_decay);
+  const analysis::RuleOptions& rule = options.rule.options;
+  for (const auto& [name, value] :
+       {std::pair("sc_delay", rule.sc_delay), std::pair("horizon", rule.horizon),
+        std::pair("sc_a", rule.sc_a), std::pair("sc_b", rule.sc_b),
+        std::pair("sc_delay_scale", std::optional(rule.sc_delay_scale)),
+        std::pair("horizon_scale", std::optional(rule.horizon_scale))}) {
+    if (value) CheckHeld<Real>(name, *value);
+  }
+  const LearningRate& rate = options.learning_rate;
+  CheckHeld<Real>("base", rate.base);
+  CheckHeld<Real>("start", rate.start);
+  CheckHeld<Real>("final", rate.final);
+  for (const LearningRateDrop& drop : rate.drops) CheckHeld<Real>("factor", drop.factor);
+}
+
 // All but the schedule.
 void ValidateOptions(const TrainerOptions& options) {
   if (options.network.stages.empty()) {
@@ -292,9 +348,15 @@ void ValidateOptions(const TrainerOptions& options) {
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
     throw InvalidArgument("weight_decay", options.weight_decay, "a number from 0 to 1");
   }
+  ValidatePrecision(options);
 }
 
 }  // namespace
+
+void ValidatePrecision(const TrainerOptions& options) {
+  options.precision == Precision::kDouble ? CheckNumbers<double>(options)
+                                          : CheckNumbers<float>(options);
+}
 
 PipelinePlan MakePlan(const TrainerOptions& options) {
   ValidateOptions(options);

@@ -1,11 +1,13 @@
 #include "batchless/training/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -165,14 +167,18 @@ class TrainerOf final : public Trainer {
   }
 
   void ImportWeights(std::span<const NamedTensor> tensors) override {
+    const std::set<std::string> names = TensorNames();
     std::map<std::string, const NamedTensor*> given;
-    for (const NamedTensor& tensor : tensors) given[tensor.name] = &tensor;
+    for (const NamedTensor& tensor : tensors) {
+      if (!IsBuffer(tensor.name, names)) given[tensor.name] = &tensor;
+    }
     std::size_t used = 0;
     const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
       std::vector<Real> block(size);
       for (const ParameterTensor& tensor : expected) {
         const auto found = given.find(tensor.name);
         if (found == given.end()) {
+          RefusePrefix(given, tensor.name);
           throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
         }
         PackChecked(tensor, *found->second, block.data());
@@ -187,7 +193,7 @@ class TrainerOf final : public Trainer {
       blocks.emplace_back(std::move(weights), pack(layout.state, layout.state_size));
     }
     if (used != given.size()) {
-      for (const NamedTensor& tensor : ExportWeights()) given.erase(tensor.name);
+      for (const std::string& name : names) given.erase(name);
       throw InvalidArgument(given.begin()->first, "a tensor",
                             "the tensors of " + options_.network.name + " alone");
     }
@@ -305,6 +311,42 @@ class TrainerOf final : public Trainer {
     return text + ")";
   }
 
+  // Of parameters and running statistics.
+  std::set<std::string> TensorNames() const {
+    std::set<std::string> names;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      for (const ParameterTensor& tensor : pipeline_.layout(s).parameters) {
+        names.insert(tensor.name);
+      }
+      for (const ParameterTensor& tensor : pipeline_.layout(s).state) names.insert(tensor.name);
+    }
+    return names;
+  }
+
+  // Whether PyTorch's modules write it beside one of the tensors, and nothing follows from it.
+  static bool IsBuffer(const std::string& name, const std::set<std::string>& names) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBuffers{{
+        {"num_batches_tracked", "running_mean"},  // of a batch normalisation
+        {"bias", "c_attn.weight"},                // a GPT's causal mask
+        {"masked_bias", "c_attn.weight"},
+    }};
+    const std::size_t last = name.rfind('.') + 1;
+    return std::any_of(kBuffers.begin(), kBuffers.end(), [&](const auto& buffer) {
+      return name.substr(last) == buffer.first &&
+             names.contains(name.substr(0, last) + std::string(buffer.second));
+    });
+  }
+
+  // Says so where the tensor is there by a longer name.
+  static void RefusePrefix(const std::map<std::string, const NamedTensor*>& given,
+                           const std::string& name) {
+    for (const auto& [other, tensor] : given) {
+      if (!other.ends_with("." + name)) continue;
+      throw InvalidArgument(other, "the prefix " + other.substr(0, other.size() - name.size()),
+                            "names without a prefix, " + name);
+    }
+  }
+
   // Into its place in `block`.
   static void PackChecked(const ParameterTensor& tensor, const NamedTensor& given, Real* block) {
     if (given.shape != tensor.shape) {
@@ -312,8 +354,11 @@ class TrainerOf final : public Trainer {
                             "shape " + Text(tensor.shape));
     }
     const std::vector<Real> values(given.values.begin(), given.values.end());
-    for (const Real value : values) {
-      if (!std::isfinite(value)) throw InvalidArgument(given.name, double{value}, "finite numbers");
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values[i])) continue;
+      throw InvalidArgument(
+          given.name, given.values[i],
+          std::string("finite numbers of ") + (sizeof(Real) == sizeof(float) ? "float" : "double"));
     }
     Pack<Real>(tensor, values, block);
   }
@@ -425,13 +470,43 @@ class TrainerOf final : public Trainer {
            "-byte numbers";
   }
 
+  // What the results depend on, "momentum 0.9" for instance.
+  std::vector<std::string> Settings() const {
+    std::vector<std::string> settings{Signature()};
+    const auto add = [&](std::string_view name, const std::string& value) {
+      settings.push_back(std::string(name) + " " + value);
+    };
+    add("samples", std::to_string(options_.samples));
+    add("seed", std::to_string(options_.seed));
+    add("gradient_parts", std::to_string(options_.gradient_parts));
+    add("momentum", analysis::ToText(options_.momentum));
+    add("weight_decay", analysis::ToText(options_.weight_decay));
+    const LearningRate& rate = options_.learning_rate;
+    add("learning_rate.base", analysis::ToText(rate.base));
+    for (const std::int64_t share : {0, 1, 2, 3, 4}) {
+      const std::int64_t sample = options_.first_sample + options_.samples * share / 4;
+      add("learning rate at sample " + std::to_string(sample), analysis::ToText(rate.At(sample)));
+    }
+    for (const Hyperparameter& h : options_.optimizer.optimizer.hyperparameters) {
+      add(h.name, analysis::ToText(options_.optimizer.Value(h.name)));
+    }
+    return settings;
+  }
+
   // Processors of different kinds have kernels of different blocks.
   void CheckProcesses() const {
     if (options_.processes == nullptr) return;
-    const std::string first = BroadcastText(*options_.processes, 0, Signature());
-    if (first == Signature()) return;
-    throw std::runtime_error("this process would train as (" + Signature() + "), the first as (" +
-                             first + "): their processors or options differ");
+    const std::vector<std::string> settings = Settings();
+    std::string text;
+    for (const std::string& setting : settings) text += setting + "\n";
+    std::istringstream first(BroadcastText(*options_.processes, 0, text));
+    for (const std::string& own : settings) {
+      std::string other;
+      std::getline(first, other);
+      if (own == other) continue;
+      throw std::runtime_error("this process would train with (" + own + "), the first with (" +
+                               other + "): their processors or options differ");
+    }
   }
 
   int Replica() const { return groups_.peers == nullptr ? 0 : groups_.peers->rank(); }

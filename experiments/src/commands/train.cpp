@@ -1,4 +1,6 @@
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "config.h"
+#include "durable_file.h"
 #include "memory.h"
 #include "output_file.h"
 #include "run_options.h"
@@ -15,6 +18,7 @@
 #include "trace_file.h"
 #include "training_run.h"
 #include "usage_error.h"
+#include "version.h"
 #include "weights_file.h"
 
 namespace batchless {
@@ -49,6 +53,9 @@ Keys of CONFIG and their defaults (...: it depends on others):
 
   void Run() override {
     const std::shared_ptr<training::ProcessGroup> processes = training::JoinMpiProcesses();
+    const BuildInfo build = GetBuildInfo();
+    RequireAlike(processes.get(), {{"batchless --version",
+                                    fmt::format("{}, commit {}", build.version, build.commit)}});
     Configuration configuration;
     Together(processes.get(), [&] {
       configuration = LoadConfiguration(
@@ -68,6 +75,16 @@ Keys of CONFIG and their defaults (...: it depends on others):
   std::optional<std::string> Given(const Argument& argument) const {
     if (!argument.given()) return std::nullopt;
     return argument.Text("");
+  }
+
+  // What is in the file of --init, which each of several processes reads.
+  std::string InitialContent(bool is_one_of_several) const {
+    if (!init_.given() || !is_one_of_several) return "nothing";
+    const std::string path = init_.Text("");
+    if (const std::string why = WhyUnreadable(path); !why.empty()) {
+      throw UsageError("--init", path, fmt::format("an .npz archive of weights ({})", why));
+    }
+    return "a file with SHA-256 " + FileDigest(path, std::numeric_limits<std::int64_t>::max());
   }
 
   void WriteInitialWeights(const Configuration& configuration) {
@@ -107,6 +124,12 @@ Keys of CONFIG and their defaults (...: it depends on others):
     options.configuration = configuration;
     options.resume = resume_.given();
     options.trace = Given(trace_).value_or("");
+    std::string initial_content;
+    Together(processes.get(), [&] { initial_content = InitialContent(processes != nullptr); });
+    RequireAlike(processes.get(), {{"--init", initial_content},
+                                   {"--export-weights", export_.given() ? "a file" : "nothing"},
+                                   {"--trace", trace_.given() ? "a file" : "nothing"},
+                                   {"--resume", resume_.given() ? "it" : "nothing"}});
     std::unique_ptr<OutputFile> trace;
     std::unique_ptr<OutputFile> weights;
     Together(processes.get(), [&] {

@@ -126,6 +126,10 @@ struct TrainerOptions {
 /// number is not looked at.
 void Validate(const TrainerOptions& options);
 
+/// The part of it that says whether the precision holds the numbers of optimizer, rule and learning rate:
+/// no given number becomes 0 or infinite, and none that has to be below 1 becomes 1.
+void ValidatePrecision(const TrainerOptions& options);
+
 /// A loss, weight or number that the optimizer keeps that is no finite number.
 class Diverged : public std::runtime_error {
  public:
@@ -225,7 +229,8 @@ class Trainer {
 
   /// Parameters, then running statistics, in the order of the stages.
   virtual std::vector<NamedTensor> ExportWeights() const = 0;
-  /// Replaces the weights; what the optimizer keeps starts at 0. Every tensor of ExportWeights has to be there.
+  /// Replaces the weights; what the optimizer keeps starts at 0. Every tensor of ExportWeights has to be there;
+  /// what PyTorch's modules keep beside them (num_batches_tracked, attention masks) is passed over.
   /// Throws analysis::InvalidArgument naming the tensor for one that is missing, of another shape,
   /// not finite or unknown.
   virtual void ImportWeights(std::span<const NamedTensor> tensors) = 0;
