@@ -124,9 +124,10 @@ void Validate(const OptimizerSpec& spec) {
 }
 
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer) {
-  return (*std::find_if(kDefinitions.begin(), kDefinitions.end(), [&](auto definition) {
-    return definition().row.name == optimizer.name;
-  }))();
+  for (const auto definition : kDefinitions) {
+    if (definition().row.name == optimizer.name) return definition();
+  }
+  throw InvalidArgument("optimizer", optimizer.name, "an optimizer of the table");
 }
 
 const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t dimensions) {
