@@ -28,8 +28,8 @@ class OptimumCommand final : public Command {
 point is printed by itself; lists give one row for each combination, in the order
 rule, options, delay, condition, momentum. An option is left out for those of the
 rules that have no use for it. Where no rate is stable, with a momentum of 1 for
-instance, half-life and spectral radius are nan, in JSON null. The limit is the least
-half-life of any linear rule, see batchless limit --help.
+instance, half-life and spectral radius are empty cells, in JSON null. The limit is
+the least half-life of any linear rule, see batchless limit --help.
 )" + ListHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
