@@ -106,6 +106,7 @@ constexpr double kGainOfRoots = 2;
 constexpr double kRadiusStep = 1.1;
 constexpr int kGainSteps = 10;
 constexpr double kFarthest = 1e12;
+constexpr double kNearOne = 1e-10;
 // Candidates that are followed further, and how often a root's neighbourhood is searched for a larger.
 constexpr std::size_t kPolished = 8;
 constexpr int kRounds = 4;
@@ -151,6 +152,11 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t m
     }
     const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
     part.eigenvalues = solver.eigenvalues();
+    // What is left of a 0 by rounding.
+    const double rounding = std::numeric_limits<double>::epsilon() *
+                            static_cast<double>(members.size()) *
+                            part.eigenvalues.cwiseAbs().maxCoeff();
+    part.eigenvalues = (part.eigenvalues.array().abs() <= rounding).select(0, part.eigenvalues);
     if (same) {
       for (const double eigenvalue : part.eigenvalues) {
         scalars_.emplace_back(part.late[0], eigenvalue);
@@ -356,11 +362,16 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
                           std::async(launch, [&, around] { return problem.Neighbours(around); }));
   }
   for (auto& [around, search] : searches) polish_larger(around, search.get());
+  if (best.z == 0.0 && HasRootAtOne(part)) return 1;
   if (best.z == 0.0) throw std::runtime_error("no eigenvalue of the pipeline was found");
   for (int round = 0; round < kRounds; ++round) {
     if (!polish_larger(best, problem.Neighbours(best))) break;
   }
   return std::abs(best.z);
+}
+
+bool PipelineSpectrum::HasRootAtOne(const Part& part) const {
+  return (options_.learning_rate * part.eigenvalues.array().abs() < kMinRate).any();
 }
 
 double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) const {
@@ -381,7 +392,10 @@ double PipelineSpectrum::Radius(double enough) const {
   }
   for (const Part& part : parts_) {
     if (radius > enough) break;
-    radius = std::max(radius, CoupledRadius(part, enough));
+    const double coupled = CoupledRadius(part, enough);
+    // With a singular Hessian 1 is a root, of which an iteration finds some rounding.
+    const bool at_one = HasRootAtOne(part) && coupled < 1 + kNearOne;
+    radius = std::max(radius, at_one ? 1 : coupled);
   }
   return radius;
 }

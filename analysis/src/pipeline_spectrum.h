@@ -43,6 +43,7 @@ class PipelineSpectrum {
     Eigen::MatrixXd shares;  // squared entries of the eigenvectors
   };
 
+  bool HasRootAtOne(const Part& part) const;
   double ScalarRadius(const Lateness& late, double eigenvalue) const;
   double CoupledRadius(const Part& part, double enough) const;
 

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <limits>
 
+#include "text_output.h"
+
 namespace batchless {
 namespace {
 
@@ -177,7 +179,7 @@ class Drawing {
 
 std::string Escaped(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : Utf8(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";

@@ -124,7 +124,7 @@ void Read(const Json& json, std::optional<double>& value) {
 std::string RunStateText(const RunState& run) {
   Json json;
   VisitFields(run, [&](const char* name, const auto& field) { json[name] = ToJson(field); });
-  return json.dump();
+  return JsonText(json);
 }
 
 RunState ParseRunState(const std::string& text) {

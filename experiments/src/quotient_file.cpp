@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "batchless/analysis/argument.h"
+#include "text_output.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -25,7 +26,7 @@ std::map<analysis::Delay, analysis::RuleSpec> ReadQuotientFile(const std::string
       ++number;
       // Asked for as an integer, a number like 1e300 would be undefined behaviour.
       if (!row.at("delay").is_number_integer()) {
-        throw analysis::InvalidArgument("delay", row.at("delay").dump(), "an integer");
+        throw analysis::InvalidArgument("delay", JsonText(row.at("delay")), "an integer");
       }
       const auto delay = row.at("delay").get<analysis::Delay>();
       const analysis::RuleSpec spec =

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_check.h"
@@ -20,13 +22,14 @@ hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::strin
   constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
   const std::string content = ReadInput(argument, path, kAccepted, kMaxFileBytes);
   try {
+    std::vector<std::size_t> lines;
     hwmodel::Schedule schedule =
-        is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content);
+        is_text ? hwmodel::ParseScheduleText(content) : hwmodel::ParseCsv(content, &lines);
     const std::optional<hwmodel::BrokenRule> broken = hwmodel::FirstBrokenRule(schedule);
     if (!broken) return schedule;
-    // In CSV the actions begin on line 2.
-    const std::string line =
-        broken->action && !is_text ? fmt::format(" line {}", *broken->action + 2) : std::string();
+    const std::string line = broken->action && !is_text
+                                 ? fmt::format(" line {}", lines[*broken->action])
+                                 : std::string();
     throw UsageError(fmt::format("{} {}{}", argument, path, line), broken->place, broken->accepted);
   } catch (const hwmodel::ScheduleFileError& error) {
     throw UsageError::FromLine(fmt::format("{} {} {}", argument, path, error.what()));
@@ -52,12 +55,11 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
       options.microbatches = hwmodel::EnoughMicrobatches(stages, each ? 1 : stages);
       return hwmodel::MakeSchedule(name, options);
     } catch (const analysis::InvalidArgument& error) {
-      const std::string line = error.what();
       if (error.name() == "kind") {
-        throw UsageError::FromLine(argument.name() + line.substr(error.name().size()));
+        throw OptionError(error, {{"kind", argument.name()}});
       }
       throw UsageError(argument.name(), name,
-                       fmt::format("a schedule that takes {} stages ({})", stages, line));
+                       fmt::format("a schedule that takes {} stages ({})", stages, error.what()));
     }
   };
   ForwardTimes times;

@@ -1,5 +1,6 @@
 #include "table_output.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -8,26 +9,32 @@
 namespace batchless {
 namespace {
 
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string Field(const Json& value) {
   if (value.is_null()) return "";
-  if (value.is_string()) return Quoted(value.get<std::string>());
+  if (value.is_string()) return CsvField(value.get<std::string>());
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   // JSON itself has no infinity and no NaN.
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  if (!value.is_array()) return value.dump();
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    return std::isnan(number) ? "" : fmt::format("{}", number);
+  }
+  if (!value.is_array()) return JsonText(value);
   std::vector<std::string> items;
   for (const Json& item : value) items.push_back(Field(item));
   return fmt::format("{}", fmt::join(items, " "));
 }
 
 }  // namespace
+
+Json FiniteOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+std::string CsvField(std::string_view text) {
+  const std::string utf8 = Utf8(text);
+  if (utf8.find_first_of(",\"\n\r") == std::string::npos) return utf8;
+  std::string quoted = "\"";
+  for (const char c : utf8) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
 
 Json Rows(std::size_t count, const Row& row) {
   Json rows = Json::array();

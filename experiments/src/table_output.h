@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "argument.h"
@@ -15,8 +16,15 @@ namespace batchless {
 
 inline constexpr std::array<std::string_view, 1> kCsvExtension = {".csv"};
 
-// Row i by the names of its columns. In CSV null is an empty field, true 1, and a list has spaces.
+// Row i by the names of its columns. In CSV null and NaN are empty fields, an infinity, which stands where
+// there is no limit, is inf, true is 1, and a list has spaces.
 using Row = std::function<Json(std::size_t)>;
+
+// What is no finite number as nothing, which is null in JSON and an empty field in CSV.
+Json FiniteOrNull(double value);
+
+// A text as a field, in quotes where it has to be.
+std::string CsvField(std::string_view text);
 
 // All of them as a JSON list.
 Json Rows(std::size_t count, const Row& row);

@@ -34,9 +34,14 @@ void TextOutput::Close() {
   if ((stream == stdout ? std::fflush(stream) : std::fclose(stream)) != 0) Fail();
 }
 
-void PrintJson(const Json& object) {
-  // A path need not be UTF-8, which JSON has to be.
-  PrintText("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+std::string JsonText(const Json& object, int indent) {
+  return object.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
+
+std::string Utf8(std::string_view text) {
+  return Json::parse(JsonText(Json(text))).get<std::string>();
+}
+
+void PrintJson(const Json& object) { PrintText("{}\n", JsonText(object)); }
 
 }  // namespace batchless

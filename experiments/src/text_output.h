@@ -52,6 +52,13 @@ void PrintText(fmt::format_string<Arguments...> format, Arguments&&... arguments
   output.Close();
 }
 
+// As JSON, on one line where there is no indent. The names of files and folders that it holds need not be
+// UTF-8, which JSON has to be: U+FFFD stands for what is none. Every JSON is written by this.
+std::string JsonText(const Json& object, int indent = -1);
+
+// The text with U+FFFD for what is not UTF-8: tables and pages have to be it, too.
+std::string Utf8(std::string_view text);
+
 // The object on one line of standard output. What JSON has no number for (infinities, NaN) is null.
 void PrintJson(const Json& object);
 

@@ -24,6 +24,7 @@
 #include "quotient_file.h"
 #include "run_log.h"
 #include "stage_timing.h"
+#include "text_output.h"
 #include "together.h"
 #include "training_progress.h"
 #include "usage_error.h"
@@ -328,7 +329,7 @@ Json TrainingRun::Close() {
   if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.summary(), error))) {
     // The summary comes last: while there is none, the manifest may not be finished either.
     WriteManifest(UtcText());
-    ReplaceFile(directory_.summary(), summary.dump(2) + "\n");
+    ReplaceFile(directory_.summary(), JsonText(summary, 2) + "\n");
   }
   if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.sums(), error))) {
     directory_.WriteSums();

@@ -23,7 +23,7 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
   const int processes = processes_ == nullptr ? 1 : processes_->size();
   const Json manifest =
       MakeManifest(configuration_, data_, processes, state_, resumed_from_, started_, finished);
-  ReplaceFile(directory_.manifest(), manifest.dump(2) + "\n");
+  ReplaceFile(directory_.manifest(), JsonText(manifest, 2) + "\n");
 }
 
 Json TrainingRun::Summary() const {
@@ -31,6 +31,9 @@ Json TrainingRun::Summary() const {
   object["network"] = trainer_options().network.name;
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
+  const std::int64_t left_out =
+      data_.train->dataset().left_out() + data_.validation->dataset().left_out();
+  if (left_out > 0) object["files_left_out"] = left_out;
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
   object["replicas"] = trainer_options().replicas;
   object["stages"] = trainer_options().network.stage_count();

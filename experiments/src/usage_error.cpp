@@ -66,6 +66,9 @@ std::string ReadText(std::string_view argument, const std::string& path, std::st
   }
   if (file.bad()) refuse("it cannot be read to its end");
   if (text.size() > most_bytes) refuse(fmt::format("it has more than {} bytes", most_bytes));
+  // What some editors put before the first character.
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 

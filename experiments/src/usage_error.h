@@ -37,7 +37,7 @@ UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names 
 // where it can.
 std::string WhyUnreadable(const std::string& path);
 
-// The content of a file of at most so many bytes; ReadInput's has something in it. Throws UsageError
+// The content of a file of at most so many bytes, without a byte order mark; ReadInput's has something in it. Throws UsageError
 // with what is accepted and why it is none.
 std::string ReadText(std::string_view argument, const std::string& path, std::string_view accepted,
                      std::size_t most_bytes);

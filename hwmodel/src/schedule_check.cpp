@@ -70,6 +70,7 @@ class Checker {
       return "step >= " + std::to_string(step_) +
              (step_ == 0 ? "" : ", that of the action before it");
     }
+    if (timed.step > kMaxStep) return "step <= " + std::to_string(kMaxStep);
     step_ = timed.step;
     std::string accepted = TakeSlot(timed);
     if (!accepted.empty()) return accepted;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/schedule_check.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -20,6 +21,8 @@ using analysis::InvalidArgument;
 // A stage count of this order would only be a slip of the pen, and costs memory.
 constexpr std::int64_t kMaxStages = 1'000'000;
 constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max() / 4;
+// What some editors put before a text's first character.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 enum Column : unsigned char { kStep, kStage, kKind, kMicrobatch, kWorker, kSlots, kWeights };
 
@@ -74,6 +77,7 @@ int ParseSlots(std::string_view text) {
 // Calls read(line, number) for each line, and names the one that it refuses.
 template <class Read>
 void ReadLines(std::string_view text, const Read& read) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   // Editors leave empty lines at the end.
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   text = last == std::string_view::npos ? "" : text.substr(0, text.find('\n', last));
@@ -132,7 +136,7 @@ class CsvReader {
  public:
   void ReadHeader(std::string_view line) { columns_ = ParseHeader(line); }
 
-  void ReadRow(std::string_view line) {
+  void ReadRow(std::string_view line, std::size_t number) {
     std::array<std::string_view, kColumns.size()> fields;
     std::string_view rest = line;
     const auto commas = static_cast<std::size_t>(std::count(line.begin(), line.end(), ','));
@@ -141,19 +145,26 @@ class CsvReader {
     }
     for (const Column column : columns_) fields[column] = TakeUntil(rest, ',');
     TimedAction timed;
-    timed.step = ParseNumber("step", fields[kStep], kMaxNumber);
+    timed.step = ParseNumber("step", fields[kStep], kMaxStep);
     timed.action.stage = static_cast<int>(ParseNumber("stage", fields[kStage], kMaxStages - 1));
     timed.action.kind = ParseKind(fields[kKind]);
     timed.action.microbatch = ParseNumber("microbatch", fields[kMicrobatch], kMaxNumber);
     schedule_.stages = std::max(schedule_.stages, timed.action.stage + 1);
     schedule_.microbatches = std::max(schedule_.microbatches, timed.action.microbatch + 1);
-    schedule_.actions.push_back(timed);
+    rows_.push_back({timed, number});
     for (const Column column : columns_) {
       if (column >= kRequired) ReadExtra(column, fields[column], timed.action.stage);
     }
   }
 
-  Schedule Take() {
+  // The rows by their steps, in the file's order within one.
+  Schedule Take(std::vector<std::size_t>* lines) {
+    std::stable_sort(rows_.begin(), rows_.end(),
+                     [](const Row& a, const Row& b) { return a.timed.step < b.timed.step; });
+    for (const Row& row : rows_) {
+      schedule_.actions.push_back(row.timed);
+      if (lines != nullptr) lines->push_back(row.line);
+    }
     for (const std::optional<int>& worker : workers_) {
       schedule_.worker_of_stage.push_back(worker.value_or(0));
     }
@@ -181,7 +192,13 @@ class CsvReader {
     }
   }
 
+  struct Row {
+    TimedAction timed;
+    std::size_t line;
+  };
+
   std::vector<Column> columns_;
+  std::vector<Row> rows_;
   Schedule schedule_;
   std::vector<std::optional<int>> workers_;  // by stage
   std::optional<int> slots_;
@@ -216,7 +233,7 @@ void ReadTextHeader(std::string_view line, Schedule& schedule) {
 
 void ReadStep(std::string_view line, Schedule& schedule) {
   std::string_view rest = line;
-  const std::int64_t step = ParseNumber("step", TakeUntil(rest, ':'), kMaxNumber);
+  const std::int64_t step = ParseNumber("step", TakeUntil(rest, ':'), kMaxStep);
   while (!rest.empty()) {
     const std::string_view word = TakeUntil(rest, ' ');
     if (!word.empty()) schedule.actions.push_back({step, ParseAction(word)});
@@ -248,12 +265,12 @@ std::string ToCsv(const Schedule& schedule) {
   return csv;
 }
 
-Schedule ParseCsv(std::string_view csv) {
+Schedule ParseCsv(std::string_view csv, std::vector<std::size_t>* lines) {
   CsvReader reader;
   ReadLines(csv, [&](std::string_view line, std::size_t number) {
-    number == 1 ? reader.ReadHeader(line) : reader.ReadRow(line);
+    number == 1 ? reader.ReadHeader(line) : reader.ReadRow(line, number);
   });
-  return reader.Take();
+  return reader.Take(lines);
 }
 
 std::string ToText(const Schedule& schedule) {
@@ -279,6 +296,8 @@ Schedule ParseScheduleText(std::string_view text) {
   ReadLines(text, [&](std::string_view line, std::size_t number) {
     number == 1 ? ReadTextHeader(line, schedule) : ReadStep(line, schedule);
   });
+  std::stable_sort(schedule.actions.begin(), schedule.actions.end(),
+                   [](const TimedAction& a, const TimedAction& b) { return a.step < b.step; });
   return schedule;
 }
 

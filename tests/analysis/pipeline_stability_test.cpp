@@ -387,6 +387,18 @@ TEST_CASE("A state that is too large is refused with its dimension") {
   CHECK_THROWS_WITH(PipelineStability(many), "hessian: got 1001 weights, accepted: at most 1000");
 }
 
+TEST_CASE("With a singular Hessian the radius is 1, by matrices and by iteration") {
+  // One curvature along (1, ..., 1), none across it; 4 stages are solved whole, 30 are not.
+  for (const int size : {4, 30}) {
+    for (const double rate : {0.0, 1e-5, 1e-3}) {
+      CAPTURE(size, rate);
+      PipelineOptions options = Chain(Spec("sgdm"), size, 0.5, rate);
+      options.hessian = MatrixXd::Constant(size, size, 1.0 / size);
+      CHECK(PipelineStability(options).spectral_radius == 1);
+    }
+  }
+}
+
 TEST_CASE("Coupled weights are limited where their delays differ, by what is computed of them") {
   const auto why = [](auto compute) -> std::string {
     try {

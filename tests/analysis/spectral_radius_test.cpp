@@ -215,6 +215,13 @@ TEST_CASE("Every fifth value along tracks agrees with 100-digit references", "[.
   CheckTracks(5);
 }
 
+TEST_CASE("A point is stable where the whole bound is") {
+  CHECK(SpectralRadius{.log_radius = -1e-9, .log_radius_error = 9e-10}.stable());
+  const SpectralRadius unknown{.log_radius = -1e-9, .log_radius_error = 2e-9};
+  CHECK_FALSE(unknown.stable());
+  CHECK(std::isnan(unknown.half_life_updates()));
+}
+
 TEST_CASE("Where every root is 0 the error is gone after one update") {
   for (const char* name : {"sgdm", "sc", "lwp-v", "lwp-w+sc"}) {
     const RuleSpec spec{FindRule(name), {}};

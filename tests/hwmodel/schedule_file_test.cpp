@@ -74,6 +74,26 @@ TEST_CASE("columns in any order, lines that end as elsewhere") {
   CHECK(ParseCsv("kind,microbatch,step,stage\r\nF,0,0,0\r\nB,0,1,0\r\nU,0,1,0") == expected);
 }
 
+TEST_CASE("a byte order mark does not count, nor the order of steps") {
+  const Schedule expected = OneForwardOneBackward(2, 3);
+  const std::string mark = "\xEF\xBB\xBF";
+  CHECK(ParseCsv(mark + ToCsv(expected)) == expected);
+  CHECK(ParseScheduleText(mark + ToText(expected)) == expected);
+
+  // As a table sorted by its second column.
+  Schedule by_stage = expected;
+  std::stable_sort(by_stage.actions.begin(), by_stage.actions.end(),
+                   [](const auto& a, const auto& b) { return a.action.stage < b.action.stage; });
+  REQUIRE(by_stage.actions != expected.actions);
+  std::vector<std::size_t> lines;
+  CHECK(ParseCsv(ToCsv(by_stage), &lines) == expected);
+  REQUIRE(lines.size() == expected.actions.size());
+  for (std::size_t k = 0; k < lines.size(); ++k) {
+    CHECK(by_stage.actions[lines[k] - 2] == expected.actions[k]);
+  }
+  CHECK(ParseScheduleText(ToText(by_stage)) == expected);
+}
+
 TEST_CASE("blank lines at the end do not count") {
   const Schedule expected = OneForwardOneBackward(1, 1);
   for (const std::string end : {"", "\n", "\n\n", "\r\n\r\n", "\n \t\n\n"}) {
@@ -102,6 +122,8 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
       {header + "x,0,F,0\n", "line 2: step: got x,", "an integer from 0"},
       {header + "-1,0,F,0\n", "line 2: step: got -1,", "an integer from 0"},
       {header + "0,0,F,0\n1,1.5,F,0\n", "line 3: stage: got 1.5,", "an integer from 0"},
+      {header + "1764064000000000000,0,F,0\n", "line 2: step: got 1764064000000000000,",
+       "to 1000000000000"},
       {header + "0,1000000,F,0\n", "line 2: stage: got 1000000,", "to 999999"},
       {header + "0,0,f,0\n", "line 2: kind: got f,", "F, B, W or U"},
       {header + "0,0,,0\n", "line 2: kind: got an empty string,", "F, B, W or U"},

@@ -27,6 +27,32 @@ Json Result(const std::string& line, const std::filesystem::path& folder = ".") 
 
 }  // namespace
 
+TEST_CASE("simulate: a cell without a finite number is empty") {
+  const TemporaryFolder folder;
+  const auto rows = [&](const std::string& options) {
+    const Outcome outcome =
+        Run(Words("simulate --steps 5000 --out f.csv --delay 1 " + options), folder.path());
+    INFO(outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    const std::string text = ReadFile(folder / "f.csv");
+    CHECK(text.find("nan") == std::string::npos);
+    CHECK(text.find("inf") == std::string::npos);
+    return Lines(text);
+  };
+  // It grows beyond a double; after the last update there is no prediction.
+  std::vector<std::string> lines = rows("--rule sgdm --momentum 0.9 --rate 5");
+  REQUIRE(lines.size() == 5002);
+  CHECK(lines[1] == "0,1,0,1");
+  CHECK(lines.back() == "5000,,,");
+  // And no velocity with the rule linear.
+  lines = rows("--rule linear --numerator 1 --denominator 1,-1 --rate 0.25");
+  CHECK(lines[1] == "0,1,,1");
+  // The steps of a table have the same cells.
+  const Outcome outcome = Run(Words("optimum --rule sgdm --delay 1,2 --condition 10 --momentum 1"));
+  CHECK(outcome.out.find("nan") == std::string::npos);
+  CHECK(outcome.out.find(",,1,") != std::string::npos);
+}
+
 TEST_CASE("every rule of the table is listed") {
   const Json rules = Result("rules")["rules"];
   std::vector<std::string> names;

@@ -107,7 +107,7 @@ TEST_CASE("Runs side by side show what they came to and what they differ in") {
   for (std::size_t i = 1; i < own.size(); ++i) {
     const auto fields = test::Split(own[i], ',');
     const auto found = test::Split(lines[i], ',');
-    CHECK(found[0] == "\"one\"");
+    CHECK(found[0] == "one");
     CHECK(found[1] == fields[0]);
     CHECK(found[3] == fields[2]);
   }
@@ -128,6 +128,35 @@ TEST_CASE("A run's page has its curves, configuration and origin") {
   CHECK(CountOf(page, "<svg") == 5);
   for (const auto& [key, value] : ReadRun("RUN", runs.first).configuration) {
     CHECK(CountOf(page, "<td>" + key + "</td>") == 1);
+  }
+}
+
+TEST_CASE("Names that are not UTF-8 are written with U+FFFD, in every kind of file") {
+  const TemporaryFolder folder;
+  test::WriteFile(
+      folder / "c.toml",
+      "[network]\nname = \"mlp\"\nhidden = [4]\n[data]\nname = \"synthetic\"\n"
+      "limit_train = 8\nlimit_validation = 4\n[optimizer]\nlr = 0.01\n[run]\nsamples = 8\n");
+  const std::string name = "caf\xe9, \"1\"";
+  const std::string written = "caf\xEF\xBF\xBD, \"1\"";
+  const std::string path = folder / name;
+  const test::Outcome trained = Run({"train", folder / "c.toml", "--out", path});
+  INFO(trained.error);
+  CHECK(trained.exit_code == 0);
+  const auto summary = nlohmann::json::parse(test::ReadFile(path + "/summary.json"));
+  CHECK(summary["out"].get<std::string>().ends_with(written));
+  CHECK(Run({"train", folder / "c.toml", "--out", path, "--resume"}).exit_code == 0);
+  CHECK(ReadRun("RUN", path).state() == "finished");
+
+  REQUIRE(Run({"compare", path, "--out", folder / "c.csv"}).exit_code == 0);
+  CHECK(test::Lines(test::ReadFile(folder / "c.csv"))[1].starts_with(
+      "\"caf\xEF\xBF\xBD, \"\"1\"\"\",8,"));
+  for (const test::Arguments& words :
+       {test::Arguments{"report", path}, test::Arguments{"compare", path}}) {
+    REQUIRE(Run({words[0], words[1], "--out", folder / "f.html"}).exit_code == 0);
+    const std::string page = test::ReadFile(folder / "f.html");
+    CHECK(CountOf(page, "caf\xEF\xBF\xBD, &quot;1&quot;") > 0);
+    CHECK(CountOf(page, "\xe9") == 0);
   }
 }
 

@@ -192,6 +192,9 @@ TEST_CASE("a list that is no schedule is refused with the line, the place and th
   const std::string header = "step,stage,kind,microbatch\n";
   check("a.csv", header + "0,0,F,0\n1,1,F,0\n1,1,B,0\n1,1,U,0\n1,0,B,0\n1,0,U,0\n",
         " line 6: got 0B0 at step 1, accepted: 1B0 in an earlier step");
+  // Sorted by stage: the place in the file, of rules that are looked at step by step.
+  check("a.csv", header + "0,0,F,0\n1,0,B,0\n1,0,U,0\n1,1,F,0\n1,1,B,0\n1,1,U,0\n",
+        " line 3: got 0B0 at step 1, accepted: 1B0 in an earlier step");
   check("a.csv", header + "0,0,F,0\n1,0,B,zero\n",
         " line 3: microbatch: got zero, accepted: an integer from 0 to 2305843009213693951");
   check("a.csv", header, " stages: got 0, accepted: an integer >= 1");

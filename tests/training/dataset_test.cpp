@@ -412,6 +412,31 @@ TEST_CASE("Folders of images: validation sees the middle 7/8, training parts of 
   CHECK(most_slope > 2 * least_slope);
 }
 
+TEST_CASE("Folders of images leave out what is hidden or no picture, and count it") {
+  const TemporaryFolder folder;
+  const Bytes good = FlatJpeg(50, 50, {1, 2, 3});
+  for (const char* name : {"train/a/1.jpg", "train/a/2.Jpg", "train/b/3.jPEG", "val/a/1.jpg"}) {
+    folder.Write(name, good);
+  }
+  // As macOS and Windows leave them; the first is no JPEG but for its name.
+  folder.Write("train/a/._1.jpg", {0, 5, 22, 7});
+  folder.Write("train/a/.DS_Store", {0});
+  folder.Write("train/b/Thumbs.db", {0});
+  const auto train = OpenImageFolder(folder.path(), Split::kTrain, 8);
+  CHECK(train->size() == 3);
+  CHECK(train->left_out() == 3);
+  for (std::int64_t i = 0; i < train->size(); ++i) CHECK(Read(*train, i).size() == 192);
+  CHECK(OpenImageFolder(folder.path(), Split::kValidation, 8)->left_out() == 0);
+
+  // A class that has files and no pictures, in either split.
+  folder.Write("val/b/3.png", good);
+  CheckRefused([&] { OpenImageFolder(folder.path(), Split::kValidation, 8); },
+               folder.path() / "val" / "b", -1, "1 of 1 files are none");
+  fs::remove(folder.path() / "train/b/3.jPEG");
+  CheckRefused([&] { OpenImageFolder(folder.path(), Split::kTrain, 8); },
+               folder.path() / "train" / "b", -1, "there is no picture of this class");
+}
+
 TEST_CASE("Folders of images are refused with file and reason") {
   const TemporaryFolder folder;
   const auto open = [&] { OpenImageFolder(folder.path(), Split::kTrain, 8); };
@@ -419,7 +444,7 @@ TEST_CASE("Folders of images are refused with file and reason") {
   fs::create_directory(folder.path() / "train");
   CheckRefused(open, folder.path() / "train", -1, "no folder of a class");
   fs::create_directory(folder.path() / "train" / "a");
-  CheckRefused(open, folder.path() / "train", -1, "no JPEG file");
+  CheckRefused(open, folder.path() / "train" / "a", -1, "there is no picture of this class");
   const Bytes good = FlatJpeg(50, 50, {1, 2, 3});
   folder.Write("train/a/1.jpg", good);
   folder.Write("val/b/1.jpg", good);

@@ -8,6 +8,7 @@
 #include "commands/commands.h"
 #include "output_file.h"
 #include "run_page.h"
+#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -101,7 +102,7 @@ class CompareCommand final : public Command {
     for (const RunRecord& run : runs) {
       const std::size_t count = run.metrics.at("samples").size();
       for (std::size_t i = 0; i < count; ++i) {
-        text += fmt::format("\"{}\"", run.name);
+        text += CsvField(run.name);
         for (const std::string_view column : kColumns) {
           const auto found = run.metrics.find(column);
           const bool is_there = found != run.metrics.end() && !std::isnan(found->second[i]);

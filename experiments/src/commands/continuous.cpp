@@ -52,8 +52,8 @@ With --out the trajectory from a weight that was constant before time 0.
       const auto points = analysis::SolveContinuous(options);
       table.Write("time,weight,velocity", points.size(), [&](std::size_t i) -> Json {
         return {{"time", points[i].time},
-                {"weight", points[i].weight},
-                {"velocity", points[i].velocity}};
+                {"weight", FiniteOrNull(points[i].weight)},
+                {"velocity", FiniteOrNull(points[i].velocity)}};
       });
     }
     if (json()) {

@@ -32,14 +32,18 @@ Json DescribeSplit(const Dataset& dataset, const char* split) {
           {"samples", dataset.size()},
           {"classes", dataset.classes()},
           {"shape", {channels, height, width}},
-          {"digest", dataset.digest()}};
+          {"digest", dataset.digest()},
+          {"files_left_out", dataset.left_out()}};
 }
 
 void PrintSplit(TextOutput& output, const Dataset& dataset, const char* split, const char* note) {
   const auto [channels, height, width] = dataset.shape();
-  output.Print("{:<11} {:<10} {:>8} samples, {} classes, {}x{}x{}, SHA-256 {}{}\n", dataset.name(),
-               split, dataset.size(), dataset.classes(), channels, height, width, dataset.digest(),
-               note);
+  const std::string left_out = dataset.left_out() == 0
+                                   ? std::string()
+                                   : fmt::format(", {} files left out", dataset.left_out());
+  output.Print("{:<11} {:<10} {:>8} samples, {} classes, {}x{}x{}{}, SHA-256 {}{}\n",
+               dataset.name(), split, dataset.size(), dataset.classes(), channels, height, width,
+               left_out, dataset.digest(), note);
 }
 
 // Label and pixels of one sample after the other.
@@ -64,7 +68,9 @@ class DataCommand final : public Command {
             sums and unpacks it; a second attempt takes up the first. Runs python3, or
             what PYTHON names
 check DIR   reads every set in the folder DIR to its end: CIFAR-10, MNIST, folders of
-            images; prints what is in them, or the first thing that is wrong
+            images; prints what is in them, or the first thing that is wrong. Hidden files
+            and those that are no .jpg or .jpeg are left out and counted, and EXIF's
+            orientation turns no image
 synth       writes the built-in synthetic set into the folder --out, as CIFAR-10's files)",
             {"data synth --out data", "data synth --seed 2 --train-size 500 --out data --json",
              "data fetch cifar10 --out data", "data check data"}) {}

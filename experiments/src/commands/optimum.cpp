@@ -35,8 +35,8 @@ class OptimumCommand final : public Command {
 point is printed by itself; lists give one row for each combination, in the order
 rule, options, delay, condition, momentum. An option is left out for those of the
 rules that have no use for it. Where no rate is stable, with a momentum of 1 for
-instance, half-life and spectral radius are nan, in JSON null. The limit is the least
-half-life of any linear rule, see batchless limit --help.
+instance, half-life and spectral radius are empty cells, in JSON null. The limit is the
+least half-life of any linear rule, see batchless limit --help.
 With --over convex the half-life is the best one that is certified for every smooth strongly
 convex function, see batchless worst-case --help, and the spectral radius is what quadratics
 have there. The price is that half-life over the best one on quadratics; waiting is D + 1

@@ -10,7 +10,7 @@ namespace batchless {
 namespace {
 
 std::string Shown(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
 class ReportCommand final : public Command {

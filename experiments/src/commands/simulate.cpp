@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -25,7 +26,10 @@ class SimulateCommand final : public Command {
             root, "simulate", "Literal simulation of a rule on a one-dimensional quadratic",
             "Row i holds the state before update i: weight, velocity and the forward weight that\n"
             "gradient i is taken at. The learning rate is the rate, on the quadratic w^2 / 2.\n"
-            "With --impulse a single unit gradient arrives late at weights that start at 0.\n" +
+            "With --impulse a single unit gradient arrives late at weights that start at 0. What "
+            "there\n"
+            "is not, a prediction after the last update for instance, and what is beyond a double\n"
+            "is an empty cell, in JSON null.\n" +
                 ListHelp(),
             {"simulate --rule sgdm --delay 4 --momentum 0.9 --rate 0.01 --steps 100",
              "simulate --rule sc --delay 4 --momentum 0.9 --rate 1 --steps 60 --impulse "
@@ -52,8 +56,13 @@ class SimulateCommand final : public Command {
       table.Write([&](TextOutput& output) {
         output.Print("update,weight,velocity,predicted_weight\n");
         for (std::size_t i = 0; i < points.size(); ++i) {
-          output.Print("{},{},{},{}\n", i, points[i].weight, points[i].velocity,
-                       points[i].predicted_weight);
+          output.Print("{}", i);
+          for (const double value :
+               {points[i].weight, points[i].velocity, points[i].predicted_weight}) {
+            // What there is not, and what is beyond a double.
+            std::isfinite(value) ? output.Print(",{}", value) : output.Print(",");
+          }
+          output.Print("\n");
         }
       });
     }

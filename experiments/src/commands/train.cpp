@@ -185,6 +185,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
       output.Print("excess      {:.4f} bits a token above the source's {:.4g}\n",
                    number("validation_excess_bits_per_token"), number("source_bits_per_token"));
     }
+    if (summary.contains("files_left_out")) {
+      output.Print("left out    {} files of the folders of images: hidden, or no .jpg or .jpeg\n",
+                   summary["files_left_out"].get<std::int64_t>());
+    }
     output.Print("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
     output.Print("files       {}\n", summary["out"].get<std::string>());
     output.Close();

@@ -26,6 +26,12 @@ constexpr double kLeastArea = 0.08;
 constexpr double kMostAspect = 4.0 / 3.0;
 constexpr int kAttempts = 10;
 
+constexpr const char* kLeftOut = "hidden files and those that are no .jpg or .jpeg are left out";
+
+bool IsHidden(const fs::directory_entry& entry) {
+  return entry.path().filename().string().starts_with('.');
+}
+
 // Entries of a folder for which `accepts` holds, in the order of their names.
 template <class Accepts>
 std::vector<std::string> Names(const fs::path& folder, Accepts accepts) {
@@ -44,30 +50,37 @@ std::vector<std::string> ClassNames(const fs::path& folder) {
   if (!fs::is_directory(folder, error)) throw DataError(folder, "there is no such folder");
   std::vector<std::string> names = Names(folder, [](const fs::directory_entry& entry) {
     std::error_code ignored;
-    return entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.');
+    return entry.is_directory(ignored) && !IsHidden(entry);
   });
   if (names.empty()) throw DataError(folder, "there is no folder of a class in it");
   return names;
 }
 
-bool IsJpeg(const fs::directory_entry& entry) {
+bool IsPicture(const fs::directory_entry& entry) {
   std::error_code ignored;
-  const std::string extension = entry.path().extension().string();
-  return entry.is_regular_file(ignored) && (extension == ".jpg" || extension == ".jpeg" ||
-                                            extension == ".JPG" || extension == ".JPEG");
+  std::string extension = entry.path().extension().string();
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  // Hidden ones are what some systems keep beside a picture, under its name.
+  return entry.is_regular_file(ignored) && !IsHidden(entry) &&
+         (extension == ".jpg" || extension == ".jpeg");
 }
 
 class ImageFolder final : public Dataset {
  public:
   ImageFolder(int size, int classes, std::vector<int> labels, std::string digest,
-              std::vector<fs::path> files)
+              std::vector<fs::path> files, std::int64_t left_out)
       : Dataset({"imagefolder",
                  {3, size, size},
                  classes,
                  {0.485F, 0.456F, 0.406F},
                  {0.229F, 0.224F, 0.225F},
                  std::move(labels),
-                 std::move(digest)}),
+                 std::move(digest),
+                 0,
+                 0,
+                 left_out}),
         files_(std::move(files)) {}
 
  private:
@@ -131,12 +144,27 @@ std::shared_ptr<const Dataset> OpenImageFolder(const fs::path& root, Split split
 
   std::vector<int> labels;
   std::vector<fs::path> files;
+  std::int64_t left_out = 0;
   Sha256 sha256;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path class_folder = folder / classes[label];
     std::error_code error;
     if (!fs::is_directory(class_folder, error)) continue;
-    for (const std::string& name : Names(class_folder, IsJpeg)) {
+    std::int64_t others = 0;
+    const std::vector<std::string> names =
+        Names(class_folder, [&](const fs::directory_entry& entry) {
+          if (IsPicture(entry)) return true;
+          ++others;
+          return false;
+        });
+    // Nobody can learn a class without pictures; a validation may be without one, but loses none.
+    if (names.empty() && (split == Split::kTrain || others > 0)) {
+      throw DataError(class_folder,
+                      "there is no picture of this class in it: " + std::to_string(others) +
+                          " of " + std::to_string(others) + " files are none (" + kLeftOut + ")");
+    }
+    left_out += others;
+    for (const std::string& name : names) {
       const fs::path& file = files.emplace_back(class_folder / name);
       labels.push_back(static_cast<int>(label));
       const std::uintmax_t bytes = fs::file_size(file, error);
@@ -145,10 +173,10 @@ std::shared_ptr<const Dataset> OpenImageFolder(const fs::path& root, Split split
                     std::to_string(bytes) + "\n");
     }
   }
-  if (files.empty()) throw DataError(folder, "there is no JPEG file in the folders of its classes");
+  if (files.empty()) throw DataError(folder, "there is no picture in the folders of its classes");
 
   return std::make_shared<ImageFolder>(size, static_cast<int>(classes.size()), std::move(labels),
-                                       sha256.HexDigest(), std::move(files));
+                                       sha256.HexDigest(), std::move(files), left_out);
 }
 
 }  // namespace batchless::training

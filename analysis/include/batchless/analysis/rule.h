@@ -138,8 +138,8 @@ RuleSpec LinearSpec(std::vector<double> numerator, std::vector<double> denominat
 
 /// Throws InvalidArgument where an option is out of range (a and b: up to kMaxCoefficient in size,
 /// either sign; d and T: 0 to kMaxCoefficient; scales: 0 to kMaxScale) or does not belong to the
-/// rule. Named as on the command line: --sc-delay, --horizon, --sc-a,
-/// --sc-b, --sc-delay-scale, --horizon-scale. The rule `linear` needs --numerator and --denominator
+/// rule. Named as members are: sc_delay, horizon, sc_a, sc_b, sc_delay_scale,
+/// horizon_scale. The rule `linear` needs numerator and denominator
 /// and takes nothing else: D of degree 1 to kMaxOrder, monic, with a root at 1; N not 0 and of a
 /// lower degree; coefficients up to kMaxCoefficient in size.
 void Validate(const RuleSpec& spec);

@@ -2,7 +2,7 @@
 //
 //   rho = max |z| over the roots of p(z) of characteristic.h; stable iff rho < 1.
 //
-// The number of roots outside |z| = r is an exact count in O(1) operations (src/root_kernel.h); the
+// The number of roots outside |z| = r is an exact count in O(1) operations (src/root_kernel-inl.h); the
 // dominant root is found by Newton's method on log z, and certified by two counts: no root outside
 // log r = s + delta, at least one outside s - delta. Points where double precision does not give
 // the tolerances below are finished in long double and then in 50-digit arithmetic.
@@ -32,8 +32,8 @@ struct SpectralRadius {
   double error_bound = 0;       ///< certified: |radius - rho| <= this
   Precision precision = Precision::kDouble;
 
-  /// rho < 1, by the certificate.
-  bool stable() const { return log_radius < 0; }
+  /// rho < 1, by the certificate: the whole bound is.
+  bool stable() const { return log_radius + log_radius_error < 0; }
   /// -ln 2 / ln rho in updates; NaN where not stable, 0 where rho = 0.
   double half_life_updates() const;
 };

@@ -1,6 +1,6 @@
 // Whether a list of actions is a schedule: the first rule that it breaks, and where.
 //
-//   range         stages, micro-batches and workers that there are; steps from 0, in order
+//   range         stages, micro-batches and workers that there are; steps from 0 to kMaxStep, in order
 //   slots         at most `slots_per_step` computations of a worker in a step, no two of a kind
 //   one of each   one forward, one backward and, in a schedule that splits the backward, one weight
 //                 gradient of every micro-batch at every stage; none missing
@@ -18,12 +18,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "batchless/hwmodel/schedule.h"
 
 namespace batchless::hwmodel {
+
+/// Largest step of a list: times of a trace, a thousand a step, are exact in double precision.
+inline constexpr std::int64_t kMaxStep = 1'000'000'000'000;
 
 struct BrokenRule {
   /// Index into Schedule::actions; none where actions are missing at the end.

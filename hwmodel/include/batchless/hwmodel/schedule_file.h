@@ -1,6 +1,6 @@
 // A schedule as a file and as text; both read back as the same schedule.
 //
-// CSV, one row an action, in the order of execution:
+// CSV, one row an action, rows of one step in the order of execution:
 //
 //   step,stage,kind,microbatch                         kind one of F B W U
 //   step,stage,kind,microbatch,worker,slots_per_step,weights
@@ -23,7 +23,7 @@
 //
 // The first line may end in the workers of the stages, worker_of_stage=0,1,0,1.
 //
-// Blank lines at the end do not count. Reading does not ask whether the actions make a schedule: that
+// Steps may come in any order; blank lines at the end and a byte order mark do not count. Reading does not ask whether the actions make a schedule: that
 // is for schedule_check.h.
 #pragma once
 
@@ -31,6 +31,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "batchless/hwmodel/schedule.h"
 
@@ -49,8 +50,8 @@ class ScheduleFileError : public std::runtime_error {
 
 std::string ToCsv(const Schedule& schedule);
 
-/// Throws ScheduleFileError. Action k of the result is from line k + 2.
-Schedule ParseCsv(std::string_view csv);
+/// Throws ScheduleFileError. Action k of the result is from line (*lines)[k].
+Schedule ParseCsv(std::string_view csv, std::vector<std::size_t>* lines = nullptr);
 
 std::string ToText(const Schedule& schedule);
 

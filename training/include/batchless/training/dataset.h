@@ -15,8 +15,10 @@
 //             3072 pixels, any whole number of them in a file; the last of them may be missing.
 //             https://www.cs.toronto.edu/~kriz/cifar.html
 //   MNIST     ROOT/mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz
-//   folders   ROOT/{train,val}/CLASS/*.jpg|jpeg|JPG|JPEG: classes and files in the order of their
-//             names, byte by byte; validation sees the middle 7/8 (224/256) of the shorter side
+//   folders   ROOT/{train,val}/CLASS/*.jpg|jpeg, in capitals or not: classes and files in the order
+//             of their names, byte by byte; validation sees the middle 7/8 (224/256) of the shorter
+//             side. Hidden files and others are left out and counted; a class that has no picture is
+//             refused. Pixels are taken as they are stored: EXIF's orientation turns nothing
 //
 // Means and standard deviations: those of the training pixels (CIFAR-10, MNIST, synthetic), and the
 // usual ones of ImageNet for folders of images.
@@ -66,6 +68,8 @@ class Dataset {
   int labels_per_sample() const { return content_.context > 0 ? content_.context : 1; }
   /// Entropy rate of the source that made the tokens, bits a token; 0: unknown.
   double entropy_bits() const { return content_.entropy_bits; }
+  /// Files in the folders of the set's images that are hidden or no pictures, and not samples.
+  std::int64_t left_out() const { return content_.left_out; }
   /// From 0 to classes() - 1. Throws analysis::InvalidArgument unless 0 <= sample < size(), as all
   /// that take a sample do.
   int label(std::int64_t sample) const;
@@ -97,6 +101,7 @@ class Dataset {
     std::string digest;
     int context = 0;
     double entropy_bits = 0;
+    std::int64_t left_out = 0;
   };
   explicit Dataset(Content content) : content_(std::move(content)) {}
 
