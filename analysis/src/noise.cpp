@@ -8,6 +8,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
+#include "impulse_energy-inl.h"
 
 namespace batchless::analysis {
 namespace {
@@ -21,28 +22,10 @@ struct Transfer {
   std::vector<Real> denominator;
 };
 
-// Sum of the squared impulse response, or NaN. Degrees are equal: the numerator is padded.
+// Of one numerator.
 template <class Real>
 Real Energy(std::vector<Real> b, std::vector<Real> a) {
-  const Real first = a[0];
-  Real sum = 0;
-  for (std::size_t k = a.size() - 1;; --k) {
-    // The sign is that of a_0 / first; the negation lets no NaN pass.
-    if (!(a[0] / first > 0)) return std::numeric_limits<Real>::quiet_NaN();
-    sum += b[k] * b[k] / a[0];
-    if (k == 0) break;
-    const Real alpha = a[k] / a[0];
-    const Real beta = b[k] / a[0];
-    for (std::size_t i = 0; i < k; ++i) b[i] -= beta * a[k - i];
-    // In place, from both ends at once.
-    for (std::size_t i = 0, j = k; i <= j; ++i, --j) {
-      const Real low = a[i];
-      const Real high = a[j];
-      a[i] = low - alpha * high;
-      if (i != j) a[j] = high - alpha * low;
-    }
-  }
-  return sum / first;
+  return ImpulseEnergies<Real>({std::move(b)}, std::move(a))[0];
 }
 
 // Multiplies by u z + v.

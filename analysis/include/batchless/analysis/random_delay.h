@@ -1,0 +1,119 @@
+// Rules under delays that vary: growth of the mean square, stationary variance, critical rate, optimum.
+//
+//   g_i = lambda w_hat_{i - d_i} + xi_i,  d_i by a DelayModel (delay_model.h), xi_i noise of variance sigma^2
+//
+// The state s (weights and velocities back to the largest delay M) follows s' = A_d s + B_d xi. Three
+// verdicts, of which none says the others:
+//
+//   mean           E[s], by the mean matrix sum_d p_d A_d
+//   mean square    E[s s'] = P,  P' = sum_d p_d (A_d P A_d' + sigma^2 B_d B_d'); for a chain one P for each
+//                  delay, P_j' = sum_i pi_ij A_i P_i A_i'. Its radius is the root of the spectral radius of
+//                  P -> P'; for a trace it is that of the product over a period, to the power 1/L
+//   log rate       lim ln |s_i| / i of almost every run, from a long run
+//
+// Two ways of compensation (a, b, T of rule.h; a constant delay gives the same for both):
+//
+//   mean   a, b, T made for the mean delay dbar
+//   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d
+//
+// Where only what is read varies (`mean`; `own` without compensation for spikes) one number decides. Given
+// the past, a gradient's deviation from its mean is white. With y_d the response, in the loop closed by the
+// mean, of what delay d would read to a unit deviation,
+//
+//   gamma(r) = lambda^2 sum_k r^{-k} (sum_d p_d y_d[k]^2 - (sum_d p_d y_d[k])^2)
+//   radius^2 = max(radius of the mean^2, the r with gamma(r) = 1)
+//   variance = that of the mean's loop / (1 - gamma(1))
+//
+// gamma is a few sums of squared impulse responses, by the recursion in noise.h: (M + 3)^2 operations in
+// long double. Everything else takes the operator P -> P' itself, applied in (M + 3)^2 operations a state,
+// its radius by Arnoldi's method and its stationary P by the residuals that this leaves.
+//
+// Source: the criterion is this project's, by renewal; second moments of systems with multiplicative
+// noise: Willems & Blankenship 1971 (recalled).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "batchless/analysis/delay_model.h"
+
+namespace batchless::analysis {
+
+enum class DelayCompensation { kMean, kOwn };
+
+/// Ranges under delays that vary: past them 1 - rho is lost in roundings.
+inline constexpr double kMinVaryingRate = 1e-9;
+inline constexpr double kMaxVaryingMomentum = 0.999999;
+/// Largest delay where the operator is needed, and of a chain.
+inline constexpr Delay kMaxOperatorDelay = 128;
+inline constexpr Delay kMaxMarkovDelay = 64;
+
+struct VaryingDelay {
+  RuleSpec rule;
+  double momentum = 0;  ///< unused by the rule `linear`
+  DelayModel delays;
+  DelayCompensation compensation = DelayCompensation::kMean;
+};
+
+/// Throws InvalidArgument with the name of the first member that is out of range.
+void Validate(const VaryingDelay& point);
+
+/// The rule with its coefficients held at those of the real delay `mean`.
+RuleSpec AtMeanDelay(const RuleSpec& spec, double mean);
+
+enum class MeanSquareMethod { kCriterion, kOperator };
+/// kCriterion where one number decides.
+MeanSquareMethod MethodOf(const VaryingDelay& point);
+
+/// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
+/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it.
+double MeanSquareRadius(const VaryingDelay& point, double rate);
+double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method);
+/// Spectral radius of the mean; for a trace that of the period, which is not random.
+double MeanRadius(const VaryingDelay& point, double rate);
+/// In units of eta^2 sigma^2, the mean over a trace's period; NaN where the mean square is not stable.
+double WeightVariance(const VaryingDelay& point, double rate);
+double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod method);
+
+/// ln of the growth per update along one run of random delays, and the standard error of it.
+struct LogRate {
+  double rate = 0;
+  double standard_error = 0;
+};
+inline constexpr std::size_t kLogRateUpdates = 200'000;
+LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t seed = 1,
+                        std::size_t updates = kLogRateUpdates);
+
+/// sup { x : the mean square is stable for every rate in (0, x) }, from kMinVaryingRate up in steps of a
+/// quarter, to ten digits; 0 and infinity as CriticalRate in stability.h.
+double CriticalRate(const VaryingDelay& point);
+
+/// Least half-life of the mean square over momentum and rate, its worst over curvatures in
+/// [lambda_max / K, lambda_max]. The search starts from the optimum of the constant delay next to the
+/// mean; `momentum` holds it fixed. NaN where no rate is stable.
+struct VaryingOptimum {
+  double half_life_updates = std::numeric_limits<double>::quiet_NaN();
+  double momentum = 0;
+  double rate = 0;  ///< eta * lambda_max
+  double radius = std::numeric_limits<double>::quiet_NaN();
+};
+VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
+                           std::optional<double> momentum);
+
+/// -ln 2 / ln radius; infinity where that is not below 1.
+inline double HalfLife(double radius) {
+  return radius < 1 ? -std::log(2.0) / std::log(radius) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace batchless::analysis
+
+// Example
+//   const VaryingDelay constant{{FindRule("sgdm"), {}}, /*momentum=*/0, UniformDelays(0, 0)};
+//   CHECK(MeanSquareRadius(constant, 0.5) == Approx(0.5));
+//   VaryingDelay uniform{{FindRule("lwp-w+sc"), {}}, /*momentum=*/0.9, UniformDelays(0, 8)};
+//   const double mean = MeanSquareRadius(uniform, 0.02);
+//   CHECK(mean == Approx(0.9006571116));
+//   uniform.compensation = DelayCompensation::kOwn;
+//   CHECK(MeanSquareRadius(uniform, 0.02) > mean);

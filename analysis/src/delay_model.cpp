@@ -1,0 +1,184 @@
+#include "batchless/analysis/delay_model.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+
+namespace batchless::analysis {
+namespace {
+
+constexpr std::string_view kName = "delays";
+
+std::string FromTo(Delay low, Delay high) {
+  return "an integer from " + std::to_string(low) + " to " + std::to_string(high);
+}
+
+void CheckDelays(const std::vector<Delay>& delays) {
+  if (delays.empty()) throw InvalidArgument(kName, "nothing", "at least one delay");
+  for (const Delay delay : delays) {
+    if (delay < 0 || delay > kMaxVaryingDelay) {
+      throw InvalidArgument(kName, std::to_string(delay), FromTo(0, kMaxVaryingDelay));
+    }
+  }
+}
+
+// Divides by the sum, which has to be nearly 1.
+void Normalise(std::vector<double>& probabilities) {
+  for (const double p : probabilities) {
+    if (!(p >= 0 && p <= 1)) throw InvalidArgument(kName, p, "probabilities from 0 to 1");
+  }
+  const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  if (!(std::abs(sum - 1) <= kProbabilityTolerance)) {
+    throw InvalidArgument(kName, sum, "probabilities that sum to 1");
+  }
+  for (double& p : probabilities) p /= sum;
+}
+
+// Which states are reached from the first, along arrows or against them.
+std::size_t Reached(const std::vector<std::vector<double>>& transition, bool backwards) {
+  std::vector<std::size_t> found = {0};
+  std::vector<bool> seen(transition.size(), false);
+  seen[0] = true;
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    for (std::size_t j = 0; j < transition.size(); ++j) {
+      const double p = backwards ? transition[j][found[next]] : transition[found[next]][j];
+      if (p == 0 || seen[j]) continue;
+      seen[j] = true;
+      found.push_back(j);
+    }
+  }
+  return found.size();
+}
+
+// mu' pi = mu', sum 1.
+std::vector<double> StationaryShares(const std::vector<std::vector<double>>& transition) {
+  const auto n = static_cast<Eigen::Index>(transition.size());
+  Eigen::MatrixXd system(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j < n; ++j) {
+      system(j, i) = transition[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+      if (i == j) system(j, i) -= 1;
+    }
+  }
+  system.row(n - 1).setOnes();
+  const Eigen::VectorXd shares = system.partialPivLu().solve(Eigen::VectorXd::Unit(n, n - 1));
+  return {shares.begin(), shares.end()};
+}
+
+}  // namespace
+
+double DelayModel::mean() const {
+  double sum = 0;
+  for (std::size_t i = 0; i < delays.size(); ++i) sum += shares[i] * static_cast<double>(delays[i]);
+  return sum;
+}
+
+Delay DelayModel::largest() const { return *std::max_element(delays.begin(), delays.end()); }
+
+DelayModel UniformDelays(Delay low, Delay high) {
+  CheckDelays({low, high});
+  if (low > high) {
+    throw InvalidArgument(kName, std::to_string(high), FromTo(low, kMaxVaryingDelay));
+  }
+  DelayModel model;
+  for (Delay d = low; d <= high; ++d) model.delays.push_back(d);
+  model.shares.assign(model.delays.size(), 1 / static_cast<double>(model.delays.size()));
+  return model;
+}
+
+DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
+  if (!(probability > 0 && probability <= 1)) {
+    throw InvalidArgument(kName, probability, "a probability above 0, up to 1");
+  }
+  if (largest && (*largest < 0 || *largest > kMaxVaryingDelay)) {
+    throw InvalidArgument("largest_delay", std::to_string(*largest), FromTo(0, kMaxVaryingDelay));
+  }
+  DelayModel model;
+  double p = probability;
+  double rest = 1;
+  for (Delay d = 0; !largest || d <= *largest; ++d) {
+    if (d > kMaxVaryingDelay) {
+      throw InvalidArgument(kName, probability,
+                            "a probability whose delays end by " +
+                                std::to_string(kMaxVaryingDelay) + ", or a largest delay");
+    }
+    model.delays.push_back(d);
+    model.shares.push_back(p);
+    rest *= 1 - probability;
+    p *= 1 - probability;
+    if (rest == 0 || (!largest && rest < kGeometricRest)) break;
+  }
+  for (double& share : model.shares) share /= 1 - rest;
+  return model;
+}
+
+DelayModel IndependentDelays(const std::vector<Delay>& delays,
+                             const std::vector<double>& probabilities) {
+  CheckDelays(delays);
+  if (delays.size() != probabilities.size()) {
+    throw InvalidArgument(kName, std::to_string(probabilities.size()) + " probabilities",
+                          "one for each of " + std::to_string(delays.size()) + " delays");
+  }
+  std::vector<double> normalised = probabilities;
+  Normalise(normalised);
+  std::map<Delay, double> shares;
+  for (std::size_t i = 0; i < delays.size(); ++i) {
+    if (normalised[i] > 0) shares[delays[i]] += normalised[i];
+  }
+  DelayModel model;
+  for (const auto& [delay, share] : shares) {
+    model.delays.push_back(delay);
+    model.shares.push_back(share);
+  }
+  return model;
+}
+
+DelayModel MarkovDelays(std::vector<Delay> delays, std::vector<std::vector<double>> transition) {
+  CheckDelays(delays);
+  if (delays.size() > kMaxDelayStates) {
+    throw InvalidArgument(kName, std::to_string(delays.size()) + " states",
+                          "a chain of at most " + std::to_string(kMaxDelayStates));
+  }
+  if (transition.size() != delays.size()) {
+    throw InvalidArgument(
+        kName, std::to_string(transition.size()) + " rows",
+        "one row of probabilities for each of " + std::to_string(delays.size()) + " delays");
+  }
+  for (std::vector<double>& row : transition) {
+    if (row.size() != delays.size()) {
+      throw InvalidArgument(kName, std::to_string(row.size()) + " probabilities in a row",
+                            "one for each of " + std::to_string(delays.size()) + " delays");
+    }
+    Normalise(row);
+  }
+  for (const bool backwards : {false, true}) {
+    const std::size_t reached = Reached(transition, backwards);
+    if (reached == delays.size()) continue;
+    throw InvalidArgument(kName,
+                          "a chain that " + std::string(backwards ? "comes to" : "leaves") +
+                              " its first delay " + (backwards ? "from " : "for ") +
+                              std::to_string(reached - 1) + " of the " +
+                              std::to_string(delays.size() - 1) + " others",
+                          "a chain in which every delay is reached from every other");
+  }
+  DelayModel model{DelayModel::Kind::kMarkov, std::move(delays), StationaryShares(transition), {}};
+  model.transition = std::move(transition);
+  return model;
+}
+
+DelayModel TraceDelays(std::vector<Delay> trace) {
+  CheckDelays(trace);
+  if (trace.size() > kMaxTraceLength) {
+    throw InvalidArgument(kName, std::to_string(trace.size()) + " delays",
+                          "a trace of at most " + std::to_string(kMaxTraceLength));
+  }
+  std::vector<double> shares(trace.size(), 1 / static_cast<double>(trace.size()));
+  return {DelayModel::Kind::kTrace, std::move(trace), std::move(shares), {}};
+}
+
+}  // namespace batchless::analysis

@@ -1,0 +1,82 @@
+// The second moments of a rule under delays that vary, by their operator (random_delay.h).
+//
+// The state is a core c (weight and velocity; for the rule `linear` the observer form of N/D, whose first
+// number is the weight) and, `lags` updates back, the signals S c that delays read:
+//
+//   c' = F c + G_d g,   g = x (reads of d)' s,   newest signals' = S c, the others move by one
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/random_delay.h"
+
+namespace batchless::analysis {
+
+// a_d, b_d, T_d of each delay of the model's list, and which of them are the same for all.
+struct DelayCoefficients {
+  std::vector<Coefficients<double>> each;
+  bool same_update = true;   // a and b
+  bool same_horizon = true;  // T
+};
+DelayCoefficients CoefficientsOf(const VaryingDelay& point);
+// Whether velocity-form prediction reads the difference of weights in the velocity's place, which is eta
+// times as large as that without compensation.
+bool ReadsDifference(const RuleSpec& spec, const DelayCoefficients& coefficients);
+
+// A_d for every entry d of a model's list of delays.
+class DelaySystem {
+ public:
+  DelaySystem(const VaryingDelay& point, double rate);
+  // Scalar systems s' = a_d s.
+  explicit DelaySystem(const std::vector<double>& factors);
+
+  Eigen::Index dimension() const { return dimension_; }
+  const Eigen::VectorXd& input(std::size_t entry) const { return input_[entry]; }
+  Eigen::Index core() const { return core_.rows(); }
+
+  // A s for each column of `states`.
+  Eigen::MatrixXd Apply(std::size_t entry, const Eigen::MatrixXd& states) const;
+  // sum_d p_d A_d P A_d' over entries with probabilities.
+  using Draws = std::vector<std::pair<std::size_t, double>>;
+  Eigen::MatrixXd Second(const Draws& draws, const Eigen::MatrixXd& covariance) const;
+  // sum_d p_d A_d s.
+  Eigen::MatrixXd First(const Draws& draws, const Eigen::MatrixXd& states) const;
+
+ private:
+  // The part that no delay changes.
+  Eigen::MatrixXd Shift(const Eigen::MatrixXd& states) const;
+
+  Eigen::Index dimension_ = 0;
+  Eigen::MatrixXd core_;
+  Eigen::MatrixXd signals_;
+  std::vector<Eigen::VectorXd> input_;  // G_d
+  // What a delay reads, times the rate: places in the state and their factors.
+  std::vector<std::vector<std::pair<Eigen::Index, double>>> read_;
+};
+
+// Draws of a chain of regimes, each with delays of its own: one regime for independent delays, one for each
+// delay of a chain.
+struct Regimes {
+  std::vector<DelaySystem::Draws> draws;
+  Eigen::MatrixXd transition;
+  Eigen::VectorXd shares;
+};
+Regimes RegimesOf(const DelayModel& model);
+
+double OperatorRadius(const DelaySystem& system, const Regimes& regimes);      // of the mean square
+double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);  // of the mean
+// E[c_0^2] under unit noise in the gradient; the mean square has to be stable.
+double OperatorVariance(const DelaySystem& system, const Regimes& regimes);
+
+// Over one period of a trace of entries 0..length-1.
+double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& entries);
+double TraceVariance(const DelaySystem& system, const std::vector<std::size_t>& entries);
+
+LogRate SimulateLogRate(const DelaySystem& system, const Regimes& regimes, std::uint64_t seed,
+                        std::size_t updates);
+
+}  // namespace batchless::analysis

@@ -1,0 +1,296 @@
+#include "batchless/analysis/random_delay.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../analysis/src/delay_operator.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/analysis/noise.h"
+#include "batchless/analysis/rates.h"
+#include "batchless/analysis/spectral_radius.h"
+#include "batchless/analysis/stability.h"
+#include "catch.h"
+
+namespace batchless::analysis {
+namespace {
+
+// The criterion errs by roundings in long double, the operator by its residuals.
+constexpr double kMethodsTolerance = 1e-9;
+// Of 400,000 updates' mean square, correlated over some ten of them.
+constexpr double kSimulationTolerance = 0.01;
+
+const std::vector<const char*> kRules = {"sgdm",  "nesterov", "sc",       "lwp-v",
+                                         "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag"};
+
+VaryingDelay Point(const char* rule, DelayCompensation compensation = DelayCompensation::kMean,
+                   const DelayModel& delays = UniformDelays(0, 8), double momentum = 0.9) {
+  return {{FindRule(rule), {}}, momentum, delays, compensation};
+}
+
+bool IsNear(double value, double expected, double tolerance) {
+  return std::abs(value - expected) <= tolerance * std::abs(expected);
+}
+
+// The equations, written out: the mean square of the weight over many updates, with unit noise.
+template <class Draw>
+double SimulatedVariance(const VaryingDelay& point, double rate, std::size_t updates, Draw draw) {
+  const bool own = point.compensation == DelayCompensation::kOwn;
+  const double m = point.momentum;
+  const double mean = point.delays.mean();
+  const Compensation compensation = point.rule.rule.compensation;
+  const Prediction prediction = point.rule.rule.prediction;
+  std::vector<double> w(updates + 1, 0), v(updates + 1, 0);
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> noise;
+  double squares = 0;
+  const std::size_t start = updates / 20;
+  for (std::size_t i = 0; i < updates; ++i) {
+    const std::size_t delay = draw(random);
+    const std::size_t k = i >= delay ? i - delay : 0;
+    const double d = own ? static_cast<double>(delay) : mean;
+    double read = w[k];
+    if (prediction == Prediction::kVelocity) read -= d * v[k];
+    if (prediction == Prediction::kWeight) read += d * (w[k] - w[k > 0 ? k - 1 : 0]);
+    const double g = rate * read + noise(random);
+    const double power = compensation == Compensation::kSpike ? std::pow(m, d) : 1;
+    const double b = (1 - power) / (1 - m);
+    v[i + 1] = m * v[i] + (own ? power : 1) * g;
+    w[i + 1] = w[i] - ((own ? 1 : power) * v[i + 1] + b * g);
+    if (i >= start) squares += w[i + 1] * w[i + 1];
+  }
+  return squares / static_cast<double>(updates - start);
+}
+
+template <class Call>
+std::string Refusal(Call call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("uniform delays from 0 to 8 at momentum 0.9 and rate 0.02 give known numbers") {
+  struct Known {
+    const char* rule;
+    double radius;
+    double variance;
+  };
+  for (const auto& [rule, radius, variance] :
+       {Known{"sgdm", 0.9886720002, 952.264}, Known{"sc", 0.9610954784, 429.090},
+        Known{"lwp-w", 0.9510078872, 287.148}, Known{"lwp-v+sc", 0.9227705859, 265.244},
+        Known{"lwp-w+sc", 0.9006571116, 245.134}}) {
+    INFO(rule);
+    CHECK(std::abs(MeanSquareRadius(Point(rule), 0.02) - radius) < 0.6e-10);
+    CHECK(std::abs(WeightVariance(Point(rule), 0.02) - variance) < 0.6e-3);
+  }
+  for (const auto& [rule, radius, unused] :
+       {Known{"sc", 0.9662103374, 0}, Known{"lwp-w", 0.9569208654, 0},
+        Known{"lwp-w+sc", 0.9385784321, 0}}) {
+    INFO(rule);
+    const VaryingDelay own = Point(rule, DelayCompensation::kOwn);
+    CHECK(std::abs(MeanSquareRadius(own, 0.02) - radius) < 0.6e-10);
+  }
+}
+
+TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
+  struct Known {
+    const char* rule;
+    DelayCompensation compensation;
+    double half_life;
+  };
+  // Local searches of another program, as many digits as it gave.
+  for (const auto& [rule, compensation, half_life] :
+       {Known{"sc", DelayCompensation::kMean, 83.39},
+        Known{"lwp-w", DelayCompensation::kMean, 73.70},
+        Known{"lwp-v+sc", DelayCompensation::kMean, 40.89},
+        Known{"lwp-w+sc", DelayCompensation::kMean, 35.01},
+        Known{"sgdm", DelayCompensation::kMean, 165.9},
+        Known{"lwp-w", DelayCompensation::kOwn, 88.3}}) {
+    INFO(rule);
+    const VaryingOptimum optimum = FindOptimum(Point(rule, compensation), 100, std::nullopt);
+    CHECK(IsNear(optimum.half_life_updates, half_life, 1e-3));
+  }
+}
+
+TEST_CASE("best half-lives with each gradient's own delay", "[.long]") {
+  for (const auto& [rule, half_life] :
+       {std::pair{"sc", 101.3}, std::pair{"lwp-v+sc", 50.3}, std::pair{"lwp-w+sc", 46.6}}) {
+    INFO(rule);
+    const VaryingOptimum optimum =
+        FindOptimum(Point(rule, DelayCompensation::kOwn), 100, std::nullopt);
+    CHECK(IsNear(optimum.half_life_updates, half_life, 1e-3));
+  }
+}
+
+TEST_CASE("criterion and operator agree where both apply") {
+  const DelayModel listed = IndependentDelays({7, 0, 3}, {0.2, 0.5, 0.3});
+  const VaryingDelay linear{
+      LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.82638, 0.077475}), 0, listed};
+  std::vector<VaryingDelay> points = {linear};
+  for (const char* rule : kRules) {
+    points.push_back(Point(rule));
+    points.push_back(Point(rule, DelayCompensation::kMean, listed, 0.6));
+    points.push_back(Point(rule, DelayCompensation::kOwn, GeometricDelays(0.4), 0.8));
+  }
+  for (const VaryingDelay& point : points) {
+    if (MethodOf(point) != MeanSquareMethod::kCriterion) continue;
+    INFO(point.rule.rule.name);
+    for (const double rate : {1e-3, 0.02, 0.3}) {
+      const double radius = MeanSquareRadius(point, rate);
+      CHECK(IsNear(MeanSquareRadius(point, rate, MeanSquareMethod::kOperator), radius,
+                   kMethodsTolerance));
+      CHECK(MeanRadius(point, rate) <= radius * (1 + kMethodsTolerance));
+      const double variance = WeightVariance(point, rate);
+      CHECK(std::isnan(variance) == !(radius < 1));
+      if (radius >= 1) continue;
+      CHECK(IsNear(WeightVariance(point, rate, MeanSquareMethod::kOperator), variance, 1e-8));
+    }
+  }
+}
+
+TEST_CASE("one delay is a constant delay, by either compensation, as a chain and as a trace") {
+  for (const char* rule : {"sgdm", "sc", "lwp-w", "lwp-w+sc"}) {
+    INFO(rule);
+    const RuleSpec spec{FindRule(rule), {}};
+    const double radius = ComputeSpectralRadius(spec, 0.9, 4, 0.01).radius;
+    const double variance = WeightVariance(spec, 0.9, 4, 0.01);
+    for (const DelayModel& delays :
+         {UniformDelays(4, 4), MarkovDelays({4}, {{1}}), TraceDelays({4, 4, 4})}) {
+      for (const DelayCompensation compensation :
+           {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+        const VaryingDelay point = Point(rule, compensation, delays);
+        CHECK(IsNear(MeanSquareRadius(point, 0.01), radius, kMethodsTolerance));
+        CHECK(IsNear(MeanRadius(point, 0.01), radius, kMethodsTolerance));
+        CHECK(IsNear(WeightVariance(point, 0.01), variance, 1e-8));
+      }
+    }
+    const VaryingDelay point = Point(rule, DelayCompensation::kMean, UniformDelays(4, 4));
+    CHECK(IsNear(CriticalRate(point), CriticalRate(spec, 0.9, 4), kMethodsTolerance));
+    const double best = FindOptimum({spec, 4, 100, std::nullopt}).half_life_updates;
+    CHECK(IsNear(FindOptimum(point, 100, std::nullopt).half_life_updates, best, 2e-3));
+  }
+}
+
+TEST_CASE("a chain whose rows are alike draws independently") {
+  const std::vector<double> row = {0.5, 0.2, 0.3};
+  const DelayModel chain = MarkovDelays({0, 2, 5}, {row, row, row});
+  const DelayModel same = IndependentDelays({0, 2, 5}, row);
+  for (const DelayCompensation compensation : {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+    const VaryingDelay a = Point("lwp-w+sc", compensation, chain);
+    const VaryingDelay b = Point("lwp-w+sc", compensation, same);
+    CHECK(IsNear(MeanSquareRadius(a, 0.02), MeanSquareRadius(b, 0.02), kMethodsTolerance));
+    CHECK(IsNear(MeanRadius(a, 0.02), MeanRadius(b, 0.02), kMethodsTolerance));
+    CHECK(IsNear(WeightVariance(a, 0.02), WeightVariance(b, 0.02), 1e-8));
+  }
+}
+
+TEST_CASE("a chain that alternates grows as the trace of its delays") {
+  const DelayModel chain = MarkovDelays({1, 6}, {{0, 1}, {1, 0}});
+  const DelayModel trace = TraceDelays({1, 6});
+  for (const char* rule : {"sgdm", "lwp-v+sc"}) {
+    const VaryingDelay a = Point(rule, DelayCompensation::kOwn, chain);
+    const VaryingDelay b = Point(rule, DelayCompensation::kOwn, trace);
+    CHECK(IsNear(MeanSquareRadius(a, 0.02), MeanSquareRadius(b, 0.02), kMethodsTolerance));
+    CHECK(IsNear(WeightVariance(a, 0.02), WeightVariance(b, 0.02), 1e-8));
+    CHECK(SimulateLogRate(b, 0.02).rate == std::log(MeanSquareRadius(b, 0.02)));
+  }
+}
+
+TEST_CASE("simulation gives the stationary variance") {
+  const std::size_t updates = 2'000'000;
+  const auto uniform = [](std::mt19937_64& random) { return random() % 9; };
+  for (const char* rule : {"sgdm", "lwp-v+sc", "lwp-w+sc"}) {
+    for (const DelayCompensation compensation :
+         {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+      INFO(rule);
+      const VaryingDelay point = Point(rule, compensation, UniformDelays(0, 8), 0.6);
+      CHECK(IsNear(SimulatedVariance(point, 0.05, updates, uniform), WeightVariance(point, 0.05),
+                   kSimulationTolerance));
+    }
+  }
+  // Slow for a while, then fast for a while.
+  std::size_t state = 0;
+  const auto sticky = [&](std::mt19937_64& random) {
+    if (random() % 10 == 0) state = 1 - state;
+    return state == 0 ? std::size_t{1} : std::size_t{7};
+  };
+  const VaryingDelay chain =
+      Point("sc", DelayCompensation::kOwn, MarkovDelays({1, 7}, {{0.9, 0.1}, {0.1, 0.9}}), 0.6);
+  CHECK(IsNear(SimulatedVariance(chain, 0.05, updates, sticky), WeightVariance(chain, 0.05),
+               kSimulationTolerance));
+  std::size_t next = 0;
+  const std::vector<Delay> trace = {0, 5, 2};
+  const auto repeated = [&](std::mt19937_64&) {
+    return static_cast<std::size_t>(trace[next++ % trace.size()]);
+  };
+  const VaryingDelay periodic = Point("lwp-w", DelayCompensation::kMean, TraceDelays(trace), 0.6);
+  CHECK(IsNear(SimulatedVariance(periodic, 0.05, updates, repeated), WeightVariance(periodic, 0.05),
+               kSimulationTolerance));
+}
+
+TEST_CASE("mean, mean square and log rate are three verdicts") {
+  // x' = a x, a = 1.5 or -0.5 evenly.
+  const DelaySystem system({1.5, -0.5});
+  const Regimes regimes = RegimesOf(IndependentDelays({0, 1}, {0.5, 0.5}));
+  CHECK(OperatorMeanRadius(system, regimes) == Approx(0.5));
+  CHECK(OperatorRadius(system, regimes) == Approx(std::sqrt(1.25)));
+  const LogRate log_rate = SimulateLogRate(system, regimes, 3, 400'000);
+  const double expected = std::log(0.75) / 2;
+  CHECK(log_rate.standard_error < 2e-3);
+  CHECK(std::abs(log_rate.rate - expected) < 4 * log_rate.standard_error);
+}
+
+TEST_CASE("the critical rate is where the mean square stops being stable") {
+  for (const DelayCompensation compensation : {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+    const VaryingDelay point = Point("lwp-w+sc", compensation, UniformDelays(0, 3));
+    const double critical = CriticalRate(point);
+    CHECK(MeanSquareRadius(point, critical * (1 - 1e-6)) < 1);
+    CHECK(MeanSquareRadius(point, critical * (1 + 1e-6)) > 1);
+  }
+}
+
+TEST_CASE("distributions are what they say") {
+  const DelayModel geometric = GeometricDelays(0.3);
+  // 0.7^39 is the first power below the rest that is cut.
+  CHECK(geometric.largest() == 38);
+  CHECK(geometric.shares[2] / geometric.shares[1] == Approx(0.7));
+  CHECK(std::abs(geometric.mean() - 0.7 / 0.3) < 1e-4);
+  CHECK(GeometricDelays(0.3, 4).largest() == 4);
+  CHECK(GeometricDelays(1).largest() == 0);
+  const DelayModel listed = IndependentDelays({5, 1, 5}, {0.25, 0.5, 0.25});
+  CHECK(listed.delays == std::vector<Delay>{1, 5});
+  CHECK(listed.mean() == Approx(3));
+}
+
+TEST_CASE("what is out of range is refused by its name") {
+  const auto refused = [](const std::string& refusal, const std::string& part) {
+    INFO(refusal);
+    CHECK(refusal.find(part) != std::string::npos);
+  };
+  refused(Refusal([] { UniformDelays(3, 2); }), "delays: got 2, accepted: an integer from 3");
+  refused(Refusal([] { UniformDelays(0, 1001); }), "delays: got 1001");
+  refused(Refusal([] { GeometricDelays(0); }), "delays: got 0");
+  refused(Refusal([] { GeometricDelays(1e-3); }), "delays: got 0.001");
+  refused(Refusal([] { GeometricDelays(0.5, -1); }), "largest_delay: got -1");
+  refused(Refusal([] { IndependentDelays({1, 2}, {0.5, 0.4}); }), "sum to 1");
+  refused(Refusal([] { IndependentDelays({1, 2}, {1.5, -0.5}); }), "delays: got 1.5");
+  refused(Refusal([] { MarkovDelays({1, 2}, {{1, 0}, {0.5, 0.5}}); }), "every delay is reached");
+  refused(Refusal([] { MarkovDelays({1, 2}, {{0.5, 0.5}, {0, 1}}); }), "every delay is reached");
+  refused(Refusal([] { TraceDelays({}); }), "delays: got nothing");
+  refused(Refusal([] { MeanSquareRadius(Point("sgdm"), 1e-10); }), "rate: got 1e-10");
+  refused(
+      Refusal([] { Validate(Point("sgdm", DelayCompensation::kMean, UniformDelays(0, 1), 1)); }),
+      "momentum: got 1");
+  refused(Refusal([] { Validate(Point("sc", DelayCompensation::kOwn, UniformDelays(0, 129))); }),
+          "compensated by its own");
+}
+
+}  // namespace batchless::analysis
