@@ -4,6 +4,7 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <random>
 #include <vector>
 
@@ -35,7 +36,11 @@ double DenseRadius(const Powers& numerator, const Powers& denominator, Delay del
     companion(0, k) = -p[static_cast<std::size_t>(k) + 1] / p[0];
     if (k > 0) companion(k, k - 1) = 1;
   }
-  return companion.eigenvalues().cwiseAbs().maxCoeff();
+  // Its shifts end the cycles that the real iteration stays in for roots in pairs of opposite signs.
+  const Eigen::ComplexEigenSolver<Eigen::MatrixXcd> solver(companion.cast<std::complex<double>>(),
+                                                           /*computeEigenvectors=*/false);
+  REQUIRE(solver.info() == Eigen::Success);
+  return solver.eigenvalues().cwiseAbs().maxCoeff();
 }
 
 /// w' = w_{i-D} + m (w_{i-D} - w_{i-2D-1}) - eta g as N/D.
