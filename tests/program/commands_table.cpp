@@ -208,7 +208,7 @@ std::vector<CommandCase> MakeCases() {
         {"--denominator", "", {"1,-1", "abc"}},
         {"--damping", "1", Plus(kNoNumber, {"0", "-1", "1001"}), true},
         {"--delay-time", "0.3", Plus(kNoNumber, {"-1", "1001"}), true},
-        {"--duration", "3", Plus(kNoNumber, {"0", "-1", "1e7", "1e6"})},
+        {"--duration", "3", Plus(kNoNumber, {"0", "-1", "1e7"})},
         {"--steps-per-delay", "8", Plus(kNoNumber, {"0", "-1", "1.5", "100001"})},
         {"--initial-weight", "-2", Plus(kNoNumber, {"1e101"})},
         csv},
