@@ -327,7 +327,9 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   constexpr double kGolden = 0.6180339887498949;
   const double critical = LinearCriticalRate(spec, delay);
   if (!(critical > 0)) return 0;
-  const auto [window, step] = StepsOfSpectrum(condition, kStep);
+  const SpectrumSteps steps = StepsOfSpectrum(condition, kStep);
+  const std::size_t window = steps.window;
+  const double step = steps.step;
   const auto tops = static_cast<std::size_t>(std::ceil(kReach / step)) + 1;
   const double top = std::log(std::min(critical, kMaxRate / 2)) + kAbove;
   const auto log_rate = [&](std::size_t i) {
