@@ -31,8 +31,11 @@ Json TrainingRun::Summary() const {
   object["network"] = trainer_options().network.name;
   object["data"] = configuration_.data.name;
   object["out"] = directory_.path();
-  const std::int64_t left_out =
-      data_.train->dataset().left_out() + data_.validation->dataset().left_out();
+  std::int64_t left_out = 0;
+  // Samples of the caller's own come from no dataset.
+  for (const auto* source : {data_.train.get(), data_.validation.get()}) {
+    if (source != nullptr) left_out += source->dataset().left_out();
+  }
   if (left_out > 0) object["files_left_out"] = left_out;
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
   object["replicas"] = trainer_options().replicas;

@@ -62,7 +62,8 @@ TEST_CASE("each rule and the place where it is broken") {
   const Case c = GENERATE(values<Case>({
       {"0: 0F0", "0: 2F0", "2F0 at step 0", "stage 0 .. 1"},
       {"0: 0F0", "0: 0F2", "0F2 at step 0", "micro-batch 0 .. 1"},
-      {"2: 1B0", "0: 1B0", "1B0 at step 0", "step >= 1, that of the action before it"},
+      // The reader sorts by steps: this backward stands before its forward.
+      {"2: 1B0", "0: 1B0", "1B0 at step 0", "1F0 before it"},
       {"1: 0F1", "1: 0F0", "0F0 at step 1", "one forward of each"},
       {"5: 0B1", "5: 0B0", "0B0 at step 5", "one backward of each"},
       {"1: 0F1 1F0", "1: 0F1 1F1", "1F1 at step 1", "0F1 in an earlier step"},

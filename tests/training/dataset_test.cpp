@@ -419,9 +419,9 @@ TEST_CASE("Folders of images leave out what is hidden or no picture, and count i
     folder.Write(name, good);
   }
   // As macOS and Windows leave them; the first is no JPEG but for its name.
-  folder.Write("train/a/._1.jpg", {0, 5, 22, 7});
-  folder.Write("train/a/.DS_Store", {0});
-  folder.Write("train/b/Thumbs.db", {0});
+  folder.Write("train/a/._1.jpg", Bytes{0, 5, 22, 7});
+  folder.Write("train/a/.DS_Store", Bytes{0});
+  folder.Write("train/b/Thumbs.db", Bytes{0});
   const auto train = OpenImageFolder(folder.path(), Split::kTrain, 8);
   CHECK(train->size() == 3);
   CHECK(train->left_out() == 3);

@@ -337,13 +337,17 @@ class TrainerOf final : public Trainer {
     });
   }
 
-  // Says so where the tensor is there by a longer name.
+  // Says so where the tensor is there by a longer name, and all names begin as that one does.
   static void RefusePrefix(const std::map<std::string, const NamedTensor*>& given,
                            const std::string& name) {
     for (const auto& [other, tensor] : given) {
       if (!other.ends_with("." + name)) continue;
-      throw InvalidArgument(other, "the prefix " + other.substr(0, other.size() - name.size()),
-                            "names without a prefix, " + name);
+      const std::string prefix = other.substr(0, other.size() - name.size());
+      const bool is_common = std::all_of(given.begin(), given.end(), [&](const auto& any) {
+        return any.first.starts_with(prefix);
+      });
+      if (!is_common) continue;
+      throw InvalidArgument(other, "the prefix " + prefix, "names without a prefix, " + name);
     }
   }
 

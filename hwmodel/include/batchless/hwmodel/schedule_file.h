@@ -23,7 +23,8 @@
 //
 // The first line may end in the workers of the stages, worker_of_stage=0,1,0,1.
 //
-// Steps may come in any order; blank lines at the end and a byte order mark do not count. Reading does not ask whether the actions make a schedule: that
+// Steps may come in any order; blank lines at the end and a byte order mark do not count. Reading does not
+// ask whether the actions make a schedule: that
 // is for schedule_check.h.
 #pragma once
 
