@@ -109,7 +109,7 @@ VectorXd FixedPoint(const Apply& apply, const VectorXd& constant) {
 
 // One matrix for each regime, behind one another in a vector.
 using Step = std::function<MatrixXd(std::size_t, const MatrixXd&)>;
-Apply OverRegimes(const Regimes& regimes, Index rows, Index columns, Step step) {
+Apply OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {
   return [=, &regimes](const VectorXd& states) -> VectorXd {
     const Index size = rows * columns;
     MatrixXd stepped(size, AsIndex(regimes.draws.size()));

@@ -29,7 +29,7 @@ std::string Field(const Json& value) {
 Json FiniteOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 std::string CsvField(std::string_view text) {
-  const std::string utf8 = Utf8(text);
+  std::string utf8 = Utf8(text);
   if (utf8.find_first_of(",\"\n\r") == std::string::npos) return utf8;
   std::string quoted = "\"";
   for (const char c : utf8) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

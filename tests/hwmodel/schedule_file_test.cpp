@@ -24,7 +24,7 @@ bool Contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-const auto csv = [](const std::string& text) { return ParseCsv(text); };
+const auto kCsv = [](const std::string& text) { return ParseCsv(text); };
 
 constexpr const char* kHeader = "step,stage,kind,microbatch\n";
 
@@ -140,7 +140,7 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
        "the same in all rows of stage 0"},
   }));
   CAPTURE(c.csv);
-  const std::string error = Error(csv, c.csv);
+  const std::string error = Error(kCsv, c.csv);
   CHECK(Contains(error, c.start));
   CHECK(Contains(error, ", accepted: "));
   CHECK(Contains(error, c.accepted));
