@@ -12,6 +12,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
+#include "powers_of_u.h"
 
 namespace batchless::analysis {
 namespace {
@@ -28,12 +29,6 @@ struct Candidate {
   Real log_radius = 0;
   Real cost = 0;
 };
-
-Vector Multiply(const Vector& a, const Vector& b) {
-  Vector c = Vector::Zero(a.size() + b.size() - 1);
-  for (Index i = 0; i < a.size(); ++i) c.segment(i, b.size()) += a[i] * b;
-  return c;
-}
 
 /// Both with the factor, which cancels.
 Candidate WithFactor(const Candidate& c, const Vector& factor) {
@@ -305,15 +300,6 @@ Candidate PublishedRule(Delay delay, double condition) {
   c.numerator = Real(optimum.rate) * Multiply(Vector{{Real(1), Real(k.a) + Real(k.b)}},
                                               Vector{{Real(1), 1 + Real(k.horizon)}});
   return c;
-}
-
-std::vector<double> InPowersOfZ(const Vector& in_u) {
-  // Long double: the shift by 1 adds up binomials.
-  std::vector<long double> c(in_u.data(), in_u.data() + in_u.size());
-  for (std::size_t k = 0; k < c.size(); ++k) {
-    for (std::size_t j = c.size() - 1; j-- > k;) c[j] -= c[j + 1];
-  }
-  return {c.rbegin(), c.rend()};
 }
 
 bool IsBetter(const Candidate& x, const Candidate& y) { return x.cost < y.cost; }

@@ -22,7 +22,7 @@ LinearPolynomial<Real> PolynomialOf(const WorstCasePoint& point);
 /// eta mu, rounded down: functions of a smaller mu are more.
 double LowRate(const WorstCasePoint& point);
 
-/// Of the quadratic at a rate.
+/// The radius of the quadratic at a rate.
 SpectralRadius RadiusAt(const WorstCasePoint& point, double rate);
 
 WorstCase NothingCertified();

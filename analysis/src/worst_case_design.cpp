@@ -10,6 +10,7 @@
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/worst_case.h"
 #include "multiplier_search.h"
+#include "powers_of_u.h"
 
 namespace batchless::analysis {
 namespace {
@@ -77,7 +78,7 @@ class OptimumSearch {
     double c = b - kGolden * (b - a), d = a + kGolden * (b - a);
     double value_c = function(c), value_d = function(d);
     while (b - a > tolerance) {
-      // Of two rates without a certificate the higher one goes.
+      // The higher one of two rates without a certificate goes.
       if (value_c <= value_d) {
         b = d;
         d = c;
@@ -122,25 +123,8 @@ struct FreeRule {
   bool pole_at_zero = false;
 };
 
-std::vector<double> Multiply(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> c(a.size() + b.size() - 1, 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) c[i + j] += a[i] * b[j];
-  }
-  return c;
-}
-
-/// Powers of z, highest first, from powers of u.
-std::vector<double> InPowersOfZ(std::vector<double> c) {
-  for (std::size_t k = 0; k < c.size(); ++k) {
-    for (std::size_t j = c.size() - 1; j-- > k;) c[j] -= c[j + 1];
-  }
-  std::reverse(c.begin(), c.end());
-  return c;
-}
-
 RuleSpec SpecOf(const FreeRule& rule) {
-  std::vector<double> denominator = InPowersOfZ(Multiply({0, 1}, rule.quotient));
+  std::vector<double> denominator = InPowersOfZ(Multiply(std::vector{0.0, 1.0}, rule.quotient));
   if (rule.pole_at_zero) denominator.push_back(0);
   return LinearSpec(InPowersOfZ(rule.numerator), denominator);
 }
@@ -308,14 +292,15 @@ WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
   const auto p = MakeCharacteristic<double>(options.rule, published.momentum, delay);
   FreeRule start{
       {published.rate * p.kappa, published.rate * p.beta}, {p.one_minus_momentum, 1}, true};
-  if (p.gamma != 0) start.numerator = Multiply(start.numerator, {1, p.gamma});
+  if (p.gamma != 0) start.numerator = Multiply(start.numerator, std::vector{1.0, p.gamma});
   while (start.numerator.back() == 0) start.numerator.pop_back();
-  while (start.numerator.size() < 3) start.numerator = Multiply(start.numerator, {1, 1});
+  while (start.numerator.size() < 3)
+    start.numerator = Multiply(start.numerator, std::vector{1.0, 1.0});
 
   DesignSearch search(delay, condition);
   DesignSearch::Best best = search.Run(start);
   if (order > kMinDesignOrder) {
-    best = search.Run({best.rule.numerator, Multiply(best.rule.quotient, {1, 1})});
+    best = search.Run({best.rule.numerator, Multiply(best.rule.quotient, std::vector{1.0, 1.0})});
   }
   for (int more = kMinDesignOrder + 1; more < order; ++more) {
     const FreeRule before = best.rule;

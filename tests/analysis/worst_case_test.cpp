@@ -19,7 +19,7 @@ namespace {
 constexpr double kRateTolerance = 1e-6;
 // Digits of the values that were computed apart.
 constexpr double kPrintedTolerance = 2e-5;
-// Of half-lives from local searches, as they were printed.
+// Half-lives from local searches agree to this, as they were printed.
 constexpr double kSearchTolerance = 0.01;
 
 /// Gradient descent, eta = 2 / (L + mu).
@@ -198,7 +198,7 @@ bool BallsKnow(const Rule& rule) {
 bool BallsProve(const WorstCasePoint& point, const WorstCase& worst) {
   const Balls terms = CosineTerms(point, worst);
   const auto middle = (static_cast<double>(terms.size()) - 1) / 2;
-  // Of T and its first two derivatives.
+  // T or one of its first two derivatives.
   const auto value = [&](const Ball& w, int derivative) {
     Ball sum(0.0);
     for (std::size_t i = 0; i < terms.size(); ++i) {

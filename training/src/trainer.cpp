@@ -149,7 +149,7 @@ class TrainerOf final : public Trainer {
       }
     }
     ImportWeights(weights);
-    // Of a tensor whose optimizer counts updates all arrays or none.
+    // A tensor whose optimizer counts updates takes over all its arrays or none.
     std::set<std::string> incomplete;
     ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t number) {
       const Optimizer& optimizer =

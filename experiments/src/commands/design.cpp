@@ -1,6 +1,5 @@
 #include "batchless/analysis/design.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,11 +82,12 @@ class DesignCommand final : public Command {
     const std::optional<double> drift =
         momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;
     TableOutput table(out_);
-    std::vector<Design> designs(points.size());
+    std::vector<Found> found(points.size());
     ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      designs[i] = convex ? ForWorstCase(points[i]) : analysis::DesignRule(points[i]);
+      found[i] =
+          convex ? ForWorstCase(points[i]) : Found{analysis::DesignRule(points[i]), std::nullopt};
     });
-    const auto row = [&](std::size_t i) { return Describe(points[i], designs[i], drift, convex); };
+    const auto row = [&](std::size_t i) { return Describe(points[i], found[i], drift); };
     std::string columns =
         "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
         "limit_half_life_updates,times_limit,stationary_loss,gain_margin,"
@@ -95,13 +95,18 @@ class DesignCommand final : public Command {
         "denominator";
     if (convex) columns += ",certified_rate,waiting_half_life_updates";
     if (table.ReportPoints(json(), columns, points.size(), row)) {
-      PrintPoint(points[0], designs[0], drift, convex);
+      PrintPoint(points[0], found[0], drift);
     }
   }
 
  private:
-  // The half-life is the certified one, rounded up, and has no error; `worst` is of quadratics.
-  static Design ForWorstCase(const DesignOptions& point) {
+  struct Found {
+    Design design;
+    // For every convex function. The half-life is then the certified one, which has no error.
+    std::optional<double> certified_rate;
+  };
+
+  static Found ForWorstCase(const DesignOptions& point) {
     const analysis::WorstCaseDesign found =
         analysis::DesignForWorstCase(point.delay, point.condition, point.order);
     Design design;
@@ -111,11 +116,7 @@ class DesignCommand final : public Command {
     design.half_life_updates = found.worst.half_life_updates;
     design.stationary_loss = analysis::MeanStationaryLoss(design.numerator, design.denominator,
                                                           point.delay, point.condition);
-    return design;
-  }
-
-  static double CertifiedRate(const Design& design) {
-    return std::exp(-std::log(2) / design.half_life_updates);
+    return {design, found.worst.rate};
   }
 
   static double Waiting(const DesignOptions& point) {
@@ -140,8 +141,9 @@ class DesignCommand final : public Command {
     return scaled;
   }
 
-  static Json Describe(const DesignOptions& point, const Design& design,
-                       std::optional<double> drift, bool convex) {
+  static Json Describe(const DesignOptions& point, const Found& found,
+                       std::optional<double> drift) {
+    const Design& design = found.design;
     const Scaled scaled = WithDrift(design, drift);
     const analysis::Margins margins = MarginsOf(point, design);
     Json row = {{"delay", point.delay},
@@ -161,18 +163,19 @@ class DesignCommand final : public Command {
                 {"learning_rate", scaled.learning_rate},
                 {"numerator", scaled.numerator},
                 {"denominator", design.denominator}};
-    if (convex) {
-      row["certified_rate"] = CertifiedRate(design);
+    if (found.certified_rate) {
+      row["certified_rate"] = *found.certified_rate;
       row["waiting_half_life_updates"] = Waiting(point);
     }
     return row;
   }
 
-  static void PrintPoint(const DesignOptions& point, const Design& design,
-                         std::optional<double> drift, bool convex) {
+  static void PrintPoint(const DesignOptions& point, const Found& found,
+                         std::optional<double> drift) {
+    const Design& design = found.design;
     TextOutput output;
     output.Print("delay {}, condition {}, order {}\n", point.delay, point.condition, point.order);
-    if (convex) {
+    if (found.certified_rate) {
       output.Print("  half-life        {} updates for every convex function\n",
                    design.half_life_updates);
       output.Print("  waiting          {} updates\n", Waiting(point));

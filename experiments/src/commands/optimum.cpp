@@ -18,9 +18,27 @@ namespace {
 using analysis::OptimumOptions;
 
 struct Best {
-  analysis::Optimum quadratic;
-  std::optional<analysis::WorstCaseOptimum> convex;  // over convex functions
+  double momentum = 0, rate = 0, half_life_updates = 0;
+  analysis::SpectralRadius on_quadratics;
+  double half_life_on_quadratics = 0;    // the best there is
+  std::optional<double> certified_rate;  // where it is the best over convex functions
 };
+
+Best Find(const OptimumOptions& point, bool convex) {
+  const analysis::Optimum quadratic = analysis::FindOptimum(point);
+  if (!convex) {
+    return {quadratic.momentum,          quadratic.rate,
+            quadratic.half_life_updates, quadratic.worst,
+            quadratic.half_life_updates, std::nullopt};
+  }
+  const analysis::WorstCaseOptimum found = analysis::FindWorstCaseOptimum(point, quadratic);
+  return {found.momentum,
+          found.rate,
+          found.worst.half_life_updates,
+          found.worst.quadratic,
+          quadratic.half_life_updates,
+          found.worst.rate};
+}
 
 double LimitHalfLife(const OptimumOptions& point) {
   return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
@@ -56,12 +74,8 @@ interleaved copies of the triple momentum method.
     }
     TableOutput table(out_);
     std::vector<Best> optima(points.size());
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      optima[i].quadratic = analysis::FindOptimum(points[i]);
-      if (convex) {
-        optima[i].convex = analysis::FindWorstCaseOptimum(points[i], optima[i].quadratic);
-      }
-    });
+    ParallelRows(points.size(), threads_,
+                 [&](std::size_t i) { optima[i] = Find(points[i], convex); });
 
     const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
     std::string columns =
@@ -102,31 +116,25 @@ interleaved copies of the triple momentum method.
     return points;
   }
 
-  static double HalfLife(const Best& best) {
-    return best.convex ? best.convex->worst.half_life_updates : best.quadratic.half_life_updates;
-  }
   static double Price(const Best& best) {
-    return HalfLife(best) / best.quadratic.half_life_updates;
+    return best.half_life_updates / best.half_life_on_quadratics;
   }
   static double Waiting(const OptimumOptions& point) {
     return analysis::TripleMomentumHalfLife(point.delay, point.condition);
-  }
-  static const analysis::SpectralRadius& Radius(const Best& best) {
-    return best.convex ? best.convex->worst.quadratic : best.quadratic.worst;
   }
 
   static Json Describe(const OptimumOptions& point, const Best& best) {
     Json row = DescribeRule(point.rule, point.delay);
     row["condition"] = point.condition;
-    row["half_life_updates"] = HalfLife(best);
-    row["momentum"] = best.convex ? best.convex->momentum : best.quadratic.momentum;
-    row["rate"] = best.convex ? best.convex->rate : best.quadratic.rate;
-    row["spectral_radius"] = Radius(best).radius;
-    row["error_bound"] = Radius(best).error_bound;
+    row["half_life_updates"] = best.half_life_updates;
+    row["momentum"] = best.momentum;
+    row["rate"] = best.rate;
+    row["spectral_radius"] = best.on_quadratics.radius;
+    row["error_bound"] = best.on_quadratics.error_bound;
     row["limit_half_life_updates"] = LimitHalfLife(point);
-    row["times_limit"] = HalfLife(best) / LimitHalfLife(point);
-    if (best.convex) {
-      row["certified_rate"] = best.convex->worst.rate;
+    row["times_limit"] = best.half_life_updates / LimitHalfLife(point);
+    if (best.certified_rate) {
+      row["certified_rate"] = *best.certified_rate;
       row["price"] = Price(best);
       row["waiting_half_life_updates"] = Waiting(point);
     }
@@ -136,32 +144,31 @@ interleaved copies of the triple momentum method.
   static void PrintPoint(const OptimumOptions& point, const Best& best) {
     TextOutput output;
     output.Print("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay,
-                 point.condition, best.convex ? ", every convex function" : "");
-    if (std::isnan(HalfLife(best))) {
+                 point.condition, best.certified_rate ? ", every convex function" : "");
+    if (std::isnan(best.half_life_updates)) {
       if (point.momentum) output.Print("  momentum         {}\n", *point.momentum);
-      output.Print("  no rate is {}{}\n", best.convex ? "certified" : "stable",
+      output.Print("  no rate is {}{}\n", best.certified_rate ? "certified" : "stable",
                    point.momentum ? " at this momentum" : "");
       output.Close();
       return;
     }
-    output.Print("  half-life        {} updates\n", HalfLife(best));
+    output.Print("  half-life        {} updates\n", best.half_life_updates);
     // Without a spread of curvatures rule and limit are both at rest after an update.
     if (point.condition > 1) {
       output.Print("  times the limit  {:.4g}, which is {} updates\n",
-                   HalfLife(best) / LimitHalfLife(point), LimitHalfLife(point));
+                   best.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
     }
-    if (best.convex && point.condition > 1) {
+    if (best.certified_rate && point.condition > 1) {
       output.Print("  price            {:.4g} times the best half-life on quadratics\n",
                    Price(best));
       output.Print("  waiting          {} updates\n", Waiting(point));
     }
     if (!point.rule.is_linear()) {
-      output.Print("  momentum         {}\n",
-                   best.convex ? best.convex->momentum : best.quadratic.momentum);
+      output.Print("  momentum         {}\n", best.momentum);
     }
-    output.Print("  rate             {}\n", best.convex ? best.convex->rate : best.quadratic.rate);
-    output.Print("  spectral radius  {} +- {:.2g}{}\n", Radius(best).radius,
-                 Radius(best).error_bound, best.convex ? " on quadratics" : "");
+    output.Print("  rate             {}\n", best.rate);
+    output.Print("  spectral radius  {} +- {:.2g}{}\n", best.on_quadratics.radius,
+                 best.on_quadratics.error_bound, best.certified_rate ? " on quadratics" : "");
     output.Close();
   }
 

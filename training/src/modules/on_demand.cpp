@@ -10,13 +10,14 @@
 namespace batchless::training {
 namespace {
 
-// A module stays open. The program's run path says where it lies.
+// A module stays open. The program's run path says where it lies. `without` begins what is said where it is
+// not there.
 template <class Function>
-Function* Load(const char* module, const char* name) {
+Function* Load(const char* module, const char* name, const std::string& without = "") {
   // Open MPI's own plugins look for its symbols among the global ones.
   void* handle = dlopen(module, RTLD_NOW | RTLD_GLOBAL);
   void* symbol = handle == nullptr ? nullptr : dlsym(handle, name);
-  if (symbol == nullptr) throw std::runtime_error(dlerror());
+  if (symbol == nullptr) throw std::runtime_error(without + dlerror());
   return reinterpret_cast<Function*>(symbol);
 }
 
@@ -27,11 +28,8 @@ constexpr const char* kOneDnn = "batchless_onednn.so";
 
 std::shared_ptr<ProcessGroup> MakeMpiGroup() {
   std::shared_ptr<ProcessGroup> group;
-  // It is there where the program was built with MPI.
-  if (dlopen(kMpi, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    throw std::runtime_error(std::string(kNoMpi) + ": " + dlerror());
-  }
-  Load<decltype(batchless_make_mpi_group)>(kMpi, "batchless_make_mpi_group")(group);
+  Load<decltype(batchless_make_mpi_group)>(kMpi, "batchless_make_mpi_group",
+                                           std::string(kNoMpi) + ": ")(group);
   return group;
 }
 

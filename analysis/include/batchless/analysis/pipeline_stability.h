@@ -79,8 +79,7 @@ std::size_t StateDimension(const PipelineOptions& options);
 Eigen::MatrixXd StateMatrix(const PipelineOptions& options);
 
 /// Throws InvalidArgument where the options are not valid or more than kMaxCoupledWeights weights are
-/// coupled, and std::runtime_error where the
-/// eigenvalue iteration does not converge.
+/// coupled, and std::runtime_error where the eigenvalue iteration does not converge.
 PipelineSummary PipelineStability(const PipelineOptions& options);
 
 struct PipelineOptimum {

@@ -22,7 +22,8 @@
 // with room for rounding, and the spectral radius at x / K comes with its own certificate.
 //
 // Sources: Lessard, Recht, Packard, SIAM J. Optim. 2016; Boczar, Lessard, Recht, CDC 2015; Freeman,
-// ACC 2018 (multipliers, recalled); Van Scoy, Freeman, Lynch, IEEE L-CSS 2018 (triple momentum). The delay, and the form in p, are this project's.
+// ACC 2018 (multipliers, recalled); Van Scoy, Freeman, Lynch, IEEE L-CSS 2018 (triple momentum). The
+// delay, and the form in p, are this project's.
 #pragma once
 
 #include <array>
