@@ -27,6 +27,16 @@ class Interrupted(RuntimeError):
 
 
 class Parser(argparse.ArgumentParser):
+    def parse_args(self, args=None, namespace=None):
+        words = sys.argv[1:] if args is None else args
+        # Results and manifests get these names, long after the work began.
+        for what, text in [("argument", word) for word in words] + [("folder", os.getcwd())]:
+            name = os.fsencode(text)
+            shown = name.decode("utf-8", "backslashreplace")
+            if shown.encode() != name:
+                raise UsageError(f"{what}: got '{shown}', accepted: text in UTF-8")
+        return super().parse_args(words, namespace)
+
     def error(self, message: str):
         raise UsageError(f"{message}; --help lists what is accepted")
 

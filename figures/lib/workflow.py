@@ -196,6 +196,11 @@ def main() -> int:
         print(f"figures: {why}", file=sys.stderr)
         return 2
 
+    paths = {"data": options.data, "program": options.program, "python": sys.executable}
+    for name, given in paths.items():
+        shown = os.fsencode(given).decode("utf-8", "backslashreplace")
+        if shown.encode() != os.fsencode(given):
+            return refuse(f"{name}: got '{shown}', accepted: a path in UTF-8")
     if options.tier not in specs.TIERS:
         return refuse(f"tier: got '{options.tier}', accepted: {', '.join(specs.TIERS)}")
     if options.data and not Path(options.data).is_dir():

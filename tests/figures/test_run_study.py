@@ -281,6 +281,7 @@ class BadInput(Folder):
             (("--data", "none"), "--data: got 'none', accepted: a folder that exists"),
             (("--program", "none"), "--program: got 'none', accepted: the program batchless"),
             (("--results", "batchless"), "--results: got 'batchless', accepted: a folder"),
+            (("--out", b"caf\xe9"), r"argument: got 'caf\xe9', accepted: text in UTF-8"),
             (("--what",), "unrecognized arguments: --what; --help lists what is accepted"),
         ):
             status, said = self.call(*arguments)

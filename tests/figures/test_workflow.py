@@ -264,6 +264,7 @@ class Workflow(unittest.TestCase):
         for arguments, said in (
             (("--tier", "slow"), "tier: got 'slow', accepted: quick, paper"),
             (("--data", "nowhere"), "data: got 'nowhere', accepted: a folder that exists"),
+            (("--data", b"caf\xe9"), r"data: got 'caf\xe9', accepted: a path in UTF-8"),
             (("--program", "none"), "no program 'none'; build it first (make build)"),
             (("nothing",), "figure: got 'nothing', accepted: probe"),
         ):
