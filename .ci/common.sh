@@ -18,8 +18,8 @@ refuse() {
 preset=${PRESET:-release}
 case $preset in
 release | ci) build=build ;;
-dev | asan | tsan | fuzz) build=build/$preset ;;
-*) refuse "PRESET: got '$preset', accepted: release, dev, asan, tsan, fuzz, ci" ;;
+dev | asan | tsan) build=build/$preset ;;
+*) refuse "PRESET: got '$preset', accepted: release, dev, asan, tsan, ci" ;;
 esac
 
 # Open MPI asks twice before it starts anything for root, whom containers run as.

@@ -15,6 +15,7 @@
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/backend.h"
+#include "effort.h"
 
 namespace batchless::training {
 namespace {
@@ -105,13 +106,10 @@ void Register(const hwmodel::Layer& layer, const std::string& name) {
       if (kernels >= Kernels::kWinograd2 && !winograd) continue;
       const bool small = winograd && (layer.input.width == 2 || layer.input.width == 4);
       if (kernels == Kernels::kSmallImage && !small) continue;
-      benchmark::RegisterBenchmark(
+      auto* registered = benchmark::RegisterBenchmark(
           (kernels_name + ("/" + name) + "/" + pass_name).c_str(),
-          [c = Case{layer, kernels, pass}](benchmark::State& state) { Convolve(state, c); })
-          ->MinTime(0.05)
-          ->Repetitions(3)
-          ->DisplayAggregatesOnly(true)
-          ->Unit(benchmark::kMicrosecond);
+          [c = Case{layer, kernels, pass}](benchmark::State& state) { Convolve(state, c); });
+      ForSeconds(registered, 0.05, 3)->Unit(benchmark::kMicrosecond);
     }
   }
 }

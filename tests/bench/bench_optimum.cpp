@@ -11,6 +11,7 @@
 
 #include "batchless/analysis/rates.h"
 #include "bench_grid.h"
+#include "effort.h"
 
 namespace batchless::analysis {
 namespace {
@@ -50,12 +51,10 @@ const bool kRegistered = [] {
   for (const char* rule : {"sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc"}) {
     for (const Delay delay : {1, 4, 66, 400}) {
       const std::string name = rule;
-      benchmark::RegisterBenchmark(("Optimum/" + name + "/D:" + std::to_string(delay)).c_str(),
-                                   [=](benchmark::State& state) { Search(state, name, delay); })
-          ->Iterations(3)
-          ->Repetitions(3)
-          ->DisplayAggregatesOnly(true)
-          ->Unit(benchmark::kMillisecond);
+      auto* registered = benchmark::RegisterBenchmark(
+          ("Optimum/" + name + "/D:" + std::to_string(delay)).c_str(),
+          [=](benchmark::State& state) { Search(state, name, delay); });
+      ForIterations(registered, 3, 3)->Unit(benchmark::kMillisecond);
     }
   }
   return true;

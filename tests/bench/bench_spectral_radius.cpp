@@ -11,6 +11,7 @@
 
 #include "batchless/analysis/spectral_radius.h"
 #include "bench_grid.h"
+#include "effort.h"
 // Needs Eigen/Core before it.
 #include <unsupported/Eigen/Polynomials>
 
@@ -100,11 +101,8 @@ void CompanionMatrix(benchmark::State& state, const std::string& rule, Delay del
 
 template <class Body>
 void Register(const std::string& name, const std::string& point, double seconds, Body body) {
-  benchmark::RegisterBenchmark((name + "/" + point).c_str(), body)
-      ->MinTime(seconds)
-      ->Repetitions(3)
-      ->DisplayAggregatesOnly(true)
-      ->Unit(benchmark::kMicrosecond);
+  auto* registered = benchmark::RegisterBenchmark((name + "/" + point).c_str(), body);
+  ForSeconds(registered, seconds, 3)->Unit(benchmark::kMicrosecond);
 }
 
 // The name says best for the widest set that the machine has.

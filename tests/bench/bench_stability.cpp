@@ -5,6 +5,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "bench_grid.h"
+#include "effort.h"
 
 namespace batchless::analysis {
 namespace {
@@ -40,12 +41,10 @@ const bool kRegistered = [] {
       const std::string name = rule;
       const std::string point = name + "/D:" + std::to_string(delay);
       const auto add = [&](const std::string& what, auto body) {
-        benchmark::RegisterBenchmark((what + "/" + point).c_str(),
-                                     [=](benchmark::State& state) { body(state, name, delay); })
-            ->MinTime(0.03)
-            ->Repetitions(3)
-            ->DisplayAggregatesOnly(true)
-            ->Unit(benchmark::kMicrosecond);
+        auto* registered = benchmark::RegisterBenchmark(
+            (what + "/" + point).c_str(),
+            [=](benchmark::State& state) { body(state, name, delay); });
+        ForSeconds(registered, 0.03, 3)->Unit(benchmark::kMicrosecond);
       };
       add("RootsOutside", Count);
       add("CriticalRate", Critical);

@@ -5,6 +5,7 @@
 
 #include "batchless/analysis/sweep.h"
 #include "bench_grid.h"
+#include "effort.h"
 
 namespace batchless::analysis {
 namespace {
@@ -40,11 +41,9 @@ void Register(const std::string& rule, std::size_t size, int threads, int repeti
   const std::string edge = std::to_string(size);
   const std::string name = "Sweep" + edge + "x" + edge + "Threads" + std::to_string(threads) + "/" +
                            rule + "/D:" + std::to_string(kDelay);
-  benchmark::RegisterBenchmark(
-      name.c_str(), [=](benchmark::State& state) { Sweep(state, rule, size, threads, bar); })
-      ->Iterations(1)
-      ->Repetitions(repetitions)
-      ->DisplayAggregatesOnly(true)
+  auto* registered = benchmark::RegisterBenchmark(
+      name.c_str(), [=](benchmark::State& state) { Sweep(state, rule, size, threads, bar); });
+  ForIterations(registered, 1, repetitions)
       ->MeasureProcessCPUTime()
       ->UseRealTime()
       ->Unit(benchmark::kMillisecond);

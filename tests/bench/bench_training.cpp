@@ -27,6 +27,7 @@
 #include "batchless/training/dataset.h"
 #include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
+#include "effort.h"
 #include "stage_timing.h"
 
 namespace batchless::training {
@@ -170,11 +171,8 @@ const bool kRegistered = [] {
       name += "/batch:" + std::to_string(c.batch) + "/microbatch:" + std::to_string(c.microbatch);
     }
     auto* registered = benchmark::RegisterBenchmark(
-                           name.c_str(), [=](benchmark::State& state) { Train(state, c); })
-                           ->MinTime(0.5)
-                           ->Repetitions(5)
-                           ->DisplayAggregatesOnly(true)
-                           ->Unit(benchmark::kMillisecond);
+        name.c_str(), [=](benchmark::State& state) { Train(state, c); });
+    ForSeconds(registered, 0.5, 5)->Unit(benchmark::kMillisecond);
     if (c.workers > 0) registered->UseRealTime();
   }
   return true;

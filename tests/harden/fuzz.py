@@ -1,10 +1,12 @@
-"""Every reader against libFuzzer, from the seeds on."""
+"""Every reader against libFuzzer, from the seeds on, as many at once as there are processors."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import common
@@ -40,4 +42,7 @@ def run(program: Path, targets: Path, work: Path, seconds: float) -> list[common
     make_seeds = common.ROOT / "tests/fuzz/make_seeds.py"
     subprocess.run([sys.executable, str(make_seeds), str(program), str(work / "seeds")], check=True)
     all_of_them = sorted(targets.glob("fuzz_*"))
-    return [run_target(target, work, seconds / len(all_of_them)) for target in all_of_them]
+    processors = len(os.sched_getaffinity(0))
+    each = seconds * processors / len(all_of_them)
+    with ThreadPoolExecutor(processors) as pool:
+        return list(pool.map(lambda target: run_target(target, work, each), all_of_them))
