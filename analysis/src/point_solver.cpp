@@ -101,8 +101,10 @@ bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay d
 template <class Real>
 int CountAtZero(const Characteristic<Real>& p, double rate, bool* clear) {
   const auto count = Kernel<Real>::CountOutside(ToKernel(p, rate), Real(0));
-  if (clear != nullptr) *clear = count.clear;
-  return static_cast<int>(count.outside);
+  // A loop without gain leaves the roots on the circle and inside, and no crossing to count from.
+  const bool counted = count.outside >= 0;
+  if (clear != nullptr) *clear = count.clear && counted;
+  return counted ? static_cast<int>(count.outside) : 0;
 }
 
 /// One lane, with the loads and stores of the walk.

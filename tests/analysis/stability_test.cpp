@@ -84,6 +84,7 @@ TEST_CASE("Momentum 1 without delay oscillates for ever under SGDM and converges
 
 TEST_CASE("A rule that never moves, or moves away, is stable at no rate") {
   CHECK(CriticalRate(FreeSpec(0, 0, 0), 0.5, 3) == 0);
+  CHECK(RootsOutsideUnitCircle(FreeSpec(0, 0, 0), 0.5, 3, 0.1) == 0);
   CHECK_THROWS_AS(CriticalRate(Spec("sgdm"), 1.5, 3), InvalidArgument);
   CHECK_THROWS_AS(CriticalRate(Spec("sgdm"), 0.5, -3), InvalidArgument);
 }
