@@ -141,6 +141,8 @@ constexpr std::array<Rule, 11> kRules = {{
         .source = "this project: every causal linear rule",
         .extra_memory = "2 deg D - 2: earlier weights and gradients",
         .reduces_to = "sgdm at N = z, D = (z - 1)(z - m); at a delay every rule of this list",
+        .also = "shifted momentum, v_i = m v_{i-D-1} + g_i (Giladi et al., arXiv 1909.12340; "
+                "secondary reading): N = z^{D+1}, D = (z - 1)(z^{D+1} - m)",
         .compensation = Compensation::kLinear,
         .prediction = Prediction::kNone,
     },

@@ -1,13 +1,16 @@
 // Rules of the literature that are a rule of the table with particular options: the published recursions,
 // written out, beside the row that says so.
 
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <vector>
 
+#include "batchless/analysis/rates.h"
 #include "batchless/analysis/roots.h"
 #include "batchless/analysis/simulation.h"
+#include "batchless/analysis/stability.h"
 #include "catch.h"
 #include "test_rules.h"
 
@@ -110,6 +113,85 @@ TEST_CASE("Error feedback for one step of delay is free, and at D = 1 has the ro
   CheckTrajectory(Options(ErrorFeedback(m), m, delay, kRate), w);
   CheckSameRoots(ErrorFeedback(m), WithHorizon("lwp-w", 1), m, delay);
   if (delay == 1) CheckSameRoots(ErrorFeedback(m), Spec("lwp-w"), m, delay);
+}
+
+// N = z^{s+1}, D = (z - 1)(z^{s+1} - m): SGDM whose velocity is that of s updates before.
+RuleSpec ShiftedMomentum(double m, Delay shift) {
+  const auto s = static_cast<std::size_t>(shift);
+  std::vector<double> numerator(s + 2), denominator(s + 3);
+  numerator[0] = 1;
+  denominator[0] = 1;
+  denominator[1] = -1;
+  denominator[s + 1] -= m;
+  denominator[s + 2] = m;
+  return LinearSpec(numerator, denominator);
+}
+
+TEST_CASE("Shifted momentum is linear: its recursion, and the eigenvalues of its states") {
+  const double m = GENERATE(0.3, 0.9, 0.99);
+  const Delay delay = GENERATE(0, 1, 4, 10);
+  constexpr double kRate = 0.001;
+  const auto d = static_cast<std::size_t>(delay);
+  // v_i = m v_{i-D-1} + g_i; w' = w - eta v_i
+  std::vector<double> w = {1}, v;
+  for (std::size_t t = 0; t < kUpdates; ++t) {
+    v.push_back((t > d ? m * v[t - d - 1] : 0) + Slope(w[t - std::min(t, d)]));
+    w.push_back(w[t] - kRate * v[t]);
+  }
+  CheckTrajectory(Options(ShiftedMomentum(m, delay), m, delay, kRate), w);
+
+  // States w_t .. w_{t-D}, v_{t-1} .. v_{t-D-1}, with v_t = m v_{t-D-1} + w_{t-D}.
+  constexpr double kX = 0.05;
+  const Eigen::Index n = delay + 1;
+  Eigen::MatrixXd states = Eigen::MatrixXd::Zero(2 * n, 2 * n);
+  states(n, 2 * n - 1) = m;
+  states(n, n - 1) = 1;
+  states.row(0) = -kX * states.row(n);
+  states(0, 0) += 1;
+  for (Eigen::Index k = 1; k < n; ++k) states(k, k - 1) = states(n + k, n + k - 1) = 1;
+  const Roots roots = AllRoots(ShiftedMomentum(m, delay), m, delay, kX);
+  const Eigen::VectorXcd eigenvalues = states.eigenvalues();
+  CHECK(std::abs(roots[0]) == Approx(eigenvalues.cwiseAbs().maxCoeff()).epsilon(1e-10));
+  for (const std::complex<double> z : roots) {
+    const std::complex<double> p = (z - 1.0) * (std::pow(z, delay + 1) - m) + kX * z;
+    CHECK(std::abs(p) < 1e-10);
+  }
+}
+
+TEST_CASE("Shifted momentum without a shift has the coefficients of sgdm") {
+  const RuleSpec spec = ShiftedMomentum(0.9, 0);
+  CHECK(spec.options.numerator == std::vector<double>{1, 0});
+  CHECK(spec.options.denominator == std::vector<double>{1, -1.9, 0.9});
+  CheckSameRoots(Spec("sgdm"), spec, 0.9, 0);
+}
+
+TEST_CASE("Shifted momentum's half-lives and critical rates, found by a search elsewhere") {
+  constexpr double kPercent = 0.01, kCondition = 1000;
+  // Rates are those of the optimum: half-lives change by 1 % where the fourth digit does.
+  struct Case {
+    Delay delay;
+    double m, rate, half_life;
+  };
+  for (const Case& c : {Case{1, 0.9110, 0.1570, 377.2}, Case{4, 0.9019, 0.045608, 1455.1}}) {
+    const auto half_life = [&](double m, double rate) {
+      return WorstSpectralRadius(ShiftedMomentum(m, c.delay), m, c.delay, rate, kCondition)
+          .half_life_updates();
+    };
+    CAPTURE(c.delay);
+    CHECK(half_life(c.m, c.rate) == Approx(c.half_life).epsilon(kPercent));
+    for (const double factor : {0.98, 1.02}) {
+      CHECK_FALSE(half_life(c.m * factor, c.rate) < c.half_life);
+      CHECK_FALSE(half_life(c.m, c.rate * factor) < c.half_life);
+    }
+  }
+  const Optimum best = FindOptimum({ShiftedMomentum(0.9110, 1), 1, kCondition, {}});
+  CHECK(best.half_life_updates == Approx(377.2).epsilon(kPercent));
+  const auto critical = [](double m) {
+    return CriticalRate(ShiftedMomentum(m, 4), m, 4) / (1 - m);
+  };
+  CHECK(critical(0) == Approx(0.347).margin(0.0005));
+  CHECK(critical(0.5) == Approx(0.432).margin(0.0005));
+  CHECK(critical(0.9) == Approx(0.487).margin(0.0005));
 }
 
 TEST_CASE("Geometric prediction is where the velocity alone arrives after n updates") {
