@@ -1,10 +1,13 @@
 #include <cmath>
+#include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
 #include "commands/commands.h"
+#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -14,6 +17,8 @@ namespace {
 
 using analysis::Optimum;
 using analysis::OptimumOptions;
+
+constexpr NumberRange kVaryingConditionRange{1, analysis::kMaxVaryingCondition};
 
 double LimitHalfLife(const OptimumOptions& point) {
   return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
@@ -30,13 +35,19 @@ rule, options, delay, condition, momentum. An option is left out for those of th
 rules that have no use for it. Where no rate is stable, with a momentum of 1 for
 instance, half-life and spectral radius are nan, in JSON null. The limit is the least
 half-life of any linear rule, see batchless limit --help.
-)" + ListHelp(),
+)" + ListHelp() +
+                DelaysHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
-             "--sc-delay-scale 1,2 --json"}) {}
+             "--sc-delay-scale 1,2 --json",
+             "optimum --rule sc,lwp-w+sc --delays uniform:0:8 --condition 100 --json"}) {}
 
   void Run() override {
+    if (delays_.given()) {
+      RunVarying();
+      return;
+    }
     const std::vector<OptimumOptions> points = Points();
     for (const OptimumOptions& point : points) analysis::Validate(point);
     TableOutput table(out_);
@@ -55,15 +66,20 @@ half-life of any linear rule, see batchless limit --help.
   }
 
  private:
-  std::vector<OptimumOptions> Points() const {
-    const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+  std::vector<std::optional<double>> Momenta(const std::vector<analysis::RuleSpec>& rules) const {
     std::vector<std::optional<double>> momenta = {std::nullopt};
     if (!HaveNoMomentum(rules, momentum_) && momentum_.given()) {
       const std::vector<double> values = momentum_.NumberList(kMomentumRange);
       momenta.assign(values.begin(), values.end());
     }
+    return momenta;
+  }
+
+  std::vector<OptimumOptions> Points() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+    const std::vector<std::optional<double>> momenta = Momenta(rules);
     CheckRows({rules.size(), delays.size(), conditions.size(), momenta.size()},
               "--delay, --condition, --momentum");
     std::vector<OptimumOptions> points;
@@ -81,6 +97,60 @@ half-life of any linear rule, see batchless limit --help.
       }
     }
     return points;
+  }
+
+  struct VaryingPoint {
+    analysis::VaryingDelay point;
+    double condition;
+    std::optional<double> momentum;
+  };
+
+  std::vector<VaryingPoint> VaryingPoints() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<double> conditions = condition_.NumberList(kVaryingConditionRange);
+    const std::vector<std::optional<double>> momenta = Momenta(rules);
+    std::vector<VaryingPoint> points;
+    for (analysis::VaryingDelay& point : batchless::VaryingPoints(rules, delay_, delays_)) {
+      for (const double condition : conditions) {
+        for (const std::optional<double>& momentum : momenta) {
+          const bool linear = point.rule.is_linear();
+          point.momentum = linear ? std::numeric_limits<double>::quiet_NaN() : momentum.value_or(0);
+          analysis::Validate(point);
+          points.push_back({point, condition, linear ? std::nullopt : momentum});
+          if (linear) break;
+        }
+      }
+    }
+    return points;
+  }
+
+  void RunVarying() {
+    const std::vector<VaryingPoint> points = VaryingPoints();
+    TableOutput table(out_);
+    std::vector<analysis::VaryingOptimum> optima(points.size());
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
+      optima[i] = analysis::FindOptimum(points[i].point, points[i].condition, points[i].momentum);
+    });
+    const auto row = [&](std::size_t i) {
+      Json cells = batchless::Describe(points[i].point, delays_);
+      cells["momentum"] = optima[i].momentum;
+      cells["condition"] = points[i].condition;
+      cells["half_life_updates"] = optima[i].half_life_updates;
+      cells["rate"] = optima[i].rate;
+      cells["spectral_radius"] = optima[i].radius;
+      return cells;
+    };
+    const std::string columns =
+        fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns);
+    if (!table.ReportPoints(json(), columns, points.size(), row)) return;
+    TextOutput output;
+    output.Print("{}, delays {}, condition {}\n", points[0].point.rule.rule.name, delays_.text(),
+                 points[0].condition);
+    output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
+    output.Print("  momentum         {}\n", optima[0].momentum);
+    output.Print("  rate             {}\n", optima[0].rate);
+    output.Print("  spectral radius  {}\n", optima[0].radius);
+    output.Close();
   }
 
   static Json Describe(const OptimumOptions& point, const Optimum& optimum) {
@@ -123,6 +193,7 @@ half-life of any linear rule, see batchless limit --help.
   Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
+  DelaysArguments delays_{app()};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };
