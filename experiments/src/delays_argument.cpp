@@ -53,13 +53,13 @@ class Cells {
   }
 
   Delay DelayAt(std::size_t line, std::size_t column) const {
-    return Read(
+    return Read<Delay>(
         line, column,
         [&](std::string_view text) { return ParseInteger(name_, text, kVaryingRange); },
         kVaryingRange.Text());
   }
   double ProbabilityAt(std::size_t line, std::size_t column) const {
-    return Read(
+    return Read<double>(
         line, column,
         [&](std::string_view text) { return ParseNumber(name_, text, kProbabilityRange); },
         kProbabilityRange.Text());
@@ -79,8 +79,8 @@ class Cells {
                      accepted);
   }
 
-  template <class Parse>
-  auto Read(std::size_t line, std::size_t column, Parse parse, const std::string& accepted) const {
+  template <class Value, class Parse>
+  Value Read(std::size_t line, std::size_t column, Parse parse, const std::string& accepted) const {
     try {
       return parse(lines_[line].cells[column]);
     } catch (const UsageError&) {

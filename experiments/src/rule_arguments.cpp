@@ -149,8 +149,7 @@ std::vector<RuleSpec> RuleArguments::All() const {
 }
 
 RulePointArguments::RulePointArguments(CLI::App& command, RuleArguments::Form form)
-    : form_(form),
-      rule_(command, form),
+    : rule_(command, form),
       delay_(command, "--delay", Placeholder(form, "D", "LIST"),
              Placeholder(form, "Delay of the gradient in updates, required",
                          "Delays of the gradient in updates, required")),
@@ -183,8 +182,8 @@ std::vector<RulePoint> RulePointArguments::All(std::size_t times, const char* na
 }
 
 std::vector<analysis::VaryingDelay> RulePointArguments::Varying(
-    const DelaysArguments& delays) const {
-  const bool lists = form_ == RuleArguments::Form::kLists;
+    RuleArguments::Form form, const DelaysArguments& delays) const {
+  const bool lists = form == RuleArguments::Form::kLists;
   const std::vector<RuleSpec> rules = lists ? rule_.All() : std::vector{rule_.Single()};
   std::vector<analysis::VaryingDelay> points;
   for (analysis::VaryingDelay& point : VaryingPoints(rules, delay_, delays)) {

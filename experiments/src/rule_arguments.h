@@ -67,11 +67,11 @@ class RulePointArguments {
   // Every combination, rules first and momenta last, each `times` times in a table. Throws UsageError
   // where that is too large; `names` are the options whose lists multiply to it.
   std::vector<RulePoint> All(std::size_t times, const char* names) const;
-  // The same under --delays, with which --delay is refused.
-  std::vector<analysis::VaryingDelay> Varying(const DelaysArguments& delays) const;
+  // The same under --delays, with which --delay is refused; of kSingle one.
+  std::vector<analysis::VaryingDelay> Varying(RuleArguments::Form form,
+                                              const DelaysArguments& delays) const;
 
  private:
-  RuleArguments::Form form_;
   RuleArguments rule_;
   Argument delay_;
   Argument momentum_;

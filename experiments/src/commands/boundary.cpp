@@ -49,7 +49,8 @@ class BoundaryCommand final : public Command {
 
  private:
   void RunVarying() {
-    const std::vector<analysis::VaryingDelay> points = points_.Varying(delays_);
+    const std::vector<analysis::VaryingDelay> points =
+        points_.Varying(RuleArguments::Form::kLists, delays_);
     TableOutput table(out_);
     std::vector<double> critical(points.size());
     ParallelRows(points.size(), threads_,

@@ -44,7 +44,8 @@ class NoiseCommand final : public Command {
 
  private:
   void RunVarying() const {
-    const analysis::VaryingDelay point = point_.Varying(delays_).front();
+    const analysis::VaryingDelay point =
+        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
     const double rate = rate_.Number(kRateRange);
     average_.Refuse("nothing together with --delays");
     Report(Describe(point, delays_), PointText(point, delays_), rate, analysis::kMinAverage,

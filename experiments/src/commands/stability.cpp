@@ -87,7 +87,8 @@ class StabilityCommand final : public Command {
 
  private:
   void RunVarying() const {
-    const analysis::VaryingDelay point = point_.Varying(delays_).front();
+    const analysis::VaryingDelay point =
+        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
     const double rate = rate_.Number(kRateRange);
     if (roots_.given()) throw UsageError("--roots", "the flag", "nothing together with --delays");
     const double radius = analysis::MeanSquareRadius(point, rate);
