@@ -233,13 +233,13 @@ TEST_CASE("delays from files: a distribution, a chain and a trace") {
       const Outcome outcome =
           Run(Words("stability --delays " + std::string(kind) + "bad.csv" + rest), folder.path());
       CHECK(outcome.exit_code == 2);
-      CHECK(outcome.error.starts_with("--delays: got "));
+      CHECK(outcome.error.starts_with("batchless: --delays: got "));
       if (*kind != '\0') continue;
       INFO(outcome.error);
       CHECK(outcome.error.find(part) != std::string::npos);
     }
   };
-  refused("", "empty");
+  refused("", "there is nothing in it");
   refused("delay;probability\n1;1\n", "delay,probability in the first line");
   refused("delay,probability\n1,0.5\nx,0.5\n", "bad.csv, line 3: x");
   refused("delay,probability\n1,0.5\n2\n", "bad.csv, line 3: 2");
