@@ -426,6 +426,11 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   VaryingDelay checked = point;
   if (momentum) checked.momentum = *momentum;
   Validate(checked);
+  if (!(condition >= 1 && condition <= kMaxVaryingCondition)) {
+    throw InvalidArgument(
+        "condition", condition,
+        "a number from 1 to " + ToText(kMaxVaryingCondition) + " where delays vary");
+  }
   OptimumOptions constant{point.rule, std::llround(point.delays.mean()), condition, momentum};
   const Optimum start = FindOptimum(constant);
   const double start_rate = std::isnan(start.half_life_updates) ? 1 : start.rate;

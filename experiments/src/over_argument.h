@@ -21,6 +21,7 @@ class OverArgument {
     constexpr std::array<std::string_view, 2> kFunctions = {"quadratic", "convex"};
     return over_.given() && over_.Choice(kFunctions) == 1;
   }
+  void Refuse(std::string_view accepted) const { over_.Refuse(accepted); }
 
  private:
   Argument over_;

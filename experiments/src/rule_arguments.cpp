@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "batchless/analysis/argument.h"
+#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "usage_error.h"
 
@@ -176,6 +177,41 @@ std::vector<RulePoint> RulePointArguments::All(std::size_t times, const char* na
         points.push_back({rule, delay, momentum});
       }
     }
+  }
+  return points;
+}
+
+std::vector<analysis::VaryingDelay> RulePointArguments::Varying(
+    RuleArguments::Form form, const DelaysArguments& delays) const {
+  const bool lists = form == RuleArguments::Form::kLists;
+  const std::vector<RuleSpec> rules = lists ? rule_.All() : std::vector{rule_.Single()};
+  std::vector<analysis::VaryingDelay> points;
+  for (analysis::VaryingDelay& point : VaryingPoints(rules, delay_, delays)) {
+    std::vector<double> momenta = {std::numeric_limits<double>::quiet_NaN()};
+    if (!point.rule.is_linear()) {
+      momenta = lists ? momentum_.NumberList(kMomentumRange)
+                      : std::vector{momentum_.Number(kMomentumRange)};
+    } else if (rules.size() == 1) {
+      MomentumOf(point.rule, momentum_);
+    }
+    for (const double momentum : momenta) {
+      point.momentum = momentum;
+      analysis::Validate(point);
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+std::vector<analysis::VaryingDelay> VaryingPoints(const std::vector<RuleSpec>& rules,
+                                                  const Argument& delay,
+                                                  const DelaysArguments& delays) {
+  analysis::VaryingDelay point = delays.Read();
+  delay.Refuse("nothing together with --delays");
+  std::vector<analysis::VaryingDelay> points;
+  for (const RuleSpec& rule : rules) {
+    point.rule = rule;
+    points.push_back(point);
   }
   return points;
 }

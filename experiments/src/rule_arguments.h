@@ -8,6 +8,7 @@
 #include "argument.h"
 #include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/limit.h"
+#include "batchless/analysis/random_delay.h"
 #include "batchless/analysis/rule.h"
 
 namespace batchless {
@@ -57,6 +58,7 @@ struct RulePoint {
 };
 
 // --rule, --delay and --momentum.
+class DelaysArguments;
 class RulePointArguments {
  public:
   RulePointArguments(CLI::App& command, RuleArguments::Form form);
@@ -65,6 +67,9 @@ class RulePointArguments {
   // Every combination, rules first and momenta last, each `times` times in a table. Throws UsageError
   // where that is too large; `names` are the options whose lists multiply to it.
   std::vector<RulePoint> All(std::size_t times, const char* names) const;
+  // The same under --delays, with which --delay is refused; of kSingle one.
+  std::vector<analysis::VaryingDelay> Varying(RuleArguments::Form form,
+                                              const DelaysArguments& delays) const;
 
  private:
   RuleArguments rule_;
@@ -74,6 +79,10 @@ class RulePointArguments {
 
 // The momentum of a rule: NaN for the rule `linear`, which is refused one.
 double MomentumOf(const analysis::RuleSpec& spec, const Argument& momentum);
+// One point for each rule under --delays; the caller sets the momentum.
+std::vector<analysis::VaryingDelay> VaryingPoints(const std::vector<analysis::RuleSpec>& rules,
+                                                  const Argument& delay,
+                                                  const DelaysArguments& delays);
 // Whether every rule is `linear`, so that no momentum is needed; refuses one then.
 bool HaveNoMomentum(const std::vector<analysis::RuleSpec>& specs, const Argument& momentum);
 

@@ -22,8 +22,8 @@ UsageError UsageError::FromLine(std::string_view line) { return UsageError(OneLi
 
 UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names) {
   static const std::map<std::string_view, std::string_view> kOtherNames{
-      {"delays", "--stages"},      {"discrepancy", "--discrepancies"}, {"forward_delay", "--delay"},
-      {"learning_rate", "--rate"}, {"ratio", "--discrepancies"},       {"updates", "--steps"},
+      {"discrepancy", "--discrepancies"}, {"forward_delay", "--delay"}, {"learning_rate", "--rate"},
+      {"ratio", "--discrepancies"},       {"updates", "--steps"},
   };
   std::string option = error.name();
   if (option.find('.') == std::string::npos) {

@@ -140,7 +140,7 @@ TEST_CASE("an option without its value, given twice or misspelt") {
       }
 
       Arguments misspelt = command.CallWithout(option.name);
-      misspelt.insert(misspelt.end(), {option.name + "s-", option.good});
+      misspelt.insert(misspelt.end(), {"--xx" + option.name.substr(2), option.good});
       CheckRefused(misspelt, "did you mean " + option.name + "?");
     }
     for (const std::string& flag : command.flags) {
@@ -204,6 +204,17 @@ TEST_CASE("options that exclude each other") {
   CheckRefused(Words(pipeline + "--rate 1 --hessian text.npz"), "--hessian");
   const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";
   CheckRefused(Words(stability + "sgdm --horizon 1"), "--horizon");
+  CheckRefused(Words(stability + "sgdm --delays uniform:0:8"), "--delay: got");
+  const std::string varying = " --rule lwp-w+sc --delays uniform:0:129 ";
+  CheckRefused(Words("boundary --momentum 0.9 --compensate own" + varying), "--delays: got 129");
+  CheckRefused(Words("boundary --momentum 0.9999999" + varying), "--momentum: got");
+  CheckRefused(Words("noise --momentum 0.9 --rate 1e-10" + varying), "--rate: got");
+  CheckRefused(Words("noise --momentum 0.9 --rate 0.01 --average 3" + varying), "--average: got");
+  CheckRefused(Words("boundary --momentum 0.9 --largest-delay 9" + varying),
+               "--largest-delay: got 9, accepted: nothing but with geometric:P");
+  CheckRefused(Words("optimum --condition 2e6" + varying), "--condition: got");
+  CheckRefused(Words("optimum --condition 10 --over convex" + varying),
+               "--over: got convex, accepted: nothing together with --delays");
   CheckRefused(Words(stability + "lwp-v --horizon 1 --horizon-scale 2"), "--horizon-scale");
   CheckRefused(Words(stability + "sc --sc-delay 1 --sc-delay-scale 2"), "--sc-delay-scale");
   CheckRefused(Words("stability --rule sc --delay 1001 --momentum 0 --rate 1 --roots"), "--roots");

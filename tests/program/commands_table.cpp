@@ -95,6 +95,18 @@ std::vector<OptionCase> WithRule(std::vector<OptionCase> options, bool lists) {
   return options;
 }
 
+// In place of --delay, which each call has.
+std::vector<OptionCase> WithDelays(std::vector<OptionCase> options) {
+  options.push_back({"--delays",
+                     "",
+                     {"", "uniform", "uniform:0", "uniform:3:1", "uniform:0:1001", "uniform:a:2",
+                      "geometric:0", "geometric:2", "geometric:0.001", "missing.csv", "f.txt",
+                      "markov:missing.csv", "trace:", "folder.csv"}});
+  options.push_back({"--compensate", "", {"mean", "", "Own"}});
+  options.push_back({"--largest-delay", "", {"8", "-1", "abc"}});
+  return options;
+}
+
 std::vector<CommandCase> MakeCases() {
   const OptionCase delay = {"--delay", "4", kBadDelay, true};
   const OptionCase momentum = {"--momentum", "0.9", kBadMomentum, true};
@@ -104,7 +116,7 @@ std::vector<CommandCase> MakeCases() {
   return {
       {"rules", {}, {}},
       {"optimizers", {}, {}},
-      {"stability", WithRule({delay, momentum, rate}, false), {"--roots"}},
+      {"stability", WithRule(WithDelays({delay, momentum, rate}), false), {"--roots"}},
       {"sweep",
        WithRule({delay,
                  {"--momenta", "0,0.9", List(kBadMomentum)},
@@ -115,13 +127,14 @@ std::vector<CommandCase> MakeCases() {
                 false),
        {}},
       {"optimum",
-       WithRule({{"--delay", "4", List(kBadDelay), true},
-                 {"--condition", "10", List(Plus(kNoNumber, {"0.5", "-1", "1e13"})), true},
-                 {"--momentum", "0.9", List(kBadMomentum)},
-                 {"--over", "convex", {"", "convexe", "Convex", "1"}},
-                 csv,
-                 threads},
-                true),
+       WithRule(
+           WithDelays({{"--delay", "4", List(kBadDelay), true},
+                       {"--condition", "10", List(Plus(kNoNumber, {"0.5", "-1", "1e13"})), true},
+                       {"--momentum", "0.9", List(kBadMomentum)},
+                       {"--over", "convex", {"", "convexe", "Convex", "1"}},
+                       csv,
+                       threads}),
+           true),
        {}},
       {"limit",
        {{"--delay", "4", List(kBadDelay), true},
@@ -139,10 +152,10 @@ std::vector<CommandCase> MakeCases() {
         threads},
        {}},
       {"boundary",
-       WithRule({{"--delay", "4", List(kBadDelay), true},
-                 {"--momentum", "0.9", List(kBadMomentum), true},
-                 csv,
-                 threads},
+       WithRule(WithDelays({{"--delay", "4", List(kBadDelay), true},
+                            {"--momentum", "0.9", List(kBadMomentum), true},
+                            csv,
+                            threads}),
                 true),
        {}},
       {"margin",
@@ -163,10 +176,10 @@ std::vector<CommandCase> MakeCases() {
                 true),
        {}},
       {"noise",
-       WithRule({{"--delay", "4", Plus(kBadDelay, {"10001"}), true},
-                 momentum,
-                 rate,
-                 {"--average", "30", Plus(kNoNumber, {"0.5", "-1", "1e10"})}},
+       WithRule(WithDelays({{"--delay", "4", Plus(kBadDelay, {"10001"}), true},
+                            momentum,
+                            rate,
+                            {"--average", "30", Plus(kNoNumber, {"0.5", "-1", "1e10"})}}),
                 false),
        {}},
       {"frontier",

@@ -189,6 +189,63 @@ TEST_CASE("boundary: SGD is stable up to 2 sin(pi / (4D + 2))") {
   CHECK(single["critical_rate"] == rows[3]["critical_rate"]);
 }
 
+TEST_CASE("delays that vary: known numbers, by the mean and by each gradient's own") {
+  const std::string point = " --delays uniform:0:8 --momentum 0.9 --rate 0.02 --rule ";
+  const Json mean = Result("stability" + point + "lwp-w+sc");
+  CHECK(std::abs(mean["spectral_radius"].get<double>() - 0.9006571116) < 1e-10);
+  CHECK(mean["mean_delay"] == 4);
+  CHECK(mean["horizon"] == 4);
+  CHECK(mean["stable"] == true);
+  CHECK(mean["mean_spectral_radius"] < mean["spectral_radius"]);
+  CHECK(mean["log_rate"] < std::log(mean["spectral_radius"].get<double>()));
+  const Json own = Result("stability --compensate own" + point + "lwp-w+sc");
+  CHECK(std::abs(own["spectral_radius"].get<double>() - 0.9385784321) < 1e-10);
+  CHECK(own["horizon"].is_null());
+  CHECK(std::abs(Result("noise" + point + "sc")["weight_variance"].get<double>() - 429.090) < 1e-3);
+  // Rules, conditions and momenta multiply to rows.
+  const Json rows =
+      Result("optimum --rule sgdm,lwp-v+sc --delays uniform:0:8 --condition 100")["rows"];
+  REQUIRE(rows.size() == 2);
+  CHECK(std::abs(rows[0]["half_life_updates"].get<double>() - 165.9) < 0.1);
+  CHECK(std::abs(rows[1]["half_life_updates"].get<double>() - 40.89) < 0.01);
+  CHECK(Result("boundary --rule sgdm,sc --delays geometric:0.3 --momentum 0.9")["rows"].size() ==
+        2);
+}
+
+TEST_CASE("delays from files: a distribution, a chain and a trace") {
+  const TemporaryFolder folder;
+  const std::string rest = " --rule sc --momentum 0.9 --rate 0.02";
+  const auto radius = [&](const std::string& delays) {
+    return Result("stability --delays " + delays + rest, folder.path())["spectral_radius"]
+        .get<double>();
+  };
+  WriteFile(folder / "p.csv", "delay,probability\n0,0.5\n3,0.25\n7,0.25\n");
+  WriteFile(folder / "chain.csv", "0,3,7\r\n0.5,0.25,0.25\n0.5,0.25,0.25\n0.5,0.25,0.25\n");
+  CHECK(radius("p.csv") == Approx(radius("markov:chain.csv")).epsilon(1e-9));
+  WriteFile(folder / "trace.csv", "delay\n4\n4\n");
+  CHECK(
+      radius("trace:trace.csv") ==
+      Approx(Result("stability --delay 4" + rest)["spectral_radius"].get<double>()).epsilon(1e-9));
+
+  const auto refused = [&](const std::string& text, const std::string& part) {
+    WriteFile(folder / "bad.csv", text);
+    for (const char* kind : {"", "markov:", "trace:"}) {
+      const Outcome outcome =
+          Run(Words("stability --delays " + std::string(kind) + "bad.csv" + rest), folder.path());
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.error.starts_with("batchless: --delays: got "));
+      if (*kind != '\0') continue;
+      INFO(outcome.error);
+      CHECK(outcome.error.find(part) != std::string::npos);
+    }
+  };
+  refused("", "there is nothing in it");
+  refused("delay;probability\n1;1\n", "delay,probability in the first line");
+  refused("delay,probability\n1,0.5\nx,0.5\n", "bad.csv, line 3: x");
+  refused("delay,probability\n1,0.5\n2\n", "bad.csv, line 3: 2");
+  refused("delay,probability\n1,0.5\n2,0.4\n", "probabilities that sum to 1");
+}
+
 TEST_CASE("margin: the gain margin leads to the boundary") {
   const double critical = Result("boundary --rule sc --delay 4 --momentum 0.9")["critical_rate"];
   const Json margin = Result("margin --rule sc --delay 4 --momentum 0.9 --rate 0.005");

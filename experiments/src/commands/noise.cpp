@@ -1,8 +1,10 @@
 #include "batchless/analysis/noise.h"
 
 #include <cmath>
+#include <string>
 
 #include "commands/commands.h"
+#include "delays_argument.h"
 #include "rule_arguments.h"
 #include "values.h"
 
@@ -21,20 +23,39 @@ class NoiseCommand final : public Command {
             "units of eta^2 sigma^2; multiplied by rate^2 it is in units of (sigma / lambda)^2.\n"
             "With --average it is that of the running mean wbar' = wbar + (w - wbar) / K. Where\n"
             "the rule is not stable there is none, in JSON null.\n" +
-                ListHelp(),
+                ListHelp() + DelaysHelp(),
             {"noise --rule sgdm --delay 4 --momentum 0.9 --rate 0.005",
              "noise --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
-             "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100"}) {}
+             "noise --rule sc --delay 4 --momentum 0.9 --rate 0.01 --average 100",
+             "noise --rule sc --delays uniform:0:8 --compensate own --momentum 0.9 --rate 0.01"}) {}
 
   void Run() override {
+    if (delays_.given()) {
+      RunVarying();
+      return;
+    }
     const RulePoint point = point_.Single(kNoiseDelayRange);
     const double rate = rate_.Number(kRateRange);
     const double average = average_.NumberOr(analysis::kMinAverage, kAverageRange);
     const double variance =
         analysis::WeightVariance(point.rule, point.momentum, point.delay, rate, average);
+    Report(Describe(point), PointText(point), rate, average, variance);
+  }
+
+ private:
+  void RunVarying() const {
+    const analysis::VaryingDelay point =
+        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
+    const double rate = rate_.Number(kRateRange);
+    average_.Refuse("nothing together with --delays");
+    Report(Describe(point, delays_), PointText(point, delays_), rate, analysis::kMinAverage,
+           analysis::WeightVariance(point, rate));
+  }
+
+  void Report(Json object, const std::string& text, double rate, double average,
+              double variance) const {
     const bool stable = !std::isnan(variance);
     if (json()) {
-      Json object = Describe(point);
       object["rate"] = rate;
       object["average"] = average;
       object["stable"] = stable;
@@ -44,7 +65,7 @@ class NoiseCommand final : public Command {
       return;
     }
     TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(point), rate,
+    output.Print("{}, rate {}: {}\n", text, rate,
                  stable ? "stable" : "not stable, the variance grows without end");
     if (stable) {
       output.Print("  variance of the weight  {} eta^2 sigma^2\n", variance);
@@ -53,9 +74,9 @@ class NoiseCommand final : public Command {
     output.Close();
   }
 
- private:
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};
   Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  DelaysArguments delays_{app()};
   Argument average_{app(), "--average", "K", "Length of the average in updates (default: 1, none)"};
 };
 

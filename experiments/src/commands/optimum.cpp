@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
+#include "delays_argument.h"
 #include "over_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
@@ -40,6 +42,8 @@ Best Find(const OptimumOptions& point, bool convex) {
           found.worst.rate};
 }
 
+constexpr NumberRange kVaryingConditionRange{1, analysis::kMaxVaryingCondition};
+
 double LimitHalfLife(const OptimumOptions& point) {
   return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
 }
@@ -59,14 +63,20 @@ With --over convex the half-life is the best one that is certified for every smo
 convex function, see batchless worst-case --help, and the spectral radius is what quadratics
 have there. The price is that half-life over the best one on quadratics; waiting is D + 1
 interleaved copies of the triple momentum method.
-)" + ListHelp(),
+)" + ListHelp() +
+                DelaysHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
              "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
              "--sc-delay-scale 1,2 --json",
-             "optimum --rule sc,lwp-w+sc --delay 1 --condition 100 --over convex"}) {}
+             "optimum --rule sc,lwp-w+sc --delay 1 --condition 100 --over convex",
+             "optimum --rule sc,lwp-w+sc --delays uniform:0:8 --condition 100 --json"}) {}
 
   void Run() override {
+    if (delays_.given()) {
+      RunVarying();
+      return;
+    }
     const std::vector<OptimumOptions> points = Points();
     const bool convex = over_.IsConvex();
     for (const OptimumOptions& point : points) {
@@ -88,15 +98,20 @@ interleaved copies of the triple momentum method.
   }
 
  private:
-  std::vector<OptimumOptions> Points() const {
-    const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+  std::vector<std::optional<double>> Momenta(const std::vector<analysis::RuleSpec>& rules) const {
     std::vector<std::optional<double>> momenta = {std::nullopt};
     if (!HaveNoMomentum(rules, momentum_) && momentum_.given()) {
       const std::vector<double> values = momentum_.NumberList(kMomentumRange);
       momenta.assign(values.begin(), values.end());
     }
+    return momenta;
+  }
+
+  std::vector<OptimumOptions> Points() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+    const std::vector<std::optional<double>> momenta = Momenta(rules);
     CheckRows({rules.size(), delays.size(), conditions.size(), momenta.size()},
               "--delay, --condition, --momentum");
     std::vector<OptimumOptions> points;
@@ -114,6 +129,61 @@ interleaved copies of the triple momentum method.
       }
     }
     return points;
+  }
+
+  struct VaryingPoint {
+    analysis::VaryingDelay point;
+    double condition;
+    std::optional<double> momentum;
+  };
+
+  std::vector<VaryingPoint> VaryingPoints() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const std::vector<double> conditions = condition_.NumberList(kVaryingConditionRange);
+    const std::vector<std::optional<double>> momenta = Momenta(rules);
+    std::vector<VaryingPoint> points;
+    for (analysis::VaryingDelay& point : batchless::VaryingPoints(rules, delay_, delays_)) {
+      for (const double condition : conditions) {
+        for (const std::optional<double>& momentum : momenta) {
+          const bool linear = point.rule.is_linear();
+          point.momentum = linear ? std::numeric_limits<double>::quiet_NaN() : momentum.value_or(0);
+          analysis::Validate(point);
+          points.push_back({point, condition, linear ? std::nullopt : momentum});
+          if (linear) break;
+        }
+      }
+    }
+    return points;
+  }
+
+  void RunVarying() {
+    over_.Refuse("nothing together with --delays");
+    const std::vector<VaryingPoint> points = VaryingPoints();
+    TableOutput table(out_);
+    std::vector<analysis::VaryingOptimum> optima(points.size());
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
+      optima[i] = analysis::FindOptimum(points[i].point, points[i].condition, points[i].momentum);
+    });
+    const auto row = [&](std::size_t i) {
+      Json cells = batchless::Describe(points[i].point, delays_);
+      cells["momentum"] = optima[i].momentum;
+      cells["condition"] = points[i].condition;
+      cells["half_life_updates"] = optima[i].half_life_updates;
+      cells["rate"] = optima[i].rate;
+      cells["spectral_radius"] = optima[i].radius;
+      return cells;
+    };
+    const std::string columns =
+        fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns);
+    if (!table.ReportPoints(json(), columns, points.size(), row)) return;
+    TextOutput output;
+    output.Print("{}, delays {}, condition {}\n", points[0].point.rule.rule.name, delays_.text(),
+                 points[0].condition);
+    output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
+    output.Print("  momentum         {}\n", optima[0].momentum);
+    output.Print("  rate             {}\n", optima[0].rate);
+    output.Print("  spectral radius  {}\n", optima[0].radius);
+    output.Close();
   }
 
   static double Price(const Best& best) {
@@ -177,6 +247,7 @@ interleaved copies of the triple momentum method.
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
   OverArgument over_{app()};
+  DelaysArguments delays_{app()};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };

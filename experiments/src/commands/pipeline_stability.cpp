@@ -157,6 +157,10 @@ class PipelineStabilityCommand final : public Command {
     Report(options, analysis::PipelineStability(options), largest);
   }
 
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    return OptionError(error, {{"delays", stages_.name()}});
+  }
+
  private:
   struct Case {
     PipelineOptions options;

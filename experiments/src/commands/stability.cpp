@@ -4,6 +4,7 @@
 #include "batchless/analysis/roots.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "commands/commands.h"
+#include "delays_argument.h"
 #include "rule_arguments.h"
 #include "usage_error.h"
 #include "values.h"
@@ -33,12 +34,18 @@ class StabilityCommand final : public Command {
             root, "stability", "Certified spectral radius of a rule at one point",
             "The rate is eta * lambda, the learning rate times an eigenvalue of the Hessian. The\n"
             "half-life is the number of updates after which an error is halved.\n" +
-                ListHelp(),
+                ListHelp() + DelaysHelp() +
+                "log_rate is the logarithm of the growth per update that a long run shows.\n",
             {"stability --rule sgdm --delay 4 --momentum 0.9 --rate 0.001",
              "stability --rule lwp-w+sc --delay 4 --momentum 0.98 --rate 0.01 --json",
-             "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots"}) {}
+             "stability --rule sc --delay 4 --sc-delay 8 --momentum 0.9 --rate 0.01 --roots",
+             "stability --rule sc --delays uniform:0:8 --momentum 0.9 --rate 0.02"}) {}
 
   void Run() override {
+    if (delays_.given()) {
+      RunVarying();
+      return;
+    }
     const RulePoint point = point_.Single();
     const auto& [spec, delay, momentum] = point;
     const double rate = rate_.Number(kRateRange);
@@ -79,8 +86,43 @@ class StabilityCommand final : public Command {
   }
 
  private:
+  void RunVarying() const {
+    const analysis::VaryingDelay point =
+        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
+    const double rate = rate_.Number(kRateRange);
+    if (roots_.given()) throw UsageError("--roots", "the flag", "nothing together with --delays");
+    const double radius = analysis::MeanSquareRadius(point, rate);
+    const double mean = analysis::MeanRadius(point, rate);
+    const analysis::LogRate log_rate = analysis::SimulateLogRate(point, rate);
+    if (json()) {
+      Json object = Describe(point, delays_);
+      object["rate"] = rate;
+      object["spectral_radius"] = radius;
+      object["half_life_updates"] = analysis::HalfLife(radius);
+      object["stable"] = radius < 1;
+      object["mean_spectral_radius"] = mean;
+      object["mean_stable"] = mean < 1;
+      object["log_rate"] = log_rate.rate;
+      object["log_rate_standard_error"] = log_rate.standard_error;
+      json().Put(object);
+      return;
+    }
+    TextOutput output;
+    output.Print("{}, rate {}: {} in the mean square\n", PointText(point, delays_), rate,
+                 radius < 1 ? "stable" : "not stable");
+    output.Print("  mean-square radius  {}\n", radius);
+    if (radius < 1) {
+      output.Print("  half-life           {} updates\n", analysis::HalfLife(radius));
+    }
+    output.Print("  radius of the mean  {}\n", mean);
+    output.Print("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate,
+                 log_rate.standard_error);
+    output.Close();
+  }
+
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};
   Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
+  DelaysArguments delays_{app()};
   Flag roots_{app(), "--roots", "All roots of the characteristic polynomial as well"};
 };
 

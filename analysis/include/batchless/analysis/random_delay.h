@@ -46,6 +46,7 @@ enum class DelayCompensation { kMean, kOwn };
 /// Ranges under delays that vary: past them 1 - rho is lost in roundings.
 inline constexpr double kMinVaryingRate = 1e-9;
 inline constexpr double kMaxVaryingMomentum = 0.999999;
+inline constexpr double kMaxVaryingCondition = 1e6;
 /// Largest delay where the operator is needed, and of a chain.
 inline constexpr Delay kMaxOperatorDelay = 128;
 inline constexpr Delay kMaxMarkovDelay = 64;

@@ -1,0 +1,229 @@
+#include "delays_argument.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "command.h"
+#include "rule_arguments.h"
+#include "usage_error.h"
+#include "values.h"
+
+namespace batchless {
+namespace {
+
+using analysis::Delay;
+using analysis::DelayCompensation;
+using analysis::DelayModel;
+using analysis::VaryingDelay;
+
+constexpr IntegerRange kVaryingRange{0, analysis::kMaxVaryingDelay};
+constexpr NumberRange kProbabilityRange{0, 1};
+constexpr std::size_t kMostBytes = 1 << 20;
+
+// The cells of a file's lines; those without any are left out.
+class Cells {
+ public:
+  Cells(std::string_view name, std::string path, std::string_view form)
+      : name_(name), path_(std::move(path)) {
+    text_ = ReadInput(name, path_, fmt::format("a CSV file {}", form), kMostBytes);
+    std::size_t number = 0;
+    for (std::string_view line : SplitList(text_, '\n')) {
+      ++number;
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      if (!line.empty()) lines_.push_back({number, SplitList(line)});
+    }
+  }
+
+  std::size_t lines() const { return lines_.size(); }
+  std::size_t columns(std::size_t line) const { return lines_[line].cells.size(); }
+
+  // Throws where the first line is not this, and others have not as many cells.
+  void TakeHeader(std::string_view header) {
+    const std::vector<std::string_view> names = SplitList(header);
+    if (lines_.empty() || lines_[0].cells != names) {
+      Refuse(0, 0, fmt::format("{} in the first line", header));
+    }
+    lines_.erase(lines_.begin());
+    for (std::size_t line = 0; line < lines(); ++line) {
+      if (columns(line) != names.size()) Refuse(line, 0, fmt::format("columns {}", header));
+    }
+  }
+
+  Delay DelayAt(std::size_t line, std::size_t column) const {
+    return Read<Delay>(
+        line, column,
+        [&](std::string_view text) { return ParseInteger(name_, text, kVaryingRange); },
+        kVaryingRange.Text());
+  }
+  double ProbabilityAt(std::size_t line, std::size_t column) const {
+    return Read<double>(
+        line, column,
+        [&](std::string_view text) { return ParseNumber(name_, text, kProbabilityRange); },
+        kProbabilityRange.Text());
+  }
+
+ private:
+  struct Line {
+    std::size_t number;
+    std::vector<std::string_view> cells;
+  };
+
+  [[noreturn]] void Refuse(std::size_t line, std::size_t column, std::string_view accepted) const {
+    const bool there = line < lines_.size();
+    throw UsageError(name_,
+                     fmt::format("{}, line {}: {}", path_, there ? lines_[line].number : 1,
+                                 there ? lines_[line].cells[column] : "nothing"),
+                     accepted);
+  }
+
+  template <class Value, class Parse>
+  Value Read(std::size_t line, std::size_t column, Parse parse, const std::string& accepted) const {
+    try {
+      return parse(lines_[line].cells[column]);
+    } catch (const UsageError&) {
+      Refuse(line, column, accepted);
+    }
+  }
+
+  std::string_view name_;
+  std::string path_;
+  std::string text_;
+  std::vector<Line> lines_;
+};
+
+DelayModel ReadDistribution(std::string_view name, const std::string& path) {
+  Cells cells(name, path, "with the columns delay,probability");
+  cells.TakeHeader("delay,probability");
+  std::vector<Delay> delays;
+  std::vector<double> probabilities;
+  for (std::size_t line = 0; line < cells.lines(); ++line) {
+    delays.push_back(cells.DelayAt(line, 0));
+    probabilities.push_back(cells.ProbabilityAt(line, 1));
+  }
+  return analysis::IndependentDelays(delays, probabilities);
+}
+
+DelayModel ReadTrace(std::string_view name, const std::string& path) {
+  Cells cells(name, path, "with the column delay");
+  cells.TakeHeader("delay");
+  std::vector<Delay> delays;
+  for (std::size_t line = 0; line < cells.lines(); ++line) delays.push_back(cells.DelayAt(line, 0));
+  return analysis::TraceDelays(std::move(delays));
+}
+
+DelayModel ReadChain(std::string_view name, const std::string& path) {
+  const Cells cells(name, path, "of delays and, for each, a line of probabilities");
+  std::vector<Delay> delays;
+  std::vector<std::vector<double>> transition;
+  for (std::size_t line = 0; line < cells.lines(); ++line) {
+    if (line > 0) transition.emplace_back();
+    for (std::size_t column = 0; column < cells.columns(line); ++column) {
+      if (line == 0) {
+        delays.push_back(cells.DelayAt(line, column));
+      } else {
+        transition.back().push_back(cells.ProbabilityAt(line, column));
+      }
+    }
+  }
+  return analysis::MarkovDelays(std::move(delays), std::move(transition));
+}
+
+DelayModel Parse(std::string_view name, const std::string& text, std::optional<Delay> largest) {
+  const std::size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (kind == "uniform") {
+    const std::vector<std::string_view> ends = SplitList(rest, ':');
+    if (ends.size() != 2) throw UsageError(name, text, kDelaysForms);
+    return analysis::UniformDelays(ParseInteger(name, ends[0], kVaryingRange),
+                                   ParseInteger(name, ends[1], kVaryingRange));
+  }
+  if (kind == "geometric") {
+    return analysis::GeometricDelays(ParseNumber(name, rest, kProbabilityRange), largest);
+  }
+  if (kind == "markov") return ReadChain(name, rest);
+  if (kind == "trace") return ReadTrace(name, rest);
+  if (!text.ends_with(".csv")) throw UsageError(name, text, kDelaysForms);
+  return ReadDistribution(name, text);
+}
+
+}  // namespace
+
+DelayModel ParseDelays(std::string_view name, const std::string& text,
+                       std::optional<Delay> largest) {
+  try {
+    return Parse(name, text, largest);
+  } catch (const analysis::InvalidArgument& error) {
+    throw UsageError(name, fmt::format("{}, with {}", text, error.value()), error.accepted());
+  }
+}
+
+DelaysArguments::DelaysArguments(CLI::App& command)
+    : delays_(command, "--delays", "DELAYS",
+              fmt::format("Delays that vary, in place of --delay: {}", kDelaysForms)),
+      compensate_(command, "--compensate", "HOW",
+                  "With --delays: coefficients made for the mean delay, or for each gradient's own "
+                  "(default: mean)"),
+      largest_(command, "--largest-delay", "D",
+               "With --delays geometric:P: where they are cut (default: where less than 1e-6 is "
+               "left)") {}
+
+bool DelaysArguments::given() const {
+  if (delays_.given()) return true;
+  compensate_.Refuse("nothing without --delays");
+  largest_.Refuse("nothing without --delays");
+  return false;
+}
+
+const std::string& DelaysArguments::text() const { return delays_.Text(kDelaysForms); }
+
+VaryingDelay DelaysArguments::Read() const {
+  VaryingDelay point;
+  std::optional<Delay> largest;
+  if (largest_.given()) {
+    if (!text().starts_with("geometric:")) largest_.Refuse("nothing but with geometric:P");
+    largest = largest_.Integer(kVaryingRange);
+  }
+  point.delays = ParseDelays(delays_.name(), text(), largest);
+  if (compensate_.given() && compensate_.Choice(kCompensateWords) == 1) {
+    point.compensation = DelayCompensation::kOwn;
+  }
+  return point;
+}
+
+std::string DelaysHelp() {
+  return R"(
+With --delays each update's gradient has a delay of its own: drawn anew (uniform, geometric, a
+file of delays and probabilities), by a chain, or from a trace that repeats. Radius, half-life,
+critical rate and variance are those of the mean square then, E[w^2]; the mean itself, and
+almost every single run, may be stable where it is not. With a trace nothing is random.
+)";
+}
+
+Json Describe(const VaryingDelay& point, const DelaysArguments& delays) {
+  const bool own = point.compensation == DelayCompensation::kOwn;
+  const EffectiveOptions effective =
+      Effective(analysis::AtMeanDelay(point.rule, point.delays.mean()), 0);
+  Json object;
+  object["rule"] = point.rule.rule.name;
+  object["delays"] = delays.text();
+  object["compensate"] = kCompensateWords[own ? 1 : 0];
+  object["mean_delay"] = point.delays.mean();
+  object["largest_delay"] = point.delays.largest();
+  object["horizon"] = own ? Json(nullptr) : Json(effective.horizon);
+  object["sc_delay"] = own || !effective.sc_delay ? Json(nullptr) : Json(*effective.sc_delay);
+  object["momentum"] = point.momentum;
+  return object;
+}
+
+std::string PointText(const VaryingDelay& point, const DelaysArguments& delays) {
+  std::string text = fmt::format("{}, delays {}, mean {:.6g}", point.rule.rule.name, delays.text(),
+                                 point.delays.mean());
+  if (point.compensation == DelayCompensation::kOwn) text += ", each by its own";
+  return point.rule.is_linear() ? text : fmt::format("{}, momentum {}", text, point.momentum);
+}
+
+}  // namespace batchless

@@ -1,0 +1,55 @@
+// Delays that vary, as commands and configurations write them.
+//
+//   uniform:LO:HI   all delays from LO to HI alike
+//   geometric:P     d with probability P (1 - P)^d
+//   F.csv           columns delay, probability
+//   markov:F.csv    the delays in the first line, then for each the probabilities of the next one
+//   trace:F.csv     column delay, repeated for ever
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "argument.h"
+#include "batchless/analysis/random_delay.h"
+#include "text_output.h"
+
+namespace batchless {
+
+inline constexpr std::string_view kDelaysForms =
+    "uniform:LO:HI, geometric:P, F.csv, markov:F.csv or trace:F.csv";
+inline constexpr std::string_view kCompensateWords[] = {"mean", "own"};
+
+// Throws UsageError that names `name`. `largest` cuts geometric delays.
+analysis::DelayModel ParseDelays(std::string_view name, const std::string& text,
+                                 std::optional<analysis::Delay> largest = std::nullopt);
+
+// --delays, --compensate and --largest-delay, in place of --delay.
+class DelaysArguments {
+ public:
+  explicit DelaysArguments(CLI::App& command);
+
+  // Throws UsageError where one of the others is given alone.
+  bool given() const;
+  // The model and the compensation; the rest of the point is the caller's.
+  analysis::VaryingDelay Read() const;
+  const std::string& text() const;
+
+ private:
+  Argument delays_;
+  Argument compensate_;
+  Argument largest_;
+};
+
+// What --help says of the results under --delays.
+std::string DelaysHelp();
+
+// `rule`, the delays and the compensation, what the rule's options come to at the mean, and `momentum`: the
+// start of every result.
+Json Describe(const analysis::VaryingDelay& point, const DelaysArguments& delays);
+inline constexpr std::string_view kVaryingColumns =
+    "rule,delays,compensate,mean_delay,largest_delay,horizon,sc_delay,momentum";
+std::string PointText(const analysis::VaryingDelay& point, const DelaysArguments& delays);
+
+}  // namespace batchless
