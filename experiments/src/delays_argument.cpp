@@ -219,10 +219,15 @@ Json Describe(const VaryingDelay& point, const DelaysArguments& delays) {
   return object;
 }
 
-std::string PointText(const VaryingDelay& point, const DelaysArguments& delays) {
+std::string RuleText(const VaryingDelay& point, const DelaysArguments& delays) {
   std::string text = fmt::format("{}, delays {}, mean {:.6g}", point.rule.rule.name, delays.text(),
                                  point.delays.mean());
   if (point.compensation == DelayCompensation::kOwn) text += ", each by its own";
+  return text;
+}
+
+std::string PointText(const VaryingDelay& point, const DelaysArguments& delays) {
+  const std::string text = RuleText(point, delays);
   return point.rule.is_linear() ? text : fmt::format("{}, momentum {}", text, point.momentum);
 }
 

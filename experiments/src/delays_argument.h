@@ -50,6 +50,8 @@ std::string DelaysHelp();
 Json Describe(const analysis::VaryingDelay& point, const DelaysArguments& delays);
 inline constexpr std::string_view kVaryingColumns =
     "rule,delays,compensate,mean_delay,largest_delay,horizon,sc_delay,momentum";
+// Rule and delays, and with PointText the momentum.
+std::string RuleText(const analysis::VaryingDelay& point, const DelaysArguments& delays);
 std::string PointText(const analysis::VaryingDelay& point, const DelaysArguments& delays);
 
 }  // namespace batchless

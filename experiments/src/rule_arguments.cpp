@@ -185,6 +185,11 @@ std::vector<analysis::VaryingDelay> RulePointArguments::Varying(
     RuleArguments::Form form, const DelaysArguments& delays) const {
   const bool lists = form == RuleArguments::Form::kLists;
   const std::vector<RuleSpec> rules = lists ? rule_.All() : std::vector{rule_.Single()};
+  const bool no_momentum = std::all_of(rules.begin(), rules.end(),
+                                       [](const RuleSpec& rule) { return rule.is_linear(); });
+  if (lists && !no_momentum) {
+    CheckRows({rules.size(), momentum_.NumberList(kMomentumRange).size()}, "--rule, --momentum");
+  }
   std::vector<analysis::VaryingDelay> points;
   for (analysis::VaryingDelay& point : VaryingPoints(rules, delay_, delays)) {
     std::vector<double> momenta = {std::numeric_limits<double>::quiet_NaN()};

@@ -57,8 +57,9 @@ struct RulePoint {
   double momentum = 0;
 };
 
-// --rule, --delay and --momentum.
 class DelaysArguments;
+
+// --rule, --delay and --momentum.
 class RulePointArguments {
  public:
   RulePointArguments(CLI::App& command, RuleArguments::Form form);

@@ -67,8 +67,7 @@ interleaved copies of the triple momentum method.
                 DelaysHelp(),
             {"optimum --rule lwp-w+sc --delay 4 --condition 1000",
              "optimum --rule sgdm,sc,lwp-w+sc --delay 0,1,2,4,8 --condition 1000 --out half.csv",
-             "optimum --rule sc --delay log:1:1000:8 --condition log:10:1e6:3 "
-             "--sc-delay-scale 1,2 --json",
+             "optimum --rule sc --delay log:1:1000:8 --condition 1000 --sc-delay-scale 1,2 --json",
              "optimum --rule sc,lwp-w+sc --delay 1 --condition 100 --over convex",
              "optimum --rule sc,lwp-w+sc --delays uniform:0:8 --condition 100 --json"}) {}
 
@@ -141,6 +140,7 @@ interleaved copies of the triple momentum method.
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     const std::vector<double> conditions = condition_.NumberList(kVaryingConditionRange);
     const std::vector<std::optional<double>> momenta = Momenta(rules);
+    CheckRows({rules.size(), conditions.size(), momenta.size()}, "--rule, --condition, --momentum");
     std::vector<VaryingPoint> points;
     for (analysis::VaryingDelay& point : batchless::VaryingPoints(rules, delay_, delays_)) {
       for (const double condition : conditions) {
@@ -177,8 +177,7 @@ interleaved copies of the triple momentum method.
         fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns);
     if (!table.ReportPoints(json(), columns, points.size(), row)) return;
     TextOutput output;
-    output.Print("{}, delays {}, condition {}\n", points[0].point.rule.rule.name, delays_.text(),
-                 points[0].condition);
+    output.Print("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
     output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
     output.Print("  momentum         {}\n", optima[0].momentum);
     output.Print("  rate             {}\n", optima[0].rate);
