@@ -16,8 +16,11 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 using Apply = std::function<VectorXd(const VectorXd&)>;
 
-// A Krylov basis of this many vectors before a restart, and so many restarts.
-constexpr Index kBasis = 40;
+// A Krylov basis of at most this many vectors before a restart, of fewer where they were more numbers than
+// kMostNumbers, and so many restarts.
+constexpr Index kBasis = 80;
+constexpr Index kFewest = 40;
+constexpr Index kMostNumbers = Index(1) << 26;
 constexpr int kRestarts = 400;
 // Of residuals: relative to the result, and of what roundings leave relative to the operator's norm or the
 // solution's.
@@ -34,7 +37,8 @@ struct Krylov {
 };
 
 Krylov MakeKrylov(const Apply& apply, const VectorXd& start) {
-  const Index most = std::min<Index>(kBasis, start.size());
+  const Index most =
+      std::min(std::clamp(kMostNumbers / start.size(), kFewest, kBasis), start.size());
   Krylov krylov{MatrixXd(start.size(), most + 1), MatrixXd::Zero(most + 1, most)};
   krylov.basis.col(0) = start.normalized();
   for (Index j = 0; j < most; ++j) {
@@ -61,8 +65,9 @@ Krylov MakeKrylov(const Apply& apply, const VectorXd& start) {
 }
 
 // Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue
-// itself.
-double SpectralRadiusOf(const Apply& apply, VectorXd start, bool positive) {
+// itself. What a start has in delay lines of `lags` places is gone after so many applications, and a basis
+// that is shorter than the lines would lose the rest to it at every restart.
+double SpectralRadiusOf(const Apply& apply, VectorXd start, bool positive, Index lags) {
   for (int restart = 0; restart < kRestarts; ++restart) {
     const Krylov krylov = MakeKrylov(apply, start);
     const Index size = krylov.hessenberg.cols();
@@ -83,13 +88,14 @@ double SpectralRadiusOf(const Apply& apply, VectorXd start, bool positive) {
     if (residual <= std::max(kEigenTolerance * radius, least)) return radius;
     // A pair of complex ones spans the plane that their sum's images lie in.
     start = krylov.basis.leftCols(size) * (vector.real() + vector.imag());
+    for (Index i = 0; i < lags; ++i) start = apply(start).normalized();
   }
   throw std::runtime_error("the growth under these delays did not settle in " +
-                           std::to_string(kRestarts * kBasis) + " applications of its operator");
+                           std::to_string(kRestarts) + " restarts on its operator");
 }
 
-// x = apply(x) + constant.
-VectorXd FixedPoint(const Apply& apply, const VectorXd& constant) {
+// x = apply(x) + constant, with `lags` as above.
+VectorXd FixedPoint(const Apply& apply, const VectorXd& constant, Index lags) {
   VectorXd x = VectorXd::Zero(constant.size());
   VectorXd residual = constant;
   for (int restart = 0; restart < kRestarts; ++restart) {
@@ -101,10 +107,11 @@ VectorXd FixedPoint(const Apply& apply, const VectorXd& constant) {
     system.topRows(size).diagonal().array() += 1;
     const VectorXd right = residual.norm() * VectorXd::Unit(system.rows(), 0);
     x += krylov.basis.leftCols(size) * system.householderQr().solve(right);
+    for (Index i = 0; i < lags; ++i) x = apply(x) + constant;
     residual = constant + apply(x) - x;
   }
   throw std::runtime_error("the variance under these delays did not settle in " +
-                           std::to_string(kRestarts * kBasis) + " applications of its operator");
+                           std::to_string(kRestarts) + " restarts on its operator");
 }
 
 // One matrix for each regime, behind one another in a vector.
@@ -304,7 +311,8 @@ double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
   const MatrixXd start = MatrixXd::Identity(dimension, dimension)
                              .reshaped()
                              .replicate(1, AsIndex(regimes.draws.size()));
-  return std::sqrt(SpectralRadiusOf(SecondMoments(system, regimes), start.reshaped(), true));
+  return std::sqrt(
+      SpectralRadiusOf(SecondMoments(system, regimes), start.reshaped(), true, system.dimension()));
 }
 
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
@@ -315,7 +323,8 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   VectorXd start(system.dimension() * AsIndex(regimes.draws.size()));
   std::mt19937_64 random(1);
   for (double& value : start) value = 0.5 + Uniform(random);
-  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), start, false);
+  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), start, false,
+                          system.dimension());
 }
 
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
@@ -330,7 +339,8 @@ double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
     noise.col(AsIndex(i)) = regimes.shares(AsIndex(i)) * each.reshaped();
   }
   const MatrixXd mixed = noise * regimes.transition;
-  const VectorXd covariances = FixedPoint(SecondMoments(system, regimes), mixed.reshaped());
+  const VectorXd covariances =
+      FixedPoint(SecondMoments(system, regimes), mixed.reshaped(), dimension);
   double variance = 0;
   for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
     variance += covariances(AsIndex(i) * dimension * dimension);

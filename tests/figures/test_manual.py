@@ -43,7 +43,7 @@ class Manual(unittest.TestCase):
             script = out / "bash-completion/completions/batchless"
             for words, expected in (
                 (["batchless", "opti"], ["optimum", "optimizers"]),
-                (["batchless", "optimum", "--de"], ["--denominator", "--delay"]),
+                (["batchless", "optimum", "--de"], ["--denominator", "--delay", "--delays"]),
                 (["batchless", "optimum", "--nothing"], []),
             ):
                 line = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
