@@ -61,9 +61,11 @@ Krylov MakeKrylov(const Apply& apply, const VectorXd& start) {
 }
 
 // Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue
-// itself.
-double SpectralRadiusOf(const Apply& apply, VectorXd start, bool positive) {
+// itself. `lags` plain steps before each basis carry a start through the longest delay, which a basis
+// shorter than that never sees the end of.
+double SpectralRadiusOf(const Apply& apply, Index lags, VectorXd start, bool positive) {
   for (int restart = 0; restart < kRestarts; ++restart) {
+    for (Index lag = 0; lag < lags; ++lag) start = apply(start).normalized();
     const Krylov krylov = MakeKrylov(apply, start);
     const Index size = krylov.hessenberg.cols();
     const Eigen::EigenSolver<MatrixXd> solver(krylov.hessenberg.topRows(size));
@@ -304,7 +306,8 @@ double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
   const MatrixXd start = MatrixXd::Identity(dimension, dimension)
                              .reshaped()
                              .replicate(1, AsIndex(regimes.draws.size()));
-  return std::sqrt(SpectralRadiusOf(SecondMoments(system, regimes), start.reshaped(), true));
+  return std::sqrt(
+      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true));
 }
 
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
@@ -315,7 +318,8 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   VectorXd start(system.dimension() * AsIndex(regimes.draws.size()));
   std::mt19937_64 random(1);
   for (double& value : start) value = 0.5 + Uniform(random);
-  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), start, false);
+  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), system.dimension(),
+                          start, false);
 }
 
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {

@@ -100,6 +100,12 @@ TEST_CASE("uniform delays from 0 to 8 at momentum 0.9 and rate 0.02 give known n
   }
 }
 
+TEST_CASE("delays longer than a Krylov basis settle") {
+  // By bases of 80 and of 120 vectors.
+  const VaryingDelay sc = Point("sc", DelayCompensation::kOwn, UniformDelays(0, 64));
+  CHECK(IsNear(MeanSquareRadius(sc, 1e-3), 0.97769038737, 1e-10));
+}
+
 TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
   struct Known {
     const char* rule;
