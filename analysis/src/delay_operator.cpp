@@ -1,11 +1,13 @@
 #include "delay_operator.h"
 
 #include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 
 namespace batchless::analysis {
@@ -65,10 +67,11 @@ Krylov MakeKrylov(const Apply& apply, const VectorXd& start) {
 }
 
 // Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue
-// itself. What a start has in delay lines of `lags` places is gone after so many applications, and a basis
-// that is shorter than the lines would lose the rest to it at every restart.
-double SpectralRadiusOf(const Apply& apply, VectorXd start, bool positive, Index lags) {
+// itself. `lags` plain steps before each basis carry a start through the longest delay, which a basis
+// shorter than that never sees the end of.
+double SpectralRadiusOf(const Apply& apply, Index lags, VectorXd start, bool positive) {
   for (int restart = 0; restart < kRestarts; ++restart) {
+    for (Index lag = 0; lag < lags; ++lag) start = apply(start).normalized();
     const Krylov krylov = MakeKrylov(apply, start);
     const Index size = krylov.hessenberg.cols();
     const Eigen::EigenSolver<MatrixXd> solver(krylov.hessenberg.topRows(size));
@@ -135,6 +138,51 @@ Apply SecondMoments(const DelaySystem& system, const Regimes& regimes) {
                      [&](std::size_t regime, const MatrixXd& covariance) {
                        return system.Second(regimes.draws[regime], covariance);
                      });
+}
+
+// X_r(Q) for each Q of a basis of symmetric matrices, in the order of the upper triangle; none where the sum
+// has no end.
+std::vector<MatrixXd> RenewalStates(const DelaySystem& system, const DelaySystem::Draws& draws,
+                                    double r) {
+  const Index dimension = system.dimension();
+  std::vector<MatrixXd> states;
+  for (Index j = 0; j < system.core(); ++j) {
+    for (Index i = 0; i <= j; ++i) {
+      states.emplace_back(MatrixXd::Zero(dimension, dimension));
+      states.back()(i, j) = states.back()(j, i) = 1 / r;
+    }
+  }
+  // Twice as many terms each time; what is left is as the square of the power.
+  constexpr double kLeast = 1e-9;
+  constexpr double kMost = 1e100;
+  constexpr int kDoublings = 60;
+  MatrixXd power = system.First(draws, MatrixXd::Identity(dimension, dimension)) / std::sqrt(r);
+  for (int doubling = 0; doubling < kDoublings; ++doubling) {
+    const double size = power.norm();
+    if (!(size < kMost)) return {};
+    for (MatrixXd& state : states) state += power * state * power.transpose();
+    if (size < kLeast) return states;
+    power = power * power;
+  }
+  return {};
+}
+
+VectorXd UpperTriangle(const MatrixXd& matrix) {
+  VectorXd upper(matrix.rows() * (matrix.rows() + 1) / 2);
+  Index next = 0;
+  for (Index j = 0; j < matrix.cols(); ++j) {
+    for (Index i = 0; i <= j; ++i) upper(next++) = matrix(i, j);
+  }
+  return upper;
+}
+
+MatrixXd RenewalMap(const DelaySystem& system, const DelaySystem::Draws& draws,
+                    const std::vector<MatrixXd>& states) {
+  MatrixXd map(AsIndex(states.size()), AsIndex(states.size()));
+  for (Index i = 0; i < map.cols(); ++i) {
+    map.col(i) = UpperTriangle(system.Deviation(draws, states[static_cast<std::size_t>(i)]));
+  }
+  return map;
 }
 
 double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
@@ -282,6 +330,27 @@ MatrixXd DelaySystem::Second(const Draws& draws, const MatrixXd& covariance) con
   return next;
 }
 
+MatrixXd DelaySystem::Deviation(const Draws& draws, const MatrixXd& covariance) const {
+  const Index core = core_.rows();
+  MatrixXd reads = MatrixXd::Zero(dimension_, core);  // sum_d p_d P r_d G_d'
+  MatrixXd deviation = MatrixXd::Zero(core, core);
+  for (const auto& [entry, probability] : draws) {
+    VectorXd gradient = VectorXd::Zero(dimension_);
+    for (const auto& [place, factor] : read_[entry]) gradient += factor * covariance.col(place);
+    double size = 0;
+    for (const auto& [place, factor] : read_[entry]) size += factor * gradient(place);
+    const VectorXd weighted = probability * input_[entry];
+    reads += gradient * weighted.transpose();
+    deviation += size * weighted * input_[entry].transpose();
+  }
+  for (const auto& [entry, probability] : draws) {
+    for (const auto& [place, factor] : read_[entry]) {
+      deviation -= probability * factor * input_[entry] * reads.row(place);
+    }
+  }
+  return deviation;
+}
+
 Regimes RegimesOf(const DelayModel& model) {
   Regimes regimes;
   const Index size = AsIndex(model.delays.size());
@@ -312,10 +381,15 @@ double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
                              .reshaped()
                              .replicate(1, AsIndex(regimes.draws.size()));
   return std::sqrt(
-      SpectralRadiusOf(SecondMoments(system, regimes), start.reshaped(), true, system.dimension()));
+      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true));
 }
 
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
+  if (regimes.draws.size() == 1) {
+    const Index dimension = system.dimension();
+    const MatrixXd mean = system.First(regimes.draws[0], MatrixXd::Identity(dimension, dimension));
+    return Eigen::EigenSolver<MatrixXd>(mean, false).eigenvalues().cwiseAbs().maxCoeff();
+  }
   const auto step = [&](std::size_t regime, const MatrixXd& state) {
     return system.First(regimes.draws[regime], state);
   };
@@ -323,8 +397,8 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   VectorXd start(system.dimension() * AsIndex(regimes.draws.size()));
   std::mt19937_64 random(1);
   for (double& value : start) value = 0.5 + Uniform(random);
-  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), start, false,
-                          system.dimension());
+  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), system.dimension(),
+                          start, false);
 }
 
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
@@ -345,6 +419,27 @@ double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
   for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
     variance += covariances(AsIndex(i) * dimension * dimension);
   }
+  return variance;
+}
+
+double RenewalGain(const DelaySystem& system, const DelaySystem::Draws& draws, double r) {
+  const std::vector<MatrixXd> states = RenewalStates(system, draws, r);
+  if (states.empty()) return std::numeric_limits<double>::infinity();
+  const MatrixXd map = RenewalMap(system, draws, states);
+  return Eigen::EigenSolver<MatrixXd>(map, false).eigenvalues().cwiseAbs().maxCoeff();
+}
+
+double RenewalVariance(const DelaySystem& system, const DelaySystem::Draws& draws) {
+  const std::vector<MatrixXd> states = RenewalStates(system, draws, 1);
+  MatrixXd noise = MatrixXd::Zero(system.core(), system.core());
+  for (const auto& [entry, probability] : draws) {
+    noise += probability * system.input(entry) * system.input(entry).transpose();
+  }
+  MatrixXd rest = -RenewalMap(system, draws, states);
+  rest.diagonal().array() += 1;
+  const VectorXd shares = rest.partialPivLu().solve(UpperTriangle(noise));
+  double variance = 0;
+  for (std::size_t i = 0; i < states.size(); ++i) variance += shares(AsIndex(i)) * states[i](0, 0);
   return variance;
 }
 

@@ -171,14 +171,24 @@ double Crossing(Rise rise) {
   return std::exp((below + above) / 2);
 }
 
+// 1/gamma rises from 0 at the mean's radius, without a pole.
+template <class Real>
+double Rise(Real gamma) {
+  return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
+}
+
 template <class Real>
 double CriterionRadius(const VaryingDelay& point, double rate) {
   const Criterion<Real> criterion(point, rate);
-  return std::sqrt(Crossing([&](double log_r) {
-    const Real gamma = criterion.Gamma(std::exp(static_cast<Real>(log_r)));
-    // 1/gamma rises from 0 at the mean's radius, without a pole.
-    return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
-  }));
+  return std::sqrt(Crossing(
+      [&](double log_r) { return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r)))); }));
+}
+
+double RenewalRadius(const VaryingDelay& point, double rate) {
+  const DelaySystem system(point, rate);
+  const DelaySystem::Draws draws = RegimesOf(point.delays).draws.front();
+  return std::sqrt(
+      Crossing([&](double log_r) { return Rise(RenewalGain(system, draws, std::exp(log_r))); }));
 }
 
 // A trace as the list of its different delays, and each update's place in it.
@@ -217,13 +227,19 @@ void CheckVaryingRate(double rate) {
 double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (method == MeanSquareMethod::kCriterion) return CriterionRadius<long double>(point, rate);
+  if (method == MeanSquareMethod::kRenewal) return RenewalRadius(point, rate);
   return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
 }
 
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
-  if (MethodOf(point) == MeanSquareMethod::kCriterion) {
-    return Criterion<long double>(point, rate).Gamma(1) < 1;
+  switch (MethodOf(point)) {
+    case MeanSquareMethod::kCriterion:
+      return Criterion<long double>(point, rate).Gamma(1) < 1;
+    case MeanSquareMethod::kRenewal:
+      return RenewalGain(DelaySystem(point, rate), RegimesOf(point.delays).draws.front(), 1) < 1;
+    case MeanSquareMethod::kOperator:
+      break;
   }
   return Radius(point, rate, MeanSquareMethod::kOperator) < 1;
 }
@@ -264,9 +280,9 @@ class Search {
     VaryingDelay point = point_;
     point.momentum = momentum;
     const double rate = std::clamp(std::exp(log_rate), kMinVaryingRate, kMaxRate);
-    return MethodOf(point) == MeanSquareMethod::kCriterion
-               ? CriterionRadius<double>(point, rate)
-               : Radius(point, rate, MeanSquareMethod::kOperator);
+    const MeanSquareMethod method = MethodOf(point);
+    return method == MeanSquareMethod::kCriterion ? CriterionRadius<double>(point, rate)
+                                                  : Radius(point, rate, method);
   }
 
   double Worst(double momentum, double log_rate) const {
@@ -349,7 +365,7 @@ MeanSquareMethod MethodOf(const VaryingDelay& point) {
   const bool one_signal = point.rule.rule.prediction != Prediction::kVelocity ||
                           coefficients.same_horizon || ReadsDifference(point.rule, coefficients);
   return coefficients.same_update && one_signal ? MeanSquareMethod::kCriterion
-                                                : MeanSquareMethod::kOperator;
+                                                : MeanSquareMethod::kRenewal;
 }
 
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
@@ -392,7 +408,10 @@ double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod m
     const auto [listed, entries] = ListedTrace(point);
     return TraceVariance(DelaySystem(listed, rate), entries);
   }
-  return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
+  const DelaySystem system(point, rate);
+  const Regimes regimes = RegimesOf(point.delays);
+  return method == MeanSquareMethod::kRenewal ? RenewalVariance(system, regimes.draws.front())
+                                              : OperatorVariance(system, regimes);
 }
 
 LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t seed,

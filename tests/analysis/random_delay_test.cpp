@@ -100,6 +100,25 @@ TEST_CASE("uniform delays from 0 to 8 at momentum 0.9 and rate 0.02 give known n
   }
 }
 
+TEST_CASE("delays longer than a Krylov basis settle") {
+  const VaryingDelay sc = Point("sc", DelayCompensation::kOwn, UniformDelays(0, 64));
+  // By bases of 80 and of 120 vectors.
+  const double radius = 0.97769038737;
+  CHECK(IsNear(MeanSquareRadius(sc, 1e-3), radius, 1e-10));
+  CHECK(IsNear(MeanSquareRadius(sc, 1e-3, MeanSquareMethod::kOperator), radius, 1e-10));
+  const auto uniform = [](std::mt19937_64& random) { return random() % 65; };
+  CHECK(IsNear(SimulatedVariance(sc, 1e-3, 4'000'000, uniform), WeightVariance(sc, 1e-3),
+               kSimulationTolerance));
+  for (const char* rule : {"sgdm", "lwp-w"}) {
+    INFO(rule);
+    const VaryingDelay point = Point(rule, DelayCompensation::kOwn, UniformDelays(30, 64));
+    CHECK(IsNear(MeanSquareRadius(point, 1e-3, MeanSquareMethod::kRenewal),
+                 MeanSquareRadius(point, 1e-3), kMethodsTolerance));
+    CHECK(IsNear(WeightVariance(point, 1e-3, MeanSquareMethod::kRenewal),
+                 WeightVariance(point, 1e-3), 1e-8));
+  }
+}
+
 TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
   struct Known {
     const char* rule;
@@ -130,7 +149,7 @@ TEST_CASE("best half-lives with each gradient's own delay", "[.long]") {
   }
 }
 
-TEST_CASE("criterion and operator agree where both apply") {
+TEST_CASE("criterion, renewal and operator agree where they apply") {
   const DelayModel listed = IndependentDelays({7, 0, 3}, {0.2, 0.5, 0.3});
   const VaryingDelay linear{
       LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.82638, 0.077475}), 0, listed};
@@ -138,20 +157,24 @@ TEST_CASE("criterion and operator agree where both apply") {
   for (const char* rule : kRules) {
     points.push_back(Point(rule));
     points.push_back(Point(rule, DelayCompensation::kMean, listed, 0.6));
-    points.push_back(Point(rule, DelayCompensation::kOwn, GeometricDelays(0.4), 0.8));
+    points.push_back(Point(rule, DelayCompensation::kOwn, GeometricDelays(0.4, 16), 0.8));
   }
   for (const VaryingDelay& point : points) {
-    if (MethodOf(point) != MeanSquareMethod::kCriterion) continue;
     INFO(point.rule.rule.name);
     for (const double rate : {1e-3, 0.02, 0.3}) {
       const double radius = MeanSquareRadius(point, rate);
-      CHECK(IsNear(MeanSquareRadius(point, rate, MeanSquareMethod::kOperator), radius,
-                   kMethodsTolerance));
+      for (const MeanSquareMethod method :
+           {MeanSquareMethod::kRenewal, MeanSquareMethod::kOperator}) {
+        CHECK(IsNear(MeanSquareRadius(point, rate, method), radius, kMethodsTolerance));
+      }
       CHECK(MeanRadius(point, rate) <= radius * (1 + kMethodsTolerance));
       const double variance = WeightVariance(point, rate);
       CHECK(std::isnan(variance) == !(radius < 1));
       if (radius >= 1) continue;
-      CHECK(IsNear(WeightVariance(point, rate, MeanSquareMethod::kOperator), variance, 1e-8));
+      for (const MeanSquareMethod method :
+           {MeanSquareMethod::kRenewal, MeanSquareMethod::kOperator}) {
+        CHECK(IsNear(WeightVariance(point, rate, method), variance, 1e-8));
+      }
     }
   }
 }

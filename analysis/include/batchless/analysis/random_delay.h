@@ -25,8 +25,11 @@
 //   variance = that of the mean's loop / (1 - gamma(1))
 //
 // gamma is a few sums of squared impulse responses, by the recursion in noise.h: (M + 3)^2 operations in
-// long double. Everything else takes the operator P -> P' itself, applied in (M + 3)^2 operations a state,
-// its radius by Arnoldi's method and its stationary P by the residuals that this leaves.
+// long double. Where the update varies too, what is white is the pair that a gradient adds to weight and
+// velocity, and the three numbers of its covariance decide in gamma's place (delay_operator.h): responses are
+// summed by doubling, some 20 products of matrices of M + 3 rows. Chains take the operator P -> P' itself,
+// applied in (M + 3)^2 operations a state, its radius by Arnoldi's method and its stationary P by the
+// residuals that this leaves.
 //
 // Source: the criterion is this project's, by renewal; second moments of systems with multiplicative
 // noise: Willems & Blankenship 1971 (recalled).
@@ -64,12 +67,13 @@ void Validate(const VaryingDelay& point);
 /// The rule with its coefficients held at those of the real delay `mean`.
 RuleSpec AtMeanDelay(const RuleSpec& spec, double mean);
 
-enum class MeanSquareMethod { kCriterion, kOperator };
-/// kCriterion where one number decides.
+enum class MeanSquareMethod { kCriterion, kRenewal, kOperator };
+/// kCriterion where one number decides, kRenewal for other independent delays, kOperator for the rest.
 MeanSquareMethod MethodOf(const VaryingDelay& point);
 
 /// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
-/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it.
+/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it, kRenewal for
+/// every independent delay.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
 double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.
