@@ -91,7 +91,6 @@ double SpectralRadiusOf(const Apply& apply, Index lags, VectorXd start, bool pos
     if (residual <= std::max(kEigenTolerance * radius, least)) return radius;
     // A pair of complex ones spans the plane that their sum's images lie in.
     start = krylov.basis.leftCols(size) * (vector.real() + vector.imag());
-    for (Index i = 0; i < lags; ++i) start = apply(start).normalized();
   }
   throw std::runtime_error("the growth under these delays did not settle in " +
                            std::to_string(kRestarts) + " restarts on its operator");

@@ -186,11 +186,6 @@ TEST_CASE("the operator settles where delay lines are longer than its Krylov bas
                MeanSquareRadius(mean, 1e-3), kMethodsTolerance));
   CHECK(IsNear(WeightVariance(mean, 1e-3, MeanSquareMethod::kOperator), WeightVariance(mean, 1e-3),
                1e-8));
-  const VaryingDelay own = Point("sc", DelayCompensation::kOwn, UniformDelays(0, 64));
-  REQUIRE(MethodOf(own) == MeanSquareMethod::kOperator);
-  const double simulated = SimulatedVariance(
-      own, 1e-3, 4'000'000, [](auto& random) { return static_cast<std::size_t>(random() % 65); });
-  CHECK(IsNear(WeightVariance(own, 1e-3), simulated, kSimulationTolerance));
 }
 
 TEST_CASE("one delay is a constant delay, by either compensation, as a chain and as a trace") {
