@@ -18,11 +18,11 @@ namespace {
 
 constexpr int kMostDots = 32;
 
-// Why the text is no TOML that toml++ may be given, and the line; none where it is. Four things that it
+// Why the text is no TOML that toml++ may be given, and the line; none where it is. Five things that it
 // does not look at itself, all outside strings and comments: a dotted key, each of whose parts is a table in
 // the one before, uses up the stack with very many parts; what is no ASCII is no TOML, but undefined
-// behaviour in its table of spaces; and so are a table's name that begins with what no name has, and a brace
-// where a bracket is open.
+// behaviour in its table of spaces; a quote in a word, behind which it sees no string; and so are a table's
+// name that begins with what no name has, and a brace where a bracket is open.
 struct BadPlace {
   std::size_t line;
   std::string_view why;
@@ -45,7 +45,8 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
   std::string_view quotes;  // of the string that the place is in: one of a kind or three
   bool is_comment = false;
   bool begins_line = true;
-  std::string open;  // brackets
+  bool in_word = false;  // behind what no string may follow, or blanks after it
+  std::string open;      // brackets
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n') ++line;
@@ -53,6 +54,7 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
       quotes = {};
       is_comment = false;
       begins_line = true;
+      in_word = false;
       dots = 0;
       continue;
     }
@@ -67,11 +69,15 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
       continue;
     }
     if (c == '"' || c == '\'') {
+      if (in_word) return BadPlace{line, "a quote in a word"};
       const std::string_view three = c == '"' ? R"(""")" : "'''";
       quotes = three.substr(0, text.substr(i).starts_with(three) ? 3 : 1);
       i += quotes.size() - 1;
     }
     is_comment = c == '#';
+    if (c != ' ' && c != '\t') {
+      in_word = std::string_view("=,[{.").find(c) == std::string_view::npos;
+    }
     if (c == '[' && open.empty() && begins_line && !MayBeginName(text.substr(i + 1))) {
       return BadPlace{line, "a table's name that begins with no letter"};
     }
