@@ -42,7 +42,7 @@ def run(program: Path, targets: Path, work: Path, seconds: float) -> list[common
     make_seeds = common.ROOT / "tests/fuzz/make_seeds.py"
     subprocess.run([sys.executable, str(make_seeds), str(program), str(work / "seeds")], check=True)
     all_of_them = sorted(targets.glob("fuzz_*"))
-    processors = len(os.sched_getaffinity(0))
-    each = seconds * processors / len(all_of_them)
-    with ThreadPoolExecutor(processors) as pool:
+    at_once = min(len(os.sched_getaffinity(0)), len(all_of_them))
+    each = seconds * at_once / len(all_of_them)
+    with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(lambda target: run_target(target, work, each), all_of_them))
