@@ -24,8 +24,8 @@ constexpr Index kBasis = 80;
 constexpr Index kFewest = 40;
 constexpr Index kMostNumbers = Index(1) << 26;
 constexpr int kRestarts = 400;
-// Of residuals: relative to the result, and of what roundings leave relative to the operator's norm or the
-// solution's.
+// Residuals are small enough at this size relative to the result, and at what roundings leave relative to
+// the operator's norm or the solution's.
 constexpr double kEigenTolerance = 1e-13;
 constexpr double kSolveTolerance = 1e-12;
 constexpr double kRounding = 1e-15;

@@ -22,7 +22,7 @@ struct Transfer {
   std::vector<Real> denominator;
 };
 
-// Of one numerator.
+// The energy of a single numerator.
 template <class Real>
 Real Energy(std::vector<Real> b, std::vector<Real> a) {
   return ImpulseEnergies<Real>({std::move(b)}, std::move(a))[0];

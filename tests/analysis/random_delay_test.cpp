@@ -20,7 +20,7 @@ namespace {
 
 // The criterion errs by roundings in long double, the operator by its residuals.
 constexpr double kMethodsTolerance = 1e-9;
-// Of 400,000 updates' mean square, correlated over some ten of them.
+// A mean square of 400,000 updates errs by this much: some ten of them at a time are correlated.
 constexpr double kSimulationTolerance = 0.01;
 
 const std::vector<const char*> kRules = {"sgdm",  "nesterov", "sc",       "lwp-v",

@@ -311,7 +311,7 @@ class TrainerOf final : public Trainer {
     return text + ")";
   }
 
-  // Of parameters and running statistics.
+  // The names that parameters and running statistics have in a file of weights.
   std::set<std::string> TensorNames() const {
     std::set<std::string> names;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
