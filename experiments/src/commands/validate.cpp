@@ -1,0 +1,218 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argument.h"
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/planner.h"
+#include "batchless/hwmodel/published_runs.h"
+#include "batchless/hwmodel/transformer_step.h"
+#include "commands/commands.h"
+#include "table_output.h"
+#include "usage_error.h"
+#include "workload_argument.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::BlockOptions;
+using hwmodel::Recomputation;
+
+constexpr std::string_view kColumns = "name,quantity,predicted,measured,error,fitted";
+constexpr std::string_view kDefaultFit = "megatron-22B,turing-530B";
+constexpr double kGib = 0x1p30;
+constexpr std::int64_t kBatch = 128;  // Zhang and Abdelrahman's
+
+constexpr BlockOptions kNothingAgain{};
+constexpr BlockOptions kAllAgain{.recomputation = Recomputation::kFull};
+constexpr BlockOptions kAttentionAgain{.recomputation = Recomputation::kAttention};
+constexpr BlockOptions kSequence{.sequence_parallel = true};
+constexpr BlockOptions kBoth{.recomputation = Recomputation::kAttention, .sequence_parallel = true};
+
+struct ValidationRow {
+  std::string name;
+  std::string quantity;
+  double predicted = 0;
+  double measured = 0;
+  bool fitted = false;
+  bool time = false;
+
+  double error() const { return predicted / measured - 1; }
+};
+
+struct Errors {
+  double mean = 0;
+  double worst = 0;
+};
+
+template <class Chosen>
+Errors ErrorsOf(const std::vector<ValidationRow>& rows, Chosen chosen) {
+  Errors errors;
+  int count = 0;
+  for (const ValidationRow& row : rows) {
+    if (!chosen(row)) continue;
+    errors.mean += std::abs(row.error());
+    errors.worst = std::max(errors.worst, std::abs(row.error()));
+    ++count;
+  }
+  errors.mean /= std::max(count, 1);
+  return errors;
+}
+
+class ValidateCommand final : public Command {
+ public:
+  explicit ValidateCommand(CLI::App& root)
+      : Command(
+            root, "validate", "Hold the hardware model to published runs",
+            "Four language models of 22 to 1,000 billion parameters on 8 to 512 A100s: seconds of\n"
+            "a step and gibibytes of a GPU, predicted beside measured (arXiv 2205.05198, at "
+            "second\n"
+            "hand). Two efficiencies, of computing and of moving bytes, are fitted to the seconds\n"
+            "of the runs in --fit; the others are predictions. With --hardware also how much\n"
+            "faster ResNets train on two such machines than on one (doi\n"
+            "10.1155/2021/3839543, table 5; whose GPUs are not known here).\n",
+            {"validate", "validate --fit gpt3-175B,megatron-1T --json",
+             "validate --hardware hwmodel/machines/v100.toml --out validation.csv"}) {}
+
+  void Run() override {
+    const std::vector<bool> fitted = ReadFit();
+    std::optional<hwmodel::Machine> machine;
+    if (hardware_.given()) machine = MachineOf(hardware_);
+    TableOutput table(out_);
+    const hwmodel::Efficiencies efficiencies = Fit(fitted);
+    std::vector<ValidationRow> rows;
+    const auto runs = hwmodel::PublishedTransformers();
+    for (std::size_t i = 0; i < runs.size(); ++i) AddTimes(runs[i], efficiencies, fitted[i], rows);
+    for (const hwmodel::PublishedTransformer& run : runs) AddMemory(run, rows);
+    if (machine) AddSpeedups(*machine, rows);
+    const auto row = [&](std::size_t i) -> Json {
+      return {{"name", rows[i].name},           {"quantity", rows[i].quantity},
+              {"predicted", rows[i].predicted}, {"measured", rows[i].measured},
+              {"error", rows[i].error()},       {"fitted", rows[i].fitted}};
+    };
+    const Errors times = ErrorsOf(rows, [](const ValidationRow& r) { return r.time && !r.fitted; });
+    if (json() || table.has_file()) {
+      table.Report(json(),
+                   {{"compute_efficiency", efficiencies.compute},
+                    {"bandwidth_efficiency", efficiencies.bandwidth},
+                    {"mean_time_error", times.mean},
+                    {"worst_time_error", times.worst}},
+                   kColumns, rows.size(), row);
+      return;
+    }
+    TextOutput output;
+    output.Print("{:<13} {:<47} {:>10} {:>10} {:>7}\n", "name", "quantity", "predicted", "measured",
+                 "error");
+    for (const ValidationRow& r : rows) {
+      output.Print("{:<13} {:<47} {:>10.4f} {:>10.4f} {:>5.1f} %{}\n", r.name, r.quantity,
+                   r.predicted, r.measured, 100 * r.error(), r.fitted ? "  fitted" : "");
+    }
+    output.Print("\nefficiencies, fitted: {:.4f} of computing, {:.4f} of moving bytes\n",
+                 efficiencies.compute, efficiencies.bandwidth);
+    output.Print("seconds that were not fitted: off by {:.1f} % on average, {:.1f} % at most\n",
+                 100 * times.mean, 100 * times.worst);
+    output.Close();
+  }
+
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    return ModelError(hardware_, error);
+  }
+
+ private:
+  // By run.
+  std::vector<bool> ReadFit() const {
+    const auto runs = hwmodel::PublishedTransformers();
+    std::vector<std::string_view> names;
+    for (const hwmodel::PublishedTransformer& run : runs) names.push_back(run.run.name);
+    std::vector<bool> fitted(runs.size());
+    const std::string text = fit_.given() ? fit_.Text("") : std::string(kDefaultFit);
+    for (const std::string_view name : SplitList(text)) {
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end()) {
+        throw UsageError(fit_.name(), name, fmt::format("names among {}", fmt::join(names, ", ")));
+      }
+      fitted[static_cast<std::size_t>(found - names.begin())] = true;
+    }
+    return fitted;
+  }
+
+  static hwmodel::Efficiencies Fit(const std::vector<bool>& fitted) {
+    std::vector<hwmodel::MeasuredStep> steps;
+    const auto runs = hwmodel::PublishedTransformers();
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (!fitted[i]) continue;
+      steps.push_back({runs[i].run, kAllAgain, runs[i].full_seconds});
+      steps.push_back({runs[i].run, kBoth, runs[i].attention_seconds});
+    }
+    return hwmodel::FitEfficiencies(steps, hwmodel::PublishedNode());
+  }
+
+  static void AddTimes(const hwmodel::PublishedTransformer& published,
+                       const hwmodel::Efficiencies& efficiencies, bool fitted,
+                       std::vector<ValidationRow>& rows) {
+    const hwmodel::Machine node = hwmodel::PublishedNode();
+    const auto add = [&](std::string_view quantity, const BlockOptions& options, double seconds) {
+      rows.push_back({std::string(published.run.name), std::string(quantity),
+                      PredictStepSeconds(published.run, options, node, efficiencies), seconds,
+                      fitted, true});
+    };
+    add("seconds, all made again", kAllAgain, published.full_seconds);
+    add("seconds, sequence parallel, attention again", kBoth, published.attention_seconds);
+  }
+
+  static void AddMemory(const hwmodel::PublishedTransformer& published,
+                        std::vector<ValidationRow>& rows) {
+    const auto add = [&](std::string_view quantity, double predicted, double measured) {
+      rows.push_back({std::string(published.run.name), std::string(quantity), predicted, measured});
+    };
+    const auto kept = [&](const BlockOptions& options) {
+      return PredictActivationBytes(published.run, options);
+    };
+    const double all = kept(kNothingAgain);
+    add("GiB, weights, gradients, optimizer", PredictWeightBytes(published.run) / kGib,
+        published.weight_gib);
+    add("GiB, activations", all / kGib, published.activation_gib);
+    add("GiB, activations, sequence, attention again", kept(kBoth) / kGib, published.attention_gib);
+    add("% of activations, sequence parallel", 100 * kept(kSequence) / all,
+        published.sequence_percent);
+    add("% of activations, attention again", 100 * kept(kAttentionAgain) / all,
+        published.again_percent);
+    add("% of activations, sequence, attention again", 100 * kept(kBoth) / all,
+        published.both_percent);
+    add("% of activations, all made again", 100 * kept(kAllAgain) / all, published.full_percent);
+  }
+
+  static void AddSpeedups(const hwmodel::Machine& machine, std::vector<ValidationRow>& rows) {
+    for (const hwmodel::PublishedSpeedup& published : hwmodel::PublishedSpeedups()) {
+      const hwmodel::Workload workload =
+          hwmodel::MakeWorkload(published.network, static_cast<int>(machine.number_bytes));
+      hwmodel::PlanOptions options{.scheme = "pb", .machines = 1, .batch = kBatch};
+      const double one = MakePlan(workload, machine, options).samples_per_second;
+      options.machines = 2;
+      options.group_ends = {published.cut, workload.stage_count()};
+      const double speedup = MakePlan(workload, machine, options).samples_per_second / one;
+      rows.push_back({std::string(published.network), "speedup of two machines", speedup,
+                      published.pipelined()});
+      // Half of the samples at each rate.
+      rows.push_back({std::string(published.network), "speedup of two machines, half pipelined",
+                      2 / (1 + 1 / speedup), published.hybrid()});
+    }
+  }
+
+  Argument fit_{
+      app(), "--fit", "LIST",
+      fmt::format("Runs whose seconds the efficiencies are fitted to (default: {})", kDefaultFit)};
+  Argument hardware_{app(), "--hardware", "F.toml",
+                     "Machine file, as in hwmodel/machines, for the speedups"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
+};
+
+}  // namespace
+
+const CommandMaker kValidateCommand = MakeCommand<ValidateCommand>;
+
+}  // namespace batchless
