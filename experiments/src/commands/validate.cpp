@@ -22,39 +22,48 @@ namespace {
 using hwmodel::BlockOptions;
 using hwmodel::Recomputation;
 
-constexpr std::string_view kColumns = "name,quantity,predicted,measured,error,fitted";
+constexpr std::string_view kColumns = "name,quantity,setting,predicted,measured,error,fitted";
+constexpr std::string_view kSeconds = "step seconds";
+constexpr std::string_view kActivations = "activations GiB";
+constexpr std::string_view kShare = "activations %";
+constexpr std::string_view kSpeedup = "speedup";
 constexpr std::string_view kDefaultFit = "megatron-22B,turing-530B";
 constexpr double kGib = 0x1p30;
 constexpr std::int64_t kBatch = 128;  // Zhang and Abdelrahman's
 
-constexpr BlockOptions kNothingAgain{};
-constexpr BlockOptions kAllAgain{.recomputation = Recomputation::kFull};
-constexpr BlockOptions kAttentionAgain{.recomputation = Recomputation::kAttention};
-constexpr BlockOptions kSequence{.sequence_parallel = true};
-constexpr BlockOptions kBoth{.recomputation = Recomputation::kAttention, .sequence_parallel = true};
+struct Setting {
+  std::string_view name;
+  BlockOptions options;
+};
+constexpr Setting kPlain{"nothing recomputed", {}};
+constexpr Setting kSequence{"sequence parallel", {.sequence_parallel = true}};
+constexpr Setting kAttention{"attention recomputed", {.recomputation = Recomputation::kAttention}};
+constexpr Setting kBoth{"sequence parallel, attention recomputed",
+                        {.recomputation = Recomputation::kAttention, .sequence_parallel = true}};
+constexpr Setting kFull{"all recomputed", {.recomputation = Recomputation::kFull}};
 
 struct ValidationRow {
   std::string name;
   std::string quantity;
+  std::string setting;
   double predicted = 0;
   double measured = 0;
   bool fitted = false;
-  bool time = false;
 
   double error() const { return predicted / measured - 1; }
 };
 
+// Relative, of the seconds that were not fitted.
 struct Errors {
   double mean = 0;
   double worst = 0;
 };
 
-template <class Chosen>
-Errors ErrorsOf(const std::vector<ValidationRow>& rows, Chosen chosen) {
+Errors ErrorsOf(const std::vector<ValidationRow>& rows) {
   Errors errors;
   int count = 0;
   for (const ValidationRow& row : rows) {
-    if (!chosen(row)) continue;
+    if (row.fitted || row.quantity != kSeconds) continue;
     errors.mean += std::abs(row.error());
     errors.worst = std::max(errors.worst, std::abs(row.error()));
     ++count;
@@ -90,11 +99,12 @@ class ValidateCommand final : public Command {
     for (const hwmodel::PublishedTransformer& run : runs) AddMemory(run, rows);
     if (machine) AddSpeedups(*machine, rows);
     const auto row = [&](std::size_t i) -> Json {
-      return {{"name", rows[i].name},           {"quantity", rows[i].quantity},
-              {"predicted", rows[i].predicted}, {"measured", rows[i].measured},
-              {"error", rows[i].error()},       {"fitted", rows[i].fitted}};
+      return {{"name", rows[i].name},         {"quantity", rows[i].quantity},
+              {"setting", rows[i].setting},   {"predicted", rows[i].predicted},
+              {"measured", rows[i].measured}, {"error", rows[i].error()},
+              {"fitted", rows[i].fitted}};
     };
-    const Errors times = ErrorsOf(rows, [](const ValidationRow& r) { return r.time && !r.fitted; });
+    const Errors times = ErrorsOf(rows);
     if (json() || table.has_file()) {
       table.Report(json(),
                    {{"compute_efficiency", efficiencies.compute},
@@ -105,11 +115,11 @@ class ValidateCommand final : public Command {
       return;
     }
     TextOutput output;
-    output.Print("{:<13} {:<47} {:>10} {:>10} {:>7}\n", "name", "quantity", "predicted", "measured",
-                 "error");
+    output.Print("{:<12}  {:<15}  {:<39} {:>10} {:>10} {:>8}\n", "name", "quantity", "setting",
+                 "predicted", "measured", "error");
     for (const ValidationRow& r : rows) {
-      output.Print("{:<13} {:<47} {:>10.4f} {:>10.4f} {:>5.1f} %{}\n", r.name, r.quantity,
-                   r.predicted, r.measured, 100 * r.error(), r.fitted ? "  fitted" : "");
+      output.Print("{:<12}  {:<15}  {:<39} {:>10.4f} {:>10.4f} {:>6.1f} %{}\n", r.name, r.quantity,
+                   r.setting, r.predicted, r.measured, 100 * r.error(), r.fitted ? "  fitted" : "");
     }
     output.Print("\nefficiencies, fitted: {:.4f} of computing, {:.4f} of moving bytes\n",
                  efficiencies.compute, efficiencies.bandwidth);
@@ -130,12 +140,14 @@ class ValidateCommand final : public Command {
     for (const hwmodel::PublishedTransformer& run : runs) names.push_back(run.run.name);
     std::vector<bool> fitted(runs.size());
     const std::string text = fit_.given() ? fit_.Text("") : std::string(kDefaultFit);
+    const std::string accepted = fmt::format("two or more of {}", fmt::join(names, ", "));
     for (const std::string_view name : SplitList(text)) {
       const auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end()) {
-        throw UsageError(fit_.name(), name, fmt::format("names among {}", fmt::join(names, ", ")));
-      }
+      if (found == names.end()) throw UsageError(fit_.name(), text, accepted);
       fitted[static_cast<std::size_t>(found - names.begin())] = true;
+    }
+    if (std::count(fitted.begin(), fitted.end(), true) < 2) {
+      throw UsageError(fit_.name(), text, accepted);
     }
     return fitted;
   }
@@ -145,8 +157,8 @@ class ValidateCommand final : public Command {
     const auto runs = hwmodel::PublishedTransformers();
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (!fitted[i]) continue;
-      steps.push_back({runs[i].run, kAllAgain, runs[i].full_seconds});
-      steps.push_back({runs[i].run, kBoth, runs[i].attention_seconds});
+      steps.push_back({runs[i].run, kFull.options, runs[i].full_seconds});
+      steps.push_back({runs[i].run, kBoth.options, runs[i].attention_seconds});
     }
     return hwmodel::FitEfficiencies(steps, hwmodel::PublishedNode());
   }
@@ -155,35 +167,35 @@ class ValidateCommand final : public Command {
                        const hwmodel::Efficiencies& efficiencies, bool fitted,
                        std::vector<ValidationRow>& rows) {
     const hwmodel::Machine node = hwmodel::PublishedNode();
-    const auto add = [&](std::string_view quantity, const BlockOptions& options, double seconds) {
-      rows.push_back({std::string(published.run.name), std::string(quantity),
-                      PredictStepSeconds(published.run, options, node, efficiencies), seconds,
-                      fitted, true});
+    const auto add = [&](const Setting& setting, double seconds) {
+      rows.push_back({std::string(published.run.name), std::string(kSeconds),
+                      std::string(setting.name),
+                      PredictStepSeconds(published.run, setting.options, node, efficiencies),
+                      seconds, fitted});
     };
-    add("seconds, all made again", kAllAgain, published.full_seconds);
-    add("seconds, sequence parallel, attention again", kBoth, published.attention_seconds);
+    add(kFull, published.full_seconds);
+    add(kBoth, published.attention_seconds);
   }
 
   static void AddMemory(const hwmodel::PublishedTransformer& published,
                         std::vector<ValidationRow>& rows) {
-    const auto add = [&](std::string_view quantity, double predicted, double measured) {
-      rows.push_back({std::string(published.run.name), std::string(quantity), predicted, measured});
+    const auto kept = [&](const Setting& setting) {
+      return PredictActivationBytes(published.run, setting.options);
     };
-    const auto kept = [&](const BlockOptions& options) {
-      return PredictActivationBytes(published.run, options);
+    const auto add = [&](std::string_view quantity, const Setting& setting, double unit,
+                         double measured) {
+      rows.push_back({std::string(published.run.name), std::string(quantity),
+                      std::string(setting.name), kept(setting) / unit, measured});
     };
-    const double all = kept(kNothingAgain);
-    add("GiB, weights, gradients, optimizer", PredictWeightBytes(published.run) / kGib,
-        published.weight_gib);
-    add("GiB, activations", all / kGib, published.activation_gib);
-    add("GiB, activations, sequence, attention again", kept(kBoth) / kGib, published.attention_gib);
-    add("% of activations, sequence parallel", 100 * kept(kSequence) / all,
-        published.sequence_percent);
-    add("% of activations, attention again", 100 * kept(kAttentionAgain) / all,
-        published.again_percent);
-    add("% of activations, sequence, attention again", 100 * kept(kBoth) / all,
-        published.both_percent);
-    add("% of activations, all made again", 100 * kept(kAllAgain) / all, published.full_percent);
+    const double percent = kept(kPlain) / 100;
+    rows.push_back({std::string(published.run.name), "weights GiB", "with gradients and optimizer",
+                    PredictWeightBytes(published.run) / kGib, published.weight_gib});
+    add(kActivations, kPlain, kGib, published.activation_gib);
+    add(kActivations, kBoth, kGib, published.attention_gib);
+    add(kShare, kSequence, percent, published.sequence_percent);
+    add(kShare, kAttention, percent, published.again_percent);
+    add(kShare, kBoth, percent, published.both_percent);
+    add(kShare, kFull, percent, published.full_percent);
   }
 
   static void AddSpeedups(const hwmodel::Machine& machine, std::vector<ValidationRow>& rows) {
@@ -195,11 +207,11 @@ class ValidateCommand final : public Command {
       options.machines = 2;
       options.group_ends = {published.cut, workload.stage_count()};
       const double speedup = MakePlan(workload, machine, options).samples_per_second / one;
-      rows.push_back({std::string(published.network), "speedup of two machines", speedup,
-                      published.pipelined()});
+      rows.push_back({std::string(published.network), std::string(kSpeedup), "two machines",
+                      speedup, published.pipelined()});
       // Half of the samples at each rate.
-      rows.push_back({std::string(published.network), "speedup of two machines, half pipelined",
-                      2 / (1 + 1 / speedup), published.hybrid()});
+      rows.push_back({std::string(published.network), std::string(kSpeedup),
+                      "two machines, half pipelined", 2 / (1 + 1 / speedup), published.hybrid()});
     }
   }
 

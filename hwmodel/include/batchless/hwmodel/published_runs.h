@@ -21,13 +21,13 @@ namespace batchless::hwmodel {
 
 struct PublishedTransformer {
   TransformerRun run;
-  double full_seconds = 0;       ///< everything made again
-  double attention_seconds = 0;  ///< sequence parallel, attention made again
+  double full_seconds = 0;       ///< everything recomputed
+  double attention_seconds = 0;  ///< sequence parallel, attention recomputed
   double weight_gib = 0;         ///< weights, gradients and optimizer of a GPU
-  double activation_gib = 0;     ///< nothing made again, no sequence parallelism
-  double attention_gib = 0;      ///< sequence parallel, attention made again
-  /// Activations in percent of activation_gib's: sequence parallel alone, attention made again alone,
-  /// both, and everything made again.
+  double activation_gib = 0;     ///< nothing recomputed, no sequence parallelism
+  double attention_gib = 0;      ///< sequence parallel, attention recomputed
+  /// Activations in percent of activation_gib's: sequence parallel alone, attention recomputed alone,
+  /// both, and everything recomputed.
   double sequence_percent = 0;
   double again_percent = 0;
   double both_percent = 0;
