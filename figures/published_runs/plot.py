@@ -12,6 +12,7 @@ MEMORY = {
     "activations GiB": ("activations", "#009E73", "^"),
     "activations %": ("recomputation's part", "#E69F00", "v"),
 }
+LIMITS = (12, 3)  # %: of seconds, of memory
 
 
 def places(table, shift):
@@ -37,14 +38,14 @@ def draw(data):
             markerfacecolor="white", label=label,
         )
     for ax, letter, title, limit in zip(
-        axes, "ab", ("seconds of a step", "memory of a GPU"), (12, 3), strict=True
+        axes, "ab", ("seconds of a step", "memory of a GPU"), LIMITS, strict=True
     ):
         ax.axhline(0, color="#999999", linewidth=0.8)
         for sign in (-1, 1):
             ax.axhline(sign * limit, color="#000000", linestyle=(0, (1, 1.5)), linewidth=0.8)
         ax.set_xticks(range(len(RUNS)), RUNS.values())
         ax.set_xlim(-0.5, len(RUNS) - 0.5)
-        ax.set_ylim(-1.5 * limit, 1.5 * limit)
+        ax.set_ylim(-2 * limit, 1.5 * limit)
         ax.set_xlabel("parameters")
         ax.set_ylabel("prediction's error (%)")
         ax.legend(loc="lower right", ncols=1)

@@ -216,8 +216,8 @@ class ValidateCommand final : public Command {
   }
 
   Argument fit_{
-      app(), "--fit", "LIST",
-      fmt::format("Runs whose seconds the efficiencies are fitted to (default: {})", kDefaultFit)};
+      app(), "--fit", "RUNS",
+      fmt::format("Those whose seconds the efficiencies are fitted to (default: {})", kDefaultFit)};
   Argument hardware_{app(), "--hardware", "F.toml",
                      "Machine file, as in hwmodel/machines, for the speedups"};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
