@@ -62,6 +62,7 @@ struct Configuration {
     bool weight_stashing = false;
     bool vertical_sync = false;
     bool recompute = false;
+    std::vector<std::int64_t> recompute_stages;
     std::int64_t delay = 0;
     std::optional<std::int64_t> stages;
     std::vector<std::int64_t> placement;

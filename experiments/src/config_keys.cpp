@@ -159,6 +159,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
        "pipedream-flush, zb-h1, 2bw, or with weight_stashing",
        kAnyResult},
+      {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,
+       "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
       {"schedule", "stages", &c.schedule.stages, kCount,

@@ -45,6 +45,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"optimizer", "optimizer.kind"},
       {"peak_fraction", "optimizer.peak"},
       {"recompute", "schedule.recompute"},
+      {"recomputed_workers", "schedule.recompute_stages"},
       {"replicas", "schedule.replicas"},
       {"rule", "rule.name"},
       {"samples", "run.samples"},
@@ -213,6 +214,10 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.replicas = static_cast<int>(c.schedule.replicas);
   options.gradient_parts = c.schedule.gradient_parts;
   options.recompute = c.schedule.recompute;
+  for (const std::int64_t stage : c.schedule.recompute_stages) {
+    options.recomputed_workers.push_back(
+        static_cast<int>(std::min<std::int64_t>(stage, std::numeric_limits<int>::max())));
+  }
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const bool is_whole = UpdatesEach(c.schedule.kind) ||

@@ -207,9 +207,10 @@ void SetVersions(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
   }
 }
 
-// The stages that a worker of the schedule has, and one of the run too.
+// The stages that a worker of the schedule has, and one of the run too; of the workers that are chosen.
 std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
-                                                 const std::vector<int>& boundaries) {
+                                                 const std::vector<int>& boundaries,
+                                                 const std::vector<int>& chosen) {
   const bool is_late = std::any_of(plan.delays.begin(), plan.delays.end(),
                                    [](std::int64_t delay) { return delay > 0; });
   if (plan.schedule.weights == WeightVersions::kNewest && is_late) {
@@ -224,7 +225,30 @@ std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
     if (begins) groups.push_back({s, s});
     groups.back().end = s + 1;
   }
+  if (!chosen.empty()) {
+    std::erase_if(groups, [&](const hwmodel::StageSpan& group) {
+      return std::find(chosen.begin(), chosen.end(), plan.schedule.worker(group.first)) ==
+             chosen.end();
+    });
+  }
   return groups;
+}
+
+void ValidateRecomputed(const TrainerOptions& options) {
+  const std::vector<int>& chosen = options.recomputed_workers;
+  if (!chosen.empty() && !options.recompute) {
+    Refuse("recomputed_workers", chosen.front(), "nothing without recompute");
+  }
+  const int workers = options.schedule.actions.empty() ? 1 : options.schedule.workers();
+  int before = -1;
+  for (const int worker : chosen) {
+    if (worker <= before || worker >= workers) {
+      Refuse(
+          "recomputed_workers", worker,
+          "ascending numbers from 0 to " + std::to_string(workers - 1) + ", the pipeline's stages");
+    }
+    before = worker;
+  }
 }
 
 // Backward weights of the optimizer's own take the place of the newest ones, and of other predictions.
@@ -341,6 +365,7 @@ void ValidateOptions(const TrainerOptions& options) {
   ValidateCosts(options);
   analysis::Validate(options.rule);
   ValidateOptimizer(options);
+  ValidateRecomputed(options);
   Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
@@ -388,7 +413,9 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   plan.spectrain.assign(schedule.stages, {.forward = lag});
   // Where mini-batches drain and the newest weights are read, nothing else is late.
   if (plan.drains || DrainCycles(plan.program) > 0) AddDelays(steady, plan);
-  if (options.recompute) plan.recomputed = RecomputedGroups(plan, boundaries);
+  if (options.recompute) {
+    plan.recomputed = RecomputedGroups(plan, boundaries, options.recomputed_workers);
+  }
   ValidatePrediction(options, plan);
   ValidateQuotients(options.optimizer, plan);
   return plan;

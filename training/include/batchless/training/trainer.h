@@ -78,6 +78,8 @@ struct TrainerOptions {
   /// flight takes the memory of what comes in to each of the schedule's workers alone. For schedules
   /// whose backwards read the weights of their forwards. No result depends on it.
   bool recompute = false;
+  /// With `recompute`, the schedule's workers whose stages do, ascending; empty: all.
+  std::vector<int> recomputed_workers{};
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
   /// The cost of each stage, in any unit, which is shared as equally as contiguous groups can be among the
