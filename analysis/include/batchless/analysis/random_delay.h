@@ -39,6 +39,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "batchless/analysis/delay_model.h"
 
@@ -66,6 +67,15 @@ void Validate(const VaryingDelay& point);
 
 /// The rule with its coefficients held at those of the real delay `mean`.
 RuleSpec AtMeanDelay(const RuleSpec& spec, double mean);
+
+/// a_d, b_d, T_d of each delay of the model's list, and which of them are the same for all. Where a and b
+/// are, the update is that of `mean`.
+struct DelayCoefficients {
+  std::vector<Coefficients<double>> each;
+  bool same_update = true;   ///< a and b
+  bool same_horizon = true;  ///< T
+};
+DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
 enum class MeanSquareMethod { kCriterion, kRenewal, kOperator };
 /// kCriterion where one number decides, kRenewal for other independent delays, kOperator for the rest.
