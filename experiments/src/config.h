@@ -63,6 +63,8 @@ struct Configuration {
     bool vertical_sync = false;
     bool recompute = false;
     std::int64_t delay = 0;
+    std::string delays;
+    std::optional<std::string> compensate;
     std::optional<std::int64_t> stages;
     std::vector<std::int64_t> placement;
     std::string file;
