@@ -14,7 +14,8 @@
 // Two ways of compensation (a, b, T of rule.h; a constant delay gives the same for both):
 //
 //   mean   a, b, T made for the mean delay dbar
-//   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d
+//   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d; prediction by
+//          velocity goes along this v. Where a and b are the same for all delays the update is `mean`'s
 //
 // Where only what is read varies (`mean`; `own` without compensation for spikes) one number decides. Given
 // the past, a gradient's deviation from its mean is white. With y_d the response, in the loop closed by the
