@@ -64,6 +64,8 @@ struct Configuration {
     bool recompute = false;
     std::vector<std::int64_t> recompute_stages;
     std::int64_t delay = 0;
+    std::string delays;
+    std::optional<std::string> compensate;
     std::optional<std::int64_t> stages;
     std::vector<std::int64_t> placement;
     std::string file;

@@ -36,6 +36,8 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"base", "optimizer.lr"},
       {"batch", "optimizer.batch"},
       {"by_delay", "optimizer.file"},
+      {"compensate", "schedule.compensate"},
+      {"delays", "schedule.delays"},
       {"drops", "optimizer.decay_points"},
       {"factor", "optimizer.decay_factor"},
       {"forward_lag", "schedule.delay"},
@@ -224,6 +226,8 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
                         HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
   options.schedule = ScheduleOf(c, options);
+  options.random_delays = RandomDelaysOf(c);
+  if (c.schedule.compensate == "own") options.compensation = analysis::DelayCompensation::kOwn;
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
@@ -285,6 +289,7 @@ void FillInPhase(Configuration& c, const training::TrainerOptions& options,
     c.data.seed = static_cast<std::int64_t>(training::kMarkovSeed);
   }
   c.schedule.microbatch = options.microbatch;
+  if (options.random_delays && !c.schedule.compensate) c.schedule.compensate = "mean";
   FillInOptimizer(c, options.optimizer.optimizer, {options.learning_rate.base, options.momentum});
   if (!c.run.samples && !c.run.epochs && epoch_size > 0) c.run.epochs = 1;
   for (const auto& [name, method] : kConvolutionMethods) {

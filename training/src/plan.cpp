@@ -270,8 +270,55 @@ void ValidateOptimizer(const TrainerOptions& options) {
   if (options.schedule.weights != WeightVersions::kNewest) {
     throw InvalidArgument("weights", Name(options.schedule.weights), "newest" + with);
   }
+  if (options.random_delays) {
+    throw InvalidArgument("schedule", "random delays", "others" + with);
+  }
   if (options.rule.rule.prediction != analysis::Prediction::kNone) {
     throw InvalidArgument("rule", options.rule.rule.name, "a rule without a prediction" + with);
+  }
+}
+
+// Whether the rule changes more than its look-ahead from delay to delay.
+bool UpdateVaries(const TrainerOptions& options) {
+  const OptimizerSpec& spec = options.optimizer;
+  const double momentum = MomentumOf(spec.optimizer, spec, options.momentum);
+  return !analysis::CoefficientsOf(
+              {options.rule, momentum, *options.random_delays, options.compensation})
+              .same_update;
+}
+
+// What random delays do not go with.
+void ValidateDelays(const TrainerOptions& options) {
+  if (!options.random_delays) return;
+  const analysis::DelayModel& model = *options.random_delays;
+  const hwmodel::Schedule& schedule = options.schedule;
+  if (model.kind != analysis::DelayModel::Kind::kIndependent) {
+    throw InvalidArgument("delays",
+                          model.kind == analysis::DelayModel::Kind::kTrace ? "a trace" : "a chain",
+                          "delays that are drawn independently");
+  }
+  if (model.delays.empty() || model.delays.size() != model.shares.size()) {
+    throw InvalidArgument("delays", std::to_string(model.shares.size()) + " shares",
+                          "at least one delay, with a share each");
+  }
+  if (!schedule.actions.empty() || schedule.forward_lag != 0 ||
+      schedule.weights != WeightVersions::kNewest) {
+    throw InvalidArgument("schedule", "delays of its own", "none with random delays");
+  }
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  if (options.rule.rule.predicts_to_last_backward) {
+    throw InvalidArgument("rule", options.rule.rule.name,
+                          "a rule that is made for a delay, with random delays");
+  }
+  if (optimizer.takes_quotients) {
+    throw InvalidArgument("optimizer", optimizer.name,
+                          "with random delays an optimizer that takes no quotient for each");
+  }
+  if (optimizer.name != "sgdm" && UpdateVaries(options)) {
+    throw InvalidArgument("compensate", "own",
+                          "mean with rule " + std::string(options.rule.rule.name) +
+                              " and optimizer " + std::string(optimizer.name) +
+                              "; own needs sgdm where a and b differ from delay to delay");
   }
 }
 
@@ -366,6 +413,7 @@ void ValidateOptions(const TrainerOptions& options) {
   analysis::Validate(options.rule);
   ValidateOptimizer(options);
   ValidateRecomputed(options);
+  ValidateDelays(options);
   Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
@@ -393,6 +441,11 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
     schedule = hwmodel::MiniBatches(boundaries, options.MicrobatchesPerUpdate());
     schedule.weights = options.schedule.weights;
     schedule.forward_lag = options.schedule.forward_lag;
+  }
+  if (options.random_delays) {
+    schedule.weights = WeightVersions::kStashed;
+    schedule.forward_lag = options.random_delays->largest();
+    plan.compensates_each = UpdateVaries(options);
   }
   if (schedule.stages != options.network.stage_count()) {
     Refuse("schedule", schedule.stages,
