@@ -11,7 +11,7 @@ namespace batchless::hwmodel {
 namespace {
 
 using enum Dimension;
-constexpr std::array<MachineField, 17> kFields = {{
+constexpr std::array<MachineField, 20> kFields = {{
     {"compute", "cores", kCount, true, &Machine::cores},
     {"compute", "peak", kFlopsPerSecond, true, &Machine::peak_flops_per_second},
     {"compute", "number", kBytes, true, &Machine::number_bytes},
@@ -25,6 +25,9 @@ constexpr std::array<MachineField, 17> kFields = {{
     {"fabric", "links", kCount, false, &Machine::fabric_links},
     {"network", "bandwidth", kBytesPerSecond, false, &Machine::network_bytes_per_second},
     {"network", "latency", kSeconds, false, &Machine::network_latency_seconds},
+    {"server", "machines", kCount, false, &Machine::server_machines},
+    {"server", "bandwidth", kBytesPerSecond, false, &Machine::server_bytes_per_second},
+    {"server", "latency", kSeconds, false, &Machine::server_latency_seconds},
     {"energy", "flop", kJoulesPerFlop, true, nullptr, &MachineEnergy::joules_per_flop},
     {"energy", "local", kJoulesPerByte, true, nullptr, &MachineEnergy::joules_per_local_byte},
     {"energy", "shared", kJoulesPerByte, true, nullptr, &MachineEnergy::joules_per_shared_byte},
@@ -89,6 +92,11 @@ void Validate(const Machine& machine) {
            "1 B to 8 B");
   RefuseIf(!(machine.peak_flops_per_second > 0), "compute.peak", machine.peak_flops_per_second,
            "a positive number");
+  RefuseIf(!is_integer(machine.server_machines, 0, 1e6), "server.machines", machine.server_machines,
+           "an integer from 1 to 1e6");
+  RefuseIf((machine.server_machines > 0) != (machine.server_bytes_per_second > 0),
+           machine.server_machines > 0 ? "server.bandwidth" : "server.machines", "nothing",
+           "both of a server");
   RequirePair("local", machine.local_memory_bytes, machine.local_bytes_per_second);
   RequirePair("shared", machine.shared_memory_bytes, machine.shared_bytes_per_second);
   RefuseIf(machine.memory_bytes() <= 0, "local.memory", "nothing", "local or shared memory");

@@ -26,6 +26,20 @@ double RingSeconds(double bytes, int copies, double bytes_per_second) {
   return 2.0 * (copies - 1) / copies * bytes / bytes_per_second;
 }
 
+struct Link {
+  double bytes_per_second;
+  double latency_seconds;
+};
+
+// Between all machines from `first` to `last`.
+Link LinkOf(const Machine& machine, int first, int last) {
+  const auto size = static_cast<int>(machine.server_machines);
+  if (size == 0 || first / size == last / size) {
+    return {machine.network_bytes_per_second, machine.network_latency_seconds};
+  }
+  return {machine.server_bytes_per_second, machine.server_latency_seconds};
+}
+
 // Sums over layers from the first one up to each.
 std::vector<double> Sums(std::span<const LayerTimes> layers, double (*of)(const LayerTimes&)) {
   std::vector<double> sums(layers.size() + 1);
@@ -84,9 +98,14 @@ class Sweep {
         if (options_.batch % samples != 0) continue;
         const std::int64_t m = options_.batch / samples;
         if (updates_late_ && m < d) continue;
-        Lay(d, b);
-        for (const bool recompute : {false, true}) {
-          if (!(balanced && recompute)) Consider(w, d, b, m, recompute);
+        for (const bool copies_are_neighbours : {false, true}) {
+          if (copies_are_neighbours && (w == 1 || d == 1 || machine_.server_machines == 0))
+            continue;
+          copies_are_neighbours_ = copies_are_neighbours;
+          Lay(w, d, b);
+          for (const bool recompute : {false, true}) {
+            if (!(balanced && recompute)) Consider(w, d, b, m, recompute);
+          }
         }
       }
     }
@@ -97,7 +116,22 @@ class Sweep {
   }
 
  private:
-  void Lay(int d, std::int64_t b) {
+  // The machine of stage g of copy c.
+  int MachineOf(int g, int c, int w, int d) const {
+    return copies_are_neighbours_ ? g * w + c : c * d + g;
+  }
+
+  // Seconds of so many bytes to the next stage, of the slowest copy.
+  double SendSeconds(double bytes, int g, int w, int d) const {
+    double most = 0;
+    for (int c = 0; c < w; ++c) {
+      const Link link = LinkOf(machine_, MachineOf(g, c, w, d), MachineOf(g + 1, c, w, d));
+      most = std::max(most, bytes / link.bytes_per_second + link.latency_seconds);
+    }
+    return most;
+  }
+
+  void Lay(int w, int d, std::int64_t b) {
     const std::vector<int>& group_ends = partitions_[static_cast<std::size_t>(d) - 1];
     groups_.assign(static_cast<std::size_t>(d), {});
     std::size_t l = 0;
@@ -110,8 +144,7 @@ class Sweep {
         group.update += layers_[l].update_seconds;
       }
       if (g + 1 < groups_.size()) {
-        group.send = layers_[l - 1].boundary_bytes / machine_.network_bytes_per_second +
-                     machine_.network_latency_seconds;
+        group.send = SendSeconds(layers_[l - 1].boundary_bytes, static_cast<int>(g), w, d);
       }
     }
   }
@@ -130,8 +163,12 @@ class Sweep {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Group& group = groups_[g];
       const double back = group.backward + (recompute ? group.forward : 0);
-      const double ring =
-          w == 1 ? 0 : RingSeconds(group.bytes.weights, w, machine_.network_bytes_per_second);
+      const auto stage = static_cast<int>(g);
+      const double ring = w == 1 ? 0
+                                 : RingSeconds(group.bytes.weights, w,
+                                               LinkOf(machine_, MachineOf(stage, 0, w, d),
+                                                      MachineOf(stage, w - 1, w, d))
+                                                   .bytes_per_second);
       memory = std::max(
           memory, updates_late_ ? KeptWithState(recompute ? "2bw-recompute" : "2bw", group.bytes, 2,
                                                 static_cast<double>(d) - static_cast<double>(g))
@@ -169,6 +206,7 @@ class Sweep {
       best_.microbatch = b;
       best_.microbatches_per_update = m;
       best_.recompute = recompute;
+      best_.copies_are_neighbours = copies_are_neighbours_;
       best_.samples_per_second = samples_per_second;
       best_.seconds_per_update = seconds;
       best_.memory_bytes = memory;
@@ -182,6 +220,7 @@ class Sweep {
   const PlanOptions& options_;
   bool updates_late_;
   bool one_at_a_time_;
+  bool copies_are_neighbours_ = false;
   std::vector<std::vector<int>> partitions_;  // by depth - 1, for the micro-batch in question
   std::vector<LayerTimes> layers_;
   std::vector<Group> groups_;
@@ -191,8 +230,8 @@ class Sweep {
 PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
                              const PlanOptions& options) {
   const std::vector<LayerTimes> layers = TimeLayers(workload, machine, options.batch);
-  const PipeDreamPlan found =
-      PlanPipeDream(layers, options.machines, machine.network_bytes_per_second);
+  const PipeDreamPlan found = PlanPipeDream(
+      layers, options.machines, LinkOf(machine, 0, options.machines - 1).bytes_per_second);
   PipelinePlan plan;
   plan.stages = found.stages;
   plan.depth = static_cast<int>(found.stages.size());
@@ -246,9 +285,10 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
       weights += layers[layer].parameter_bytes;
     }
     const bool sends = g + 1 < group_ends.size();
-    const double send = sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
-                                    machine.network_bytes_per_second
-                              : 0;
+    const double send =
+        sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
+                    LinkOf(machine, static_cast<int>(g), static_cast<int>(g) + 1).bytes_per_second
+              : 0;
     plan.seconds_per_update = std::max({plan.seconds_per_update, seconds, send});
     plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * weights);
     plan.stages.push_back({group_ends[g], 1});

@@ -55,6 +55,18 @@ TEST_CASE("Measured times grow from those of one worker to those of the most", "
   }
 }
 
+TEST_CASE("A server comes with its machines and its bandwidth", "[machine]") {
+  Machine machine = Good();
+  machine.server_machines = 8;
+  CHECK_THROWS_WITH(Validate(machine), Catch::Matchers::Contains("server.bandwidth"));
+  machine.server_bytes_per_second = 1e9;
+  CHECK_NOTHROW(Validate(machine));
+  machine.server_machines = 1.5;
+  CHECK_THROWS_WITH(Validate(machine), Catch::Matchers::Contains("server.machines"));
+  machine.server_machines = 0;
+  CHECK_THROWS_WITH(Validate(machine), Catch::Matchers::Contains("server.machines"));
+}
+
 TEST_CASE("Memory comes with its bandwidth", "[machine]") {
   Machine machine = Good();
   machine.local_bytes_per_second = 0;

@@ -140,6 +140,31 @@ double Seconds(const Workload& workload, const Machine& machine, const PipelineP
                      : layers[l - 1].boundary_bytes / machine.network_bytes_per_second +
                            machine.network_latency_seconds);
   }
+  if (machine.server_machines > 0) {
+    // By going through all pairs of machines.
+    const int w = plan.width;
+    const int d = static_cast<int>(plan.stages.size());
+    const auto server = [&](int g, int copy) {
+      const int number = plan.copies_are_neighbours ? g * w + copy : copy * d + g;
+      return number / static_cast<int>(machine.server_machines);
+    };
+    for (int g = 0; g < d; ++g) {
+      bool far = false;
+      bool ring_is_far = false;
+      for (int copy = 0; copy < w; ++copy) {
+        far = far || (g + 1 < d && server(g, copy) != server(g + 1, copy));
+        for (int other = 0; other < w; ++other) {
+          ring_is_far = ring_is_far || server(g, copy) != server(g, other);
+        }
+      }
+      if (far) {
+        c[g] = (c[g] - machine.network_latency_seconds) * machine.network_bytes_per_second /
+                   machine.server_bytes_per_second +
+               machine.server_latency_seconds;
+      }
+      if (ring_is_far) r[g] *= machine.network_bytes_per_second / machine.server_bytes_per_second;
+    }
+  }
   double t = 0;
   if (scheme == "2bw") {
     for (std::size_t i = 0; i < f.size(); ++i) {
@@ -228,6 +253,58 @@ TEST_CASE("No other plan of the sweep is faster", "[planner]") {
     }
   }
   CHECK(plans == best.plans);
+}
+
+TEST_CASE("Over links of two speeds no other plan is faster either", "[planner]") {
+  const Workload workload = MakeWorkload("gpt2", 2);
+  Machine machine = Gpu();
+  machine.shared_memory_bytes = 1e15;  // every plan fits
+  machine.network_bytes_per_second = 1e11;
+  machine.server_machines = 4;
+  machine.server_bytes_per_second = 1e9;
+  machine.server_latency_seconds = 1e-4;
+  Machine slow = machine;
+  slow.server_machines = slow.server_bytes_per_second = 0;
+  slow.network_bytes_per_second = machine.server_bytes_per_second;
+  slow.network_latency_seconds = machine.server_latency_seconds;
+  for (const std::string scheme : {"2bw", "gpipe", "model-parallel"}) {
+    const PlanOptions options = {.scheme = scheme, .machines = 8, .batch = 64, .max_microbatch = 8};
+    const PipelinePlan best = MakePlan(workload, machine, options);
+    CAPTURE(scheme, best.width, best.depth);
+    CHECK(best.samples_per_second ==
+          Approx(64 / Seconds(workload, machine, best, scheme)).epsilon(1e-12));
+    CHECK(best.samples_per_second >= MakePlan(workload, slow, options).samples_per_second);
+    std::int64_t plans = 0;
+    for (int d = 1; d <= 8; ++d) {
+      for (std::int64_t b = 1; b <= options.max_microbatch; b *= 2) {
+        PipelinePlan other;
+        other.width = 8 / d;
+        other.depth = d;
+        other.microbatch = b;
+        if (64 % (other.width * b) != 0) continue;
+        other.microbatches_per_update = 64 / (other.width * b);
+        if (scheme == "2bw" && other.microbatches_per_update < d) continue;
+        std::vector<double> costs;
+        for (const LayerTimes& layer : TimeLayers(workload, machine, b)) {
+          costs.push_back(layer.forward_seconds + layer.backward_seconds);
+        }
+        for (const int end : BalancedPartition(costs, d)) {
+          other.stages.push_back({end, other.width});
+        }
+        for (const bool neighbours : {false, true}) {
+          if (neighbours && (d == 1 || other.width == 1)) continue;
+          other.copies_are_neighbours = neighbours;
+          for (const bool recompute : {false, true}) {
+            other.recompute = recompute;
+            ++plans;
+            CHECK(64 / Seconds(workload, machine, other, scheme) <=
+                  best.samples_per_second * (1 + 1e-12));
+          }
+        }
+      }
+    }
+    CHECK(plans == best.plans);
+  }
 }
 
 TEST_CASE("Without a pipeline one machine of a copy works at a time", "[planner]") {

@@ -269,6 +269,18 @@ TEST_CASE("plan cuts where it is told to, and as deep") {
         "batchless: --depth: got 4, accepted: nothing with balanced\n");
 }
 
+TEST_CASE("plan says how it numbers machines in servers") {
+  const std::string gpt =
+      "plan --model gpt2-xl --machines 16 --batch 64 --depth 2 --hardware " + kMachines;
+  const Json slow = Result(gpt + "v100_servers.toml --scheme gpipe");
+  CHECK(slow["neighbours"] == "copies");
+  const Json fast = Result(gpt + "v100.toml --scheme gpipe");
+  CHECK(fast["neighbours"] == "stages");
+  CHECK(slow["samples_per_second"] < fast["samples_per_second"]);
+  CHECK(Result(gpt + "v100.toml --scheme model-parallel")["samples_per_second"] <
+        fast["samples_per_second"]);
+}
+
 TEST_CASE("validate has what scripts read") {
   const Json all = Result("validate --hardware " + kMachines + "v100.toml");
   REQUIRE(all["rows"].size() == 8 + 28 + 8);

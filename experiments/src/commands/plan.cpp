@@ -129,6 +129,7 @@ than there are, which is said (JSON: machines_used).
             {"microbatch", plan.microbatch},
             {"microbatches_per_update", plan.microbatches_per_update},
             {"recompute", plan.recompute},
+            {"neighbours", plan.copies_are_neighbours ? "copies" : "stages"},
             {"samples_per_second", plan.samples_per_second},
             {"seconds_per_update", plan.seconds_per_update},
             {"memory", {{"bytes", plan.memory_bytes}, {"fits", plan.fits}}},
@@ -148,6 +149,10 @@ than there are, which is said (JSON: machines_used).
                  plan.microbatches_per_update, plan.recompute ? ", recomputed" : "");
     output.Print("  memory            {} at most{}\n", BytesText(plan.memory_bytes),
                  plan.fits ? "" : ", which does not fit");
+    if (machine.server_machines > 0) {
+      output.Print("  servers of        {:.0f} machines, which hold neighbouring {}\n",
+                   machine.server_machines, plan.copies_are_neighbours ? "copies" : "stages");
+    }
     output.Print("  plans compared    {}\n", plan.plans);
     output.Print("\n{:>5} {:>8}  {}\n", "stage", "machines", "layers");
     int first = 0;

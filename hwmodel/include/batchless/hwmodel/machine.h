@@ -9,6 +9,8 @@
 //                    links, latency to the next core. With one link a core reaches every other at
 //                    once, with four its neighbours in a mesh
 //   network          between machines: bytes a second in each direction, latency
+//   server           so many machines that the network connects, and what connects such servers: bytes a
+//                    second of a machine in each direction, latency. Without it the network connects all
 //   launch           time from one operation of the whole machine to the next: a GPU's kernel launch
 //
 // A field is zero where the machine lacks the feature. Vendors print totals, so the fields are totals.
@@ -56,6 +58,9 @@ struct Machine {
   double fabric_links = 4;  ///< of a core
   double network_bytes_per_second = 0;
   double network_latency_seconds = 0;
+  double server_machines = 0;
+  double server_bytes_per_second = 0;
+  double server_latency_seconds = 0;
   double launch_seconds = 0;
   std::optional<MachineEnergy> energy{};
   /// Times of networks: with one worker, then perhaps with several, which have memory and its bandwidth in
@@ -99,12 +104,12 @@ struct MachineField {
   }
 };
 
-/// The table, in the order of a file: compute, local, shared, fabric, network, energy.
+/// The table, in the order of a file: compute, local, shared, fabric, network, server, energy.
 std::span<const MachineField> MachineFields();
 
 /// Throws analysis::InvalidArgument naming section.name unless every number is finite and not
 /// negative, cores is an integer from 1 to 10^8, links one from 1 to 1000, a number has 1 to 8 bytes,
-/// there is a peak, and there is local or shared memory, each with its bandwidth.
+/// there is a peak, a server has an integer number of machines and a bandwidth, and there is local or shared memory, each with its bandwidth.
 void Validate(const Machine& machine);
 
 }  // namespace batchless::hwmodel

@@ -26,6 +26,11 @@
 // `model-parallel`: the same sweep without a pipeline, one micro-batch of a copy at a time:
 //   t = m sum (F_i + B_i + 2 C_i) + max R_i, and one micro-batch's activations.
 //
+// Servers (machine.h): machines are numbered, so many in each. Of w copies of d stages, the stages of a
+//   copy are neighbours, machine c d + g, or the copies of a stage are, g w + c; the sweep tries both. C_i
+//   is the slowest copy's, R_i by the network where all copies of the stage are in one server, else between
+//   servers. `pipedream` takes every link for one between servers.
+//
 // `balanced`: `gpipe` with d = M and no recomputation: torchgpipe's partition.
 //
 // Memory: scheme_memory.h's of the scheme, velocity and gradients; with PipeDream's copies a stage
@@ -94,6 +99,7 @@ struct PipelinePlan {
   std::int64_t microbatch = 1;
   std::int64_t microbatches_per_update = 1;  ///< of one copy
   bool recompute = false;
+  bool copies_are_neighbours = false;  ///< of a stage, not a copy's stages; with servers
   double samples_per_second = 0;
   double seconds_per_update = 0;
   double memory_bytes = 0;  ///< of the machine that keeps most; weights' versions and activations,
