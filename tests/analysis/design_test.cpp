@@ -91,6 +91,37 @@ TEST_CASE(
   CHECK(Designed(4, 1000, 3).half_life_updates < 79.6);
 }
 
+TEST_CASE("Designs are as fast as they once were, for a number of evaluations that does not grow") {
+  struct Known {
+    Delay delay;
+    double condition;
+    int order;
+    double half_life;
+    std::size_t evaluations;
+  };
+  // By searches of 20,000 to 50,000 evaluations at order 4 and 5; a quarter is room for other roundings.
+  for (const Known& known : {Known{1, 10, 3, 2.391, 12'000}, Known{1, 10000, 3, 80.08, 9000},
+                             Known{2, 1000, 4, 38.74, 40'000}, Known{8, 1000, 4, 130.53, 40'000},
+                             Known{16, 1000, 3, 275.12, 8000}}) {
+    const Design design = Designed(known.delay, known.condition, known.order);
+    INFO("delay " << known.delay << ", condition " << known.condition << ", order " << known.order
+                  << ", " << design.evaluations << " evaluations");
+    CHECK(design.half_life_updates < known.half_life);
+    CHECK(design.evaluations < known.evaluations);
+  }
+}
+
+TEST_CASE("Long delays and high orders end after a fixed number of operations", "[.long]") {
+  CHECK(Designed(128, 1000, 3).half_life_updates < 2089.4);
+  DesignOptions options;
+  options.delay = kMaxDesignDelay;
+  options.order = kMaxDesignOrder;
+  options.noise = 1;
+  const Design design = DesignRule(options);
+  CHECK(design.worst.radius < 1);
+  CHECK(design.evaluations < 10'000);
+}
+
 TEST_CASE("A weight on noise trades half-life for stationary loss, monotonically") {
   double half_life = 0, loss = 1e300;
   for (const double noise : {0.0, 0.3, 1.0}) {

@@ -17,10 +17,12 @@
 //
 // k the reflection coefficients of p(e^s zeta) by the step-down recursion of Schur and Cohn: all below
 // 1 in size exactly where every root is inside |z| = rho, and smooth where roots meet, which a root is
-// not. Newton's method with gradients by the recursion backwards. Every step stays where all roots
-// are inside. Starts are the best rule of a lower order with a pole and a zero added that cancel; the
-// list of starts is fixed, so the result is the same in every run. The problem is not convex: what is
-// found is a local optimum, an upper bound of the best half-life, certified over the whole spectrum.
+// not. Newton's method with gradients by the recursion backwards; along eigenvectors of the Hessian the
+// sizes of its eigenvalues count, since saddles abound. Every step stays where all roots are inside.
+// Starts are the best rule of a lower order with a pole and a zero added that cancel, for four first
+// values of t, which lead to optima of their own. The list of starts and the number of operations are
+// fixed, so the result is the same in every run. The problem is not convex: what is found is a local
+// optimum, an upper bound of the best half-life, certified over the whole spectrum.
 //
 // Source: this project; the step-down recursion is Schur's and Cohn's.
 #pragma once
@@ -60,6 +62,8 @@ struct Design {
   double half_life_error_updates = 0;
   /// MeanStationaryLoss of these coefficients.
   double stationary_loss = 0;
+  /// Of the barrier: what the search costs.
+  std::size_t evaluations = 0;
 
   /// N(1) / D'(1): what a constant gradient moves the weights by at each update, in learning rates;
   /// 1 / (1 - m) for SGDM.
