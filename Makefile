@@ -1,7 +1,7 @@
 # Entry points. Each target installs what it needs (.ci/setup), configures, builds and runs; a second
 # run with nothing changed does nothing and says so. The work is done by the scripts in .ci/.
 
-# release, dev, asan, tsan, fuzz or ci: see CMakePresets.json.
+# release, dev, asan, tsan, clang or ci: see CMakePresets.json.
 PRESET ?= release
 # Where `make install` installs to.
 PREFIX ?= /usr/local

@@ -16,13 +16,6 @@
 
 namespace batchless::analysis {
 
-// a_d, b_d, T_d of each delay of the model's list, and which of them are the same for all.
-struct DelayCoefficients {
-  std::vector<Coefficients<double>> each;
-  bool same_update = true;   // a and b
-  bool same_horizon = true;  // T
-};
-DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 // Whether velocity-form prediction reads the difference of weights in the velocity's place, which is eta
 // times as large as that without compensation.
 bool ReadsDifference(const RuleSpec& spec, const DelayCoefficients& coefficients);

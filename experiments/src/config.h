@@ -62,7 +62,10 @@ struct Configuration {
     bool weight_stashing = false;
     bool vertical_sync = false;
     bool recompute = false;
+    std::vector<std::int64_t> recompute_stages;
     std::int64_t delay = 0;
+    std::string delays;
+    std::optional<std::string> compensate;
     std::optional<std::int64_t> stages;
     std::vector<std::int64_t> placement;
     std::string file;

@@ -1,10 +1,12 @@
 // The table of keys.
 #include <algorithm>
+#include <iterator>
 
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/optimizer.h"
 #include "config.h"
+#include "delays_argument.h"
 #include "run_data.h"
 
 namespace batchless {
@@ -110,7 +112,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
 
       {"schedule", "kind", &c.schedule.kind,
        Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "pb", "1f1b", "2bw",
-             "paci", "zhang", "uniform-delay", "file"},
+             "paci", "zhang", "uniform-delay", "random-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
@@ -145,7 +147,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "weight_stashing",
        &c.schedule.weight_stashing,
        {},
-       "backwards read the weights of their forwards; pb, 1f1b, paci, zhang, uniform-delay"},
+       "backwards read the weights of their forwards; pb, 1f1b, paci, zhang, uniform-delay; "
+       "with random-delay they do"},
       {"schedule",
        "vertical_sync",
        &c.schedule.vertical_sync,
@@ -157,13 +160,26 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        &c.schedule.recompute,
        {},
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
-       "pipedream-flush, zb-h1, 2bw, or with weight_stashing",
+       "pipedream-flush, zb-h1, 2bw, random-delay, or with weight_stashing",
        kAnyResult},
+      {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,
+       "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
+      {"schedule",
+       "delays",
+       &c.schedule.delays,
+       {},
+       "random-delay: age of the weights that both passes of an update read, drawn by run.seed for "
+       "each update, the same for all stages: uniform:LO:HI, geometric:P, or F.csv with columns "
+       "delay, probability"},
+      {"schedule", "compensate", &c.schedule.compensate,
+       Words(std::begin(kCompensateWords), std::end(kCompensateWords)),
+       "random-delay: the rule's coefficients are made for the mean delay, or for each gradient's "
+       "own; mean"},
       {"schedule", "stages", &c.schedule.stages, kCount,
        "stages of the pipeline, groups of equal work; the network's own. Not for sequential, "
-       "fill-drain, uniform-delay, file"},
+       "fill-drain, uniform-delay, random-delay, file"},
       {"schedule", "placement", &c.schedule.placement, kCount,
        "in place of stages: how many of the network's come before each pipeline register"},
       {"schedule",

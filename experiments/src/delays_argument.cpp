@@ -131,34 +131,54 @@ DelayModel ReadChain(std::string_view name, const std::string& path) {
   return analysis::MarkovDelays(std::move(delays), std::move(transition));
 }
 
-DelayModel Parse(std::string_view name, const std::string& text, std::optional<Delay> largest) {
+DelayModel Parse(std::string_view name, const std::string& text, std::optional<Delay> largest,
+                 std::string_view forms) {
   const std::size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (kind == "uniform") {
     const std::vector<std::string_view> ends = SplitList(rest, ':');
-    if (ends.size() != 2) throw UsageError(name, text, kDelaysForms);
+    if (ends.size() != 2) throw UsageError(name, text, forms);
     return analysis::UniformDelays(ParseInteger(name, ends[0], kVaryingRange),
                                    ParseInteger(name, ends[1], kVaryingRange));
   }
   if (kind == "geometric") {
     return analysis::GeometricDelays(ParseNumber(name, rest, kProbabilityRange), largest);
   }
+  const bool is_drawn = kind != "markov" && kind != "trace";
+  if (!is_drawn && forms == kDrawnDelaysForms) throw UsageError(name, text, forms);
   if (kind == "markov") return ReadChain(name, rest);
   if (kind == "trace") return ReadTrace(name, rest);
-  if (!text.ends_with(".csv")) throw UsageError(name, text, kDelaysForms);
+  if (!text.ends_with(".csv")) throw UsageError(name, text, forms);
   return ReadDistribution(name, text);
+}
+
+DelayModel ParseByName(std::string_view name, const std::string& text, std::optional<Delay> largest,
+                       std::string_view forms) {
+  try {
+    return Parse(name, text, largest, forms);
+  } catch (const analysis::InvalidArgument& error) {
+    throw UsageError(name, fmt::format("{}, with {}", text, error.value()), error.accepted());
+  }
 }
 
 }  // namespace
 
 DelayModel ParseDelays(std::string_view name, const std::string& text,
                        std::optional<Delay> largest) {
-  try {
-    return Parse(name, text, largest);
-  } catch (const analysis::InvalidArgument& error) {
-    throw UsageError(name, fmt::format("{}, with {}", text, error.value()), error.accepted());
+  return ParseByName(name, text, largest, kDelaysForms);
+}
+
+DelayModel ParseDrawnDelays(std::string_view name, const std::string& text) {
+  return ParseByName(name, text, std::nullopt, kDrawnDelaysForms);
+}
+
+std::string DelaysText(const DelayModel& model) {
+  std::string text;
+  for (std::size_t i = 0; i < model.delays.size(); ++i) {
+    text += fmt::format("{},{}\n", model.delays[i], model.shares[i]);
   }
+  return text;
 }
 
 DelaysArguments::DelaysArguments(CLI::App& command)

@@ -19,11 +19,17 @@ namespace batchless {
 
 inline constexpr std::string_view kDelaysForms =
     "uniform:LO:HI, geometric:P, F.csv, markov:F.csv or trace:F.csv";
+// Those whose delays are drawn independently, which runs train under.
+inline constexpr std::string_view kDrawnDelaysForms = "uniform:LO:HI, geometric:P or F.csv";
 inline constexpr std::string_view kCompensateWords[] = {"mean", "own"};
 
 // Throws UsageError that names `name`. `largest` cuts geometric delays.
 analysis::DelayModel ParseDelays(std::string_view name, const std::string& text,
                                  std::optional<analysis::Delay> largest = std::nullopt);
+analysis::DelayModel ParseDrawnDelays(std::string_view name, const std::string& text);
+
+// A line for each delay: the delay and its share.
+std::string DelaysText(const analysis::DelayModel& model);
 
 // --delays, --compensate and --largest-delay, in place of --delay.
 class DelaysArguments {

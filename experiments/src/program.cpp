@@ -55,6 +55,7 @@ constexpr auto kCommands = std::to_array<const CommandMaker*>({
     &kMemoryCommand,
     &kStragglersCommand,
     &kCalibrateCommand,
+    &kValidateCommand,
     &kTrainCommand,
     &kGenerateCommand,
     &kCompareCommand,

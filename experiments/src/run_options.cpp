@@ -36,6 +36,8 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"base", "optimizer.lr"},
       {"batch", "optimizer.batch"},
       {"by_delay", "optimizer.file"},
+      {"compensate", "schedule.compensate"},
+      {"delays", "schedule.delays"},
       {"drops", "optimizer.decay_points"},
       {"factor", "optimizer.decay_factor"},
       {"forward_lag", "schedule.delay"},
@@ -45,6 +47,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"optimizer", "optimizer.kind"},
       {"peak_fraction", "optimizer.peak"},
       {"recompute", "schedule.recompute"},
+      {"recomputed_workers", "schedule.recompute_stages"},
       {"replicas", "schedule.replicas"},
       {"rule", "rule.name"},
       {"samples", "run.samples"},
@@ -213,12 +216,18 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.replicas = static_cast<int>(c.schedule.replicas);
   options.gradient_parts = c.schedule.gradient_parts;
   options.recompute = c.schedule.recompute;
+  for (const std::int64_t stage : c.schedule.recompute_stages) {
+    options.recomputed_workers.push_back(
+        static_cast<int>(std::min<std::int64_t>(stage, std::numeric_limits<int>::max())));
+  }
   options.watchdog_seconds = c.run.watchdog_seconds;
   options.batch = c.optimizer.batch;
   const bool is_whole = UpdatesEach(c.schedule.kind) ||
                         HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization);
   options.microbatch = c.schedule.microbatch.value_or(is_whole ? c.optimizer.batch : 1);
   options.schedule = ScheduleOf(c, options);
+  options.random_delays = RandomDelaysOf(c);
+  if (c.schedule.compensate == "own") options.compensation = analysis::DelayCompensation::kOwn;
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
@@ -280,6 +289,7 @@ void FillInPhase(Configuration& c, const training::TrainerOptions& options,
     c.data.seed = static_cast<std::int64_t>(training::kMarkovSeed);
   }
   c.schedule.microbatch = options.microbatch;
+  if (options.random_delays && !c.schedule.compensate) c.schedule.compensate = "mean";
   FillInOptimizer(c, options.optimizer.optimizer, {options.learning_rate.base, options.momentum});
   if (!c.run.samples && !c.run.epochs && epoch_size > 0) c.run.epochs = 1;
   for (const auto& [name, method] : kConvolutionMethods) {

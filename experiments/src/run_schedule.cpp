@@ -12,6 +12,7 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/stage_groups.h"
 #include "batchless/hwmodel/steady_state.h"
+#include "delays_argument.h"
 #include "schedule_source.h"
 #include "usage_error.h"
 
@@ -80,7 +81,8 @@ hwmodel::Schedule ScheduleFromFile(const Configuration& c, const hwmodel::Networ
 
 // Kinds without a list: mini-batches that drain, on however many workers there are.
 bool IsMiniBatches(std::string_view kind) {
-  return kind == "sequential" || kind == "fill-drain" || kind == "uniform-delay";
+  return kind == "sequential" || kind == "fill-drain" || kind == "uniform-delay" ||
+         kind == "random-delay";
 }
 
 // The list of actions of a kind by name.
@@ -115,10 +117,12 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
   const bool is_uniform = kind == "uniform-delay";
   if (has_groups && (IsMiniBatches(kind) || kind == "file")) {
-    throw UsageError(c.schedule.stages ? "schedule.stages" : "schedule.placement",
-                     c.schedule.stages ? std::to_string(*c.schedule.stages)
-                                       : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
-                     "nothing with the schedules sequential, fill-drain, uniform-delay and file");
+    throw UsageError(
+        c.schedule.stages ? "schedule.stages" : "schedule.placement",
+        c.schedule.stages ? std::to_string(*c.schedule.stages)
+                          : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
+        "nothing with the schedules sequential, fill-drain, uniform-delay, random-delay and "
+        "file");
   }
   if (kind == "zhang" && !has_groups) {
     throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
@@ -127,10 +131,13 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
     throw UsageError("schedule.file", "'" + c.schedule.file + "'",
                      "a schedule's CSV file with schedule.kind = file, nothing with the others");
   }
-  if (c.schedule.weight_stashing && !UpdatesEach(kind) && !is_uniform && kind != "paci") {
+  // Both passes of random-delay read the same weights anyway.
+  const bool may_stash =
+      UpdatesEach(kind) || is_uniform || kind == "paci" || kind == "random-delay";
+  if (c.schedule.weight_stashing && !may_stash) {
     throw UsageError("schedule.weight_stashing", "true",
-                     "false but with the schedules pb, 1f1b, paci, zhang and uniform-delay (a file "
-                     "says for itself, column weights)");
+                     "false but with the schedules pb, 1f1b, paci, zhang, uniform-delay and "
+                     "random-delay (a file says for itself, column weights)");
   }
   if (c.schedule.vertical_sync && !(c.schedule.weight_stashing && UpdatesEach(kind))) {
     throw UsageError("schedule.vertical_sync", "true",
@@ -164,12 +171,25 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   } else if (!IsMiniBatches(kind)) {
     schedule = ScheduleByName(c, options);
   }
-  if (c.schedule.weight_stashing) {
+  if (c.schedule.weight_stashing && kind != "random-delay") {
     schedule.weights = c.schedule.vertical_sync ? hwmodel::WeightVersions::kVerticalSync
                                                 : hwmodel::WeightVersions::kStashed;
   }
   if (is_uniform) schedule.forward_lag = c.schedule.delay;
   return schedule;
+}
+
+std::optional<analysis::DelayModel> RandomDelaysOf(const Configuration& c) {
+  constexpr std::string_view kKey = "schedule.delays";
+  const std::string& delays = c.schedule.delays;
+  if (c.schedule.kind == "random-delay") {
+    if (delays.empty()) throw UsageError(kKey, "nothing", kDrawnDelaysForms);
+    return ParseDrawnDelays(kKey, delays);
+  }
+  constexpr std::string_view kOnly = "nothing but with schedule.kind = random-delay";
+  if (!delays.empty()) throw UsageError(kKey, delays, kOnly);
+  if (c.schedule.compensate) throw UsageError("schedule.compensate", *c.schedule.compensate, kOnly);
+  return std::nullopt;
 }
 
 }  // namespace batchless

@@ -1,8 +1,10 @@
 // From a configuration to the schedule of its run: a list of actions and a rule of versions.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
+#include "batchless/analysis/delay_model.h"
 #include "batchless/hwmodel/schedule.h"
 #include "batchless/training/trainer.h"
 #include "config.h"
@@ -17,5 +19,8 @@ bool UpdatesEach(std::string_view kind);
 // analysis::InvalidArgument naming section.key.
 hwmodel::Schedule ScheduleOf(const Configuration& configuration,
                              const training::TrainerOptions& options);
+
+// The delays of the kind random-delay, nothing with the others. Throws as ScheduleOf does.
+std::optional<analysis::DelayModel> RandomDelaysOf(const Configuration& configuration);
 
 }  // namespace batchless

@@ -15,6 +15,7 @@
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/training/mpi_process_group.h"
 #include "batchless/training/sha256.h"
+#include "delays_argument.h"
 #include "durable_file.h"
 #include "interruption.h"
 #include "machine_file.h"
@@ -179,6 +180,10 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   const std::vector<Configuration> settings = SettingsOf(configuration_);
   for (std::size_t p = 0; p < settings.size(); ++p) {
     if (!settings[p].schedule.file.empty()) lists += hwmodel::ToCsv(phases_[p].schedule);
+    // What the text says it says by itself, but for a file.
+    if (settings[p].schedule.delays.ends_with(".csv")) {
+      lists += DelaysText(*phases_[p].random_delays);
+    }
     quotients += QuotientText(phases_[p].optimizer.by_delay);
   }
   if (!quotients.empty()) state_.quotients_digest = digest_of(quotients);
@@ -275,7 +280,10 @@ void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
                        "the quotients that the run was started with");
     }
     if (state_.schedule_digest != now.schedule_digest) {
-      throw UsageError("schedule.file", configuration_.schedule.file,
+      const auto& schedule = configuration_.schedule;
+      const bool is_drawn = !schedule.delays.empty();
+      throw UsageError(is_drawn ? "schedule.delays" : "schedule.file",
+                       is_drawn ? schedule.delays : schedule.file,
                        "the schedule that the run was started with");
     }
   });

@@ -271,7 +271,8 @@ def growth(claim: dict, read: Reader) -> Outcome:
 
 def predictions(claim: dict, read: Reader) -> Outcome:
     """Every run's `prediction` is within `tolerance` (relative) of its `measurement`. With `by`,
-    columns that tell cases apart: in every case the median over its runs is."""
+    columns that tell cases apart: in every case the median over its runs is. With `mean_tolerance`
+    their mean distance is within that, too."""
     table = rows(claim["runs"], read)
     off = table[claim["prediction"]] / table[claim["measurement"]] - 1
     near = int(np.count_nonzero(np.abs(off) <= claim["tolerance"]))
@@ -282,9 +283,13 @@ def predictions(claim: dict, read: Reader) -> Outcome:
             [np.median(off[[each == case for each in cases]]) for case in dict.fromkeys(cases)]
         )
         words = f"medians of {len(counted)} cases off by {spread_percent(counted)}; {words}"
-    return Outcome(
-        words, bool(np.all(np.abs(counted) <= claim["tolerance"])), within(claim["tolerance"])
-    )
+    passed, limit = np.all(np.abs(counted) <= claim["tolerance"]), within(claim["tolerance"])
+    if "mean_tolerance" in claim:
+        mean = np.mean(np.abs(counted))
+        passed &= mean <= claim["mean_tolerance"]
+        words += f", {percent(mean)} on average"
+        limit += f", on average {within(claim['mean_tolerance'])}"
+    return Outcome(words, bool(passed), limit)
 
 
 def spread_percent(values: np.ndarray) -> str:

@@ -49,12 +49,15 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def where(self, **values) -> Table:
-        """The rows with these values; numbers to 12 digits, a pair [low, high] is a range."""
+        """The rows with these values; numbers to 12 digits, a pair [low, high] is a range, of texts a list
+        says which."""
         keep = np.ones(len(self), dtype=bool)
         for name, value in values.items():
             column = self[name]
             if isinstance(value, str):
                 keep &= column == value
+            elif isinstance(value, (list, tuple)) and isinstance(value[0], str):
+                keep &= np.isin(column, value)
             elif isinstance(value, (list, tuple)):
                 keep &= (column >= value[0]) & (column <= value[1])
             else:

@@ -17,8 +17,8 @@ namespace {
 
 using analysis::InvalidArgument;
 
-constexpr std::array<std::string_view, 5> kSchemes = {"pipedream", "2bw", "gpipe", "balanced",
-                                                      "pb"};
+constexpr std::array<std::string_view, 6> kSchemes = {"pipedream",      "2bw", "gpipe", "balanced",
+                                                      "model-parallel", "pb"};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Bytes that each of `copies` sends and receives to sum something of that size in a ring.
@@ -64,7 +64,8 @@ class Sweep {
       : workload_(workload),
         machine_(machine),
         options_(options),
-        updates_late_(options.scheme == "2bw") {}
+        updates_late_(options.scheme == "2bw"),
+        one_at_a_time_(options.scheme == "model-parallel") {}
 
   PipelinePlan Best() {
     const int deepest = std::min(options_.machines, workload_.stage_count());
@@ -135,7 +136,7 @@ class Sweep {
           memory, updates_late_ ? KeptWithState(recompute ? "2bw-recompute" : "2bw", group.bytes, 2,
                                                 static_cast<double>(d) - static_cast<double>(g))
                                 : KeptWithState(recompute ? "gpipe-recompute" : "gpipe",
-                                                group.bytes, 1, count));
+                                                group.bytes, 1, one_at_a_time_ ? 1 : count));
       slowest =
           std::max({slowest, group.forward + back + group.update / count + receive + group.send,
                     ring / count});
@@ -148,8 +149,9 @@ class Sweep {
       receive = group.send;
     }
     const double seconds =
-        updates_late_
-            ? slowest * count
+        updates_late_ ? slowest * count
+        : one_at_a_time_
+            ? count * (forward + backward + sends) + after
             : forward + backward + (count - 1) * (most_forward + most_backward) + sends + after;
     const double samples_per_second = static_cast<double>(options_.batch) / seconds;
     const bool fits = memory <= Room(machine_);
@@ -179,6 +181,7 @@ class Sweep {
   const Machine& machine_;
   const PlanOptions& options_;
   bool updates_late_;
+  bool one_at_a_time_;
   std::vector<std::vector<int>> partitions_;  // by depth - 1, for the micro-batch in question
   std::vector<LayerTimes> layers_;
   std::vector<Group> groups_;
@@ -338,7 +341,8 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
   CheckAtLeastOne("machines", options.machines);
   CheckAtLeastOne("batch", options.batch);
   CheckAtLeastOne("max_microbatch", options.max_microbatch);
-  const bool sweeps = options.scheme == "2bw" || options.scheme == "gpipe";
+  const bool sweeps =
+      options.scheme == "2bw" || options.scheme == "gpipe" || options.scheme == "model-parallel";
   const int deepest = std::min(options.machines, workload.stage_count());
   RefuseIf(options.depth < 0 || options.depth > deepest || (options.depth > 0 && !sweeps), "depth",
            options.depth,

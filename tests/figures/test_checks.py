@@ -176,6 +176,16 @@ class Checks(unittest.TestCase):
         self.assertEqual(found.limit, "within 15 %")
         self.assertTrue(self.check("predictions", **claim, tolerance=0.31).passed)
 
+    def test_predictions_on_average_and_of_some_rows(self):
+        lines = ["kind,predicted,measured", "a,110,100", "b,98,100", "c,200,100"]
+        (self.folder / "p.csv").write_text("\n".join(lines) + "\n")
+        runs = {"figure": "f", "file": "p.csv", "where": {"kind": ["a", "b"]}}
+        claim = {"runs": runs, "prediction": "predicted", "measurement": "measured", "tolerance": 0.12}
+        self.assertTrue(self.check("predictions", **claim, mean_tolerance=0.061).passed)
+        found = self.check("predictions", **claim, mean_tolerance=0.059)
+        self.assertFalse(found.passed)
+        self.assertEqual(found.limit, "within 12 %, on average within 5.9 %")
+
     def test_predictions_by_the_median_of_each_case(self):
         lines = ["n,w,predicted,measured", "a,1,105,100", "a,1,300,100", "a,1,90,100", "a,2,120,100"]
         claim = {"runs": {"figure": "f", "file": "p.csv"}, "by": ["n", "w"]}

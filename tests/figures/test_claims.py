@@ -9,6 +9,7 @@ from figures.lib import spec as specs
 from figures.lib.tables import Data
 from figures.memory_increase.published import CASES
 from figures.predicted_measured.comparison import TOLERANCE
+from figures.published_runs.plot import LIMITS
 from figures.published_speedups.published import SECONDS
 
 import reference_half_lives as reference
@@ -119,10 +120,10 @@ class Expected(unittest.TestCase):
                 self.assertEqual(expected, round(times[0] / times[column], 2), network)
 
     def test_predictions_are_held_to_the_figures_tolerance(self):
-        found = [c for c in claims.load(PATH) if c.get("check") == "predictions"]
-        self.assertTrue(found)
-        for claim in found:
-            self.assertEqual(claim["tolerance"], TOLERANCE)
+        found = {c["id"]: c["tolerance"] for c in claims.load(PATH) if c.get("check") == "predictions"}
+        self.assertEqual(found["hardware-model-speed"], TOLERANCE)
+        for claim, limit in zip(("published-step-times", "published-memory"), LIMITS, strict=True):
+            self.assertEqual(100 * found[claim], limit)
 
 
 class Verdicts(unittest.TestCase):

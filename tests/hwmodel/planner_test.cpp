@@ -120,7 +120,7 @@ TEST_CASE("Equal layers: machines copy what is cheap to sum and cut what is chea
 
 // t of a plan by the papers' equations, from the layers, for any depth, micro-batch and width.
 double Seconds(const Workload& workload, const Machine& machine, const PipelinePlan& plan,
-               bool late) {
+               const std::string& scheme) {
   const std::vector<LayerTimes> layers = TimeLayers(workload, machine, plan.microbatch);
   const double m = static_cast<double>(plan.microbatches_per_update);
   std::vector<double> f, b, u, r, c;
@@ -141,7 +141,7 @@ double Seconds(const Workload& workload, const Machine& machine, const PipelineP
                            machine.network_latency_seconds);
   }
   double t = 0;
-  if (late) {
+  if (scheme == "2bw") {
     for (std::size_t i = 0; i < f.size(); ++i) {
       const double sends = c[i] + (i > 0 ? c[i - 1] : 0);
       t = std::max({t, f[i] + b[i] + u[i] / m + sends, r[i] / m});
@@ -153,6 +153,7 @@ double Seconds(const Workload& workload, const Machine& machine, const PipelineP
     t += f[i] + b[i] + 2 * c[i];
     update = std::max(update, u[i] + r[i]);
   }
+  if (scheme == "model-parallel") return m * t + update;
   double forward = 0;
   double backward = 0;
   for (std::size_t i = 0; i < f.size(); ++i) {
@@ -165,7 +166,7 @@ double Seconds(const Workload& workload, const Machine& machine, const PipelineP
 TEST_CASE("The sweep's plan takes what the equations say, and fits as scheme_memory says",
           "[planner]") {
   const Workload workload = MakeWorkload("gpt2", 2);
-  for (const std::string scheme : {"2bw", "gpipe", "balanced"}) {
+  for (const std::string scheme : {"2bw", "gpipe", "balanced", "model-parallel"}) {
     for (const int machines : {1, 2, 6, 8}) {
       const PipelinePlan plan =
           MakePlan(workload, Gpu(), {.scheme = scheme, .machines = machines, .batch = 96});
@@ -173,14 +174,14 @@ TEST_CASE("The sweep's plan takes what the equations say, and fits as scheme_mem
       CHECK(plan.width * plan.depth <= machines);
       CHECK(plan.microbatch * plan.width * plan.microbatches_per_update == 96);
       CHECK(plan.samples_per_second ==
-            Approx(96 / Seconds(workload, Gpu(), plan, scheme == "2bw")).epsilon(1e-12));
+            Approx(96 / Seconds(workload, Gpu(), plan, scheme)).epsilon(1e-12));
       std::vector<int> group_ends;
       for (const PlanStage& stage : plan.stages) group_ends.push_back(stage.end);
       const std::string name =
           (scheme == "2bw" ? "2bw" : "gpipe") + std::string(plan.recompute ? "-recompute" : "");
-      const std::vector<SchemeMemory> memory =
-          PredictSchemeMemory(FindMemoryScheme(name), workload, group_ends,
-                              {plan.microbatch, plan.microbatches_per_update});
+      const std::vector<SchemeMemory> memory = PredictSchemeMemory(
+          FindMemoryScheme(name), workload, group_ends,
+          {plan.microbatch, scheme == "model-parallel" ? 1 : plan.microbatches_per_update});
       double most = 0;
       int l = 0;
       for (std::size_t g = 0; g < memory.size(); ++g) {
@@ -221,12 +222,32 @@ TEST_CASE("No other plan of the sweep is faster", "[planner]") {
       for (const int end : BalancedPartition(costs, d)) other.stages.push_back({end, other.width});
       for (const bool recompute : {false, true}) {
         other.recompute = recompute;
-        CHECK(96 / Seconds(workload, machine, other, true) <=
+        CHECK(96 / Seconds(workload, machine, other, "2bw") <=
               best.samples_per_second * (1 + 1e-12));
       }
     }
   }
   CHECK(plans == best.plans);
+}
+
+TEST_CASE("Without a pipeline one machine of a copy works at a time", "[planner]") {
+  const Workload workload = MakeWorkload("gpt2", 2);
+  Machine machine = Gpu();
+  machine.network_bytes_per_second = 1e18;
+  machine.network_latency_seconds = 0;
+  machine.shared_memory_bytes = 1e15;
+  PlanOptions options = {.scheme = "model-parallel", .machines = 6, .batch = 96, .depth = 6};
+  const PipelinePlan chain = MakePlan(workload, machine, options);
+  options.depth = 1;
+  const PipelinePlan copies = MakePlan(workload, machine, options);
+  options.machines = 1;
+  const PipelinePlan one = MakePlan(workload, machine, options);
+  // Updates alone go faster through six machines.
+  CHECK(chain.samples_per_second == Approx(one.samples_per_second).epsilon(0.05));
+  CHECK(copies.samples_per_second == Approx(6 * one.samples_per_second).epsilon(0.2));
+  options.machines = options.depth = 6;
+  options.scheme = "2bw";
+  CHECK(MakePlan(workload, machine, options).samples_per_second > 3.5 * chain.samples_per_second);
 }
 
 TEST_CASE("A longer search finds nothing slower", "[planner]") {
@@ -263,7 +284,7 @@ TEST_CASE("With free communication no partition is faster than the plan's", "[pl
         other.microbatches_per_update = options.batch / b;
         other.stages = {{first, 1}, {second, 1}, {layers, 1}};
         // Partitions are balanced without updates.
-        CHECK(static_cast<double>(options.batch) / Seconds(workload, machine, other, true) <=
+        CHECK(static_cast<double>(options.batch) / Seconds(workload, machine, other, "2bw") <=
               best.samples_per_second * 1.01);
       }
     }

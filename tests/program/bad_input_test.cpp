@@ -225,6 +225,25 @@ TEST_CASE("options that exclude each other") {
                "--initial-weight");
 }
 
+TEST_CASE("random delays that nobody can draw, and commands that have no list of them") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "run.toml", "[network]\nname = \"linear\"\n");
+  const std::string train = "train " + (folder / "run.toml") + " --out d --set schedule.";
+  const std::string random = train + "kind=random-delay --set schedule.";
+  CheckRefused(Words(random + "delays=uniform:8:0"), "schedule.delays: got uniform:8:0");
+  CheckRefused(Words(random + "delays=trace:t.csv"), "schedule.delays: got trace:t.csv");
+  CheckRefused(Words(random + "compensate=mean"), "schedule.delays: got nothing");
+  CheckRefused(Words(random + "compensate=both"), "schedule.compensate: got both");
+  CheckRefused(Words(train + "delays=uniform:0:8"), "schedule.delays: got uniform:0:8");
+  CheckRefused(Words(train + "compensate=own"), "schedule.compensate: got own");
+  CheckRefused(Words("schedule --kind random-delay --stages 4 --microbatches 8"),
+               "--kind: got random-delay");
+  CheckRefused(Words("stragglers --kind random-delay --stages 4 --microbatches 8 --jitter 0"),
+               "--kind: got random-delay");
+  CheckRefused(Words("throughput --network lenet5 --hardware none.toml --schedule random-delay"),
+               "--schedule: got random-delay");
+}
+
 TEST_CASE("what does not fit into memory is refused with its size") {
   const Outcome outcome = Run(Words(
       "sweep --rule sgdm --delay 4 --momenta log1m:-5:0:1e6 --rates log:1e-6:4:1e6 --out f.npz"));

@@ -1,5 +1,7 @@
 // The commands throughput, plan, layout, memory and calibrate: what they say, and what they refuse.
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
@@ -265,6 +267,35 @@ TEST_CASE("plan cuts where it is told to, and as deep") {
         "batchless: --placement: got 4, accepted: nothing with 2bw\n");
   CHECK(Error(gpt + "balanced --depth 4") ==
         "batchless: --depth: got 4, accepted: nothing with balanced\n");
+}
+
+TEST_CASE("validate has what scripts read") {
+  const Json all = Result("validate --hardware " + kMachines + "v100.toml");
+  REQUIRE(all["rows"].size() == 8 + 28 + 8);
+  std::map<std::string, int> fitted;
+  double mean = 0;
+  for (const Json& row : all["rows"]) {
+    const double error = row["error"].get<double>();
+    CHECK(error == Approx(row["predicted"].get<double>() / row["measured"].get<double>() - 1));
+    if (row["fitted"].get<bool>()) ++fitted[row["name"].get<std::string>()];
+    if (row["quantity"] == "step seconds" && row["fitted"] == false) mean += std::abs(error) / 4;
+  }
+  CHECK(fitted == std::map<std::string, int>{{"megatron-22B", 2}, {"turing-530B", 2}});
+  CHECK(all["mean_time_error"].get<double>() == Approx(mean));
+  CHECK(mean < 0.06);
+  CHECK(all["worst_time_error"].get<double>() < 0.12);
+  // The planner's speedup.
+  const std::string pb =
+      "plan --model resnet56 --hardware " + kMachines + "v100.toml --scheme pb --batch 128 ";
+  const auto rate = [](const Json& plan) { return plan["samples_per_second"].get<double>(); };
+  CHECK(
+      all["rows"][36]["predicted"].get<double>() ==
+      Approx(rate(Result(pb + "--machines 2 --placement 28")) / rate(Result(pb + "--machines 1"))));
+  CHECK(all["rows"][36]["measured"].get<double>() == Approx(6745.0 / 4090));
+  CHECK(Error("validate --fit gpt3-175B") ==
+        "batchless: --fit: got gpt3-175B, accepted: two or more of megatron-22B, gpt3-175B, "
+        "turing-530B, "
+        "megatron-1T\n");
 }
 
 TEST_CASE("layout has what scripts read") {

@@ -316,6 +316,32 @@ TEST_CASE("other networks, rules and schedules train") {
   }
 }
 
+TEST_CASE("random delays train from a text or a file, which is part of the run") {
+  const Workplace place;
+  const std::string common =
+      "--set schedule.kind=random-delay --set rule.name=lwp-v+sc --set schedule.compensate=own ";
+  const std::string by_text = "--set schedule.delays=uniform:0:1 ";
+  const std::string by_file = "--set schedule.delays=delays.csv ";
+  WriteFile(place / "delays.csv", "delay,probability\n0,0.5\n1,0.5\n");
+  const Json text = place.Train("a", common + by_text);
+  CHECK(place.Train("b", common + by_file)["weights_sha256"] == text["weights_sha256"]);
+  CHECK(place.Train("c", common + by_text + "--set run.seed=5 ")["weights_sha256"] !=
+        text["weights_sha256"]);
+
+  const std::string stopped = "train run.toml --out d " + common + by_file;
+  const std::string shorter = "--set run.samples=40 ";
+  REQUIRE(place.Call(stopped + shorter).exit_code == 0);
+  CHECK(place.Call(stopped + shorter + "--resume").exit_code == 0);
+  WriteFile(place / "delays.csv", "delay,probability\n0,0.4\n1,0.6\n");
+  place.CheckRefused(stopped + shorter + "--resume",
+                     "schedule.delays: got delays.csv, accepted: the schedule that the run was");
+  place.CheckRefused(
+      "train run.toml --out e --set schedule.kind=random-delay "
+      "--set schedule.delays=uniform:8:0",
+      "schedule.delays: got uniform:8:0, with 0, accepted: an integer from 8 to");
+  CHECK_FALSE(std::filesystem::exists(place / "e"));
+}
+
 TEST_CASE("a schedule's file trains as the schedule that it holds") {
   const Workplace place;
   const std::string common = "--set optimizer.batch=1 --set optimizer.lr=0.001 ";

@@ -126,7 +126,7 @@ hwmodel::Network NetworkOf(const std::string& name, const Json& golden) {
 hwmodel::Schedule ScheduleOf(const Json& expected, int stages) {
   const std::string kind = expected["schedule"];
   const bool stashes = expected.value("weight_stashing", false);
-  if (kind == "sequential") return {};
+  if (kind == "sequential" || kind == "random-delay") return {};
   if (kind == "uniform-delay") {
     return {
         .weights = stashes ? hwmodel::WeightVersions::kStashed : hwmodel::WeightVersions::kNewest,
@@ -158,6 +158,11 @@ TrainerOptions OptionsOf(const Json& golden, const Json& expected) {
   TrainerOptions options;
   options.network = NetworkOf(expected["network"], golden);
   options.schedule = ScheduleOf(expected, options.network.stage_count());
+  if (expected.contains("delays")) {
+    options.random_delays = analysis::IndependentDelays(expected["delays"], expected["shares"]);
+    if (expected["compensate"] == "own") options.compensation = analysis::DelayCompensation::kOwn;
+    options.seed = expected["seed"];
+  }
   options.batch = expected["batch"];
   options.samples = static_cast<std::int64_t>(golden["labels"].size());
   options.rule = {analysis::FindRule(expected["rule"].get<std::string>()), {}};

@@ -157,6 +157,43 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
   CHECK(why.starts_with("recompute: got true, accepted: false with a schedule whose backwards"));
 }
 
+TEST_CASE("The pipeline's stages that recompute are chosen, and no result depends on it", "[pb]") {
+  TrainerOptions options = Options("vgg11", 8);
+  options.network = hwmodel::MakeNetwork(
+      {.name = "vgg11", .input = hwmodel::FeatureShape{.channels = 3, .height = 32, .width = 32}});
+  options.batch = 4;
+  const int stages = options.network.stage_count();
+  options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(3, 8, 4), std::vector<int>{3, 7, stages});
+  const auto kept = MakeTrainer(options);
+  const std::vector<double> losses = Losses(*kept, 8);
+  const auto saved = [&](std::vector<int> chosen) {
+    options.recompute = true;
+    options.recomputed_workers = std::move(chosen);
+    const auto trainer = MakeTrainer(options);
+    CHECK(Losses(*trainer, 8) == losses);
+    CHECK(trainer->WeightsSha256() == kept->WeightsSha256());
+    return kept->memory_bytes() - trainer->memory_bytes();
+  };
+  const std::int64_t first = saved({0});
+  const std::int64_t second = saved({1});
+  CHECK(first > 0);
+  CHECK(second > 0);
+  CHECK(saved({0, 1}) == first + second);
+  CHECK(saved({}) == saved({0, 1, 2}));
+  const auto refused = [&](std::vector<int> chosen, bool recompute) {
+    options.recompute = recompute;
+    options.recomputed_workers = std::move(chosen);
+    std::string why;
+    CHECK_FALSE(options.IsValid(&why));
+    return why;
+  };
+  CHECK(
+      refused({3}, true) ==
+      "recomputed_workers: got 3, accepted: ascending numbers from 0 to 2, the pipeline's stages");
+  CHECK(refused({1, 1}, true).starts_with("recomputed_workers: got 1, accepted: ascending"));
+  CHECK(refused({1}, false) == "recomputed_workers: got 1, accepted: nothing without recompute");
+}
+
 TEST_CASE("Statistics of batch normalisation count a micro-batch that is made again once", "[pb]") {
   TrainerOptions options = Options("resnet20", 24);
   options.network =

@@ -196,6 +196,12 @@ constexpr Case kCases[] = {
        o.schedule.weights = hwmodel::WeightVersions::kStashed;
        o.rule.rule = analysis::FindRule("lwp-v+sc");
      }},
+    {"random delays, each compensated by its own", "lenet5", false,
+     [](TrainerOptions& o) {
+       o.random_delays = analysis::UniformDelays(0, 3);
+       o.compensation = analysis::DelayCompensation::kOwn;
+       o.rule.rule = analysis::FindRule("lwp-w+sc");
+     }},
 };
 
 struct Shape {

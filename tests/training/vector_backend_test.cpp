@@ -253,6 +253,7 @@ TEST_CASE("Convolutions of whole numbers are exact", "[vector]") {
 TEST_CASE("The fused update follows its equations", "[vector]") {
   constexpr float kMomentum = 0.75F;
   constexpr float kDecay = 0.125F;
+  constexpr float kShare = 0.5F;
   for (const int block : {8, 16}) {
     // The last few are no whole block.
     for (const std::int64_t size : {6 * block * block, 6 * block * block + 5}) {
@@ -267,7 +268,7 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
         std::vector<Real> forward(size);
         std::vector<Real> backward(size);
         UpdateArguments<Real> c;
-        c.coefficients.own = {kMomentum, kDecay};
+        c.coefficients.own = {kMomentum, kDecay, kShare};
         c.coefficients.state_step = -0.25F;
         c.coefficients.gradient_step = -0.5F;
         c.coefficients.forward_horizon.velocity = -1.5F;
@@ -291,7 +292,7 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
       // Literally, for a few elements.
       for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
         const double gradient = g[i] + kDecay * start_w[i];
-        const double v = kMomentum * start_v[i] + gradient;
+        const double v = kMomentum * start_v[i] + kShare * gradient;
         const double w = start_w[i] - 0.25 * v - 0.5 * gradient;
         CHECK(reference[0][i] == Approx(w));
         CHECK(reference[1][i] == Approx(v));
@@ -312,7 +313,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
   parameters.Reset({start.begin(), start.end()}, {});
   StageCoefficients<float> c;
-  c.matrices.own = {0.75F};
+  c.matrices.own = {0.75F, 0, 1};
   c.matrices.state_step = -0.25F;
   c.matrices.gradient_step = -0.5F;
   c.matrices.forward_horizon.velocity = -1.5F;

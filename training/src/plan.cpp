@@ -207,9 +207,10 @@ void SetVersions(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
   }
 }
 
-// The stages that a worker of the schedule has, and one of the run too.
+// The stages that a worker of the schedule has, and one of the run too; of the workers that are chosen.
 std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
-                                                 const std::vector<int>& boundaries) {
+                                                 const std::vector<int>& boundaries,
+                                                 const std::vector<int>& chosen) {
   const bool is_late = std::any_of(plan.delays.begin(), plan.delays.end(),
                                    [](std::int64_t delay) { return delay > 0; });
   if (plan.schedule.weights == WeightVersions::kNewest && is_late) {
@@ -224,7 +225,30 @@ std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
     if (begins) groups.push_back({s, s});
     groups.back().end = s + 1;
   }
+  if (!chosen.empty()) {
+    std::erase_if(groups, [&](const hwmodel::StageSpan& group) {
+      return std::find(chosen.begin(), chosen.end(), plan.schedule.worker(group.first)) ==
+             chosen.end();
+    });
+  }
   return groups;
+}
+
+void ValidateRecomputed(const TrainerOptions& options) {
+  const std::vector<int>& chosen = options.recomputed_workers;
+  if (!chosen.empty() && !options.recompute) {
+    Refuse("recomputed_workers", chosen.front(), "nothing without recompute");
+  }
+  const int workers = options.schedule.actions.empty() ? 1 : options.schedule.workers();
+  int before = -1;
+  for (const int worker : chosen) {
+    if (worker <= before || worker >= workers) {
+      Refuse(
+          "recomputed_workers", worker,
+          "ascending numbers from 0 to " + std::to_string(workers - 1) + ", the pipeline's stages");
+    }
+    before = worker;
+  }
 }
 
 // Backward weights of the optimizer's own take the place of the newest ones, and of other predictions.
@@ -246,8 +270,55 @@ void ValidateOptimizer(const TrainerOptions& options) {
   if (options.schedule.weights != WeightVersions::kNewest) {
     throw InvalidArgument("weights", Name(options.schedule.weights), "newest" + with);
   }
+  if (options.random_delays) {
+    throw InvalidArgument("schedule", "random delays", "others" + with);
+  }
   if (options.rule.rule.prediction != analysis::Prediction::kNone) {
     throw InvalidArgument("rule", options.rule.rule.name, "a rule without a prediction" + with);
+  }
+}
+
+// Whether the rule changes more than its look-ahead from delay to delay.
+bool UpdateVaries(const TrainerOptions& options) {
+  const OptimizerSpec& spec = options.optimizer;
+  const double momentum = MomentumOf(spec.optimizer, spec, options.momentum);
+  return !analysis::CoefficientsOf(
+              {options.rule, momentum, *options.random_delays, options.compensation})
+              .same_update;
+}
+
+// What random delays do not go with.
+void ValidateDelays(const TrainerOptions& options) {
+  if (!options.random_delays) return;
+  const analysis::DelayModel& model = *options.random_delays;
+  const hwmodel::Schedule& schedule = options.schedule;
+  if (model.kind != analysis::DelayModel::Kind::kIndependent) {
+    throw InvalidArgument("delays",
+                          model.kind == analysis::DelayModel::Kind::kTrace ? "a trace" : "a chain",
+                          "delays that are drawn independently");
+  }
+  if (model.delays.empty() || model.delays.size() != model.shares.size()) {
+    throw InvalidArgument("delays", std::to_string(model.shares.size()) + " shares",
+                          "at least one delay, with a share each");
+  }
+  if (!schedule.actions.empty() || schedule.forward_lag != 0 ||
+      schedule.weights != WeightVersions::kNewest) {
+    throw InvalidArgument("schedule", "delays of its own", "none with random delays");
+  }
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  if (options.rule.rule.predicts_to_last_backward) {
+    throw InvalidArgument("rule", options.rule.rule.name,
+                          "a rule that is made for a delay, with random delays");
+  }
+  if (optimizer.takes_quotients) {
+    throw InvalidArgument("optimizer", optimizer.name,
+                          "with random delays an optimizer that takes no quotient for each");
+  }
+  if (optimizer.name != "sgdm" && UpdateVaries(options)) {
+    throw InvalidArgument("compensate", "own",
+                          "mean with rule " + std::string(options.rule.rule.name) +
+                              " and optimizer " + std::string(optimizer.name) +
+                              "; own needs sgdm where a and b differ from delay to delay");
   }
 }
 
@@ -341,6 +412,8 @@ void ValidateOptions(const TrainerOptions& options) {
   ValidateCosts(options);
   analysis::Validate(options.rule);
   ValidateOptimizer(options);
+  ValidateRecomputed(options);
+  ValidateDelays(options);
   Validate(options.learning_rate);
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
@@ -369,6 +442,11 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
     schedule.weights = options.schedule.weights;
     schedule.forward_lag = options.schedule.forward_lag;
   }
+  if (options.random_delays) {
+    schedule.weights = WeightVersions::kStashed;
+    schedule.forward_lag = options.random_delays->largest();
+    plan.compensates_each = UpdateVaries(options);
+  }
   if (schedule.stages != options.network.stage_count()) {
     Refuse("schedule", schedule.stages,
            "a list of " + std::to_string(options.network.stage_count()) + " stages, as many as " +
@@ -388,7 +466,9 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   plan.spectrain.assign(schedule.stages, {.forward = lag});
   // Where mini-batches drain and the newest weights are read, nothing else is late.
   if (plan.drains || DrainCycles(plan.program) > 0) AddDelays(steady, plan);
-  if (options.recompute) plan.recomputed = RecomputedGroups(plan, boundaries);
+  if (options.recompute) {
+    plan.recomputed = RecomputedGroups(plan, boundaries, options.recomputed_workers);
+  }
   ValidatePrediction(options, plan);
   ValidateQuotients(options.optimizer, plan);
   return plan;

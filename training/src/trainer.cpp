@@ -12,6 +12,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/training/sha256.h"
+#include "delay_draws.h"
 #include "engine/collective.h"
 #include "engine/evaluator.h"
 #include "engine/group_part.h"
@@ -41,6 +42,8 @@ class TrainerOf final : public Trainer {
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(std::move(plan)),
+        rule_(RuleOf(options_)),
+        draws_(DrawsOf(options_)),
         updates_(options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
                                       : kEndless),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
@@ -411,6 +414,7 @@ class TrainerOf final : public Trainer {
             .plan = plan_,
             .microbatches = updates_ * per_update,
             .first_sample = options_.first_sample,
+            .draws = draws_ ? &*draws_ : nullptr,
             .predicts_forward = rule.prediction != analysis::Prediction::kNone,
             .predicts_backward = PredictsBackward(options_, plan_),
             .optimizer = &optimizer,
@@ -446,7 +450,43 @@ class TrainerOf final : public Trainer {
                       .past = options_.past,
                       .past_of_vectors = options_.past_of_vectors};
     if (options_.rule.rule.predicts_to_last_backward) point.horizons = plan_.spectrain[stage];
+    if (draws_) return RandomDelayCoefficients(point);
     return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
+  }
+
+  StageCoefficients<Real> CoefficientsAt(UpdatePoint point, analysis::Delay delay) const {
+    point.delay = delay;
+    return MakeCoefficients<Real>(options_.optimizer, rule_, point);
+  }
+
+  // The update's own, and the look-ahead of each later one that will read the weights which it makes.
+  StageCoefficients<Real> RandomDelayCoefficients(UpdatePoint point) const {
+    point.compensates_each = plan_.compensates_each;
+    std::vector<ForwardReader<Real>> readers;
+    const std::int64_t next = (point.samples - options_.first_sample) / options_.batch + 1;
+    for (const analysis::Delay delay : draws_->delays()) {
+      const std::int64_t reader = next + delay;
+      if (draws_->At(options_.first_sample + reader * options_.batch) != delay) continue;
+      const StageCoefficients<Real> c = CoefficientsAt(point, delay);
+      readers.push_back({.update = reader,
+                         .matrices = c.matrices.forward_horizon,
+                         .vectors = c.vectors.forward_horizon});
+    }
+    StageCoefficients<Real> c = CoefficientsAt(point, draws_->At(point.samples));
+    c.readers = std::move(readers);
+    return c;
+  }
+
+  static analysis::RuleSpec RuleOf(const TrainerOptions& options) {
+    const bool by_mean =
+        options.random_delays && options.compensation == analysis::DelayCompensation::kMean;
+    return by_mean ? analysis::AtMeanDelay(options.rule, options.random_delays->mean())
+                   : options.rule;
+  }
+
+  static std::optional<DelayDraws> DrawsOf(const TrainerOptions& options) {
+    if (!options.random_delays) return std::nullopt;
+    return DelayDraws(*options.random_delays, options.seed);
   }
 
   std::string LengthText() const {
@@ -469,8 +509,8 @@ class TrainerOf final : public Trainer {
            std::string(Name(plan_.schedule.weights)) + " weights, " +
            (drained || plan_.recomputed.empty() ? "" : "values made again, ") +
            (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +
-           std::to_string(plan_.schedule.forward_lag) + ", block " +
-           std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
+           std::to_string(plan_.schedule.forward_lag) + (draws_ ? " at most, random" : "") +
+           ", block " + std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +
            "-byte numbers";
   }
 
@@ -485,6 +525,12 @@ class TrainerOf final : public Trainer {
     add("gradient_parts", std::to_string(options_.gradient_parts));
     add("momentum", analysis::ToText(options_.momentum));
     add("weight_decay", analysis::ToText(options_.weight_decay));
+    const bool is_own = options_.compensation == analysis::DelayCompensation::kOwn;
+    if (draws_) add("compensate", is_own ? "own" : "mean");
+    for (std::size_t i = 0; draws_ && i < draws_->delays().size(); ++i) {
+      add("share of delay " + std::to_string(draws_->delays()[i]),
+          analysis::ToText(options_.random_delays->shares[i]));
+    }
     const LearningRate& rate = options_.learning_rate;
     add("learning_rate.base", analysis::ToText(rate.base));
     for (const std::int64_t share : {0, 1, 2, 3, 4}) {
@@ -563,6 +609,8 @@ class TrainerOf final : public Trainer {
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
   PipelinePlan plan_;
+  analysis::RuleSpec rule_;  // with the coefficients of the mean where those are wanted
+  std::optional<DelayDraws> draws_;
   std::int64_t updates_;  // of the whole run
   ReplicaGroups groups_;
   Pipeline<Real> pipeline_;

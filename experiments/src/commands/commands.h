@@ -33,6 +33,7 @@ extern const CommandMaker kLayoutCommand;
 extern const CommandMaker kMemoryCommand;
 extern const CommandMaker kStragglersCommand;
 extern const CommandMaker kCalibrateCommand;
+extern const CommandMaker kValidateCommand;
 extern const CommandMaker kTrainCommand;
 extern const CommandMaker kGenerateCommand;
 extern const CommandMaker kCompareCommand;

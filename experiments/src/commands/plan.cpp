@@ -27,14 +27,16 @@ class PlanCommand final : public Command {
               machine's minibatch
   2bw, gpipe  equal pipelines side by side, over all depths, micro-batches and with or
               without recomputation; the batch is that of an update
+  model-parallel
+              the same without a pipeline: one micro-batch of a copy at a time
   balanced    one pipeline through all machines, as evenly as can be
   pb          the same without ever draining: pipelined backpropagation, an update
               after each batch, by gradients that are late
 Each machine is the whole of the machine file's; layers run on it one after the other,
-and its network connects it to the others. 2bw, gpipe and balanced leave out what
-does not fit a machine's memory, unless nothing does; pipedream and pb do not look at
-memory, but say whether the plan fits. A plan may use fewer machines than there are,
-which is said (JSON: machines_used).
+and its network connects it to the others. 2bw, gpipe, balanced and model-parallel
+leave out what does not fit a machine's memory, unless nothing does; pipedream and pb
+do not look at memory, but say whether the plan fits. A plan may use fewer machines
+than there are, which is said (JSON: machines_used).
 )" + ListHelp(),
             {"plan --model resnet56 --hardware hwmodel/machines/v100.toml --scheme pb --machines 2 "
              "--batch 128 --placement 28",
@@ -168,7 +170,7 @@ which is said (JSON: machines_used).
   Argument max_microbatch_{app(), "--max-microbatch", "B",
                            "Largest micro-batch to try, from 1 by doubling (default: 64)"};
   Argument depth_{app(), "--depth", "D",
-                  "Machines of a pipeline, with 2bw and gpipe (default: any)"};
+                  "Machines of a pipeline, with 2bw, gpipe and model-parallel (default: any)"};
   Argument placement_{app(), "--placement", "LIST",
                       "With pb, cut after so many layers, ascending (default: evenly)"};
   Argument out_{app(), "--out", "F.csv", "Write the plan's numbers to this file"};

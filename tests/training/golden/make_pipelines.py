@@ -10,7 +10,9 @@ than TOLERANCE. Everything is in double precision and follows the definitions:
 - All versions of a stage's weights are kept in a list, with what the look-ahead from each goes along.
 - A backward takes inputs, masks of ReLUs and normalised values as its forward left them, and only the
   parameters at the version that the schedule says.
-- Updates are those of make_optimizers.py.
+- Updates are those of make_optimizers.py, and where each gradient is compensated by its own delay
+  v' = m v + m^d g, w' = w - eta (v' + (1 - m^d)/(1 - m) g).
+- Random delays are drawn by Philox4x32-10, written out below.
 """
 
 import json
@@ -21,7 +23,7 @@ import sys
 import numpy as np
 
 from layers import CLASSES, NETWORKS, SYMBOLS, TOKENS, initial_weights
-from make_optimizers import MOMENTUM, OPTIMIZERS, RATE, Case, numbers
+from make_optimizers import MOMENTUM, OPTIMIZERS, RATE, Case, numbers, spike
 
 FILE = pathlib.Path(__file__).with_name("pipelines.json")
 SAMPLES = 48
@@ -60,12 +62,35 @@ def all_forwards(batch):
 ORDERS = {
     "sequential": lambda s, stages, n, m: batches(n, m, one_by_one),
     "uniform-delay": lambda s, stages, n, m: batches(n, m, one_by_one),
+    "random-delay": lambda s, stages, n, m: batches(n, m, one_by_one),
     "gpipe": lambda s, stages, n, m: batches(n, m, all_forwards),
     "pb": lambda s, stages, n, m: ahead(2 * (stages - 1 - s), n, m),
     "1f1b": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
     "paci": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
     "2bw": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
 }
+
+
+def philox(counter, key):
+    """Four words of 32 bits from four and two."""
+    for _ in range(10):
+        even, odd = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [odd >> 32 ^ counter[1] ^ key[0], odd & 0xFFFFFFFF,
+                   even >> 32 ^ counter[3] ^ key[1], even & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+def drawn_delay(case, update):
+    """The delay of an update, by the run's position that its mini-batch begins at."""
+    of_delays = 7
+    words = philox([0, of_delays, update * case["batch"], 0], [case["seed"], 0])
+    uniform = ((words[0] >> 5) * 2**26 + (words[1] >> 6)) / 2**53
+    for delay, share in zip(case["delays"], case["shares"]):
+        uniform -= share
+        if uniform < 0:
+            break
+    return delay
 
 
 def in_steps(schedule, stages, samples, per_update):
@@ -129,6 +154,8 @@ def versions_of(case, stages, samples):
             newest = updates[s]
             if case["schedule"] == "uniform-delay":
                 newest = max(0, newest - case["lag"])
+            if case["schedule"] == "random-delay":
+                newest = max(0, newest - drawn_delay(case, newest))
             if case["schedule"] == "2bw":
                 # Both passes: the version that the batch before the last one left.
                 newest = max(i // per_update - 1, 0)
@@ -157,6 +184,14 @@ def versions_of(case, stages, samples):
 
 
 # ---- Training.
+
+
+def own_step(case, s, w, g, t, history):
+    """SGDM with spike compensation of each gradient by its own delay."""
+    a, b = spike(MOMENTUM, case.delay)
+    g = g + case.decay * w
+    s["v"] = MOMENTUM * s.get("v", 0 * w) + a * g
+    return w - RATE * (s["v"] + b * g), RATE * s["v"]
 
 
 class StageWeights:
@@ -188,6 +223,16 @@ class StageWeights:
             return sum(m**k for k in range(1, d + 1))
         return 0
 
+    def begin_update(self, update):
+        """What the next update and the look-ahead of its passes are made for under random delays."""
+        if self.case["schedule"] != "random-delay":
+            return
+        self.delay = float(np.dot(self.case["delays"], self.case["shares"]))
+        if self.case["compensate"] == "own":
+            self.delay = drawn_delay(self.case, update)
+        for case in self.cases.values():
+            case.delay = self.delay
+
     def predicted(self, version, is_forward):
         weights = {}
         for name, history in self.history.items():
@@ -211,7 +256,10 @@ class StageWeights:
     def update(self, gradients):
         for name, history in self.history.items():
             # An optimizer counts its updates from 1.
-            new, along = OPTIMIZERS[self.case["optimizer"]](
+            step = OPTIMIZERS[self.case["optimizer"]]
+            if self.case.get("compensate") == "own" and "sc" in self.case["rule"].split("+"):
+                step = own_step
+            new, along = step(
                 self.cases[name], self.state[name], history[-1], self.as_matrix(gradients[name]),
                 len(history), history)
             history.append(new)
@@ -242,7 +290,7 @@ def run(case, data):
     gradients = [{} for _ in images]  # of the values
     saved, used, sums = {}, {}, [{} for _ in range(stages)]
     losses = []
-    stashes = case.get("weight_stashing") or case["schedule"] == "2bw"
+    stashes = case.get("weight_stashing") or case["schedule"] in ("2bw", "random-delay")
     for _, s, kind, i in timeline:
         if kind == "F":
             if s == stages - 1:
@@ -251,6 +299,7 @@ def run(case, data):
                 losses.append(float(loss))
                 continue
             name, layers, inputs = network["stages"][s]
+            weights[s].begin_update(i // case["batch"])
             used[s, i] = weights[s].predicted(forward[s][i], is_forward=True)
             x = values[i][inputs[0]]
             if not layers:
@@ -327,6 +376,19 @@ def cases():
     yield case(optimizer="nadam", values={"epsilon": 1e-2}, rule="sc")
     yield case(optimizer="nadam", values={"epsilon": 1e-2}, rule="msnag")
     yield case("mlp", optimizer="dc-asgd", values={"delay_compensation": 0.5}, rule="lwp-v")
+
+    def random(compensate, rule, network="mlp", **more):
+        return case(network, "random-delay", rule=rule, compensate=compensate, seed=5,
+                    **({"delays": list(range(5)), "shares": [0.2] * 5} | more))
+
+    for compensate in ("mean", "own"):
+        for rule in ("sgdm", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc"):
+            yield random(compensate, rule)
+        yield random(compensate, "lwp-w+sc", "convolutions", batch=4)
+        yield random(compensate, "lwp-v+sc", delays=[0, 1, 6], shares=[0.5, 0.3, 0.2])
+        yield random(compensate, "lwp-v", optimizer="adamw", values={"epsilon": 1e-2})
+    yield random("mean", "sc", optimizer="adam", values={"epsilon": 1e-2})
+    yield random("own", "sgdm", optimizer="dc-asgd", values={"delay_compensation": 0.5})
 
 
 def make():

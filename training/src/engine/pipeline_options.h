@@ -13,6 +13,7 @@
 #include "batchless/training/backend.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/stage.h"
+#include "delay_draws.h"
 #include "engine/pipeline_plan.h"
 #include "optimizers/definition.h"
 
@@ -44,6 +45,8 @@ struct PipelineOptions {
   PipelinePlan plan;
   std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
   std::int64_t first_sample = 0;  // position in the run of the first of them
+  // Delays in place of the plan's lags; null: none are drawn.
+  const DelayDraws* draws = nullptr;
   // Whether forwards or backwards read other weights than the newest of their versions.
   bool predicts_forward = false;
   bool predicts_backward = false;
@@ -65,6 +68,11 @@ struct PipelineOptions {
   std::int64_t InRun(std::int64_t k) const {
     const std::int64_t m = microbatches_per_update;
     return peers == nullptr ? k : (k / m * replicas() + replica()) * m + k % m;
+  }
+  // The position in the run of the first sample of micro-batch k's mini-batch.
+  std::int64_t StartOfUpdate(std::int64_t k) const {
+    return first_sample +
+           k / microbatches_per_update * microbatches_per_update * replicas() * microbatch;
   }
 };
 

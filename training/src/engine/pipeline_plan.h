@@ -18,7 +18,9 @@ struct PipelinePlan {
   Program program;
   // What completes a micro-batch's gradient at a stage: its weight gradient where backwards are split.
   hwmodel::ActionKind completes = hwmodel::ActionKind::kBackward;
-  std::vector<std::int64_t> delays;  // by stage, updates
+  std::vector<std::int64_t> delays;  // by stage, updates; the largest where they are random
+  // Whether each update's a and b are made for its own delay.
+  bool compensates_each = false;
   // By stage: updates between the newest version and the oldest one that a pass reads.
   std::vector<std::int64_t> version_ages;
   // By stage: how many versions before the newest a forward reads. Double-buffered forwards read what

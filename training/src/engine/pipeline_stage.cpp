@@ -75,10 +75,12 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
 
 template <class Real>
 std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
-  return std::max<std::int64_t>(0,
-                                options_.plan.schedule.weights == WeightVersions::kDoubleBuffered
-                                    ? k / options_.microbatches_per_update - 1
-                                    : parameters_->updates() - options_.plan.forward_lags[number_]);
+  if (options_.plan.schedule.weights == WeightVersions::kDoubleBuffered) {
+    return std::max<std::int64_t>(0, k / options_.microbatches_per_update - 1);
+  }
+  const std::int64_t lag = options_.draws != nullptr ? options_.draws->At(options_.StartOfUpdate(k))
+                                                     : options_.plan.forward_lags[number_];
+  return std::max<std::int64_t>(0, parameters_->updates() - lag);
 }
 
 template <class Real>
@@ -88,7 +90,7 @@ void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher&
   };
   if (pass == ActionKind::kForward) {
     for (const int v : description_.outputs) ahead.Add(std::as_bytes(memory_->ValueSpan(v, k)));
-    add_parameters(parameters_->forward(ForwardVersion(k)));
+    add_parameters(ForwardParameters(ForwardVersion(k)));
     return;
   }
   if (layout().passes_gradient) return;
@@ -111,7 +113,7 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
   }
   ForwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
-  arguments.parameters = parameters_->forward(version);
+  arguments.parameters = ForwardParameters(version);
   for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
     arguments.inputs[i] = memory_->Value(description_.inputs[i], k);
   }
@@ -129,7 +131,7 @@ template <class Real>
 void PipelineStage<Real>::ForwardAgain(std::int64_t k, Real* workspace) {
   ForwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
-  arguments.parameters = parameters_->forward(*forward_version(k));
+  arguments.parameters = ForwardParameters(*forward_version(k));
   for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
     arguments.inputs[i] = memory_->KeptValue(description_.inputs[i], number_, k);
   }
@@ -268,10 +270,7 @@ void PipelineStage<Real>::ProgressExchange(Real* workspace) {
 
 template <class Real>
 StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
-  const std::int64_t samples = options_.first_sample + (k + 1 - options_.microbatches_per_update) *
-                                                           options_.replicas() *
-                                                           options_.microbatch;
-  return options_.coefficients(number_, samples);
+  return options_.coefficients(number_, options_.StartOfUpdate(k));
 }
 
 template <class Real>

@@ -2,7 +2,8 @@
 //
 // Which version of the weights a pass reads, after u updates:
 //
-//   forward     max(0, u - lag); double-buffered max(0, k / m - 1) for micro-batch k, m of them an update
+//   forward     max(0, u - lag), the lag the plan's, or drawn for each update; double-buffered
+//               max(0, k / m - 1) for micro-batch k, m of them an update
 //   backward    the newest; stashed, synchronised or double-buffered the one that the forward read
 //
 // The gradients of an update's micro-batches are summed in parts (gradient_sum.h), then over the
@@ -82,9 +83,13 @@ class PipelineStage {
   bool reads_newest() const {
     return options_.plan.schedule.weights == hwmodel::WeightVersions::kNewest;
   }
+  // Weights of that version, for a pass of the next update where delays are drawn.
+  const Real* ForwardParameters(std::int64_t version) const {
+    return parameters_->forward(options_.draws != nullptr ? parameters_->updates() : version);
+  }
   // What a backward of micro-batch k reads: the newest version, or the forward's.
   const Real* BackwardParameters(std::int64_t k) {
-    return reads_newest() ? parameters_->backward() : parameters_->forward(*forward_version(k));
+    return reads_newest() ? parameters_->backward() : ForwardParameters(*forward_version(k));
   }
   bool splits() const { return options_.plan.completes == hwmodel::ActionKind::kWeightGradient; }
   // Where micro-batch k's gradient is summed.

@@ -171,8 +171,17 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
     }
   }
   if (AlignedBuffer<Real>& versions = arrays_[forward_place()]; !versions.empty()) {
-    const std::int64_t slot = (updates_ + 1) % counts_.forward;
-    c.forward = versions.data() + slot * version_size + offset;
+    const auto place = [&](std::int64_t number) {
+      return versions.data() + number % counts_.forward * version_size + offset;
+    };
+    if (!coefficients.readers) {
+      c.forward = place(updates_ + 1);
+    } else {
+      for (const ForwardReader<Real>& reader : *coefficients.readers) {
+        c.copies.push_back(
+            {tensor.is_vector ? reader.vectors : reader.matrices, place(reader.update)});
+      }
+    }
     c.streams_forward =
         tensor.description.stored_size * std::int64_t{sizeof(Real)} >= kStreamedBytes;
   }

@@ -4,7 +4,9 @@
 // Version u is what u updates have made. The newest weights are always there. Versions that forwards
 // read (predicted, or kept because forwards or stashed backwards read old ones) lie in a ring of
 // their own where they differ from the newest weights, written by the update in passing; so does a
-// prediction for the backward.
+// prediction for the backward. Where delays are drawn the ring has a place for each update to come in
+// place of one for each version: what its passes will read, with the look-ahead of its delay, lies there
+// from the update on that makes it.
 //
 // Everything lies in one table of arrays, which saved states, memory and resets go over.
 #pragma once
@@ -41,11 +43,11 @@ class StageParameters {
   // Updates made so far: the newest version.
   std::int64_t updates() const { return updates_; }
 
-  // What a forward reads, and a backward that is to read the same.
-  const Real* forward(std::int64_t version) const {
+  // What a forward reads, and a backward that is to read the same, by the ring's place.
+  const Real* forward(std::int64_t place) const {
     const AlignedBuffer<Real>& versions = arrays_[forward_place()];
     if (versions.empty()) return weights();
-    return versions.data() + version % counts_.forward * arrays_[kWeights].size();
+    return versions.data() + place % counts_.forward * arrays_[kWeights].size();
   }
   // What any other backward reads.
   const Real* backward() const {

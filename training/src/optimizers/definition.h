@@ -38,8 +38,10 @@ struct UpdatePoint {
   double momentum = 0;
   double weight_decay = 0;
   analysis::Delay delay = 0;  // of the forward's weights, updates
-  std::int64_t samples = 0;   // seen before it
-  std::int64_t update = 1;    // its number, from 1, after those of the past
+  // Whether a is what the gradient adds to the velocity, not what the weight takes of it (random_delay.h).
+  bool compensates_each = false;
+  std::int64_t samples = 0;  // seen before it
+  std::int64_t update = 1;   // its number, from 1, after those of the past
   PastUpdates past = {};
   PastUpdates past_of_vectors = {};
   std::optional<Horizons> horizons = std::nullopt;  // in place of the rule's look-ahead
@@ -62,11 +64,28 @@ struct UpdateCoefficients {
   std::array<Real, kMaxOwnNumbers> own{};
 };
 
+// A later update whose passes read the weights that this one makes, and how far they look ahead.
+template <class Real>
+struct ForwardReader {
+  std::int64_t update = 0;  // its number in the pipeline, from 0
+  Extrapolation<Real> matrices;
+  Extrapolation<Real> vectors;
+};
+
 // The coefficients of a stage's matrices, and of its other tensors where another optimizer updates these.
 template <class Real>
 struct StageCoefficients {
   UpdateCoefficients<Real> matrices;
   UpdateCoefficients<Real> vectors;
+  // Where the delays are drawn; else the forward's weights are kept by their version.
+  std::optional<std::vector<ForwardReader<Real>>> readers;
+};
+
+// A copy of the new weights that looks ahead.
+template <class Real>
+struct ForwardCopy {
+  Extrapolation<Real> horizon;
+  Real* weights = nullptr;
 };
 
 // One pass over `size` numbers of a tensor. Arrays that are not wanted are null.
@@ -79,6 +98,7 @@ struct UpdateArguments {
   std::array<Real*, kMaxStates> states{};
   std::array<Real*, kMaxTensorArrays> tensor_arrays{};  // null where they hold nothing
   Real* forward = nullptr;
+  std::vector<ForwardCopy<Real>> copies;  // in place of it
   Real* backward = nullptr;
   // The raw weights that the gradient's forward read, and where the new ones are kept for later.
   const Real* stale = nullptr;
@@ -123,6 +143,9 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 // For a backend's block; 1: plain loops.
 template <class Real>
 const UpdateKernels<Real>& KernelsOf(const OptimizerDefinition& definition, int block);
+
+// The number that a rule takes for m: of an optimizer with that row, beside a run's momentum.
+double MomentumOf(const Optimizer& row, const OptimizerSpec& spec, double momentum);
 
 // The optimizer and the rule have to be valid.
 template <class Real>

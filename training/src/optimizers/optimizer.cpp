@@ -40,14 +40,21 @@ bool Contains(const Hyperparameter& h, double value) {
          (h.high_is_open ? value < h.high : value <= h.high);
 }
 
+}  // namespace
+
+double MomentumOf(const Optimizer& row, const OptimizerSpec& spec, double momentum) {
+  if (row.momentum.empty()) return 0;
+  return row.momentum == "momentum" ? momentum : spec.Value(row.momentum);
+}
+
+namespace {
+
 template <class Real>
 UpdateCoefficients<Real> CoefficientsOf(const OptimizerDefinition& definition,
                                         const OptimizerSpec& spec, const analysis::RuleSpec& rule,
                                         const UpdatePoint& point) {
-  const std::string_view name = definition.row.momentum;
-  const double momentum = name.empty() ? 0 : name == "momentum" ? point.momentum : spec.Value(name);
-  const analysis::Coefficients<double> c =
-      analysis::ComputeCoefficients<double>(rule, momentum, point.delay);
+  const analysis::Coefficients<double> c = analysis::ComputeCoefficients<double>(
+      rule, MomentumOf(definition.row, spec, point.momentum), point.delay);
   UpdateNumbers numbers{.rate = point.rate, .a = c.a, .b = c.b};
   if (definition.set != nullptr) definition.set(spec, point, numbers);
   UpdateCoefficients<Real> update;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "optimizers/definition.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,20 +12,23 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
+// v' = m v + s g, with s = 1 but where each gradient is compensated by its own delay.
 template <class L>
 struct Sgdm {
   static constexpr int kStates = 1;
 
-  explicit Sgdm(const Numbers<L>& own) : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])) {}
+  explicit Sgdm(const Numbers<L>& own)
+      : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), share(L::Set(own[2])) {}
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
-    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
+    e.states[0] = L::MulAdd(momentum, e.states[0], L::Mul(share, gradient));
     return {e.states[0], gradient, e.weight};
   }
 
   L momentum;
   L weight_decay;
+  L share;
 };
 
 OptimizerKernels SgdmKernels() { return MakeKernels<Sgdm>(); }
@@ -39,7 +44,8 @@ namespace {
 HWY_EXPORT(SgdmKernels);
 
 void SetSgdm(const OptimizerSpec& /*spec*/, const UpdatePoint& point, UpdateNumbers& numbers) {
-  numbers.own = {point.momentum, point.weight_decay};
+  const double share = point.compensates_each ? std::exchange(numbers.a, 1.0) : 1;
+  numbers.own = {point.momentum, point.weight_decay, share};
 }
 
 }  // namespace

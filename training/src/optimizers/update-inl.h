@@ -100,7 +100,7 @@ inline constexpr bool kHasPrepare = requires {
 };
 
 // What becomes of the forward's weights.
-enum class Forward : unsigned char { kNone, kStored, kStreamed };
+enum class Forward : unsigned char { kNone, kStored, kStreamed, kCopied };
 
 template <class L>
 struct LookAhead {
@@ -157,6 +157,11 @@ class Pass {
     if constexpr (kForward == Forward::kStreamed) {
       forward_(old, updated, step.u).Stream(c.forward + i);
     }
+    if constexpr (kForward == Forward::kCopied) {
+      for (const ForwardCopy<Real>& copy : c.copies) {
+        LookAhead<L>(copy.horizon)(old, updated, step.u).Store(copy.weights + i);
+      }
+    }
     if constexpr (kBackward) backward.Store(c.backward + i);
     if constexpr (kReadsStale<Of>) updated.Store(c.kept + i);
   }
@@ -179,7 +184,7 @@ void UpdateAll(const UpdateArguments<typename L::Real>& c) {
   std::int64_t i = 0;
   for (; i + L::kSize <= c.size; i += L::kSize) lanes.template Update<kForward, kBackward>(c, i);
   if constexpr (L::kSize > 1) {
-    constexpr Forward kRest = kForward == Forward::kNone ? kForward : Forward::kStored;
+    constexpr Forward kRest = kForward == Forward::kStreamed ? Forward::kStored : kForward;
     const Pass<Optimizer, Rest<L>> rest(c.coefficients);
     for (; i < c.size; ++i) rest.template Update<kRest, kBackward>(c, i);
   }
@@ -194,6 +199,7 @@ void UpdateBoth(const UpdateArguments<typename L::Real>& c) {
 
 template <template <class> class Optimizer, class L>
 void Update(const UpdateArguments<typename L::Real>& c) {
+  if (!c.copies.empty()) return UpdateAll<Optimizer, L, Forward::kCopied, false>(c);
   if (c.forward == nullptr) return UpdateBoth<Optimizer, L, Forward::kNone>(c);
   if constexpr (L::kSize > 1) {
     // Rows of a linear layer may begin anywhere.

@@ -14,7 +14,8 @@
 // Two ways of compensation (a, b, T of rule.h; a constant delay gives the same for both):
 //
 //   mean   a, b, T made for the mean delay dbar
-//   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d
+//   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d; prediction by
+//          velocity goes along this v. Where a and b are the same for all delays the update is `mean`'s
 //
 // Where only what is read varies (`mean`; `own` without compensation for spikes) one number decides. Given
 // the past, a gradient's deviation from its mean is white. With y_d the response, in the loop closed by the
@@ -39,6 +40,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "batchless/analysis/delay_model.h"
 
@@ -66,6 +68,15 @@ void Validate(const VaryingDelay& point);
 
 /// The rule with its coefficients held at those of the real delay `mean`.
 RuleSpec AtMeanDelay(const RuleSpec& spec, double mean);
+
+/// a_d, b_d, T_d of each delay of the model's list, and which of them are the same for all. Where a and b
+/// are, the update is that of `mean`.
+struct DelayCoefficients {
+  std::vector<Coefficients<double>> each;
+  bool same_update = true;   ///< a and b
+  bool same_horizon = true;  ///< T
+};
+DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
 enum class MeanSquareMethod { kCriterion, kRenewal, kOperator };
 /// kCriterion where one number decides, kRenewal for other independent delays, kOperator for the rest.

@@ -23,6 +23,9 @@
 // `pb`: one pipeline through all machines, d = M, one micro-batch of b = B samples an update, stale
 //   weights. Transfers go on beside the work:  t = max_i max(T_i, C_i),  b samples every t.
 //
+// `model-parallel`: the same sweep without a pipeline, one micro-batch of a copy at a time:
+//   t = m sum (F_i + B_i + 2 C_i) + max R_i, and one micro-batch's activations.
+//
 // `balanced`: `gpipe` with d = M and no recomputation: torchgpipe's partition.
 //
 // Memory: scheme_memory.h's of the scheme, velocity and gradients; with PipeDream's copies a stage
@@ -75,11 +78,11 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
                             double bytes_per_second);
 
 struct PlanOptions {
-  std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe, balanced or pb
+  std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe, balanced, model-parallel or pb
   int machines = 4;            ///< each the whole of the machine's file
   std::int64_t batch = 256;    ///< B, samples an update; of pipedream and pb b, a machine's
   std::int64_t max_microbatch = 64;
-  int depth = 0;  ///< d, of 2bw and gpipe; 0: any
+  int depth = 0;  ///< d, of 2bw, gpipe and model-parallel; 0: any
   /// With pb, one past each machine's last layer; empty: shared evenly.
   std::vector<int> group_ends{};
 };
@@ -101,7 +104,7 @@ struct PipelinePlan {
 
 std::span<const std::string_view> PlanSchemes();
 
-/// The best plan: of 2bw, gpipe and balanced one that does not fit only where none does, with the least
+/// The best plan: of 2bw, gpipe, balanced and model-parallel one that does not fit only where none does, with the least
 /// memory then; pipedream and pb plan without regard to memory, and `fits` says what came of it.
 /// Throws analysis::InvalidArgument naming an option, or network.bandwidth where the machine has none.
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const PlanOptions& options);

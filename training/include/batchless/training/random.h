@@ -25,6 +25,7 @@ enum class RandomStream : std::uint32_t {
   kDropout = 4,         ///< a: sample of the run, b: stage
   kSynthetic = 5,       ///< a: sample of the set, or class, b: which of them
   kMarkov = 6,          ///< a: symbol, b: class of an order; then a: 64, b: split
+  kDelay = 7,           ///< a: first sample of the run in the update's mini-batch
 };
 
 /// One sequence of random numbers; cheap to make, at any place of the computation.

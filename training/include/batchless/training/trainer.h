@@ -18,6 +18,8 @@
 //   split         backwards whose weight gradients come later (zero bubble) train too
 //   uniform delay mini-batches whose forwards lag D updates behind (Schedule::forward_lag); backwards
 //                 read the newest weights, or with stashing, as consistent delay, the forward's
+//   random delays mini-batches whose passes both read the weights of d updates before, max(0, i - d) of
+//                 them for update i, d drawn for each update by seed and position (random_delays)
 //
 //   weight stashing   the backward reads the version that its forward read (with the prediction, if
 //                     there was one) instead of the newest
@@ -40,11 +42,13 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "batchless/analysis/random_delay.h"
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/action.h"
 #include "batchless/hwmodel/network.h"
@@ -70,6 +74,11 @@ struct TrainerOptions {
   hwmodel::Schedule schedule;
   /// Threads that share the stages. With several processes: of each.
   int workers = 1;
+  /// Delays that are drawn independently for each update, the same for all stages: with a schedule that has
+  /// neither actions nor a lag of its own. Rules are made for their mean or, with kOwn, for the delay of each
+  /// gradient and each look-ahead, as analysis/random_delay.h says.
+  std::optional<analysis::DelayModel> random_delays;
+  analysis::DelayCompensation compensation = analysis::DelayCompensation::kMean;
   /// R; divides the number of processes and gradient_parts. An update has as many micro-batches at
   /// least; a list drains after each of them, or its weights are double-buffered.
   int replicas = 1;
@@ -78,6 +87,8 @@ struct TrainerOptions {
   /// flight takes the memory of what comes in to each of the schedule's workers alone. For schedules
   /// whose backwards read the weights of their forwards. No result depends on it.
   bool recompute = false;
+  /// With `recompute`, the schedule's workers whose stages do, ascending; empty: all.
+  std::vector<int> recomputed_workers{};
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
   /// The cost of each stage, in any unit, which is shared as equally as contiguous groups can be among the
@@ -105,7 +116,7 @@ struct TrainerOptions {
   LearningRate learning_rate;
   double momentum = 0.9;
   double weight_decay = 0;
-  std::uint64_t seed = 0;  ///< of initialisation and dropout
+  std::uint64_t seed = 0;  ///< of initialisation, dropout and random delays
   Precision precision = Precision::kSingle;
   /// Double precision has the reference's alone.
   ConvolutionMethod convolution = ConvolutionMethod::kWinograd;
@@ -258,7 +269,7 @@ class Trainer {
   virtual void Load(std::istream& from) = 0;
 
   /// D_s by stage, updates: by how many the forward's weights are older than those that its
-  /// gradient updates. Not collective.
+  /// gradient updates; the largest delay where they are random. Not collective.
   virtual std::vector<std::int64_t> delays() const = 0;
 
   /// By replica, and by worker of its pipeline.
