@@ -131,7 +131,7 @@ TEST_CASE("Long delays and high orders end after a fixed number of operations", 
   DesignOptions options;
   options.delay = kMaxDesignDelay;
   options.order = kMaxDesignOrder;
-  options.noise = 1;
+  options.noise = kMaxDesignNoise;
   const Design design = DesignRule(options);
   CHECK(design.worst.radius < 1);
   CHECK(design.evaluations < 10'000);
@@ -139,7 +139,7 @@ TEST_CASE("Long delays and high orders end after a fixed number of operations", 
 
 TEST_CASE("A weight on noise trades half-life for stationary loss, monotonically") {
   double half_life = 0, loss = 1e300;
-  for (const double noise : {0.0, 0.3, 1.0}) {
+  for (const double noise : {0.0, 0.3, 0.9}) {
     DesignOptions options;
     options.delay = 2;
     options.condition = 100;
@@ -161,11 +161,12 @@ TEST_CASE("A design is the same in every run") {
 }
 
 TEST_CASE("Options of a design are checked by name") {
-  const auto why = [](Delay delay, double condition, int order) {
+  const auto why = [](Delay delay, double condition, int order, double noise = 0) {
     DesignOptions options;
     options.delay = delay;
     options.condition = condition;
     options.order = order;
+    options.noise = noise;
     const std::string text = WhyInvalid(options);
     return text.substr(0, text.find(':'));
   };
@@ -175,6 +176,8 @@ TEST_CASE("Options of a design are checked by name") {
   CHECK(why(1, std::nan(""), 3) == "condition");
   CHECK(why(1, 10, 1) == "order");
   CHECK(why(1, 10, 9) == "order");
+  CHECK(why(1, 10, 3, -0.1) == "noise");
+  CHECK(why(1, 10, 3, 1) == "noise");
 }
 
 }  // namespace batchless::analysis

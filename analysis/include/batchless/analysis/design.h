@@ -4,7 +4,8 @@
 //   minimise rho over N, D:  z^delay D(z) + x N(z) != 0 for |z| >= rho and every x in [1/K, 1]
 //
 //   cost      ln(half-life) + S ln(loss): S = 0 is the fastest rule, a larger S trades speed for a
-//             smaller loss where gradients are noisy
+//             smaller loss where gradients are noisy. A rule slowed by e has a half-life of 1/e and a
+//             loss of e: for S >= 1 the cost has no minimum, and near 1 a flat one, so S ends at 0.9
 //   loss      mean over ln x of x V(x) / 2, V the stationary variance of noise.h: what white noise of
 //             variance 1 in the gradients adds to the objective
 //
@@ -29,6 +30,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "batchless/analysis/spectral_radius.h"
@@ -38,7 +40,9 @@ namespace batchless::analysis {
 inline constexpr int kMinDesignOrder = 2;
 inline constexpr int kMaxDesignOrder = 8;
 inline constexpr Delay kMaxDesignDelay = 128;
-inline constexpr double kMaxDesignNoise = 10;
+inline constexpr double kMaxDesignNoise = 0.9;
+inline constexpr std::string_view kWhyMaxDesignNoise =
+    "; from 1 on ever slower rules cost ever less, and none is the best";
 inline constexpr double kMinDesignCondition = 1.5;
 inline constexpr double kMaxDesignCondition = 1e6;
 
