@@ -8,18 +8,20 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
 #include "powers_of_u.h"
+#include "step_down.h"
 
 namespace batchless::analysis {
 namespace {
 
-// Reflection coefficients of slow rules are near 1: long double keeps what is left of them.
-using Real = long double;
-using Vector = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
+using Real = StepDown::Real;
+using Vector = StepDown::Vector;
 using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
 using Eigen::Index;
 
@@ -28,6 +30,7 @@ struct Candidate {
   Vector denominator, numerator;
   Real log_radius = 0;
   Real cost = 0;
+  bool two_leads = false;  // with a pole at 0
 };
 
 /// Both with the factor, which cancels.
@@ -51,57 +54,60 @@ std::vector<Real> Curvatures(double condition, int count) {
   return curvatures;
 }
 
-/// Mean of x V(x) / 2 over curvatures x of p = of_a + x of_b; z^delay D and N in falling powers, one as
-/// long as the other.
-Real StationaryLoss(const Vector& of_a, const Vector& of_b, std::span<const Real> curvatures) {
-  const auto span = [](const Vector& v) {
-    return std::span(v.data(), static_cast<std::size_t>(v.size()));
-  };
-  Real sum = 0;
-  for (const Real x : curvatures) sum += x / 2 * ImpulseEnergy(span(of_b), span(of_a + x * of_b));
-  return sum / static_cast<Real>(curvatures.size());
-}
+/// Operations, n P for each curvature, of all searches for one design. What is left is a matter of
+/// counting, so that a search ends at the same place on every machine.
+struct Effort {
+  static constexpr std::size_t kMost = 150'000'000;  // 3 s of a core of 2024
+
+  void Count(std::size_t operations) {
+    ++evaluations;
+    spent += operations;
+  }
+  bool remains() const { return spent < kMost; }
+
+  std::size_t spent = 0, evaluations = 0;
+};
 
 /// The search for one delay, condition number and order.
 class PathFollowing {
  public:
-  PathFollowing(Delay delay, double condition, int order, double noise, int curvatures)
-      : noise_(noise),
+  PathFollowing(const DesignOptions& options, int order, int curvatures, Effort& effort)
+      : effort_(effort),
+        noise_(options.noise),
         degree_(std::max(order, 3)),
         two_leads_(order == 2),
         free_poles_(two_leads_ ? 1 : degree_ - 1),
-        variables_(free_poles_ + degree_ + 1) {
-    n_ = static_cast<Index>(delay) + degree_;
-    // z^delay u^k and u^k in falling powers of z.
+        variables_(free_poles_ + degree_ + 1),
+        curvatures_(Curvatures(options.condition, curvatures)),
+        steps_(static_cast<Index>(options.delay), degree_) {
+    n_ = static_cast<Index>(options.delay) + degree_;
+    // u^k in falling powers of z.
+    in_z_ = Matrix::Zero(degree_ + 1, degree_ + 1);
+    Vector power = Vector::Ones(1);
     for (Index k = 0; k <= degree_; ++k) {
-      Vector power = Vector::Ones(1);
-      for (Index i = 0; i < k; ++i) power = Multiply(power, Vector{{1.0L, -1.0L}});
-      Vector late = Vector::Zero(n_ + 1), now = Vector::Zero(n_ + 1);
-      late.segment(degree_ - k, k + 1) = power;
-      now.tail(k + 1) = power;
-      late_.push_back(late);
-      now_.push_back(now);
+      in_z_.col(k).tail(k + 1) = power;
+      power = Multiply(power, Vector{{1.0L, -1.0L}});
     }
-    curvatures_ = Curvatures(condition, curvatures);
   }
 
-  /// Moves `c` to a local optimum; its log radius is what the sampled curvatures allow.
-  void Run(Candidate& c, Real gap) const {
+  /// Moves `c` to a local optimum, as far as weights from `first` to `last` lead; its log radius is what
+  /// the sampled curvatures allow.
+  void Run(Candidate& c, Real first, Real last) {
     Vector v = Pack(c);
     v[variables_ - 1] = StartRadius(v);
     Vector scale = v.cwiseAbs() * Real(1e-3) + Vector::Constant(variables_, Real(1e-6));
-    for (Real weight = 10; weight < 1 / gap; weight *= 4) {
+    for (Real weight = first; weight < last && effort_.remains(); weight *= kGrowth) {
       for (int step = 0; step < kNewtonSteps; ++step) {
         if (!NewtonStep(v, weight, scale)) break;
       }
     }
     Unpack(v, c);
-    Vector ignored;
-    c.cost = Cost(v, scale, ignored);
+    c.cost = Cost(v, nullptr);
   }
 
  private:
-  static constexpr int kNewtonSteps = 12;
+  static constexpr int kNewtonSteps = 24;
+  static constexpr Real kGrowth = 4, kFlat = 1e-9L, kDecrement = 1e-2L, kShortest = 1e-4L;
 
   Vector Pack(const Candidate& c) const {
     Vector v = Vector::Zero(variables_);
@@ -122,171 +128,158 @@ class PathFollowing {
     }
     c.numerator = v.segment(free_poles_, degree_);
     c.log_radius = v[variables_ - 1];
+    c.two_leads = two_leads_;
   }
 
   /// A circle that all roots are inside of, not far from the largest.
-  Real StartRadius(Vector v) const {
-    Vector gradient;
+  Real StartRadius(Vector v) {
     Real low = -2, high = 0;
     for (int i = 0; i < 40; ++i) {
       const Real middle = (low + high) / 2;
       v[variables_ - 1] = middle;
-      (std::isfinite(Barrier(v, gradient)) ? high : low) = middle;
+      (std::isfinite(Barrier(v, nullptr)) ? high : low) = middle;
     }
     return high * Real(0.95);
   }
 
-  /// -sum log(1 - k^2) over the reflection coefficients k of p(e^s zeta) at every curvature, and its
-  /// gradient by the same recursion backwards; infinite where a root is outside.
-  Real Barrier(const Vector& v, Vector& gradient) const {
-    gradient = Vector::Zero(variables_);
-    Vector of_a, of_b;
-    Terms(v, of_a, of_b);
-    Vector powers(n_ + 1);
-    const Real shrink = std::exp(-v[variables_ - 1]);
-    powers[0] = 1;
-    for (Index i = 1; i <= n_; ++i) powers[i] = powers[i - 1] * shrink;
-    Real sum = 0;
-    Vector by_a = Vector::Zero(n_ + 1), by_b = Vector::Zero(n_ + 1);
-    std::vector<Vector> stage(static_cast<std::size_t>(n_) + 1);
-    for (const Real x : curvatures_) {
-      const Vector start = ((of_a + x * of_b).array() * powers.array()).matrix();
-      stage[static_cast<std::size_t>(n_)] = start;
-      for (Index m = n_; m > 0; --m) {
-        const Vector& a = stage[static_cast<std::size_t>(m)];
-        const Real k = a[m], rest = 1 - k * k;
-        if (!(rest > 0)) return std::numeric_limits<Real>::infinity();
-        sum -= std::log(rest);
-        stage[static_cast<std::size_t>(m) - 1] = (a.head(m) - k * a.tail(m).reverse()) / rest;
-      }
-      Vector adjoint = Vector::Zero(1);
-      for (Index m = 1; m <= n_; ++m) {
-        const Vector& a = stage[static_cast<std::size_t>(m)];
-        const Vector& b = stage[static_cast<std::size_t>(m) - 1];
-        const Real k = a[m], rest = 1 - k * k;
-        Vector next = Vector::Zero(m + 1);
-        next.head(m) += adjoint / rest;
-        next.tail(m) -= (k / rest) * adjoint.reverse();
-        next[m] += (2 * k + (2 * k * b - a.tail(m).reverse()).dot(adjoint)) / rest;
-        adjoint = next;
-      }
-      adjoint[0] = 0;
-      for (Index i = 1; i <= n_; ++i) {
-        gradient[variables_ - 1] -= static_cast<Real>(i) * start[i] * adjoint[i];
-      }
-      adjoint.array() *= powers.array();
-      by_a += adjoint;
-      by_b += x * adjoint;
-    }
+  /// D and N in falling powers of z.
+  void InZ(const Vector& v, Vector& d, Vector& n) const {
+    Candidate c;
+    Unpack(v, c);
+    d = in_z_ * c.denominator;
+    n = in_z_.bottomLeftCorner(degree_, degree_) * c.numerator;
+  }
+
+  /// The derivatives by D and N as those by the variables but for the radius.
+  void AddTo(Vector& gradient, const Vector& by_d, const Vector& by_n) const {
+    const Vector by_denominator = in_z_.transpose() * by_d;
     if (two_leads_) {
-      gradient[0] = by_a.dot(late_[1] + late_[2]);
+      gradient[0] += by_denominator[1] + by_denominator[2];
     } else {
-      for (Index k = 0; k < free_poles_; ++k) {
-        gradient[k] = by_a.dot(late_[static_cast<std::size_t>(k + 1)]);
-      }
+      gradient.head(free_poles_) += by_denominator.segment(1, free_poles_);
     }
-    for (Index k = 0; k < degree_; ++k) {
-      gradient[free_poles_ + k] = by_b.dot(now_[static_cast<std::size_t>(k)]);
-    }
+    gradient.segment(free_poles_, degree_) +=
+        in_z_.bottomLeftCorner(degree_, degree_).transpose() * by_n;
+  }
+
+  /// -sum log(1 - k^2) over the reflection coefficients k of p(e^s zeta), a mean over curvatures, and its
+  /// gradient where asked for; infinite where a root is outside.
+  Real Barrier(const Vector& v, Vector* gradient) {
+    effort_.Count(curvatures_.size() * static_cast<std::size_t>(n_ * degree_));
+    Vector d, n;
+    InZ(v, d, n);
+    const Real s = v[variables_ - 1];
+    const Index last = degree_ - 1;
+    // e^(-s i) at the powers of z of D and N.
+    const Vector power_d = Vector::LinSpaced(degree_ + 1, 0, degree_),
+                 power_n = Vector::LinSpaced(degree_, n_ - last, n_),
+                 shrink_d = (-s * power_d).array().exp(), shrink_n = (-s * power_n).array().exp();
+    const Vector a = d.cwiseProduct(shrink_d), b = n.cwiseProduct(shrink_n);
     const auto count = static_cast<Real>(curvatures_.size());
-    gradient /= count;
+    Real sum = 0;
+    Vector by_d = Vector::Zero(degree_ + 1), by_n = Vector::Zero(degree_);
+    for (const Real x : curvatures_) {
+      if (!steps_.Down(a, x * b, {})) return std::numeric_limits<Real>::infinity();
+      sum += steps_.log_barrier();
+      if (!gradient) continue;
+      const StepDown::Gradient by = steps_.Up(1 / count, 0);
+      by_d += by.a;
+      by_n += x * by.b;
+    }
+    if (gradient) {
+      by_d[0] = 0;
+      by_d.array() *= shrink_d.array();
+      by_n.array() *= shrink_n.array();
+      AddTo(*gradient, by_d, by_n);
+      (*gradient)[variables_ - 1] -=
+          power_d.dot(d.cwiseProduct(by_d)) + power_n.dot(n.cwiseProduct(by_n));
+    }
     return sum / count;
   }
 
-  /// z^delay D and N, in falling powers of z.
-  void Terms(const Vector& v, Vector& of_a, Vector& of_b) const {
-    of_a = late_[static_cast<std::size_t>(degree_)];
-    if (two_leads_) {
-      of_a += v[0] * late_[1] + (1 + v[0]) * late_[2];
-    } else {
-      for (Index k = 0; k < free_poles_; ++k) of_a += v[k] * late_[static_cast<std::size_t>(k + 1)];
+  /// Logarithm of the stationary loss; adds `noise` times its gradient.
+  Real LogLoss(const Vector& v, Vector* gradient, Real noise) {
+    effort_.Count(2 * curvatures_.size() * static_cast<std::size_t>(n_ * degree_));
+    Vector d, n;
+    InZ(v, d, n);
+    const auto count = static_cast<Real>(curvatures_.size());
+    Real loss = 0;
+    Vector by_d = Vector::Zero(degree_ + 1), by_n = Vector::Zero(degree_);
+    for (const Real x : curvatures_) {
+      if (!steps_.Down(d, x * n, n)) return std::numeric_limits<Real>::infinity();
+      loss += x / 2 * steps_.energy() / count;
+      if (!gradient) continue;
+      const StepDown::Gradient by = steps_.Up(0, x / 2 / count);
+      by_d += by.a;
+      by_n += x * by.b + by.response;
     }
-    of_b = Vector::Zero(n_ + 1);
-    for (Index k = 0; k < degree_; ++k) {
-      of_b += v[free_poles_ + k] * now_[static_cast<std::size_t>(k)];
-    }
+    if (gradient) AddTo(*gradient, by_d * (noise / loss), by_n * (noise / loss));
+    return std::log(loss);
   }
 
-  /// Logarithm of the stationary loss.
-  Real LogLoss(const Vector& v) const {
-    Vector of_a, of_b;
-    Terms(v, of_a, of_b);
-    return std::log(StationaryLoss(of_a, of_b, curvatures_));
-  }
-
-  /// ln(half-life) but for a constant, and the loss's share; its gradient by differences.
-  Real Cost(const Vector& v, const Vector& scale, Vector& gradient) const {
-    gradient = Vector::Zero(variables_);
+  /// ln(half-life) but for a constant, and the loss's share; its gradient times `unit` is added.
+  Real Cost(const Vector& v, Vector* gradient, Real unit = 1) {
     const Real s = v[variables_ - 1];
-    gradient[variables_ - 1] = -1 / s;
+    if (gradient) (*gradient)[variables_ - 1] -= unit / s;
     if (noise_ == 0) return -std::log(-s);
-    const Real log_loss = LogLoss(v);
-    for (Index i = 0; i + 1 < variables_; ++i) {
-      Vector moved = v;
-      const Real h = scale[i] * Real(1e-6);
-      moved[i] += h;
-      gradient[i] = noise_ * (LogLoss(moved) - log_loss) / h;
-    }
-    return -std::log(-s) + noise_ * log_loss;
+    return -std::log(-s) + noise_ * LogLoss(v, gradient, unit * noise_);
+  }
+
+  Real Objective(const Vector& v, Real unit, Vector* gradient) {
+    if (gradient) *gradient = Vector::Zero(variables_);
+    constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+    if (!(v[variables_ - 1] < 0)) return kInfinity;
+    const Real barrier = Barrier(v, gradient);
+    return std::isfinite(barrier) ? barrier + unit * Cost(v, gradient, unit) : kInfinity;
   }
 
   /// One step on unit * cost + barrier; false at the end of the way. The Hessian is the difference of
-  /// gradients over steps that are small against `scale`, and is made positive definite.
-  bool NewtonStep(Vector& v, Real unit, Vector& scale) const {
-    const auto evaluate = [&](const Vector& at, Vector& gradient) {
-      const Real barrier = Barrier(at, gradient);
-      if (!std::isfinite(barrier) || !(at[variables_ - 1] < 0)) {
-        return std::numeric_limits<Real>::infinity();
-      }
-      Vector of_cost;
-      const Real cost = Cost(at, scale, of_cost);
-      gradient += unit * of_cost;
-      return std::isfinite(cost) ? barrier + unit * cost : std::numeric_limits<Real>::infinity();
-    };
+  /// gradients over steps that are small against `scale`; along its eigenvectors their curvatures' sizes
+  /// count, so that every step leads down and away from saddles.
+  bool NewtonStep(Vector& v, Real unit, Vector& scale) {
     Vector gradient;
-    const Real before = evaluate(v, gradient);
+    const Real before = Objective(v, unit, &gradient);
     Matrix hessian(variables_, variables_);
     for (Index i = 0; i < variables_; ++i) {
       Vector moved = v, there;
       Real h = scale[i] * Real(1e-4);
       moved[i] += h;
-      if (!std::isfinite(evaluate(moved, there))) {
+      if (!std::isfinite(Objective(moved, unit, &there))) {
         h = -h;
         moved[i] = v[i] + h;
-        if (!std::isfinite(evaluate(moved, there))) return false;
+        if (!std::isfinite(Objective(moved, unit, &there))) return false;
       }
       hessian.col(i) = (there - gradient) / h;
     }
     hessian = (hessian + hessian.transpose()).eval() / 2;
-    const Vector sizes = hessian.diagonal().cwiseAbs().cwiseMax(Real(1e-30)).cwiseSqrt();
-    const Vector inverse = sizes.cwiseInverse();
-    Matrix scaled = inverse.asDiagonal() * hessian * inverse.asDiagonal();
-    const Vector slope = (gradient.array() * inverse.array()).matrix();
-    for (Real shift = 0; shift < 1e6; shift = shift == 0 ? Real(1e-6) : shift * 10) {
-      const Eigen::LLT<Matrix> factors(scaled + shift * Matrix::Identity(variables_, variables_));
-      if (factors.info() != Eigen::Success) continue;
-      const Vector step = factors.solve(slope);
-      const Real decrement = slope.dot(step);
-      if (!(decrement > Real(1e-9))) return false;
-      for (Real length = 1; length > 1e-6; length /= 2) {
-        const Vector moved = v - length * (step.array() * inverse.array()).matrix();
-        Vector ignored;
-        if (!(evaluate(moved, ignored) < before - Real(1e-4) * length * decrement)) continue;
-        v = moved;
-        scale = inverse;
-        return true;
-      }
-      return false;
+    const Vector inverse =
+        hessian.diagonal().cwiseAbs().cwiseMax(Real(1e-30)).cwiseSqrt().cwiseInverse();
+    const Eigen::SelfAdjointEigenSolver<Matrix> eigen(inverse.asDiagonal() * hessian *
+                                                      inverse.asDiagonal());
+    const Matrix& vectors = eigen.eigenvectors();
+    const Vector slope = vectors.transpose() * inverse.cwiseProduct(gradient);
+    const Vector steps = slope.cwiseQuotient(eigen.eigenvalues().cwiseAbs().cwiseMax(kFlat));
+    const Real decrement = slope.dot(steps);
+    if (!(decrement > kDecrement)) return false;
+    const Vector step = inverse.cwiseProduct(vectors * steps);
+    for (Real length = 1; length > kShortest; length /= 2) {
+      const Vector moved = v - length * step;
+      if (!(Objective(moved, unit, nullptr) < before - Real(1e-4) * length * decrement)) continue;
+      v = moved;
+      scale = inverse;
+      return true;
     }
     return false;
   }
 
+  Effort& effort_;
   Real noise_;
   Index degree_;
   bool two_leads_;
   Index free_poles_, variables_, n_ = 0;
-  std::vector<Vector> late_, now_;
+  Matrix in_z_;
   std::vector<Real> curvatures_;
+  StepDown steps_;
 };
 
 /// Prediction and compensation at their best: the start of everything.
@@ -304,68 +297,102 @@ Candidate PublishedRule(Delay delay, double condition) {
 
 bool IsBetter(const Candidate& x, const Candidate& y) { return x.cost < y.cost; }
 
+/// Weights of the cost at which a short search ends and a long one does.
+constexpr Real kTrialWeight = 1e3L, kLastWeight = 1e6L;
+
 /// The best few of the starts after a short search, then the best of those after a long one.
-Candidate BestOf(const PathFollowing& search, std::vector<Candidate> starts) {
-  constexpr Real kTrialGap = 1e-3L, kGap = 1e-6L;
-  constexpr std::size_t kKept = 3;
-  if (starts.size() > kKept) {
-    for (Candidate& c : starts) search.Run(c, kTrialGap);
+Candidate BestOf(PathFollowing search, std::vector<Candidate> starts, Real weight) {
+  constexpr std::size_t kKept = 2;
+  if (starts.size() > 1) {
+    for (Candidate& c : starts) search.Run(c, weight, std::max(kTrialWeight, 4 * weight));
     std::stable_sort(starts.begin(), starts.end(), IsBetter);
-    starts.resize(kKept);
+    if (starts.size() > kKept) starts.resize(kKept);
   }
-  for (Candidate& c : starts) search.Run(c, kGap);
+  for (Candidate& c : starts) search.Run(c, weight, kLastWeight);
   return *std::min_element(starts.begin(), starts.end(), IsBetter);
 }
 
 }  // namespace
 
 void Validate(const DesignOptions& options) {
-  const auto check = [](std::string_view name, double value, double low, double high) {
+  const auto check = [](std::string_view name, double value, double low, double high,
+                        std::string_view why = {}) {
     if (value >= low && value <= high) return;
-    throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
+    throw InvalidArgument(
+        name, value, "a number from " + ToText(low) + " to " + ToText(high) + std::string(why));
   };
   check("delay", static_cast<double>(options.delay), 0, static_cast<double>(kMaxDesignDelay));
   check("condition", options.condition, kMinDesignCondition, kMaxDesignCondition);
   check("order", options.order, kMinDesignOrder, kMaxDesignOrder);
-  check("noise", options.noise, 0, kMaxDesignNoise);
+  check("noise", options.noise, 0, kMaxDesignNoise, kWhyMaxDesignNoise);
 }
 
 namespace {
 
-/// The best candidate of each order from 2 up to the one that is asked for.
-std::vector<Candidate> CandidatesOf(const DesignOptions& options, int curvatures) {
-  const auto search = [&](int order) {
-    return PathFollowing(options.delay, options.condition, order, options.noise, curvatures);
-  };
-  std::vector<Candidate> best = {
-      BestOf(search(2), {PublishedRule(options.delay, options.condition)})};
-  for (int order = 3; order <= options.order; ++order) {
-    std::vector<Candidate> starts;
-    if (order == 3) {
-      starts.push_back(best.back());
-    } else {
-      for (const double a : {-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9}) {
-        starts.push_back(WithFactor(best.back(), PoleAt(a)));
-      }
-      if (order > 4) {
-        const Candidate& before = best[best.size() - 2];
-        for (const double angle : {0.3, 0.8, 1.3, 1.8, 2.3, 2.8}) {
-          starts.push_back(WithFactor(before, PairAt(0.8, angle)));
-        }
-      }
-    }
-    best.push_back(BestOf(search(order), std::move(starts)));
+/// Starts for an order from the best of each order below; fewer where an evaluation is long.
+std::vector<Candidate> StartsOf(int order, Delay delay, const std::vector<Candidate>& best) {
+  if (order == 3) return {best.back()};
+  std::vector<Candidate> starts;
+  for (const double a : {0.0, 0.6, -0.6, 0.9, -0.9, 0.3, -0.3}) {
+    starts.push_back(WithFactor(best.back(), PoleAt(a)));
   }
-  return best;
+  if (order > 4) {
+    const Candidate& before = best[best.size() - 2];
+    for (const double angle : {0.3, 1.3, 2.3, 0.8, 1.8, 2.8}) {
+      starts.push_back(WithFactor(before, PairAt(0.8, angle)));
+    }
+  }
+  constexpr Delay kOperations = 600;
+  const auto count = static_cast<std::size_t>(kOperations / ((delay + order) * order) + 1);
+  if (starts.size() > count) starts.resize(count);
+  return starts;
+}
+
+/// Adds the best of each order from 2 up to the one that is asked for, and what more curvatures make of the
+/// last. `weight` is the first of each search.
+void AddCandidates(const DesignOptions& options, Real weight, Effort& effort,
+                   std::vector<Candidate>& candidates) {
+  constexpr int kCurvatures = 33, kMoreCurvatures = 97;
+  std::vector<Candidate> best = {PublishedRule(options.delay, options.condition)};
+  best[0] = BestOf({options, 2, kCurvatures, effort}, best, weight);
+  for (int order = 3; order <= options.order; ++order) {
+    best.push_back(BestOf({options, order, kCurvatures, effort},
+                          StartsOf(order, options.delay, best), weight));
+  }
+  Candidate finer = best.back();
+  PathFollowing(options, options.order, kMoreCurvatures, effort)
+      .Run(finer, kTrialWeight, kLastWeight);
+  candidates.insert(candidates.end(), best.begin(), best.end());
+  candidates.push_back(finer);
+}
+
+/// Whether a hundredth more than its half-life is left of a candidate whose coefficients are doubles.
+bool SurvivesRounding(const DesignOptions& options, const Candidate& candidate) {
+  const auto order = static_cast<Index>(candidate.numerator.size());
+  const auto falling = [&](const Vector& in_u, Index first) {
+    const std::vector<double> in_z = InPowersOfZ(in_u);
+    Vector v(static_cast<Index>(in_z.size()));
+    for (Index i = 0; i < v.size(); ++i) {
+      v[i] = Real(in_z[static_cast<std::size_t>(i)]) *
+             std::exp(-candidate.log_radius * Real(0.99) * static_cast<Real>(first + i));
+    }
+    return v;
+  };
+  const Vector d = falling(candidate.denominator, 0),
+               n = falling(candidate.numerator, static_cast<Index>(options.delay) + 1);
+  StepDown steps(static_cast<Index>(options.delay), order);
+  const std::vector<Real> curvatures = Curvatures(options.condition, 33);
+  return std::all_of(curvatures.begin(), curvatures.end(),
+                     [&](Real x) { return steps.Down(d, x * n, {}); });
 }
 
 /// What the candidate does at every curvature, and at its worst.
-Design Certified(const DesignOptions& options, const Candidate& candidate, bool has_pole_at_zero) {
+Design Certified(const DesignOptions& options, const Candidate& candidate) {
   Design design;
   design.numerator = InPowersOfZ(candidate.numerator);
   design.denominator = InPowersOfZ(candidate.denominator);
   // Shifting powers leaves a rounding of the pole at 0.
-  if (has_pole_at_zero) design.denominator.back() = 0;
+  if (candidate.two_leads) design.denominator.back() = 0;
   const RuleSpec spec = LinearSpec(design.numerator, design.denominator);
   Validate(spec);
   design.worst = WorstSpectralRadius(spec, 0, options.delay, 1, options.condition);
@@ -382,10 +409,16 @@ Design Certified(const DesignOptions& options, const Candidate& candidate, bool 
 double MeanStationaryLoss(std::span<const double> numerator, std::span<const double> denominator,
                           Delay delay, double condition) {
   constexpr int kCurvatures = 33;
-  Vector late = Vector::Zero(std::ssize(denominator) + static_cast<Index>(delay)), now = late;
+  const auto size = denominator.size() + static_cast<std::size_t>(delay);
+  std::vector<Real> late(size, 0), now(size, 0), sum(size);
   std::copy(denominator.begin(), denominator.end(), late.begin());
-  std::copy(numerator.rbegin(), numerator.rend(), now.reverse().begin());
-  return static_cast<double>(StationaryLoss(late, now, Curvatures(condition, kCurvatures)));
+  std::copy(numerator.rbegin(), numerator.rend(), now.rbegin());
+  Real loss = 0;
+  for (const Real x : Curvatures(condition, kCurvatures)) {
+    for (std::size_t i = 0; i < size; ++i) sum[i] = late[i] + x * now[i];
+    loss += x / 2 * ImpulseEnergy(now, sum);
+  }
+  return static_cast<double>(loss / kCurvatures);
 }
 
 double Design::drift() const {
@@ -398,22 +431,30 @@ double Design::drift() const {
 
 Design DesignRule(const DesignOptions& options) {
   Validate(options);
-  // A search sees the curvatures that it samples, and each sampling leads to an optimum of its own.
-  // What counts is what is certified over all of them; a lower order may do better.
+  // First weights lead to optima of their own.
+  std::vector<Candidate> candidates;
+  Effort effort;
+  for (const Real weight : {20, 100, 10, 1000}) {
+    AddCandidates(options, weight, effort, candidates);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), IsBetter);
+  // A search sees the curvatures that it samples, which never cost more than all of them; what counts is
+  // what is certified.
   std::optional<Design> best;
   double least = std::numeric_limits<double>::infinity();
-  for (const int curvatures : {33, 97}) {
-    const std::vector<Candidate> candidates = CandidatesOf(options, curvatures);
-    for (std::size_t k = 0; k < candidates.size(); ++k) {
-      Design design = Certified(options, candidates[k], k == 0);
-      const double cost =
-          std::log(design.half_life_updates) +
-          (options.noise > 0 ? options.noise * std::log(design.stationary_loss) : 0.0);
-      if (best && !(cost < least)) continue;
-      least = cost;
-      best = std::move(design);
-    }
+  for (const Candidate& candidate : candidates) {
+    if (best && static_cast<double>(candidate.cost) + std::log(std::log(2.0)) >= least) break;
+    if (!SurvivesRounding(options, candidate)) continue;
+    Design design = Certified(options, candidate);
+    const double cost =
+        std::log(design.half_life_updates) +
+        (options.noise > 0 ? options.noise * std::log(design.stationary_loss) : 0.0);
+    if (!(cost < least)) continue;
+    least = cost;
+    best = std::move(design);
   }
+  if (!best) best = Certified(options, PublishedRule(options.delay, options.condition));
+  best->evaluations = effort.evaluations;
   return *best;
 }
 

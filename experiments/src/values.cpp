@@ -116,12 +116,13 @@ void ReadList(std::string_view name, std::string_view text, const Range& range, 
 }  // namespace
 
 std::string NumberRange::Text() const {
-  return fmt::format("a number from {} to {}", analysis::ToText(low), analysis::ToText(high));
+  return fmt::format("a number from {} to {}{}", analysis::ToText(low), analysis::ToText(high),
+                     why);
 }
 
 std::string NumberRange::ListText() const {
-  return fmt::format("numbers from {} to {} {}", analysis::ToText(low), analysis::ToText(high),
-                     kListForm);
+  return fmt::format("numbers from {} to {} {}{}", analysis::ToText(low), analysis::ToText(high),
+                     kListForm, why);
 }
 
 std::string IntegerRange::Text() const {

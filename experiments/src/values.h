@@ -26,6 +26,7 @@ std::string ListHelp();
 struct NumberRange {
   double low;
   double high;
+  std::string_view why = {};  // follows the text: "; ..."
 
   std::string Text() const;      // "a number from LOW to HIGH"
   std::string ListText() const;  // the same for LIST

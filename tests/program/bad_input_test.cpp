@@ -215,6 +215,8 @@ TEST_CASE("options that exclude each other") {
   CheckRefused(Words("optimum --condition 2e6" + varying), "--condition: got");
   CheckRefused(Words("optimum --condition 10 --over convex" + varying),
                "--over: got convex, accepted: nothing together with --delays");
+  CheckRefused(Words("design --delay 1 --condition 10 --noise 1"),
+               "; from 1 on ever slower rules cost ever less, and none is the best");
   CheckRefused(Words(stability + "lwp-v --horizon 1 --horizon-scale 2"), "--horizon-scale");
   CheckRefused(Words(stability + "sc --sc-delay 1 --sc-delay-scale 2"), "--sc-delay-scale");
   CheckRefused(Words("stability --rule sc --delay 1001 --momentum 0 --rate 1 --roots"), "--roots");

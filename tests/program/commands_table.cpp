@@ -145,7 +145,7 @@ std::vector<CommandCase> MakeCases() {
        {{"--delay", "1", List(Plus(kNoNumber, {"-1", "129", "0.5"})), true},
         {"--condition", "10", List(Plus(kNoNumber, {"1", "-1", "1e7"})), true},
         {"--order", "2", List(Plus(kNoNumber, {"1", "9", "2.5"})), false, true},
-        {"--noise", "0.5", List(Plus(kNoNumber, {"-1", "11"}))},
+        {"--noise", "0.5", List(Plus(kNoNumber, {"-1", "0.91", "1"}))},
         {"--momentum", "0.5", Plus(kNoNumber, {"-1", "1"})},
         {"--over", "convex", {"", "convexe", "Convex", "1"}},
         csv,

@@ -25,7 +25,7 @@ constexpr NumberRange kDesignConditionRange{analysis::kMinDesignCondition,
 constexpr IntegerRange kOrderRange{analysis::kMinDesignOrder, analysis::kMaxDesignOrder};
 constexpr IntegerRange kWorstCaseOrderRange{analysis::kMinDesignOrder,
                                             analysis::kMaxWorstCaseOrder};
-constexpr NumberRange kNoiseRange{0, analysis::kMaxDesignNoise};
+constexpr NumberRange kNoiseRange{0, analysis::kMaxDesignNoise, analysis::kWhyMaxDesignNoise};
 constexpr NumberRange kBelowOne{0, 1 - 1e-9};
 constexpr int kDefaultOrder = 3;
 
@@ -202,7 +202,8 @@ class DesignCommand final : public Command {
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument order_{app(), "--order", "LIST", "Orders of the rule (default: 3)"};
   Argument noise_{app(), "--noise", "LIST",
-                  "Weight S of the noise: least half-life times loss^S (default: 0)"};
+                  "Weight S of the noise, up to 0.9: least half-life times loss^S; from 1 on\n"
+                  "ever slower rules cost ever less (default: 0)"};
   Argument momentum_{
       app(), "--momentum", "M",
       "Scale numerators to the drift of SGDM with it; the half-life is at learning_rate"};

@@ -4,7 +4,8 @@
 //   minimise rho over N, D:  z^delay D(z) + x N(z) != 0 for |z| >= rho and every x in [1/K, 1]
 //
 //   cost      ln(half-life) + S ln(loss): S = 0 is the fastest rule, a larger S trades speed for a
-//             smaller loss where gradients are noisy
+//             smaller loss where gradients are noisy. A rule slowed by e has a half-life of 1/e and a
+//             loss of e: for S >= 1 the cost has no minimum, and near 1 a flat one, so S ends at 0.9
 //   loss      mean over ln x of x V(x) / 2, V the stationary variance of noise.h: what white noise of
 //             variance 1 in the gradients adds to the objective
 //
@@ -17,16 +18,19 @@
 //
 // k the reflection coefficients of p(e^s zeta) by the step-down recursion of Schur and Cohn: all below
 // 1 in size exactly where every root is inside |z| = rho, and smooth where roots meet, which a root is
-// not. Newton's method with gradients by the recursion backwards. Every step stays where all roots
-// are inside. Starts are the best rule of a lower order with a pole and a zero added that cancel; the
-// list of starts is fixed, so the result is the same in every run. The problem is not convex: what is
-// found is a local optimum, an upper bound of the best half-life, certified over the whole spectrum.
+// not. Newton's method with gradients by the recursion backwards; along eigenvectors of the Hessian the
+// sizes of its eigenvalues count, since saddles abound. Every step stays where all roots are inside.
+// Starts are the best rule of a lower order with a pole and a zero added that cancel, for four first
+// values of t, which lead to optima of their own. The list of starts and the number of operations are
+// fixed, so the result is the same in every run. The problem is not convex: what is found is a local
+// optimum, an upper bound of the best half-life, certified over the whole spectrum.
 //
 // Source: this project; the step-down recursion is Schur's and Cohn's.
 #pragma once
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "batchless/analysis/spectral_radius.h"
@@ -36,7 +40,9 @@ namespace batchless::analysis {
 inline constexpr int kMinDesignOrder = 2;
 inline constexpr int kMaxDesignOrder = 8;
 inline constexpr Delay kMaxDesignDelay = 128;
-inline constexpr double kMaxDesignNoise = 10;
+inline constexpr double kMaxDesignNoise = 0.9;
+inline constexpr std::string_view kWhyMaxDesignNoise =
+    "; from 1 on ever slower rules cost ever less, and none is the best";
 inline constexpr double kMinDesignCondition = 1.5;
 inline constexpr double kMaxDesignCondition = 1e6;
 
@@ -60,6 +66,8 @@ struct Design {
   double half_life_error_updates = 0;
   /// MeanStationaryLoss of these coefficients.
   double stationary_loss = 0;
+  /// Of the barrier: what the search costs.
+  std::size_t evaluations = 0;
 
   /// N(1) / D'(1): what a constant gradient moves the weights by at each update, in learning rates;
   /// 1 / (1 - m) for SGDM.
