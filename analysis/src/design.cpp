@@ -2,6 +2,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -348,22 +349,32 @@ std::vector<Candidate> StartsOf(int order, Delay delay, const std::vector<Candid
   return starts;
 }
 
-/// Adds the best of each order from 2 up to the one that is asked for, and what more curvatures make of the
-/// last. `weight` is the first of each search.
-void AddCandidates(const DesignOptions& options, Real weight, Effort& effort,
-                   std::vector<Candidate>& candidates) {
-  constexpr int kCurvatures = 33, kMoreCurvatures = 97;
-  std::vector<Candidate> best = {PublishedRule(options.delay, options.condition)};
-  best[0] = BestOf({options, 2, kCurvatures, effort}, best, weight);
-  for (int order = 3; order <= options.order; ++order) {
-    best.push_back(BestOf({options, order, kCurvatures, effort},
-                          StartsOf(order, options.delay, best), weight));
+/// The best of each order from 2 up to the one that is asked for, and what more curvatures make of the last,
+/// of several searches. These differ by the first weight of their costs, which leads to optima of their own.
+/// All of them come to order 3 before one goes on: there may not be the effort for more.
+std::vector<Candidate> FindCandidates(const DesignOptions& options, Effort& effort) {
+  constexpr int kCurvatures = 33, kMoreCurvatures = 97, kFirstOrders = 3;
+  constexpr std::array<Real, 4> kFirstWeights = {20, 100, 10, 1000};
+  std::array<std::vector<Candidate>, kFirstWeights.size()> best;
+  const auto run = [&](std::size_t i, int last) {
+    for (int order = kMinDesignOrder + static_cast<int>(best[i].size()); order <= last; ++order) {
+      const std::vector<Candidate> starts =
+          order == kMinDesignOrder
+              ? std::vector<Candidate>{PublishedRule(options.delay, options.condition)}
+              : StartsOf(order, options.delay, best[i]);
+      best[i].push_back(BestOf({options, order, kCurvatures, effort}, starts, kFirstWeights[i]));
+    }
+  };
+  for (std::size_t i = 0; i < best.size(); ++i) run(i, std::min(options.order, kFirstOrders));
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    run(i, options.order);
+    candidates.insert(candidates.end(), best[i].begin(), best[i].end());
+    candidates.push_back(best[i].back());
+    PathFollowing(options, options.order, kMoreCurvatures, effort)
+        .Run(candidates.back(), kTrialWeight, kLastWeight);
   }
-  Candidate finer = best.back();
-  PathFollowing(options, options.order, kMoreCurvatures, effort)
-      .Run(finer, kTrialWeight, kLastWeight);
-  candidates.insert(candidates.end(), best.begin(), best.end());
-  candidates.push_back(finer);
+  return candidates;
 }
 
 /// Whether a hundredth more than its half-life is left of a candidate whose coefficients are doubles.
@@ -431,12 +442,8 @@ double Design::drift() const {
 
 Design DesignRule(const DesignOptions& options) {
   Validate(options);
-  // First weights lead to optima of their own.
-  std::vector<Candidate> candidates;
   Effort effort;
-  for (const Real weight : {20, 100, 10, 1000}) {
-    AddCandidates(options, weight, effort, candidates);
-  }
+  std::vector<Candidate> candidates = FindCandidates(options, effort);
   std::stable_sort(candidates.begin(), candidates.end(), IsBetter);
   // A search sees the curvatures that it samples, which never cost more than all of them; what counts is
   // what is certified.
