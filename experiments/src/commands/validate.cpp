@@ -84,8 +84,8 @@ class ValidateCommand final : public Command {
             "of the runs in --fit; the others are predictions. With --hardware also how much\n"
             "faster ResNets train on two such machines than on one (doi\n"
             "10.1155/2021/3839543, table 5; whose GPUs are not known here).\n",
-            {"validate", "validate --fit gpt3-175B,megatron-1T --json",
-             "validate --hardware hwmodel/machines/v100.toml --out validation.csv"}) {}
+            {"validate", "validate --fit gpt3-175B,megatron-1T --out validation.csv",
+             "validate --hardware hwmodel/machines/v100.toml --json"}) {}
 
   void Run() override {
     const std::vector<bool> fitted = ReadFit();
