@@ -33,6 +33,10 @@ constexpr double kRounding = 1e-15;
 Index AsIndex(std::size_t value) { return static_cast<Index>(value); }
 
 // apply * basis = basis * hessenberg + (the last row's vector).
+double DenseRadius(const MatrixXd& matrix) {
+  return Eigen::EigenSolver<MatrixXd>(matrix, false).eigenvalues().cwiseAbs().maxCoeff();
+}
+
 struct Krylov {
   MatrixXd basis;
   MatrixXd hessenberg;  // one row more than columns
@@ -306,48 +310,42 @@ MatrixXd DelaySystem::Apply(std::size_t entry, const MatrixXd& states) const {
   return First({{entry, 1}}, states);
 }
 
-MatrixXd DelaySystem::Second(const Draws& draws, const MatrixXd& covariance) const {
-  const Index core = core_.rows();
-  // (A0 + G r') P (A0 + G r')'. An antisymmetric part, which roundings make, would grow by itself.
-  const MatrixXd symmetric = (covariance + covariance.transpose()) / 2;
-  MatrixXd next = Shift(Shift(symmetric).transpose());
-  MatrixXd reads = MatrixXd::Zero(dimension_, core);  // sum_d p_d P r_d G_d'
-  MatrixXd square = MatrixXd::Zero(core, core);
-  for (const auto& [entry, probability] : draws) {
-    VectorXd gradient = VectorXd::Zero(dimension_);
-    for (const auto& [place, factor] : read_[entry]) gradient += factor * symmetric.col(place);
-    double size = 0;
-    for (const auto& [place, factor] : read_[entry]) size += factor * gradient(place);
-    const VectorXd weighted = probability * input_[entry];
-    reads += gradient * weighted.transpose();
-    square += size * weighted * input_[entry].transpose();
-  }
-  const MatrixXd cross = Shift(reads);
-  next.leftCols(core) += cross;
-  next.topRows(core) += cross.transpose();
-  next.topLeftCorner(core, core) += square;
-  return next;
-}
-
-MatrixXd DelaySystem::Deviation(const Draws& draws, const MatrixXd& covariance) const {
-  const Index core = core_.rows();
-  MatrixXd reads = MatrixXd::Zero(dimension_, core);  // sum_d p_d P r_d G_d'
-  MatrixXd deviation = MatrixXd::Zero(core, core);
+DelaySystem::GradientMoments DelaySystem::MomentsOf(const Draws& draws,
+                                                    const MatrixXd& covariance) const {
+  GradientMoments moments{MatrixXd::Zero(dimension_, core()), MatrixXd::Zero(core(), core())};
   for (const auto& [entry, probability] : draws) {
     VectorXd gradient = VectorXd::Zero(dimension_);
     for (const auto& [place, factor] : read_[entry]) gradient += factor * covariance.col(place);
     double size = 0;
     for (const auto& [place, factor] : read_[entry]) size += factor * gradient(place);
     const VectorXd weighted = probability * input_[entry];
-    reads += gradient * weighted.transpose();
-    deviation += size * weighted * input_[entry].transpose();
+    moments.reads += gradient * weighted.transpose();
+    moments.square += size * weighted * input_[entry].transpose();
   }
+  return moments;
+}
+
+MatrixXd DelaySystem::Second(const Draws& draws, const MatrixXd& covariance) const {
+  const Index core = core_.rows();
+  // (A0 + G r') P (A0 + G r')'. An antisymmetric part, which roundings make, would grow by itself.
+  const MatrixXd symmetric = (covariance + covariance.transpose()) / 2;
+  MatrixXd next = Shift(Shift(symmetric).transpose());
+  const GradientMoments moments = MomentsOf(draws, symmetric);
+  const MatrixXd cross = Shift(moments.reads);
+  next.leftCols(core) += cross;
+  next.topRows(core) += cross.transpose();
+  next.topLeftCorner(core, core) += moments.square;
+  return next;
+}
+
+MatrixXd DelaySystem::Deviation(const Draws& draws, const MatrixXd& covariance) const {
+  GradientMoments moments = MomentsOf(draws, covariance);
   for (const auto& [entry, probability] : draws) {
     for (const auto& [place, factor] : read_[entry]) {
-      deviation -= probability * factor * input_[entry] * reads.row(place);
+      moments.square -= probability * factor * input_[entry] * moments.reads.row(place);
     }
   }
-  return deviation;
+  return moments.square;
 }
 
 Regimes RegimesOf(const DelayModel& model) {
@@ -387,7 +385,7 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   if (regimes.draws.size() == 1) {
     const Index dimension = system.dimension();
     const MatrixXd mean = system.First(regimes.draws[0], MatrixXd::Identity(dimension, dimension));
-    return Eigen::EigenSolver<MatrixXd>(mean, false).eigenvalues().cwiseAbs().maxCoeff();
+    return DenseRadius(mean);
   }
   const auto step = [&](std::size_t regime, const MatrixXd& state) {
     return system.First(regimes.draws[regime], state);
@@ -424,8 +422,7 @@ double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
 double RenewalGain(const DelaySystem& system, const DelaySystem::Draws& draws, double r) {
   const std::vector<MatrixXd> states = RenewalStates(system, draws, r);
   if (states.empty()) return std::numeric_limits<double>::infinity();
-  const MatrixXd map = RenewalMap(system, draws, states);
-  return Eigen::EigenSolver<MatrixXd>(map, false).eigenvalues().cwiseAbs().maxCoeff();
+  return DenseRadius(RenewalMap(system, draws, states));
 }
 
 double RenewalVariance(const DelaySystem& system, const DelaySystem::Draws& draws) {
@@ -453,9 +450,8 @@ double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& en
     product /= size;
     log_scale += std::log(size);
   }
-  const double radius =
-      Eigen::EigenSolver<MatrixXd>(product, false).eigenvalues().cwiseAbs().maxCoeff();
-  return std::exp((std::log(radius) + log_scale) / static_cast<double>(entries.size()));
+  return std::exp((std::log(DenseRadius(product)) + log_scale) /
+                  static_cast<double>(entries.size()));
 }
 
 double TraceVariance(const DelaySystem& system, const std::vector<std::size_t>& entries) {

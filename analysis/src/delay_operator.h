@@ -42,6 +42,12 @@ class DelaySystem {
   Eigen::MatrixXd First(const Draws& draws, const Eigen::MatrixXd& states) const;
 
  private:
+  // sum_d p_d P r_d G_d' and sum_d p_d (r_d' P r_d) G_d G_d', A_d = A0 + G_d r_d'.
+  struct GradientMoments {
+    Eigen::MatrixXd reads;
+    Eigen::MatrixXd square;
+  };
+  GradientMoments MomentsOf(const Draws& draws, const Eigen::MatrixXd& covariance) const;
   // The part that no delay changes.
   Eigen::MatrixXd Shift(const Eigen::MatrixXd& states) const;
 
@@ -67,7 +73,7 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);  /
 // E[c_0^2] under unit noise in the gradient; the mean square has to be stable.
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes);
 
-// Of independent draws. Given the past, the deviation of G_d g from its mean is white, and its covariance Q
+// For independent draws. Given the past, the deviation of G_d g from its mean is white, and its covariance Q
 // follows Q = K(1) Q + (the noise's). With X_r(Q) = sum_j r^{-j-1} A^j Q A'^j, A the mean of A_d, K(r) takes Q
 // to the Deviation at X_r(Q): three numbers for a core of two. The mean square grows as the r where the
 // radius of K(r), which falls with r, is 1.

@@ -38,8 +38,7 @@ struct RunState {
   std::string configuration;  // resolved, TOML
   std::string train_digest;   // of the data
   std::string validation_digest;
-  std::string
-      schedule_digest;  // of the files of schedule.file and schedule.delays; empty without one
+  std::string schedule_digest;   // of the files in schedule; empty without one
   std::string network_digest;    // of network.file; empty without one
   std::string quotients_digest;  // of optimizer.file; empty without one
   std::string initial_weights_sha256;

@@ -17,7 +17,7 @@ namespace batchless::training {
 
 class DelayDraws {
  public:
-  // Of independent delays.
+  // The model's delays are drawn independently: its kind is kIndependent.
   DelayDraws(const analysis::DelayModel& model, std::uint64_t seed);
 
   const std::vector<analysis::Delay>& delays() const { return delays_; }

@@ -66,7 +66,7 @@ struct Design {
   double half_life_error_updates = 0;
   /// MeanStationaryLoss of these coefficients.
   double stationary_loss = 0;
-  /// Of the barrier: what the search costs.
+  /// Evaluations of barrier and loss, which are what the search takes time for.
   std::size_t evaluations = 0;
 
   /// N(1) / D'(1): what a constant gradient moves the weights by at each update, in learning rates;

@@ -109,7 +109,8 @@ std::span<const MachineField> MachineFields();
 
 /// Throws analysis::InvalidArgument naming section.name unless every number is finite and not
 /// negative, cores is an integer from 1 to 10^8, links one from 1 to 1000, a number has 1 to 8 bytes,
-/// there is a peak, a server has an integer number of machines and a bandwidth, and there is local or shared memory, each with its bandwidth.
+/// there is a peak, a server has an integer number of machines and a bandwidth, and there is local or
+/// shared memory, each with its bandwidth.
 void Validate(const Machine& machine);
 
 }  // namespace batchless::hwmodel

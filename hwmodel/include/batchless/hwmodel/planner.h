@@ -110,8 +110,8 @@ struct PipelinePlan {
 
 std::span<const std::string_view> PlanSchemes();
 
-/// The best plan: of 2bw, gpipe, balanced and model-parallel one that does not fit only where none does, with the least
-/// memory then; pipedream and pb plan without regard to memory, and `fits` says what came of it.
+/// The best plan: of 2bw, gpipe, balanced and model-parallel one that does not fit only where none does, with
+/// the least memory then; pipedream and pb plan without regard to memory, and `fits` says what came of it.
 /// Throws analysis::InvalidArgument naming an option, or network.bandwidth where the machine has none.
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const PlanOptions& options);
 

@@ -6,8 +6,7 @@
 // those of the blocks alone.
 //
 // Two GPUs over one: Zhang and Abdelrahman, doi 10.1155/2021/3839543, table 5, seconds of a whole run; the
-// cut lies after the first group of blocks. Which GPUs is not known here. 2BW over GPipe: Narayanan et
-// al., arXiv 2006.09503, up to, over models and batches.
+// cut lies after the first group of blocks. Which GPUs is not known here.
 #pragma once
 
 #include <cstdint>

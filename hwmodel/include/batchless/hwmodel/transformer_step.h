@@ -5,7 +5,7 @@
 //   t  GPUs of a node that share every block         p  nodes of the pipeline
 //   v  chunks of blocks of a node, interleaved       b  micro-batch, m = batch / b of them an update
 //
-// Of one block and micro-batch on one GPU, values in 16 bits; n = s b h, and q = t where what tensor
+// A block takes of one GPU, for one micro-batch, values in 16 bits; n = s b h, and q = t where what tensor
 // parallelism leaves whole is divided by tokens (sequence parallel), else 1:
 //
 //   parameters         12 h^2 / t
@@ -65,7 +65,7 @@ struct BlockOptions {
   bool sequence_parallel = false;
 };
 
-/// Of a block's passes of one micro-batch on one GPU.
+/// What a block's passes of one micro-batch take of one GPU.
 struct BlockCosts {
   double parameters = 0;
   double forward_flops = 0;
@@ -95,7 +95,7 @@ struct Efficiencies {
 double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options,
                           const Machine& node, const Efficiencies& efficiencies);
 
-/// Of a GPU, without embeddings: 18 bytes a parameter.
+/// What a GPU keeps for its parameters, embeddings left out: 18 bytes each.
 double PredictWeightBytes(const TransformerRun& run);
 
 /// Most that a GPU of the first node keeps for backwards at any time.
