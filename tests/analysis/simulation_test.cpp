@@ -9,6 +9,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/roots.h"
+#include "batchless/analysis/stability.h"
 #include "catch.h"
 #include "test_rules.h"
 
@@ -246,6 +247,15 @@ TEST_CASE("What can not be run is refused by name") {
   CHECK(error(bad).find("horizon: got 1") == 0);
   CHECK_THROWS_WITH(FittedLogRate(Spec("sc"), 0.9, 2, 0.1, 31),
                     "updates: got 31, accepted: an integer from 32 to 5000000");
+}
+
+TEST_CASE("One update of delay, written out, is stable up to half of what it is without") {
+  const std::vector<double> expected = {1, 0.5, 0, -0.25, -0.25, -0.125};
+  const auto points = Simulate(Options(Spec("sgdm"), 0, 1, 0.5, 5), [](double w) { return w; });
+  REQUIRE(points.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(points[i].weight == expected[i]);
+  CHECK(CriticalRate(Spec("sgdm"), 0, 1) == Approx(1).epsilon(1e-14));
+  CHECK(CriticalRate(Spec("sgdm"), 0, 0) == Approx(2).epsilon(1e-14));
 }
 
 }  // namespace

@@ -154,6 +154,7 @@ std::vector<CommandCase> MakeCases() {
       {"boundary",
        WithRule(WithDelays({{"--delay", "4", List(kBadDelay), true},
                             {"--momentum", "0.9", List(kBadMomentum), true},
+                            {"--trace", "", {"rate", ""}},
                             csv,
                             threads}),
                 true),

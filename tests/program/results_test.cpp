@@ -189,6 +189,26 @@ TEST_CASE("boundary: SGD is stable up to 2 sin(pi / (4D + 2))") {
   CHECK(single["critical_rate"] == rows[3]["critical_rate"]);
 }
 
+TEST_CASE("boundary: the edge is traced between two momenta") {
+  const std::string call = "boundary --rule sgdm --delay 1 --trace momentum --momentum ";
+  const Json edge = Result(call + "0.5,0.9")["rows"];
+  REQUIRE(edge.size() > 8);
+  CHECK(edge.front()["momentum"] == 0.5);
+  CHECK(edge.back()["momentum"] == 0.9);
+  for (const Json& point : edge) {
+    const double m = point["momentum"];
+    CHECK(point["critical_rate"].get<double>() == Approx(1 - m).epsilon(1e-11));
+    CHECK(std::cos(point["frequency"].get<double>()) == Approx((1 + m) / 2).epsilon(1e-9));
+    CHECK(point["corner"] == false);
+  }
+  const TemporaryFolder folder;
+  REQUIRE(Run(Words(call + "0,0.5,0.9 --out f.csv"), folder.path()).exit_code == 0);
+  CHECK(ReadFile(folder / "f.csv").starts_with("momentum,critical_rate,frequency\n0,"));
+  CHECK(Run(Words(call + "0,1")).error.find("--momentum: got 1") != std::string::npos);
+  CHECK(Run(Words("boundary --rule sgdm,sc --delay 1 --trace momentum --momentum 0,0.9"))
+            .error.find("--trace: got momentum for 2 rules or delays") != std::string::npos);
+}
+
 TEST_CASE("delays that vary: known numbers, by the mean and by each gradient's own") {
   const std::string point = " --delays uniform:0:8 --momentum 0.9 --rate 0.02 --rule ";
   const Json mean = Result("stability" + point + "lwp-w+sc");
