@@ -261,8 +261,7 @@ EXPORTED int Schedule(int kind, int stages, int microbatches, int per_update) {
           code = 3;
           break;
       }
-      Add({static_cast<double>(timed.step),
-           static_cast<double>(schedule.worker(timed.action.stage)),
+      Add({static_cast<double>(timed.step), static_cast<double>(schedule.worker(timed.action)),
            static_cast<double>(timed.action.stage), static_cast<double>(code),
            static_cast<double>(timed.action.microbatch)});
     }

@@ -113,6 +113,8 @@ class Simulator {
              options_.stall_factor, "a number >= 1");
     RefuseIf(options_.queue_capacity < 0 || options_.queue_capacity > kMaxIndex, "queue_capacity",
              static_cast<double>(options_.queue_capacity), "an integer >= 0");
+    RefuseIf(schedule_.copies() > 1, "schedule",
+             std::to_string(schedule_.copies()) + " copies of the stages", "one copy");
     const auto actions = static_cast<std::int64_t>(schedule_.actions.size());
     const double passes = 2.0 * schedule_.stages * static_cast<double>(schedule_.microbatches);
     RefuseIf(actions >= kMaxIndex || passes >= static_cast<double>(kMaxIndex), "schedule",

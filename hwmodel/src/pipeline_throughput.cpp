@@ -319,9 +319,9 @@ double LatencySeconds(const PipelineTimes& times) {
 
 Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                            const ThroughputOptions& options) {
-  RefuseIf(options.schedule == "interleaved", "schedule", options.schedule,
-           "one in which a worker has one group of stages, as pipedream-flush");
   const ScheduleKind& kind = FindScheduleKind(options.schedule);
+  RefuseIf(!kind.one_stage_each, "schedule", options.schedule,
+           "one in which a worker has one group of stages, as pipedream-flush");
   const int workers = WorkerCount(workload, machine, options);
   Setting setting{{.workload = workload,
                    .machine = machine,

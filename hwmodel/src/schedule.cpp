@@ -35,6 +35,10 @@ WeightVersions ParseWeightVersions(std::string_view name) {
                                   "newest, stashed, double-buffered or vertical-sync");
 }
 
+int Schedule::copies() const {
+  return worker_of_stage.empty() ? 1 : static_cast<int>(worker_of_stage.size()) / stages;
+}
+
 int Schedule::workers() const {
   if (worker_of_stage.empty()) return stages;
   return *std::max_element(worker_of_stage.begin(), worker_of_stage.end()) + 1;

@@ -31,10 +31,10 @@ void CheckFields(const Schedule& schedule) {
       may_lag ? "an integer >= 0" : "0 with " + std::string(Name(schedule.weights)) + " weights");
   const std::vector<int>& workers = schedule.worker_of_stage;
   if (workers.empty()) return;
-  RefuseIf(workers.size() != static_cast<std::size_t>(schedule.stages), "worker_of_stage",
+  RefuseIf(workers.size() % static_cast<std::size_t>(schedule.stages) != 0, "worker_of_stage",
            std::to_string(workers.size()) + " workers",
            "one for each of the " + std::to_string(schedule.stages) +
-               " stages, or none for a worker a stage");
+               " stages of each copy, or none for a worker a stage");
   for (const int worker : workers) {
     RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", std::to_string(worker),
              Range("worker", schedule.stages));
@@ -132,7 +132,7 @@ class Checker {
   std::string TakeSlot(const TimedAction& timed) {
     const ActionKind kind = timed.action.kind;
     if (kind == ActionKind::kUpdate) return {};
-    const int number = schedule_.worker(timed.action.stage);
+    const int number = schedule_.worker(timed.action);
     Worker& worker = workers_[static_cast<std::size_t>(number)];
     if (worker.step != timed.step) worker = {.step = timed.step};
     const unsigned bit = 1U << static_cast<unsigned>(kind);

@@ -117,7 +117,7 @@ int FewestSlots(const Schedule& schedule) {
   std::vector<std::int64_t> last(static_cast<std::size_t>(schedule.workers()), -1);
   for (const auto& [step, action] : schedule.actions) {
     if (action.kind == ActionKind::kUpdate) continue;
-    std::int64_t& of_worker = last[schedule.worker(action.stage)];
+    std::int64_t& of_worker = last[schedule.worker(action)];
     if (of_worker == step) return 2;
     of_worker = step;
   }
@@ -153,7 +153,7 @@ class CsvReader {
     schedule_.microbatches = std::max(schedule_.microbatches, timed.action.microbatch + 1);
     rows_.push_back({timed, number});
     for (const Column column : columns_) {
-      if (column >= kRequired) ReadExtra(column, fields[column], timed.action.stage);
+      if (column >= kRequired) ReadExtra(column, fields[column], timed.action);
     }
   }
 
@@ -165,15 +165,26 @@ class CsvReader {
       schedule_.actions.push_back(row.timed);
       if (lines != nullptr) lines->push_back(row.line);
     }
-    for (const std::optional<int>& worker : workers_) {
-      schedule_.worker_of_stage.push_back(worker.value_or(0));
-    }
+    SetWorkers();
     schedule_.slots_per_step = slots_ ? *slots_ : FewestSlots(schedule_);
     return std::move(schedule_);
   }
 
  private:
-  void ReadExtra(Column column, std::string_view text, int stage) {
+  // One copy of the stages where their workers are the same for all micro-batches, else two.
+  void SetWorkers() {
+    const bool is_one = std::all_of(workers_.begin(), workers_.end(), [](const auto& of_stage) {
+      return !of_stage[0] || !of_stage[1] || of_stage[0] == of_stage[1];
+    });
+    for (std::size_t copy = 0; copy < (is_one ? 1 : 2); ++copy) {
+      for (const auto& of_stage : workers_) {
+        const std::optional<int>& worker = of_stage[copy] ? of_stage[copy] : of_stage[1 - copy];
+        schedule_.worker_of_stage.push_back(worker.value_or(0));
+      }
+    }
+  }
+
+  void ReadExtra(Column column, std::string_view text, const Action& action) {
     static const std::string kSame = "the same in all rows";
     switch (column) {
       case kSlots:
@@ -185,9 +196,11 @@ class CsvReader {
         break;
       default: {
         const int worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
-        if (workers_.size() <= static_cast<std::size_t>(stage)) workers_.resize(stage + 1);
-        SetOnce(workers_[stage], worker, "worker", text,
-                "the same in all rows of stage " + std::to_string(stage));
+        const auto stage = static_cast<std::size_t>(action.stage);
+        if (workers_.size() <= stage) workers_.resize(stage + 1);
+        SetOnce(workers_[stage][action.microbatch % 2], worker, "worker", text,
+                fmt::format("the same in all rows of stage {} and {} micro-batches", stage,
+                            action.microbatch % 2 == 0 ? "even" : "odd"));
       }
     }
   }
@@ -200,7 +213,8 @@ class CsvReader {
   std::vector<Column> columns_;
   std::vector<Row> rows_;
   Schedule schedule_;
-  std::vector<std::optional<int>> workers_;  // by stage
+  // By stage, of even and of odd micro-batches.
+  std::vector<std::array<std::optional<int>, 2>> workers_;
   std::optional<int> slots_;
   std::optional<std::string> weights_;
 };
@@ -259,7 +273,7 @@ std::string ToCsv(const Schedule& schedule) {
   const auto out = std::back_inserter(csv);
   for (const auto& [step, action] : schedule.actions) {
     fmt::format_to(out, "{},{},{},{}", step, action.stage, Letter(action.kind), action.microbatch);
-    if (has_workers) fmt::format_to(out, ",{}", schedule.worker(action.stage));
+    if (has_workers) fmt::format_to(out, ",{}", schedule.worker(action));
     csv += same;
   }
   return csv;

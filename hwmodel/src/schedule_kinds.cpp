@@ -28,27 +28,35 @@ std::int64_t PerUpdateOf2Bw(const Options& options) {
   return divisor;
 }
 
-constexpr std::array<ScheduleKind, 9> kKinds = {{
-    {"pb", "Pipelined backpropagation", true, false,
+constexpr std::array<ScheduleKind, 13> kKinds = {{
+    {"pb", "Pipelined backpropagation", true, false, true,
      [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
-    {"fill-drain", "Fill and drain", false, true,
+    {"fill-drain", "Fill and drain", false, true, true,
      [](const Options& o) { return FillDrain(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"gpipe", "GPipe", false, true,
+    {"gpipe", "GPipe", false, true, true,
      [](const Options& o) { return Gpipe(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"1f1b", "1F1B", true, false,
+    {"1f1b", "1F1B", true, false, true,
      [](const Options& o) { return OneForwardOneBackward(o.stages, o.microbatches); }},
-    {"2bw", "PipeDream-2BW", false, false,
+    {"2bw", "PipeDream-2BW", false, false, true,
      [](const Options& o) { return PipeDream2Bw(o.stages, o.microbatches, PerUpdateOf2Bw(o)); }},
-    {"paci", "PACI", false, false,
+    {"paci", "PACI", false, false, true,
      [](const Options& o) { return Paci(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"pipedream-flush", "PipeDream-Flush", false, true,
+    {"pipedream-flush", "PipeDream-Flush", false, true, true,
      [](const Options& o) { return PipeDreamFlush(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"interleaved", "Interleaved 1F1B", false, true,
+    {"interleaved", "Interleaved 1F1B", false, true, false,
      [](const Options& o) {
        return Interleaved(o.stages, o.chunks == 0 ? 2 : o.chunks, o.microbatches, PerUpdate(o));
      }},
-    {"zb-h1", "Zero bubble ZB-H1", false, true,
+    {"zb-h1", "Zero bubble ZB-H1", false, true, true,
      [](const Options& o) { return ZeroBubbleH1(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"zb-v", "Zero bubble ZB-V", false, true, false,
+     [](const Options& o) { return ZeroBubbleV(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"dualpipe-v", "DualPipeV", false, true, false,
+     [](const Options& o) { return DualPipeV(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"dualpipe", "DualPipe", false, true, false,
+     [](const Options& o) { return DualPipe(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"amdp", "AMDP, one pipeline", false, false, true,
+     [](const Options& o) { return Amdp(o.stages, o.microbatches, PerUpdate(o)); }},
 }};
 
 }  // namespace

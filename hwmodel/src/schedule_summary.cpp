@@ -1,9 +1,11 @@
 #include "batchless/hwmodel/schedule_summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "batchless/hwmodel/schedule_check.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -196,6 +198,19 @@ ScheduleSummary Summarize(const Schedule& schedule) {
                          static_cast<double>(summary.steps));
   summary.bubble_ratio = 1 - summary.utilisation;
   return summary;
+}
+
+std::vector<PlaceHorizons> HorizonsByPlace(const Schedule& schedule) {
+  const std::int64_t m = MicrobatchesPerUpdate(schedule);
+  const auto rounded = [m](std::int64_t microbatches) {
+    return std::nearbyint(static_cast<double>(microbatches) / static_cast<double>(m));
+  };
+  std::vector<PlaceHorizons> horizons;
+  for (int s = 0; s < schedule.stages; ++s) {
+    const std::int64_t half = schedule.worker(s) / 2;
+    horizons.push_back({rounded(schedule.workers() + m - half - 2), rounded(m + half - 1)});
+  }
+  return horizons;
 }
 
 }  // namespace batchless::hwmodel

@@ -94,8 +94,11 @@ class Drawing {
       : schedule_(schedule), summary_(Summarize(schedule)), first_(schedule.actions.front().step) {
     CheckSize();
     std::vector<int> chunks(static_cast<std::size_t>(summary_.workers));
+    chunk_.resize(static_cast<std::size_t>(schedule.copies()));
     for (int stage = 0; stage < schedule.stages; ++stage) {
-      chunk_.push_back(chunks[schedule.worker(stage)]++);
+      for (int copy = 0; copy < schedule.copies(); ++copy) {
+        chunk_[copy].push_back(chunks[schedule.worker(stage, copy)]++);
+      }
     }
     most_chunks_ = *std::max_element(chunks.begin(), chunks.end());
     const auto digits = static_cast<int>(std::to_string(schedule.microbatches - 1).size());
@@ -158,7 +161,9 @@ class Drawing {
     if (!has_chunks() && schedule_.worker_of_stage.empty()) return fmt::format("stage {}", worker);
     std::vector<int> held;
     for (int stage = 0; stage < schedule_.stages; ++stage) {
-      if (schedule_.worker(stage) == worker) held.push_back(stage);
+      for (int copy = 0; copy < schedule_.copies(); ++copy) {
+        if (schedule_.worker(stage, copy) == worker) held.push_back(stage);
+      }
     }
     std::string stages = fmt::format("{}", fmt::join(held, ", "));
     // A long list gives way to the picture.
@@ -224,21 +229,21 @@ class Drawing {
     const bool is_lower = two_slots && action.kind != ActionKind::kForward;
     const std::int64_t x = ColumnLeft(timed.step);
     const int height = two_slots ? kSlotHeight : row_height_;
-    const int y = RowTop(schedule_.worker(action.stage)) + (is_lower ? kSlotHeight : 0);
+    const int y = RowTop(schedule_.worker(action)) + (is_lower ? kSlotHeight : 0);
     if (action.kind == ActionKind::kUpdate) {
       Rectangle(x + cell_width_ - kUpdateWidth, y, kUpdateWidth, height, kInk);
       return;
     }
     // A pixel on the right and below separates neighbours.
     Rectangle(x, y, cell_width_ - 1, height - (two_slots ? 1 : 0),
-              Hex(Paler(ColourOf(action.kind), PalerBy(action.stage))));
+              Hex(Paler(ColourOf(action.kind), PalerBy(action))));
     Text(x + (cell_width_ - kUpdateWidth + 1) / 2, y + height / 2 + kFontSize / 3,
          std::to_string(action.microbatch), "");
   }
 
-  int PalerBy(int stage) const {
+  int PalerBy(const Action& action) const {
     if (!has_chunks()) return 0;
-    return 70 * chunk_[stage] / (most_chunks_ - 1);
+    return 70 * chunk_[action.microbatch % schedule_.copies()][action.stage] / (most_chunks_ - 1);
   }
 
   // Title and legend grow with the picture, so that they can be read where all of it is in view.
@@ -265,7 +270,8 @@ class Drawing {
   const Schedule& schedule_;
   ScheduleSummary summary_;
   std::int64_t first_;
-  std::vector<int> chunk_;  // by stage: how many of its worker's stages come before it
+  // By copy and stage: how many of its worker's stages come before it.
+  std::vector<std::vector<int>> chunk_;
   int most_chunks_ = 1;
   int cell_width_ = 0;
   int row_height_ = 0;

@@ -25,9 +25,11 @@ std::string ToTraceJson(const Schedule& schedule) {
   for (int worker = 0; worker < schedule.workers(); ++worker) {
     json += NameEvent("process_name", worker + 1, 0, fmt::format("worker {}", worker));
   }
-  for (int stage = 0; stage < schedule.stages; ++stage) {
-    json += NameEvent("thread_name", schedule.worker(stage) + 1, stage + 1,
-                      fmt::format("stage {}", stage));
+  for (int copy = 0; copy < schedule.copies(); ++copy) {
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      json += NameEvent("thread_name", schedule.worker(stage, copy) + 1, stage + 1,
+                        fmt::format("stage {}", stage));
+    }
   }
   const std::int64_t slot = kStepMicroseconds / schedule.slots_per_step;
   for (const auto& [step, action] : schedule.actions) {
@@ -41,8 +43,7 @@ std::string ToTraceJson(const Schedule& schedule) {
                    "\n",
                    is_update ? R"(i","s":"t)" : "X", Name(action.kind), action.microbatch,
                    Name(action.kind), start, is_update ? "" : fmt::format(R"(,"dur":{})", slot),
-                   schedule.worker(action.stage) + 1, action.stage + 1, action.stage,
-                   action.microbatch);
+                   schedule.worker(action) + 1, action.stage + 1, action.stage, action.microbatch);
   }
   json.resize(json.size() - 2);  // the comma behind the last event
   json += "\n]}\n";

@@ -23,8 +23,12 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends) {
                        .slots_per_step = 1,
                        .weights = groups.weights,
                        .forward_lag = groups.forward_lag};
-  for (std::size_t g = 0; g < group_ends.size(); ++g) {
-    schedule.worker_of_stage.resize(group_ends[g], groups.worker(static_cast<int>(g)));
+  std::vector<int>& workers = schedule.worker_of_stage;
+  for (int copy = 0; copy < groups.copies(); ++copy) {
+    const std::size_t before = workers.size();
+    for (std::size_t g = 0; g < group_ends.size(); ++g) {
+      workers.resize(before + group_ends[g], groups.worker(static_cast<int>(g), copy));
+    }
   }
   for (const TimedAction& timed : groups.actions) {
     const auto g = static_cast<std::size_t>(timed.action.stage);

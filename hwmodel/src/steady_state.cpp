@@ -164,7 +164,7 @@ class Search {
     for (std::size_t k = begin; k < end; ++k) {
       const auto& [step, action] = schedule_.actions[k];
       const auto worker = static_cast<std::size_t>(
-          worker_of_stage.empty() ? schedule_.worker(action.stage) : worker_of_stage[action.stage]);
+          worker_of_stage.empty() ? schedule_.worker(action) : worker_of_stage[action.stage]);
       if (worker >= steady.workers.size()) steady.workers.resize(worker + 1);
       steady.workers[worker].push_back({.kind = action.kind,
                                         .stage = action.stage,
@@ -188,6 +188,10 @@ class Search {
       }
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      // Where there are copies of a stage they are on several workers.
+      std::stable_sort(
+          stages[stage].begin(), stages[stage].end(),
+          [](const SteadyAction& a, const SteadyAction& b) { return a.step < b.step; });
       const std::vector<TimedAction>& list = by_stage_[stage];
       std::size_t done = 0;
       // No offset is further below zero than the list is long.

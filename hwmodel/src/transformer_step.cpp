@@ -150,7 +150,7 @@ double PredictActivationBytes(const TransformerRun& run, const BlockOptions& opt
   std::int64_t in_flight = 0;  // micro-batches of the first node's chunks
   std::int64_t most = 0;
   for (const TimedAction& timed : schedule.actions) {
-    if (schedule.worker(timed.action.stage) != 0) continue;
+    if (schedule.worker(timed.action) != 0) continue;
     if (timed.action.kind == ActionKind::kForward) most = std::max(most, ++in_flight);
     if (timed.action.kind == ActionKind::kBackward) --in_flight;
   }

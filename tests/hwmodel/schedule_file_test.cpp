@@ -34,7 +34,9 @@ TEST_CASE("every kind comes back from CSV and from text as it was") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
     for (const std::int64_t microbatches : {6, 12}) {
       CAPTURE(std::string(kind.name), microbatches);
-      Schedule schedule = MakeSchedule(kind.name, {.stages = 6, .microbatches = microbatches});
+      // dualpipe's smallest update is of four micro-batches a worker.
+      const int stages = kind.name == "dualpipe" ? static_cast<int>(microbatches) / 3 : 6;
+      Schedule schedule = MakeSchedule(kind.name, {.stages = stages, .microbatches = microbatches});
       CHECK(ParseCsv(ToCsv(schedule)) == schedule);
       CHECK(ParseScheduleText(ToText(schedule)) == schedule);
       schedule.weights = WeightVersions::kStashed;

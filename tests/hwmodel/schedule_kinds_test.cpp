@@ -10,6 +10,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/steady_state.h"
 #include "catch.h"
 
 using namespace batchless::hwmodel;
@@ -45,6 +46,11 @@ std::string RefusedArgument(const ScheduleKind& kind, const ScheduleOptions& opt
   if (kind.name == "interleaved" && stages % 2 != 0) return "chunks";
   if (kind.name == "interleaved" && per_update % (stages / 2) != 0) {
     return "microbatches_per_update";
+  }
+  if (kind.name == "zb-v" || kind.name.starts_with("dualpipe")) {
+    if (stages % 2 != 0) return "stages";
+    if (per_update < (kind.name == "dualpipe" ? 2 : 1) * stages) return "microbatches_per_update";
+    if (kind.name == "dualpipe" && per_update % 2 != 0) return "microbatches_per_update";
   }
   return kNothingThrown;
 }
@@ -349,6 +355,193 @@ TEST_CASE("ZB-H1 of few micro-batches is a schedule all the same") {
   }
 }
 
+namespace {
+
+struct WorkerSummary {
+  std::int64_t idle = 0;  // from its first action to its last one, steps
+  std::int64_t most_in_flight = 0;
+};
+
+// By worker. `schedule` splits the backward and has one slot a step.
+std::vector<WorkerSummary> SummarizeWorkers(const Schedule& schedule) {
+  std::vector<WorkerSummary> summaries(static_cast<std::size_t>(schedule.workers()));
+  std::vector<std::int64_t> next(summaries.size(), -1), in_flight(summaries.size());
+  for (const TimedAction& timed : schedule.actions) {
+    if (timed.action.kind == ActionKind::kUpdate) continue;
+    const auto w = static_cast<std::size_t>(schedule.worker(timed.action));
+    if (next[w] >= 0) summaries[w].idle += timed.step - next[w];
+    next[w] = timed.step + 1;
+    if (timed.action.kind == ActionKind::kForward) ++in_flight[w];
+    if (timed.action.kind == ActionKind::kWeightGradient) --in_flight[w];
+    summaries[w].most_in_flight = std::max(summaries[w].most_in_flight, in_flight[w]);
+  }
+  return summaries;
+}
+
+// Steps of a mini-batch of DualPipeV's order, where the two of a pair begin and end together. A pair is a
+// forward and the whole backward behind it, from where the worker first has all it needs to pair them.
+std::int64_t LockStepSteps(const Schedule& schedule) {
+  struct Piece {
+    std::vector<Action> actions;
+    std::int64_t steps = 0;
+  };
+  const int workers = schedule.workers();
+  std::vector<std::vector<Action>> orders(static_cast<std::size_t>(workers));
+  for (const TimedAction& timed : schedule.actions) {
+    if (timed.action.kind == ActionKind::kUpdate) continue;
+    orders[static_cast<std::size_t>(schedule.worker(timed.action))].push_back(timed.action);
+  }
+  std::vector<std::vector<Piece>> pieces(orders.size());
+  for (int w = 0; w < workers; ++w) {
+    const std::vector<Action>& order = orders[static_cast<std::size_t>(w)];
+    const int behind = workers - 1 - w;
+    const std::size_t unpaired =
+        5 * static_cast<std::size_t>(behind) + 2 * (static_cast<std::size_t>(w) + 1);
+    for (std::size_t k = 0; k < order.size();) {
+      const auto is = [&](std::size_t at, ActionKind kind) {
+        return at < order.size() && order[at].kind == kind;
+      };
+      const bool whole = is(k, ActionKind::kBackward) && is(k + 1, ActionKind::kWeightGradient) &&
+                         order[k].stage == order[k + 1].stage &&
+                         order[k].microbatch == order[k + 1].microbatch && k >= unpaired;
+      // The worker at the foot of the V does not pair its first two.
+      const bool pair = k >= unpaired && is(k, ActionKind::kForward) &&
+                        is(k + 1, ActionKind::kBackward) &&
+                        is(k + 2, ActionKind::kWeightGradient) && !(behind == 0 && k == unpaired);
+      const std::size_t size = pair ? 3 : whole ? 2 : 1;
+      pieces[static_cast<std::size_t>(w)].push_back(
+          {{order.begin() + static_cast<std::ptrdiff_t>(k),
+            order.begin() + static_cast<std::ptrdiff_t>(k + size)},
+           static_cast<std::int64_t>(size)});
+      k += size;
+    }
+  }
+  std::map<std::string, std::int64_t> ends;  // of passes
+  std::vector<std::size_t> done(pieces.size());
+  std::vector<std::int64_t> free(pieces.size());
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (std::size_t w = 0; w < pieces.size(); ++w) {
+      while (done[w] < pieces[w].size()) {
+        const Piece& piece = pieces[w][done[w]];
+        std::int64_t begin = free[w];
+        bool ready = true;
+        for (const Action& action : piece.actions) {
+          const bool forward = action.kind == ActionKind::kForward;
+          if (action.kind == ActionKind::kWeightGradient) continue;
+          if (forward && action.stage == 0) continue;
+          const int from = action.stage + (forward ? -1 : 1);
+          const auto input =
+              from == schedule.stages
+                  ? ends.find(ToText({action.stage, ActionKind::kForward, action.microbatch}))
+                  : ends.find(ToText({from, action.kind, action.microbatch}));
+          ready = ready && input != ends.end();
+          if (ready) begin = std::max(begin, input->second);
+        }
+        if (!ready) break;
+        free[w] = begin + piece.steps;
+        for (const Action& action : piece.actions) ends[ToText(action)] = free[w];
+        ++done[w];
+        moves = true;
+      }
+    }
+  }
+  for (std::size_t w = 0; w < pieces.size(); ++w) REQUIRE(done[w] == pieces[w].size());
+  return *std::max_element(free.begin(), free.end());
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ZB-V: no worker idles between its first action and its last, S passes are kept on each") {
+  const int stages = 2 * GENERATE(1, 2, 3, 4, 8);
+  const std::int64_t per_update = stages + GENERATE(0, 1, 2, 13);
+  CAPTURE(stages, per_update);
+  const std::int64_t minibatches = 3;
+  const Schedule schedule = ZeroBubbleV(stages, minibatches * per_update, per_update);
+  CheckEachPassOnce(schedule);
+  const ScheduleSummary summary = Summarize(schedule);
+  CheckNoDelay(summary);
+  CHECK(summary.workers == stages / 2);
+  CHECK(summary.steps == 6 * minibatches * per_update + stages / 2 - 1);
+  for (const WorkerSummary& worker : SummarizeWorkers(schedule)) {
+    CHECK(worker.idle == 0);
+    CHECK(worker.most_in_flight == stages);
+  }
+}
+
+TEST_CASE(
+    "DualPipeV keeps S + 1 passes on each worker, and idles as published where pairs end "
+    "together") {
+  const int stages = 2 * GENERATE(1, 2, 3, 4, 8);
+  const std::int64_t per_update = stages + GENERATE(0, 1, 2, 13);
+  CAPTURE(stages, per_update);
+  const int workers = stages / 2;
+  const Schedule schedule = DualPipeV(stages, 3 * per_update, per_update);
+  CheckEachPassOnce(schedule);
+  const ScheduleSummary summary = Summarize(schedule);
+  CheckNoDelay(summary);
+  CHECK(summary.workers == workers);
+  CHECK(summary.steps == 3 * (6 * per_update + workers - 1));
+  const Schedule minibatch = DualPipeV(stages, per_update, per_update);
+  const std::vector<WorkerSummary> of_workers = SummarizeWorkers(minibatch);
+  for (int w = 0; w < workers; ++w) {
+    CHECK(of_workers[static_cast<std::size_t>(w)].idle == workers - 1 - w);
+    CHECK(of_workers[static_cast<std::size_t>(w)].most_in_flight == stages + 1);
+  }
+  CHECK(Summarize(minibatch).bubble_ratio ==
+        Approx(Ratio(workers - 1, 6 * per_update + workers - 1)).margin(kRounding));
+  // (S/2 - 1) (F&B + B - 3W) with F&B = 3, B = 2, W = 1.
+  CHECK(LockStepSteps(minibatch) == 6 * per_update + 2 * (workers - 1));
+}
+
+TEST_CASE("DualPipe is DualPipeV from both ends, with every stage on two workers") {
+  const int stages = 2 * GENERATE(1, 2, 3, 4);
+  const std::int64_t per_update = 2 * stages + GENERATE(0, 2, 6);
+  CAPTURE(stages, per_update);
+  const Schedule schedule = DualPipe(stages, 2 * per_update, per_update);
+  CheckEachPassOnce(schedule);
+  CHECK(schedule.copies() == 2);
+  const ScheduleSummary summary = Summarize(schedule);
+  CheckNoDelay(summary);
+  CHECK(summary.workers == stages);
+  const Schedule v = DualPipeV(stages, per_update, per_update / 2);
+  CHECK(summary.steps == Summarize(v).steps);
+  CHECK(summary.bubble_ratio == Approx(Summarize(v).bubble_ratio).margin(kRounding));
+  for (const WorkerSummary& worker : SummarizeWorkers(schedule)) {
+    CHECK(worker.most_in_flight == stages + 1);
+  }
+  // From the front at the workers 0, 1, ..., from the back at the last one, the one before it, ...
+  for (int s = 0; s < stages; ++s) {
+    CHECK(schedule.worker(s, 0) == s);
+    CHECK(schedule.worker(s, 1) == stages - 1 - s);
+  }
+}
+
+TEST_CASE("a pipeline of AMDP has two micro-batches in flight, versions one apart") {
+  const int stages = GENERATE(1, 2, 3, 8);
+  const std::int64_t per_update = GENERATE(1, 2, 4);
+  CAPTURE(stages, per_update);
+  const std::int64_t updates = 40;
+  const Schedule schedule = Amdp(stages, updates * per_update, per_update);
+  CheckEachPassOnce(schedule);
+  const ScheduleSummary summary = Summarize(schedule);
+  for (int s = 0; s < stages; ++s) {
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    const int in_flight = std::min(2, stages - s);
+    CHECK(stage.activations_in_flight == in_flight);
+    // Between the ends the pairs of an update that is a whole number of them read one version.
+    const int delay = in_flight == 1 || (s > 0 && per_update > 1) ? 0 : 1;
+    CHECK(stage.forward_delay_updates == delay);
+    CHECK(stage.backward_delay_updates == 0);
+    CHECK(stage.stashed_weight_versions == delay + 1);
+  }
+  // Two micro-batches each 2 S steps.
+  const double busy = std::min(1.0, 2.0 / stages);
+  CHECK(FindSteadyState(schedule).utilisation == Approx(busy).margin(kRounding));
+  if (per_update == 1 && stages <= 2) CHECK(schedule == OneForwardOneBackward(stages, updates));
+}
+
 TEST_CASE("small schedules written out") {
   CHECK(Steps(OneForwardOneBackward(2, 3)) ==
         "0F0 | 0F1 1F0 | 1B0 1U0 | 0B0 0U0 1F1 | 0F2 1B1 1U1 | 0B1 0U1 1F2 | 1B2 1U2 | 0B2 0U2 ");
@@ -359,6 +552,14 @@ TEST_CASE("small schedules written out") {
   CHECK(Steps(Interleaved(4, 2, 2, 2)) ==
         "0F0 | 0F1 1F0 | 2F0 1F1 | 2F1 3F0 | 3B0 | 2B0 3F1 | 3B1 3U1 | 2B1 2U1 1B0 | 0B0 1B1 1U1 | "
         "0B1 0U1 ");
+  CHECK(Steps(ZeroBubbleV(2, 2, 2)) ==
+        "0F0 | 1F0 | 1B0 | 1W0 | 0F1 | 0B0 | 0W0 | 1F1 | 1B1 | 1W1 1U1 | 0B1 | 0W1 0U1 ");
+  CHECK(Steps(DualPipe(2, 4, 4)) ==
+        "0F0 0F1 | 1F1 1F0 | 0F2 0F3 | 1B1 1B0 | 1W1 1W0 | 1F3 1F2 | 0B0 0B1 | 0W0 0W1 | "
+        "1B3 1B2 | 1W3 1W2 1U2 | 0B2 0B3 | 0W2 0W3 0U3 ");
+  CHECK(Steps(Amdp(3, 3, 1)) ==
+        "0F0 | 0F1 1F0 | 1F1 2F0 | 2B0 2U0 | 1B0 1U0 2F1 | 0B0 0U0 2B1 2U1 | 0F2 1B1 1U1 | "
+        "0B1 0U1 1F2 | 2F2 | 2B2 2U2 | 1B2 1U2 | 0B2 0U2 ");
 }
 
 TEST_CASE("every kind by name, few micro-batches included, does each pass once or is refused") {

@@ -126,8 +126,10 @@ std::string Error(const Schedule& schedule) {
 
 // 36 micro-batches, which make six updates where the kind does not update after each.
 ScheduleOptions SixUpdates(const ScheduleKind& kind, int stages) {
-  ScheduleOptions options{.stages = stages, .microbatches = 36};
-  if (!kind.updates_each) options.microbatches_per_update = 6;
+  // The fewest of dualpipe's.
+  const std::int64_t per_update = kind.name == "dualpipe" ? std::max(6, 2 * stages) : 6;
+  ScheduleOptions options{.stages = stages, .microbatches = 6 * per_update};
+  if (!kind.updates_each) options.microbatches_per_update = per_update;
   return options;
 }
 
@@ -172,7 +174,8 @@ TEST_CASE("1F1B repeats every two steps and leaves no slot empty") {
 }
 
 TEST_CASE("schedules with a flush repeat every mini-batch") {
-  for (const char* name : {"fill-drain", "gpipe", "pipedream-flush", "interleaved", "zb-h1"}) {
+  for (const char* name :
+       {"fill-drain", "gpipe", "pipedream-flush", "interleaved", "zb-h1", "dualpipe-v"}) {
     const SteadyState steady = FindSteadyState(
         MakeSchedule(name, {.stages = 4, .microbatches = 24, .microbatches_per_update = 8}));
     CAPTURE(name);
@@ -254,8 +257,9 @@ TEST_CASE("workers that repeat the cycle from the empty pipeline meet the list's
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);
       const SteadyState steady = FindSteadyState(schedule);
-      CheckSameVersions(steady, schedule);
-      const Schedule repeated = Repeat(steady, schedule, 36);
+      // Of copies of a stage, the worker of one updates both.
+      if (schedule.copies() == 1) CheckSameVersions(steady, schedule);
+      const Schedule repeated = Repeat(steady, schedule, options.microbatches);
       CHECK_FALSE(FirstBrokenRule(repeated).has_value());
       for (int s = 0; s < stages; ++s) {
         const auto index = static_cast<std::size_t>(s);

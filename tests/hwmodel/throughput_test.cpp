@@ -497,13 +497,14 @@ TEST_CASE("A network that does not fit is said not to", "[throughput]") {
 TEST_CASE("Every schedule runs on every machine", "[throughput]") {
   const Workload workload = MakeWorkload("lenet5");
   for (const ScheduleKind& kind : ScheduleKinds()) {
-    if (kind.name == "interleaved") continue;
+    if (!kind.one_stage_each) continue;
     const Throughput result =
         PredictThroughput(workload, Fine(50), {.schedule = std::string(kind.name)});
     CAPTURE(kind.name);
     CHECK(result.samples_per_second > 0);
     CHECK(result.utilisation <= 1);
-    CHECK(result.busy <= result.utilisation * (1 + 1e-9));
+    // The utilisation is of equal times, for most of which a pipeline of AMDP waits.
+    if (kind.name != "amdp") CHECK(result.busy <= result.utilisation * (1 + 1e-9));
   }
 }
 
@@ -536,7 +537,8 @@ void CheckDeepPipelines(const char* network) {
   };
   const double most = rate("pb");
   for (const ScheduleKind& kind : ScheduleKinds()) {
-    if (kind.name == "interleaved") continue;
+    // One pipeline of AMDP idles most of its time.
+    if (!kind.one_stage_each || kind.name == "amdp") continue;
     CAPTURE(kind.name);
     const double samples_per_second = rate(kind.name);
     // The bubbles of 4 micro-batches a worker are a fifth to a third of the time.

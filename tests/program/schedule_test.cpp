@@ -49,6 +49,10 @@ TEST_CASE("delays, utilisation and versions as in the formulas") {
       Result("schedule --kind interleaved --stages 8 --chunks 2 --microbatches 8");
   CHECK(interleaved["workers"] == 4);
   CHECK(interleaved["bubble_ratio"].get<double>() == Approx(3.0 / 19));
+  const Json both_ends = Result("schedule --kind dualpipe --stages 8 --microbatches 16");
+  CHECK(both_ends["workers"] == 8);
+  CHECK(both_ends["delays"] == Json({0, 0, 0, 0, 0, 0, 0, 0}));
+  CHECK(both_ends["bubble_ratio"].get<double>() == Approx(3.0 / 51));
 }
 
 TEST_CASE("a list that is too short for its steady state says so, and what that is") {
@@ -127,7 +131,8 @@ TEST_CASE("actions are left out of the JSON where they go to a file or are too m
 TEST_CASE("what the program writes it reads as the same schedule") {
   const TemporaryFolder folder;
   for (const std::string kind :
-       {"pb", "fill-drain", "gpipe", "1f1b", "2bw", "pipedream-flush", "interleaved", "zb-h1"}) {
+       {"pb", "fill-drain", "gpipe", "1f1b", "2bw", "pipedream-flush", "interleaved", "zb-h1",
+        "zb-v", "dualpipe-v", "dualpipe", "amdp"}) {
     for (const std::string ending : {"csv", "txt"}) {
       CAPTURE(kind, ending);
       const Outcome made = Run(Words("schedule --kind " + kind +

@@ -44,7 +44,7 @@ class ScheduleCommand final : public Command {
             root, "schedule", "Who does what when: actions, delays and utilisation of a schedule",
             R"(Kinds:
   pb, fill-drain    a step has room for a forward and a backward at every stage
-  gpipe, 1f1b, 2bw, paci, pipedream-flush, interleaved, zb-h1
+  gpipe, 1f1b, 2bw, paci, amdp, pipedream-flush, interleaved, zb-h1, zb-v, dualpipe-v, dualpipe
                     a step has room for one of them, or for a weight gradient
 Delays, versions and micro-batches in flight are the largest of each stage in the
 steady state, or of the list itself where that is too short, as a note then says
@@ -259,9 +259,13 @@ a rule. --json without --out holds the actions too, unless there are more than 1
                  "forward delay", "backward delay", "in flight", "versions", "if stashed");
     for (int s = 0; s < schedule.stages; ++s) {
       const hwmodel::StageSummary& stage = summary.stages[s];
-      output.Print("{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", s, schedule.worker(s),
-                   stage.forward_delay_updates, stage.backward_delay_updates,
-                   stage.activations_in_flight, stage.weight_versions,
+      std::vector<int> workers(schedule.copies());
+      for (std::size_t copy = 0; copy < workers.size(); ++copy) {
+        workers[copy] = schedule.worker(s, static_cast<std::int64_t>(copy));
+      }
+      output.Print("{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", s,
+                   fmt::format("{}", fmt::join(workers, ", ")), stage.forward_delay_updates,
+                   stage.backward_delay_updates, stage.activations_in_flight, stage.weight_versions,
                    stage.stashed_weight_versions);
     }
     output.Close();

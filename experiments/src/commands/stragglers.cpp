@@ -156,7 +156,9 @@ class StragglersCommand final : public Command {
 
   hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) const {
     try {
-      return hwmodel::MakeSchedule(kind, options);
+      hwmodel::Schedule schedule = hwmodel::MakeSchedule(kind, options);
+      if (schedule.copies() == 1) return schedule;
+      throw UsageError(kind_.name(), kind, "a kind with one copy of each stage");
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "chunks") {
         throw UsageError(stages_.name(), std::to_string(options.stages),

@@ -29,8 +29,7 @@ constexpr std::int64_t kMaxActions = 50'000'000;
 std::vector<std::string_view> ScheduleNames() {
   std::vector<std::string_view> names = {hwmodel::kSequential};
   for (const hwmodel::ScheduleKind& kind : hwmodel::ScheduleKinds()) {
-    // Its workers have several groups of stages each.
-    if (kind.name != "interleaved") names.push_back(kind.name);
+    if (kind.one_stage_each) names.push_back(kind.name);
   }
   return names;
 }

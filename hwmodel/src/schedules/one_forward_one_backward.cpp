@@ -1,5 +1,5 @@
 // Schedules of one stage a worker that differ in how far the forwards run ahead and in when the
-// stage updates: GPipe, 1F1B, PipeDream-Flush, PACI and PipeDream-2BW.
+// stage updates: GPipe, 1F1B, PipeDream-Flush, PACI, PipeDream-2BW and AMDP.
 #include <algorithm>
 #include <string>
 
@@ -70,6 +70,25 @@ Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
 Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
   return Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+}
+
+Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  Schedule schedule{.stages = stages, .microbatches = microbatches};
+  std::vector<Order> orders(static_cast<std::size_t>(stages));
+  for (int stage = 0; stage < stages; ++stage) {
+    // As the passes' inputs arrive: between the ends of the pipeline both backwards of a pair are there
+    // before the forwards of the next one.
+    const bool is_last = stage == stages - 1;
+    const std::int64_t count = stage == 0 || is_last ? microbatches : 2;
+    for (std::int64_t first = 0; first < microbatches; first += count) {
+      const std::int64_t left = std::min(count, microbatches - first);
+      const std::int64_t ahead = is_last ? 0 : std::min<std::int64_t>(stage == 0 ? 1 : 2, left);
+      AppendTurns(orders[stage], stage, first, left, ahead, microbatches_per_update);
+    }
+  }
+  SetActions(schedule, orders);
+  return schedule;
 }
 
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {

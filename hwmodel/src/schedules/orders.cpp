@@ -67,7 +67,7 @@ class Clock {
           forwards_[pass] = std::max(next_step, input + 1);
           next_step = forwards_[pass] + 1;
         }
-        if (action.stage + 1 < schedule_.stages) Wake(action.stage + 1);
+        if (action.stage + 1 < schedule_.stages) Wake(action.stage + 1, action.microbatch);
         break;
       }
       case ActionKind::kBackward: {
@@ -77,7 +77,7 @@ class Clock {
         if (input == kUnknown) return false;
         backwards_[pass] = std::max(next_step, input + 1);
         next_step = backwards_[pass] + 1;
-        if (action.stage > 0) Wake(action.stage - 1);
+        if (action.stage > 0) Wake(action.stage - 1, action.microbatch);
         break;
       }
       case ActionKind::kWeightGradient:
@@ -90,8 +90,8 @@ class Clock {
     return true;
   }
 
-  void Wake(int stage) {
-    const auto worker = static_cast<std::size_t>(schedule_.worker(stage));
+  void Wake(int stage, std::int64_t microbatch) {
+    const auto worker = static_cast<std::size_t>(schedule_.worker(stage, microbatch));
     if (waiting_.empty() || waiting_.back() != worker) waiting_.push_back(worker);
   }
 

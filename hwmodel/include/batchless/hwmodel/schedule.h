@@ -3,6 +3,8 @@
 //   S  stages, numbered from 0 (input) to S-1 (loss)
 //   N  micro-batches in all, numbered from 0 in the order in which they enter the pipeline
 //   P  workers, numbered from 0; each stage belongs to one of them, a worker may have several
+//   C  copies of the stages on the workers, 1 but for pipelines in two directions; micro-batch i goes
+//      through copy i mod C, and an update changes all copies of its stage
 //
 // Time is counted in steps. What fits into a step of one worker is a property of the schedule:
 //
@@ -65,10 +67,16 @@ struct Schedule {
   int slots_per_step = 2;  ///< 1 or 2
   WeightVersions weights = WeightVersions::kNewest;
   std::int64_t forward_lag = 0;  ///< L, updates; 0 but with kNewest and kStashed
-  /// (S), by stage; empty where stage s is worker s.
+  /// (C S), by stage, copy after copy; empty where there is one, and stage s is worker s.
   std::vector<int> worker_of_stage = {};
 
-  int worker(int stage) const { return worker_of_stage.empty() ? stage : worker_of_stage[stage]; }
+  int copies() const;
+  /// The one that has the copy of the stage that the micro-batch goes through.
+  int worker(int stage, std::int64_t microbatch = 0) const {
+    if (worker_of_stage.empty()) return stage;
+    return worker_of_stage[(microbatch % copies()) * stages + stage];
+  }
+  int worker(const Action& action) const { return worker(action.stage, action.microbatch); }
   int workers() const;
   /// Whether weight gradients are actions of their own, in any place of the list.
   bool splits_backward() const;

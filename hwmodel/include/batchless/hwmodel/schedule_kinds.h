@@ -12,9 +12,14 @@
 //   pipedream-flush  1      0                 min(M, S-s)            (S-1) / (M+S-1)
 //   interleaved      1      0                 (from the list)        (P-1) / (V M+P-1)
 //   zb-h1            1      0                 min(M, S)              (S-1) / (3M+S-1), M >= S
+//   zb-v             1      0                 S on each worker       (P-1) / (6M+P-1), P = S/2
+//   dualpipe-v       1      0                 S+1 on each worker     (P-1) / (6M+P-1), P = S/2
+//   dualpipe         1      0                 S+1 on each worker     (S/2-1) / (3M+S/2-1)
+//   amdp             1      1 at most         min(2, S-s)            1 - 2/S once it runs, S >= 2
 //
 // The table says what the tests expect; schedule_summary.h derives it from the lists. The delay is
-// that of the forward, in updates.
+// that of the forward, in updates. Ratios are of one mini-batch; one of zb-v begins on each worker as soon
+// as the one before it has ended there, so that in a longer list the workers wait once.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +84,36 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
 /// derived from them).
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
+/// Zero-bubble ZB-V: P = S/2 workers, worker w with the stages w and S-1-w, which a micro-batch passes on
+/// its way down the workers and up again. No worker idles from its first action to its last one, and each
+/// keeps the activations of S passes, as the first one does in 1F1B. Throws also unless S is even and
+/// M >= S.
+/// Source: Qi et al., arXiv 2401.10241, arXiv 2405.15362 (the order of each worker as PyTorch's schedule of
+/// that name has it, recalled).
+Schedule ZeroBubbleV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// DualPipeV: the stages as in ZeroBubbleV; while the pipeline is full, every forward of one of a worker's
+/// stages goes with a backward of the other one, for their computation and messages to overlap. Idle time
+/// of each mini-batch on P = S/2 workers: P-1 steps at most, where each of the two hands on what it has as
+/// soon as it has it; (P-1)(F&B + B - 3W) where both end together, as published, with F&B the time of a
+/// pair, B that of a whole backward, and W of its weight gradient. Throws also unless S is even and M >= S.
+/// Source: DeepSeek-AI, arXiv 2412.19437, and the order in its authors' code, read.
+Schedule DualPipeV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// DualPipe: S workers, worker w with copies of the stages w and S-1-w. The even micro-batches enter at
+/// worker 0, the odd ones at worker S-1, and the workers w and S-1-w do what worker w of DualPipeV does.
+/// Weights twice. A stage meets the micro-batches of the two ends in no order of their numbers, which the
+/// trainer does not follow. Throws also unless S and M are even and M >= 2S.
+/// Source: as DualPipeV.
+Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// One pipeline of AMDP: 1F1B without a flush in which at most two micro-batches are in flight, so that
+/// the versions that a micro-batch's passes read are at most one apart; an update after every M backwards. AMDP runs S/2 of these on the same workers, each from another end and through
+/// weights of its own, and sums their gradients; here is one, with its idle time.
+/// Source: Chen, Wu and Yu, arXiv 2605.29664 (abstract and authors' code, read; the order of each stage is
+/// that in which its passes' inputs arrive).
+Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
 /// What the schedules by name take.
 struct ScheduleOptions {
   int stages = 1;
@@ -99,6 +134,7 @@ struct ScheduleKind {
   std::string_view title;  ///< as in a picture
   bool updates_each;       ///< after every micro-batch
   bool flushes;            ///< the pipeline drains before each update, so that nothing is late
+  bool one_stage_each;     ///< every worker has one stage
   Schedule (*make)(const ScheduleOptions& options);
 };
 

@@ -65,6 +65,17 @@ struct ScheduleSummary {
 /// rule (schedule_check.h).
 ScheduleSummary Summarize(const Schedule& schedule);
 
+/// How far XPipe's passes at a stage predict, updates.
+struct PlaceHorizons {
+  double forward_updates = 0;
+  double backward_updates = 0;
+};
+
+/// By stage: round((P + M - floor(r/2) - 2)/M) and round((M + floor(r/2) - 1)/M) for the stages of worker r
+/// of P and M micro-batches an update, halves to the even number. Source: the code of AMDP's authors (arXiv
+/// 2605.29664), read at second hand.
+std::vector<PlaceHorizons> HorizonsByPlace(const Schedule& schedule);
+
 }  // namespace batchless::hwmodel
 
 // Example

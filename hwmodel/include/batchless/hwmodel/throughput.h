@@ -66,8 +66,7 @@ namespace batchless::hwmodel {
 inline constexpr std::string_view kSequential = "sequential";
 
 struct ThroughputOptions {
-  /// A name in ScheduleKinds() except interleaved, whose workers have several groups of stages; or
-  /// sequential.
+  /// A name in ScheduleKinds(), of a kind whose workers have one stage each; or sequential.
   std::string schedule = "pb";
   std::int64_t microbatch = 1;  ///< b; of sequential the whole batch
   /// B / b; 0 is the kind's own: 1 where it updates after each, else 4 for each worker.
