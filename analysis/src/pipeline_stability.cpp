@@ -131,13 +131,12 @@ void Validate(const PipelineOptions& options) {
   CheckHessian(options.hessian);
   if (options.delays.empty()) throw InvalidArgument("delays", "0", "at least one stage");
   for (const Delay delay : options.delays) CheckDelay(delay);
-  const std::size_t horizons =
-      options.rule.rule.predicts_to_last_backward ? options.delays.size() : 0;
+  const std::size_t horizons = options.rule.rule.predicts_by_schedule() ? options.delays.size() : 0;
   if (options.horizons.size() != horizons) {
-    throw InvalidArgument(
-        "horizons", std::to_string(options.horizons.size()) + " horizons",
-        horizons == 0 ? "none but with spectrain"
-                      : "one for each of " + std::to_string(horizons) + " stages, with spectrain");
+    throw InvalidArgument("horizons", std::to_string(options.horizons.size()) + " horizons",
+                          horizons == 0
+                              ? "none but with spectrain and xpipe"
+                              : "one for each of " + std::to_string(horizons) + " stages");
   }
   for (const double horizon : options.horizons) {
     if (!(horizon >= 0 && horizon <= kMaxCoefficient)) {

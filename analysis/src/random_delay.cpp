@@ -339,7 +339,7 @@ RuleSpec AtMeanDelay(const RuleSpec& spec, double mean) {
 
 void Validate(const VaryingDelay& point) {
   Validate(point.rule);
-  if (point.rule.rule.predicts_to_last_backward) {
+  if (point.rule.rule.predicts_by_schedule()) {
     throw InvalidArgument("rule", point.rule.rule.name, "a rule of one delay");
   }
   if (!point.rule.is_linear() && !(point.momentum >= 0 && point.momentum <= kMaxVaryingMomentum)) {

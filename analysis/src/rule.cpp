@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kKosson = "Kosson et al., arXiv 2003.11666 (recalled)";
 
-constexpr std::array<Rule, 11> kRules = {{
+constexpr std::array<Rule, 12> kRules = {{
     {
         .name = "sgdm",
         .title = "SGDM",
@@ -134,6 +134,24 @@ constexpr std::array<Rule, 11> kRules = {{
         .predicts_to_last_backward = true,
     },
     {
+        .name = "xpipe",
+        .title = "XPipe",
+        .equation =
+            "v' = m v + g; w' = w - eta v'; forward at w - eta T v, T = round((P + M - "
+            "floor(r/2) - 2)/M), backward at T = round((M + floor(r/2) - 1)/M), halves to the "
+            "even number, for stage r of P and M micro-batches an update",
+        .source =
+            "XPipe, arXiv 1911.04610 (recalled), as the authors of AMDP (arXiv 2605.29664) have "
+            "coded it: there with adam and without the corrections of its bias",
+        .extra_memory = "1: the backward's prediction",
+        .reduces_to =
+            "spectrain on 1f1b, but for the backwards of odd stages, which look an update "
+            "less ahead",
+        .compensation = Compensation::kNone,
+        .prediction = Prediction::kVelocity,
+        .predicts_by_place = true,
+    },
+    {
         .name = "linear",
         .title = "linear (N/D)",
         .equation =
@@ -142,7 +160,11 @@ constexpr std::array<Rule, 11> kRules = {{
         .extra_memory = "2 deg D - 2: earlier weights and gradients",
         .reduces_to = "sgdm at N = z, D = (z - 1)(z - m); at a delay every rule of this list",
         .also = "shifted momentum, v_i = m v_{i-D-1} + g_i (Giladi et al., arXiv 1909.12340; "
-                "secondary reading): N = z^{D+1}, D = (z - 1)(z^{D+1} - m)",
+                "secondary reading): N = z^{D+1}, D = (z - 1)(z^{D+1} - m). EMA-Nesterov, which "
+                "looks T "
+                "updates ahead along an exponential mean of the steps, gamma its decay (arXiv "
+                "2605.25395, abstract): N = z ((1 + T (1 - gamma)) z - gamma - T (1 - gamma)), "
+                "D = (z - 1)(z - m)(z - gamma)",
         .compensation = Compensation::kLinear,
         .prediction = Prediction::kNone,
     },
@@ -183,7 +205,7 @@ bool TakesCoefficients(const Rule& rule) {
 }
 bool TakesCompensationDelay(const Rule& rule) { return rule.compensation == Compensation::kSpike; }
 bool TakesHorizon(const Rule& rule) {
-  return rule.prediction != Prediction::kNone && !rule.predicts_to_last_backward;
+  return rule.prediction != Prediction::kNone && !rule.predicts_by_schedule();
 }
 bool TakesHorizonScale(const Rule& rule) {
   return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
@@ -290,7 +312,7 @@ const Rule& FindRule(std::string_view name) {
   for (const Rule& rule : kRules) {
     if (rule.name == name) return rule;
     // Only a pipeline has what it takes.
-    if (!rule.predicts_to_last_backward) names.push_back(rule.name);
+    if (!rule.predicts_by_schedule()) names.push_back(rule.name);
   }
   throw InvalidArgument("rule", name, OneOf(name, names));
 }

@@ -62,6 +62,7 @@ struct Configuration {
     bool weight_stashing = false;
     bool vertical_sync = false;
     bool recompute = false;
+    double gradient_shrink = 1;
     std::vector<std::int64_t> recompute_stages;
     std::int64_t delay = 0;
     std::string delays;
@@ -87,6 +88,7 @@ struct Configuration {
     std::int64_t batch = 128;
     std::optional<double> lr;
     std::optional<double> momentum;
+    std::optional<double> deepest_momentum;
     std::optional<double> reference_lr;
     std::optional<double> reference_momentum;
     std::optional<std::int64_t> reference_batch;

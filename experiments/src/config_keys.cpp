@@ -111,8 +111,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "validation samples, the first ones; 0: all"},
 
       {"schedule", "kind", &c.schedule.kind,
-       Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "pb", "1f1b", "2bw",
-             "paci", "zhang", "uniform-delay", "random-delay", "file"},
+       Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "zb-v", "dualpipe-v",
+             "pb", "1f1b", "2bw", "paci", "amdp", "zhang", "uniform-delay", "random-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
@@ -147,7 +147,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "weight_stashing",
        &c.schedule.weight_stashing,
        {},
-       "backwards read the weights of their forwards; pb, 1f1b, paci, zhang, uniform-delay; "
+       "backwards read the weights of their forwards; pb, 1f1b, paci, amdp, zhang, uniform-delay; "
        "with random-delay they do"},
       {"schedule",
        "vertical_sync",
@@ -160,10 +160,15 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        &c.schedule.recompute,
        {},
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
-       "pipedream-flush, zb-h1, 2bw, random-delay, or with weight_stashing",
+       "pipedream-flush, zb-h1, zb-v, dualpipe-v, 2bw, random-delay, or with "
+       "weight_stashing",
        kAnyResult},
       {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,
        "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},
+      {"schedule", "gradient_shrink", &c.schedule.gradient_shrink, kShare,
+       "what gradients are multiplied by that a stage of the pipeline hands to the one before it, "
+       "as FDG "
+       "does; each has to hand on one value only"},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
       {"schedule",
@@ -191,7 +196,9 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
 
       {"rule", "name", &c.rule.name, RuleWords(),
        "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
-       "sample's last backward, or forwards alone, to their update, with stashed weights"},
+       "sample's last backward, or forwards alone, to their update, with stashed weights; xpipe: "
+       "both by "
+       "the place of their stage in the pipeline"},
       {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
       {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},
@@ -216,6 +223,10 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "nadamw, 0.02 with muon"},
       {"optimizer", "momentum", &c.optimizer.momentum, kShare,
        "momentum, below 1; 0.9; adam and its kin have beta1"},
+      {"optimizer", "deepest_momentum", &c.optimizer.deepest_momentum, kShare,
+       "momentum, or beta1, that stages come the nearer the later their gradients: m + D (this - "
+       "m) / (1 + "
+       "the largest D); none: all have the same"},
       {"optimizer", "reference_lr", &c.optimizer.reference_lr, kRates,
        "in place of lr and momentum: those of another batch size, scaled to this one; with adam "
        "and its "

@@ -25,7 +25,7 @@ constexpr NumberRange kScaleRange{0, analysis::kMaxScale};
 std::string RuleNames(bool has_schedule) {
   std::vector<std::string_view> names;
   for (const Rule& rule : analysis::AllRules()) {
-    if (has_schedule || !rule.predicts_to_last_backward) names.push_back(rule.name);
+    if (has_schedule || !rule.predicts_by_schedule()) names.push_back(rule.name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -98,8 +98,11 @@ void RuleArguments::ReadCoefficients(RuleOptions& options) const {
 
 const Rule& RuleArguments::Find(std::string_view name) const {
   const Rule& rule = analysis::FindRule(name);
-  if (has_schedule_ || !rule.predicts_to_last_backward) return rule;
-  throw UsageError("--rule", name, RuleNames(false) + "; with one delay spectrain is lwp-v");
+  if (has_schedule_ || !rule.predicts_by_schedule()) return rule;
+  throw UsageError("--rule", name,
+                   RuleNames(false) +
+                       "; with one delay spectrain is lwp-v, and xpipe's horizons follow from a "
+                       "schedule");
 }
 
 RuleArguments::RuleArguments(CLI::App& command, Form form, bool has_schedule)

@@ -23,7 +23,7 @@ class RuleArguments {
   enum class Form { kSingle, kLists };
 
   // With lists, every option but --sc-a, --sc-b and the coefficients of `linear` takes several values.
-  // The rule spectrain, whose horizons follow from a schedule, is for commands that have one.
+  // The rules spectrain and xpipe, whose horizons follow from a schedule, are for commands that have one.
   RuleArguments(CLI::App& command, Form form, bool has_schedule = false);
 
   // The one rule. Throws UsageError or analysis::InvalidArgument.

@@ -42,6 +42,7 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"factor", "optimizer.decay_factor"},
       {"forward_lag", "schedule.delay"},
       {"gradient_parts", "schedule.gradient_parts"},
+      {"gradient_shrink", "schedule.gradient_shrink"},
       {"microbatch", "schedule.microbatch"},
       {"network", "network.name"},
       {"optimizer", "optimizer.kind"},
@@ -216,6 +217,7 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.replicas = static_cast<int>(c.schedule.replicas);
   options.gradient_parts = c.schedule.gradient_parts;
   options.recompute = c.schedule.recompute;
+  options.gradient_shrink = c.schedule.gradient_shrink;
   for (const std::int64_t stage : c.schedule.recompute_stages) {
     options.recomputed_workers.push_back(
         static_cast<int>(std::min<std::int64_t>(stage, std::numeric_limits<int>::max())));
@@ -238,6 +240,7 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
                                  c.optimizer.kind));
   }
   options.momentum = RateAndMomentumOf(c).momentum;
+  options.deepest_momentum = c.optimizer.deepest_momentum;
   options.samples = options.batch;  // until SetLengths
   options.weight_decay = c.optimizer.weight_decay;
   options.seed = static_cast<std::uint64_t>(c.run.seed);
@@ -312,6 +315,14 @@ std::vector<training::TrainerOptions> TrainerOptionsOf(
   std::vector<training::TrainerOptions> phases;
   for (const Configuration& settings : SettingsOf(c)) {
     phases.push_back(PhaseOptionsOf(settings, shape, processes));
+    const training::TrainerOptions& phase = phases.back();
+    if (c.phases.empty() || !phase.deepest_momentum) continue;
+    if (!phase.optimizer.optimizer.counts_updates) continue;
+    throw UsageError(
+        "optimizer.deepest_momentum", analysis::ToText(*phase.deepest_momentum),
+        fmt::format("nothing in a run of several phases with optimizer.kind = {}, whose "
+                    "stages would have counted with betas of their own",
+                    settings.optimizer.kind));
   }
   return phases;
 }

@@ -105,7 +105,21 @@ hwmodel::Schedule ScheduleByName(const Configuration& c, const training::Trainer
                              ? 2 * std::int64_t{options.stages} + 2
                              : hwmodel::EnoughMicrobatches(options.stages, per_update);
   options.microbatches_per_update = per_update;
-  hwmodel::Schedule schedule = hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
+  const auto make = [&] {
+    try {
+      return hwmodel::MakeSchedule(kind == "zhang" ? "pb" : kind, options);
+    } catch (const InvalidArgument& error) {
+      // zb-v and its kin take whole Vs of stages, and enough micro-batches to fill them.
+      if (error.name() == "stages") {
+        throw UsageError("schedule.stages", error.value(), error.accepted());
+      }
+      if (error.name() != "microbatches_per_update") throw;
+      throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
+                       fmt::format("a number of micro-batches of an update, now {}, that is {}",
+                                   error.value(), error.accepted()));
+    }
+  };
+  const hwmodel::Schedule schedule = make();
   return ends.empty() ? schedule : hwmodel::ExpandGroups(schedule, ends);
 }
 
@@ -133,10 +147,10 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   }
   // Both passes of random-delay read the same weights anyway.
   const bool may_stash =
-      UpdatesEach(kind) || is_uniform || kind == "paci" || kind == "random-delay";
+      UpdatesEach(kind) || is_uniform || kind == "paci" || kind == "amdp" || kind == "random-delay";
   if (c.schedule.weight_stashing && !may_stash) {
     throw UsageError("schedule.weight_stashing", "true",
-                     "false but with the schedules pb, 1f1b, paci, zhang, uniform-delay and "
+                     "false but with the schedules pb, 1f1b, paci, amdp, zhang, uniform-delay and "
                      "random-delay (a file says for itself, column weights)");
   }
   if (c.schedule.vertical_sync && !(c.schedule.weight_stashing && UpdatesEach(kind))) {

@@ -63,9 +63,13 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
     }
   };
   ForwardTimes times;
-  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(make()).stages) {
+  const hwmodel::Schedule schedule = make();
+  for (const hwmodel::StageSummary& stage : hwmodel::Summarize(schedule).stages) {
     times.delays.push_back(stage.forward_delay_updates);
     times.spectrain_horizons.push_back(static_cast<double>(stage.forward_horizon_updates));
+  }
+  for (const hwmodel::PlaceHorizons& horizons : hwmodel::HorizonsByPlace(schedule)) {
+    times.xpipe_horizons.push_back(horizons.forward_updates);
   }
   return times;
 }

@@ -14,12 +14,13 @@ namespace batchless {
 // the file and, in CSV, the line where it is no schedule.
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path);
 
-// Delays of the forward weights and SpecTrain's horizons, by stage, read off a schedule's actions: a
+// Delays of the forward weights and the horizons of SpecTrain and XPipe, by stage, read off a schedule's actions: a
 // kind's, pb where the argument is not given, updating after every micro-batch or after as many as there
 // are stages, or those of a file's list.
 struct ForwardTimes {
   std::vector<analysis::Delay> delays;
   std::vector<double> spectrain_horizons;
+  std::vector<double> xpipe_horizons;
 };
 ForwardTimes ForwardTimesOf(const Argument& argument, int stages);
 

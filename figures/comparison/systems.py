@@ -53,7 +53,14 @@ def _predicted(data: Data, network: str, kind: str, batch: int, column: str) -> 
     return data.table(name).one(column) if data.has(name) else None
 
 
+def _has_parts(runs: Table) -> bool:
+    """Whether the pipeline is one over groups of stages, of which no prediction was asked for."""
+    return bool(_text(runs, "schedule.placement", ""))
+
+
 def _predicted_speed(data: Data, runs: Table) -> float | None:
+    if _has_parts(runs):
+        return None
     network, batch = str(runs["network"][0]), int(runs["batch"][0])
     phases = _phases(runs)
     if not phases:
@@ -70,7 +77,7 @@ def _stable_rate(data: Data, runs: Table) -> float | None:
     rule = RULES.get(_text(runs, "rule.name", "sgdm"))
     delay = _predicted(data, str(runs["network"][0]), kind, batch, "largest_delay")
     is_linear = _text(runs, "optimizer.kind", "sgdm") == "sgdm" and rule is not None
-    if not is_linear or _phases(runs) or delay is None or batch not in MOMENTA:
+    if not is_linear or _has_parts(runs) or _phases(runs) or delay is None or batch not in MOMENTA:
         return None
     momentum = MOMENTA[batch]
     undelayed = data.table("sgdm.csv").one("critical_rate", delay=0, momentum=momentum)

@@ -67,7 +67,8 @@ SimulationOptions Options(const RuleSpec& spec, double m, Delay delay, double le
 
 double Slope(double w) { return kCurvature * w; }
 
-void CheckTrajectory(const SimulationOptions& options, const std::vector<double>& expected) {
+void CheckTrajectory(const SimulationOptions& options, const std::vector<double>& expected,
+                     double tolerance = kTrajectoryTolerance) {
   const auto points = Simulate(options, Slope);
   REQUIRE(points.size() == expected.size());
   double worst = 0;
@@ -75,7 +76,7 @@ void CheckTrajectory(const SimulationOptions& options, const std::vector<double>
     worst = std::max(worst, std::abs(points[i].weight - expected[i]));
   }
   CAPTURE(options.rule.rule.name, options.momentum, options.delay);
-  CHECK(worst < kTrajectoryTolerance);
+  CHECK(worst < tolerance);
   CHECK(std::abs(expected.back()) < 1);  // stable: the tolerance is one of numbers of this size
   CHECK(std::abs(expected[2] - 1) > 1e-4);
 }
@@ -192,6 +193,48 @@ TEST_CASE("Shifted momentum's half-lives and critical rates, found by a search e
   CHECK(critical(0) == Approx(0.347).margin(0.0005));
   CHECK(critical(0.5) == Approx(0.432).margin(0.0005));
   CHECK(critical(0.9) == Approx(0.487).margin(0.0005));
+}
+
+// N = z ((1 + T (1 - gamma)) z - gamma - T (1 - gamma)), D = (z - 1)(z - m)(z - gamma).
+RuleSpec EmaNesterov(double m, double gamma, double horizon) {
+  const double lead = horizon * (1 - gamma);
+  return LinearSpec({1 + lead, -gamma - lead, 0},
+                    {1, -1 - m - gamma, m + gamma + m * gamma, -m * gamma});
+}
+
+TEST_CASE("EMA-Nesterov is linear: its recursion, and the eigenvalues of its states") {
+  const double m = GENERATE(0.3, 0.9);
+  const double gamma = GENERATE(0.0, 0.8, 0.99);
+  const Delay delay = GENERATE(0, 1, 4, 10);
+  const auto horizon = static_cast<double>(delay);
+  constexpr double kRate = 0.001;
+  // v' = m v + g; w' = w - eta v'; e' = gamma e + (1 - gamma)(w' - w); reads w' + T e'.
+  std::vector<double> read = {1};
+  double w = 1, v = 0, e = 0;
+  for (std::size_t t = 0; t < kUpdates; ++t) {
+    v = m * v + Slope(read[t - std::min<std::size_t>(t, static_cast<std::size_t>(delay))]);
+    e = gamma * e + (1 - gamma) * (-kRate * v);
+    w -= kRate * v;
+    read.push_back(w + horizon * e);
+  }
+  // The rounding of each of 400 updates counts 1 / ((1 - m)(1 - gamma)) times, up to 1000.
+  CheckTrajectory(Options(EmaNesterov(m, gamma, horizon), m, delay, kRate), read, 1e-10);
+
+  // States: what was read at t .. t-D, then w, v and e.
+  constexpr double kX = 0.05;
+  const Eigen::Index n = delay + 1;
+  Eigen::MatrixXd states = Eigen::MatrixXd::Zero(n + 3, n + 3);
+  for (Eigen::Index k = 1; k < n; ++k) states(k, k - 1) = 1;
+  states(n + 1, n + 1) = m;
+  states(n + 1, n - 1) += 1;
+  states.row(n) = -kX * states.row(n + 1);
+  states(n, n) += 1;
+  states.row(n + 2) = -(1 - gamma) * kX * states.row(n + 1);
+  states(n + 2, n + 2) += gamma;
+  states.row(0) = states.row(n) + horizon * states.row(n + 2);
+  const Roots roots = AllRoots(EmaNesterov(m, gamma, horizon), m, delay, kX);
+  CHECK(std::abs(roots[0]) == Approx(states.eigenvalues().cwiseAbs().maxCoeff()).epsilon(1e-10));
+  if (gamma == 0) CheckSameRoots(Spec("lwp-v"), EmaNesterov(m, 0, horizon), m, delay);
 }
 
 TEST_CASE("Geometric prediction is where the velocity alone arrives after n updates") {

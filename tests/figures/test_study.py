@@ -261,6 +261,7 @@ ASKED = {
         "optimizer.annealing_samples",
         "optimizer.discrepancy_decay",
         "optimizer.momentum_decay",
+        "optimizer.deepest_momentum",
         *OF_AN_OPTIMIZER,
     },
 }

@@ -170,6 +170,10 @@ TrainerOptions OptionsOf(const Json& golden, const Json& expected) {
   options.learning_rate.base = golden["rate"];
   options.momentum = golden["momentum"];
   options.weight_decay = expected["weight_decay"];
+  options.gradient_shrink = expected.value("gradient_shrink", 1.0);
+  if (expected.contains("deepest_momentum")) {
+    options.deepest_momentum = expected["deepest_momentum"];
+  }
   options.precision = Precision::kDouble;
   options.convolution = ConvolutionMethod::kReference;
   return options;

@@ -93,9 +93,9 @@ struct Case {
   std::int64_t batch;
 };
 
-const Case kCases[] = {{"sequential", 1}, {"sequential", 4}, {"pb", 1},
-                       {"1f1b", 1},       {"gpipe", 4},      {"pipedream-flush", 4},
-                       {"zb-h1", 4},      {"2bw", 8},        {"paci", 2}};
+const Case kCases[] = {
+    {"sequential", 1},      {"sequential", 4}, {"pb", 1},  {"1f1b", 1}, {"gpipe", 4},
+    {"pipedream-flush", 4}, {"zb-h1", 4},      {"2bw", 8}, {"paci", 2}, {"amdp", 2}};
 
 TEST_CASE("Learning samples one by one gives the bits of Advance", "[learn]") {
   for (const Case& c : kCases) {

@@ -183,6 +183,9 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
   CHECK(pb(Spec("dc-asgd", {{"delay_compensation", 0}})) == sgdm);
   CHECK(pb(Spec("dc-asgd")) != sgdm);
   CHECK(pb(Spec("gap-aware")) != sgdm);
+  CHECK(pb(Spec("cgad", {{"age_decay", 0}})) == sgdm);
+  CHECK(pb(Spec("cgad")) != sgdm);
+  CHECK(pb(Spec("ema-nesterov")) == sgdm);
   CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}})) == sgdm);
   CHECK(pb(Spec("pipemare")) != sgdm);
   CHECK(pb(Spec("pipemare", {{"discrepancy_decay", 1}, {"annealing_samples", 30}})) != sgdm);
@@ -193,6 +196,17 @@ TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[o
   CHECK(pb(Spec("nadam", {{"beta1", 0}})) == pb(Spec("adam", {{"beta1", 0}})));
   CHECK(pb(Spec("nadamw", {{"beta1", 0}})) == pb(Spec("adamw", {{"beta1", 0}})));
   CHECK(pb(Spec("nadam")) != pb(Spec("adam")));
+}
+
+TEST_CASE("EMA-Nesterov whose mean is the last step is linear prediction, bit for bit",
+          "[optimizer]") {
+  TrainerOptions options = Options(Spec("sgdm"));
+  options.rule = {analysis::FindRule("lwp-v"), {}};
+  const std::string predicted = DigestAfter(options);
+  options.optimizer = Spec("ema-nesterov", {{"mean_decay", 0}});
+  CHECK(DigestAfter(options) == predicted);
+  options.optimizer = Spec("ema-nesterov");
+  CHECK(DigestAfter(options) != predicted);
 }
 
 UpdateCoefficients<double> CoefficientsAt(std::int64_t update, const OptimizerSpec& spec,
@@ -297,7 +311,7 @@ TEST_CASE("Without delay every rule is the optimizer itself, and what is for del
     }
   }
   const std::string sgdm = DigestAfter(MiniBatchOptions(Spec("sgdm")));
-  for (const char* name : {"dc-asgd", "gap-aware", "pipemare"}) {
+  for (const char* name : {"dc-asgd", "gap-aware", "pipemare", "cgad", "ema-nesterov"}) {
     CHECK(DigestAfter(MiniBatchOptions(Spec(name))) == sgdm);
   }
 }

@@ -42,15 +42,15 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     const PipelinePlan plan = MakePlan(options);
     for (int s = 0; s < stages; ++s) {
       const int backward = is_pb ? s : (s + 1) / 2;
-      CHECK(plan.spectrain[s].backward == backward);
-      CHECK(plan.spectrain[s].forward == static_cast<double>(plan.delays[s] + backward));
+      CHECK(plan.horizons[s].backward == backward);
+      CHECK(plan.horizons[s].forward == static_cast<double>(plan.delays[s] + backward));
     }
     // Its authors' second version predicts forwards alone.
     options.schedule.weights = WeightVersions::kStashed;
     const PipelinePlan stashed = MakePlan(options);
     for (int s = 0; s < stages; ++s) {
-      CHECK(stashed.spectrain[s].forward == static_cast<double>(plan.delays[s]));
-      CHECK(stashed.spectrain[s].backward == 0);
+      CHECK(stashed.horizons[s].forward == static_cast<double>(plan.delays[s]));
+      CHECK(stashed.horizons[s].backward == 0);
     }
   }
 }
@@ -259,8 +259,8 @@ TEST_CASE("SpecTrain's horizons are the latest micro-batch's where several make 
     };
     const int backward = (s + 1) / 2;
     CHECK(plan.delays[s] == updates_of(stages - 1 - s));
-    CHECK(plan.spectrain[s].backward == updates_of(backward));
-    CHECK(plan.spectrain[s].forward == updates_of(stages - 1 - s + backward));
+    CHECK(plan.horizons[s].backward == updates_of(backward));
+    CHECK(plan.horizons[s].forward == updates_of(stages - 1 - s + backward));
   }
 }
 
@@ -314,6 +314,39 @@ TEST_CASE("Every pass reads the version that it should", "[pb]") {
       }
     }
   }
+}
+
+TEST_CASE("Values are made again by the version that the forward read and the backward will",
+          "[pb]") {
+  constexpr std::int64_t kPerUpdate = 4, kUpdates = 6;
+  TrainerOptions options = Options("lenet5", kPerUpdate * kUpdates);
+  options.batch = kPerUpdate;
+  options.recompute = true;
+  const int stages = options.network.stage_count();
+  options.schedule =
+      hwmodel::ExpandGroups(hwmodel::PipeDream2Bw(4, kUpdates * kPerUpdate, kPerUpdate),
+                            std::vector<int>{3, 6, 9, stages});
+  const PipelinePlan plan = MakePlan(options);
+  auto engine = EngineOptions<float>(options.network, plan.program, options.samples);
+  engine.plan = plan;
+  engine.microbatches_per_update = kPerUpdate;
+  std::map<std::pair<int, std::int64_t>, std::vector<std::int64_t>> reads;
+  engine.on_read = [&](const VersionRead& read) {
+    reads[{read.stage, read.microbatch}].push_back(read.version);
+  };
+  Pipeline<float> pipeline(engine);
+  std::vector<SampleResult> results;
+  pipeline.Run(Source(), 0, kUpdates + DrainCycles(plan.program), results);
+  REQUIRE(results.size() == static_cast<std::size_t>(options.samples));
+  bool is_old = false;
+  for (int s = 0; s < stages; ++s) {
+    for (std::int64_t i = 0; i < options.samples; ++i) {
+      const std::int64_t version = std::max<std::int64_t>(0, i / kPerUpdate - 1);
+      CHECK(reads[{s, i}] == std::vector<std::int64_t>{version, version, version});
+      is_old = is_old || version < i / kPerUpdate;
+    }
+  }
+  CHECK(is_old);
 }
 
 TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
@@ -543,6 +576,12 @@ const ListCase kLists[] = {
      },
      96},
     {"paci", 3, [](int stages, std::int64_t n) { return hwmodel::Paci(stages, n, 3); }},
+    {"amdp", 1, [](int stages, std::int64_t n) { return hwmodel::Amdp(stages, n, 1); }},
+    {"amdp, updates of three", 3,
+     [](int stages, std::int64_t n) { return hwmodel::Amdp(stages, n, 3); }},
+    {"zb-v", 12, [](int stages, std::int64_t n) { return hwmodel::ZeroBubbleV(stages, n, 12); }},
+    {"dualpipe-v", 16,
+     [](int stages, std::int64_t n) { return hwmodel::DualPipeV(stages, n, 16); }},
     {"2bw over four groups", 4, [](int stages, std::int64_t n) {
        return hwmodel::ExpandGroups(hwmodel::PipeDream2Bw(4, n, 4),
                                     std::vector<int>{1, 3, 8, stages});

@@ -207,8 +207,8 @@ TEST_CASE("Every optimizer and schedule trains sequences, with any number of wor
       ++runs;
     }
   }
-  // The schedules that drain sum the same gradients in the same order.
-  CHECK(std::ssize(weights) > runs / 2);
+  // The schedules that drain sum the same gradients in the same order, and some optimizers are SGDM there.
+  CHECK(std::ssize(weights) >= runs / 2);
 }
 
 TEST_CASE("Processes share sequences, and a saved state goes on, with the bits of one", "[token]") {

@@ -8,6 +8,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/stage_groups.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/forward_pass.h"
 #include "catch.h"
@@ -570,6 +571,66 @@ TEST_CASE("the hardware model predicts the memory of deep networks' trainers", "
   deep.samples = 1000;
   deep.schedule.weights = hwmodel::WeightVersions::kStashed;
   CheckMemory(deep);
+}
+
+// The gradient of one mini-batch, tensor after tensor: what plain SGD takes off the weights, over the rate.
+std::vector<double> GradientOf(TrainerOptions options) {
+  options.learning_rate.base = 1;
+  options.momentum = 0;
+  options.weight_decay = 0;
+  options.samples = options.batch;
+  options.precision = Precision::kDouble;
+  options.convolution = ConvolutionMethod::kReference;
+  const auto trainer = MakeTrainer(options);
+  const std::vector<NamedTensor> before = trainer->ExportWeights();
+  Train(*trainer, options.batch);
+  const std::vector<NamedTensor> after = trainer->ExportWeights();
+  std::vector<double> gradient;
+  for (std::size_t t = 0; t < before.size(); ++t) {
+    for (std::size_t i = 0; i < before[t].values.size(); ++i) {
+      gradient.push_back(before[t].values[i] - after[t].values[i]);
+    }
+  }
+  return gradient;
+}
+
+TEST_CASE("A mini-batch has one gradient, however it is cut into micro-batches and stages") {
+  TrainerOptions options = Options("lenet5", 64);
+  options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
+  const std::vector<double> whole = [&] {
+    TrainerOptions one = options;
+    one.microbatch = 64;
+    return GradientOf(one);
+  }();
+  double norm = 0;
+  for (const double g : whole) norm += g * g;
+  REQUIRE(norm > 1e-4);
+  for (const std::int64_t microbatch : {8, 32}) {
+    for (const int stages : {1, 4}) {
+      TrainerOptions cut = options;
+      cut.microbatch = microbatch;
+      cut.workers = stages;
+      const std::int64_t n = options.batch / microbatch;
+      for (const char* kind : {"gpipe", "pipedream-flush", "zb-v"}) {
+        const std::vector<int> ends = hwmodel::BalancedPartition(cut.network, stages);
+        if (kind == std::string("zb-v") && (stages == 1 || n < stages)) continue;
+        cut.schedule = hwmodel::ExpandGroups(
+            hwmodel::MakeSchedule(kind, {.stages = stages,
+                                         .microbatches = hwmodel::EnoughMicrobatches(stages, n),
+                                         .microbatches_per_update = n}),
+            ends);
+        const std::vector<double> gradient = GradientOf(cut);
+        REQUIRE(gradient.size() == whole.size());
+        double distance = 0;
+        for (std::size_t i = 0; i < whole.size(); ++i) {
+          distance += (gradient[i] - whole[i]) * (gradient[i] - whole[i]);
+        }
+        INFO(kind << ", micro-batches of " << microbatch << ", stages " << stages);
+        // Sums of 64 samples in other orders, and the rounding of weights less gradients.
+        CHECK(std::sqrt(distance / norm) < 1e-12);
+      }
+    }
+  }
 }
 
 }  // namespace

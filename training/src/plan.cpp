@@ -159,15 +159,24 @@ void ValidateWorkers(const TrainerOptions& options) {
           ", a thread for at least one of the " + std::to_string(stages) + " stages each");
 }
 
-// SpecTrain's passes predict to steps that have to differ from theirs.
+// SpecTrain's passes predict to steps that have to differ from theirs, XPipe's those of a pipeline.
 void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan) {
+  if (options.rule.rule.predicts_by_place &&
+      (options.schedule.actions.empty() || plan.schedule.weights != WeightVersions::kNewest ||
+       std::all_of(plan.delays.begin(), plan.delays.end(),
+                   [](std::int64_t delay) { return delay == 0; }))) {
+    throw InvalidArgument(
+        "rule", options.rule.rule.name,
+        "a pipeline with delays and without stashed weights with it: pb, 1f1b, paci, "
+        "amdp, zhang, a file");
+  }
   if (!options.rule.rule.predicts_to_last_backward) return;
-  if (std::all_of(plan.spectrain.begin(), plan.spectrain.end(), [](const Horizons& horizons) {
+  if (std::all_of(plan.horizons.begin(), plan.horizons.end(), [](const Horizons& horizons) {
         return horizons.forward == 0 && horizons.backward == 0;
       })) {
     throw InvalidArgument(
         "rule", options.rule.rule.name,
-        "a schedule with delays with it: pb, 1f1b, 2bw, paci, zhang, uniform-delay, a file");
+        "a schedule with delays with it: pb, 1f1b, 2bw, paci, amdp, zhang, uniform-delay, a file");
   }
 }
 
@@ -181,8 +190,15 @@ void AddDelays(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
   for (int s = 0; s < list.stages; ++s) {
     const hwmodel::StageSummary& stage = summary.stages[s];
     plan.delays[s] += stage.forward_delay_updates;
-    plan.spectrain[s].forward += static_cast<double>(stage.forward_horizon_updates);
-    plan.spectrain[s].backward += static_cast<double>(stage.backward_horizon_updates);
+    plan.horizons[s].forward += static_cast<double>(stage.forward_horizon_updates);
+    plan.horizons[s].backward += static_cast<double>(stage.backward_horizon_updates);
+  }
+}
+
+void SetHorizonsByPlace(PipelinePlan& plan) {
+  const std::vector<hwmodel::PlaceHorizons> by_place = hwmodel::HorizonsByPlace(plan.schedule);
+  for (std::size_t s = 0; s < by_place.size(); ++s) {
+    plan.horizons[s] = {by_place[s].forward_updates, by_place[s].backward_updates};
   }
 }
 
@@ -232,6 +248,39 @@ std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
     });
   }
   return groups;
+}
+
+// The stages whose workers hand a shrunk gradient to the one before them.
+std::vector<bool> ShrinkingStages(const TrainerOptions& options,
+                                  const hwmodel::Schedule& schedule) {
+  std::vector<bool> shrinks(schedule.stages);
+  if (options.gradient_shrink == 1) return shrinks;
+  if (!(options.gradient_shrink >= 0 && options.gradient_shrink <= 1)) {
+    throw InvalidArgument("gradient_shrink", options.gradient_shrink, "a number from 0 to 1");
+  }
+  if (options.schedule.actions.empty()) {
+    throw InvalidArgument("gradient_shrink", options.gradient_shrink,
+                          "1 with a schedule that is no pipeline of several workers");
+  }
+  const hwmodel::Network& network = options.network;
+  for (int s = 1; s < schedule.stages; ++s) {
+    if (schedule.worker(s) == schedule.worker(s - 1)) continue;
+    // What comes before stage s and is read from there on.
+    std::vector<int> crossing;
+    for (std::size_t v = 0; v < network.values.size(); ++v) {
+      const hwmodel::Value& value = network.values[v];
+      if (value.producer < s && !value.consumers.empty() && value.consumers.back() >= s) {
+        crossing.push_back(static_cast<int>(v));
+      }
+    }
+    if (crossing.size() != 1 || network.stages[s].inputs != crossing) {
+      throw InvalidArgument("gradient_shrink", options.gradient_shrink,
+                            "1 where more than one value goes on to stage " + std::to_string(s) +
+                                ", as inside a residual block");
+    }
+    shrinks[s] = true;
+  }
+  return shrinks;
 }
 
 void ValidateRecomputed(const TrainerOptions& options) {
@@ -306,7 +355,7 @@ void ValidateDelays(const TrainerOptions& options) {
     throw InvalidArgument("schedule", "delays of its own", "none with random delays");
   }
   const Optimizer& optimizer = options.optimizer.optimizer;
-  if (options.rule.rule.predicts_to_last_backward) {
+  if (options.rule.rule.predicts_by_schedule()) {
     throw InvalidArgument("rule", options.rule.rule.name,
                           "a rule that is made for a delay, with random delays");
   }
@@ -384,7 +433,9 @@ void CheckNumbers(const TrainerOptions& options) {
     }
   }
   CheckHeld<Real>("momentum", options.momentum, 1);
+  if (options.deepest_momentum) CheckHeld<Real>("deepest_momentum", *options.deepest_momentum, 1);
   CheckHeld<Real>("weight_decay", options.weight_decay);
+  CheckHeld<Real>("gradient_shrink", options.gradient_shrink);
   const analysis::RuleOptions& rule = options.rule.options;
   for (const auto& [name, value] :
        {std::pair("sc_delay", rule.sc_delay), std::pair("horizon", rule.horizon),
@@ -398,6 +449,23 @@ void CheckNumbers(const TrainerOptions& options) {
   CheckHeld<Real>("start", rate.start);
   CheckHeld<Real>("final", rate.final);
   for (const LearningRateDrop& drop : rate.drops) CheckHeld<Real>("factor", drop.factor);
+}
+
+void ValidateDeepestMomentum(const TrainerOptions& options) {
+  if (!options.deepest_momentum) return;
+  constexpr std::string_view kName = "deepest_momentum";
+  const double momentum = *options.deepest_momentum;
+  if (!(momentum >= 0 && momentum < 1)) {
+    throw InvalidArgument(kName, momentum, "a number from 0 to below 1");
+  }
+  if (options.random_delays) {
+    throw InvalidArgument(kName, momentum, "nothing with random delays, which all stages share");
+  }
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  if (!optimizer.momentum.empty()) return;
+  throw InvalidArgument(
+      kName, momentum,
+      "nothing with the optimizer " + std::string(optimizer.name) + ", which has no momentum");
 }
 
 // All but the schedule.
@@ -418,6 +486,7 @@ void ValidateOptions(const TrainerOptions& options) {
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
   }
+  ValidateDeepestMomentum(options);
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
     throw InvalidArgument("weight_decay", options.weight_decay, "a number from 0 to 1");
   }
@@ -463,12 +532,14 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
 
   const auto lag = static_cast<double>(schedule.forward_lag);
   plan.delays.assign(schedule.stages, schedule.forward_lag);
-  plan.spectrain.assign(schedule.stages, {.forward = lag});
+  plan.horizons.assign(schedule.stages, {.forward = lag});
   // Where mini-batches drain and the newest weights are read, nothing else is late.
   if (plan.drains || DrainCycles(plan.program) > 0) AddDelays(steady, plan);
+  if (options.rule.rule.predicts_by_place) SetHorizonsByPlace(plan);
   if (options.recompute) {
     plan.recomputed = RecomputedGroups(plan, boundaries, options.recomputed_workers);
   }
+  plan.shrinks = ShrinkingStages(options, schedule);
   ValidatePrediction(options, plan);
   ValidateQuotients(options.optimizer, plan);
   return plan;
@@ -488,7 +559,7 @@ bool TrainerOptions::IsValid(std::string* why) const {
 
 bool PredictsBackward(const TrainerOptions& options, const PipelinePlan& plan) {
   return plan.schedule.weights == WeightVersions::kNewest &&
-         (options.rule.rule.predicts_to_last_backward ||
+         (options.rule.rule.predicts_by_schedule() ||
           options.optimizer.optimizer.sets_backward_weights);
 }
 

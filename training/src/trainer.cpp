@@ -412,6 +412,7 @@ class TrainerOf final : public Trainer {
             .gradient_parts = options_.gradient_parts,
             .seed = options_.seed,
             .plan = plan_,
+            .gradient_shrink = options_.gradient_shrink,
             .microbatches = updates_ * per_update,
             .first_sample = options_.first_sample,
             .draws = draws_ ? &*draws_ : nullptr,
@@ -449,9 +450,20 @@ class TrainerOf final : public Trainer {
                       .update = (samples - options_.first_sample) / options_.batch + 1,
                       .past = options_.past,
                       .past_of_vectors = options_.past_of_vectors};
-    if (options_.rule.rule.predicts_to_last_backward) point.horizons = plan_.spectrain[stage];
+    if (options_.rule.rule.predicts_by_schedule()) point.horizons = plan_.horizons[stage];
     if (draws_) return RandomDelayCoefficients(point);
-    return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
+    if (!options_.deepest_momentum) {
+      return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
+    }
+    OptimizerSpec of_stage = options_.optimizer;
+    const Optimizer& row = of_stage.optimizer;
+    const double least = MomentumOf(row, of_stage, options_.momentum);
+    const auto largest = *std::max_element(plan_.delays.begin(), plan_.delays.end());
+    const double share = static_cast<double>(point.delay) / static_cast<double>(largest + 1);
+    const double momentum = least + share * (*options_.deepest_momentum - least);
+    point.momentum = momentum;
+    if (row.momentum != "momentum") of_stage.values[std::string(row.momentum)] = momentum;
+    return MakeCoefficients<Real>(of_stage, options_.rule, point);
   }
 
   StageCoefficients<Real> CoefficientsAt(UpdatePoint point, analysis::Delay delay) const {
@@ -524,7 +536,11 @@ class TrainerOf final : public Trainer {
     add("seed", std::to_string(options_.seed));
     add("gradient_parts", std::to_string(options_.gradient_parts));
     add("momentum", analysis::ToText(options_.momentum));
+    if (options_.deepest_momentum) {
+      add("deepest_momentum", analysis::ToText(*options_.deepest_momentum));
+    }
     add("weight_decay", analysis::ToText(options_.weight_decay));
+    add("gradient_shrink", analysis::ToText(options_.gradient_shrink));
     const bool is_own = options_.compensation == analysis::DelayCompensation::kOwn;
     if (draws_) add("compensate", is_own ? "own" : "mean");
     for (std::size_t i = 0; draws_ && i < draws_->delays().size(); ++i) {

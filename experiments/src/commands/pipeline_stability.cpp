@@ -172,9 +172,8 @@ class PipelineStabilityCommand final : public Command {
                               std::int64_t seed) const {
     PipelineOptions options;
     options.rule = rule;
-    const bool is_spectrain = rule.rule.predicts_to_last_backward;
     if (delays_.given()) {
-      if (is_spectrain) {
+      if (rule.rule.predicts_by_schedule()) {
         throw UsageError("--rule", rule.rule.name,
                          "another rule with --delays: its horizons follow from a schedule");
       }
@@ -187,7 +186,9 @@ class PipelineStabilityCommand final : public Command {
     } else {
       ForwardTimes times = ForwardTimesOf(schedule_, stages);
       options.delays = std::move(times.delays);
-      if (is_spectrain) options.horizons = std::move(times.spectrain_horizons);
+      if (rule.rule.predicts_to_last_backward)
+        options.horizons = std::move(times.spectrain_horizons);
+      if (rule.rule.predicts_by_place) options.horizons = std::move(times.xpipe_horizons);
     }
     SetHessian(options, static_cast<std::size_t>(stages), coupling, seed);
     return options;

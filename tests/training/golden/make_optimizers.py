@@ -32,9 +32,10 @@ class Case:
 
     def __init__(self, values, delay, rule, decay):
         self.h = values
-        self.delay = delay
+        self.delay = self.age = delay
         self.rule = rule
         self.decay = decay
+        self.momentum = MOMENTUM
 
     def compensation(self, m):
         if self.rule == "nesterov":
@@ -44,9 +45,9 @@ class Case:
 
 def sgdm_step(case, s, w, g, rate):
     """v and w after an update; also what the look-ahead goes along."""
-    a, b = case.compensation(MOMENTUM)
+    a, b = case.compensation(case.momentum)
     g = g + case.decay * w
-    s["v"] = MOMENTUM * s.get("v", 0 * w) + g
+    s["v"] = case.momentum * s.get("v", 0 * w) + g
     return w - rate * (a * s["v"] + b * g), rate * s["v"]
 
 
@@ -135,6 +136,20 @@ def pipemare(case, s, w, g, t, history):
     return w_new, along
 
 
+def ema_nesterov(case, s, w, g, t, history):
+    gamma = case.h["mean_decay"]
+    w_new, _ = sgdm_step(case, s, w, g, RATE)
+    s["mean"] = gamma * s.get("mean", 0 * w) + (1 - gamma) * (w_new - w)
+    return w_new, -s["mean"]
+
+
+def cgad(case, s, w, g, t, history):
+    a, b = case.compensation(MOMENTUM)
+    g = np.exp(-case.h["age_decay"] * case.age) * (g + case.decay * w)
+    s["v"] = MOMENTUM * s.get("v", 0 * w) + g
+    return w - RATE * (a * s["v"] + b * g), RATE * s["v"]
+
+
 def orthogonal(u):
     tall = u.shape[0] > u.shape[1]
     x = u.T if tall else u
@@ -216,6 +231,8 @@ OPTIMIZERS = {
     "dc-asgd": dc_asgd,
     "gap-aware": gap_aware,
     "pipemare": pipemare,
+    "cgad": cgad,
+    "ema-nesterov": ema_nesterov,
     "muon": muon,
     "basis-rotation": basis_rotation,
     "linear": linear,
@@ -237,6 +254,9 @@ CASES = [
     ("dc-asgd", {"delay_compensation": 0.5}, 2, "sc", 0.01),
     ("gap-aware", {}, 2, "sc", 0.01),
     ("pipemare", {"annealing_samples": 4, "discrepancy_decay": 0.135}, 4, "sgdm", 0.01),
+    ("cgad", {"age_decay": 0.3}, 3, "lwp-v+sc", 0.01),
+    ("ema-nesterov", {"mean_decay": 0.7}, 3, "lwp-v", 0.01),
+    ("ema-nesterov", {"mean_decay": 0.9}, 2, "lwp-v+sc", 0.01),
     ("muon", {"vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),
     ("muon", {"vector_lr_ratio": 0.3}, 3, "lwp-v+sc", 0.1),
     ("basis-rotation", {"epsilon": 1e-4, "vector_lr_ratio": 0.3}, 2, "sgdm", 0.1),

@@ -46,6 +46,16 @@ def ahead(forwards, samples, per_update):
     return actions
 
 
+def in_pairs(samples, per_update):
+    """Two forwards, then their backwards."""
+    actions = []
+    for i in range(0, samples, 2):
+        actions += [("F", i), ("F", i + 1)]
+        for j in (i, i + 1):
+            actions += [("B", j)] + ([("U", j)] if (j + 1) % per_update == 0 else [])
+    return actions
+
+
 def batches(samples, per_update, passes):
     return [action for start in range(0, samples, per_update)
             for action in passes(range(start, start + per_update))]
@@ -68,6 +78,8 @@ ORDERS = {
     "1f1b": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
     "paci": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
     "2bw": lambda s, stages, n, m: ahead(stages - 1 - s, n, m),
+    "amdp": lambda s, stages, n, m: in_pairs(n, m) if 0 < s < stages - 1
+    else ahead(min(1, stages - 1 - s), n, m),
 }
 
 
@@ -172,11 +184,16 @@ def versions_of(case, stages, samples):
             updates[s] += 1
             update_steps[s].append(step)
     middle = samples // 2 // per_update * per_update
-    steady = range(middle, middle + per_update)
+    # Pairs of samples and updates of three meet again after six.
+    steady = range(middle, middle + (2 if case["schedule"] == "amdp" else 1) * per_update)
     delays = [max(late[s][i] for i in steady) for s in range(stages)]
     until = lambda s, i: sum(step < last_step[i] for step in update_steps[s])
     horizons = [(until(s, middle) - forward[s][middle], until(s, middle) - backward[s][middle])
                 for s in range(stages)]
+    if case["rule"] == "xpipe":
+        m = per_update
+        horizons = [(round((stages + m - s // 2 - 2) / m), round((m + s // 2 - 1) / m))
+                    for s in range(stages)]
     if case.get("weight_stashing"):
         # SpecTrain's second version: forwards alone predict, to their update.
         horizons = [(delay, 0) for delay in delays]
@@ -197,13 +214,20 @@ def own_step(case, s, w, g, t, history):
 class StageWeights:
     """All versions of a stage's weights, and of what each look-ahead goes along."""
 
-    def __init__(self, case, weights, delay, horizons):
+    def __init__(self, case, weights, delay, horizons, largest_delay):
         self.case, self.delay, self.horizons = case, delay, horizons
         values = case["values"]
+        momentum = MOMENTUM
+        if "deepest_momentum" in case:
+            nearer = lambda m: m + delay * (case["deepest_momentum"] - m) / (largest_delay + 1)
+            momentum = nearer(MOMENTUM)
+            values = {**values, "beta1": nearer(values.get("beta1", 0.9))}
         if case["optimizer"] == "linear":
             values = values[str(delay)]
         self.cases = {name: Case(values, delay, case["rule"], case["weight_decay"])
                       for name in weights}
+        for own in self.cases.values():
+            own.momentum = momentum
         self.state = {name: {} for name in weights}
         # As matrices, which is what optimizers of matrices see.
         self.history = {name: [self.as_matrix(w)] for name, w in weights.items()}
@@ -232,12 +256,13 @@ class StageWeights:
             self.delay = drawn_delay(self.case, update)
         for case in self.cases.values():
             case.delay = self.delay
+            case.age = drawn_delay(self.case, update)
 
     def predicted(self, version, is_forward):
         weights = {}
         for name, history in self.history.items():
             w = history[version]
-            if self.case["rule"] == "spectrain":
+            if self.case["rule"] in ("spectrain", "xpipe"):
                 w = w - self.horizons[0 if is_forward else 1] * self.along[name][version]
             elif is_forward and "lwp-w" in self.case["rule"]:
                 w = w + self.horizon() * (w - history[max(0, version - 1)])
@@ -284,7 +309,7 @@ def run(case, data):
     stages = len(network["stages"]) + 1
     images, labels = data["images"][case["network"]], data["labels"][case["network"]]
     timeline, forward, backward, delays, horizons = versions_of(case, stages, SAMPLES)
-    weights = [StageWeights(case, w, delays[s], horizons[s])
+    weights = [StageWeights(case, w, delays[s], horizons[s], max(delays))
                for s, w in enumerate(data["weights"][case["network"]])]
     values = [{"input": image} for image in images]
     gradients = [{} for _ in images]  # of the values
@@ -295,7 +320,8 @@ def run(case, data):
         if kind == "F":
             if s == stages - 1:
                 last = network["stages"][-1][0]
-                loss, gradients[i][last] = softmax_loss(values[i][last], labels[i])
+                loss, gradient = softmax_loss(values[i][last], labels[i])
+                gradients[i][last] = case.get("gradient_shrink", 1) * gradient
                 losses.append(float(loss))
                 continue
             name, layers, inputs = network["stages"][s]
@@ -321,7 +347,9 @@ def run(case, data):
                     sums[s][tensor] = sums[s].get(tensor, 0) + gradient / case["batch"]
             for read in inputs:
                 if read != "input":
-                    gradients[i][read] = gradients[i].get(read, 0) + dy
+                    # Every stage is a part of the pipeline.
+                    handed = case.get("gradient_shrink", 1) * dy
+                    gradients[i][read] = gradients[i].get(read, 0) + handed
         else:
             weights[s].update(sums[s])
             sums[s] = {}
@@ -347,6 +375,7 @@ def cases():
         ("dc-asgd", {"delay_compensation": 0.5}),
         ("gap-aware", {}),
         ("pipemare", {"annealing_samples": 30, "discrepancy_decay": 0.135}),
+        ("cgad", {"age_decay": 0.2}),
         ("muon", {"vector_lr_ratio": 0.3, "epsilon": 1e-2}),
         ("basis-rotation", {"vector_lr_ratio": 0.3, "epsilon": 1e-2}),
         ("linear", quotients),
@@ -366,16 +395,29 @@ def cases():
         yield case(network, "1f1b", rule="spectrain", weight_stashing=True)
         yield case(network, weight_stashing=True, vertical_sync=True, rule="lwp-v")
         yield case(network, "1f1b", weight_stashing=True, vertical_sync=True)
+        yield case(network, "1f1b", rule="xpipe")
+        yield case(network, "paci", batch=2, rule="xpipe")
         yield case(network, "paci", batch=3)
         yield case(network, "paci", batch=2, rule="sc")
         yield case(network, "paci", batch=4, weight_stashing=True)
+        yield case(network, "amdp")
+        yield case(network, "amdp", batch=3, rule="lwp-v+sc")
         yield case(network, "2bw", batch=12, rule="lwp-v")
+        yield case(network, optimizer="ema-nesterov", values={"mean_decay": 0.8}, rule="lwp-v")
         yield case(network, "uniform-delay", lag=3)
         yield case(network, "uniform-delay", lag=3, batch=4, weight_stashing=True, rule="lwp-v+sc")
     yield case(optimizer="adamw", values={"epsilon": 1e-2}, rule="lwp-v+sc")
     yield case(optimizer="nadam", values={"epsilon": 1e-2}, rule="sc")
+    yield case("mlp", "1f1b", optimizer="adam", values={"epsilon": 1e-2}, rule="xpipe")
     yield case(optimizer="nadam", values={"epsilon": 1e-2}, rule="msnag")
     yield case("mlp", optimizer="dc-asgd", values={"delay_compensation": 0.5}, rule="lwp-v")
+    yield case("mlp", optimizer="ema-nesterov", values={"mean_decay": 0.9}, rule="lwp-v+sc",
+               weight_stashing=True)
+    yield case("mlp", "1f1b", rule="sc", deepest_momentum=0.95)
+    yield case("mlp", "1f1b", optimizer="nadamw", values={"epsilon": 1e-2}, deepest_momentum=0.99,
+               weight_stashing=True)
+    yield case("mlp", gradient_shrink=0.3)
+    yield case("mlp", "1f1b", gradient_shrink=0.2, weight_stashing=True)
 
     def random(compensate, rule, network="mlp", **more):
         return case(network, "random-delay", rule=rule, compensate=compensate, seed=5,
@@ -389,6 +431,8 @@ def cases():
         yield random(compensate, "lwp-v", optimizer="adamw", values={"epsilon": 1e-2})
     yield random("mean", "sc", optimizer="adam", values={"epsilon": 1e-2})
     yield random("own", "sgdm", optimizer="dc-asgd", values={"delay_compensation": 0.5})
+    yield random("mean", "sgdm", optimizer="cgad", values={"age_decay": 0.3})
+    yield random("own", "lwp-v", optimizer="ema-nesterov", values={"mean_decay": 0.9})
 
 
 def make():

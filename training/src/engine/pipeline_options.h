@@ -43,6 +43,7 @@ struct PipelineOptions {
   std::int64_t gradient_parts = 1;
   std::uint64_t seed = 0;
   PipelinePlan plan;
+  double gradient_shrink = 1;     // of the stages that the plan names
   std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
   std::int64_t first_sample = 0;  // position in the run of the first of them
   // Delays in place of the plan's lags; null: none are drawn.

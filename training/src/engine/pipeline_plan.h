@@ -27,8 +27,10 @@ struct PipelinePlan {
   // their micro-batches' numbers say instead.
   std::vector<std::int64_t> forward_lags;
   // By stage: from a pass to its micro-batch's last backward; where backwards read their forwards'
-  // weights again, from the forward to its gradient's update.
-  std::vector<Horizons> spectrain;
+  // weights again, from the forward to its gradient's update. With the rule xpipe that rule's.
+  std::vector<Horizons> horizons;
+  // By stage: whether it hands on its input's gradient shrunk.
+  std::vector<bool> shrinks;
   // Groups of stages that make their values again for their backwards; empty: values are kept.
   std::vector<hwmodel::StageSpan> recomputed;
   // Whether every call of Run fills the pipeline and drains it. With the versions of kDoubleBuffered,

@@ -129,9 +129,13 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
 
 template <class Real>
 void PipelineStage<Real>::ForwardAgain(std::int64_t k, Real* workspace) {
+  const std::int64_t version = *forward_version(k);
+  if (options_.on_read) {
+    options_.on_read({ActionKind::kForward, number_, options_.InRun(k), version});
+  }
   ForwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
-  arguments.parameters = ForwardParameters(*forward_version(k));
+  arguments.parameters = ForwardParameters(version);
   for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
     arguments.inputs[i] = memory_->KeptValue(description_.inputs[i], number_, k);
   }
@@ -177,6 +181,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
       std::copy(dy.begin(), dy.end(), arguments.gradient + layout().input_part);
     }
     compute_->Backward(arguments);
+    ShrinkGradient(input, k);
     return;
   }
   arguments.gradient = GradientOf(k);
@@ -188,7 +193,16 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
         &update.emplace(*parameters_, updated_in_backward_, Coefficients(k), stale_version_);
   }
   compute_->Backward(arguments);
+  ShrinkGradient(input, k);
   Complete(k);
+}
+
+// All that reads the value has been gone through by now: this stage is the first that does.
+template <class Real>
+void PipelineStage<Real>::ShrinkGradient(int value, std::int64_t k) {
+  if (options_.gradient_shrink == 1 || !options_.plan.shrinks[number_]) return;
+  const auto factor = static_cast<Real>(options_.gradient_shrink);
+  for (Real& number : memory_->GradientSpan(value, k)) number *= factor;
 }
 
 template <class Real>

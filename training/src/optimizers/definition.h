@@ -162,6 +162,8 @@ const OptimizerDefinition& AdaptiveBrakingDefinition();
 const OptimizerDefinition& DcAsgdDefinition();
 const OptimizerDefinition& GapAwareDefinition();
 const OptimizerDefinition& PipemareDefinition();
+const OptimizerDefinition& EmaNesterovDefinition();
+const OptimizerDefinition& CgadDefinition();
 const OptimizerDefinition& MuonDefinition();
 const OptimizerDefinition& BasisRotationDefinition();
 const OptimizerDefinition& LinearDefinition();

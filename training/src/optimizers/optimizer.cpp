@@ -17,10 +17,11 @@ using analysis::InvalidArgument;
 
 // The table of optimizers.
 constexpr std::array kDefinitions = {
-    &SgdmDefinition,   &AdamDefinition,          &AdamwDefinition,
-    &NadamDefinition,  &NadamwDefinition,        &AdaptiveBrakingDefinition,
-    &DcAsgdDefinition, &GapAwareDefinition,      &PipemareDefinition,
-    &MuonDefinition,   &BasisRotationDefinition, &LinearDefinition,
+    &SgdmDefinition,          &AdamDefinition,        &AdamwDefinition,
+    &NadamDefinition,         &NadamwDefinition,      &AdaptiveBrakingDefinition,
+    &DcAsgdDefinition,        &GapAwareDefinition,    &PipemareDefinition,
+    &CgadDefinition,          &EmaNesterovDefinition, &MuonDefinition,
+    &BasisRotationDefinition, &LinearDefinition,
 };
 
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {

@@ -80,6 +80,9 @@ const OptimizerDefinition& PipemareDefinition() {
               .source = "Yang et al., PipeMare, arXiv 1910.05124 (recalled)",
               .reduces_to =
                   "sgdm without delay; with K = 0 no T1, with d = 1 no T2, in one phase no T3",
+              .also =
+                  "T1 alone is what Ajanthan et al., arXiv 2505.01099, compare with as PipeMare: "
+                  "eta / (versions - 1)^p",
               .arrays = {"velocity", "mean change"},
               .hyperparameters = {{.name = "annealing_samples",
                                    .initial = 0,

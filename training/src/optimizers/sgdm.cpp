@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "optimizers/definition.h"
@@ -12,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-// v' = m v + s g, with s = 1 but where each gradient is compensated by its own delay.
+// v' = m v + s g, with s = 1 but where each gradient is compensated, or gated, by its own delay.
 template <class L>
 struct Sgdm {
   static constexpr int kStates = 1;
@@ -48,6 +49,12 @@ void SetSgdm(const OptimizerSpec& /*spec*/, const UpdatePoint& point, UpdateNumb
   numbers.own = {point.momentum, point.weight_decay, share};
 }
 
+void SetCgad(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+  const double gate = std::exp(-spec.Value("age_decay") * static_cast<double>(point.delay));
+  numbers.b *= gate;
+  numbers.own = {point.momentum, point.weight_decay, gate};
+}
+
 }  // namespace
 
 const OptimizerDefinition& SgdmDefinition() {
@@ -61,6 +68,26 @@ const OptimizerDefinition& SgdmDefinition() {
               .arrays = {"velocity"}},
       .set = SetSgdm,
       .kernels = &kernels};
+  return definition;
+}
+
+const OptimizerDefinition& CgadDefinition() {
+  static const OptimizerKernels* const kernels = SgdmDefinition().kernels;
+  static const OptimizerDefinition definition{
+      .row = {.name = "cgad",
+              .title = "gated by age",
+              .equation = "as sgdm with the gate e^{-alpha D} before each gradient: "
+                          "v' = m v + e^{-alpha D}(g + wd w)",
+              .source = "CGAD, arXiv 2605.09126 (secondary reading, without its factor "
+                        "gamma(D); the default is this project's)",
+              .reduces_to = "sgdm without delay, or at alpha = 0; without weight decay and under "
+                            "one delay, sgdm at the rate e^{-alpha D} eta",
+              .arrays = {"velocity"},
+              .hyperparameters = {{.name = "age_decay",
+                                   .initial = 0.01,
+                                   .help = "alpha of cgad's gate, for each update of delay"}}},
+      .set = SetCgad,
+      .kernels = kernels};
   return definition;
 }
 

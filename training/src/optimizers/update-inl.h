@@ -6,6 +6,7 @@
 //     explicit NAME(const Numbers<L>& own);         the update's numbers of its own
 //     Step<L> operator()(Element<L>& e) const;      u, p and w0; changes e.states
 //
+//     L Along(const Element<L>& e) const;           what velocity look-aheads go along, in place of u
 //     static constexpr bool kReadsStale = true;     e.stale is wanted
 //     L Backward(const L& old, const L& updated, Element<L>& e) const;    instead of the look-ahead
 //     static constexpr int kSums;                   sums over the tensor before the update, of
@@ -14,7 +15,7 @@
 //     static void Prepare(const ParameterTensor&, UpdateArguments<Real>&, Real* workspace);
 //   };                                              a whole tensor's, where nothing else will do
 //
-// The four last are there where an optimizer needs them.
+// The last ones, from Along on, are there where an optimizer needs them.
 #if defined(BATCHLESS_TRAINING_UPDATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BATCHLESS_TRAINING_UPDATE_INL_H_
 #undef BATCHLESS_TRAINING_UPDATE_INL_H_
@@ -145,21 +146,23 @@ class Pass {
     const L old = e.weight;
     const Step<L> step = optimizer_(e);
     const L updated = L::MulAdd(state_step_, step.u, L::MulAdd(gradient_step_, step.p, step.w0));
+    L along = step.u;
+    if constexpr (requires { optimizer_.Along(e); }) along = optimizer_.Along(e);
     L backward = updated;
     if constexpr (requires { optimizer_.Backward(old, updated, e); }) {
       backward = optimizer_.Backward(old, updated, e);
     } else if constexpr (kBackward) {
-      backward = backward_(old, updated, step.u);
+      backward = backward_(old, updated, along);
     }
     for (int s = 0; s < Of::kStates; ++s) e.states[s].Store(c.states[s] + i);
     updated.Store(c.weights + i);
-    if constexpr (kForward == Forward::kStored) forward_(old, updated, step.u).Store(c.forward + i);
+    if constexpr (kForward == Forward::kStored) forward_(old, updated, along).Store(c.forward + i);
     if constexpr (kForward == Forward::kStreamed) {
-      forward_(old, updated, step.u).Stream(c.forward + i);
+      forward_(old, updated, along).Stream(c.forward + i);
     }
     if constexpr (kForward == Forward::kCopied) {
       for (const ForwardCopy<Real>& copy : c.copies) {
-        LookAhead<L>(copy.horizon)(old, updated, step.u).Store(copy.weights + i);
+        LookAhead<L>(copy.horizon)(old, updated, along).Store(copy.weights + i);
       }
     }
     if constexpr (kBackward) backward.Store(c.backward + i);

@@ -53,7 +53,7 @@ struct PipelineOptions {
   Eigen::MatrixXd hessian;          ///< (n, n) symmetric
   std::vector<Delay> delays;        ///< one per stage
   std::vector<std::size_t> widths;  ///< weights per stage, each at least 1; sums to n
-  /// T of each stage's forward, updates, with the rule spectrain; else empty.
+  /// T of each stage's forward, updates, with the rules spectrain and xpipe; else empty.
   std::vector<double> horizons = {};
 
   /// The rule with what is its own at a stage.

@@ -24,7 +24,8 @@
 // unless they are given, so without options it is SGDM.
 //
 // The rule `spectrain` is SGDM whose passes both predict, in velocity form, to the step of their
-// micro-batch's last backward; with one delay D for all stages that is lwp-v.
+// micro-batch's last backward; with one delay D for all stages that is lwp-v. The rule `xpipe` is the same
+// with horizons from the place of the stage in its pipeline.
 //
 // The rule `linear` is any causal linear rule, given by its coefficients and without a momentum:
 //
@@ -79,8 +80,13 @@ struct Rule {
   /// Both passes predict, to the step of their micro-batch's last backward (SpecTrain); else only
   /// forwards do, over T.
   bool predicts_to_last_backward = false;
+  /// Both passes predict, by the place of their stage in the pipeline (XPipe).
+  bool predicts_by_place = false;
   /// T is the geometric sum m + ... + m^n; the options that set a horizon set n.
   bool predicts_geometrically = false;
+
+  /// Whether horizons follow from a schedule, of each pass its own.
+  bool predicts_by_schedule() const { return predicts_to_last_backward || predicts_by_place; }
 };
 
 /// Largest accepted size of a, b, d and T. With kMaxScale times the largest delay it bounds every
@@ -91,8 +97,8 @@ inline constexpr double kMaxScale = 10;
 
 /// All rules, in the order in which they are listed to users.
 std::span<const Rule> AllRules();
-/// Those of them that a momentum and a delay make a linear rule: neither spectrain, whose horizons
-/// follow from a schedule, nor linear.
+/// Those of them that a momentum and a delay make a linear rule: neither spectrain and xpipe, whose
+/// horizons follow from a schedule, nor linear.
 std::span<const Rule> Rules();
 /// The rule `linear`, which has coefficients in place of one.
 const Rule& LinearRule();

@@ -67,8 +67,8 @@ enum class Precision : unsigned char { kSingle, kDouble };
 struct TrainerOptions {
   hwmodel::Network network;
   /// What the stages of one replica do, and which versions of the weights they read: two cycles at least
-  /// in which every stage does everything. Its workers are not read, but for
-  /// `recompute`. Without actions every mini-batch
+  /// in which every stage does everything. Its workers are not read, but for `recompute` and
+  /// `gradient_shrink`. Without actions every mini-batch
   /// drains before the next one begins, in an order with few micro-batches in flight
   /// (hwmodel::MiniBatches).
   hwmodel::Schedule schedule;
@@ -89,6 +89,9 @@ struct TrainerOptions {
   bool recompute = false;
   /// With `recompute`, the schedule's workers whose stages do, ascending; empty: all.
   std::vector<int> recomputed_workers{};
+  /// What the gradient is multiplied by that a worker of the schedule hands to the one before it, 0 to 1:
+  /// the shrunk gradients of FDG (arXiv 1906.09108). Each hands on one value only.
+  double gradient_shrink = 1;
   /// Each worker stays on a processor of its own, among those that the process may use.
   bool pin_workers = false;
   /// The cost of each stage, in any unit, which is shared as equally as contiguous groups can be among the
@@ -115,6 +118,10 @@ struct TrainerOptions {
   OptimizerSpec optimizer;
   LearningRate learning_rate;
   double momentum = 0.9;
+  /// That stages come the nearer the later their gradients: m + D (this - m) / (1 + the largest D), of the
+  /// optimizer's m, momentum or beta1; none: all have m. Source: the code of Ajanthan et al., arXiv
+  /// 2505.01099 (at second hand).
+  std::optional<double> deepest_momentum;
   double weight_decay = 0;
   std::uint64_t seed = 0;  ///< of initialisation, dropout and random delays
   Precision precision = Precision::kSingle;
