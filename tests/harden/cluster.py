@@ -18,7 +18,7 @@ COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
 TASKS = 2
 # Long enough to be met while it runs.
 SAMPLES = 200
-SETTINGS = ("--set", "run.epochs=100", "--set", "run.checkpoint_every_samples=1000",
+SETTINGS = ("--set", "run.epochs=400", "--set", "run.checkpoint_every_samples=1000",
             "--set", "run.watchdog_seconds=300")  # fmt: skip
 CONFIGURATION = """ClusterName=batchless
 SlurmctldHost={host}(127.0.0.1)
