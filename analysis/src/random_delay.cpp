@@ -177,18 +177,26 @@ double Rise(Real gamma) {
   return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
 }
 
-template <class Real>
-double CriterionRadius(const VaryingDelay& point, double rate) {
-  const Criterion<Real> criterion(point, rate);
-  return std::sqrt(Crossing(
-      [&](double log_r) { return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r)))); }));
+// The radius where it is above `least`, else `least`: the larger of two for one value of the function.
+template <class Rise>
+double RadiusAbove(double least, Rise rise) {
+  if (least > 0 && std::isfinite(least) && rise(2 * std::log(least)) >= 0) return least;
+  return std::sqrt(Crossing(rise));
 }
 
-double RenewalRadius(const VaryingDelay& point, double rate) {
+template <class Real>
+double CriterionRadius(const VaryingDelay& point, double rate, double least = 0) {
+  const Criterion<Real> criterion(point, rate);
+  return RadiusAbove(least, [&](double log_r) {
+    return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r))));
+  });
+}
+
+double RenewalRadius(const VaryingDelay& point, double rate, double least = 0) {
   const DelaySystem system(point, rate);
   const DelaySystem::Draws draws = RegimesOf(point.delays).draws.front();
-  return std::sqrt(
-      Crossing([&](double log_r) { return Rise(RenewalGain(system, draws, std::exp(log_r))); }));
+  return RadiusAbove(
+      least, [&](double log_r) { return Rise(RenewalGain(system, draws, std::exp(log_r))); });
 }
 
 // A trace as the list of its different delays, and each update's place in it.
@@ -271,25 +279,32 @@ class Search {
  public:
   Search(VaryingDelay point, double condition)
       : point_(std::move(point)), log_condition_(std::log(condition)) {
-    curvatures_ = {0, -log_condition_};
+    curvatures_ = {0};
+    if (log_condition_ == 0) return;
+    curvatures_.push_back(-log_condition_);
     // Enough to see where the middle is the worst; Add brings in what they miss.
     for (const double part : {0.05, 0.15, 0.4}) curvatures_.push_back(-part * log_condition_);
   }
 
-  double RadiusAt(double momentum, double log_rate) const {
+  // The larger one of the radius and `least`.
+  double RadiusAt(double momentum, double log_rate, double least) const {
     VaryingDelay point = point_;
     point.momentum = momentum;
     const double rate = std::clamp(std::exp(log_rate), kMinVaryingRate, kMaxRate);
-    const MeanSquareMethod method = MethodOf(point);
-    return method == MeanSquareMethod::kCriterion ? CriterionRadius<double>(point, rate)
-                                                  : Radius(point, rate, method);
+    switch (const MeanSquareMethod method = MethodOf(point); method) {
+      case MeanSquareMethod::kCriterion:
+        return CriterionRadius<double>(point, rate, least);
+      case MeanSquareMethod::kRenewal:
+        return RenewalRadius(point, rate, least);
+      case MeanSquareMethod::kOperator:
+        return std::max(least, Radius(point, rate, method));
+    }
+    return least;
   }
 
   double Worst(double momentum, double log_rate) const {
     double worst = 0;
-    for (const double shift : curvatures_) {
-      worst = std::max(worst, RadiusAt(momentum, log_rate + shift));
-    }
+    for (const double shift : curvatures_) worst = RadiusAt(momentum, log_rate + shift, worst);
     return worst;
   }
 
@@ -302,11 +317,12 @@ class Search {
   // Whether some other curvature of a fine grid is worse, which is worked with from then on.
   bool Add(double momentum, double log_rate) {
     constexpr int kGrid = 100;
+    if (log_condition_ == 0) return false;
     double worst = Worst(momentum, log_rate) * (1 + 1e-7);
     double shift = 1;
     for (int i = 1; i < kGrid; ++i) {
       const double other = -log_condition_ * i / kGrid;
-      const double radius = RadiusAt(momentum, log_rate + other);
+      const double radius = RadiusAt(momentum, log_rate + other, worst);
       if (radius > worst) {
         worst = radius;
         shift = other;
