@@ -60,10 +60,7 @@ Json ReadJson(std::string_view argument, const std::string& path) {
 }
 
 std::string ValueText(const toml::node& node) {
-  if (const auto text = node.value<std::string>()) return *text;
-  std::ostringstream stream;
-  node.visit([&](const auto& value) { stream << value; });
-  return std::move(stream).str();
+  return node.value<std::string>().value_or(NodeText(node));
 }
 
 void Flatten(const std::string& prefix, const toml::table& table,

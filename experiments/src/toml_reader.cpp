@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "usage_error.h"
@@ -18,11 +19,11 @@ namespace {
 
 constexpr int kMostDots = 32;
 
-// Why the text is no TOML that toml++ may be given, and the line; none where it is. Five things that it
+// Why the text is no TOML that toml++ may be given, and the line; none where it is. Six things that it
 // does not look at itself, all outside strings and comments: a dotted key, each of whose parts is a table in
 // the one before, uses up the stack with very many parts; what is no ASCII is no TOML, but undefined
-// behaviour in its table of spaces; a quote in a word, behind which it sees no string; and so are a table's
-// name that begins with what no name has, and a brace where a bracket is open.
+// behaviour in its table of spaces; a quote in a word, or behind a second equals sign, where it sees no string;
+// and so are a table's name that begins with what no name has, and a brace where a bracket is open.
 struct BadPlace {
   std::size_t line;
   std::string_view why;
@@ -45,8 +46,9 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
   std::string_view quotes;  // of the string that the place is in: one of a kind or three
   bool is_comment = false;
   bool begins_line = true;
-  bool in_word = false;  // behind what no string may follow, or blanks after it
-  std::string open;      // brackets
+  bool in_word = false;   // behind what no string may follow, or blanks after it
+  bool in_value = false;  // behind an equals sign, up to where another key may come
+  std::string open;       // brackets
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n') ++line;
@@ -55,6 +57,7 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
       is_comment = false;
       begins_line = true;
       in_word = false;
+      in_value = false;
       dots = 0;
       continue;
     }
@@ -75,6 +78,8 @@ std::optional<BadPlace> FindBadPlace(std::string_view text) {
       i += quotes.size() - 1;
     }
     is_comment = c == '#';
+    if (c == '=' && std::exchange(in_value, true)) return BadPlace{line, "a second equals sign"};
+    if (c == ',' || c == '{') in_value = false;
     if (c != ' ' && c != '\t') {
       in_word = std::string_view("=,[{.").find(c) == std::string_view::npos;
     }
@@ -140,15 +145,26 @@ const toml::node& TomlReader::Node(const toml::table& table, std::string_view ke
   return *node;
 }
 
+std::string NodeText(const toml::node& node) {
+  std::vector<std::string> parts;
+  if (const toml::array* array = node.as_array()) {
+    for (const toml::node& part : *array) parts.push_back(NodeText(part));
+    return parts.empty() ? "[]" : fmt::format("[ {} ]", fmt::join(parts, ", "));
+  }
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, part] : *table) {
+      parts.push_back(fmt::format("{} = {}", key.str(), NodeText(part)));
+    }
+    return parts.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
+  }
+  std::ostringstream stream;
+  node.visit([&](const auto& value) { stream << value; });
+  return std::move(stream).str();
+}
+
 std::string ShownText(const toml::node& node) {
   constexpr std::size_t kMost = 80;
-  std::ostringstream stream;
-  if (const auto text = node.value<std::string>()) {
-    stream << *text;
-  } else {
-    node.visit([&](const auto& value) { stream << value; });
-  }
-  std::string text = std::move(stream).str();
+  std::string text = node.value<std::string>().value_or(NodeText(node));
   if (text.size() > kMost) text.replace(kMost, std::string::npos, "...");
   return text;
 }

@@ -41,6 +41,9 @@ class TomlReader {
   toml::table document_;
 };
 
+// A value as TOML in one line. What toml++ itself writes of lists is undefined where a number is below 0.1.
+std::string NodeText(const toml::node& node);
+
 // A value as it was written, more or less, cut where it is long.
 std::string ShownText(const toml::node& node);
 

@@ -340,8 +340,7 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"schedule.kind=dualpipe-v", "schedule.stages=6", "optimizer.batch=4",
         "schedule.microbatch=1"},
        "optimizer.batch: got 4, accepted: a number of micro-batches of an update, now 4, that is "
-       "at "
-       "least 6 with 6 stages"},
+       "at least 6 with 6 stages"},
       {{"optimizer.lr=0.1", "optimizer.reference_lr=0.1"}, "optimizer.lr: got 0.1"},
       {{"optimizer.momentum=0.5", "optimizer.reference_lr=0.1"}, "optimizer.momentum: got 0.5"},
       {{"optimizer.reference_lr=0.1"}, "optimizer.reference_momentum: got nothing"},
