@@ -49,6 +49,7 @@ class TrainerOf final : public Trainer {
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
         pipeline_(PipelineOptions()),
         evaluator_(options_.network, backend_, options_.workers, options_.processes.get()) {
+    if (options_.deepest_momentum) SetMomenta();
     std::uint64_t number = 0;
     for (int s = 0; s < pipeline_.stage_count(); ++s) {
       const StageLayout& layout = pipeline_.layout(s);
@@ -455,15 +456,22 @@ class TrainerOf final : public Trainer {
     if (!options_.deepest_momentum) {
       return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
     }
-    OptimizerSpec of_stage = options_.optimizer;
-    const Optimizer& row = of_stage.optimizer;
-    const double least = MomentumOf(row, of_stage, options_.momentum);
+    point.momentum = momenta_[stage];
+    return MakeCoefficients<Real>(stage_optimizers_[stage], options_.rule, point);
+  }
+
+  // With momenta by stage: those, and the optimizer with each as its beta1 where that is its momentum.
+  void SetMomenta() {
+    const Optimizer& row = options_.optimizer.optimizer;
+    const double least = MomentumOf(row, options_.optimizer, options_.momentum);
     const auto largest = *std::max_element(plan_.delays.begin(), plan_.delays.end());
-    const double share = static_cast<double>(point.delay) / static_cast<double>(largest + 1);
-    const double momentum = least + share * (*options_.deepest_momentum - least);
-    point.momentum = momentum;
-    if (row.momentum != "momentum") of_stage.values[std::string(row.momentum)] = momentum;
-    return MakeCoefficients<Real>(of_stage, options_.rule, point);
+    for (const std::int64_t delay : plan_.delays) {
+      const double share = static_cast<double>(delay) / static_cast<double>(largest + 1);
+      momenta_.push_back(least + share * (*options_.deepest_momentum - least));
+      stage_optimizers_.push_back(options_.optimizer);
+      if (row.momentum == "momentum") continue;
+      stage_optimizers_.back().values[std::string(row.momentum)] = momenta_.back();
+    }
   }
 
   StageCoefficients<Real> CoefficientsAt(UpdatePoint point, analysis::Delay delay) const {
@@ -627,6 +635,9 @@ class TrainerOf final : public Trainer {
   PipelinePlan plan_;
   analysis::RuleSpec rule_;  // with the coefficients of the mean where those are wanted
   std::optional<DelayDraws> draws_;
+  // By stage, where momenta differ.
+  std::vector<double> momenta_;
+  std::vector<OptimizerSpec> stage_optimizers_;
   std::int64_t updates_;  // of the whole run
   ReplicaGroups groups_;
   Pipeline<Real> pipeline_;
