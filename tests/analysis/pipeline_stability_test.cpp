@@ -312,8 +312,7 @@ TEST_CASE("SpecTrain's horizons of their own: the loop, the weights alone, one h
   CHECK(PipelineStability(options).spectral_radius == PipelineStability(velocity).spectral_radius);
   velocity.horizons = options.horizons;
   CHECK(WhyInvalid(velocity) ==
-        "horizons: got 25 horizons, accepted: none but with spectrain and "
-        "xpipe");
+        "horizons: got 25 horizons, accepted: none but with spectrain and xpipe");
 }
 
 TEST_CASE("A chain's radius is not that of any one uniform delay") {

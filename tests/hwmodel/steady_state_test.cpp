@@ -257,7 +257,7 @@ TEST_CASE("workers that repeat the cycle from the empty pipeline meet the list's
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);
       const SteadyState steady = FindSteadyState(schedule);
-      // Of copies of a stage, the worker of one updates both.
+      // Where a stage has two copies, the worker of one updates both.
       if (schedule.copies() == 1) CheckSameVersions(steady, schedule);
       const Schedule repeated = Repeat(steady, schedule, options.microbatches);
       CHECK_FALSE(FirstBrokenRule(repeated).has_value());

@@ -27,7 +27,9 @@ def test_notebook_has_no_outputs():
 
 @pytest.mark.skipif(not CAN_RUN_NOTEBOOKS, reason="no jupyter-nbconvert and python3-ipykernel to run a notebook")
 def test_notebook_runs(tmp_path):
-    command = ["jupyter-nbconvert", "--to", "notebook", "--execute", NOTEBOOK, "--output-dir", tmp_path]
+    # A minute, which it waits for a kernel otherwise, passes on a busy machine.
+    command = ["jupyter-nbconvert", "--to", "notebook", "--execute", NOTEBOOK, "--output-dir", tmp_path,
+               "--ExecutePreprocessor.startup_timeout=600"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     executed = json.loads((tmp_path / NOTEBOOK.name).read_text())

@@ -136,7 +136,7 @@ void CheckV(int stages, std::int64_t microbatches, std::int64_t microbatches_per
            "at least " + std::to_string(fewest) + " with " + std::to_string(stages) + " stages");
 }
 
-// A V of the stages; make(worker, first) is a mini-batch's order.
+// A V of the stages; make(worker, stages, microbatches, first) is the worker's order of a mini-batch.
 template <class Make>
 Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update,
                    const Make& make) {

@@ -19,7 +19,7 @@ struct BoundaryPoint {
   double critical_rate = 0;  ///< as CriticalRate has it
   /// theta in [0, pi], radians per update; NaN where the critical rate is 0 or infinite.
   double frequency = 0;
-  /// At a corner there are two points within 1e-9 of one another in 1 - m, one of each branch.
+  /// At a corner there are two points within 1e-9 of one another in ln(1 - m), one of each branch.
   bool is_corner = false;
 };
 
