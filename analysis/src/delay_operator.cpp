@@ -143,51 +143,6 @@ Apply SecondMoments(const DelaySystem& system, const Regimes& regimes) {
                      });
 }
 
-// X_r(Q) for each Q of a basis of symmetric matrices, in the order of the upper triangle; none where the sum
-// has no end.
-std::vector<MatrixXd> RenewalStates(const DelaySystem& system, const DelaySystem::Draws& draws,
-                                    double r) {
-  const Index dimension = system.dimension();
-  std::vector<MatrixXd> states;
-  for (Index j = 0; j < system.core(); ++j) {
-    for (Index i = 0; i <= j; ++i) {
-      states.emplace_back(MatrixXd::Zero(dimension, dimension));
-      states.back()(i, j) = states.back()(j, i) = 1 / r;
-    }
-  }
-  // Twice as many terms each time; what is left is as the square of the power.
-  constexpr double kLeast = 1e-9;
-  constexpr double kMost = 1e100;
-  constexpr int kDoublings = 60;
-  MatrixXd power = system.First(draws, MatrixXd::Identity(dimension, dimension)) / std::sqrt(r);
-  for (int doubling = 0; doubling < kDoublings; ++doubling) {
-    const double size = power.norm();
-    if (!(size < kMost)) return {};
-    for (MatrixXd& state : states) state += power * state * power.transpose();
-    if (size < kLeast) return states;
-    power = power * power;
-  }
-  return {};
-}
-
-VectorXd UpperTriangle(const MatrixXd& matrix) {
-  VectorXd upper(matrix.rows() * (matrix.rows() + 1) / 2);
-  Index next = 0;
-  for (Index j = 0; j < matrix.cols(); ++j) {
-    for (Index i = 0; i <= j; ++i) upper(next++) = matrix(i, j);
-  }
-  return upper;
-}
-
-MatrixXd RenewalMap(const DelaySystem& system, const DelaySystem::Draws& draws,
-                    const std::vector<MatrixXd>& states) {
-  MatrixXd map(AsIndex(states.size()), AsIndex(states.size()));
-  for (Index i = 0; i < map.cols(); ++i) {
-    map.col(i) = UpperTriangle(system.Deviation(draws, states[static_cast<std::size_t>(i)]));
-  }
-  return map;
-}
-
 double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -338,16 +293,6 @@ MatrixXd DelaySystem::Second(const Draws& draws, const MatrixXd& covariance) con
   return next;
 }
 
-MatrixXd DelaySystem::Deviation(const Draws& draws, const MatrixXd& covariance) const {
-  GradientMoments moments = MomentsOf(draws, covariance);
-  for (const auto& [entry, probability] : draws) {
-    for (const auto& [place, factor] : read_[entry]) {
-      moments.square -= probability * factor * input_[entry] * moments.reads.row(place);
-    }
-  }
-  return moments.square;
-}
-
 Regimes RegimesOf(const DelayModel& model) {
   Regimes regimes;
   const Index size = AsIndex(model.delays.size());
@@ -416,26 +361,6 @@ double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
   for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
     variance += covariances(AsIndex(i) * dimension * dimension);
   }
-  return variance;
-}
-
-double RenewalGain(const DelaySystem& system, const DelaySystem::Draws& draws, double r) {
-  const std::vector<MatrixXd> states = RenewalStates(system, draws, r);
-  if (states.empty()) return std::numeric_limits<double>::infinity();
-  return DenseRadius(RenewalMap(system, draws, states));
-}
-
-double RenewalVariance(const DelaySystem& system, const DelaySystem::Draws& draws) {
-  const std::vector<MatrixXd> states = RenewalStates(system, draws, 1);
-  MatrixXd noise = MatrixXd::Zero(system.core(), system.core());
-  for (const auto& [entry, probability] : draws) {
-    noise += probability * system.input(entry) * system.input(entry).transpose();
-  }
-  MatrixXd rest = -RenewalMap(system, draws, states);
-  rest.diagonal().array() += 1;
-  const VectorXd shares = rest.partialPivLu().solve(UpperTriangle(noise));
-  double variance = 0;
-  for (std::size_t i = 0; i < states.size(); ++i) variance += shares(AsIndex(i)) * states[i](0, 0);
   return variance;
 }
 

@@ -36,8 +36,6 @@ class DelaySystem {
   // sum_d p_d A_d P A_d' over entries with probabilities.
   using Draws = std::vector<std::pair<std::size_t, double>>;
   Eigen::MatrixXd Second(const Draws& draws, const Eigen::MatrixXd& covariance) const;
-  // Covariance of G_d g's deviation from its mean over the draws, a core by a core, at a state's covariance.
-  Eigen::MatrixXd Deviation(const Draws& draws, const Eigen::MatrixXd& covariance) const;
   // sum_d p_d A_d s.
   Eigen::MatrixXd First(const Draws& draws, const Eigen::MatrixXd& states) const;
 
@@ -72,15 +70,6 @@ double OperatorRadius(const DelaySystem& system, const Regimes& regimes);      /
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);  // of the mean
 // E[c_0^2] under unit noise in the gradient; the mean square has to be stable.
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes);
-
-// For independent draws. Given the past, the deviation of G_d g from its mean is white, and its covariance Q
-// follows Q = K(1) Q + (the noise's). With X_r(Q) = sum_j r^{-j-1} A^j Q A'^j, A the mean of A_d, K(r) takes Q
-// to the Deviation at X_r(Q): three numbers for a core of two. The mean square grows as the r where the
-// radius of K(r), which falls with r, is 1.
-// That radius; infinity where A's is not below root r.
-double RenewalGain(const DelaySystem& system, const DelaySystem::Draws& draws, double r);
-// As OperatorVariance.
-double RenewalVariance(const DelaySystem& system, const DelaySystem::Draws& draws);
 
 // Over one period of a trace of entries 0..length-1.
 double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& entries);

@@ -1,41 +1,41 @@
-// Sums of squared impulse responses: the recursion that noise.h describes.
+// Sums of products of impulse responses: the recursion that noise.h describes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 namespace batchless::analysis {
 
-// sum_k h_k^2 of each numerator over the denominator a, NaN where a is not stable. Coefficients by
+// sum_k h_k g_k of each two numerators over the denominator a; empty where a is not stable. Coefficients by
 // descending powers; degrees are equal: the numerators are padded.
 template <class Real>
-std::vector<Real> ImpulseEnergies(std::vector<std::vector<Real>> numerators, std::vector<Real> a) {
+std::vector<std::vector<Real>> ImpulseProducts(std::vector<std::vector<Real>> numerators,
+                                               std::vector<Real> a) {
   const Real first = a[0];
-  std::vector<Real> sums(numerators.size(), Real(0));
+  const std::size_t size = numerators.size();
+  std::vector<Real> reversed(a.size());
+  std::vector<std::vector<Real>> sums(size, std::vector<Real>(size, Real(0)));
   for (std::size_t k = a.size() - 1;; --k) {
     // The sign is that of a_0 / first; the negation lets no NaN pass.
-    if (!(a[0] / first > 0)) {
-      sums.assign(sums.size(), std::numeric_limits<Real>::quiet_NaN());
-      return sums;
+    if (!(a[0] / first > 0)) return {};
+    for (std::size_t n = 0; n < size; ++n) {
+      for (std::size_t m = 0; m <= n; ++m) {
+        sums[n][m] += numerators[n][k] * numerators[m][k] / a[0];
+      }
     }
-    for (std::size_t n = 0; n < sums.size(); ++n) {
-      std::vector<Real>& b = numerators[n];
-      sums[n] += b[k] * b[k] / a[0];
+    std::reverse_copy(a.begin(), a.begin() + k + 1, reversed.begin());
+    for (std::vector<Real>& b : numerators) {
       const Real beta = b[k] / a[0];
-      for (std::size_t i = 0; i < k; ++i) b[i] -= beta * a[k - i];
+      for (std::size_t i = 0; i < k; ++i) b[i] -= beta * reversed[i];
     }
     if (k == 0) break;
     const Real alpha = a[k] / a[0];
-    // In place, from both ends at once.
-    for (std::size_t i = 0, j = k; i <= j; ++i, --j) {
-      const Real low = a[i];
-      const Real high = a[j];
-      a[i] = low - alpha * high;
-      if (i != j) a[j] = high - alpha * low;
-    }
+    for (std::size_t i = 0; i < k; ++i) a[i] -= alpha * reversed[i];
   }
-  for (Real& sum : sums) sum /= first;
+  for (std::size_t n = 0; n < size; ++n) {
+    for (std::size_t m = 0; m <= n; ++m) sums[m][n] = sums[n][m] /= first;
+  }
   return sums;
 }
 

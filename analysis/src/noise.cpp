@@ -22,10 +22,11 @@ struct Transfer {
   std::vector<Real> denominator;
 };
 
-// The energy of a single numerator.
+// The energy of a single numerator; NaN where a is not stable.
 template <class Real>
 Real Energy(std::vector<Real> b, std::vector<Real> a) {
-  return ImpulseEnergies<Real>({std::move(b)}, std::move(a))[0];
+  const auto products = ImpulseProducts<Real>({std::move(b)}, std::move(a));
+  return products.empty() ? std::numeric_limits<Real>::quiet_NaN() : products[0][0];
 }
 
 // Multiplies by u z + v.

@@ -1,11 +1,15 @@
 #include "batchless/analysis/random_delay.h"
 
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <algorithm>
+#include <array>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <map>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,17 +25,40 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// By descending powers.
 template <class Real>
-std::vector<Real> Product(const std::vector<Real>& a, const std::vector<Real>& b) {
-  std::vector<Real> product(a.size() + b.size() - 1, Real(0));
+using Polynomial = std::vector<Real>;
+
+template <class Real>
+Polynomial<Real> Product(const Polynomial<Real>& a, const Polynomial<Real>& b) {
+  Polynomial<Real> product(a.size() + b.size() - 1, Real(0));
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t j = 0; j < b.size(); ++j) product[i + j] += a[i] * b[j];
   }
   return product;
 }
 
-// gamma(r), and the variance of the mean's loop. A delay d reads c0_d f[k - d] + c1_d f[k - d - 1] of one
-// signal f = -(read / core) g. Polynomials by descending powers.
+// sum += factor * added.
+template <class Real>
+void Add(Polynomial<Real>& sum, const Polynomial<Real>& added, Real factor = 1) {
+  if (sum.size() < added.size()) sum.insert(sum.begin(), added.size() - sum.size(), Real(0));
+  const std::size_t ahead = sum.size() - added.size();
+  for (std::size_t i = 0; i < added.size(); ++i) sum[ahead + i] += factor * added[i];
+}
+
+// K(r) of random_delay.h, and the variance.
+//
+// A gradient g of delay d adds G_d g to the core, G_d = sum_l in_dl e_l over one or two inputs e_l, and
+// g = x sum_s read_ds f_s[k - d] reads one or two signals of the core. Without a loop signal s answers input
+// i by y_is / core. With H_ls = x sum_d p_d in_dl read_ds z^(L - d), L the largest delay, and f_s, m_l the
+// signals and what the mean adds to input l in the closed loop,
+//
+//   loop = z^L core - sum_ls H_ls y_ls     f_s = z^L y_is / loop     m_l = sum_s H_ls y_is / loop
+//
+// where all signals are filters of one: then (y_is) has rank one. Weight and velocity as two signals have
+//
+//   loop = z^2L core - z^L sum_ls H_ls y_ls + det H
+//   f = z^L (z^L y - adj H) / loop         m = (z^L H y - det H) / loop
 template <class Real>
 class Criterion {
  public:
@@ -39,103 +66,224 @@ class Criterion {
     const RuleSpec& spec = point.rule;
     const DelayCoefficients coefficients = CoefficientsOf(point);
     const Coefficients<double>& first = coefficients.each.front();
-    std::vector<Real> core, weight;
-    bool difference = false;
+    const Real m = static_cast<Real>(point.momentum);
+    const bool velocity = spec.rule.prediction == Prediction::kVelocity;
+    // Weight prediction adds horizons times the weight's last step to it.
+    const bool difference = !spec.is_linear() && (spec.rule.prediction == Prediction::kWeight ||
+                                                  ReadsDifference(spec, coefficients));
+    const bool both = velocity && !difference && !coefficients.same_horizon;
+    const bool same = coefficients.same_update;
+    inputs_ = spec.is_linear() || (same && !both) ? 1 : 2;
+    signals_ = difference || both ? 2 : 1;
+    // Answers of weight and velocity to each input.
+    Polynomial<Real> core = {Real(1), -1 - m, m};
+    std::vector<Polynomial<Real>> weights, velocities;
     if (spec.is_linear()) {
       core.assign(spec.options.denominator.begin(), spec.options.denominator.end());
-      // Numerators may be written with leading zeros.
       const std::vector<double>& n = spec.options.numerator;
-      weight.assign(core.size() - 1, Real(0));
-      for (std::size_t k = 0; k < std::min(n.size(), weight.size()); ++k) {
-        weight[weight.size() - 1 - k] = static_cast<Real>(n[n.size() - 1 - k]);
+      weights = {Polynomial<Real>(n.begin(), n.end())};
+      for (Real& coefficient : weights[0]) coefficient = -coefficient;
+      // Numerators may be written with leading zeros.
+      if (weights[0].size() >= core.size()) {
+        weights[0].erase(weights[0].begin(), weights[0].end() - (core.size() - 1));
       }
+    } else if (inputs_ == 1) {
+      const Real a = static_cast<Real>(first.a), b = static_cast<Real>(first.b);
+      weights = {{-(a + b), b * m}};
+      velocities = {{Real(1), Real(-1)}};
     } else {
-      const Real m = static_cast<Real>(point.momentum);
-      core = {Real(1), -1 - m, m};
-      weight = {static_cast<Real>(first.a) + static_cast<Real>(first.b),
-                -static_cast<Real>(first.b) * m};
-      difference =
-          spec.rule.prediction == Prediction::kWeight || ReadsDifference(spec, coefficients);
-    }
-    std::vector<Real> read = weight;
-    if (spec.rule.prediction == Prediction::kVelocity && !difference) {
-      read[0] += static_cast<Real>(first.horizon);
-      read[1] -= static_cast<Real>(first.horizon);
+      weights = {{Real(1), -m}, {same ? -m * static_cast<Real>(first.a) : -m}};
+      velocities = {{Real(0)}, {Real(1), Real(-1)}};
     }
     for (std::size_t i = 0; i < point.delays.delays.size(); ++i) {
-      const Real horizon = difference ? static_cast<Real>(coefficients.each[i].horizon) : Real(0);
-      reads_.push_back({static_cast<std::size_t>(point.delays.delays[i]),
-                        static_cast<Real>(point.delays.shares[i]), 1 + horizon, -horizon});
+      const Coefficients<double>& each = coefficients.each[i];
+      const Real a = static_cast<Real>(each.a), b = static_cast<Real>(each.b);
+      const Real horizon = static_cast<Real>(each.horizon);
+      draws_.push_back({static_cast<std::size_t>(point.delays.delays[i]),
+                        static_cast<Real>(point.delays.shares[i]),
+                        {inputs_ == 1 ? Real(1) : -(a + b), same ? Real(1) : a},
+                        {Real(1), both ? -horizon : horizon}});
     }
-    const std::size_t lags =
-        static_cast<std::size_t>(point.delays.largest()) + (difference ? 1 : 0);
-    std::vector<Real> mean(lags + 1, Real(0));
-    for (const Read& each : reads_) {
-      mean[each.delay] += each.share * each.now;
-      if (difference) mean[each.delay + 1] += each.share * each.before;
+    const Real horizon = velocity && signals_ == 1 ? static_cast<Real>(first.horizon) : Real(0);
+    // y by input, then signal.
+    std::vector<Polynomial<Real>> answers;
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      Polynomial<Real> signal = weights[i];
+      if (horizon != 0) Add(signal, velocities[i], -horizon);
+      if (both) {
+        answers.insert(answers.end(), {weights[i], velocities[i]});
+      } else if (difference) {
+        answers.push_back(Product<Real>(signal, {Real(1), Real(0)}));
+        answers.push_back(Product<Real>(signal, {Real(1), Real(-1)}));
+      } else {
+        answers.push_back(signal);
+      }
     }
-    mean_ = Product(read, mean);
-    loop_ = core;
-    loop_.resize(core.size() + lags, Real(0));
-    Pad(mean_);
-    for (std::size_t i = 0; i < loop_.size(); ++i) loop_[i] += rate_ * mean_[i];
-    const auto late = [&](std::vector<Real> polynomial) {
-      polynomial.resize(polynomial.size() + lags, Real(0));
-      Pad(polynomial);
-      return polynomial;
-    };
-    weight_ = late(weight);
-    read_ = late(read);
+    if (difference) core.push_back(Real(0));
+    CloseLoop(core, answers, both);
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      if (both) {
+        weights_.push_back(responses_[i * signals_]);
+        continue;
+      }
+      if (difference) weights[i].push_back(Real(0));
+      weights_.push_back(Late(weights[i], 1));
+      // What the other input's loop adds where the signal has a part of the velocity.
+      if (horizon != 0 && inputs_ == 2) {
+        Add(weights_[i], feedback_[1 - i], i == 0 ? horizon : -horizon);
+      }
+    }
+    for (std::vector<Polynomial<Real>>* polynomials : {&responses_, &means_, &weights_}) {
+      for (Polynomial<Real>& polynomial : *polynomials) {
+        polynomial.insert(polynomial.begin(), loop_.size() - polynomial.size(), Real(0));
+      }
+    }
   }
 
-  // Infinity where a root of the mean's loop is not inside |z| = sqrt r.
+  // The radius of K(r), which falls with r; infinity where a root of the mean's loop is not inside
+  // |z| = sqrt r.
   Real Gamma(Real r) const {
-    const Real root = std::sqrt(r);
-    Real now = 0, before = 0, both = 0;
-    for (const Read& each : reads_) {
-      const Real weight = each.share * std::pow(r, -static_cast<Real>(each.delay));
-      now += weight * each.now * each.now;
-      before += weight * each.before * each.before / r;
-      both += weight * each.now * each.before / root;
-    }
-    const std::vector<Real> read = Scaled(read_, root);
-    std::vector<std::vector<Real>> numerators = {read, Scaled(mean_, root)};
-    // sum (now f_k^2 + before f_{k-1}^2 + 2 both f_k f_{k-1}), of terms that are all positive.
-    if (both != 0) {
-      std::vector<Real> sum = read;
-      for (std::size_t i = 1; i < sum.size(); ++i) sum[i] += both < 0 ? -read[i - 1] : read[i - 1];
-      numerators.push_back(std::move(sum));
-    }
-    const std::vector<Real> energies = ImpulseEnergies(std::move(numerators), Scaled(loop_, root));
-    if (std::isnan(energies[0])) return std::numeric_limits<Real>::infinity();
-    const Real size = std::abs(both);
-    Real square = (now + before - 2 * size) * energies[0] - energies[1];
-    if (both != 0) square += size * energies[2];
-    return rate_ * rate_ * std::max(square, Real(0));
+    const Matrix map = Map(r);
+    if (map.size() == 0) return std::numeric_limits<Real>::infinity();
+    if (map.size() == 1) return std::max(map(0, 0), Real(0));
+    return Eigen::EigenSolver<Matrix>(map, false).eigenvalues().cwiseAbs().maxCoeff();
   }
 
   bool MeanInside(Real r) const {
     const Real root = std::sqrt(r);
-    return !std::isnan(ImpulseEnergies<Real>({Scaled(read_, root)}, Scaled(loop_, root))[0]);
+    return !ImpulseProducts<Real>({Scaled(responses_[0], root)}, Scaled(loop_, root)).empty();
   }
 
-  Real MeanVariance() const { return ImpulseEnergies<Real>({weight_}, loop_)[0]; }
+  // E[w^2] under unit noise in the gradient; the mean square has to be stable.
+  Real Variance() const {
+    const Matrix map = Map(1);
+    Vector noise = Vector::Zero(map.rows());
+    for (const Draw& draw : draws_) {
+      ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
+        noise(Index(pair)) += draw.share * draw.inputs[i] * draw.inputs[j];
+      });
+    }
+    const Vector deviations =
+        (Matrix::Identity(map.rows(), map.cols()) - map).partialPivLu().solve(noise);
+    const auto products = ImpulseProducts<Real>(weights_, loop_);
+    Real variance = 0;
+    ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
+      variance += deviations(Index(pair)) * (i == j ? 1 : 2) * products[i][j];
+    });
+    return variance;
+  }
 
  private:
-  struct Read {
+  using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
+  using Vector = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
+
+  struct Draw {
     std::size_t delay;
     Real share;
-    Real now;     // c0
-    Real before;  // c1
+    std::array<Real, 2> inputs;
+    std::array<Real, 2> reads;  // times the rate
   };
 
-  // To the loop's degree.
-  void Pad(std::vector<Real>& polynomial) const {
-    polynomial.insert(polynomial.begin(), loop_.size() - polynomial.size(), Real(0));
+  static Eigen::Index Index(std::size_t value) { return static_cast<Eigen::Index>(value); }
+
+  // Every pair i <= j of inputs, in order.
+  template <class Function>
+  void ForPairs(Function function) const {
+    std::size_t pair = 0;
+    for (std::size_t j = 0; j < inputs_; ++j) {
+      for (std::size_t i = 0; i <= j; ++i) function(pair++, i, j);
+    }
+  }
+
+  // Times z^(L times).
+  Polynomial<Real> Late(Polynomial<Real> polynomial, std::size_t times) const {
+    std::size_t largest = 0;
+    for (const Draw& draw : draws_) largest = std::max(largest, draw.delay);
+    polynomial.resize(polynomial.size() + times * largest, Real(0));
+    return polynomial;
+  }
+
+  void CloseLoop(const Polynomial<Real>& core, const std::vector<Polynomial<Real>>& answers,
+                 bool both) {
+    const std::size_t length = Late({Real(1)}, 1).size();
+    std::vector<Polynomial<Real>> gains(inputs_ * signals_, Polynomial<Real>(length, Real(0)));
+    for (const Draw& draw : draws_) {
+      for (std::size_t l = 0; l < inputs_; ++l) {
+        for (std::size_t s = 0; s < signals_; ++s) {
+          gains[l * signals_ + s][draw.delay] +=
+              rate_ * draw.share * draw.inputs[l] * draw.reads[s];
+        }
+      }
+    }
+    Polynomial<Real> determinant;
+    if (both) {
+      determinant = Product(gains[0], gains[3]);
+      Add(determinant, Product(gains[1], gains[2]), Real(-1));
+    }
+    const std::size_t late = both ? 1 : 0;
+    loop_ = Late(core, 1 + late);
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      for (std::size_t s = 0; s < signals_; ++s) {
+        const std::size_t at = i * signals_ + s;
+        Add(loop_, Late(Product(gains[at], answers[at]), late), Real(-1));
+        Polynomial<Real> response = Late(answers[at], 1);
+        // adj H by signal, then input.
+        if (both) Add(response, gains[i == s ? 3 - at : s * 2 + i], Real(i == s ? -1 : 1));
+        responses_.push_back(Late(response, late));
+      }
+      for (std::size_t l = 0; l < inputs_; ++l) {
+        Polynomial<Real> mean(1, Real(0));
+        for (std::size_t s = 0; s < signals_; ++s) {
+          Add(mean, Late(Product(gains[l * signals_ + s], answers[i * signals_ + s]), late));
+        }
+        if (both && l == i) Add(mean, determinant, Real(-1));
+        means_.push_back(mean);
+      }
+    }
+    if (both) Add(loop_, determinant);
+    for (std::size_t l = 0; l < inputs_; ++l) feedback_.push_back(gains[l * signals_]);
+  }
+
+  // K(r) over the upper triangles of symmetric matrices; empty where the loop is not stable.
+  Matrix Map(Real r) const {
+    const Real root = std::sqrt(r);
+    std::vector<Polynomial<Real>> numerators;
+    for (const auto* polynomials : {&responses_, &means_}) {
+      for (const Polynomial<Real>& each : *polynomials) numerators.push_back(Scaled(each, root));
+    }
+    const auto products = ImpulseProducts<Real>(std::move(numerators), Scaled(loop_, root));
+    if (products.empty()) return {};
+    const std::size_t pairs = inputs_ * (inputs_ + 1) / 2;
+    Matrix map = Matrix::Zero(Index(pairs), Index(pairs));
+    ForPairs([&](std::size_t column, std::size_t i, std::size_t j) {
+      // Of e_i e_j' + e_j e_i', once where they are one.
+      const Real twice = i == j ? 1 : 2;
+      // sum_d p_d in_dl in_dk E[g_d^2]
+      for (const Draw& draw : draws_) {
+        Real square = 0;
+        for (std::size_t s = 0; s < signals_; ++s) {
+          for (std::size_t t = 0; t < signals_; ++t) {
+            square += draw.reads[s] * draw.reads[t] * products[i * signals_ + s][j * signals_ + t];
+          }
+        }
+        square *= twice * rate_ * rate_ * draw.share * std::pow(r, -static_cast<Real>(draw.delay));
+        ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
+          map(Index(row), Index(column)) += square * draw.inputs[l] * draw.inputs[k];
+        });
+      }
+      // and without what the mean adds
+      const std::size_t means = responses_.size();
+      ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
+        const Real product = products[means + i * inputs_ + l][means + j * inputs_ + k] +
+                             products[means + j * inputs_ + l][means + i * inputs_ + k];
+        map(Index(row), Index(column)) -= twice * product / 2;
+      });
+    });
+    return map;
   }
 
   // In z / root, whose unit circle is |z| = root.
-  static std::vector<Real> Scaled(std::vector<Real> polynomial, Real root) {
+  static Polynomial<Real> Scaled(Polynomial<Real> polynomial, Real root) {
     Real factor = 1;
     for (Real& coefficient : polynomial) {
       coefficient *= factor;
@@ -145,58 +293,91 @@ class Criterion {
   }
 
   Real rate_;
-  std::vector<Read> reads_;
-  std::vector<Real> loop_;    // characteristic polynomial of the mean
-  std::vector<Real> weight_;  // of the responses over loop_: the weight,
-  std::vector<Real> read_;    // f,
-  std::vector<Real> mean_;    // and what is read in the mean
+  std::size_t inputs_, signals_;
+  std::vector<Draw> draws_;
+  // Of the closed loop, all as long as its polynomial:
+  Polynomial<Real> loop_;
+  std::vector<Polynomial<Real>> responses_;  // by input, then signal,
+  std::vector<Polynomial<Real>> means_;      // by input, then input that is added to,
+  std::vector<Polynomial<Real>> weights_;    // by input.
+  std::vector<Polynomial<Real>> feedback_;   // H_l0
 };
 
-// The r where a function of ln r rises through 0; 0 where it is positive for every r down to the least.
+// ln r where a function of it rises through 0, looked for from a guess on; -infinity where it is positive for
+// every r down to the least. Below the radius of the mean the function is kNoRise and says nothing; right
+// above that it mostly is a straight line, steep where the two radii are close.
+constexpr double kNoRise = -1;
+
 template <class Rise>
-double Crossing(Rise rise) {
-  constexpr double kLeast = -600;  // ln r
-  double low = 0, high = 0;
-  if (rise(0.0) < 0) {
-    for (high = 1; rise(high) < 0; high *= 2) low = high;
+double Crossing(Rise rise, double guess, double tolerance) {
+  constexpr double kLeast = -600;
+  constexpr double kShare = 0.02;  // of the guess: the first step from it
+  struct Place {
+    double at, value;
+  };
+  const auto look = [&](double at) { return Place{at, rise(at)}; };
+  Place low = look(guess), high = low, higher = low;
+  double step = guess == 0 ? 0.125 : kShare * std::abs(guess);
+  if (low.value < 0) {
+    for (high = look(guess + step); high.value < 0; high = look(high.at + (step *= 2))) low = high;
+    higher = high;
   } else {
-    for (low = -0.125; rise(low) >= 0; low *= 2) {
-      if (low < kLeast) return 0;
-      high = low;
+    for (low = look(guess - step); low.value >= 0; low = look(low.at - (step *= 2))) {
+      if (low.at < kLeast) return -kInfinity;
+      higher = std::exchange(high, low);
     }
   }
+  // From above along the line, not all of the way: what is below says nothing.
+  constexpr double kWay = 0.9;
+  const auto known = [&](double distance) { return distance <= tolerance * std::abs(high.at); };
+  bool halve = false;
+  while (low.value == kNoRise && !known(high.at - low.at)) {
+    const double way = high.value * (higher.at - high.at) / (higher.value - high.value);
+    const bool leads = !halve && way > 0 && high.at - way > low.at;
+    const bool ends = leads && known(way);
+    const double at = !leads ? low.at + (high.at - low.at) / 2
+                      : ends ? high.at - way - tolerance * std::abs(high.at)
+                             : high.at - kWay * way;
+    const Place next = look(at);
+    if (ends && next.value < 0) return high.at - way;
+    if (next.at <= low.at || next.at >= high.at) break;
+    // No line, and no end.
+    halve = ends;
+    if (next.value < 0) {
+      low = next;
+    } else {
+      higher = std::exchange(high, next);
+    }
+  }
+  if (low.value == kNoRise) return high.at;
   std::uintmax_t most = 200;
-  const auto [below, above] = boost::math::tools::toms748_solve(
-      rise, low, high, boost::math::tools::eps_tolerance<double>(50), most);
-  return std::exp((below + above) / 2);
+  const auto close = [&](double a, double b) { return known(std::abs(b - a)); };
+  const auto [below, above] =
+      boost::math::tools::toms748_solve(rise, low.at, high.at, low.value, high.value, close, most);
+  return (below + above) / 2;
 }
 
-// 1/gamma rises from 0 at the mean's radius, without a pole.
+// 1/gamma - 1.
 template <class Real>
 double Rise(Real gamma) {
   return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
 }
 
-// The radius where it is above `least`, else `least`: the larger of two for one value of the function.
-template <class Rise>
-double RadiusAbove(double least, Rise rise) {
-  if (least > 0 && std::isfinite(least) && rise(2 * std::log(least)) >= 0) return least;
-  return std::sqrt(Crossing(rise));
-}
-
+// ln of the mean square's growth where that is above `least`, else `least`: the larger of two for one value
+// of the function.
 template <class Real>
-double CriterionRadius(const VaryingDelay& point, double rate, double least = 0) {
+double CriterionLogGrowth(const VaryingDelay& point, double rate, double least = -kInfinity,
+                          double guess = 0) {
+  constexpr double kTolerance = std::is_same_v<Real, double> ? 1e-11 : 1e-15;
   const Criterion<Real> criterion(point, rate);
-  return RadiusAbove(least, [&](double log_r) {
+  const auto rise = [&](double log_r) {
     return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r))));
-  });
-}
-
-double RenewalRadius(const VaryingDelay& point, double rate, double least = 0) {
-  const DelaySystem system(point, rate);
-  const DelaySystem::Draws draws = RegimesOf(point.delays).draws.front();
-  return RadiusAbove(
-      least, [&](double log_r) { return Rise(RenewalGain(system, draws, std::exp(log_r))); });
+  };
+  if (std::isfinite(least)) {
+    if (rise(least) >= 0) return least;
+    guess = least;
+  }
+  return Crossing(rise, guess, kTolerance);
 }
 
 // A trace as the list of its different delays, and each update's place in it.
@@ -225,6 +406,22 @@ double TraceRadius(const VaryingDelay& point, double rate) {
   return TraceRadius(DelaySystem(listed, rate), entries);
 }
 
+// Whether K(r) is one number.
+bool HasOneUpdate(const VaryingDelay& point) {
+  if (point.rule.is_linear()) return true;
+  const DelayCoefficients coefficients = CoefficientsOf(point);
+  return coefficients.same_update &&
+         (point.rule.rule.prediction != Prediction::kVelocity || coefficients.same_horizon ||
+          ReadsDifference(point.rule, coefficients));
+}
+
+// What takes seconds: some 30,000 radii, of which slow rules need most in long double.
+Delay LargestOfOptimum(const VaryingDelay& point, double condition) {
+  const bool slow = condition > 1e4;
+  if (HasOneUpdate(point)) return slow ? 64 : 128;
+  return slow ? 40 : 64;
+}
+
 void CheckVaryingRate(double rate) {
   if (rate >= kMinVaryingRate && rate <= kMaxRate) return;
   throw InvalidArgument("rate", rate,
@@ -234,20 +431,16 @@ void CheckVaryingRate(double rate) {
 
 double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   if (IsTrace(point)) return TraceRadius(point, rate);
-  if (method == MeanSquareMethod::kCriterion) return CriterionRadius<long double>(point, rate);
-  if (method == MeanSquareMethod::kRenewal) return RenewalRadius(point, rate);
+  if (method == MeanSquareMethod::kCriterion) {
+    return std::exp(CriterionLogGrowth<long double>(point, rate) / 2);
+  }
   return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
 }
 
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
-  switch (MethodOf(point)) {
-    case MeanSquareMethod::kCriterion:
-      return Criterion<long double>(point, rate).Gamma(1) < 1;
-    case MeanSquareMethod::kRenewal:
-      return RenewalGain(DelaySystem(point, rate), RegimesOf(point.delays).draws.front(), 1) < 1;
-    case MeanSquareMethod::kOperator:
-      break;
+  if (MethodOf(point) == MeanSquareMethod::kCriterion) {
+    return Criterion<long double>(point, rate).Gamma(1) < 1;
   }
   return Radius(point, rate, MeanSquareMethod::kOperator) < 1;
 }
@@ -286,31 +479,24 @@ class Search {
     for (const double part : {0.05, 0.15, 0.4}) curvatures_.push_back(-part * log_condition_);
   }
 
-  // The larger one of the radius and `least`.
-  double RadiusAt(double momentum, double log_rate, double least) const {
-    VaryingDelay point = point_;
-    point.momentum = momentum;
-    const double rate = std::clamp(std::exp(log_rate), kMinVaryingRate, kMaxRate);
-    switch (const MeanSquareMethod method = MethodOf(point); method) {
-      case MeanSquareMethod::kCriterion:
-        return CriterionRadius<double>(point, rate, least);
-      case MeanSquareMethod::kRenewal:
-        return RenewalRadius(point, rate, least);
-      case MeanSquareMethod::kOperator:
-        return std::max(least, Radius(point, rate, method));
+  // ln of the mean square's growth at the worst curvature. The one that was the worst before comes first:
+  // of the others it is mostly enough to see that they are not.
+  double Worst(double momentum, double log_rate) {
+    double worst = -kInfinity;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < curvatures_.size(); ++i) {
+      const double growth = LogGrowth(momentum, log_rate + curvatures_[i], worst);
+      if (!(growth > worst)) continue;
+      worst = growth;
+      at = i;
     }
-    return least;
-  }
-
-  double Worst(double momentum, double log_rate) const {
-    double worst = 0;
-    for (const double shift : curvatures_) worst = RadiusAt(momentum, log_rate + shift, worst);
+    std::swap(curvatures_[0], curvatures_[at]);
+    if (std::isfinite(worst)) guess_ = worst;
     return worst;
   }
 
-  // ln rate and worst radius of the best rate between two.
-  std::pair<double, double> BestRate(double momentum, double low, double high,
-                                     double tolerance) const {
+  // ln rate and worst growth of the best rate between two.
+  std::pair<double, double> BestRate(double momentum, double low, double high, double tolerance) {
     return Golden(low, high, tolerance, [&](double log_rate) { return Worst(momentum, log_rate); });
   }
 
@@ -318,13 +504,15 @@ class Search {
   bool Add(double momentum, double log_rate) {
     constexpr int kGrid = 100;
     if (log_condition_ == 0) return false;
-    double worst = Worst(momentum, log_rate) * (1 + 1e-7);
+    // Roundings make none worse.
+    double worst = Worst(momentum, log_rate);
+    worst += 1e-7 * std::min(std::abs(worst), 1.0);
     double shift = 1;
     for (int i = 1; i < kGrid; ++i) {
       const double other = -log_condition_ * i / kGrid;
-      const double radius = RadiusAt(momentum, log_rate + other, worst);
-      if (radius > worst) {
-        worst = radius;
+      const double growth = LogGrowth(momentum, log_rate + other, worst);
+      if (growth > worst) {
+        worst = growth;
         shift = other;
       }
     }
@@ -334,9 +522,28 @@ class Search {
   }
 
  private:
+  // Where it is above `least`, else `least`; 0 where roundings leave nothing of it.
+  double LogGrowth(double momentum, double log_rate, double least) const {
+    VaryingDelay point = point_;
+    point.momentum = momentum;
+    const double rate = std::min(std::exp(log_rate), kMaxRate);
+    const MeanSquareMethod method = MethodOf(point);
+    if (method != MeanSquareMethod::kCriterion) {
+      return std::max(least, 2 * std::log(Radius(point, std::max(rate, kMinVaryingRate), method)));
+    }
+    // Two roots near 1 lie about as far apart as 1 - m and the rate over that: a rounding, over their product.
+    const double apart = rate * (point.rule.is_linear() ? 1 : 1 - momentum);
+    if (apart < kLeastApart) return std::max(least, 0.0);
+    return apart < kLeastApartInDouble ? CriterionLogGrowth<long double>(point, rate, least, guess_)
+                                       : CriterionLogGrowth<double>(point, rate, least, guess_);
+  }
+
+  static constexpr double kLeastApartInDouble = 1e-11, kLeastApart = 1e-17;
+
   VaryingDelay point_;
   double log_condition_;
   std::vector<double> curvatures_;  // ln of curvature / largest
+  double guess_ = 0;                // the last worst growth
 };
 
 }  // namespace
@@ -364,9 +571,9 @@ void Validate(const VaryingDelay& point) {
         "a number from 0 to " + ToText(kMaxVaryingMomentum) + " where delays vary");
   }
   const bool chain = point.delays.kind == DelayModel::Kind::kMarkov;
-  const Delay most = chain ? kMaxMarkovDelay : kMaxOperatorDelay;
+  const Delay most = chain ? kMaxMarkovDelay : kMaxOwnDelay;
   if (point.delays.largest() <= most) return;
-  if (!chain && MethodOf(point) == MeanSquareMethod::kCriterion) return;
+  if (!chain && !IsTrace(point) && HasOneUpdate(point)) return;
   throw InvalidArgument("delays", std::to_string(point.delays.largest()),
                         "delays up to " + std::to_string(most) +
                             (chain            ? " of a chain"
@@ -375,13 +582,8 @@ void Validate(const VaryingDelay& point) {
 }
 
 MeanSquareMethod MethodOf(const VaryingDelay& point) {
-  if (point.delays.kind != DelayModel::Kind::kIndependent) return MeanSquareMethod::kOperator;
-  if (point.rule.is_linear()) return MeanSquareMethod::kCriterion;
-  const DelayCoefficients coefficients = CoefficientsOf(point);
-  const bool one_signal = point.rule.rule.prediction != Prediction::kVelocity ||
-                          coefficients.same_horizon || ReadsDifference(point.rule, coefficients);
-  return coefficients.same_update && one_signal ? MeanSquareMethod::kCriterion
-                                                : MeanSquareMethod::kRenewal;
+  return point.delays.kind == DelayModel::Kind::kIndependent ? MeanSquareMethod::kCriterion
+                                                             : MeanSquareMethod::kOperator;
 }
 
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
@@ -400,9 +602,10 @@ double MeanRadius(const VaryingDelay& point, double rate) {
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (MethodOf(point) == MeanSquareMethod::kCriterion) {
     const Criterion<long double> criterion(point, rate);
-    return std::sqrt(Crossing([&](double log_r) {
-      return criterion.MeanInside(std::exp(static_cast<long double>(log_r))) ? 1.0 : -1.0;
-    }));
+    const auto inside = [&](double log_r) {
+      return criterion.MeanInside(std::exp(static_cast<long double>(log_r))) ? 1.0 : kNoRise;
+    };
+    return std::exp(Crossing(inside, 0, 1e-15) / 2);
   }
   return OperatorMeanRadius(DelaySystem(point, rate), RegimesOf(point.delays));
 }
@@ -416,18 +619,14 @@ double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod m
   CheckVaryingRate(rate);
   if (method == MeanSquareMethod::kCriterion && !IsTrace(point)) {
     const Criterion<long double> criterion(point, rate);
-    const long double gamma = criterion.Gamma(1);
-    return gamma < 1 ? static_cast<double>(criterion.MeanVariance() / (1 - gamma)) : kNaN;
+    return criterion.Gamma(1) < 1 ? static_cast<double>(criterion.Variance()) : kNaN;
   }
   if (!(Radius(point, rate, method) < 1)) return kNaN;
   if (IsTrace(point)) {
     const auto [listed, entries] = ListedTrace(point);
     return TraceVariance(DelaySystem(listed, rate), entries);
   }
-  const DelaySystem system(point, rate);
-  const Regimes regimes = RegimesOf(point.delays);
-  return method == MeanSquareMethod::kRenewal ? RenewalVariance(system, regimes.draws.front())
-                                              : OperatorVariance(system, regimes);
+  return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
 }
 
 LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t seed,
@@ -466,6 +665,13 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
         "condition", condition,
         "a number from 1 to " + ToText(kMaxVaryingCondition) + " where delays vary");
   }
+  const Delay largest = LargestOfOptimum(point, condition);
+  if (point.delays.largest() > largest) {
+    throw InvalidArgument("delays", std::to_string(point.delays.largest()),
+                          "delays up to " + std::to_string(largest) + " for an optimum " +
+                              (HasOneUpdate(point) ? "" : "with coefficients of their own ") +
+                              "at a condition number of " + ToText(condition));
+  }
   OptimumOptions constant{point.rule, std::llround(point.delays.mean()), condition, momentum};
   const Optimum start = FindOptimum(constant);
   const double start_rate = std::isnan(start.half_life_updates) ? 1 : start.rate;
@@ -480,7 +686,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   constexpr double kCoarse = 1e-2, kFine = 3e-5, kMomentumTolerance = 1e-3;
   double u = fixed ? 0 : std::log1p(-std::min(start.momentum, kMaxVaryingMomentum));
   double log_rate = std::log(start_rate);
-  double radius = 0;
+  double growth = 0;
   do {
     const auto line = [&](double at, double tolerance) {
       // The best rate goes with 1 - m.
@@ -488,15 +694,15 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
       return search.BestRate(momentum_of(at), middle - kReach, middle + kReach, tolerance);
     };
     if (fixed) {
-      std::tie(log_rate, radius) = line(u, kFine);
+      std::tie(log_rate, growth) = line(u, kFine);
       continue;
     }
     double best = u;
-    radius = kInfinity;
+    growth = kInfinity;
     for (int i = -4; i <= 4; ++i) {
       const double at = std::min(u + kSpan * i, 0.0);
-      if (const double found = line(at, kCoarse).second; found < radius) {
-        radius = found;
+      if (const double found = line(at, kCoarse).second; found < growth) {
+        growth = found;
         best = at;
       }
     }
@@ -504,18 +710,18 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
         Golden(best - kSpan, std::min(best + kSpan, 0.0), kMomentumTolerance, [&](double at) {
           return line(at, kFine).second;
         }).first;
-    std::tie(log_rate, radius) = line(refined, kFine);
+    std::tie(log_rate, growth) = line(refined, kFine);
     u = refined;
   } while (search.Add(momentum_of(u), log_rate));
   VaryingOptimum optimum;
   optimum.momentum = point.rule.is_linear() ? kNaN : momentum_of(u);
-  if (!(radius < 1)) {
+  if (!(growth < 0)) {
     optimum.rate = kNaN;
     return optimum;
   }
   optimum.rate = std::exp(log_rate);
-  optimum.radius = radius;
-  optimum.half_life_updates = HalfLife(radius);
+  optimum.radius = std::exp(growth / 2);
+  optimum.half_life_updates = -2 * std::log(2.0) / growth;
   return optimum;
 }
 

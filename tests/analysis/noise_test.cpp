@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "../../analysis/src/impulse_energy-inl.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/pipeline_stability.h"
 #include "batchless/analysis/simulation.h"
@@ -186,6 +187,21 @@ TEST_CASE("The energy of a transfer function") {
   CHECK_THROWS_AS(ImpulseEnergy(std::vector{1.0, 1.0}, std::vector{1.0}), InvalidArgument);
   CHECK_THROWS_AS(ImpulseEnergy(std::vector<double>{}, std::vector{1.0}), InvalidArgument);
   CHECK_THROWS_AS(ImpulseEnergy(std::vector{std::nan("")}, std::vector{1.0}), InvalidArgument);
+}
+
+TEST_CASE("Products of impulse responses solve X = A X A' + I, not X = A' X A + I") {
+  // A = [[a, 1], [0, a]]: of both coordinates to both inputs, over (z - a)^2.
+  const auto solve = [](double a) {
+    return ImpulseProducts<double>({{0, 1, -a}, {0, 0, 1}, {0, 1, -a}}, {1, -2 * a, a * a});
+  };
+  const auto products = solve(0.5);
+  REQUIRE(products.size() == 3);
+  CHECK(products[0][0] + products[1][1] == Approx(116.0 / 27));
+  CHECK(products[1][2] == Approx(8.0 / 9));
+  CHECK(products[2][1] == products[1][2]);
+  CHECK(products[2][2] == Approx(4.0 / 3));
+  // The equation has a solution, -2.27 in one place of the diagonal, and the sum has none.
+  CHECK(solve(1.2).empty());
 }
 
 TEST_CASE("Where a rule is not stable there is no variance") {

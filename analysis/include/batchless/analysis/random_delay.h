@@ -17,18 +17,19 @@
 //   own    each gradient by its own: v' = m v + a_d g, w' = w - eta (v' + b_d g), T = T_d; prediction by
 //          velocity goes along this v. Where a and b are the same for all delays the update is `mean`'s
 //
-// Where only what is read varies (`mean`; `own` without compensation for spikes) one number decides. Given
-// the past, a gradient's deviation from its mean is white. With y_d the response, in the loop closed by the
-// mean, of what delay d would read to a unit deviation,
+// Independent delays need no operator. Given the past, what a gradient g adds to the core (weight and
+// velocity) deviates from its mean by something white; its covariance Q renews itself: with G_d what a unit
+// of g adds, y_d[k] the response of what delay d reads, in the loop closed by the mean, k updates after a
+// deviation of covariance Q,
 //
-//   gamma(r) = lambda^2 sum_k r^{-k} (sum_d p_d y_d[k]^2 - (sum_d p_d y_d[k])^2)
-//   radius^2 = max(radius of the mean^2, the r with gamma(r) = 1)
-//   variance = that of the mean's loop / (1 - gamma(1))
+//   (K(r) Q) = sum_k r^{-k} (E_d[(G_d y_d[k]) (G_d y_d[k])'] - E_d[G_d y_d[k]] E_d[G_d y_d[k]]')
+//   radius^2 = max(radius of the mean^2, the r where the spectral radius of K(r) is 1)
+//   variance = that of the mean's loop under a white Q = K(1) Q + (the noise's)
 //
-// gamma is a few sums of squared impulse responses, by the recursion in noise.h: (M + 3)^2 operations in
-// long double. Where the update varies too, what is white is the pair that a gradient adds to weight and
-// velocity, and the three numbers of its covariance decide in gamma's place (delay_operator.h): responses are
-// summed by doubling, some 20 products of matrices of M + 3 rows. Chains take the operator P -> P' itself,
+// Where only what is read varies (`mean`; `own` without compensation for spikes) K is one number, else a
+// matrix over the three of Q. It is a few sums of products of impulse responses, by the recursion in noise.h:
+// (M + 3)^2 operations a response in long double, of which `own` has eight, and four times as many where
+// weight and velocity are both read with delays' own factors. Chains take the operator P -> P' itself,
 // applied in (M + 3)^2 operations a state, its radius by Arnoldi's method and its stationary P by the
 // residuals that this leaves.
 //
@@ -52,8 +53,8 @@ enum class DelayCompensation { kMean, kOwn };
 inline constexpr double kMinVaryingRate = 1e-9;
 inline constexpr double kMaxVaryingMomentum = 0.999999;
 inline constexpr double kMaxVaryingCondition = 1e6;
-/// Largest delay where the operator is needed, and of a chain.
-inline constexpr Delay kMaxOperatorDelay = 128;
+/// Largest delay of a trace and where each gradient is compensated by its own, and of a chain.
+inline constexpr Delay kMaxOwnDelay = 128;
 inline constexpr Delay kMaxMarkovDelay = 64;
 
 struct VaryingDelay {
@@ -78,13 +79,12 @@ struct DelayCoefficients {
 };
 DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
-enum class MeanSquareMethod { kCriterion, kRenewal, kOperator };
-/// kCriterion where one number decides, kRenewal for other independent delays, kOperator for the rest.
+enum class MeanSquareMethod { kCriterion, kOperator };
+/// kCriterion for independent delays, kOperator for chains.
 MeanSquareMethod MethodOf(const VaryingDelay& point);
 
 /// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
-/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it, kRenewal for
-/// every independent delay.
+/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
 double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.
@@ -108,7 +108,8 @@ double CriticalRate(const VaryingDelay& point);
 
 /// Least half-life of the mean square over momentum and rate, its worst over curvatures in
 /// [lambda_max / K, lambda_max]. The search starts from the optimum of the constant delay next to the
-/// mean; `momentum` holds it fixed. NaN where no rate is stable.
+/// mean; `momentum` holds it fixed. NaN where no rate is stable. The largest delay is 128, with coefficients
+/// of each delay's own 64; beyond a condition number of 1e4 they are 64 and 40.
 struct VaryingOptimum {
   double half_life_updates = std::numeric_limits<double>::quiet_NaN();
   double momentum = 0;
