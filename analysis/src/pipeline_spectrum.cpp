@@ -201,7 +201,7 @@ class WeightProblem {
       if (change <= kConverged) break;
       if (change < before / 2 && std::abs(root.z) + kReach * change < least) return std::nullopt;
     }
-    if (!IsKnown(root.z, change)) return std::nullopt;
+    if (change > kConverged && !IsKnown(root.z, change)) return std::nullopt;
     return root;
   }
 
@@ -371,7 +371,10 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
 }
 
 bool PipelineSpectrum::HasRootAtOne(const Part& part) const {
-  return (options_.learning_rate * part.eigenvalues.array().abs() < kMinRate).any();
+  // Near 1, one is 1 - x / (1 - m).
+  const double rounding = std::numeric_limits<double>::epsilon() * (1 - options_.momentum);
+  return (options_.learning_rate * part.eigenvalues.array().abs() < std::max(kMinRate, rounding))
+      .any();
 }
 
 double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) const {

@@ -415,6 +415,35 @@ bool HasOneUpdate(const VaryingDelay& point) {
           ReadsDifference(point.rule, coefficients));
 }
 
+// What a chain or a trace may take, in numbers that a radius steps through: some seconds.
+struct Task {
+  const char* name;
+  double chain, trace;
+};
+constexpr Task kPoint = {"one point", 1.5e5, 2e9};
+constexpr Task kCriticalRate = {"a critical rate", 6e3, 1e8};
+constexpr Task kOptimum = {"an optimum", 600, 6e5};
+
+void CheckWork(const VaryingDelay& point, const Task& task) {
+  const DelayModel& model = point.delays;
+  if (model.kind == DelayModel::Kind::kIndependent) return;
+  const double rows = static_cast<double>(model.largest() + 2);
+  const double length = static_cast<double>(model.delays.size());
+  const std::string up_to =
+      std::to_string(model.delays.size()) + " delays up to " + std::to_string(model.largest());
+  // The radius of a product over a trace takes as long as some hundred of its factors.
+  if (IsTrace(point) ? (length + 100) * rows * rows > task.trace
+                     : length * rows * rows > task.chain) {
+    throw InvalidArgument(
+        "delays", (IsTrace(point) ? "a trace of " : "a chain of ") + up_to,
+        IsTrace(point)
+            ? "for " + std::string(task.name) +
+                  " traces of L delays up to M with (L + 100) (M + 2)^2 up to " + ToText(task.trace)
+            : "for " + std::string(task.name) +
+                  " chains of L delays up to M with L (M + 2)^2 up to " + ToText(task.chain));
+  }
+}
+
 // What takes seconds: some 30,000 radii, of which slow rules need most in long double.
 Delay LargestOfOptimum(const VaryingDelay& point, double condition) {
   const bool slow = condition > 1e4;
@@ -570,6 +599,7 @@ void Validate(const VaryingDelay& point) {
         "momentum", point.momentum,
         "a number from 0 to " + ToText(kMaxVaryingMomentum) + " where delays vary");
   }
+  CheckWork(point, kPoint);
   const bool chain = point.delays.kind == DelayModel::Kind::kMarkov;
   const Delay most = chain ? kMaxMarkovDelay : kMaxOwnDelay;
   if (point.delays.largest() <= most) return;
@@ -639,6 +669,7 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
 
 double CriticalRate(const VaryingDelay& point) {
   Validate(point);
+  CheckWork(point, kCriticalRate);
   constexpr double kStep = 1.25;
   constexpr double kDigits = 1e-10;
   if (!IsStable(point, kMinVaryingRate)) return 0;
@@ -665,6 +696,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
         "condition", condition,
         "a number from 1 to " + ToText(kMaxVaryingCondition) + " where delays vary");
   }
+  CheckWork(point, kOptimum);
   const Delay largest = LargestOfOptimum(point, condition);
   if (point.delays.largest() > largest) {
     throw InvalidArgument("delays", std::to_string(point.delays.largest()),

@@ -400,6 +400,15 @@ TEST_CASE("With a singular Hessian the radius is 1, by matrices and by iteration
   }
 }
 
+TEST_CASE("Where all roots that count are 1 to a rounding the radius is 1") {
+  for (const double momentum : {0.0, 0.999999}) {
+    CAPTURE(momentum);
+    PipelineOptions options = Chain(Spec("sgdm"), 30, momentum, 1e-12);
+    options.hessian *= 1e-12;
+    CHECK(PipelineStability(options).spectral_radius == 1);
+  }
+}
+
 TEST_CASE("Coupled weights are limited where their delays differ, by what is computed of them") {
   const auto why = [](auto compute) -> std::string {
     try {

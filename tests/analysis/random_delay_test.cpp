@@ -341,6 +341,16 @@ TEST_CASE("what is out of range is refused by its name") {
         FindOptimum(Point("sc", DelayCompensation::kMean, UniformDelays(0, 65)), 1e6, {});
       }),
       "delays: got 65, accepted: delays up to 64 for an optimum at a condition number of 1e+06");
+  const VaryingDelay trace =
+      Point("sc", DelayCompensation::kOwn, TraceDelays(std::vector<Delay>(10'000, 100)));
+  refused(
+      Refusal([&] { CriticalRate(trace); }),
+      "delays: got a trace of 10000 delays up to 100, accepted: for a critical rate traces of L "
+      "delays up to M with (L + 100) (M + 2)^2 up to 1e+08");
+  const VaryingDelay chain =
+      Point("sc", DelayCompensation::kOwn, MarkovDelays({1, 20}, {{0.9, 0.1}, {0.1, 0.9}}));
+  refused(Refusal([&] { FindOptimum(chain, 10, {}); }),
+          "delays: got a chain of 2 delays up to 20, accepted: for an optimum chains");
 }
 
 }  // namespace batchless::analysis

@@ -64,7 +64,9 @@ struct VaryingDelay {
   DelayCompensation compensation = DelayCompensation::kMean;
 };
 
-/// Throws InvalidArgument with the name of the first member that is out of range.
+/// Throws InvalidArgument with the name of the first member that is out of range. Of chains and traces the
+/// length and the largest delay are bounded together, more closely for critical rates and optima: where they
+/// would take minutes.
 void Validate(const VaryingDelay& point);
 
 /// The rule with its coefficients held at those of the real delay `mean`.
