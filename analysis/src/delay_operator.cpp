@@ -163,9 +163,13 @@ DelayCoefficients CoefficientsOf(const VaryingDelay& point) {
   return coefficients;
 }
 
-bool ReadsDifference(const RuleSpec& spec, const DelayCoefficients& coefficients) {
-  return spec.rule.prediction == Prediction::kVelocity && !coefficients.same_horizon &&
-         spec.rule.compensation == Compensation::kNone;
+SecondSignal SecondSignalOf(const RuleSpec& spec, const DelayCoefficients& coefficients) {
+  if (spec.is_linear()) return {false, false};
+  const bool own_velocity =
+      spec.rule.prediction == Prediction::kVelocity && !coefficients.same_horizon;
+  const bool uncompensated = spec.rule.compensation == Compensation::kNone;
+  return {spec.rule.prediction == Prediction::kWeight || (own_velocity && uncompensated),
+          own_velocity && !uncompensated};
 }
 
 DelaySystem::DelaySystem(const VaryingDelay& point, double rate) {
@@ -196,10 +200,7 @@ DelaySystem::DelaySystem(const VaryingDelay& point, double rate) {
   const Coefficients<double>& first = coefficients.each.front();
   const double m = point.momentum;
   const bool velocity = spec.rule.prediction == Prediction::kVelocity;
-  const bool difference =
-      spec.rule.prediction == Prediction::kWeight || ReadsDifference(spec, coefficients);
-  // Weight and velocity apart where each delay takes its own share of the latter.
-  const bool both = velocity && !difference && !coefficients.same_horizon;
+  const auto [difference, both] = SecondSignalOf(spec, coefficients);
   core_ = MatrixXd::Zero(2, 2);
   core_ << 1, -m * (coefficients.same_update ? first.a : 1), 0, m;
   signals_ = both ? MatrixXd(MatrixXd::Identity(2, 2)) : MatrixXd(MatrixXd::Identity(1, 2));

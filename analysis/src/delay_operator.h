@@ -16,9 +16,14 @@
 
 namespace batchless::analysis {
 
-// Whether velocity-form prediction reads the difference of weights in the velocity's place, which is eta
-// times as large as that without compensation.
-bool ReadsDifference(const RuleSpec& spec, const DelayCoefficients& coefficients);
+// What a gradient is taken at beside the weight, where that is no one signal for all delays. Velocity-form
+// prediction reads the difference of weights in the velocity's place where there is no compensation, eta
+// times as large.
+struct SecondSignal {
+  bool difference;  ///< the last step of the weight
+  bool velocity;    ///< the velocity, by each delay's own horizon
+};
+SecondSignal SecondSignalOf(const RuleSpec& spec, const DelayCoefficients& coefficients);
 
 // A_d for every entry d of a model's list of delays.
 class DelaySystem {

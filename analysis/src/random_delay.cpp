@@ -25,6 +25,16 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// Whether K(r) is one number.
+bool HasOneUpdate(const RuleSpec& spec, const DelayCoefficients& coefficients) {
+  return spec.is_linear() ||
+         (coefficients.same_update && !SecondSignalOf(spec, coefficients).velocity);
+}
+
+bool HasOneUpdate(const VaryingDelay& point) {
+  return HasOneUpdate(point.rule, CoefficientsOf(point));
+}
+
 // By descending powers.
 template <class Real>
 using Polynomial = std::vector<Real>;
@@ -68,12 +78,9 @@ class Criterion {
     const Coefficients<double>& first = coefficients.each.front();
     const Real m = static_cast<Real>(point.momentum);
     const bool velocity = spec.rule.prediction == Prediction::kVelocity;
-    // Weight prediction adds horizons times the weight's last step to it.
-    const bool difference = !spec.is_linear() && (spec.rule.prediction == Prediction::kWeight ||
-                                                  ReadsDifference(spec, coefficients));
-    const bool both = velocity && !difference && !coefficients.same_horizon;
+    const auto [difference, both] = SecondSignalOf(spec, coefficients);
     const bool same = coefficients.same_update;
-    inputs_ = spec.is_linear() || (same && !both) ? 1 : 2;
+    inputs_ = HasOneUpdate(spec, coefficients) ? 1 : 2;
     signals_ = difference || both ? 2 : 1;
     // Answers of weight and velocity to each input.
     Polynomial<Real> core = {Real(1), -1 - m, m};
@@ -120,7 +127,7 @@ class Criterion {
       }
     }
     if (difference) core.push_back(Real(0));
-    CloseLoop(core, answers, both);
+    const std::vector<Polynomial<Real>> gains = CloseLoop(core, answers, both);
     for (std::size_t i = 0; i < inputs_; ++i) {
       if (both) {
         weights_.push_back(responses_[i * signals_]);
@@ -130,7 +137,7 @@ class Criterion {
       weights_.push_back(Late(weights[i], 1));
       // What the other input's loop adds where the signal has a part of the velocity.
       if (horizon != 0 && inputs_ == 2) {
-        Add(weights_[i], feedback_[1 - i], i == 0 ? horizon : -horizon);
+        Add(weights_[i], gains[1 - i], i == 0 ? horizon : -horizon);
       }
     }
     for (std::vector<Polynomial<Real>>* polynomials : {&responses_, &means_, &weights_}) {
@@ -195,16 +202,15 @@ class Criterion {
     }
   }
 
-  // Times z^(L times).
+  // Multiplied by z^(L times).
   Polynomial<Real> Late(Polynomial<Real> polynomial, std::size_t times) const {
-    std::size_t largest = 0;
-    for (const Draw& draw : draws_) largest = std::max(largest, draw.delay);
-    polynomial.resize(polynomial.size() + times * largest, Real(0));
+    polynomial.resize(polynomial.size() + times * draws_.back().delay, Real(0));
     return polynomial;
   }
 
-  void CloseLoop(const Polynomial<Real>& core, const std::vector<Polynomial<Real>>& answers,
-                 bool both) {
+  // Returns H by input, then signal.
+  std::vector<Polynomial<Real>> CloseLoop(const Polynomial<Real>& core,
+                                          const std::vector<Polynomial<Real>>& answers, bool both) {
     const std::size_t length = Late({Real(1)}, 1).size();
     std::vector<Polynomial<Real>> gains(inputs_ * signals_, Polynomial<Real>(length, Real(0)));
     for (const Draw& draw : draws_) {
@@ -241,7 +247,7 @@ class Criterion {
       }
     }
     if (both) Add(loop_, determinant);
-    for (std::size_t l = 0; l < inputs_; ++l) feedback_.push_back(gains[l * signals_]);
+    return gains;
   }
 
   // K(r) over the upper triangles of symmetric matrices; empty where the loop is not stable.
@@ -256,7 +262,7 @@ class Criterion {
     const std::size_t pairs = inputs_ * (inputs_ + 1) / 2;
     Matrix map = Matrix::Zero(Index(pairs), Index(pairs));
     ForPairs([&](std::size_t column, std::size_t i, std::size_t j) {
-      // Of e_i e_j' + e_j e_i', once where they are one.
+      // A pair stands for e_i e_j' + e_j e_i', once where they are one.
       const Real twice = i == j ? 1 : 2;
       // sum_d p_d in_dl in_dk E[g_d^2]
       for (const Draw& draw : draws_) {
@@ -295,12 +301,11 @@ class Criterion {
   Real rate_;
   std::size_t inputs_, signals_;
   std::vector<Draw> draws_;
-  // Of the closed loop, all as long as its polynomial:
+  // These describe the closed loop, all of them as long as its polynomial.
   Polynomial<Real> loop_;
   std::vector<Polynomial<Real>> responses_;  // by input, then signal,
   std::vector<Polynomial<Real>> means_;      // by input, then input that is added to,
   std::vector<Polynomial<Real>> weights_;    // by input.
-  std::vector<Polynomial<Real>> feedback_;   // H_l0
 };
 
 // ln r where a function of it rises through 0, looked for from a guess on; -infinity where it is positive for
@@ -406,15 +411,6 @@ double TraceRadius(const VaryingDelay& point, double rate) {
   return TraceRadius(DelaySystem(listed, rate), entries);
 }
 
-// Whether K(r) is one number.
-bool HasOneUpdate(const VaryingDelay& point) {
-  if (point.rule.is_linear()) return true;
-  const DelayCoefficients coefficients = CoefficientsOf(point);
-  return coefficients.same_update &&
-         (point.rule.rule.prediction != Prediction::kVelocity || coefficients.same_horizon ||
-          ReadsDifference(point.rule, coefficients));
-}
-
 // What a chain or a trace may take, in numbers that a radius steps through: some seconds.
 struct Task {
   const char* name;
@@ -427,21 +423,19 @@ constexpr Task kOptimum = {"an optimum", 600, 6e5};
 void CheckWork(const VaryingDelay& point, const Task& task) {
   const DelayModel& model = point.delays;
   if (model.kind == DelayModel::Kind::kIndependent) return;
-  const double rows = static_cast<double>(model.largest() + 2);
-  const double length = static_cast<double>(model.delays.size());
-  const std::string up_to =
-      std::to_string(model.delays.size()) + " delays up to " + std::to_string(model.largest());
+  const bool trace = IsTrace(point);
+  const double most = trace ? task.trace : task.chain;
   // The radius of a product over a trace takes as long as some hundred of its factors.
-  if (IsTrace(point) ? (length + 100) * rows * rows > task.trace
-                     : length * rows * rows > task.chain) {
-    throw InvalidArgument(
-        "delays", (IsTrace(point) ? "a trace of " : "a chain of ") + up_to,
-        IsTrace(point)
-            ? "for " + std::string(task.name) +
-                  " traces of L delays up to M with (L + 100) (M + 2)^2 up to " + ToText(task.trace)
-            : "for " + std::string(task.name) +
-                  " chains of L delays up to M with L (M + 2)^2 up to " + ToText(task.chain));
-  }
+  const double length = static_cast<double>(model.delays.size()) + (trace ? 100 : 0);
+  const double rows = static_cast<double>(model.largest() + 2);
+  if (length * rows * rows <= most) return;
+  const std::string what = trace ? "trace" : "chain";
+  throw InvalidArgument("delays",
+                        "a " + what + " of " + std::to_string(model.delays.size()) +
+                            " delays up to " + std::to_string(model.largest()),
+                        "for " + std::string(task.name) + " " + what +
+                            "s of L delays up to M with " + (trace ? "(L + 100)" : "L") +
+                            " (M + 2)^2 up to " + ToText(most));
 }
 
 // What takes seconds: some 30,000 radii, of which slow rules need most in long double.

@@ -109,6 +109,14 @@ TEST_CASE("delays longer than a Krylov basis settle") {
   const auto uniform = [](std::mt19937_64& random) { return random() % 65; };
   CHECK(IsNear(SimulatedVariance(sc, 1e-3, 4'000'000, uniform), WeightVariance(sc, 1e-3),
                kSimulationTolerance));
+  for (const char* rule : {"sgdm", "lwp-w"}) {
+    INFO(rule);
+    const VaryingDelay point = Point(rule, DelayCompensation::kOwn, UniformDelays(30, 64));
+    CHECK(IsNear(MeanSquareRadius(point, 1e-3, MeanSquareMethod::kOperator),
+                 MeanSquareRadius(point, 1e-3), kMethodsTolerance));
+    CHECK(IsNear(WeightVariance(point, 1e-3, MeanSquareMethod::kOperator),
+                 WeightVariance(point, 1e-3), 1e-8));
+  }
 }
 
 TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
