@@ -2,7 +2,7 @@
 """The largest stable rate of training ResNet-20 by pipelined backpropagation (PB), predicted and measured.
 
     experiments/compare_stability.py --data DIR [--out build/compare_stability]
-        [--results experiments/results/stable_curvature] [--program build/bin/batchless]
+        [--results experiments/results/stable_curvature]
 
 Everything is on CIFAR-10, at one sample an update and constant rates, and starts from the same weights.
 In order:
@@ -24,7 +24,7 @@ Of each curvature, three predictions of the largest stable rate:
 
 The folder OUT gets a folder for each run and a file for each curvature; RESULTS gets results.csv, a line
 for each of all these, and manifest.json. Both are written anew after each step. The same command goes on
-where an earlier one stopped.
+where an earlier one stopped. Needs the Python module (`make python`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ import csv
 import json
 import math
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +48,8 @@ from experiments.command_line import (  # noqa: E402
     output_folder,
     replace,
     stop_at_signals,
-    trainer,
 )
-from experiments.measure_curvature import call  # noqa: E402
+from experiments.curvature import batchless  # noqa: E402
 from experiments.study_results import made_by, write_table  # noqa: E402
 
 # Name -> schedule and rule.
@@ -113,8 +111,8 @@ COLUMNS = (
 
 
 class Comparison:
-    def __init__(self, program: str, data: str, out: Path, results: Path):
-        self.program, self.out, self.results = program, out, results
+    def __init__(self, data: str, out: Path, results: Path):
+        self.out, self.results = out, results
         self.configuration = CONFIGURATION.format(root=json.dumps(str(Path(data).resolve())))
         self.config = out / "config.toml"
         self.start = out / "start.npz"
@@ -128,8 +126,7 @@ class Comparison:
         replace(self.config, self.configuration)
         if not self.start.exists():
             scratch = self.out / "scratch.npz"
-            call([self.program, "train", str(self.config), "--init-only", "--json",
-                  "--export-weights", str(scratch)])  # fmt: skip
+            np.savez(scratch, **batchless.Trainer(self.config).weights)
             scratch.replace(self.start)
         ends = {method: self.climb(method) for method in METHODS}
         points = [("", 0, BASE_RATE, self.start)]
@@ -169,18 +166,18 @@ class Comparison:
         folder = self.out / f"{method}-{rate:g}-{seed}-{samples}"
         weights = folder / "weights.npz"
         if not (folder / "summary.json").exists() or not weights.exists():
-            settings = {
-                "schedule.kind": schedule,
-                "rule.name": rule,
-                "optimizer.reference_lr": rate,
-                "run.seed": seed,
-                "run.samples": samples,
-                "run.log_every_samples": samples // 4,
-            }
-            words = [word for key, x in settings.items() for word in ("--set", f"{key}={x}")]
-            folder.mkdir(exist_ok=True)
-            call([self.program, "train", str(self.config), *words, "--resume", "--json", "--init",
-                  str(self.start), "--out", str(folder), "--export-weights", str(weights)])  # fmt: skip
+            # A run that has begun goes on from its checkpoint.
+            begun = (folder / "config.toml").exists()
+            trainer = batchless.Trainer(
+                self.config, out=folder, resume=begun, schedule=schedule, rule=rule,
+                optimizer={"reference_lr": rate},
+                run={"seed": seed, "samples": samples, "log_every_samples": samples // 4},
+            )  # fmt: skip
+            if not begun:
+                trainer.weights = dict(np.load(self.start))
+            for _ in trainer.run():
+                pass
+            np.savez(weights, **trainer.weights)
         self.manifests.append(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
         return folder, json.loads((folder / "summary.json").read_text(encoding="utf-8"))
 
@@ -195,10 +192,9 @@ class Comparison:
         name = f"curvature-{method}-{rate:g}-{samples}" + ("-stages" if by_stage else "") + ".json"
         path = self.out / name
         if not path.exists():
-            words = [str(self.config), "--weights", str(weights), "--program", self.program]
+            words = [str(self.config), "--weights", str(weights)]
             options = measure_curvature.options_of([*words, "--by-stage" if by_stage else "--shares"])
-            with tempfile.TemporaryDirectory() as folder:
-                replace(path, json.dumps(measure_curvature.measure(options, Path(folder))))
+            replace(path, json.dumps(measure_curvature.measure(options)))
         found = json.loads(path.read_text(encoding="utf-8"))
         top = found["eigenvalues"][0]
         place = {"method": method, "reference_lr": rate, "seed": 1, "samples": samples}
@@ -217,10 +213,9 @@ class Comparison:
         """Largest stable learning rates of a method with the curvature that was found."""
         momentum = self.run("PB", BASE_RATE, 1, LADDER_SAMPLES)[1]["momentum"]
         rule = METHODS[method][1]
-        advice = call([self.program, "advise", "--network", "resnet20", "--condition", "100",
-                       "--rule", rule, "--momentum", repr(momentum), "--json"])["rows"]  # fmt: skip
-        rates = np.array([row["largest_stable_rate"] for row in advice])
-        delays = np.array([row["delay"] for row in advice])
+        advice = batchless.advise(network="resnet20", condition=100, rule=rule, momentum=momentum).rows
+        rates = np.array([row.largest_stable_rate for row in advice])
+        delays = np.array([row.delay for row in advice])
         top = found["eigenvalues"][0]
         words = {
             "predicted_largest_delay": rates.min() / top["eigenvalue"],
@@ -237,22 +232,19 @@ class Comparison:
         shares = np.array(top["shares"])
         own = shares > 0
         r = np.sqrt(shares[own])
-        with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "hessian.npz")
-            np.savez(path, hessian=top["eigenvalue"] * (np.outer(r, r) + ELSEWHERE * np.eye(r.size)))
+        hessian = top["eigenvalue"] * (np.outer(r, r) + ELSEWHERE * np.eye(r.size))
 
-            def is_stable(rate: float) -> bool:
-                words = {"hessian": path, "stages": own.sum(), "widths": 1, "rule": rule,
-                         "delays": ",".join(map(str, delays[own])), "momentum": repr(momentum),
-                         "learning-rate": repr(rate)}  # fmt: skip
-                options = [word for key, x in words.items() for word in (f"--{key}", str(x))]
-                command = [self.program, "pipeline-stability", *options, "--json"]
-                return call(command)["spectral_radius"] < 1
+        def is_stable(rate: float) -> bool:
+            found = batchless.pipeline_stability(
+                hessian=hessian, stages=int(own.sum()), widths=1, rule=rule, momentum=momentum,
+                delays=delays[own].tolist(), learning_rate=rate,
+            )  # fmt: skip
+            return found.spectral_radius < 1
 
-            low, high = 1e-8, 1.0
-            while high / low > 1.001:
-                middle = math.sqrt(low * high)
-                low, high = (middle, high) if is_stable(middle) else (low, middle)
+        low, high = 1e-8, 1.0
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if is_stable(middle) else (low, middle)
         return low
 
     def note(self, row: dict) -> None:
@@ -272,11 +264,10 @@ def comparison_of(arguments: list[str]) -> Comparison:
     parser.add_argument("--data", required=True, help="folder with the data sets")
     parser.add_argument("--out", help="folder for the runs; build/compare_stability")
     parser.add_argument("--results", help="folder for results.csv and manifest.json; OUT")
-    parser.add_argument("--program", default="build/bin/batchless", help="the trainer")
     options = parser.parse_args(arguments)
     out = output_folder("--out", options.out or "build/compare_stability")
     results = output_folder("--results", options.results or str(out))
-    return Comparison(trainer(options.program), existing_folder("--data", options.data), out, results)
+    return Comparison(existing_folder("--data", options.data), out, results)
 
 
 def main(arguments: list[str] | None = None) -> int:

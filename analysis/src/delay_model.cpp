@@ -1,6 +1,6 @@
 #include "batchless/analysis/delay_model.h"
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "decompositions.h"
 
 namespace batchless::analysis {
 namespace {
@@ -58,7 +59,7 @@ std::size_t Reached(const std::vector<std::vector<double>>& transition, bool bac
 // mu' pi = mu', sum 1.
 std::vector<double> StationaryShares(const std::vector<std::vector<double>>& transition) {
   const auto n = static_cast<Eigen::Index>(transition.size());
-  Eigen::MatrixXd system(n, n);
+  DenseMatrix<long double> system(n, n);
   for (Eigen::Index i = 0; i < n; ++i) {
     for (Eigen::Index j = 0; j < n; ++j) {
       system(j, i) = transition[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
@@ -66,7 +67,7 @@ std::vector<double> StationaryShares(const std::vector<std::vector<double>>& tra
     }
   }
   system.row(n - 1).setOnes();
-  const Eigen::VectorXd shares = system.partialPivLu().solve(Eigen::VectorXd::Unit(n, n - 1));
+  const auto shares = Solve(system, DenseVector<long double>::Unit(n, n - 1));
   return {shares.begin(), shares.end()};
 }
 

@@ -1,14 +1,14 @@
 #include "delay_operator.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
-#include <Eigen/QR>
+#include <Eigen/Jacobi>
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <functional>
 #include <limits>
 #include <stdexcept>
+
+#include "decompositions.h"
 
 namespace batchless::analysis {
 namespace {
@@ -33,9 +33,6 @@ constexpr double kRounding = 1e-15;
 Index AsIndex(std::size_t value) { return static_cast<Index>(value); }
 
 // apply * basis = basis * hessenberg + (the last row's vector).
-double DenseRadius(const MatrixXd& matrix) {
-  return Eigen::EigenSolver<MatrixXd>(matrix, false).eigenvalues().cwiseAbs().maxCoeff();
-}
 
 struct Krylov {
   MatrixXd basis;
@@ -78,17 +75,17 @@ double SpectralRadiusOf(const Apply& apply, Index lags, VectorXd start, bool pos
     for (Index lag = 0; lag < lags; ++lag) start = apply(start).normalized();
     const Krylov krylov = MakeKrylov(apply, start);
     const Index size = krylov.hessenberg.cols();
-    const Eigen::EigenSolver<MatrixXd> solver(krylov.hessenberg.topRows(size));
+    const Eigenpairs pairs = EigenpairsOf(MatrixXd(krylov.hessenberg.topRows(size)));
     Index best = 0;
     const auto order = [&](Index i) {
-      const std::complex<double> value = solver.eigenvalues()(i);
+      const std::complex<double> value = pairs.values(i);
       return positive ? value.real() : std::abs(value);
     };
     for (Index i = 1; i < size; ++i) {
       if (order(i) > order(best)) best = i;
     }
-    const double radius = std::abs(solver.eigenvalues()(best));
-    const Eigen::VectorXcd vector = solver.eigenvectors().col(best);
+    const double radius = std::abs(pairs.values(best));
+    const Eigen::VectorXcd vector = pairs.vectors.col(best);
     const double residual =
         krylov.hessenberg(size, size - 1) * std::abs(vector(size - 1)) / vector.norm();
     const double least = kRounding * krylov.hessenberg.norm();
@@ -111,8 +108,16 @@ VectorXd FixedPoint(const Apply& apply, const VectorXd& constant, Index lags) {
     const Index size = krylov.hessenberg.cols();
     MatrixXd system = -krylov.hessenberg;
     system.topRows(size).diagonal().array() += 1;
-    const VectorXd right = residual.norm() * VectorXd::Unit(system.rows(), 0);
-    x += krylov.basis.leftCols(size) * system.householderQr().solve(right);
+    VectorXd right = residual.norm() * VectorXd::Unit(system.rows(), 0);
+    // |system y - right| is least: rotations of neighbouring rows leave a triangle.
+    for (Index k = 0; k < size; ++k) {
+      Eigen::JacobiRotation<double> rotation;
+      rotation.makeGivens(system(k, k), system(k + 1, k));
+      system.rightCols(size - k).applyOnTheLeft(k, k + 1, rotation.adjoint());
+      right.applyOnTheLeft(k, k + 1, rotation.adjoint());
+    }
+    x += krylov.basis.leftCols(size) *
+         system.topRows(size).triangularView<Eigen::Upper>().solve(right.head(size));
     for (Index i = 0; i < lags; ++i) x = apply(x) + constant;
     residual = constant + apply(x) - x;
   }
@@ -331,7 +336,7 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   if (regimes.draws.size() == 1) {
     const Index dimension = system.dimension();
     const MatrixXd mean = system.First(regimes.draws[0], MatrixXd::Identity(dimension, dimension));
-    return DenseRadius(mean);
+    return SpectralRadiusOf(mean);
   }
   const auto step = [&](std::size_t regime, const MatrixXd& state) {
     return system.First(regimes.draws[regime], state);
@@ -376,7 +381,7 @@ double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& en
     product /= size;
     log_scale += std::log(size);
   }
-  return std::exp((std::log(DenseRadius(product)) + log_scale) /
+  return std::exp((std::log(SpectralRadiusOf(product)) + log_scale) /
                   static_cast<double>(entries.size()));
 }
 

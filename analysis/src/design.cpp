@@ -1,6 +1,6 @@
 #include "batchless/analysis/design.h"
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,6 +15,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
+#include "decompositions.h"
 #include "powers_of_u.h"
 #include "step_down.h"
 
@@ -255,11 +256,10 @@ class PathFollowing {
     hessian = (hessian + hessian.transpose()).eval() / 2;
     const Vector inverse =
         hessian.diagonal().cwiseAbs().cwiseMax(Real(1e-30)).cwiseSqrt().cwiseInverse();
-    const Eigen::SelfAdjointEigenSolver<Matrix> eigen(inverse.asDiagonal() * hessian *
-                                                      inverse.asDiagonal());
-    const Matrix& vectors = eigen.eigenvectors();
+    const Matrix scaled = inverse.asDiagonal() * hessian * inverse.asDiagonal();
+    const auto [values, vectors] = SymmetricEigenpairsOf(scaled);
     const Vector slope = vectors.transpose() * inverse.cwiseProduct(gradient);
-    const Vector steps = slope.cwiseQuotient(eigen.eigenvalues().cwiseAbs().cwiseMax(kFlat));
+    const Vector steps = slope.cwiseQuotient(values.cwiseAbs().cwiseMax(kFlat));
     const Real decrement = slope.dot(steps);
     if (!(decrement > kDecrement)) return false;
     const Vector step = inverse.cwiseProduct(vectors * steps);

@@ -1,13 +1,12 @@
 #include "batchless/analysis/inconsistency.h"
 
-#include <Eigen/Eigenvalues>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
+#include "decompositions.h"
 
 namespace batchless::analysis {
 namespace {
@@ -167,12 +166,7 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
 
 double InconsistentSpectralRadius(const InconsistentModel& model, const RuleSpec& rule,
                                   BackwardWeights backward, double momentum, double learning_rate) {
-  const Eigen::EigenSolver<MatrixXd> solver(
-      InconsistentStateMatrix(model, rule, backward, momentum, learning_rate), false);
-  if (solver.info() != Eigen::Success) {
-    throw std::runtime_error("the eigenvalue iteration of a state matrix did not converge");
-  }
-  return solver.eigenvalues().cwiseAbs().maxCoeff();
+  return SpectralRadiusOf(InconsistentStateMatrix(model, rule, backward, momentum, learning_rate));
 }
 
 double InconsistentCriticalRate(const InconsistentModel& model, const RuleSpec& rule,

@@ -1,7 +1,5 @@
 #include "pipeline_spectrum.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,6 +12,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
+#include "decompositions.h"
 
 namespace batchless::analysis {
 namespace {
@@ -99,17 +98,22 @@ constexpr double kRoughlyConverged = 1e-6;
 constexpr double kLongStep = 3;
 constexpr int kStarts = 8;
 constexpr double kSameRoot = 1e-3;
-constexpr int kSweep = 9;
+constexpr double kSweepStep = 0.3;
 constexpr Index kThreadedSize = 32;
 constexpr double kLeastGain = 0.6;
-constexpr double kGainOfRoots = 2;
-constexpr double kRadiusStep = 1.1;
-constexpr int kGainSteps = 10;
+constexpr double kLeastGainOfLoop = 0.2;
+constexpr double kMostGain = 2;
+constexpr double kRadiusGrowth = 1.5;
+constexpr int kGainSteps = 3;
 constexpr double kFarthest = 1e12;
 constexpr double kNearOne = 1e-10;
 // Candidates that are followed further, and how often a root's neighbourhood is searched for a larger.
 constexpr std::size_t kPolished = 8;
 constexpr int kRounds = 4;
+// Roots looked for near a point, and the steps that part their eigenvectors from the others.
+constexpr Index kNeighbours = 16;
+constexpr int kBlockSteps = 5;
+constexpr double kBeside = 1e-6;
 constexpr double kWorse = 1;
 
 bool IsKnown(Complex z, double change) {
@@ -150,8 +154,8 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t m
           "at most " + std::to_string(most_coupled) +
               "; fewer stages, or weights that do not meet");
     }
-    const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(part.hessian);
-    part.eigenvalues = solver.eigenvalues();
+    auto [values, vectors] = SymmetricEigenpairsOf(part.hessian);
+    part.eigenvalues = values;
     // What is left of a 0 by rounding.
     const double rounding = std::numeric_limits<double>::epsilon() *
                             static_cast<double>(members.size()) *
@@ -162,7 +166,7 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t m
         scalars_.emplace_back(part.late[0], eigenvalue);
       }
     } else {
-      part.eigenvectors = solver.eigenvectors();
+      part.eigenvectors = std::move(vectors);
       part.shares = part.eigenvectors.cwiseAbs2();
       parts_.push_back(std::move(part));
     }
@@ -189,7 +193,7 @@ class WeightProblem {
       matrix.diagonal().array() += loops_.Open(root.z);
       right = hessian_ * (eta_ * slope.cwiseProduct(root.weights));
       right += loops_.OpenSlope(root.z) * root.weights;
-      const VectorXcd u = matrix.partialPivLu().solve(right);
+      const VectorXcd u = Solve(matrix, right);
       const Complex step = root.weights.squaredNorm() / root.weights.dot(u);
       // M is singular to the last bit.
       if (!std::isfinite(std::abs(step)) || !u.allFinite()) break;
@@ -205,24 +209,32 @@ class WeightProblem {
     return root;
   }
 
-  /// Roots near a root to first order, by the eigenvalues k of H diag(psi) there, each of which takes
-  /// part in one scalar equation (z - 1)(z - m) + eta k(z) = 0. H is symmetric, so that diag(psi) x is
-  /// the left eigenvector where x is the right one:  k' = k x' diag(psi') x / x' diag(psi) x, the first
-  /// dash of a quantity its derivative, that of x its transpose.
-  std::vector<Root> Neighbours(const Root& root) const {
+  /// Roots near a point to first order. M(z) x = mu x with mu near 0 is the Hessian's eigenvalue k of
+  /// H diag(psi) that takes part in the scalar equation mu(z) = (z - 1)(z - m) + eta k(z) = 0. H is
+  /// symmetric, so that diag(psi) x is the left eigenvector where x is the right one:
+  /// k' = k x' diag(psi') x / x' diag(psi) x, the first dash of a quantity its derivative, that of x its
+  /// transpose. The least mu come from inverse iteration on a block of vectors, a little beside the point,
+  /// since M is singular at a root.
+  std::vector<Root> Neighbours(Complex point) const {
+    const Complex z = point + kBeside * (point - 1.0);
     VectorXcd psi, slope;
-    loops_.Evaluate(root.z, psi, slope);
-    const Eigen::ComplexEigenSolver<MatrixXcd> solver(hessian_ * psi.asDiagonal());
-    const MatrixXcd& right = solver.eigenvectors();
+    loops_.Evaluate(z, psi, slope);
+    const Complex open = loops_.Open(z);
+    MatrixXcd matrix = hessian_ * psi.asDiagonal() * eta_;
+    matrix.diagonal().array() += open;
+    const MatrixXcd basis =
+        NearestToZero(matrix, std::min(matrix.rows(), kNeighbours), kBlockSteps);
+    const auto [values, vectors] = EigenpairsOf(MatrixXcd(basis.adjoint() * matrix * basis));
     std::vector<Root> roots;
-    for (Index j = 0; j < right.cols(); ++j) {
-      const VectorXcd squares = right.col(j).array().square();
-      const Complex k = solver.eigenvalues()[j];
-      const Complex k_slope = k * (squares.transpose() * slope)(0) / (squares.transpose() * psi)(0);
-      const Complex step =
-          -(loops_.Open(root.z) + eta_ * k) / (loops_.OpenSlope(root.z) + eta_ * k_slope);
+    for (Index j = 0; j < values.size(); ++j) {
+      const VectorXcd x = basis * vectors.col(j);
+      const Complex mu = values[j];
+      const VectorXcd squares = x.array().square();
+      const Complex k_slope =
+          (mu - open) * (squares.transpose() * slope)(0) / (squares.transpose() * psi)(0);
+      const Complex step = -mu / (loops_.OpenSlope(z) + k_slope);
       // Not where left and right eigenvector are orthogonal, at a multiple eigenvalue.
-      if (std::isfinite(std::abs(step))) roots.push_back({root.z + step, right.col(j)});
+      if (std::isfinite(std::abs(step))) roots.push_back({z + step, x});
     }
     return roots;
   }
@@ -251,8 +263,7 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
     if (!options_.horizons.empty()) state.horizons.push_back(*own.rule.options.horizon);
   }
   if (StateDimension(state) <= kDenseStateDimension) {
-    const Eigen::EigenSolver<MatrixXd> solver(StateMatrix(state), false);
-    if (solver.info() == Eigen::Success) return solver.eigenvalues().cwiseAbs().maxCoeff();
+    return SpectralRadiusOf(StateMatrix(state));
   }
   const Loops loops(options_, part.late);
   const auto size = static_cast<Index>(part.late.size());
@@ -261,6 +272,15 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   const double spacing = std::numbers::pi / std::max(1.0, mean / 3);
   std::vector<Root> candidates;
   VectorXcd psi, slope;
+  // Points of the circle as close as a mean delay parts roots, and the gain there of each eigenvector's loop.
+  std::vector<std::pair<Complex, VectorXd>> circle;
+  for (int k = 1; k <= kStarts; ++k) {
+    const Complex z = std::polar(1.0, k * spacing / kStarts);
+    loops.Evaluate(z, psi, slope);
+    circle.emplace_back(
+        z, (part.shares.transpose() * psi).cwiseAbs().cwiseProduct(part.eigenvalues.cwiseAbs()) *
+               (options_.learning_rate / std::abs(loops.Open(z))));
+  }
   for (Index j = 0; j < size; ++j) {
     const double x = options_.learning_rate * part.eigenvalues[j];
     const std::size_t begin = candidates.size();
@@ -282,12 +302,14 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
       }
       candidates.push_back({z, part.eigenvectors.col(j).cast<Complex>()});
     };
-    // The two roots without a delay, and points of the circle as close as a mean delay parts roots.
+    // The two roots without a delay, and points of the circle near which there can be one.
     const double sum = 1 + options_.momentum;
     const Complex apart = std::sqrt(Complex(sum * sum / 4 - options_.momentum - x));
     start_at(sum / 2 + apart);
     start_at(sum / 2 - apart);
-    for (int k = 1; k <= kStarts; ++k) start_at(std::polar(1.0, k * spacing / kStarts));
+    for (const auto& [z, gains] : circle) {
+      if (gains[j] > kLeastGainOfLoop) start_at(z);
+    }
   }
   std::stable_sort(candidates.begin(), candidates.end(), IsLarger);
   candidates.resize(std::min<std::size_t>(candidates.size(), kPolished));
@@ -320,10 +342,10 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   if (std::abs(best.z) > enough) return std::abs(best.z);
   // At higher frequencies stages' loops differ too much for the Hessian's eigenvectors. No root is
   // outside the circle where no loop has a gain.
-  const auto polish_larger = [&](const Root& root, std::vector<Root> near) {
+  const auto polish_larger = [&](Complex z, std::vector<Root> near) {
     const double before = std::log(std::abs(best.z));
     std::erase_if(near, [&](const Root& other) {
-      return std::abs(other.z - root.z) > std::max(std::abs(root.z - 1.0), 1 / (mean + 1)) ||
+      return std::abs(other.z - z) > std::max(std::abs(z - 1.0), 1 / (mean + 1)) ||
              std::log(std::abs(other.z)) - before <= -kWorse * std::abs(before);
     });
     std::stable_sort(near.begin(), near.end(), IsLarger);
@@ -334,9 +356,14 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   const MatrixXd root_of_hessian = part.eigenvectors *
                                    part.eigenvalues.cwiseAbs().cwiseSqrt().asDiagonal() *
                                    part.eigenvectors.transpose();
+  const double largest = part.eigenvalues.cwiseAbs().maxCoeff();
+  // From one point of a sweep to the next the vector hardly turns.
+  VectorXcd v = VectorXcd::Ones(size).normalized();
   const auto gain = [&](Complex z) {
     loops.Evaluate(z, psi, slope);
-    VectorXcd v = VectorXcd::Ones(size).normalized();
+    const double scale = options_.learning_rate / std::abs(loops.Open(z));
+    const double most = scale * largest * psi.cwiseAbs().maxCoeff();
+    if (most < kLeastGain) return most;
     double norm = 0;
     for (int i = 0; i < kGainSteps; ++i) {
       v = root_of_hessian * psi.cwiseProduct(root_of_hessian * v);
@@ -345,27 +372,42 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
       if (norm == 0) break;
       v.normalize();
     }
-    return options_.learning_rate * norm / std::abs(loops.Open(z));
+    if (norm == 0) v = VectorXcd::Ones(size).normalized();
+    return scale * norm;
   };
-  std::vector<std::pair<Root, std::future<std::vector<Root>>>> searches;
-  for (int k = 0; k <= kSweep; ++k) {
-    const double angle =
-        spacing / 16 * std::pow(16 * std::numbers::pi / spacing, static_cast<double>(k) / kSweep);
-    double radius = 1;
-    double here = gain(std::polar(1.0, angle));
-    if (here < kLeastGain) continue;
-    for (; here > kGainOfRoots && radius < kFarthest; here = gain(std::polar(radius, angle))) {
-      radius *= kRadiusStep;
-    }
-    const Root around{std::polar(radius, angle), {}};
-    searches.emplace_back(around,
-                          std::async(launch, [&, around] { return problem.Neighbours(around); }));
+  std::vector<double> angles;
+  for (double angle = spacing / 16; angle < std::numbers::pi;
+       angle += std::min(angle, spacing * kSweepStep)) {
+    angles.push_back(angle);
   }
-  for (auto& [around, search] : searches) polish_larger(around, search.get());
+  angles.push_back(std::numbers::pi);
+  // Whether it found a larger root: others may be near that are larger still.
+  const auto sweep = [&] {
+    std::vector<std::pair<Complex, std::future<std::vector<Root>>>> searches;
+    for (const double angle : angles) {
+      // Nothing below the largest root found counts. From there outwards, as far as gains are large, in
+      // steps that suit the distance from 1, about the open loop's poles.
+      double radius = std::max(1.0, std::abs(best.z));
+      double here = gain(std::polar(radius, angle));
+      if (here < kLeastGain) continue;
+      for (double step = std::min(angle, spacing) / 8; here > kMostGain && radius < kFarthest;
+           step *= kRadiusGrowth) {
+        radius += step;
+        here = gain(std::polar(radius, angle));
+      }
+      const Complex around = std::polar(radius, angle);
+      searches.emplace_back(around,
+                            std::async(launch, [&, around] { return problem.Neighbours(around); }));
+    }
+    bool is_larger = false;
+    for (auto& [around, search] : searches) is_larger |= polish_larger(around, search.get());
+    return is_larger;
+  };
+  for (int round = 0; round < kRounds && sweep(); ++round) continue;
   if (best.z == 0.0 && HasRootAtOne(part)) return 1;
   if (best.z == 0.0) throw std::runtime_error("no eigenvalue of the pipeline was found");
   for (int round = 0; round < kRounds; ++round) {
-    if (!polish_larger(best, problem.Neighbours(best))) break;
+    if (!polish_larger(best.z, problem.Neighbours(best.z))) break;
   }
   return std::abs(best.z);
 }

@@ -1,6 +1,5 @@
 #include "batchless/analysis/pipeline_stability.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/rates.h"
+#include "decompositions.h"
 #include "pipeline_spectrum.h"
 
 namespace batchless::analysis {
@@ -166,6 +166,11 @@ void Validate(const PipelineOptions& options) {
   }
 }
 
+VectorXd HessianEigenvalues(const MatrixXd& hessian) {
+  CheckHessian(hessian);
+  return SymmetricEigenpairsOf(hessian).values;
+}
+
 std::size_t StateDimension(const PipelineOptions& options) {
   std::size_t dimension = 0;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {
@@ -280,10 +285,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     return *std::min_element(simplex.begin(), simplex.end());
   };
 
-  const VectorXd eigenvalues =
-      Eigen::SelfAdjointEigenSolver<MatrixXd>(options.hessian, Eigen::EigenvaluesOnly)
-          .eigenvalues()
-          .cwiseAbs();
+  const VectorXd eigenvalues = HessianEigenvalues(options.hessian).cwiseAbs();
   const double largest = eigenvalues.maxCoeff();
   if (largest == 0) throw InvalidArgument("hessian", "0", "a matrix that is not 0");
   const double condition = std::min(largest / eigenvalues.minCoeff(), kMostCondition);

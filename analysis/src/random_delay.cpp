@@ -1,7 +1,5 @@
 #include "batchless/analysis/random_delay.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
 #include <algorithm>
 #include <array>
 #include <boost/math/tools/toms748_solve.hpp>
@@ -16,297 +14,14 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/stability.h"
+#include "covariance_criterion.h"
 #include "delay_operator.h"
-#include "impulse_energy-inl.h"
 
 namespace batchless::analysis {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Whether K(r) is one number.
-bool HasOneUpdate(const RuleSpec& spec, const DelayCoefficients& coefficients) {
-  return spec.is_linear() ||
-         (coefficients.same_update && !SecondSignalOf(spec, coefficients).velocity);
-}
-
-bool HasOneUpdate(const VaryingDelay& point) {
-  return HasOneUpdate(point.rule, CoefficientsOf(point));
-}
-
-// By descending powers.
-template <class Real>
-using Polynomial = std::vector<Real>;
-
-template <class Real>
-Polynomial<Real> Product(const Polynomial<Real>& a, const Polynomial<Real>& b) {
-  Polynomial<Real> product(a.size() + b.size() - 1, Real(0));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) product[i + j] += a[i] * b[j];
-  }
-  return product;
-}
-
-// sum += factor * added.
-template <class Real>
-void Add(Polynomial<Real>& sum, const Polynomial<Real>& added, Real factor = 1) {
-  if (sum.size() < added.size()) sum.insert(sum.begin(), added.size() - sum.size(), Real(0));
-  const std::size_t ahead = sum.size() - added.size();
-  for (std::size_t i = 0; i < added.size(); ++i) sum[ahead + i] += factor * added[i];
-}
-
-// K(r) of random_delay.h, and the variance.
-//
-// A gradient g of delay d adds G_d g to the core, G_d = sum_l in_dl e_l over one or two inputs e_l, and
-// g = x sum_s read_ds f_s[k - d] reads one or two signals of the core. Without a loop signal s answers input
-// i by y_is / core. With H_ls = x sum_d p_d in_dl read_ds z^(L - d), L the largest delay, and f_s, m_l the
-// signals and what the mean adds to input l in the closed loop,
-//
-//   loop = z^L core - sum_ls H_ls y_ls     f_s = z^L y_is / loop     m_l = sum_s H_ls y_is / loop
-//
-// where all signals are filters of one: then (y_is) has rank one. Weight and velocity as two signals have
-//
-//   loop = z^2L core - z^L sum_ls H_ls y_ls + det H
-//   f = z^L (z^L y - adj H) / loop         m = (z^L H y - det H) / loop
-template <class Real>
-class Criterion {
- public:
-  Criterion(const VaryingDelay& point, double rate) : rate_(static_cast<Real>(rate)) {
-    const RuleSpec& spec = point.rule;
-    const DelayCoefficients coefficients = CoefficientsOf(point);
-    const Coefficients<double>& first = coefficients.each.front();
-    const Real m = static_cast<Real>(point.momentum);
-    const bool velocity = spec.rule.prediction == Prediction::kVelocity;
-    const auto [difference, both] = SecondSignalOf(spec, coefficients);
-    const bool same = coefficients.same_update;
-    inputs_ = HasOneUpdate(spec, coefficients) ? 1 : 2;
-    signals_ = difference || both ? 2 : 1;
-    // Answers of weight and velocity to each input.
-    Polynomial<Real> core = {Real(1), -1 - m, m};
-    std::vector<Polynomial<Real>> weights, velocities;
-    if (spec.is_linear()) {
-      core.assign(spec.options.denominator.begin(), spec.options.denominator.end());
-      const std::vector<double>& n = spec.options.numerator;
-      weights = {Polynomial<Real>(n.begin(), n.end())};
-      for (Real& coefficient : weights[0]) coefficient = -coefficient;
-      // Numerators may be written with leading zeros.
-      if (weights[0].size() >= core.size()) {
-        weights[0].erase(weights[0].begin(), weights[0].end() - (core.size() - 1));
-      }
-    } else if (inputs_ == 1) {
-      const Real a = static_cast<Real>(first.a), b = static_cast<Real>(first.b);
-      weights = {{-(a + b), b * m}};
-      velocities = {{Real(1), Real(-1)}};
-    } else {
-      weights = {{Real(1), -m}, {same ? -m * static_cast<Real>(first.a) : -m}};
-      velocities = {{Real(0)}, {Real(1), Real(-1)}};
-    }
-    for (std::size_t i = 0; i < point.delays.delays.size(); ++i) {
-      const Coefficients<double>& each = coefficients.each[i];
-      const Real a = static_cast<Real>(each.a), b = static_cast<Real>(each.b);
-      const Real horizon = static_cast<Real>(each.horizon);
-      draws_.push_back({static_cast<std::size_t>(point.delays.delays[i]),
-                        static_cast<Real>(point.delays.shares[i]),
-                        {inputs_ == 1 ? Real(1) : -(a + b), same ? Real(1) : a},
-                        {Real(1), both ? -horizon : horizon}});
-    }
-    const Real horizon = velocity && signals_ == 1 ? static_cast<Real>(first.horizon) : Real(0);
-    // y by input, then signal.
-    std::vector<Polynomial<Real>> answers;
-    for (std::size_t i = 0; i < inputs_; ++i) {
-      Polynomial<Real> signal = weights[i];
-      if (horizon != 0) Add(signal, velocities[i], -horizon);
-      if (both) {
-        answers.insert(answers.end(), {weights[i], velocities[i]});
-      } else if (difference) {
-        answers.push_back(Product<Real>(signal, {Real(1), Real(0)}));
-        answers.push_back(Product<Real>(signal, {Real(1), Real(-1)}));
-      } else {
-        answers.push_back(signal);
-      }
-    }
-    if (difference) core.push_back(Real(0));
-    const std::vector<Polynomial<Real>> gains = CloseLoop(core, answers, both);
-    for (std::size_t i = 0; i < inputs_; ++i) {
-      if (both) {
-        weights_.push_back(responses_[i * signals_]);
-        continue;
-      }
-      if (difference) weights[i].push_back(Real(0));
-      weights_.push_back(Late(weights[i], 1));
-      // What the other input's loop adds where the signal has a part of the velocity.
-      if (horizon != 0 && inputs_ == 2) {
-        Add(weights_[i], gains[1 - i], i == 0 ? horizon : -horizon);
-      }
-    }
-    for (std::vector<Polynomial<Real>>* polynomials : {&responses_, &means_, &weights_}) {
-      for (Polynomial<Real>& polynomial : *polynomials) {
-        polynomial.insert(polynomial.begin(), loop_.size() - polynomial.size(), Real(0));
-      }
-    }
-  }
-
-  // The radius of K(r), which falls with r; infinity where a root of the mean's loop is not inside
-  // |z| = sqrt r.
-  Real Gamma(Real r) const {
-    const Matrix map = Map(r);
-    if (map.size() == 0) return std::numeric_limits<Real>::infinity();
-    if (map.size() == 1) return std::max(map(0, 0), Real(0));
-    return Eigen::EigenSolver<Matrix>(map, false).eigenvalues().cwiseAbs().maxCoeff();
-  }
-
-  bool MeanInside(Real r) const {
-    const Real root = std::sqrt(r);
-    return !ImpulseProducts<Real>({Scaled(responses_[0], root)}, Scaled(loop_, root)).empty();
-  }
-
-  // E[w^2] under unit noise in the gradient; the mean square has to be stable.
-  Real Variance() const {
-    const Matrix map = Map(1);
-    Vector noise = Vector::Zero(map.rows());
-    for (const Draw& draw : draws_) {
-      ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
-        noise(Index(pair)) += draw.share * draw.inputs[i] * draw.inputs[j];
-      });
-    }
-    const Vector deviations =
-        (Matrix::Identity(map.rows(), map.cols()) - map).partialPivLu().solve(noise);
-    const auto products = ImpulseProducts<Real>(weights_, loop_);
-    Real variance = 0;
-    ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
-      variance += deviations(Index(pair)) * (i == j ? 1 : 2) * products[i][j];
-    });
-    return variance;
-  }
-
- private:
-  using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
-  using Vector = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
-
-  struct Draw {
-    std::size_t delay;
-    Real share;
-    std::array<Real, 2> inputs;
-    std::array<Real, 2> reads;  // times the rate
-  };
-
-  static Eigen::Index Index(std::size_t value) { return static_cast<Eigen::Index>(value); }
-
-  // Every pair i <= j of inputs, in order.
-  template <class Function>
-  void ForPairs(Function function) const {
-    std::size_t pair = 0;
-    for (std::size_t j = 0; j < inputs_; ++j) {
-      for (std::size_t i = 0; i <= j; ++i) function(pair++, i, j);
-    }
-  }
-
-  // Multiplied by z^(L times).
-  Polynomial<Real> Late(Polynomial<Real> polynomial, std::size_t times) const {
-    polynomial.resize(polynomial.size() + times * draws_.back().delay, Real(0));
-    return polynomial;
-  }
-
-  // Returns H by input, then signal.
-  std::vector<Polynomial<Real>> CloseLoop(const Polynomial<Real>& core,
-                                          const std::vector<Polynomial<Real>>& answers, bool both) {
-    const std::size_t length = Late({Real(1)}, 1).size();
-    std::vector<Polynomial<Real>> gains(inputs_ * signals_, Polynomial<Real>(length, Real(0)));
-    for (const Draw& draw : draws_) {
-      for (std::size_t l = 0; l < inputs_; ++l) {
-        for (std::size_t s = 0; s < signals_; ++s) {
-          gains[l * signals_ + s][draw.delay] +=
-              rate_ * draw.share * draw.inputs[l] * draw.reads[s];
-        }
-      }
-    }
-    Polynomial<Real> determinant;
-    if (both) {
-      determinant = Product(gains[0], gains[3]);
-      Add(determinant, Product(gains[1], gains[2]), Real(-1));
-    }
-    const std::size_t late = both ? 1 : 0;
-    loop_ = Late(core, 1 + late);
-    for (std::size_t i = 0; i < inputs_; ++i) {
-      for (std::size_t s = 0; s < signals_; ++s) {
-        const std::size_t at = i * signals_ + s;
-        Add(loop_, Late(Product(gains[at], answers[at]), late), Real(-1));
-        Polynomial<Real> response = Late(answers[at], 1);
-        // adj H by signal, then input.
-        if (both) Add(response, gains[i == s ? 3 - at : s * 2 + i], Real(i == s ? -1 : 1));
-        responses_.push_back(Late(response, late));
-      }
-      for (std::size_t l = 0; l < inputs_; ++l) {
-        Polynomial<Real> mean(1, Real(0));
-        for (std::size_t s = 0; s < signals_; ++s) {
-          Add(mean, Late(Product(gains[l * signals_ + s], answers[i * signals_ + s]), late));
-        }
-        if (both && l == i) Add(mean, determinant, Real(-1));
-        means_.push_back(mean);
-      }
-    }
-    if (both) Add(loop_, determinant);
-    return gains;
-  }
-
-  // K(r) over the upper triangles of symmetric matrices; empty where the loop is not stable.
-  Matrix Map(Real r) const {
-    const Real root = std::sqrt(r);
-    std::vector<Polynomial<Real>> numerators;
-    for (const auto* polynomials : {&responses_, &means_}) {
-      for (const Polynomial<Real>& each : *polynomials) numerators.push_back(Scaled(each, root));
-    }
-    const auto products = ImpulseProducts<Real>(std::move(numerators), Scaled(loop_, root));
-    if (products.empty()) return {};
-    const std::size_t pairs = inputs_ * (inputs_ + 1) / 2;
-    Matrix map = Matrix::Zero(Index(pairs), Index(pairs));
-    ForPairs([&](std::size_t column, std::size_t i, std::size_t j) {
-      // A pair stands for e_i e_j' + e_j e_i', once where they are one.
-      const Real twice = i == j ? 1 : 2;
-      // sum_d p_d in_dl in_dk E[g_d^2]
-      for (const Draw& draw : draws_) {
-        Real square = 0;
-        for (std::size_t s = 0; s < signals_; ++s) {
-          for (std::size_t t = 0; t < signals_; ++t) {
-            square += draw.reads[s] * draw.reads[t] * products[i * signals_ + s][j * signals_ + t];
-          }
-        }
-        square *= twice * rate_ * rate_ * draw.share * std::pow(r, -static_cast<Real>(draw.delay));
-        ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
-          map(Index(row), Index(column)) += square * draw.inputs[l] * draw.inputs[k];
-        });
-      }
-      // and without what the mean adds
-      const std::size_t means = responses_.size();
-      ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
-        const Real product = products[means + i * inputs_ + l][means + j * inputs_ + k] +
-                             products[means + j * inputs_ + l][means + i * inputs_ + k];
-        map(Index(row), Index(column)) -= twice * product / 2;
-      });
-    });
-    return map;
-  }
-
-  // In z / root, whose unit circle is |z| = root.
-  static Polynomial<Real> Scaled(Polynomial<Real> polynomial, Real root) {
-    Real factor = 1;
-    for (Real& coefficient : polynomial) {
-      coefficient *= factor;
-      factor /= root;
-    }
-    return polynomial;
-  }
-
-  Real rate_;
-  std::size_t inputs_, signals_;
-  std::vector<Draw> draws_;
-  // These describe the closed loop, all of them as long as its polynomial.
-  Polynomial<Real> loop_;
-  std::vector<Polynomial<Real>> responses_;  // by input, then signal,
-  std::vector<Polynomial<Real>> means_;      // by input, then input that is added to,
-  std::vector<Polynomial<Real>> weights_;    // by input.
-};
 
 // ln r where a function of it rises through 0, looked for from a guess on; -infinity where it is positive for
 // every r down to the least. Below the radius of the mean the function is kNoRise and says nothing; right
@@ -374,7 +89,7 @@ template <class Real>
 double CriterionLogGrowth(const VaryingDelay& point, double rate, double least = -kInfinity,
                           double guess = 0) {
   constexpr double kTolerance = std::is_same_v<Real, double> ? 1e-11 : 1e-15;
-  const Criterion<Real> criterion(point, rate);
+  const CovarianceCriterion<Real> criterion(point, rate);
   const auto rise = [&](double log_r) {
     return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r))));
   };
@@ -463,7 +178,7 @@ double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
   if (MethodOf(point) == MeanSquareMethod::kCriterion) {
-    return Criterion<long double>(point, rate).Gamma(1) < 1;
+    return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
   }
   return Radius(point, rate, MeanSquareMethod::kOperator) < 1;
 }
@@ -625,7 +340,7 @@ double MeanRadius(const VaryingDelay& point, double rate) {
   CheckVaryingRate(rate);
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (MethodOf(point) == MeanSquareMethod::kCriterion) {
-    const Criterion<long double> criterion(point, rate);
+    const CovarianceCriterion<long double> criterion(point, rate);
     const auto inside = [&](double log_r) {
       return criterion.MeanInside(std::exp(static_cast<long double>(log_r))) ? 1.0 : kNoRise;
     };
@@ -642,7 +357,7 @@ double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod m
   Validate(point);
   CheckVaryingRate(rate);
   if (method == MeanSquareMethod::kCriterion && !IsTrace(point)) {
-    const Criterion<long double> criterion(point, rate);
+    const CovarianceCriterion<long double> criterion(point, rate);
     return criterion.Gamma(1) < 1 ? static_cast<double>(criterion.Variance()) : kNaN;
   }
   if (!(Radius(point, rate, method) < 1)) return kNaN;

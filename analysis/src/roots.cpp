@@ -1,14 +1,14 @@
 #include "batchless/analysis/roots.h"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <stdexcept>
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "decompositions.h"
 #include "linear_polynomial.h"
 
 namespace batchless::analysis {
@@ -55,15 +55,7 @@ std::vector<Extended> CompanionEigenvalues(const std::vector<long double>& c) {
     if (k > 0) companion(k, k - 1) = 1;
   }
   Balance(companion);
-  // The matrix already has Hessenberg form, and its Schur vectors are not wanted.
-  Eigen::RealSchur<Eigen::MatrixXd> schur(degree);
-  const Eigen::MatrixXd no_vectors(degree, degree);
-  schur.computeFromHessenberg(companion, no_vectors, false);
-  if (schur.info() != Eigen::Success) {
-    throw std::runtime_error("the eigenvalue iteration of a companion matrix of size " +
-                             std::to_string(degree) + " did not converge");
-  }
-  const Eigen::MatrixXd& t = schur.matrixT();
+  const Eigen::MatrixXd t = SchurFormOf(companion);
   std::vector<Extended> values;
   values.reserve(static_cast<std::size_t>(degree));
   for (Eigen::Index i = 0; i < degree; ++i) {

@@ -94,7 +94,7 @@ class Drawing {
  private:
   template <class... Arguments>
   void Print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(svg_), format, std::forward<Arguments>(arguments)...);
+    svg_ += fmt::format(format, std::forward<Arguments>(arguments)...);
   }
 
   double X(double x) const {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <numbers>
 #include <string>
 
@@ -33,12 +32,11 @@ RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& 
 
 void RunLog::AddSamples(std::span<const training::SampleResult> results) {
   if (!samples_) return;
-  fmt::memory_buffer rows;
+  std::string rows;
   for (const training::SampleResult& result : results) {
-    fmt::format_to(std::back_inserter(rows), "{},{},{}\n", result.sample, result.label,
-                   result.loss);
+    rows += fmt::format("{},{},{}\n", result.sample, result.label, result.loss);
   }
-  samples_->Append({rows.data(), rows.size()});
+  samples_->Append(rows);
 }
 
 void RunLog::AddRow(const MetricsRow& row) {

@@ -86,7 +86,7 @@ void Page::AddTable(const std::vector<std::vector<std::string>>& rows) {
     const std::string_view cell = i == 0 ? "th" : "td";
     body_ += "<tr>";
     for (const std::string& text : rows[i]) {
-      fmt::format_to(std::back_inserter(body_), "<{0}>{1}</{0}>", cell, Escaped(text));
+      body_ += fmt::format("<{0}>{1}</{0}>", cell, Escaped(text));
     }
     body_ += "</tr>\n";
   }

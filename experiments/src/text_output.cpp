@@ -22,6 +22,11 @@ void TextOutput::Fail() const {
   throw std::runtime_error(fmt::format("{}: {}", name_, std::strerror(errno)));
 }
 
+void TextOutput::Append(fmt::string_view format, fmt::format_args arguments) {
+  fmt::vformat_to(std::back_inserter(buffer_), format, arguments);
+  if (buffer_.size() >= kFlushBytes) Flush();
+}
+
 void TextOutput::Flush() {
   if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size()) Fail();
   buffer_.clear();

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -26,8 +25,7 @@ class TextOutput {
 
   template <class... Arguments>
   void Print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Arguments>(arguments)...);
-    if (buffer_.size() >= kFlushBytes) Flush();
+    Append(format, fmt::make_format_args(arguments...));
   }
 
   // Throws std::runtime_error where something could not be written, a full disk for instance.
@@ -36,6 +34,8 @@ class TextOutput {
  private:
   static constexpr std::size_t kFlushBytes = 1 << 16;
 
+  // Formatting costs the compiler a second wherever it is not behind a call.
+  void Append(fmt::string_view format, fmt::format_args arguments);
   void Flush();
   [[noreturn]] void Fail() const;
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <set>
 #include <string>
 
@@ -18,8 +17,8 @@ std::string Kind(const training::TraceEvent& event) {
 std::string Table(std::span<const training::TraceEvent> events) {
   std::string text = "worker,kind,stage,microbatch,start_us,end_us\n";
   for (const training::TraceEvent& event : events) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{:.3f},{:.3f}\n", event.worker,
-                   Kind(event), event.stage, event.microbatch, 1e6 * event.start, 1e6 * event.end);
+    text += fmt::format("{},{},{},{},{:.3f},{:.3f}\n", event.worker, Kind(event), event.stage,
+                        event.microbatch, 1e6 * event.start, 1e6 * event.end);
   }
   return text;
 }
@@ -30,19 +29,17 @@ std::string Viewer(std::span<const training::TraceEvent> events) {
   std::string text = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const char* separator = "\n";
   for (const int worker : workers) {
-    fmt::format_to(
-        std::back_inserter(text),
+    text += fmt::format(
         R"({}{{"ph":"M","name":"process_name","pid":{},"tid":0,"args":{{"name":"worker {}"}}}})",
         separator, worker + 1, worker);
     separator = ",\n";
   }
   for (const training::TraceEvent& event : events) {
-    fmt::format_to(std::back_inserter(text),
-                   R"({}{{"ph":"X","name":"{} {}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},)"
-                   R"("tid":1,"args":{{"stage":{},"microbatch":{}}}}})",
-                   separator, Kind(event), event.microbatch, Kind(event), 1e6 * event.start,
-                   1e6 * (event.end - event.start), event.worker + 1, event.stage,
-                   event.microbatch);
+    text += fmt::format(
+        R"({}{{"ph":"X","name":"{} {}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},)"
+        R"("tid":1,"args":{{"stage":{},"microbatch":{}}}}})",
+        separator, Kind(event), event.microbatch, Kind(event), 1e6 * event.start,
+        1e6 * (event.end - event.start), event.worker + 1, event.stage, event.microbatch);
     separator = ",\n";
   }
   return text + "\n]}\n";

@@ -270,10 +270,9 @@ std::string ToCsv(const Schedule& schedule) {
   const std::string same =
       fmt::format("{}{}\n", has_slots ? fmt::format(",{}", schedule.slots_per_step) : "",
                   has_weights ? "," + weights : "");
-  const auto out = std::back_inserter(csv);
   for (const auto& [step, action] : schedule.actions) {
-    fmt::format_to(out, "{},{},{},{}", step, action.stage, Letter(action.kind), action.microbatch);
-    if (has_workers) fmt::format_to(out, ",{}", schedule.worker(action));
+    csv += fmt::format("{},{},{},{}", step, action.stage, Letter(action.kind), action.microbatch);
+    if (has_workers) csv += fmt::format(",{}", schedule.worker(action));
     csv += same;
   }
   return csv;
@@ -291,15 +290,14 @@ std::string ToText(const Schedule& schedule) {
   std::string text =
       fmt::format("stages={} microbatches={} slots_per_step={} weights={}", schedule.stages,
                   schedule.microbatches, schedule.slots_per_step, VersionsText(schedule));
-  const auto out = std::back_inserter(text);
   if (!schedule.worker_of_stage.empty()) {
-    fmt::format_to(out, " worker_of_stage={}", fmt::join(schedule.worker_of_stage, ","));
+    text += fmt::format(" worker_of_stage={}", fmt::join(schedule.worker_of_stage, ","));
   }
   const TimedAction* before = nullptr;
   for (const TimedAction& timed : schedule.actions) {
-    if (before == nullptr || before->step != timed.step) fmt::format_to(out, "\n{}:", timed.step);
+    if (before == nullptr || before->step != timed.step) text += fmt::format("\n{}:", timed.step);
     const Action& action = timed.action;
-    fmt::format_to(out, " {}{}{}", action.stage, Letter(action.kind), action.microbatch);
+    text += fmt::format(" {}{}{}", action.stage, Letter(action.kind), action.microbatch);
     before = &timed;
   }
   return text + '\n';

@@ -184,14 +184,12 @@ class Drawing {
 
   void Rectangle(std::int64_t x, std::int64_t y, std::int64_t width, std::int64_t height,
                  std::string_view colour) {
-    fmt::format_to(std::back_inserter(svg_),
-                   "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>\n", x, y, width, height,
-                   Fill(colour));
+    svg_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>\n", x, y, width,
+                        height, Fill(colour));
   }
 
   void Text(std::int64_t x, std::int64_t y, std::string_view text, std::string_view attributes) {
-    fmt::format_to(std::back_inserter(svg_), "<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y,
-                   attributes, text);
+    svg_ += fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y, attributes, text);
   }
 
   // Labels of rows and steps grow with the picture too, and leave each other room: not every row or

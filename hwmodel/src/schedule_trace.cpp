@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_picture.h"
 
@@ -37,13 +35,13 @@ std::string ToTraceJson(const Schedule& schedule) {
     const bool is_update = action.kind == ActionKind::kUpdate;
     const std::int64_t start =
         step * kStepMicroseconds + (is_second ? slot : 0) + (is_update ? slot : 0);
-    fmt::format_to(std::back_inserter(json),
-                   R"({{"ph":"{}","name":"{} {}","cat":"{}","ts":{}{},"pid":{},"tid":{},)"
-                   R"("args":{{"stage":{},"microbatch":{}}}}},)"
-                   "\n",
-                   is_update ? R"(i","s":"t)" : "X", Name(action.kind), action.microbatch,
-                   Name(action.kind), start, is_update ? "" : fmt::format(R"(,"dur":{})", slot),
-                   schedule.worker(action) + 1, action.stage + 1, action.stage, action.microbatch);
+    json +=
+        fmt::format(R"({{"ph":"{}","name":"{} {}","cat":"{}","ts":{}{},"pid":{},"tid":{},)"
+                    R"("args":{{"stage":{},"microbatch":{}}}}},)"
+                    "\n",
+                    is_update ? R"(i","s":"t)" : "X", Name(action.kind), action.microbatch,
+                    Name(action.kind), start, is_update ? "" : fmt::format(R"(,"dur":{})", slot),
+                    schedule.worker(action) + 1, action.stage + 1, action.stage, action.microbatch);
   }
   json.resize(json.size() - 2);  // the comma behind the last event
   json += "\n]}\n";

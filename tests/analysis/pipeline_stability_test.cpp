@@ -474,6 +474,29 @@ TEST_CASE("85 stages: by the principle of the argument no root is outside the ra
   CheckRadius(GENERATE("sgdm", "lwp-w+sc"), 85);
 }
 
+TEST_CASE("Many roots that are nearly the largest: none is outside the radius, one at it") {
+  struct Point {
+    const char* rule;
+    int stages;
+    double condition, momentum, rate;
+  };
+  const Point point =
+      GENERATE(Point{"sc", 70, 10, 0.99516, 5.558e-5}, Point{"lwp-w+sc", 64, 3e5, 0.99987, 0.0128},
+               Point{"lwp-w+sc", 50, 825, 0.58, 0.265});
+  const unsigned seed = GENERATE(1u, 2u, 3u, 4u);
+  CAPTURE(point.rule, point.stages, seed);
+  PipelineOptions options = Chain(Spec(point.rule), point.stages, point.momentum, point.rate);
+  VectorXd eigenvalues(point.stages);
+  for (int k = 0; k < point.stages; ++k) {
+    eigenvalues(k) = std::pow(point.condition, -k / (point.stages - 1.0));
+  }
+  options.hessian = RandomHessian(eigenvalues, seed);
+  const double radius = PipelineStability(options).spectral_radius;
+  const double nearby = 0.001 * std::abs(std::log(radius));
+  CHECK(RootsOutside(options, radius * std::exp(nearby)) == 0);
+  CHECK(RootsOutside(options, radius * std::exp(-nearby)) > 0);
+}
+
 TEST_CASE("169 stages: by the principle of the argument no root is outside the radius, one at it",
           "[.long]") {
   CheckRadius(GENERATE("sgdm", "lwp-w+sc"), 169);

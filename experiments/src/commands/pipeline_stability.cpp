@@ -1,6 +1,6 @@
 #include "batchless/analysis/pipeline_stability.h"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -148,10 +148,7 @@ class PipelineStabilityCommand final : public Command {
     PipelineOptions& options = cases[0].options;
     options.momentum = momentum_.Number(kMomentumRange);
     CheckRates();
-    const double largest =
-        Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(options.hessian, Eigen::EigenvaluesOnly)
-            .eigenvalues()
-            .maxCoeff();
+    const double largest = analysis::HessianEigenvalues(options.hessian).maxCoeff();
     options.learning_rate = LearningRate(largest);
     analysis::Validate(options);
     Report(options, analysis::PipelineStability(options), largest);
