@@ -1,7 +1,9 @@
-"""Largest stable rates of training, measured by ladders of runs and predicted from curvatures: the rows
-that experiments/compare_stability.py writes."""
+"""Largest stable rates of training, measured by ladders of runs and predicted from curvatures, the rows that
+experiments/compare_stability.py writes; and where curvature settles, those of experiments/measure_edge.py."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -82,7 +84,78 @@ def limited_without_delay(claim: dict, read: Reader) -> Outcome:
     )
 
 
+@dataclass(frozen=True)
+class EdgeRun:
+    """A run of measure_edge.py: largest eigenvalue over the edge of stability after some updates."""
+
+    rule: str
+    momentum: float
+    delay: float
+    multiple: float
+    updates: np.ndarray
+    ratio: np.ndarray
+
+
+def runs_along_the_edge(table: Table, network: str) -> list[EdgeRun]:
+    points = table.where(part="run", network=network)
+    keys = list(zip(*(points[key] for key in ("rule", "momentum", "delay", "multiple")), strict=True))
+    runs = []
+    for key in dict.fromkeys(keys):
+        own = points.keep(np.array([other == key for other in keys]))
+        order = np.argsort(own["updates"])
+        ratio = own["eigenvalue"] / own["edge"]
+        runs.append(EdgeRun(*key, own["updates"][order], ratio[order]))
+    return runs
+
+
+def settled(run: EdgeRun) -> float | None:
+    """The median of the ratio from where it first reaches 1; none where it never does."""
+    if not (run.ratio >= 1).any():
+        return None
+    return float(np.median(run.ratio[int(np.argmax(run.ratio >= 1)) :]))
+
+
+def settled_without_momentum(claim: dict, read: Reader) -> dict[float, dict[float, float]]:
+    """By multiple of the curvature at the start, then delay; those of the claim."""
+    table = read(claim["figure"]).table(claim["file"])
+    found: dict[float, dict[float, float]] = {multiple: {} for multiple in claim["multiples"]}
+    for run in runs_along_the_edge(table, claim["network"]):
+        if run.momentum == 0 and run.multiple in found and run.delay in claim["delays"]:
+            value = settled(run)
+            found[run.multiple][run.delay] = np.nan if value is None else value
+    for multiple, values in found.items():
+        if set(values) != set(claim["delays"]):
+            raise Incomplete(f"Runs whose edge is {multiple:g} times the start are missing")
+    return found
+
+
+def listed(values: dict[float, float]) -> str:
+    return ", ".join(f"{value:.2f}" for _, value in sorted(values.items()))
+
+
+def curvature_at_edge(claim: dict, read: Reader) -> Outcome:
+    """Without momentum, every run reaches its edge and settles from `low` to `high` times it."""
+    found = settled_without_momentum(claim, read)
+    passed = all(claim["low"] <= x <= claim["high"] for values in found.values() for x in values.values())
+    words = [f"edge at {multiple:g} times the start: {listed(values)}" for multiple, values in found.items()]
+    return Outcome("; ".join(words), bool(passed), f"from {claim['low']:g} to {claim['high']:g}")
+
+
+def curvature_alike(claim: dict, read: Reader) -> Outcome:
+    """At each edge, the ratio that a run settles at is the same for all delays, to `factor`."""
+    found = settled_without_momentum(claim, read)
+    words, passed = [], True
+    for multiple, values in found.items():
+        ratios = np.array(list(values.values()))
+        passed &= bool(ratios.max() <= claim["factor"] * ratios.min())
+        words.append(f"edge at {multiple:g} times the start: {listed(values)}")
+    return Outcome("; ".join(words), passed, f"within a factor of {claim['factor']:g}")
+
+
 CHECKS = {
     check.__name__: check
-    for check in (predicted_stable_rate, edge_of_stability, limited_without_delay)
+    for check in (
+        predicted_stable_rate, edge_of_stability, limited_without_delay, curvature_at_edge,
+        curvature_alike,
+    )  # fmt: skip
 }

@@ -72,5 +72,49 @@ class StableRates(unittest.TestCase):
             self.assertEqual(outcome.passed, passed)
 
 
+EDGE = "part,network,rule,momentum,delay,multiple,edge,updates,eigenvalue"
+
+
+class Edge(unittest.TestCase):
+    def outcome(self, check, ratios, **claim):
+        """Runs whose edge is 20, by delay: their curvatures over it, the last point first."""
+        with tempfile.TemporaryDirectory() as folder:
+            rows = [
+                f"run,mlp,sgdm,0,{delay},4,20,{10 * k},{20 * ratio}"
+                for delay, own in ratios.items()
+                for k, ratio in reversed(list(enumerate(own)))
+            ]
+            # Other networks, rules and rates, and densities, are not looked at.
+            rows += ["run,other,sgdm,0,0,4,20,0,1000", "run,mlp,sgdm,0.9,0,4,20,0,1000"]
+            rows += ["run,mlp,sgdm,0,0,2,20,0,1000", "density,mlp,sgdm,0,0,4,20,9,1000"]
+            (Path(folder) / "results.csv").write_text("\n".join([EDGE, *rows]) + "\n")
+            data = Data(Path(folder))
+            claim = {"figure": "f", "file": "results.csv", "network": "mlp", "multiples": [4]} | claim
+            return stable_rates.CHECKS[check]({"delays": list(ratios)} | claim, lambda figure: data)
+
+    def test_the_median_counts_from_the_edge_on(self):
+        # 0.5 and 0.9 come before the edge is reached; 0.8 does not.
+        ratios = {0: (0.5, 0.9, 1.2, 0.8, 1.3), 4: (0.5, 1, 1.1, 1.2)}
+        outcome = self.outcome("curvature_at_edge", ratios, low=1, high=1.2)
+        self.assertEqual(outcome.measured, "edge at 4 times the start: 1.20, 1.10")
+        self.assertTrue(outcome.passed)
+        self.assertFalse(self.outcome("curvature_at_edge", ratios, low=1.15, high=1.2).passed)
+        self.assertFalse(self.outcome("curvature_at_edge", ratios, low=1, high=1.15).passed)
+
+    def test_an_edge_that_is_not_reached_is_no_success(self):
+        ratios = {0: (0.5, 1.1), 4: (0.5, 0.99)}
+        self.assertFalse(self.outcome("curvature_at_edge", ratios, low=0, high=2).passed)
+        self.assertFalse(self.outcome("curvature_alike", ratios, factor=9).passed)
+
+    def test_alike_is_a_factor_between_delays(self):
+        ratios = {0: (1.5,), 4: (1.2,), 8: (1.3,)}
+        self.assertTrue(self.outcome("curvature_alike", ratios, factor=1.25).passed)
+        self.assertFalse(self.outcome("curvature_alike", ratios, factor=1.24).passed)
+
+    def test_a_run_that_is_missing_says_nothing(self):
+        with self.assertRaises(Incomplete):
+            self.outcome("curvature_alike", {0: (1.5,)}, delays=[0, 4], factor=2)
+
+
 if __name__ == "__main__":
     unittest.main()

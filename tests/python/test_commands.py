@@ -132,3 +132,18 @@ def test_results():
     copy = pickle.loads(pickle.dumps(batchless.sweep("sgdm", delay=1, momenta=[0], rates=[0.1, 9])))
     assert type(copy).__name__ == "SweepResult"
     assert copy.spectral_radius.shape == (1, 2)
+
+
+def test_errors_of_the_callers_own_go_through_as_they_are():
+    class Stopped(RuntimeError):
+        def __init__(self, number, line):
+            super().__init__(line)
+            self.number = number
+
+    def stop(*_):
+        raise Stopped(7, "stopped")
+
+    # The progress is called ten times a second; all rows would take seconds.
+    with pytest.raises(Stopped, match="stopped") as caught:
+        batchless.optimum("lwp-v+sc", delay=list(range(1, 500)), condition=1000, progress=stop)
+    assert caught.value.number == 7

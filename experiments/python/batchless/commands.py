@@ -71,6 +71,9 @@ def _make_function(command, module):
             try:
                 result, arrays = _core.run(words, progress)
             except (ValueError, RuntimeError) as error:
+                # An error of the caller's own, from a signal's handler or the progress, goes through as it is.
+                if type(error) not in (ValueError, RuntimeError):
+                    raise
                 raise type(error)(without_temporary_names(str(error), texts)) from None
         return result_class({**result, **arrays})
 

@@ -148,6 +148,9 @@ class Trainer:
                     text, path, overrides, None if out is None else os.fspath(out), bool(resume)
                 )
             except (ValueError, RuntimeError) as error:
+                # An error of the caller's own, from a signal's handler, goes through as it is.
+                if type(error) not in (ValueError, RuntimeError):
+                    raise
                 line = without_temporary_names(str(error), texts).removeprefix("--set: ")
                 raise type(error)(line) from None
 
