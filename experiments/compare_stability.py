@@ -50,7 +50,7 @@ from experiments.command_line import (  # noqa: E402
     stop_at_signals,
 )
 from experiments.curvature import batchless  # noqa: E402
-from experiments.study_results import made_by, write_table  # noqa: E402
+from experiments.study_results import made_on_one_set, write_table  # noqa: E402
 
 # Name -> schedule and rule.
 METHODS = {
@@ -166,14 +166,12 @@ class Comparison:
         folder = self.out / f"{method}-{rate:g}-{seed}-{samples}"
         weights = folder / "weights.npz"
         if not (folder / "summary.json").exists() or not weights.exists():
-            # A run that has begun goes on from its checkpoint.
-            begun = (folder / "config.toml").exists()
             trainer = batchless.Trainer(
-                self.config, out=folder, resume=begun, schedule=schedule, rule=rule,
+                self.config, out=folder, resume=True, schedule=schedule, rule=rule,
                 optimizer={"reference_lr": rate},
                 run={"seed": seed, "samples": samples, "log_every_samples": samples // 4},
             )  # fmt: skip
-            if not begun:
+            if trainer.samples == 0:
                 trainer.weights = dict(np.load(self.start))
             for _ in trainer.run():
                 pass
@@ -249,13 +247,7 @@ class Comparison:
 
     def note(self, row: dict) -> None:
         self.rows.append(row)
-        about = {
-            **made_by(self.manifests),
-            "data": self.manifests[0]["data"],
-            "started": min(m["started"] for m in self.manifests),
-            "finished": max(m["finished"] for m in self.manifests),
-        }
-        write_table(self.results, list(COLUMNS), self.rows, about, {})
+        write_table(self.results, list(COLUMNS), self.rows, made_on_one_set(self.manifests), {})
         print(", ".join(f"{k} {v}" for k, v in row.items() if v != ""), file=sys.stderr, flush=True)
 
 

@@ -54,6 +54,15 @@ def flat(tensors: dict[str, np.ndarray]) -> np.ndarray:
     ).astype(np.float64)
 
 
+def stages_of(network: dict) -> list[slice]:
+    """Where the parameters of each stage are in a row of all, as `batchless costs` counts them."""
+    words = {"network": network.get("file") or network.get("name", "resnet20")}
+    if "norm" in network:
+        words["norm"] = network["norm"]
+    ends = np.cumsum([stage.parameters for stage in batchless.costs(**words).stages]).tolist()
+    return [slice(a, b) for a, b in zip([0, *ends], ends)]
+
+
 class Loss:
     def __init__(self, configuration: dict, samples: int, h: float, precision: str = "float"):
         self.h = h

@@ -31,23 +31,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments.command_line import Parser, UsageError, exit_code_of, positive  # noqa: E402
-from experiments.curvature import Block, Loss, batchless, flat  # noqa: E402
+from experiments.curvature import Block, Loss, flat, stages_of  # noqa: E402
 
 # Products for a stage: Lanczos' method starts near what it looks for.
 STAGE_PRODUCTS = 4
-
-
-def stages_of(network: dict, parameters: int) -> list[slice]:
-    """Where the parameters of each stage are in a row of all."""
-    words = {"network": network.get("file") or network.get("name", "resnet20")}
-    if "norm" in network:
-        words["norm"] = network["norm"]
-    costs = batchless.costs(**words)
-    ends = np.cumsum([stage.parameters for stage in costs.stages]).tolist()
-    if ends[-1] != parameters:
-        raise UsageError(f"--by-stage: got {parameters} weights, accepted: {ends[-1]}, as many as "
-                         "`batchless costs` counts")  # fmt: skip
-    return [slice(a, b) for a, b in zip([0, *ends], ends)]
 
 
 def measure(options: argparse.Namespace) -> dict:
@@ -60,7 +47,10 @@ def measure(options: argparse.Namespace) -> dict:
         raise UsageError(f"--weights: got {weights.size} weights, accepted: {expected}, the network's")
     stages = []
     if options.shares or options.by_stage:
-        stages = stages_of(configuration.get("network", {}), weights.size)
+        stages = stages_of(configuration.get("network", {}))
+        if stages[-1].stop != weights.size:
+            raise UsageError(f"--by-stage: got {weights.size} weights, accepted: {stages[-1].stop}, as many "
+                             "as `batchless costs` counts")  # fmt: skip
     whole = Block(loss, weights)
     count = options.eigenvalues
     start = np.random.default_rng(0).standard_normal(weights.size)

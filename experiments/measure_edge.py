@@ -40,8 +40,8 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
     replace,
     stop_at_signals,
 )
-from experiments.curvature import Block, Loss, batchless, flat, full_batches  # noqa: E402
-from experiments.study_results import made_by, write_table  # noqa: E402
+from experiments.curvature import Block, Loss, batchless, flat, full_batches, stages_of  # noqa: E402
+from experiments.study_results import made_on_one_set, write_table  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -154,10 +154,8 @@ def run(task: tuple[Case, dict, str, Path]) -> str:
 
 
 def densities(case: Case, place: dict, loss: Loss, weights: np.ndarray) -> list[dict]:
-    costs = batchless.costs(network=next(iter(NETWORKS[case.network].section.values())))
-    ends = np.cumsum([stage.parameters for stage in costs.stages]).tolist()
-    parts = {"whole": slice(None)}
-    parts |= {str(k): slice(a, b) for k, (a, b) in enumerate(zip([0, *ends], ends)) if a < b}
+    stages = enumerate(stages_of(NETWORKS[case.network].section))
+    parts = {"whole": slice(None)} | {str(k): part for k, part in stages if part.start < part.stop}
     rows = []
     for stage, part in parts.items():
         block = Block(loss, weights, part)
@@ -193,13 +191,7 @@ class Experiment:
         rows = [row for folder in done
                 for row in json.loads((folder / "rows.json").read_text(encoding="utf-8"))]  # fmt: skip
         manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in done]
-        about = {
-            **made_by(manifests),
-            "data": manifests[0]["data"],
-            "started": min(m["started"] for m in manifests),
-            "finished": max(m["finished"] for m in manifests),
-        }
-        write_table(self.results, list(COLUMNS), rows, about, {})
+        write_table(self.results, list(COLUMNS), rows, made_on_one_set(manifests), {})
 
 
 def experiment_of(arguments: list[str]) -> Experiment:

@@ -311,6 +311,16 @@ def made_by(parts: list[dict]) -> dict:
     }
 
 
+def made_on_one_set(manifests: list[dict]) -> dict:
+    """The same of runs on one data set, with the set and the time from the first to the last."""
+    return {
+        **made_by(manifests),
+        "data": manifests[0]["data"],
+        "started": min(manifest["started"] for manifest in manifests),
+        "finished": max(manifest["finished"] for manifest in manifests),
+    }
+
+
 def common(values: list) -> object:
     """What all have in common; the different values where they differ."""
     single = [one for value in values for one in (value if isinstance(value, list) else [value])]

@@ -26,7 +26,7 @@ struct Eigenpairs {
 Eigenpairs EigenpairsOf(const Eigen::MatrixXd& matrix);
 Eigenpairs EigenpairsOf(const Eigen::MatrixXcd& matrix);
 
-// Of a symmetric matrix, in rising order. Real is double or long double.
+// The same of a symmetric matrix, in rising order. Real is double or long double.
 template <class Real>
 struct SymmetricEigenpairs {
   DenseVector<Real> values;

@@ -189,8 +189,7 @@ class WeightProblem {
     double change = kFarStep;
     for (int i = 0; i < kNewtonSteps; ++i) {
       loops_.Evaluate(root.z, psi, slope);
-      matrix = hessian_ * psi.asDiagonal() * eta_;
-      matrix.diagonal().array() += loops_.Open(root.z);
+      MakeMatrix(root.z, psi, matrix);
       right = hessian_ * (eta_ * slope.cwiseProduct(root.weights));
       right += loops_.OpenSlope(root.z) * root.weights;
       const VectorXcd u = Solve(matrix, right);
@@ -219,9 +218,8 @@ class WeightProblem {
     const Complex z = point + kBeside * (point - 1.0);
     VectorXcd psi, slope;
     loops_.Evaluate(z, psi, slope);
-    const Complex open = loops_.Open(z);
-    MatrixXcd matrix = hessian_ * psi.asDiagonal() * eta_;
-    matrix.diagonal().array() += open;
+    MatrixXcd matrix;
+    MakeMatrix(z, psi, matrix);
     const MatrixXcd basis =
         NearestToZero(matrix, std::min(matrix.rows(), kNeighbours), kBlockSteps);
     const auto [values, vectors] = EigenpairsOf(MatrixXcd(basis.adjoint() * matrix * basis));
@@ -231,7 +229,7 @@ class WeightProblem {
       const Complex mu = values[j];
       const VectorXcd squares = x.array().square();
       const Complex k_slope =
-          (mu - open) * (squares.transpose() * slope)(0) / (squares.transpose() * psi)(0);
+          (mu - loops_.Open(z)) * (squares.transpose() * slope)(0) / (squares.transpose() * psi)(0);
       const Complex step = -mu / (loops_.OpenSlope(z) + k_slope);
       // Not where left and right eigenvector are orthogonal, at a multiple eigenvalue.
       if (std::isfinite(std::abs(step))) roots.push_back({z + step, x});
@@ -241,6 +239,12 @@ class WeightProblem {
 
  private:
   static constexpr double kFarStep = 10;
+
+  // M(z), psi that at z.
+  void MakeMatrix(Complex z, const VectorXcd& psi, MatrixXcd& matrix) const {
+    matrix = hessian_ * psi.asDiagonal() * eta_;
+    matrix.diagonal().array() += loops_.Open(z);
+  }
 
   double eta_;
   const MatrixXd& hessian_;

@@ -3,7 +3,6 @@ import numpy as np
 from figures.lib import style
 from figures.lib.stable_rates import runs_along_the_edge, settled
 
-ABSENT = "Not measured yet:\nexperiments/measure_edge.py"
 NETWORK = "mlp"
 COLORS = ("#000000", "#0072B2", "#009E73", "#E69F00", "#D55E00")
 MARKERS = {2.0: "o", 4.0: "s", 8.0: "^"}
@@ -12,10 +11,7 @@ SHOWN = 4.0  # times the curvature at the start
 
 def draw(data):
     if not data.has("results.csv"):
-        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1))
-        ax.set_axis_off()
-        ax.text(0.5, 0.5, ABSENT, ha="center", va="center")
-        return fig
+        return style.not_measured("experiments/measure_edge.py")
     table = data.table("results.csv")
     fig = style.plt.figure(figsize=(style.PAGE, 3.4))
     grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.2])

@@ -72,6 +72,14 @@ def curve(ax, x, y, look: str, markers: int = 7, phase: float = 0.0, **changes):
     return ax.plot(x, y, markevery=(start, step), **style)[0]
 
 
+def not_measured(script: str):
+    """In place of a figure whose results are not there: what measures them."""
+    fig, ax = plt.subplots(figsize=(PAGE, 1))
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, f"Not measured yet:\n{script}", ha="center", va="center")
+    return fig
+
+
 def legend_below(fig, cell, handles, columns: int):
     """A legend in a cell of its own, where no data can be."""
     ax = fig.add_subplot(cell)

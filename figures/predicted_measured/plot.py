@@ -1,7 +1,7 @@
 import numpy as np
 
 from figures.lib import style
-from figures.predicted_measured.comparison import ABSENT, NETWORKS, TOLERANCE, cases
+from figures.predicted_measured.comparison import NETWORKS, TOLERANCE, cases
 
 COLORS = {"resnet20": "#0072B2", "resnet56": "#009E73", "vgg11": "#D55E00"}
 MARKERS = {1: "o", 2: "s"}
@@ -9,10 +9,7 @@ MARKERS = {1: "o", 2: "s"}
 
 def draw(data):
     if not data.has("results.csv"):
-        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1))
-        ax.set_axis_off()
-        ax.text(0.5, 0.5, f"{ABSENT}:\nexperiments/compare_predicted.py", ha="center", va="center")
-        return fig
+        return style.not_measured("experiments/compare_predicted.py")
     found = cases(data.table("results.csv"))
     fig = style.plt.figure(figsize=(style.PAGE, 3.1))
     grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.12])

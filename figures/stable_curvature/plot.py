@@ -3,7 +3,6 @@ import numpy as np
 from figures.lib import style
 from figures.lib.stable_rates import measured
 
-ABSENT = "Not measured yet:\nexperiments/compare_stability.py"
 LOOKS = {
     "SGDM": ("no delay", "#666666", "x"),
     "PB": ("PB", "#000000", "o"),
@@ -22,10 +21,7 @@ START = 300  # where an axis of samples shows the start
 
 def draw(data):
     if not data.has("results.csv"):
-        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1))
-        ax.set_axis_off()
-        ax.text(0.5, 0.5, ABSENT, ha="center", va="center")
-        return fig
+        return style.not_measured("experiments/compare_stability.py")
     table = data.table("results.csv")
     fig = style.plt.figure(figsize=(style.PAGE, 3.4))
     grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.24])
