@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures the trainer against what the hardware model predicts of it from calibrated times.
 
-For each network, `--repeats` times over: `batchless calibrate`, then with 1 and 2 workers the
-prediction of `batchless throughput` and a run of `batchless train`, all by plain pipelined
+For each network, `--repeats` times over: `batchless calibrate`, then with each number of `--workers`
+the prediction of `batchless throughput` and a run of `batchless train`, all by plain pipelined
 backpropagation at one sample a step, on the built-in synthetic set. The folder OUT gets
 
     config.toml                  what every run was told
@@ -40,7 +40,7 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
 from experiments.study_results import made_by, write_table  # noqa: E402
 
 NETWORKS = ("resnet20", "resnet56", "vgg11")
-WORKERS = (1, 2)
+WORKERS = "1,2"
 CONFIGURATION = """\
 [data]
 name = "synthetic"
@@ -57,7 +57,7 @@ reference_batch = 128
 weight_decay = 1e-4
 """
 # The length of a run, long enough for the machine's fast and slow seconds to mix.
-SECONDS = 10
+SECONDS = "10"
 # Written to results.csv in this order; a column of each kind for every worker comes after them.
 COLUMNS = (
     "network",
@@ -75,13 +75,17 @@ WORKER_COLUMNS = ("idle", "predicted_idle")
 
 
 class Comparison:
-    def __init__(self, program: str, out: Path, results: Path, networks: list[str], repeats: int):
-        self.program, self.out, self.results = program, out, results
+    def __init__(
+        self, program: str, out: Path, results: Path, networks: list[str], workers: list[int],
+        repeats: int, seconds: int,
+    ):  # fmt: skip
+        self.program, self.out, self.results, self.seconds = program, out, results, seconds
+        self.most_workers = max(workers)
         self.cases = [
-            (network, workers, repeat)
+            (network, count, repeat)
             for repeat in range(1, repeats + 1)
             for network in networks
-            for workers in WORKERS
+            for count in workers
         ]
         self.networks = networks
 
@@ -124,7 +128,7 @@ class Comparison:
                 "network.name": network,
                 "schedule.workers": workers,
                 "schedule.machine": machine,
-                "run.samples": round(SECONDS * predicted["samples_per_second"]),
+                "run.samples": round(self.seconds * predicted["samples_per_second"]),
             }
             words = [word for key, x in settings.items() for word in ("--set", f"{key}={x}")]
             self.call("train", str(self.out / "config.toml"), *words, "--resume", "--out", str(run))
@@ -149,7 +153,7 @@ class Comparison:
         return done.stdout
 
     def write_results(self, done: list[dict]) -> None:
-        columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(max(WORKERS))]
+        columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(self.most_workers)]
         order = {network: k for k, network in enumerate(self.networks)}
         rows = [item["row"] for item in done]
         rows.sort(key=lambda row: (order[row["network"]], row["workers"], row["repeat"]))
@@ -190,13 +194,19 @@ def comparison_of(arguments: list[str]) -> Comparison:
     parser.add_argument("--results", help="folder for results.csv and manifest.json; OUT")
     parser.add_argument("--program", default="build/bin/batchless", help="the trainer")
     parser.add_argument("--networks", default=",".join(NETWORKS), help="joined by commas")
+    parser.add_argument("--workers", default=WORKERS, help=f"joined by commas; {WORKERS}")
     parser.add_argument("--repeats", default="3", help="of everything; 3")
+    parser.add_argument("--seconds", default=SECONDS, help=f"that a run takes as predicted; {SECONDS}")
     options = parser.parse_args(arguments)
     program = trainer(options.program)
     out = output_folder("--out", options.out or "build/compare_predicted")
     results = output_folder("--results", options.results or str(out))
+    workers = [positive("--workers", count) for count in options.workers.split(",")]
     repeats = positive("--repeats", options.repeats)
-    return Comparison(program, out, results, options.networks.split(","), repeats)
+    seconds = positive("--seconds", options.seconds)
+    return Comparison(
+        program, out, results, options.networks.split(","), workers, repeats, seconds
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

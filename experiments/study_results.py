@@ -147,13 +147,17 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
 
 
 def _validations(path: Path) -> list[list]:
-    """[samples, accuracy in percent] of each validation on the way, the last one too."""
+    """[samples, accuracy in percent, loss] of each validation on the way, the last one too."""
     try:
         lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         return []
     return [
-        [int(line["samples"]), float(format(100 * float(line["validation_accuracy"]), ".10g"))]
+        [
+            int(line["samples"]),
+            float(format(100 * float(line["validation_accuracy"]), ".10g")),
+            float(line["validation_loss"]),
+        ]
         for line in lines
         if line.get("validation_accuracy")
     ]

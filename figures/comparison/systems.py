@@ -85,7 +85,7 @@ def _stable_rate(data: Data, runs: Table) -> float | None:
 
 
 def _first_at(validations: list[list], target: float) -> int | None:
-    return next((int(samples) for samples, found in validations if found >= target), None)
+    return next((int(samples) for samples, found, *_ in validations if found >= target), None)
 
 
 def systems(data: Data, table: Table, manifest: dict) -> list[System]:
