@@ -40,6 +40,7 @@ from experiments.command_line import (  # noqa: E402
 )
 from experiments.study_runner import (  # noqa: E402
     Book,
+    Choices,
     Options,
     Runner,
     lock,
@@ -128,10 +129,21 @@ def show_list(options) -> None:
     kept = {}
     for book in books:
         kept |= study_results.read_kept(book.study, book.results)
-    for number, run in enumerate(unique_runs(books), 1):
+    runs = unique_runs(books)
+    finished = {}
+    for run in runs:
         done = kept.get(run.folder) or study_results.read_run(out / "runs" / run.folder, run)
-        begun = (out / "runs" / run.folder / "checkpoint").exists()
-        state = study_results.result(done) if done else "begun" if begun else "waiting"
+        if done:
+            finished[run.folder] = done
+    choices, to_come = Choices(runs), {run.folder for run in runs} - finished.keys()
+    for number, run in enumerate(runs, 1):
+        if run.folder in finished:
+            state = study_results.result(finished[run.folder])
+        elif not choices.is_needed(run, to_come, finished):
+            state = "left out: not the best"
+        else:
+            begun = (out / "runs" / run.folder / "checkpoint").exists()
+            state = "begun" if begun else "waiting"
         print(f"{number:4} {run.study:24} {run.label:48} {state}")
 
 

@@ -18,6 +18,8 @@
       from    { study = NAME, row = NAME }    in place of these: a row of another study, whose runs
               count for both. Beside `set`, which then says the same, where that study lacks a tier
       seeds   how many, from 1 on; a number, or { quick = number, paper = number }
+      best    a key of `each`: of the rows that differ in it alone, only the one whose first seed ends at
+              the least validation loss has the other seeds
 
 Files that a study names (optimizer.file) are found from the folder that `experiments` is in.
 
@@ -33,6 +35,7 @@ import itertools
 import json
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +64,8 @@ class Run:
     # The study that the run belongs to, and its row there: those of another study for a row `from` it.
     study: str
     origin: str
+    # What the rows have in common of which only the best by the first seed has other seeds.
+    choice: str = ""
 
     @property
     def label(self) -> str:
@@ -102,6 +107,11 @@ class Study:
 
     def in_table_order(self) -> list[Run]:
         return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
+
+
+def planned(runs: Iterable[Run]) -> int:
+    """How many of them there will be, whichever rows are the best."""
+    return len({(run.study, run.choice if run.seed > 1 and run.choice else run.row, run.seed) for run in runs})
 
 
 def _toml(key: str, value: object) -> str:
@@ -231,7 +241,8 @@ def _study(name: str, tier: str, text: dict) -> Study:
                 if common.get(key) != value and key not in ("run.seed", *varied)
             ]
         for seed in range(1, _seeds(row, tier) + 1):
-            runs.append(Run(row["name"], seed, settings | {"run.seed": seed}, study, origin))
+            settings_of_seed = settings | {"run.seed": seed}
+            runs.append(Run(row["name"], seed, settings_of_seed, study, origin, row["choice"]))
     if not runs:
         raise StudyError(f"seeds: none in the tier {tier}, accepted: one run or more")
     return Study(
@@ -273,7 +284,7 @@ def _expand(entry: object) -> list[dict]:
     row = _table("row", entry)
     if not isinstance(row.get("name"), str) or not slug(row["name"]):
         raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
-    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "seeds"))
+    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "seeds", "best"))
     if "from" in row and row.keys() & {"each", "phase", "unset"}:
         raise StudyError(
             f"row '{row['name']}': got 'from' beside 'each', 'phase' or 'unset', accepted: one"
@@ -290,6 +301,9 @@ def _expand(entry: object) -> list[dict]:
             raise StudyError(
                 f"row '{row['name']}': each: got '{key}', accepted: \"section.key\" = [values]"
             )
+    best = row.get("best", "")
+    if best and best not in each:
+        raise StudyError(f"row '{row['name']}': best: got '{best}', accepted: a key of 'each'")
     if "run.seed" in own | each:
         raise StudyError(f"row '{row['name']}': got run.seed, accepted: a number of seeds")
     expanded = []
@@ -298,7 +312,9 @@ def _expand(entry: object) -> list[dict]:
         name = row["name"]
         for key, value in chosen.items():
             name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
+        shared = {key: value for key, value in chosen.items() if key != best}
         rest = {"unset": unset, "from": row.get("from"), "seeds": row.get("seeds", 1)}
+        rest["choice"] = f"{row['name']} {json.dumps(shared)}" if best else ""
         expanded.append({"name": name, "set": own | chosen} | rest)
     return expanded
 

@@ -354,7 +354,7 @@ def write(study: studies.Study, finished: dict[str, Finished], results: Path) ->
         "title": study.title,
         "tier": study.tier,
         "runs_finished": len(done),
-        "runs_planned": len(study.runs),
+        "runs_planned": studies.planned(study.runs),
         **made_by([item.program | item.machine for item in items]),
         "data": common([item.data for item in items]),
         "settings": {

@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -83,6 +84,37 @@ def unique_runs(books: list[Book]) -> list[studies.Run]:
     return list(runs.values())
 
 
+class Choices:
+    """Of which rows there are later seeds, where these are those of the best row alone."""
+
+    def __init__(self, runs: list[studies.Run]):
+        self._firsts: dict[tuple[str, str], list[studies.Run]] = {}
+        for run in runs:
+            if run.choice and run.seed == 1:
+                self._firsts.setdefault((run.study, run.choice), []).append(run)
+
+    def _rivals(self, run: studies.Run) -> list[studies.Run]:
+        """The first seeds that the run's row has to be the best of."""
+        return self._firsts.get((run.study, run.choice), []) if run.seed > 1 else []
+
+    def is_open(self, run: studies.Run, to_come: set[str]) -> bool:
+        """Whether the choice waits for runs, given by their folders."""
+        return any(rival.folder in to_come for rival in self._rivals(run))
+
+    def is_needed(self, run: studies.Run, to_come: set[str], finished: dict[str, Finished]) -> bool:
+        """False once the choice has fallen on another row."""
+        rivals = self._rivals(run)
+        if not rivals or self.is_open(run, to_come):
+            return True
+
+        def loss(rival: studies.Run) -> float:
+            done = finished.get(rival.folder)
+            # What diverged, or failed, is no better than any.
+            return float(done.cells["validation_loss"]) if done and not done.diverged else math.inf
+
+        return min(rivals, key=loss).row == run.row
+
+
 def planned_samples(run: studies.Run) -> float:
     epochs = run.settings.get("run.epochs", 0)
     return run.settings.get("run.samples", epochs * EPOCH_SAMPLES)
@@ -146,6 +178,7 @@ class Runner:
                 )
             self.runs = [self.runs[options.alone - 1]]
         self.running: dict[subprocess.Popen, studies.Run] = {}
+        self.choices = Choices(self.runs)
         self.finished: dict[str, Finished] = {}  # by folder of the run
         self.failures: list[str] = []
         self.signal = 0
@@ -217,7 +250,7 @@ class Runner:
             self.say(f"{self.count()} runs were finished already")
 
     def work(self) -> None:
-        waiting = [run for run in self.runs if run.folder not in self.finished]
+        waiting = self.needed([run for run in self.runs if run.folder not in self.finished])
         if self.paused:
             self.say(f"paused; nothing runs while there is {self.pause_file}")
         shown = 0.0
@@ -231,14 +264,29 @@ class Runner:
             if self.paused:
                 waiting = self.stop() + waiting
             else:
-                while waiting and len(self.running) < self.options.jobs:
-                    self.start(waiting.pop(0))
+                while len(self.running) < self.options.jobs and (run := self.next_of(waiting)):
+                    waiting.remove(run)
+                    self.start(run)
             for child in [child for child in self.running if child.poll() is not None]:
                 self.collect(self.running.pop(child), child.returncode)
+                waiting = self.needed(waiting)
             if time.monotonic() - shown > STATUS_SECONDS and not self.options.alone:
                 shown = time.monotonic()
                 self.show_status(waiting)
             time.sleep(POLL_SECONDS)
+
+    def to_come(self, waiting: list[studies.Run]) -> set[str]:
+        return {run.folder for run in (*waiting, *self.running.values())}
+
+    def needed(self, waiting: list[studies.Run]) -> list[studies.Run]:
+        """Without those that a choice has left out."""
+        to_come = self.to_come(waiting)
+        return [run for run in waiting if self.choices.is_needed(run, to_come, self.finished)]
+
+    def next_of(self, waiting: list[studies.Run]) -> studies.Run | None:
+        """The first one that waits for no choice."""
+        to_come = self.to_come(waiting)
+        return next((run for run in waiting if not self.choices.is_open(run, to_come)), None)
 
     def start(self, run: studies.Run) -> None:
         """Starts the run. Its trainer holds the run's lock, so that it is never run twice at a time."""
@@ -301,7 +349,7 @@ class Runner:
 
     def count(self) -> str:
         done = sum(run.folder in self.finished for run in self.runs)
-        return f"{done} of {len(self.runs)}"
+        return f"{done} of {studies.planned(self.runs)}"
 
     def say(self, line: str) -> None:
         self.clear_status()
@@ -314,8 +362,8 @@ class Runner:
     def show_status(self, waiting: list[studies.Run]) -> None:
         days = self.days_left(waiting)
         status = {
-            "finished": len(self.runs) - len(waiting) - len(self.running),
-            "planned": len(self.runs),
+            "finished": sum(run.folder in self.finished for run in self.runs),
+            "planned": studies.planned(self.runs),
             "paused": self.paused and not self.running,
             "days_left": days,
             "running": {run.label: self.samples_of(run) for run in self.running.values()},

@@ -7,6 +7,7 @@ unfinished. What was trained on the built-in synthetic set is called so wherever
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,9 @@ DATA_SETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", SYNTHETIC: "synthetic set"
 ABSENT = "No results on real data yet"
 # What guessing one of ten classes reaches. A run that diverged has learnt no more than that.
 CHANCE_PERCENT = 10.0
+# Equally likely answers; the images have ten classes.
+SYMBOLS = {"markov": 64}
+CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,13 @@ def accuracies(table: Table) -> np.ndarray:
     """Validation accuracy in percent, one for each run."""
     found = np.array(table["validation_accuracy_percent"], dtype=float)
     return np.where(diverged(table), CHANCE_PERCENT, found)
+
+
+def losses(table: Table) -> np.ndarray:
+    """Validation loss in nats, one for each run; of one that diverged, that of guessing."""
+    found = np.array(table["validation_loss"], dtype=float)
+    guessing = [math.log(SYMBOLS.get(str(data), CLASSES)) for data in table["data"]]
+    return np.where(diverged(table), guessing, found)
 
 
 def diverged(table: Table) -> np.ndarray:

@@ -12,7 +12,7 @@ A claim on a study has these keys:
     measure          accuracy where not given, or loss, or log2_stable_rate: of rows `NAME, rate *` the
                      largest rate up to which all train stably, in octaves
     rates            how many rows a name with a * stands for; of an accuracy and of a loss the best by
-                     the first seed
+                     the first seed; what diverged counts as guessing and is not the best
 
 Runs on the synthetic set do not count.
 """
@@ -26,13 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from figures.lib import study
 from figures.lib.checks import Outcome, Reader
 from figures.lib.statistics import POWER, Differences
-from figures.lib.study import SYNTHETIC, accuracies, diverged
 from figures.lib.tables import DataError, Incomplete, Table
 
-# Loss of guessing one of ten classes; what is above has learnt nothing.
-GUESSING_LOSS = math.log(10)
+# What is above has learnt nothing.
+GUESSING_LOSS = math.log(study.CLASSES)
 FIRST_SEED = 1
 
 
@@ -52,28 +52,27 @@ def _named(table: Table, pattern: str) -> Table | None:
     return table.keep(keep) if keep.any() else None
 
 
-def _by_seed(table: Table) -> dict[int, float]:
-    return {int(seed): float(x) for seed, x in zip(table["seed"], accuracies(table))}
+def _best(table: Table, name: str, values: Callable[[Table], np.ndarray], sign: int) -> dict[int, float]:
+    """By seed; of several rows, of the one whose first seed has the largest `sign` times its value and
+    has not diverged."""
+    found = _named(table, name)
+    if found is None:
+        return {}
+
+    def first(row: Table) -> float:
+        of_seed = (row["seed"] == FIRST_SEED) & ~study.diverged(row)
+        return max(sign * values(row)[of_seed], default=-math.inf)
+
+    best = max(study.rows(found).values(), key=first)
+    return dict(zip(map(int, best["seed"]), map(float, values(best))))
 
 
 def _accuracies(table: Table, name: str) -> dict[int, float]:
-    """By seed; of several rows, of the one that has the best first seed."""
-    found = _named(table, name)
-    if found is None:
-        return {}
-    rows = [_by_seed(found.where(row=row)) for row in dict.fromkeys(found["row"])]
-    return max(rows, key=lambda row: row.get(FIRST_SEED, -math.inf))
+    return _best(table, name, study.accuracies, 1)
 
 
 def _losses(table: Table, name: str) -> dict[int, float]:
-    """By seed; of several rows, of the one whose first seed ends lowest. A run that diverged has none."""
-    found = _named(table, name)
-    if found is None:
-        return {}
-    found = found.keep(~diverged(found))
-    rows = [found.where(row=row) for row in dict.fromkeys(found["row"])]
-    by_seed = [dict(zip(map(int, row["seed"]), map(float, row["validation_loss"]))) for row in rows]
-    return min(by_seed, key=lambda row: row.get(FIRST_SEED, math.inf), default={})
+    return _best(table, name, study.losses, -1)
 
 
 def _stable_rates(table: Table, name: str) -> dict[int, float]:
@@ -82,7 +81,7 @@ def _stable_rates(table: Table, name: str) -> dict[int, float]:
         return {}
     rates: dict[int, dict[float, bool]] = {}
     losses = np.array(found["validation_loss"], dtype=float)
-    stable = ~diverged(found) & (losses < GUESSING_LOSS)
+    stable = ~study.diverged(found) & (losses < GUESSING_LOSS)
     for row, seed, good in zip(found["row"], found["seed"], stable):
         rates.setdefault(int(seed), {})[float(str(row).rsplit(" ", 1)[1])] = bool(good)
     largest = {}
@@ -133,7 +132,7 @@ def _runs(claim: dict, read: Reader) -> Table:
         table = read(claim["figure"]).table(claim["file"])
     except (FileNotFoundError, DataError):
         raise Incomplete(f"0 of {planned} runs") from None
-    table = table.keep(table["data"] != SYNTHETIC)
+    table = table.keep(table["data"] != study.SYNTHETIC)
     if not len(table):
         raise Incomplete(f"0 of {planned} runs")
     finished, complete = 0, True

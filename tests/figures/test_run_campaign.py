@@ -56,6 +56,13 @@ name = "as before"
 from = { study = "lender", row = "plain" }
 seeds = 2
 """
+CHOOSER = BORROWER.split("[[row]]")[0] + """
+[[row]]
+name = "rate {optimizer.lr}, {rule.name}"
+each = { "optimizer.lr" = [0.3, 0.4, 0.5], "rule.name" = ["sgdm", "sc"] }
+best = "optimizer.lr"
+seeds = 3
+"""
 OUTSIDE = BORROWER.replace("priority = 1", "").replace("0.4", "0.5")
 RUNS = 7  # of 9 rows and seeds in both, two are shared
 
@@ -130,6 +137,35 @@ class Order(Queue):
         manifest = json.loads((self.root / "results/borrower/manifest.json").read_text())
         self.assertEqual(manifest["runs"][-1]["row"], "as before")
         self.assertEqual({"commit", "cpu"} - set(manifest["runs"][-1]), set())
+
+    def test_the_best_row_by_the_first_seed_has_the_others(self):
+        for path in (self.root / "studies").iterdir():
+            path.unlink()
+        (self.root / "studies/chooser.toml").write_text(CHOOSER)
+        # The largest rate diverges; without `sc` the smaller of the others is the better one.
+        self.trainer(
+            "rate, sc = config['optimizer']['lr'], config['rule']['name'] == 'sc'\n"
+            "loss, lost = abs(rate - (0.4 if sc else 0.3)), rate == 0.5"
+        )
+        status, said = self.call("--jobs", "3")
+        self.assertEqual(status, 0, said)
+        self.assertIn("[10 of 10]", said)
+        later = sorted(row for row, seed in self.results("chooser") if seed != "1")
+        self.assertEqual(later, 2 * ["rate 0.3, sgdm"] + 2 * ["rate 0.4, sc"])
+        manifest = json.loads((self.root / "results/chooser/manifest.json").read_text())
+        self.assertEqual([manifest[f"runs_{key}"] for key in ("finished", "planned")], [10, 10])
+        listed = self.call("--list")[1].splitlines()
+        self.assertEqual(sum("left out: not the best" in line for line in listed), 8)
+        self.assertFalse(any("waiting" in line for line in listed))
+
+    def test_a_choice_is_made_without_what_failed(self):
+        for path in (self.root / "studies").iterdir():
+            path.unlink()
+        (self.root / "studies/chooser.toml").write_text(CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', ""))
+        self.trainer("if config['optimizer']['lr'] == 0.3: sys.exit('no more memory')")
+        self.assertEqual(self.call()[0], 1)
+        later = [row for row, seed in self.results("chooser") if seed != "1"]
+        self.assertEqual(later, 2 * ["rate 0.4, {rule.name}"])
 
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")

@@ -31,7 +31,7 @@ name = "second"
 set = { optimizer.lr = 0.5, schedule.weight_stashing = true }
 """
 # Reads the configuration that it is given and writes what the trainer would; says in `calls` that it
-# was there. {rule} is a line of Python on `seed` and `config`.
+# was there. {rule} is a line of Python on `seed`, `config` and `loss`.
 TRAINER = """#!{python}
 import json, os, pathlib, sys, time, tomllib
 config = tomllib.loads(pathlib.Path(sys.argv[2]).read_text())
@@ -40,6 +40,7 @@ assert sys.argv[1] == "train" and "--resume" in sys.argv
 with open("calls", "a") as calls:
     calls.write(out.name + "\\n")
 seed, lost = config["run"]["seed"], False
+loss = 2.0 / seed
 {rule}
 out.mkdir(exist_ok=True)
 resolved = {{"network": config["network"], "data": config["data"], "run": config["run"]}}
@@ -51,13 +52,14 @@ resolved["schedule"] = {{"weight_stashing": stashing}}
 (out / "config.toml").write_text("".join(
     f"[{{section}}]\\n" + "".join(f"{{k}} = {{json.dumps(v)}}\\n" for k, v in keys.items())
     for section, keys in resolved.items()) + phases)
-(out / "metrics.csv").write_text("samples,validation_accuracy\\n10,\\n50,0.05\\n60,\\n100,0.1\\n")
+(out / "metrics.csv").write_text("samples,validation_accuracy,validation_loss\\n10,,\\n50,0.05,2.5\\n"
+    "60,,\\n100,0.1,2.25\\n")
 (out / "manifest.json").write_text(json.dumps(dict(version="1", commit=f"c{{seed}}",
     compiler="gcc", flags="-O3", cpu="Some CPU", cpu_threads=2, started="s", finished="f",
     data=dict(name=config["data"]["name"], train_sha256="d" * 64))))
 (out / "summary.json").write_text(json.dumps(dict(network=config["network"]["name"],
     data=config["data"]["name"], samples=100, epochs=0.01, validation_accuracy=0.1 * seed,
-    validation_loss=2.0 / seed, weights_sha256="w" * 64, samples_per_second=time.time(),
+    validation_loss=loss, weights_sha256="w" * 64, samples_per_second=time.time(),
     predicted_memory_bytes=1000 * seed, trainer_memory_bytes=1100 * seed,
     training_seconds=2.0, diverged=dict(stage="conv1", sample=7) if lost else None)))
 sys.exit(1 if lost else 0)
@@ -128,7 +130,7 @@ class Results(Folder):
             self.assertNotIn(key, manifest["settings"])
         self.assertEqual((manifest["runs_finished"], manifest["runs_planned"]), (3, 3))
         self.assertEqual(manifest["tier"], "quick")
-        self.assertEqual(manifest["runs"][1]["validations"], [[50, 5.0], [100, 10.0]])
+        self.assertEqual(manifest["runs"][1]["validations"], [[50, 5.0, 2.5], [100, 10.0, 2.25]])
         self.assertEqual(manifest["runs"][1]["predicted_memory_bytes"], 2000)
         self.assertEqual(manifest["runs"][1]["trainer_memory_bytes"], 2200)
         for name in ("results.csv", "manifest.json"):

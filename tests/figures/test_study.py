@@ -161,7 +161,7 @@ phase = [{ until = 0.5, schedule.kind = "pb", optimizer.lr = 0.2 }, { schedule.k
         for one in study.queue("paper"):
             for run in one.runs:
                 s = run.settings
-                if s["optimizer.schedule"] != "steps" or "resnet" not in s["network.name"]:
+                if s.get("optimizer.schedule", "steps") != "steps" or "resnet" not in s["network.name"]:
                     continue
                 if s.get("optimizer.kind") in ("adam", "adamw", "nadam", "nadamw", "muon", "basis-rotation"):
                     continue
@@ -214,6 +214,7 @@ phase = [{ until = 0.5, schedule.kind = "pb", optimizer.lr = 0.2 }, { schedule.k
             (TEXT.replace("set =", "sets ="), "got 'sets', accepted: name, set, each, phase, unset"),
             (TEXT.replace("optimizer.lr = 0.3", "run.seed = 3"), "got run.seed"),
             (TEXT.replace('"schedule.delay" = [1, 2]', "x = 1"), "each: got 'x', accepted"),
+            (TEXT.replace("set =", 'best = "optimizer.lr"\nset ='), "best: got 'optimizer.lr', accepted: a key of 'each'"),
             (TEXT.split("[[row]]")[0], "row: missing"),
         ):
             with self.assertRaisesRegex(study.StudyError, message):
@@ -246,11 +247,16 @@ OF_AN_OPTIMIZER = {
     "optimizer.reference_momentum",
     "optimizer.reference_batch",
 }
+OF_GPT = {
+    "optimizer.kind",
+    "optimizer.lr",
+    "optimizer.momentum",
+    "optimizer.beta2",
+    "optimizer.vector_lr_ratio",
+}
 ASKED = {
-    "gpt": {
-        "optimizer.kind", "optimizer.lr", "optimizer.momentum", "optimizer.beta2",
-        "optimizer.vector_lr_ratio",
-    },
+    "gpt": OF_GPT,
+    "gpt_stages": OF_GPT,
     "depth": {"network.name"},
     "techniques": {"network.name"},
     "rate_sensitivity": {"optimizer.reference_lr"},
@@ -280,7 +286,7 @@ class RealOnes(unittest.TestCase):
         for one in every_study():
             real = "mnist" if one.name in ("adam_batch", "zhang_lenet5") else "cifar10"
             data = {"quick": "synthetic", "paper": real}[one.tier]
-            if one.name == "gpt":  # its source is the same in both, and known
+            if one.name.startswith("gpt"):  # their source is the same in both, and known
                 data = "markov"
             for run in one.runs:
                 self.assertEqual(run.settings["data.name"], data, run.label)
@@ -337,7 +343,7 @@ class RealOnes(unittest.TestCase):
         for one in study.queue("paper"):
             counts = {row: sum(run.row == row for run in one.runs) for row in one.rows}
             for row, seeds in counts.items():
-                least = 1 if one.name == "rate_sensitivity" else 3
+                least = 1 if one.name in ("rate_sensitivity", "gpt_stages") else 3
                 self.assertGreaterEqual(seeds, least, f"{one.name}: {row}")
 
     def test_the_queue_has_the_first_studies_first(self):
