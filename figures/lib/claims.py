@@ -30,12 +30,14 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from figures.lib import checks, stable_rates, study_checks, theory_checks
+from figures.lib import checks, slowdowns, stable_rates, study_checks, theory_checks
 from figures.lib.checks import Outcome, Reader
 from figures.lib.statistics import holm
 from figures.lib.tables import Data, DataError, Incomplete
 
-CHECKS = checks.CHECKS | study_checks.CHECKS | theory_checks.CHECKS | stable_rates.CHECKS
+CHECKS = (
+    checks.CHECKS | study_checks.CHECKS | theory_checks.CHECKS | stable_rates.CHECKS | slowdowns.CHECKS
+)
 VERDICTS = ("reproduced", "not reproduced", "not tested")
 STATEMENTS = range(1, 35)
 PROVENANCES = {

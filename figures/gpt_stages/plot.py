@@ -1,0 +1,55 @@
+import math
+
+import numpy as np
+
+from figures.gpt.plot import COLORS, ENTROPY_BITS
+from figures.lib import slowdowns, style, study
+
+TOKENS = 64  # of a sequence
+DEEPEST = 20
+
+
+def draw(data):
+    found = slowdowns.cells(data) if data.has(slowdowns.RESULTS) else {}
+    if not found:
+        fig, ax = style.plt.subplots(figsize=(style.PAGE, 1.5))
+        study.absent(ax)
+        return fig
+    fig = style.plt.figure(figsize=(style.PAGE, 3.1))
+    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.12])
+    axes = [fig.add_subplot(grid[0, k]) for k in range(2)]
+    optimizers = list(dict.fromkeys(optimizer for optimizer, _ in found))
+    for optimizer in optimizers:
+        draw_slowdowns(axes[0], found, optimizer)
+        draw_curves(axes[1], found, optimizer)
+    axes[0].set(yscale="log", ylim=(0.9, slowdowns.LONGEST), xlabel="stages", ylabel="times the samples")
+    axes[0].set_xticks(sorted({stages for _, stages in found}))
+    style.plain_log(axes[0].yaxis)
+    style.panel(axes[0], "a", "to the loss of plain training")
+    axes[1].set(yscale="log", xlabel="tokens", ylabel="bits a token above the entropy")
+    style.plain_log(axes[1].yaxis)
+    style.panel(axes[1], "b", "dotted: plain, line: 20 stages")
+    handles = [style.plt.Line2D([], [], color=COLORS[name], label=name) for name in optimizers]
+    style.legend_below(fig, grid[1, :], handles, len(handles))
+    return fig
+
+
+def draw_slowdowns(ax, found, optimizer) -> None:
+    mine = sorted((stages, cell.slowdowns) for (name, stages), cell in found.items() if name == optimizer)
+    color = COLORS[optimizer]
+    means = [np.mean(list(values.values())) for _, values in mine]
+    ax.plot([stages for stages, _ in mine], np.where(np.isfinite(means), means, np.nan), color=color)
+    for stages, values in mine:
+        reached = [x for x in values.values() if np.isfinite(x)]
+        ax.plot([stages] * len(reached), reached, "o", color=color, markerfacecolor="none", clip_on=False)
+        if len(reached) < len(values):
+            ax.plot(stages, slowdowns.LONGEST, "^", color=color, clip_on=False)
+
+
+def draw_curves(ax, found, optimizer) -> None:
+    for stages, line in ((slowdowns.PLAIN, ":"), (DEEPEST, "-")):
+        cell = found.get((optimizer, stages))
+        curve = cell.curves.get(slowdowns.FIRST_SEED) if cell else None
+        if curve is not None:
+            excess = curve.losses / math.log(2) - ENTROPY_BITS
+            ax.plot(TOKENS * curve.samples, excess, line, color=COLORS[optimizer], linewidth=1)
