@@ -69,7 +69,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "file",
        &c.network.file,
        {},
-       "in place of a name: a network of your own, PATH.toml (batchless network --help)",
+       "in place of a name: a network of your own, PATH.toml or PATH.onnx (batchless network "
+       "--help)",
        kAnyResult},
       {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
        "normalisation; group for ResNet and VGG"},

@@ -16,6 +16,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
+#include "onnx_file.h"
 #include "toml_reader.h"
 #include "usage_error.h"
 
@@ -281,13 +282,14 @@ std::string Quoted(const std::vector<std::string>& names) {
 
 }  // namespace
 
-bool IsNetworkFile(std::string_view name) { return name.ends_with(".toml"); }
+bool IsNetworkFile(std::string_view name) { return name.ends_with(".toml") || IsOnnxFile(name); }
 
 Network ReadNetworkFile(const std::string& argument, const std::string& path) {
-  constexpr std::string_view kAccepted = "a network file, PATH.toml";
+  constexpr std::string_view kAccepted = "a network file, PATH.toml or PATH.onnx";
   if (!IsNetworkFile(path)) {
-    throw UsageError(argument, path, fmt::format("{} (its name does not end in .toml)", kAccepted));
+    throw UsageError(argument, path, fmt::format("{} (by the end of its name)", kAccepted));
   }
+  if (IsOnnxFile(path)) return ReadOnnxNetwork(argument, path);
   const std::string text = ReadInput(argument, path, kAccepted, kMaxFileBytes);
   return Reader(fmt::format("{} {}", argument, path), text).Read();
 }

@@ -29,7 +29,7 @@
 
 namespace batchless {
 
-/// Whether it is meant to be a file, PATH.toml, and not the name of a network.
+/// Whether it is meant to be a file, PATH.toml or PATH.onnx (onnx_file.h), and not the name of a network.
 bool IsNetworkFile(std::string_view name);
 
 /// Throws UsageError in one line with the argument, the file's line, and what is accepted there.

@@ -1,7 +1,8 @@
-// Weights as a .npz archive with PyTorch's names, shapes and order: `torch.from_numpy` of each array
-// is a state_dict.
+// Weights with PyTorch's names, shapes and order: a .npz archive, of which `torch.from_numpy` of each
+// array is a state_dict, or, where the name ends so, .safetensors.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,10 @@
 #include "output_file.h"
 
 namespace batchless {
+
+constexpr std::array<std::string_view, 2> kWeightsExtensions = {".npz", ".safetensors"};
+// What errors call such a file.
+constexpr std::string_view kWeightsFile = "weights, .npz or .safetensors";
 
 // In 32 bits where that is the trainer's precision, so that reading them back loses nothing. Throws
 // std::runtime_error.

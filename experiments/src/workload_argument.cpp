@@ -12,7 +12,7 @@
 namespace batchless {
 
 std::string WorkloadHelp() {
-  return fmt::format("{}, or a network file PATH.toml; required",
+  return fmt::format("{}, or a network file PATH.toml or PATH.onnx; required",
                      fmt::join(hwmodel::WorkloadNames(), "|"));
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 import re
 import shutil
@@ -68,6 +69,23 @@ def add_arrays(seeds: Seeds, folder: Path) -> None:
         file = io.BytesIO()
         save(file, a=array)
         seeds.add("npz", file.getvalue())
+
+
+def add_weights(seeds: Seeds) -> None:
+    entries = {
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [1], "data_offsets": [24, 26]},
+    }
+    for header in (entries, {"__metadata__": {"format": "pt"}} | entries, {"a": entries["a"]}):
+        text = json.dumps(header).encode()
+        size = max(entry["data_offsets"][1] for entry in header.values() if "dtype" in entry)
+        seeds.add("safetensors", struct.pack("<Q", len(text)) + text + bytes(size))
+
+
+def add_models(seeds: Seeds, folder: Path) -> None:
+    for name in ("lenet5", "resnet20-v1", "alexnet", "gpt"):
+        seeds.run(folder, f"network --network {name} --out {name}.onnx")
+        seeds.add("onnx", (folder / f"{name}.onnx").read_bytes())
 
 
 def add_images(seeds: Seeds) -> None:
@@ -137,6 +155,8 @@ def main() -> int:
         seeds.add("quotients", b'{"rows": [' + row + b"]}")
         add_schedules(seeds, folder)
         add_arrays(seeds, folder)
+        add_weights(seeds)
+        add_models(seeds, folder)
         add_images(seeds)
         add_run(seeds, folder)
         add_command_lines(seeds, folder)

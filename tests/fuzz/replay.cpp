@@ -12,8 +12,8 @@
 extern "C" {
 using FuzzTarget = int(const std::uint8_t* data, std::size_t size);
 FuzzTarget Fuzz_configuration, Fuzz_network_file, Fuzz_machine_file, Fuzz_schedule, Fuzz_npz,
-    Fuzz_checkpoint, Fuzz_cifar10, Fuzz_mnist, Fuzz_image_folder, Fuzz_quotients, Fuzz_run_folder,
-    Fuzz_command_line;
+    Fuzz_safetensors, Fuzz_onnx, Fuzz_checkpoint, Fuzz_cifar10, Fuzz_mnist, Fuzz_image_folder,
+    Fuzz_quotients, Fuzz_run_folder, Fuzz_command_line;
 }
 
 TEST_CASE("inputs that once broke a reader are read or refused") {
@@ -23,6 +23,8 @@ TEST_CASE("inputs that once broke a reader are read or refused") {
       {"machine_file", Fuzz_machine_file},
       {"schedule", Fuzz_schedule},
       {"npz", Fuzz_npz},
+      {"safetensors", Fuzz_safetensors},
+      {"onnx", Fuzz_onnx},
       {"checkpoint", Fuzz_checkpoint},
       {"cifar10", Fuzz_cifar10},
       {"mnist", Fuzz_mnist},

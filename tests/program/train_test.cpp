@@ -666,6 +666,27 @@ TEST_CASE("weights go out and come in bit for bit") {
   CHECK(Json::parse(back.out)["weights_sha256"] == twofold["weights_sha256"]);
 }
 
+TEST_CASE("weights go out and come in as safetensors, too") {
+  const Workplace workplace;
+  const std::string init_only = "train run.toml --json --init-only --export-weights ";
+  const Json first = Json::parse(workplace.Call(init_only + "w.npz").out);
+  const std::string path = "w.safetensors";
+  CHECK(Json::parse(workplace.Call(init_only + path).out)["weights_sha256"] ==
+        first["weights_sha256"]);
+  const std::string written = ReadFile(workplace / path);
+  // Read and written under one name: the same file, from another seed.
+  CHECK(workplace.Call(init_only + path + " --init " + path + " --set run.seed=5").exit_code == 0);
+  CHECK(ReadFile(workplace / path) == written);
+  CHECK(workplace.Train("a", "--init w.npz")["weights_sha256"] ==
+        workplace.Train("b", "--init " + path)["weights_sha256"]);
+  WriteFile(workplace / "cut.safetensors", written.substr(0, written.size() - 1));
+  workplace.CheckRefused("train run.toml --out c --init cut.safetensors",
+                         "--init: got cut.safetensors, accepted: weights, .npz or .safetensors "
+                         "(values of");
+  workplace.CheckRefused("train run.toml --out c --export-weights w.pt",
+                         "--export-weights: got w.pt, accepted");
+}
+
 TEST_CASE("weights that do not fit are refused by the tensor's name") {
   const Workplace workplace;
   REQUIRE(workplace.Call("train run.toml --init-only --export-weights w.npz").exit_code == 0);

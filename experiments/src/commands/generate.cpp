@@ -36,7 +36,7 @@ class GenerateCommand final : public Command {
             R"(Draws one token after the other, each from what the network says of the text before
 it, as much of that as its context holds. The network is that of the run in DIR, with
 the weights of its checkpoint or of --weights; without --run it is the gpt whose
-tensors W.npz has, with --heads. Of a vocabulary of 256 tokens are bytes, of any other
+tensors --weights has, with --heads. Of a vocabulary of 256 tokens are bytes, of any other
 --prompt and the result are numbers. --temperature divides the scores before they
 become probabilities; at 0 the most probable token is taken.)",
             {"generate --run runs/gpt --prompt \"In the beginning\" --tokens 200",
@@ -197,7 +197,7 @@ become probabilities; at 0 the most probable token is taken.)",
   }
 
   Argument run_{app(), "--run", "DIR", "Folder of the run"};
-  Argument weights_{app(), "--weights", "W.npz",
+  Argument weights_{app(), "--weights", "W.npz|safetensors",
                     "Weights in place of those of the run's checkpoint, or of a gpt"};
   Argument heads_{app(), "--heads", "H",
                   "Of the gpt of --weights, which does not say it (default: width / 32)"};

@@ -4,20 +4,23 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/workload.h"
 #include "commands/commands.h"
 #include "network_file.h"
+#include "onnx_file.h"
 #include "output_file.h"
 #include "text_output.h"
+#include "weights_file.h"
 #include "workload_argument.h"
 
 namespace batchless {
 namespace {
 
-constexpr std::array<std::string_view, 1> kTomlExtension = {".toml"};
+constexpr std::array<std::string_view, 2> kExtensions = {".toml", ".onnx"};
 
 // The kinds of layers, each with its fields, those in brackets that may be left out.
 std::string KindsText() {
@@ -59,16 +62,25 @@ Kinds of layers and their fields, those in brackets optional:)" +
                 "batch.\n"
                 "A sum with stride = 2 reads every second pixel of its second input, and zeros\n"
                 "where that has fewer channels. costs, throughput, plan, layout, memory and train\n"
-                "(network.file) take such files.",
+                "(network.file) take such files, and models of ONNX whose operators are these "
+                "layers.\n"
+                "One that is written, F.onnx, has the values of --weights or, without, its "
+                "parameters\n"
+                "as inputs; it ends with the scores, as the loss is training's.",
             {"network --network resnet20 --out my_resnet.toml",
              "network --network resnet20-v1 --norm batch",
-             "network --network experiments/networks/tiny_resnet.toml --json"}) {}
+             "network --network experiments/networks/tiny_resnet.toml --json",
+             "network --network resnet20 --out resnet20.onnx"}) {}
 
   void Run() override {
     const hwmodel::Network network = NetworkOf();
     const std::string text = NetworkText(network);
     if (out_.given()) {
-      OutputFile(out_.name(), out_.Text(""), kTomlExtension).Write(text);
+      OutputFile file(out_.name(), out_.Text(""), kExtensions);
+      if (file.extension() != kOnnx) weights_.Refuse("nothing but with --out F.onnx");
+      file.Write(file.extension() == kOnnx ? ModelOf(network) : text);
+    } else {
+      weights_.Refuse("nothing but with --out F.onnx");
     }
     if (json()) {
       json().Put({{"network", network.name},
@@ -81,6 +93,19 @@ Kinds of layers and their fields, those in brackets optional:)" +
   }
 
  private:
+  static constexpr std::string_view kOnnx = kExtensions[1];
+
+  std::string ModelOf(const hwmodel::Network& network) const {
+    if (!weights_.given()) return OnnxModel(network);
+    const std::string& path = weights_.Text("");
+    const std::vector<training::NamedTensor> tensors = ReadTensors(weights_.name(), path);
+    try {
+      return OnnxModel(network, tensors);
+    } catch (const analysis::InvalidArgument& error) {
+      throw UsageError::FromLine(fmt::format("{}: {}: {}", weights_.name(), path, error.what()));
+    }
+  }
+
   hwmodel::Network NetworkOf() const {
     if (network_.given() && IsNetworkFile(network_.Text(""))) {
       norm_.Refuse("nothing with a network file, which says it");
@@ -101,10 +126,11 @@ Kinds of layers and their fields, those in brackets optional:)" +
   }
 
   Argument network_{app(), "--network", "N",
-                    fmt::format("{}, or a network file PATH.toml; required",
+                    fmt::format("{}, or a network file PATH.toml or PATH.onnx; required",
                                 fmt::join(hwmodel::NetworkNames(), "|"))};
   Argument norm_{app(), "--norm", "N", NormalizationHelp()};
-  Argument out_{app(), "--out", "F.toml", "Write it to this file"};
+  Argument out_{app(), "--out", "F.toml|onnx", "Write it to this file"};
+  Argument weights_{app(), "--weights", "W.npz|safetensors", "Values of the parameters of F.onnx"};
 };
 
 }  // namespace

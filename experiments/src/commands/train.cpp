@@ -24,7 +24,6 @@
 namespace batchless {
 namespace {
 
-constexpr std::array<std::string_view, 1> kNpz = {".npz"};
 constexpr std::array<std::string_view, 2> kTraceKinds = {".json", ".csv"};
 
 class TrainCommand final : public Command {
@@ -82,7 +81,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
     if (!init_.given() || !is_one_of_several) return "nothing";
     const std::string path = init_.Text("");
     if (const std::string why = WhyUnreadable(path); !why.empty()) {
-      throw UsageError("--init", path, fmt::format("an .npz archive of weights ({})", why));
+      throw UsageError("--init", path, fmt::format("{} ({})", kWeightsFile, why));
     }
     return "a file with SHA-256 " + FileDigest(path, std::numeric_limits<std::int64_t>::max());
   }
@@ -99,7 +98,8 @@ Keys of CONFIG and their defaults (...: it depends on others):
     options.rule = {analysis::FindRule("sgdm"), {}};
     RefuseWithoutMemory("network.name", options);
     OutputFile file("--export-weights",
-                    export_.Text("a file for the weights, whose name ends in .npz"), kNpz);
+                    export_.Text("a file for the weights, whose name ends in .npz or .safetensors"),
+                    kWeightsExtensions);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
     if (init_.given()) ReadWeights("--init", init_.Text(""), *trainer);
     WriteWeights(file, trainer->ExportWeights(), options.precision);
@@ -136,7 +136,8 @@ Keys of CONFIG and their defaults (...: it depends on others):
       options.out = out_.Text("a folder for the run's files");
       options.init = Given(init_);
       if (leads && export_.given()) {
-        weights = std::make_unique<OutputFile>("--export-weights", export_.Text(""), kNpz);
+        weights =
+            std::make_unique<OutputFile>("--export-weights", export_.Text(""), kWeightsExtensions);
       }
       if (leads && trace_.given()) {
         trace = std::make_unique<OutputFile>("--trace", trace_.Text(""), kTraceKinds);
@@ -196,9 +197,9 @@ Keys of CONFIG and their defaults (...: it depends on others):
 
   Argument config_{app(), "CONFIG", "CONFIG.toml", "Configuration"};
   Argument out_{app(), "--out", "DIR", "Folder for the run's files; required but with --init-only"};
-  Argument init_{app(), "--init", "W.npz",
+  Argument init_{app(), "--init", "W.npz|safetensors",
                  "Weights to start from, with PyTorch's names and layouts"};
-  Argument export_{app(), "--export-weights", "W.npz", "Write the final weights"};
+  Argument export_{app(), "--export-weights", "W.npz|safetensors", "Write the final weights"};
   Argument trace_{app(), "--trace", "F.json|csv",
                   "Write what each worker did when in the first samples, for trace viewers or as a "
                   "table"};

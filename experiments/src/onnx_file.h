@@ -1,0 +1,45 @@
+// Networks as ONNX models, written and read: what viewers show and frameworks run.
+//
+//   layer                  operators
+//   convolution            Conv, square and not dilated, one group
+//   linear                 Flatten, Gemm with transB and a bias
+//   group_norm             GroupNormalization of operator set 21
+//   batch_norm             BatchNormalization
+//   local_response_norm    LRN
+//   relu, gelu             Relu, Gelu by tanh
+//   max_pool, average_pool MaxPool, GlobalAveragePool
+//   dropout                Dropout
+//   sum                    Add; with a stride MaxPool of one pixel and, for more channels, Pad before it
+//   embedding, position    Gather, Add
+//   layer_norm             LayerNormalization
+//   token_linear           Transpose of its weight, MatMul, Add
+//   attention              Split, Attention of operator set 23, causal
+//
+// The loss is not written, and added where a model is read; its input is the model's output, which may
+// have a Softmax behind it. The text of a node (doc_string) names its stage; a node without one is a stage
+// of its own. Parameters have PyTorch's names, here and there. Without values they are inputs of the graph.
+//
+// Source: ONNX operator sets 17 to 23 (onnx.ai).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "batchless/hwmodel/network.h"
+#include "batchless/training/trainer.h"
+
+namespace batchless {
+
+/// Whether it is meant to be a model, PATH.onnx.
+bool IsOnnxFile(std::string_view name);
+
+/// Throws UsageError in one line with the argument, the file, the node and what is accepted there.
+hwmodel::Network ReadOnnxNetwork(const std::string& argument, const std::string& path);
+
+/// The model's bytes, with the values of its parameters where `weights` has any. Throws
+/// analysis::InvalidArgument naming a tensor that is missing or has another shape.
+std::string OnnxModel(const hwmodel::Network& network,
+                      std::span<const training::NamedTensor> weights = {});
+
+}  // namespace batchless

@@ -1,0 +1,654 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/network_builder.h"
+#include "onnx_fields.h"
+#include "onnx_file.h"
+#include "protobuf.h"
+#include "usage_error.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::Layer;
+using hwmodel::LayerKind;
+using hwmodel::Network;
+using hwmodel::Stage;
+using Names = std::vector<std::string>;
+using Shape = std::vector<std::int64_t>;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 31;
+constexpr std::string_view kWeight = ".weight";
+
+struct Attribute {
+  double number = 0;
+  std::string text;
+  Shape integers;
+};
+
+struct Node {
+  std::string name;  // may be empty
+  std::string op;
+  std::string text;
+  Names inputs;
+  Names outputs;
+  std::map<std::string, Attribute, std::less<>> attributes;
+};
+
+struct Tensor {
+  Shape shape;
+  std::optional<double> value;  // of a single number
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Node> nodes;
+  std::map<std::string, Tensor, std::less<>> tensors;  // parameters and constants
+  std::string input;
+  Shape input_shape;  // without the batch; -1 for what is not said
+  Names outputs;
+};
+
+// Calls `take` for each field of the message.
+template <class Take>
+void ForEach(std::string_view message, Take take) {
+  ProtobufReader reader(message);
+  while (const std::optional<ProtobufField> field = reader.Next()) take(*field);
+}
+
+Attribute ParseAttribute(std::string_view message, std::string& name) {
+  Attribute attribute;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::Attribute::kName) name = field.text;
+    if (field.number == onnx::Attribute::kFloat) attribute.number = double{field.real()};
+    if (field.number == onnx::Attribute::kInteger) {
+      attribute.number = static_cast<double>(field.integer());
+    }
+    if (field.number == onnx::Attribute::kText) attribute.text = field.text;
+    if (field.number == onnx::Attribute::kIntegers) AppendIntegers(field, attribute.integers);
+  });
+  return attribute;
+}
+
+Node ParseNode(std::string_view message) {
+  Node node;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::Node::kInput) node.inputs.emplace_back(field.text);
+    if (field.number == onnx::Node::kOutput) node.outputs.emplace_back(field.text);
+    if (field.number == onnx::Node::kName) node.name = field.text;
+    if (field.number == onnx::Node::kOperator) node.op = field.text;
+    if (field.number == onnx::Node::kText) node.text = field.text;
+    if (field.number == onnx::Node::kAttribute) {
+      std::string name;
+      Attribute attribute = ParseAttribute(field.text, name);
+      node.attributes[name] = std::move(attribute);
+    }
+  });
+  return node;
+}
+
+Tensor ParseTensor(std::string_view message, std::string& name) {
+  Tensor tensor;
+  float number = 0;
+  bool has_number = false;
+  std::int64_t type = 0;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
+    if (field.number == onnx::Tensor::kType) type = field.integer();
+    if (field.number == onnx::Tensor::kName) name = field.text;
+    if ((field.number == onnx::Tensor::kRaw || field.number == onnx::Tensor::kFloats) &&
+        field.text.size() == sizeof number) {
+      std::memcpy(&number, field.text.data(), sizeof number);
+      has_number = true;
+    }
+  });
+  if (has_number && type == onnx::kFloat32) tensor.value = double{number};
+  return tensor;
+}
+
+// Name and shape of an input or output, the batch's extent first; -1 for a symbol.
+std::pair<std::string, Shape> ParseValue(std::string_view message) {
+  std::string name;
+  Shape shape;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::ValueInfo::kName) name = field.text;
+    if (field.number != onnx::ValueInfo::kType) return;
+    ForEach(field.text, [&](const ProtobufField& type) {
+      if (type.number != onnx::Type::kTensor) return;
+      ForEach(type.text, [&](const ProtobufField& part) {
+        if (part.number != onnx::Type::kShape) return;
+        ForEach(part.text, [&](const ProtobufField& dimension) {
+          shape.push_back(-1);
+          ForEach(dimension.text, [&](const ProtobufField& extent) {
+            if (extent.number == onnx::Type::kExtent) shape.back() = extent.integer();
+          });
+        });
+      });
+    });
+  });
+  return {name, shape};
+}
+
+Graph ParseGraph(std::string_view message) {
+  Graph graph;
+  std::vector<std::pair<std::string, Shape>> inputs;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::Graph::kName) graph.name = field.text;
+    if (field.number == onnx::Graph::kNode) graph.nodes.push_back(ParseNode(field.text));
+    if (field.number == onnx::Graph::kInput) inputs.push_back(ParseValue(field.text));
+    if (field.number == onnx::Graph::kOutput) {
+      graph.outputs.push_back(ParseValue(field.text).first);
+    }
+    if (field.number == onnx::Graph::kInitializer) {
+      std::string name;
+      Tensor tensor = ParseTensor(field.text, name);
+      graph.tensors[name] = std::move(tensor);
+    }
+  });
+  // Inputs that are no tensors yet: the first is the network's, the others are its parameters.
+  for (auto& [name, shape] : inputs) {
+    if (graph.tensors.contains(name)) continue;
+    if (graph.input.empty()) {
+      graph.input = name;
+      if (!shape.empty()) graph.input_shape.assign(shape.begin() + 1, shape.end());
+    } else {
+      graph.tensors[name] = {shape, std::nullopt};
+    }
+  }
+  return graph;
+}
+
+// Letters, digits, '.', '_' and '-', as names in network files are.
+std::string Plain(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const bool kept = static_cast<unsigned char>(c) < 0x80 &&
+                      (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-');
+    if (kept || !name.empty()) name += kept ? c : '_';
+  }
+  return name;
+}
+
+// A layer, and which value it reads and makes.
+struct Step {
+  Layer layer;
+  Names inputs;
+  std::string output;
+  std::string stage;
+  std::string node;
+};
+
+// The nodes as layers, in the file's order, which is one that they can be computed in.
+class Translator {
+ public:
+  Translator(std::string where, const Graph& graph) : where_(std::move(where)), graph_(graph) {}
+
+  std::vector<Step> Steps() {
+    for (const Node& node : graph_.nodes) {
+      node_ = &node;
+      Translate(node);
+    }
+    return std::move(steps_);
+  }
+
+  // The value that a name stands for.
+  std::string Behind(const std::string& name) const {
+    const auto found = alias_.find(name);
+    return found == alias_.end() ? name : found->second;
+  }
+
+  [[noreturn]] void Refuse(std::string_view node, std::string_view got,
+                           std::string_view accepted) const {
+    throw UsageError::FromLine(fmt::format("{}: node {}: got {}, accepted: {}", where_,
+                                           OneLine(node), OneLine(got), accepted));
+  }
+
+ private:
+  using Translation = void (Translator::*)();
+  struct Row {
+    std::string_view name;
+    Translation translate;
+  };
+
+  void Translate(const Node& node) {
+    static constexpr std::array<Row, 22> kRows{{
+        {"Conv", &Translator::Convolution},
+        {"Gemm", &Translator::Linear},
+        {"GroupNormalization", &Translator::GroupNormalization},
+        {"BatchNormalization", &Translator::BatchNormalization},
+        {"LRN", &Translator::LocalResponseNormalization},
+        {"Relu", &Translator::Relu},
+        {"MaxPool", &Translator::MaxPool},
+        {"GlobalAveragePool", &Translator::AveragePool},
+        {"Dropout", &Translator::Dropout},
+        {"Add", &Translator::Sum},
+        {"Pad", &Translator::Pad},
+        {"Gather", &Translator::Embedding},
+        {"LayerNormalization", &Translator::LayerNormalization},
+        {"MatMul", &Translator::TokenLinear},
+        {"Attention", &Translator::Attention_},
+        {"Gelu", &Translator::Gelu},
+        {"Flatten", &Translator::Same},
+        {"Identity", &Translator::Same},
+        {"Transpose", &Translator::Transpose},
+        {"Split", &Translator::Split},
+        {"Softmax", &Translator::Probabilities},
+        {"LogSoftmax", &Translator::Probabilities},
+    }};
+    if (node.inputs.empty() || node.outputs.empty()) Refuse("no inputs or outputs", "some");
+    const auto row = std::find_if(kRows.begin(), kRows.end(),
+                                  [&](const Row& each) { return each.name == node.op; });
+    if (row == kRows.end()) {
+      Refuse(node.op, fmt::format("{}", fmt::join(analysis::NamesOf(kRows), ", ")));
+    }
+    (this->*row->translate)();
+  }
+
+  [[noreturn]] void Refuse(std::string_view got, std::string_view accepted) const {
+    const bool is_named = !node_->name.empty() || node_->outputs.empty();
+    Refuse(is_named ? node_->name : node_->outputs[0], got, accepted);
+  }
+
+  const Attribute* Find(std::string_view name) const {
+    const auto found = node_->attributes.find(name);
+    return found == node_->attributes.end() ? nullptr : &found->second;
+  }
+
+  double Number(std::string_view name, double otherwise) const {
+    const Attribute* found = Find(name);
+    return found == nullptr ? otherwise : found->number;
+  }
+
+  int Integer(std::string_view name, int otherwise) const {
+    return static_cast<int>(std::clamp<double>(Number(name, otherwise), -1, 1 << 30));
+  }
+
+  // The one number that all of a list are.
+  int Edge(std::string_view name, int otherwise) const {
+    const Attribute* found = Find(name);
+    if (found == nullptr || found->integers.empty()) return otherwise;
+    const Shape& edges = found->integers;
+    if (std::any_of(edges.begin(), edges.end(), [&](auto x) { return x != edges[0]; }) ||
+        edges[0] < 0 || edges[0] > (1 << 20)) {
+      Refuse(fmt::format("{} {}", name, fmt::join(edges, ", ")), "the same on all sides");
+    }
+    return static_cast<int>(edges[0]);
+  }
+
+  void Require(std::string_view name, double wanted, double otherwise) const {
+    if (Number(name, otherwise) == wanted) return;
+    Refuse(fmt::format("{} {}", name, Number(name, otherwise)), fmt::format("{}", wanted));
+  }
+
+  void RequireText(std::string_view name, std::string_view wanted,
+                   std::string_view otherwise) const {
+    const Attribute* found = Find(name);
+    const std::string_view text = found == nullptr ? otherwise : std::string_view(found->text);
+    if (text != wanted) Refuse(fmt::format("{} {}", name, text), wanted);
+  }
+
+  // The parameter's shape, of so many dimensions, and the name that the layer has from it.
+  const Shape& Parameter(std::size_t input, std::size_t dimensions, std::string* layer = nullptr) {
+    const std::string name = input < node_->inputs.size() ? node_->inputs[input] : "";
+    const auto found = graph_.tensors.find(name);
+    if (found == graph_.tensors.end()) {
+      Refuse(name.empty() ? "too few inputs" : name, "a parameter with a shape");
+    }
+    const Shape& shape = found->second.shape;
+    const bool fits =
+        shape.size() == dimensions && std::all_of(shape.begin(), shape.end(), [](auto x) {
+          return x >= 1 && x <= std::numeric_limits<int>::max();
+        });
+    if (!fits) {
+      Refuse(fmt::format("{} of shape ({})", name, fmt::join(shape, ", ")),
+             fmt::format("a parameter of {} dimensions", dimensions));
+    }
+    if (layer != nullptr) {
+      const std::string_view text = name;
+      *layer = Plain(text.ends_with(kWeight) ? text.substr(0, text.size() - kWeight.size()) : text);
+    }
+    return shape;
+  }
+
+  bool IsParameter(std::size_t input) const {
+    return input < node_->inputs.size() && graph_.tensors.contains(node_->inputs[input]);
+  }
+
+  void Add(Layer layer, std::size_t inputs = 1) {
+    if (node_->inputs.size() < inputs) Refuse("too few inputs", fmt::format("{}", inputs));
+    Names values;
+    for (std::size_t k = 0; k < inputs; ++k) values.push_back(Behind(node_->inputs[k]));
+    steps_.push_back(
+        {std::move(layer), std::move(values), node_->outputs[0], node_->text, node_->name});
+  }
+
+  void Convolution() {
+    Layer layer{.kind = LayerKind::kConvolution};
+    const Shape& shape = Parameter(1, 4, &layer.name);
+    Require("group", 1, 1);
+    if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
+    RequireText("auto_pad", "NOTSET", "NOTSET");
+    if (shape[2] != shape[3]) Refuse("a window that is no square", "a square one");
+    layer.output.channels = static_cast<int>(shape[0]);
+    layer.kernel = static_cast<int>(shape[2]);
+    layer.stride = Edge("strides", 1);
+    layer.padding = Edge("pads", 0);
+    layer.bias = node_->inputs.size() > 2;
+    Add(std::move(layer));
+  }
+
+  void Linear() {
+    Layer layer{.kind = LayerKind::kLinear};
+    const Shape& shape = Parameter(1, 2, &layer.name);
+    Require("transA", 0, 0);
+    Require("transB", 1, 0);
+    Require("alpha", 1, 1);
+    Require("beta", 1, 1);
+    Parameter(2, 1);
+    layer.output.channels = static_cast<int>(shape[0]);
+    Add(std::move(layer));
+  }
+
+  void Normalization(LayerKind kind, int groups) {
+    Layer layer{.kind = kind};
+    Parameter(1, 1, &layer.name);
+    Parameter(2, 1);
+    layer.groups = groups;
+    Add(std::move(layer));
+  }
+
+  void GroupNormalization() {
+    Normalization(LayerKind::kGroupNormalization, Integer("num_groups", 0));
+  }
+  void BatchNormalization() { Normalization(LayerKind::kBatchNormalization, 1); }
+  void LayerNormalization() {
+    Require("axis", -1, -1);
+    Normalization(LayerKind::kLayerNormalization, 1);
+  }
+
+  void LocalResponseNormalization() {
+    Add({.kind = LayerKind::kLocalResponseNormalization,
+         .kernel = Integer("size", 0),
+         .alpha = Shortest(Number("alpha", 1e-4)),
+         .beta = Shortest(Number("beta", 0.75)),
+         .k = Shortest(Number("bias", 1))});
+  }
+
+  // The decimal number that was meant by one of 32 bits.
+  static double Shortest(double number) {
+    return std::stod(fmt::format("{}", static_cast<float>(number)));
+  }
+
+  void Relu() { Add({.kind = LayerKind::kRelu}); }
+  void AveragePool() { Add({.kind = LayerKind::kAveragePool}); }
+
+  void MaxPool() {
+    Require("ceil_mode", 0, 0);
+    if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
+    RequireText("auto_pad", "NOTSET", "NOTSET");
+    const int kernel = Edge("kernel_shape", 0);
+    const int stride = Edge("strides", 1);
+    if (kernel == 1 && stride > 1) {  // a sum's second input
+      strides_[node_->outputs[0]] = stride;
+      Same();
+      return;
+    }
+    Add({.kind = LayerKind::kMaxPool,
+         .kernel = kernel,
+         .stride = stride,
+         .padding = Edge("pads", 0)});
+  }
+
+  void Dropout() {
+    double probability = Number("ratio", 0.5);
+    if (node_->inputs.size() > 1 && !node_->inputs[1].empty()) {
+      const auto found = graph_.tensors.find(node_->inputs[1]);
+      if (found == graph_.tensors.end() || !found->second.value) {
+        Refuse("a ratio that is no constant", "a constant");
+      }
+      probability = *found->second.value;
+    }
+    Add({.kind = LayerKind::kDropout, .dropout_probability = Shortest(probability)});
+  }
+
+  // A sum of two values, a position or the bias of the product before it.
+  void Sum() {
+    if (node_->inputs.size() != 2) Refuse("an Add of one value", "two");
+    if (!IsParameter(1)) {
+      Layer layer{.kind = LayerKind::kSum};
+      const auto stride = strides_.find(node_->inputs[1]);
+      if (stride != strides_.end()) layer.stride = stride->second;
+      Add(std::move(layer), 2);
+    } else if (graph_.tensors.find(node_->inputs[1])->second.shape.size() == 2) {
+      Layer layer{.kind = LayerKind::kPosition};
+      Parameter(1, 2, &layer.name);
+      Add(std::move(layer));
+    } else {
+      Parameter(1, 1);
+      const bool is_bias = !steps_.empty() && steps_.back().output == Behind(node_->inputs[0]) &&
+                           steps_.back().layer.kind == LayerKind::kTokenLinear &&
+                           !steps_.back().layer.bias;
+      if (!is_bias) Refuse("a vector added to what is no MatMul", "the bias of the node before");
+      steps_.back().layer.bias = true;
+      steps_.back().output = node_->outputs[0];
+    }
+  }
+
+  // Zeros behind the channels of a sum's second input.
+  void Pad() {
+    strides_.insert({node_->outputs[0], StrideOf(node_->inputs[0])});
+    RequireText("mode", "constant", "constant");
+    Same();
+  }
+
+  int StrideOf(const std::string& name) const {
+    const auto found = strides_.find(name);
+    if (found == strides_.end()) Refuse("Pad", "one behind the MaxPool of one pixel of a shortcut");
+    return found->second;
+  }
+
+  void Embedding() {
+    Layer layer{.kind = LayerKind::kEmbedding};
+    const Shape& shape = Parameter(0, 2, &layer.name);
+    Require("axis", 0, 0);
+    layer.output.channels = static_cast<int>(shape[1]);
+    vocabulary_ = static_cast<int>(shape[0]);
+    if (node_->inputs.size() < 2) Refuse("too few inputs", "2");
+    steps_.push_back({std::move(layer),
+                      {Behind(node_->inputs[1])},
+                      node_->outputs[0],
+                      node_->text,
+                      node_->name});
+  }
+
+  void Transpose() {
+    if (IsParameter(0)) {
+      transposed_[node_->outputs[0]] = node_->inputs[0];
+    } else {
+      Refuse("Transpose of a value", "of a parameter");
+    }
+  }
+
+  void TokenLinear() {
+    const auto weight =
+        node_->inputs.size() < 2 ? transposed_.end() : transposed_.find(node_->inputs[1]);
+    if (weight == transposed_.end()) {
+      Refuse("a MatMul", "one by the Transpose of a parameter, whose rows are outputs");
+    }
+    const Shape& shape = graph_.tensors.find(weight->second)->second.shape;
+    if (shape.size() != 2) Refuse("a weight that is no matrix", "a matrix");
+    const std::string_view name = weight->second;
+    Add({.kind = LayerKind::kTokenLinear,
+         .name =
+             Plain(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name),
+         .output = {.channels = static_cast<int>(std::clamp<std::int64_t>(shape[0], 0, 1 << 30))}});
+  }
+
+  void Split() {
+    if (node_->outputs.size() != 3) Refuse("a Split", "one in three, of an Attention");
+    for (const std::string& part : node_->outputs) alias_[part] = Behind(node_->inputs[0]);
+  }
+
+  void Attention_() {
+    Require("is_causal", 1, 0);
+    const int heads = Integer("q_num_heads", 0);
+    Require("kv_num_heads", heads, 0);
+    const bool is_split = node_->inputs.size() == 3 &&
+                          Behind(node_->inputs[0]) == Behind(node_->inputs[1]) &&
+                          Behind(node_->inputs[0]) == Behind(node_->inputs[2]);
+    if (!is_split) Refuse("an Attention", "queries, keys and values from one Split");
+    Add({.kind = LayerKind::kAttention, .heads = heads});
+  }
+
+  void Gelu() {
+    RequireText("approximate", "tanh", "none");
+    Add({.kind = LayerKind::kGelu});
+  }
+
+  void Same() { alias_[node_->outputs[0]] = Behind(node_->inputs[0]); }
+
+  void Probabilities() {
+    const bool is_last = std::find(graph_.outputs.begin(), graph_.outputs.end(),
+                                   node_->outputs[0]) != graph_.outputs.end();
+    if (!is_last) Refuse(node_->op, "one that is the model's output, or none");
+    Same();
+  }
+
+ public:
+  // Rows of the embedding; 0 without one.
+  int vocabulary() const { return vocabulary_; }
+
+ private:
+  std::string where_;
+  const Graph& graph_;
+  const Node* node_ = nullptr;
+  std::vector<Step> steps_;
+  std::map<std::string, std::string, std::less<>> alias_;
+  std::map<std::string, std::string, std::less<>> transposed_;
+  std::map<std::string, int, std::less<>> strides_;
+  int vocabulary_ = 0;
+};
+
+// Steps of one stage: neighbours of the same name, each reading what the one before makes alone.
+std::vector<std::span<const Step>> Stages(const std::vector<Step>& steps) {
+  std::vector<std::span<const Step>> stages;
+  for (std::size_t begin = 0; begin < steps.size();) {
+    std::size_t end = begin + 1;
+    while (end < steps.size() && !steps[end].stage.empty() &&
+           steps[end].stage == steps[begin].stage &&
+           steps[end].inputs == Names{steps[end - 1].output}) {
+      ++end;
+    }
+    stages.push_back(std::span(steps).subspan(begin, end - begin));
+    begin = end;
+  }
+  return stages;
+}
+
+Network NetworkOf(const std::string& where, const Graph& graph) {
+  Translator translator(where, graph);
+  const std::vector<Step> steps = translator.Steps();
+  const auto refuse = [&](std::string_view what, std::string_view got, std::string_view accepted) {
+    throw UsageError::FromLine(
+        fmt::format("{}: {}: got {}, accepted: {}", where, what, OneLine(got), accepted));
+  };
+  if (steps.empty()) refuse("graph", "no layers", "a network");
+  hwmodel::FeatureShape input;
+  const Shape& shape = graph.input_shape;
+  const bool is_sequence = translator.vocabulary() > 0;
+  if (shape.size() != (is_sequence ? 1 : 3) ||
+      std::any_of(shape.begin(), shape.end(), [](auto x) { return x < 1 || x > (1 << 20); })) {
+    refuse("input " + OneLine(graph.input), fmt::format("shape (N, {})", fmt::join(shape, ", ")),
+           "batch, channels, height and width, or with an embedding batch and tokens");
+  }
+  if (is_sequence) {
+    input = {1, static_cast<int>(shape[0]), 1};
+  } else {
+    input = {static_cast<int>(shape[0]), static_cast<int>(shape[1]), static_cast<int>(shape[2])};
+  }
+  const int classes = is_sequence ? translator.vocabulary() : steps.back().layer.output.channels;
+  std::string name = Plain(graph.name);
+  try {
+    hwmodel::NetworkBuilder builder(name.empty() ? "model" : name, input, classes);
+    std::map<std::string, int, std::less<>> values{{graph.input, 0}};
+    std::set<std::string> names;
+    for (const std::span<const Step> own : Stages(steps)) {
+      Stage stage;
+      const Step& last = own.back();
+      stage.name = Plain(!last.stage.empty()        ? last.stage
+                         : !last.layer.name.empty() ? last.layer.name
+                                                    : last.node);
+      if (stage.name.empty() || stage.name == "input") {
+        stage.name = hwmodel::TraitsOf(last.layer.kind).name;
+      }
+      const std::string base = stage.name;
+      for (int k = 2; !names.insert(stage.name).second; ++k)
+        stage.name = fmt::format("{}_{}", base, k);
+      for (const Step& step : own) stage.layers.push_back(step.layer);
+      for (const std::string& value : own.front().inputs) {
+        const auto found = values.find(value);
+        if (found == values.end()) {
+          const Step& first = own.front();
+          translator.Refuse(first.node.empty() ? first.output : first.node, value,
+                            "a value that an earlier node makes");
+        }
+        stage.inputs.push_back(found->second);
+      }
+      // Whether a later stage reads what comes into the last layer.
+      const std::string between = own.size() > 1 ? own[own.size() - 2].output : std::string();
+      const Step* const end = own.data() + own.size();
+      const bool is_read =
+          !between.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
+            return std::find(step.inputs.begin(), step.inputs.end(), between) != step.inputs.end();
+          });
+      int rectified = -1;
+      const int value = builder.Add(std::move(stage), is_read ? &rectified : nullptr);
+      values[last.output] = value;
+      if (is_read) values[between] = rectified;
+    }
+    const std::string output =
+        translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
+    const auto found = values.find(output);
+    if (found == values.end()) refuse("output", output, "a value that a node makes");
+    builder.Add({.name = names.contains("loss") ? "loss_" : "loss",
+                 .layers = {{.kind = LayerKind::kLoss}},
+                 .inputs = {found->second}});
+    return builder.Finish();
+  } catch (const analysis::InvalidArgument& error) {
+    throw UsageError::FromLine(fmt::format("{}: {}", where, error.what()));
+  }
+}
+
+}  // namespace
+
+bool IsOnnxFile(std::string_view name) { return name.ends_with(".onnx"); }
+
+Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
+  constexpr std::string_view kAccepted = "a model, PATH.onnx";
+  const std::string text = ReadInput(argument, path, kAccepted, kMaxFileBytes);
+  try {
+    std::string_view message;
+    ForEach(text, [&](const ProtobufField& field) {
+      if (field.number == onnx::Model::kGraph && field.is_text) message = field.text;
+    });
+    return NetworkOf(fmt::format("{} {}", argument, path), ParseGraph(message));
+  } catch (const ProtobufError& error) {
+    throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, error.what()));
+  }
+}
+
+}  // namespace batchless

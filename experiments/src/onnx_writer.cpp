@@ -1,0 +1,320 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "batchless/analysis/argument.h"
+#include "onnx_fields.h"
+#include "onnx_file.h"
+#include "protobuf.h"
+#include "version.h"
+
+namespace batchless {
+namespace {
+
+using hwmodel::FeatureShape;
+using hwmodel::Layer;
+using hwmodel::LayerKind;
+using hwmodel::Network;
+using hwmodel::Stage;
+using Names = std::vector<std::string>;
+using Shape = std::vector<std::int64_t>;
+
+constexpr std::int64_t kLeastOpset = 17;
+constexpr float kEpsilon = 1e-5F;
+constexpr const char* kBatch = "N";
+
+// The least version of the operator set, and of the format, that has the layers.
+struct Versions {
+  std::int64_t opset;
+  std::int64_t ir;
+};
+
+Versions VersionsFor(const Network& network) {
+  if (HasLayer(network, LayerKind::kAttention)) return {23, 11};
+  if (HasLayer(network, LayerKind::kGroupNormalization)) return {21, 10};
+  if (HasLayer(network, LayerKind::kGelu)) return {20, 9};
+  return {kLeastOpset, 8};
+}
+
+ProtobufWriter AttributeOf(std::string_view name, std::int64_t type) {
+  ProtobufWriter attribute;
+  attribute.Text(onnx::Attribute::kName, name).Integer(onnx::Attribute::kType, type);
+  return attribute;
+}
+
+ProtobufWriter Integer(std::string_view name, std::int64_t value) {
+  return AttributeOf(name, onnx::Attribute::kIsInteger).Integer(onnx::Attribute::kInteger, value);
+}
+
+ProtobufWriter Float(std::string_view name, double value) {
+  return AttributeOf(name, onnx::Attribute::kIsFloat)
+      .Float(onnx::Attribute::kFloat, static_cast<float>(value));
+}
+
+ProtobufWriter Text(std::string_view name, std::string_view value) {
+  return AttributeOf(name, onnx::Attribute::kIsText).Text(onnx::Attribute::kText, value);
+}
+
+ProtobufWriter Integers(std::string_view name, std::initializer_list<std::int64_t> values) {
+  ProtobufWriter attribute = AttributeOf(name, onnx::Attribute::kIsIntegers);
+  for (const std::int64_t value : values) attribute.Integer(onnx::Attribute::kIntegers, value);
+  return attribute;
+}
+
+template <class Element>
+ProtobufWriter TensorOf(std::string_view name, int type, const Shape& shape,
+                        const std::vector<Element>& values) {
+  ProtobufWriter tensor;
+  for (const std::int64_t extent : shape) tensor.Integer(onnx::Tensor::kDimensions, extent);
+  const auto bytes = std::as_bytes(std::span(values));
+  return tensor.Integer(onnx::Tensor::kType, type)
+      .Text(onnx::Tensor::kName, name)
+      .Text(onnx::Tensor::kRaw, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+// An input or output of the graph; its first extent is the batch where `is_batched`.
+ProtobufWriter ValueOf(std::string_view name, int type, const Shape& shape, bool is_batched) {
+  ProtobufWriter dimensions;
+  if (is_batched) {
+    dimensions.Message(onnx::Type::kDimension, ProtobufWriter().Text(onnx::Type::kSymbol, kBatch));
+  }
+  for (const std::int64_t extent : shape) {
+    dimensions.Message(onnx::Type::kDimension,
+                       ProtobufWriter().Integer(onnx::Type::kExtent, extent));
+  }
+  const ProtobufWriter tensor =
+      ProtobufWriter().Integer(onnx::Type::kElement, type).Message(onnx::Type::kShape, dimensions);
+  return ProtobufWriter()
+      .Text(onnx::ValueInfo::kName, name)
+      .Message(onnx::ValueInfo::kType, ProtobufWriter().Message(onnx::Type::kTensor, tensor));
+}
+
+class Writer {
+ public:
+  Writer(const Network& network, std::span<const training::NamedTensor> weights)
+      : network_(network) {
+    for (const training::NamedTensor& tensor : weights) weights_[tensor.name] = &tensor;
+  }
+
+  std::string Write() {
+    names_.assign(network_.values.size(), "");
+    names_[0] = "input";
+    for (const Stage& stage : network_.stages) {
+      stage_ = &stage;
+      Names inputs;
+      for (const int value : stage.inputs) inputs.push_back(names_.at(value));
+      for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+        if (stage.layers[i].kind == LayerKind::kLoss) break;
+        if (i + 1 == stage.layers.size() && stage.outputs.size() == 2) {
+          names_.at(stage.outputs[1]) = inputs.front();
+        }
+        last_ = LayerOf(stage.layers[i], inputs);
+        inputs = {last_};
+      }
+      if (!stage.outputs.empty()) names_.at(stage.outputs[0]) = last_;
+    }
+    const Versions versions = VersionsFor(network_);
+    return ProtobufWriter()
+        .Integer(onnx::Model::kIrVersion, versions.ir)
+        .Text(onnx::Model::kProducer, "batchless")
+        .Text(onnx::Model::kProducerVersion, GetBuildInfo().version)
+        .Message(onnx::Model::kGraph, Finished())
+        .Message(onnx::Model::kOpset,
+                 ProtobufWriter().Integer(onnx::Opset::kVersion, versions.opset))
+        .bytes();
+  }
+
+ private:
+  static bool IsSequence(const Network& network) {
+    return network.stages.front().layers.front().kind == LayerKind::kEmbedding;
+  }
+
+  ProtobufWriter Finished() {
+    const bool is_sequence = IsSequence(network_);
+    const FeatureShape& in = network_.input;
+    const Shape shape = is_sequence ? Shape{in.height} : Shape{in.channels, in.height, in.width};
+    const int type = is_sequence ? onnx::kInt64 : onnx::kFloat32;
+    Shape scores{network_.classes};
+    if (is_sequence) scores.insert(scores.begin(), in.height);
+    graph_.Text(onnx::Graph::kName, network_.name)
+        .Message(onnx::Graph::kInput, ValueOf(names_[0], type, shape, true));
+    for (const ProtobufWriter& parameter : inputs_) {
+      graph_.Message(onnx::Graph::kInput, parameter);
+    }
+    graph_.Message(onnx::Graph::kOutput, ValueOf(last_, onnx::kFloat32, scores, true));
+    return graph_;
+  }
+
+  // The node's output, which has the layer's place in the stage for a name.
+  std::string Node(std::string_view op, const Names& inputs,
+                   std::initializer_list<ProtobufWriter> attributes = {}, int outputs = 1) {
+    std::string name = fmt::format("{}/{}", stage_->name, op);
+    for (int k = 2; !used_.insert(name).second; ++k) {
+      name = fmt::format("{}/{}_{}", stage_->name, op, k);
+    }
+    ProtobufWriter node;
+    for (const std::string& input : inputs) node.Text(onnx::Node::kInput, input);
+    for (int k = 0; k < outputs; ++k) {
+      node.Text(onnx::Node::kOutput, outputs == 1 ? name : fmt::format("{}:{}", name, k));
+    }
+    node.Text(onnx::Node::kName, name).Text(onnx::Node::kOperator, op);
+    for (const ProtobufWriter& attribute : attributes) {
+      node.Message(onnx::Node::kAttribute, attribute);
+    }
+    graph_.Message(onnx::Graph::kNode, node.Text(onnx::Node::kText, stage_->name));
+    return name;
+  }
+
+  std::string Parameter(const std::string& name, const Shape& shape) {
+    if (weights_.empty()) {
+      inputs_.push_back(ValueOf(name, onnx::kFloat32, shape, false));
+      return name;
+    }
+    const auto found = weights_.find(name);
+    if (found == weights_.end()) {
+      throw analysis::InvalidArgument(name, "nothing", "a tensor of the network");
+    }
+    if (found->second->shape != shape) {
+      throw analysis::InvalidArgument(
+          name, fmt::format("shape ({})", fmt::join(found->second->shape, ", ")),
+          fmt::format("shape ({})", fmt::join(shape, ", ")));
+    }
+    const std::vector<double>& values = found->second->values;
+    graph_.Message(
+        onnx::Graph::kInitializer,
+        TensorOf(name, onnx::kFloat32, shape, std::vector<float>(values.begin(), values.end())));
+    return name;
+  }
+
+  template <class Element>
+  std::string Constant(std::string_view what, int type, const Shape& shape,
+                       const std::vector<Element>& values) {
+    std::string name = fmt::format("{}/{}", stage_->name, what);
+    graph_.Message(onnx::Graph::kInitializer, TensorOf(name, type, shape, values));
+    return name;
+  }
+
+  Names WithNormalization(const Names& inputs, const Layer& layer) {
+    const Shape channels{layer.input.channels};
+    return {inputs[0], Parameter(layer.name + ".weight", channels),
+            Parameter(layer.name + ".bias", channels)};
+  }
+
+  std::string LayerOf(const Layer& layer, const Names& inputs) {
+    const std::int64_t k = layer.kernel;
+    const std::int64_t p = layer.padding;
+    const std::int64_t s = layer.stride;
+    const std::int64_t channels = layer.output.channels;
+    switch (layer.kind) {
+      case LayerKind::kConvolution: {
+        Names all{inputs[0],
+                  Parameter(layer.name + ".weight", {channels, layer.input.channels, k, k})};
+        if (layer.bias) all.push_back(Parameter(layer.name + ".bias", {channels}));
+        return Node("Conv", all,
+                    {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
+                     Integers("pads", {p, p, p, p})});
+      }
+      case LayerKind::kLinear: {
+        const std::string flat = Node("Flatten", inputs, {Integer("axis", 1)});
+        return Node("Gemm",
+                    {flat, Parameter(layer.name + ".weight", {channels, layer.input.elements()}),
+                     Parameter(layer.name + ".bias", {channels})},
+                    {Integer("transB", 1)});
+      }
+      case LayerKind::kGroupNormalization:
+        return Node("GroupNormalization", WithNormalization(inputs, layer),
+                    {Integer("num_groups", layer.groups), Float("epsilon", kEpsilon)});
+      case LayerKind::kBatchNormalization: {
+        Names all = WithNormalization(inputs, layer);
+        all.push_back(Parameter(layer.name + ".running_mean", {layer.input.channels}));
+        all.push_back(Parameter(layer.name + ".running_var", {layer.input.channels}));
+        return Node("BatchNormalization", all, {Float("epsilon", kEpsilon)});
+      }
+      case LayerKind::kLocalResponseNormalization:
+        return Node("LRN", inputs,
+                    {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
+                     Float("bias", layer.k)});
+      case LayerKind::kRelu:
+        return Node("Relu", inputs);
+      case LayerKind::kMaxPool:
+        return Node("MaxPool", inputs,
+                    {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
+                     Integers("pads", {p, p, p, p})});
+      case LayerKind::kAveragePool:
+        return Node("GlobalAveragePool", inputs);
+      case LayerKind::kDropout:
+        return Node("Dropout",
+                    {inputs[0],
+                     Constant("ratio", onnx::kFloat32, {},
+                              std::vector<float>{static_cast<float>(layer.dropout_probability)})});
+      case LayerKind::kSum:
+        return Node("Add", {inputs[0], Shortcut(layer, inputs[1])});
+      case LayerKind::kEmbedding:
+        return Node("Gather",
+                    {Parameter(layer.name + ".weight", {layer.vocabulary, channels}), inputs[0]});
+      case LayerKind::kPosition:
+        return Node("Add",
+                    {inputs[0], Parameter(layer.name + ".weight", {layer.input.height, channels})});
+      case LayerKind::kLayerNormalization:
+        return Node("LayerNormalization", WithNormalization(inputs, layer),
+                    {Integer("axis", -1), Float("epsilon", kEpsilon)});
+      case LayerKind::kTokenLinear: {
+        const std::string weight =
+            Parameter(layer.name + ".weight", {channels, layer.input.channels});
+        std::string product =
+            Node("MatMul", {inputs[0], Node("Transpose", {weight}, {Integers("perm", {1, 0})})});
+        if (!layer.bias) return product;
+        return Node("Add", {product, Parameter(layer.name + ".bias", {channels})});
+      }
+      case LayerKind::kAttention: {
+        const std::string parts =
+            Node("Split", inputs, {Integer("axis", -1), Integer("num_outputs", 3)}, 3);
+        return Node("Attention", {parts + ":0", parts + ":1", parts + ":2"},
+                    {Integer("is_causal", 1), Integer("q_num_heads", layer.heads),
+                     Integer("kv_num_heads", layer.heads)});
+      }
+      case LayerKind::kGelu:
+        return Node("Gelu", inputs, {Text("approximate", "tanh")});
+      case LayerKind::kLoss:
+        break;
+    }
+    return inputs[0];
+  }
+
+  // Every other pixel, and zeros in the channels that are missing.
+  std::string Shortcut(const Layer& layer, std::string value) {
+    if (layer.stride > 1) {
+      value = Node(
+          "MaxPool", {value},
+          {Integers("kernel_shape", {1, 1}), Integers("strides", {layer.stride, layer.stride})});
+    }
+    const FeatureShape& in = network_.values.at(stage_->inputs[1]).shape;
+    if (in.channels == layer.output.channels) return value;
+    const std::int64_t more = layer.output.channels - in.channels;
+    return Node("Pad", {value, Constant("pads", onnx::kInt64, {8},
+                                        std::vector<std::int64_t>{0, 0, 0, 0, 0, more, 0, 0})});
+  }
+
+  const Network& network_;
+  std::map<std::string, const training::NamedTensor*, std::less<>> weights_;
+  const Stage* stage_ = nullptr;
+  Names names_;  // of values
+  std::string last_;
+  std::set<std::string> used_;
+  std::vector<ProtobufWriter> inputs_;
+  ProtobufWriter graph_;
+};
+
+}  // namespace
+
+std::string OnnxModel(const Network& network, std::span<const training::NamedTensor> weights) {
+  return Writer(network, weights).Write();
+}
+
+}  // namespace batchless

@@ -1,0 +1,223 @@
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "network_file.h"
+#include "onnx_fields.h"
+#include "onnx_file.h"
+#include "protobuf.h"
+#include "run_program.h"
+#include "usage_error.h"
+
+using namespace batchless;
+using batchless::hwmodel::MakeNetwork;
+using batchless::hwmodel::Network;
+using batchless::test::TemporaryFolder;
+using batchless::test::WriteFile;
+
+namespace {
+
+ProtobufWriter Attribute(std::string_view name, std::int64_t value) {
+  return ProtobufWriter()
+      .Text(onnx::Attribute::kName, name)
+      .Integer(onnx::Attribute::kInteger, value)
+      .Integer(onnx::Attribute::kType, onnx::Attribute::kIsInteger);
+}
+
+// Packed, as other writers may have them.
+ProtobufWriter Attribute(std::string_view name, std::string_view values) {
+  return ProtobufWriter()
+      .Text(onnx::Attribute::kName, name)
+      .Text(onnx::Attribute::kIntegers, values)
+      .Integer(onnx::Attribute::kType, onnx::Attribute::kIsIntegers);
+}
+
+ProtobufWriter Node(std::string_view op, std::initializer_list<std::string_view> inputs,
+                    std::string_view output,
+                    std::initializer_list<ProtobufWriter> attributes = {}) {
+  ProtobufWriter node;
+  for (const std::string_view input : inputs) node.Text(onnx::Node::kInput, input);
+  node.Text(onnx::Node::kOutput, output).Text(onnx::Node::kOperator, op);
+  for (const ProtobufWriter& attribute : attributes) {
+    node.Message(onnx::Node::kAttribute, attribute);
+  }
+  return node;
+}
+
+ProtobufWriter Value(std::string_view name, std::initializer_list<std::int64_t> shape) {
+  ProtobufWriter dimensions;
+  for (const std::int64_t extent : shape) {
+    dimensions.Message(onnx::Type::kDimension,
+                       ProtobufWriter().Integer(onnx::Type::kExtent, extent));
+  }
+  return ProtobufWriter()
+      .Text(onnx::ValueInfo::kName, name)
+      .Message(onnx::ValueInfo::kType,
+               ProtobufWriter().Message(onnx::Type::kTensor,
+                                        ProtobufWriter().Message(onnx::Type::kShape, dimensions)));
+}
+
+// conv -> relu -> pool -> flatten -> gemm -> softmax, as a framework writes it: no stages.
+struct Foreign {
+  std::vector<ProtobufWriter> nodes = {
+      Node("Conv", {"x", "body.conv.weight", "body.conv.bias"}, "1",
+           {Attribute("kernel_shape", "\3\3"), Attribute("pads", "\1\1\1\1"),
+            Attribute("strides", "\2\2")}),
+      Node("Relu", {"1"}, "2"),
+      Node("MaxPool", {"2"}, "3",
+           {Attribute("kernel_shape", "\2\2"), Attribute("strides", "\2\2")}),
+      Node("Flatten", {"3"}, "4"),
+      Node("Gemm", {"4", "head.weight", "head.bias"}, "5", {Attribute("transB", 1)}),
+      Node("Softmax", {"5"}, "y")};
+
+  std::string Model() const {
+    ProtobufWriter graph;
+    for (const ProtobufWriter& node : nodes) graph.Message(onnx::Graph::kNode, node);
+    graph.Text(onnx::Graph::kName, "main graph")
+        .Message(onnx::Graph::kInput, Value("x", {1, 3, 8, 8}))
+        .Message(onnx::Graph::kInput, Value("body.conv.weight", {4, 3, 3, 3}))
+        .Message(onnx::Graph::kInput, Value("body.conv.bias", {4}))
+        .Message(onnx::Graph::kInput, Value("head.weight", {7, 16}))
+        .Message(onnx::Graph::kInput, Value("head.bias", {7}))
+        .Message(onnx::Graph::kOutput, Value("y", {1, 7}));
+    return ProtobufWriter().Message(onnx::Model::kGraph, graph).bytes();
+  }
+};
+
+Network Read(const std::string& model) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "m.onnx", model);
+  return ReadOnnxNetwork("--network", folder / "m.onnx");
+}
+
+std::string Refusal(const std::string& model) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "m.onnx", model);
+  try {
+    (void)ReadOnnxNetwork("--network", folder / "m.onnx");
+  } catch (const UsageError& error) {
+    const std::string line = error.what();
+    const std::size_t place = line.find("m.onnx");
+    return place == std::string::npos ? line : line.substr(place + 6);
+  }
+  return "it was read";
+}
+
+}  // namespace
+
+TEST_CASE("numbers on the wire") {
+  // From the format's published description: field 1, 150; field 2, "testing".
+  CHECK(ProtobufWriter().Integer(1, 150).bytes() == "\x08\x96\x01");
+  CHECK(ProtobufWriter().Text(2, "testing").bytes() == "\x12\x07testing");
+  const std::vector<std::int64_t> values = {0,
+                                            127,
+                                            128,
+                                            -1,
+                                            std::numeric_limits<std::int64_t>::min(),
+                                            std::numeric_limits<std::int64_t>::max()};
+  ProtobufWriter message;
+  for (const std::int64_t value : values) message.Integer(3, value);
+  message.Float(4, -0.1F);
+  ProtobufReader reader(message.bytes());
+  for (const std::int64_t value : values) CHECK(reader.Next()->integer() == value);
+  CHECK(reader.Next()->real() == -0.1F);
+  CHECK_FALSE(reader.Next());
+  for (std::size_t size = 1; size < message.bytes().size(); ++size) {
+    ProtobufReader cut(std::string_view(message.bytes()).substr(0, size));
+    try {
+      while (cut.Next()) continue;
+    } catch (const ProtobufError&) {
+      continue;  // between two fields it is a message
+    }
+  }
+  CHECK_THROWS_AS(ProtobufReader(std::string(11, '\xff')).Next(), ProtobufError);
+  CHECK_THROWS_AS(ProtobufReader("\x12\x07test").Next(), ProtobufError);
+  CHECK_THROWS_AS(ProtobufReader("\x0b").Next(), ProtobufError);
+}
+
+TEST_CASE("every network without initial deviations of its own comes back from its model") {
+  for (const char* name : {"lenet5", "alexnet", "vgg11", "resnet20", "resnet20-v1", "resnet50",
+                           "resnet110", "mlp", "linear"}) {
+    INFO(name);
+    const Network network = MakeNetwork({.name = name});
+    CHECK(Read(OnnxModel(network)) == network);
+  }
+  CHECK(Read(OnnxModel(
+            MakeNetwork({.name = "vgg11", .normalization = hwmodel::Normalization::kBatch}))) ==
+        MakeNetwork({.name = "vgg11", .normalization = hwmodel::Normalization::kBatch}));
+}
+
+TEST_CASE("a model of another writer: a stage a layer, named by its parameters") {
+  const Network network = Read(Foreign().Model());
+  CHECK(NetworkText(network) == R"(name = "main_graph"
+input = [3, 8, 8]
+classes = 7
+
+[[stage]]
+name = "body.conv"
+layers = [{ kind = "convolution", channels = 4, kernel = 3, stride = 2, padding = 1, bias = true }]
+
+[[stage]]
+name = "relu"
+layers = ["relu"]
+
+[[stage]]
+name = "max_pool"
+layers = [{ kind = "max_pool", kernel = 2, stride = 2 }]
+
+[[stage]]
+name = "head"
+layers = [{ kind = "linear", features = 7 }]
+
+[[stage]]
+name = "loss"
+layers = ["loss"]
+)");
+}
+
+TEST_CASE("what no layer is, is refused by the node") {
+  const auto with = [](std::size_t place, ProtobufWriter node) {
+    Foreign model;
+    model.nodes.at(place) = std::move(node);
+    return Refusal(model.Model());
+  };
+  using Catch::Matchers::StartsWith;
+  CHECK_THAT(with(1, Node("Selu", {"1"}, "2")), StartsWith(": node 2: got Selu, accepted: Conv, "));
+  CHECK(with(1, Node("Gelu", {"1"}, "2")) == ": node 2: got approximate none, accepted: tanh");
+  CHECK(with(1, Node("Relu", {"nowhere"}, "2")) ==
+        ": node 2: got nowhere, accepted: a value that an earlier node makes");
+  CHECK(with(0, Node("Conv", {"x", "body.conv.weight"}, "1", {Attribute("group", 3)})) ==
+        ": node 1: got group 3, accepted: 1");
+  CHECK(with(0, Node("Conv", {"x", "body.conv.weight"}, "1", {Attribute("strides", "\1\2")})) ==
+        ": node 1: got strides 1, 2, accepted: the same on all sides");
+  CHECK(with(0, Node("Conv", {"x", "head.weight"}, "1")) ==
+        ": node 1: got head.weight of shape (7, 16), accepted: a parameter of 4 dimensions");
+  CHECK(with(4, Node("Gemm", {"4", "head.weight", "head.bias"}, "5")) ==
+        ": node 5: got transB 0, accepted: 1");
+  CHECK(with(4, Node("Gemm", {"4", "head.weight"}, "5", {Attribute("transB", 1)})) ==
+        ": node 5: got too few inputs, accepted: a parameter with a shape");
+  CHECK(with(1, Node("Softmax", {"1"}, "2")) ==
+        ": node 2: got Softmax, accepted: one that is the model's output, or none");
+  CHECK_THAT(with(2, Node("MaxPool", {"2"}, "3", {Attribute("kernel_shape", "\x09\x09")})),
+             StartsWith(": max_pool.kernel: got 9, accepted: at most the edges of its input"));
+  CHECK(Refusal("") == ", accepted: a model, PATH.onnx (there is nothing in it)");
+  CHECK_THAT(Refusal("no model"), StartsWith(", accepted: a model, PATH.onnx ("));
+  const std::string good = Foreign().Model();
+  for (std::size_t size = 1; size < good.size(); size += 3) {
+    CHECK(Refusal(good.substr(0, size)) != "it was read");
+  }
+}
+
+TEST_CASE("a parameter that is missing or has another shape is named") {
+  const Network network = MakeNetwork({.name = "linear"});
+  std::vector<training::NamedTensor> weights = {
+      {"classifier.0.weight", {10, 3072}, std::vector<double>(30720)}};
+  CHECK_THROWS_WITH(OnnxModel(network, weights),
+                    "classifier.0.bias: got nothing, accepted: a tensor of the network");
+  weights.push_back({"classifier.0.bias", {5}, std::vector<double>(5)});
+  CHECK_THROWS_WITH(OnnxModel(network, weights),
+                    "classifier.0.bias: got shape (5), accepted: shape (10)");
+}
