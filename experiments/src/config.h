@@ -36,6 +36,9 @@ struct Configuration {
     std::optional<std::int64_t> layers;
     std::optional<std::int64_t> width;
     std::optional<std::int64_t> heads;
+    std::string token_norm = "layer";
+    bool norm_first = true;
+    std::string activation = "gelu";
     std::optional<std::int64_t> context;
     std::optional<std::int64_t> vocabulary;
   } network;

@@ -7,11 +7,12 @@
 //   batch_norm             BatchNormalization
 //   local_response_norm    LRN
 //   relu, gelu             Relu, Gelu by tanh
+//   squared_relu           Relu, Mul of it by itself
 //   max_pool, average_pool MaxPool, GlobalAveragePool
 //   dropout                Dropout
 //   sum                    Add; with a stride MaxPool of one pixel and, for more channels, Pad before it
 //   embedding, position    Gather, Add
-//   layer_norm             LayerNormalization
+//   layer_norm, rms_norm   LayerNormalization, RMSNormalization of operator set 23
 //   token_linear           Transpose of its weight, MatMul, Add
 //   attention              Split, Attention of operator set 23, causal
 //

@@ -225,7 +225,7 @@ class Translator {
   };
 
   void Translate(const Node& node) {
-    static constexpr std::array<Row, 22> kRows{{
+    static constexpr std::array<Row, 24> kRows{{
         {"Conv", &Translator::Convolution},
         {"Gemm", &Translator::Linear},
         {"GroupNormalization", &Translator::GroupNormalization},
@@ -239,9 +239,11 @@ class Translator {
         {"Pad", &Translator::Pad},
         {"Gather", &Translator::Embedding},
         {"LayerNormalization", &Translator::LayerNormalization},
+        {"RMSNormalization", &Translator::RmsNormalization},
         {"MatMul", &Translator::TokenLinear},
         {"Attention", &Translator::Attention_},
         {"Gelu", &Translator::Gelu},
+        {"Mul", &Translator::SquaredRelu},
         {"Flatten", &Translator::Same},
         {"Identity", &Translator::Same},
         {"Transpose", &Translator::Transpose},
@@ -378,6 +380,13 @@ class Translator {
   void LayerNormalization() {
     Require("axis", -1, -1);
     Normalization(LayerKind::kLayerNormalization, 1);
+  }
+
+  void RmsNormalization() {
+    Require("axis", -1, -1);
+    Layer layer{.kind = LayerKind::kRmsNormalization};
+    Parameter(1, 1, &layer.name);
+    Add(std::move(layer));
   }
 
   void LocalResponseNormalization() {
@@ -517,6 +526,16 @@ class Translator {
   void Gelu() {
     RequireText("approximate", "tanh", "none");
     Add({.kind = LayerKind::kGelu});
+  }
+
+  // A Relu times itself.
+  void SquaredRelu() {
+    const bool is_square = node_->inputs.size() == 2 && node_->inputs[0] == node_->inputs[1] &&
+                           !steps_.empty() && steps_.back().layer.kind == LayerKind::kRelu &&
+                           steps_.back().output == Behind(node_->inputs[0]);
+    if (!is_square) Refuse("a Mul", "one of a Relu by itself");
+    steps_.back().layer.kind = LayerKind::kSquaredRelu;
+    steps_.back().output = node_->outputs[0];
   }
 
   void Same() { alias_[node_->outputs[0]] = Behind(node_->inputs[0]); }

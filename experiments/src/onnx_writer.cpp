@@ -36,7 +36,9 @@ struct Versions {
 };
 
 Versions VersionsFor(const Network& network) {
-  if (HasLayer(network, LayerKind::kAttention)) return {23, 11};
+  if (HasLayer(network, LayerKind::kAttention) || HasLayer(network, LayerKind::kRmsNormalization)) {
+    return {23, 11};
+  }
   if (HasLayer(network, LayerKind::kGroupNormalization)) return {21, 10};
   if (HasLayer(network, LayerKind::kGelu)) return {20, 9};
   return {kLeastOpset, 8};
@@ -264,6 +266,10 @@ class Writer {
       case LayerKind::kLayerNormalization:
         return Node("LayerNormalization", WithNormalization(inputs, layer),
                     {Integer("axis", -1), Float("epsilon", kEpsilon)});
+      case LayerKind::kRmsNormalization:
+        return Node("RMSNormalization",
+                    {inputs[0], Parameter(layer.name + ".weight", {layer.input.channels})},
+                    {Integer("axis", -1), Float("epsilon", kEpsilon)});
       case LayerKind::kTokenLinear: {
         const std::string weight =
             Parameter(layer.name + ".weight", {channels, layer.input.channels});
@@ -281,6 +287,10 @@ class Writer {
       }
       case LayerKind::kGelu:
         return Node("Gelu", inputs, {Text("approximate", "tanh")});
+      case LayerKind::kSquaredRelu: {
+        const std::string rectified = Node("Relu", inputs);
+        return Node("Mul", {rectified, rectified});
+      }
       case LayerKind::kLoss:
         break;
     }

@@ -22,6 +22,7 @@ namespace batchless {
 namespace {
 
 using analysis::InvalidArgument;
+using hwmodel::LayerKind;
 using hwmodel::Normalization;
 using training::ConvolutionMethod;
 
@@ -129,6 +130,9 @@ hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
                                       std::pair("layers", c.network.layers.has_value()),
                                       std::pair("width", c.network.width.has_value()),
                                       std::pair("heads", c.network.heads.has_value()),
+                                      std::pair("token_norm", c.network.token_norm != "layer"),
+                                      std::pair("norm_first", !c.network.norm_first),
+                                      std::pair("activation", c.network.activation != "gelu"),
                                       std::pair("context", c.network.context.has_value()),
                                       std::pair("vocabulary", c.network.vocabulary.has_value())}) {
     if (is_given) {
@@ -174,6 +178,9 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   options.layers = narrow("network.layers", c.network.layers.value_or(0));
   options.width = narrow("network.width", c.network.width.value_or(0));
   options.heads = narrow("network.heads", c.network.heads.value_or(0));
+  options.rms_norm = c.network.token_norm == "rms";
+  options.norm_first = c.network.norm_first;
+  options.squared_relu = c.network.activation == "squared_relu";
   options.input = shape.image;
   options.classes = shape.classes;
   try {
@@ -266,7 +273,7 @@ void FillInGpt(Configuration& c, const hwmodel::Network& network) {
   c.network.layers = 0;
   for (const hwmodel::Stage& stage : network.stages) {
     for (const hwmodel::Layer& layer : stage.layers) {
-      if (layer.kind != hwmodel::LayerKind::kAttention) continue;
+      if (layer.kind != LayerKind::kAttention) continue;
       c.network.heads = layer.heads;
       ++*c.network.layers;
     }

@@ -37,8 +37,9 @@ constexpr std::array kAfterNormalization{LayerKind::kGroupNormalization,
 constexpr std::array kAfterRelu{LayerKind::kRelu};
 constexpr std::array kAfterEmbedding{LayerKind::kEmbedding};
 constexpr std::array kAfterTokenLinear{LayerKind::kTokenLinear};
-constexpr std::array kBeforeTokenLinear{LayerKind::kLayerNormalization, LayerKind::kAttention,
-                                        LayerKind::kGelu};
+constexpr std::array kBeforeTokenLinear{LayerKind::kLayerNormalization,
+                                        LayerKind::kRmsNormalization, LayerKind::kAttention,
+                                        LayerKind::kGelu, LayerKind::kSquaredRelu};
 
 int Extent(const Layer& layer, int edge) {
   const int room = edge + 2 * layer.padding - layer.kernel;
@@ -178,6 +179,16 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .remade = true,
      .order = ValueOrder::kRows,
      .adds_input_gradient = true},
+    {.kind = LayerKind::kRmsNormalization,
+     .name = "rms_norm",
+     .parameters = [](const Layer& l) { return std::int64_t{l.input.channels}; },
+     .elementwise_flops = [](const Layer& l) { return 6 * l.input.elements(); },
+     .saved_bytes = [](const Layer& l,
+                       int bytes) { return (2 * l.input.pixels() + l.input.channels) * bytes; },
+     .keeps = Kept::kInput,
+     .remade = true,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
     {.kind = LayerKind::kTokenLinear,
      .name = "token_linear",
      .fields = kTokenLinearFields,
@@ -211,6 +222,14 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .name = "gelu",
      .follows = kAfterTokenLinear,
      .elementwise_flops = [](const Layer& l) { return 8 * l.input.elements(); },
+     .keeps = Kept::kInput,
+     .remade = true,
+     .order = ValueOrder::kRows,
+     .adds_input_gradient = true},
+    {.kind = LayerKind::kSquaredRelu,
+     .name = "squared_relu",
+     .follows = kAfterTokenLinear,
+     .elementwise_flops = [](const Layer& l) { return 2 * l.input.elements(); },
      .keeps = Kept::kInput,
      .remade = true,
      .order = ValueOrder::kRows,

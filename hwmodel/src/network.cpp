@@ -260,8 +260,10 @@ Network AlexNet(Writer builder, int classes) {
 // Stages of a decoder's blocks.
 class DecoderWriter {
  public:
-  DecoderWriter(const FeatureShape& input, int vocabulary, int layers, int width, int heads)
+  DecoderWriter(const NetworkOptions& options, const FeatureShape& input, int vocabulary,
+                int layers, int width, int heads)
       : builder_("gpt", input, vocabulary),
+        options_(options),
         vocabulary_(vocabulary),
         layers_(layers),
         width_(width),
@@ -276,18 +278,16 @@ class DecoderWriter {
          .inputs = {0}});
     for (int block = 0; block < layers_; ++block) {
       const std::string name = fmt::format("h.{}.", block);
-      x = Branch(name + "attn", x,
-                 {Norm(name + "ln_1"),
-                  Linear(name + "attn.c_attn", 3 * width_),
+      x = Branch(name + "attn", name + "ln_1", x,
+                 {Linear(name + "attn.c_attn", 3 * width_),
                   {.kind = LayerKind::kAttention, .heads = heads_},
                   Linear(name + "attn.c_proj", width_, branch_end_)});
-      x = Branch(name + "mlp", x,
-                 {Norm(name + "ln_2"),
-                  Linear(name + "mlp.c_fc", 4 * width_),
-                  {.kind = LayerKind::kGelu},
+      x = Branch(name + "mlp", name + "ln_2", x,
+                 {Linear(name + "mlp.c_fc", 4 * width_),
+                  {.kind = options_.squared_relu ? LayerKind::kSquaredRelu : LayerKind::kGelu},
                   Linear(name + "mlp.c_proj", width_, branch_end_)});
     }
-    x = builder_.Add({.name = "ln_f", .layers = {Norm("ln_f")}, .inputs = {x}});
+    if (options_.norm_first) x = NormStage("ln_f", x);
     Layer head = Linear("lm_head", vocabulary_);
     head.bias = false;
     x = builder_.Add({.name = "lm_head", .layers = {head}, .inputs = {x}});
@@ -298,8 +298,14 @@ class DecoderWriter {
  private:
   static constexpr double kDeviation = 0.02;
 
-  static Layer Norm(const std::string& name) {
-    return {.kind = LayerKind::kLayerNormalization, .name = name};
+  Layer Norm(const std::string& name) const {
+    return {
+        .kind = options_.rms_norm ? LayerKind::kRmsNormalization : LayerKind::kLayerNormalization,
+        .name = name};
+  }
+
+  int NormStage(const std::string& name, int x) {
+    return builder_.Add({.name = name, .layers = {Norm(name)}, .inputs = {x}});
   }
 
   static Layer Linear(const std::string& name, int features, double deviation = kDeviation) {
@@ -310,14 +316,18 @@ class DecoderWriter {
             .standard_deviation = deviation};
   }
 
-  // A branch of two stages: what it computes, and its sum with x.
-  int Branch(const std::string& name, int x, const std::vector<Layer>& layers) {
-    const int y = builder_.Add({.name = name, .layers = layers, .inputs = {x}});
-    return builder_.Add(
+  // A branch of two stages: what it computes, and its sum with x; its norm is part of the first one or a
+  // third.
+  int Branch(const std::string& name, const std::string& norm, int x, std::vector<Layer> layers) {
+    if (options_.norm_first) layers.insert(layers.begin(), Norm(norm));
+    const int y = builder_.Add({.name = name, .layers = std::move(layers), .inputs = {x}});
+    const int sum = builder_.Add(
         {.name = name + ".sum", .layers = {{.kind = LayerKind::kSum}}, .inputs = {y, x}});
+    return options_.norm_first ? sum : NormStage(norm, sum);
   }
 
   NetworkBuilder builder_;
+  const NetworkOptions& options_;
   int vocabulary_;
   int layers_;
   int width_;
@@ -338,8 +348,8 @@ Network Gpt(const NetworkOptions& options) {
   const FeatureShape input = options.input.channels != 0 ? options.input : kTokens;
   RefuseIf(input.channels != 1 || input.width != 1, "network.input", ToText(input),
            "sequences of tokens, 1xTOKENSx1, with gpt");
-  return DecoderWriter(input, options.classes != 0 ? options.classes : kVocabulary, layers, width,
-                       heads)
+  return DecoderWriter(options, input, options.classes != 0 ? options.classes : kVocabulary, layers,
+                       width, heads)
       .Write();
 }
 
@@ -430,6 +440,12 @@ Network MakeNetwork(const NetworkOptions& options) {
                                    {"network.heads", options.heads}}) {
     RefuseIf(!is_gpt && value != 0, key, std::to_string(value), "nothing but with the network gpt");
   }
+  RefuseIf(!is_gpt && options.rms_norm, "network.token_norm", "rms",
+           "layer but with the network gpt");
+  RefuseIf(!is_gpt && !options.norm_first, "network.norm_first", "false",
+           "true but with the network gpt");
+  RefuseIf(!is_gpt && options.squared_relu, "network.activation", "squared_relu",
+           "gelu but with the network gpt");
   try {
     if (is_gpt) return Gpt(options);
     return Make(Writer(name, normalization, groups, input, classes), options, classes);

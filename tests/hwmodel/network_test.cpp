@@ -130,6 +130,33 @@ TEST_CASE("A gpt has GPT-2's parameters, and a matrix of its own at the end", "[
   CHECK(network.stages[1].layers[3].standard_deviation == Approx(0.02 / std::sqrt(24.0)));
 }
 
+TEST_CASE("A gpt's norms and activation are options", "[network]") {
+  const NetworkOptions plain{.name = "gpt", .layers = 2, .width = 8, .heads = 2};
+  const auto parameters = [](const NetworkOptions& options) {
+    std::int64_t sum = 0;
+    for (const StageCost& cost : ComputeCosts(MakeNetwork(options))) sum += cost.parameters;
+    return sum;
+  };
+  NetworkOptions other = plain;
+  other.rms_norm = true;
+  CHECK(parameters(plain) - parameters(other) == 5 * 8);  // biases of five norms
+  CHECK(MakeNetwork(other).stage_count() == 12);
+  other.norm_first = false;
+  CHECK(parameters(plain) - parameters(other) == 5 * 8 + 8);  // no last norm
+  const Network last = MakeNetwork(other);
+  CHECK(last.stage_count() == 6 * 2 + 3);
+  // The second branch and its sum read the first norm's result.
+  CHECK(last.stages[3].name == "h.0.ln_1");
+  CHECK(last.stages[4].inputs == last.stages[3].outputs);
+  CHECK(last.stages[5].inputs[1] == last.stages[3].outputs[0]);
+  other.squared_relu = true;
+  CHECK(MakeNetwork(other).stages[4].layers[1].kind == LayerKind::kSquaredRelu);
+  CHECK_THROWS_WITH(MakeNetwork({.name = "mlp", .norm_first = false}),
+                    "network.norm_first: got false, accepted: true but with the network gpt");
+  CHECK_THROWS_WITH(MakeNetwork({.rms_norm = true}),
+                    "network.token_norm: got rms, accepted: layer but with the network gpt");
+}
+
 TEST_CASE("a gpt refuses heads that do not divide its width") {
   CHECK_THROWS_AS(MakeNetwork({.name = "gpt", .width = 128, .heads = 3}), InvalidArgument);
   CHECK_NOTHROW(MakeNetwork({.name = "gpt", .width = 128, .heads = 4}));

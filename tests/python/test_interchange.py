@@ -67,6 +67,14 @@ GPT = {
             ],
         },
         {"name": "mlp.sum", "inputs": ["mlp", "attn.sum"], "layers": ["sum"]},
+        {
+            "name": "mlp2",
+            "layers": [
+                {"kind": "rms_norm", "name": "ln_3"}, token_linear("c_fc2", 32), "squared_relu",
+                token_linear("mlp2.c_proj", 16, bias=True),
+            ],
+        },
+        {"name": "mlp2.sum", "inputs": ["mlp2", "mlp.sum"], "layers": ["sum"]},
         {"name": "ln_f", "layers": ["layer_norm"]},
         {"name": "lm_head", "layers": [token_linear("lm_head", 11)]},
         {"name": "loss", "layers": ["loss"]},
@@ -183,6 +191,8 @@ OPERATORS = {
     "Pad": pad,
     "Gather": lambda a, table, x: table[x],
     "LayerNormalization": lambda a, x, w, b: normalized(x, a["axis"], a["epsilon"]) * w + b,
+    "RMSNormalization": lambda a, x, w: x * w / numpy.sqrt((x**2).mean(-1, keepdims=True) + a["epsilon"]),
+    "Mul": lambda a, x, y: x * y,
     "Transpose": lambda a, x: x.transpose(a["perm"]),
     "MatMul": lambda a, x, y: x @ y,
     "Split": lambda a, x: numpy.split(x, a["num_outputs"], a["axis"]),

@@ -17,14 +17,19 @@ using hwmodel::Layer;
 using hwmodel::LayerKind;
 using hwmodel::Network;
 
-Network Gpt(int tokens, int width, int heads, int vocabulary) {
-  return hwmodel::MakeNetwork({.name = "gpt",
-                               .input = {1, tokens, 1},
-                               .classes = vocabulary,
-                               .layers = 1,
-                               .width = width,
-                               .heads = heads});
+Network Gpt(int tokens, int width, int heads, int vocabulary,
+            hwmodel::NetworkOptions options = {}) {
+  options.name = "gpt";
+  options.input = {1, tokens, 1};
+  options.classes = vocabulary;
+  options.layers = 1;
+  options.width = width;
+  options.heads = heads;
+  return hwmodel::MakeNetwork(options);
 }
+
+const hwmodel::NetworkOptions kRmsNorms{.rms_norm = true, .squared_relu = true};
+const hwmodel::NetworkOptions kNormsLast{.rms_norm = true, .norm_first = false};
 
 double Dot(const Numbers& a, const Numbers& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
@@ -103,11 +108,49 @@ void CheckDifferences(const Network& network, int stage, int microbatch) {
 }
 
 TEST_CASE("A gpt's stages have the gradients of finite differences", "[token]") {
-  const Network network = Gpt(/*tokens=*/5, /*width=*/6, /*heads=*/2, /*vocabulary=*/7);
-  for (int s = 0; s < network.stage_count(); ++s) {
-    CheckDifferences(network, s, 1);
-    CheckDifferences(network, s, 2);
+  for (const hwmodel::NetworkOptions& options :
+       {hwmodel::NetworkOptions{}, kRmsNorms, kNormsLast}) {
+    const Network network = Gpt(/*tokens=*/5, /*width=*/6, /*heads=*/2, /*vocabulary=*/7, options);
+    for (int s = 0; s < network.stage_count(); ++s) {
+      CheckDifferences(network, s, 1);
+      CheckDifferences(network, s, 2);
+    }
   }
+}
+
+TEST_CASE("rms_norm divides by the root of the mean square, and rows of any mean stay as they are",
+          "[token]") {
+  const std::shared_ptr<const Backend<double>> plain = MakeReferenceBackend<double>();
+  const Numbers x = {3, 4, 0, -5, 5, 5};
+  const Numbers gamma = {1, 2, -1};
+  Numbers mean(2);
+  Numbers inverse(2);
+  Numbers y(6);
+  const RowNormalization<double> norm{.rows = 2,
+                                      .width = 3,
+                                      .x = x.data(),
+                                      .mean = mean.data(),
+                                      .inverse_standard_deviation = inverse.data(),
+                                      .is_centered = false};
+  plain->RowStatistics(norm);
+  plain->NormalizeRows(norm, gamma.data(), nullptr, y.data());
+  const double first = std::sqrt(25.0 / 3 + 1e-5);
+  const double second = std::sqrt(25.0 + 1e-5);
+  const Numbers expected = {3 / first, 8 / first, 0, -5 / second, 10 / second, -5 / second};
+  for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == Approx(expected[i]).margin(1e-15));
+  CHECK(mean == Numbers{0, 0});
+}
+
+TEST_CASE("squared_relu is 0 below 0 and the square above", "[token]") {
+  const std::shared_ptr<const Backend<double>> plain = MakeReferenceBackend<double>();
+  const Numbers x = {-2, 0, 1.5};
+  const Numbers dy = {1, 1, 2};
+  Numbers y(3);
+  Numbers dx = {1, 1, 1};
+  plain->SquaredRelu(3, x.data(), y.data());
+  CHECK(y == Numbers{0, 0, 2.25});
+  plain->SquaredReluBackward(3, x.data(), dy.data(), /*add=*/true, dx.data());
+  CHECK(dx == Numbers{1, 1, 7});
 }
 
 // Every kind alone in its stage, which keeps its input as a value.
@@ -121,9 +164,11 @@ Network LayersApart() {
   add("embedding", {.kind = LayerKind::kEmbedding, .output = {.channels = 4}});
   add("position", {.kind = LayerKind::kPosition});
   add("norm", {.kind = LayerKind::kLayerNormalization});
+  add("rms", {.kind = LayerKind::kRmsNormalization});
   add("first", {.kind = LayerKind::kTokenLinear, .output = {.channels = 12}});
   add("attention", {.kind = LayerKind::kAttention, .heads = 2});
   add("gelu", {.kind = LayerKind::kGelu});
+  add("squared", {.kind = LayerKind::kSquaredRelu});
   add("last", {.kind = LayerKind::kTokenLinear, .output = {.channels = 6}, .bias = true});
   builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
   return builder.Finish();
@@ -136,8 +181,9 @@ TEST_CASE("Layers on tokens alone have the gradients of finite differences", "[t
 
 TEST_CASE("A stage saves as many numbers as its costs say", "[token]") {
   const Network gpt = Gpt(16, 32, 2, 48);
+  const Network rms = Gpt(16, 32, 2, 48, kRmsNorms);
   const Network apart = LayersApart();
-  for (const Network* network : {&gpt, &apart}) {
+  for (const Network* network : {&gpt, &rms, &apart}) {
     for (int s = 0; s < network->stage_count(); ++s) {
       const auto stage = MakeStage<float>(*network, s, 1, MakeReferenceBackend<float>());
       const std::int64_t numbers = hwmodel::SavedBytes(network->stages[s], 4) / 4;
@@ -236,6 +282,8 @@ TEST_CASE("Vector kernels of sequences are near the reference ones", "[token]") 
     CheckVectorKernels(Gpt(80, 32, 1, 32), 2, block);
     CheckVectorKernels(Gpt(37, 21, 3, 19), 1, block);
     CheckVectorKernels(Gpt(3, 5, 1, 4), 2, block);
+    CheckVectorKernels(Gpt(37, 21, 3, 19, kRmsNorms), 1, block);
+    CheckVectorKernels(Gpt(9, 32, 2, 19, kNormsLast), 2, block);
     CheckVectorKernels(LayersApart(), 2, block);
   }
 }

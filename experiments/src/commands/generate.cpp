@@ -36,7 +36,7 @@ class GenerateCommand final : public Command {
             R"(Draws one token after the other, each from what the network says of the text before
 it, as much of that as its context holds. The network is that of the run in DIR, with
 the weights of its checkpoint or of --weights; without --run it is the gpt whose
-tensors --weights has, with --heads. Of a vocabulary of 256 tokens are bytes, of any other
+tensors --weights has, with --heads and GELU. Of a vocabulary of 256 tokens are bytes, of any other
 --prompt and the result are numbers. --temperature divides the scores before they
 become probabilities; at 0 the most probable token is taken.)",
             {"generate --run runs/gpt --prompt \"In the beginning\" --tokens 200",
@@ -121,8 +121,12 @@ become probabilities; at 0 the most probable token is taken.)",
     const std::vector<std::int64_t> words = shape_of("wte.weight");
     const std::vector<std::int64_t> places = shape_of("wpe.weight");
     int layers = 0;
+    bool has_bias = false;
+    bool has_last_norm = false;
     for (const NamedTensor& tensor : weights) {
       if (tensor.name.ends_with(".attn.c_attn.weight")) ++layers;
+      if (tensor.name == "h.0.ln_1.bias") has_bias = true;
+      if (tensor.name == "ln_f.weight") has_last_norm = true;
     }
     try {
       return hwmodel::MakeNetwork({.name = "gpt",
@@ -130,7 +134,9 @@ become probabilities; at 0 the most probable token is taken.)",
                                    .classes = static_cast<int>(words[0]),
                                    .layers = layers,
                                    .width = static_cast<int>(words[1]),
-                                   .heads = static_cast<int>(heads_.IntegerOr(0, kHeadRange))});
+                                   .heads = static_cast<int>(heads_.IntegerOr(0, kHeadRange)),
+                                   .rms_norm = !has_bias,
+                                   .norm_first = has_last_norm});
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "network.heads") {
         throw UsageError(heads_.name(), error.value(), error.accepted());

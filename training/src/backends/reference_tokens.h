@@ -45,7 +45,7 @@ class ReferenceTokens : public Backend<Real> {
     for (std::int64_t r = 0; r < norm.rows; ++r) {
       const Real* x = norm.x + r * norm.width;
       double sum = 0;
-      for (std::int64_t c = 0; c < norm.width; ++c) sum += x[c];
+      for (std::int64_t c = 0; norm.is_centered && c < norm.width; ++c) sum += x[c];
       const double mean = sum / width;
       double squares = 0;
       for (std::int64_t c = 0; c < norm.width; ++c) squares += (x[c] - mean) * (x[c] - mean);
@@ -59,26 +59,26 @@ class ReferenceTokens : public Backend<Real> {
                      Real* y) const override {
     for (std::int64_t r = 0; r < norm.rows; ++r) {
       for (std::int64_t c = 0; c < norm.width; ++c) {
-        y[r * norm.width + c] =
-            static_cast<Real>(gamma[c] * Normalized(norm, r, c) + double{beta[c]});
+        y[r * norm.width + c] = static_cast<Real>(gamma[c] * Normalized(norm, r, c) +
+                                                  (beta == nullptr ? 0.0 : double{beta[c]}));
       }
     }
   }
 
-  // With g = dy gamma:  dx = inverse (g - mean(g) - x_hat mean(g x_hat)).
+  // With g = dy gamma:  dx = inverse (g - mean(g) - x_hat mean(g x_hat)), mean(g) where it is centred.
   void NormalizeRowsBackward(const RowNormalization<Real>& norm, const Real* gamma, const Real* dy,
                              bool add_dx, Real* dx, bool add_gradient, Real* dgamma,
                              Real* dbeta) const override {
     const std::int64_t width = norm.width;
     for (std::int64_t c = 0; c < width; ++c) {
       double scale = add_gradient ? double{dgamma[c]} : 0.0;
-      double shift = add_gradient ? double{dbeta[c]} : 0.0;
+      double shift = add_gradient && dbeta != nullptr ? double{dbeta[c]} : 0.0;
       for (std::int64_t r = 0; r < norm.rows; ++r) {
         scale += dy[r * width + c] * Normalized(norm, r, c);
         shift += dy[r * width + c];
       }
       dgamma[c] = static_cast<Real>(scale);
-      dbeta[c] = static_cast<Real>(shift);
+      if (dbeta != nullptr) dbeta[c] = static_cast<Real>(shift);
     }
     if (dx == nullptr) return;
     for (std::int64_t r = 0; r < norm.rows; ++r) {
@@ -86,7 +86,7 @@ class ReferenceTokens : public Backend<Real> {
       double sum_x_hat = 0;
       for (std::int64_t c = 0; c < width; ++c) {
         const double g = double{dy[r * width + c]} * gamma[c];
-        sum += g;
+        if (norm.is_centered) sum += g;
         sum_x_hat += g * Normalized(norm, r, c);
       }
       for (std::int64_t c = 0; c < width; ++c) {
@@ -114,6 +114,21 @@ class ReferenceTokens : public Backend<Real> {
       const double slope = kRootTwoOverPi * (1 + 3 * kGeluCubic * u * u);
       const double gradient = dy[i] * ((1 + t) / 2 + u / 2 * (1 - t * t) * slope);
       dx[i] = static_cast<Real>(add ? dx[i] + gradient : gradient);
+    }
+  }
+
+  void SquaredRelu(std::int64_t size, const Real* x, Real* y) const override {
+    for (std::int64_t i = 0; i < size; ++i) {
+      const Real u = std::max(x[i], Real(0));
+      y[i] = u * u;
+    }
+  }
+
+  void SquaredReluBackward(std::int64_t size, const Real* x, const Real* dy, bool add,
+                           Real* dx) const override {
+    for (std::int64_t i = 0; i < size; ++i) {
+      const Real gradient = dy[i] * 2 * std::max(x[i], Real(0));
+      dx[i] = add ? dx[i] + gradient : gradient;
     }
   }
 

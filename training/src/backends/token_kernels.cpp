@@ -90,7 +90,7 @@ struct TokenLoops {
       L sum = L::Zero();
       ForEach(norm.width,
               [&](std::int64_t c, auto load, auto) HWY_ATTR { sum = L::Add(sum, load(x + c)); });
-      const float mean = sum.Sum() / width;
+      const float mean = norm.is_centered ? sum.Sum() / width : 0.0F;
       const L center = L::Set(mean);
       L squares = L::Zero();
       std::int64_t c = 0;
@@ -116,19 +116,20 @@ struct TokenLoops {
       const std::int64_t row = r * norm.width;
       ForEach(norm.width, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
         const L x_hat = L::Mul(L::Sub(load(norm.x + row + c), mean), inverse);
-        store(L::MulAdd(x_hat, load(gamma + c), load(beta + c)), y + row + c);
+        const L shift = beta == nullptr ? L::Zero() : load(beta + c);
+        store(L::MulAdd(x_hat, load(gamma + c), shift), y + row + c);
       });
     }
   }
 
-  // With g = dy gamma:  dx = inverse (g - mean(g) - x_hat mean(g x_hat)).
+  // With g = dy gamma:  dx = inverse (g - mean(g) - x_hat mean(g x_hat)), mean(g) where it is centred.
   static void NormalizeRowsBackward(const RowNormalization<float>& norm, const float* gamma,
                                     const float* dy, bool add_dx, float* dx, bool add_gradient,
                                     float* dgamma, float* dbeta) {
     const std::int64_t width = norm.width;
     ForEach(width, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
       L scale = add_gradient ? load(dgamma + c) : L::Zero();
-      L shift = add_gradient ? load(dbeta + c) : L::Zero();
+      L shift = add_gradient && dbeta != nullptr ? load(dbeta + c) : L::Zero();
       for (std::int64_t r = 0; r < norm.rows; ++r) {
         const L x_hat = L::Mul(L::Sub(load(norm.x + r * width + c), L::Set(norm.mean[r])),
                                L::Set(norm.inverse_standard_deviation[r]));
@@ -137,7 +138,7 @@ struct TokenLoops {
         shift = L::Add(gradient, shift);
       }
       store(scale, dgamma + c);
-      store(shift, dbeta + c);
+      if (dbeta != nullptr) store(shift, dbeta + c);
     });
     if (dx == nullptr) return;
     for (std::int64_t r = 0; r < norm.rows; ++r) {
@@ -154,7 +155,8 @@ struct TokenLoops {
         sum = L::Add(sum, g);
         sum_x_hat = L::MulAdd(g, x_hat, sum_x_hat);
       });
-      const L offset = L::Set(-sum.Sum() / static_cast<float>(width));
+      const L offset =
+          norm.is_centered ? L::Set(-sum.Sum() / static_cast<float>(width)) : L::Zero();
       const L slope = L::Set(-sum_x_hat.Sum() / static_cast<float>(width));
       ForEach(width, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
         const L x_hat = L::Mul(L::Sub(load(x + c), mean), inverse);
@@ -193,6 +195,22 @@ struct TokenLoops {
           L::Mul(u, L::MulAdd(square, L::Set(3 * kTwiceRoot * kGeluCubic), L::Set(kTwiceRoot)));
       const L derivative = L::MulAdd(L::Mul(s, L::Sub(L::Set(1), s)), slope, s);
       const L gradient = L::Mul(load(dy + i), derivative);
+      store(add ? L::Add(load(dx + i), gradient) : gradient, dx + i);
+    });
+  }
+
+  static void SquaredRelu(std::int64_t size, const float* x, float* y) {
+    ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
+      const L u = L::Max(load(x + i), L::Zero());
+      store(L::Mul(u, u), y + i);
+    });
+  }
+
+  static void SquaredReluBackward(std::int64_t size, const float* x, const float* dy, bool add,
+                                  float* dx) {
+    ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
+      const L u = L::Max(load(x + i), L::Zero());
+      const L gradient = L::Mul(load(dy + i), L::Add(u, u));
       store(add ? L::Add(load(dx + i), gradient) : gradient, dx + i);
     });
   }
@@ -448,6 +466,8 @@ struct TokenLoops {
             .normalize_rows_backward = NormalizeRowsBackward,
             .gelu = Gelu,
             .gelu_backward = GeluBackward,
+            .squared_relu = SquaredRelu,
+            .squared_relu_backward = SquaredReluBackward,
             .attention_workspace = AttentionWorkspace,
             .attention = Attention,
             .attention_backward = AttentionBackward,

@@ -20,6 +20,9 @@ struct TokenKernels {
                                   float* dgamma, float* dbeta);
   void (*gelu)(std::int64_t size, const float* x, float* y);
   void (*gelu_backward)(std::int64_t size, const float* x, const float* dy, bool add, float* dx);
+  void (*squared_relu)(std::int64_t size, const float* x, float* y);
+  void (*squared_relu_backward)(std::int64_t size, const float* x, const float* dy, bool add,
+                                float* dx);
   std::int64_t (*attention_workspace)(const AttentionShape&);
   void (*attention)(const AttentionShape&, const float* x, float* y, float* log_sums,
                     float* workspace);

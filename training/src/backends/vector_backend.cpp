@@ -160,6 +160,15 @@ class VectorBackend final : public Backend<float> {
     tokens_.gelu_backward(size, x, dy, add, dx);
   }
 
+  void SquaredRelu(std::int64_t size, const float* x, float* y) const override {
+    tokens_.squared_relu(size, x, y);
+  }
+
+  void SquaredReluBackward(std::int64_t size, const float* x, const float* dy, bool add,
+                           float* dx) const override {
+    tokens_.squared_relu_backward(size, x, dy, add, dx);
+  }
+
   std::int64_t AttentionWorkspace(const AttentionShape& shape) const override {
     return tokens_.attention_workspace(shape);
   }

@@ -81,9 +81,11 @@ constexpr std::array<StageFactory<Real>, hwmodel::kLayerKindCount> kFactories{{
     {LayerKind::kEmbedding, MakeTokenStage},
     {LayerKind::kPosition, MakeTokenStage, Reads::kRows},
     {LayerKind::kLayerNormalization, MakeTokenStage, Reads::kRows},
+    {LayerKind::kRmsNormalization, MakeTokenStage, Reads::kRows},
     {LayerKind::kTokenLinear, MakeTokenStage, Reads::kRows},
     {LayerKind::kAttention, MakeTokenStage, Reads::kRows},
     {LayerKind::kGelu, MakeTokenStage, Reads::kRows},
+    {LayerKind::kSquaredRelu, MakeTokenStage, Reads::kRows},
     {LayerKind::kLoss, MakeLossStage},
 }};
 

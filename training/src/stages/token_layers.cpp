@@ -118,18 +118,22 @@ class Position final : public TokenLayer<Real> {
   std::int64_t weight_ = 0;
 };
 
-// Saves each row's statistics, then the forward's scale and shift: h is made again of these.
+// Saves each row's statistics, then the forward's scale and shift, which rms_norm has not: h is made
+// again of these.
 template <class Real>
-class LayerNorm final : public TokenLayer<Real> {
+class RowNorm final : public TokenLayer<Real> {
  public:
-  LayerNorm(const Layer& layer, int microbatch, std::shared_ptr<const Backend<Real>> backend,
-            StageLayout& layout)
+  RowNorm(const Layer& layer, int microbatch, std::shared_ptr<const Backend<Real>> backend,
+          StageLayout& layout)
       : backend_(std::move(backend)),
         rows_(microbatch * layer.input.pixels()),
         width_(layer.input.channels),
-        gamma_(AppendVector(layout, layer.name + ".weight", width_, Initializer::kOne)),
-        beta_(AppendVector(layout, layer.name + ".bias", width_, Initializer::kZero)) {
-    this->saved_size_ = 2 * Aligned(rows_) + 2 * Aligned(width_);
+        is_centered_(layer.kind == LayerKind::kLayerNormalization),
+        gamma_(AppendVector(layout, layer.name + ".weight", width_, Initializer::kOne)) {
+    if (is_centered_) {
+      beta_ = AppendVector(layout, layer.name + ".bias", width_, Initializer::kZero);
+    }
+    this->saved_size_ = 2 * Aligned(rows_) + (is_centered_ ? 2 : 1) * Aligned(width_);
   }
 
   void Forward(const Real* parameters, const Real* x, Real* y, Real* saved,
@@ -137,24 +141,29 @@ class LayerNorm final : public TokenLayer<Real> {
     const RowNormalization<Real> norm = NormOf(x, saved);
     backend_->RowStatistics(norm);
     std::copy_n(parameters + gamma_, width_, saved + scale());
-    std::copy_n(parameters + beta_, width_, saved + shift());
-    backend_->NormalizeRows(norm, parameters + gamma_, parameters + beta_, y);
+    if (is_centered_) std::copy_n(parameters + beta_, width_, saved + shift());
+    backend_->NormalizeRows(norm, parameters + gamma_, OrNull(parameters + beta_), y);
   }
 
   void Remake(const Real* x, const Real* saved, Real* y) override {
-    backend_->NormalizeRows(NormOf(x, saved), saved + scale(), saved + shift(), y);
+    backend_->NormalizeRows(NormOf(x, saved), saved + scale(), OrNull(saved + shift()), y);
   }
 
   void Backward(const TokenBackward<Real>& arguments) override {
-    backend_->NormalizeRowsBackward(NormOf(arguments.x, arguments.saved),
-                                    arguments.parameters + gamma_, arguments.dy, arguments.add_dx,
-                                    arguments.dx, arguments.add_gradient,
-                                    arguments.gradient + gamma_, arguments.gradient + beta_);
+    backend_->NormalizeRowsBackward(
+        NormOf(arguments.x, arguments.saved), arguments.parameters + gamma_, arguments.dy,
+        arguments.add_dx, arguments.dx, arguments.add_gradient, arguments.gradient + gamma_,
+        OrNull(arguments.gradient + beta_));
   }
 
  private:
   std::int64_t scale() const { return 2 * Aligned(rows_); }
   std::int64_t shift() const { return scale() + Aligned(width_); }
+
+  template <class Pointer>
+  Pointer OrNull(Pointer beta) const {
+    return is_centered_ ? beta : nullptr;
+  }
 
   // Only a forward writes the statistics.
   RowNormalization<Real> NormOf(const Real* x, const Real* saved) const {
@@ -163,14 +172,16 @@ class LayerNorm final : public TokenLayer<Real> {
             .width = width_,
             .x = x,
             .mean = mean,
-            .inverse_standard_deviation = mean + Aligned(rows_)};
+            .inverse_standard_deviation = mean + Aligned(rows_),
+            .is_centered = is_centered_};
   }
 
   std::shared_ptr<const Backend<Real>> backend_;
   std::int64_t rows_;
   std::int64_t width_;
+  bool is_centered_;
   std::int64_t gamma_;
-  std::int64_t beta_;
+  std::int64_t beta_ = 0;
 };
 
 template <class Real>
@@ -293,27 +304,34 @@ class AttentionLayer final : public TokenLayer<Real> {
 };
 
 template <class Real>
-class GeluLayer final : public TokenLayer<Real> {
+class Activation final : public TokenLayer<Real> {
  public:
-  GeluLayer(const Layer& layer, int microbatch, std::shared_ptr<const Backend<Real>> backend)
-      : backend_(std::move(backend)), size_(microbatch * layer.input.elements()) {}
+  Activation(const Layer& layer, int microbatch, std::shared_ptr<const Backend<Real>> backend)
+      : backend_(std::move(backend)),
+        is_gelu_(layer.kind == LayerKind::kGelu),
+        size_(microbatch * layer.input.elements()) {}
 
   void Forward(const Real* /*parameters*/, const Real* x, Real* y, Real* /*saved*/,
                Real* /*workspace*/) override {
-    backend_->Gelu(size_, x, y);
+    Compute(x, y);
   }
 
-  void Remake(const Real* x, const Real* /*saved*/, Real* y) override {
-    backend_->Gelu(size_, x, y);
-  }
+  void Remake(const Real* x, const Real* /*saved*/, Real* y) override { Compute(x, y); }
 
   void Backward(const TokenBackward<Real>& arguments) override {
     if (arguments.dx == nullptr) return;
-    backend_->GeluBackward(size_, arguments.x, arguments.dy, arguments.add_dx, arguments.dx);
+    const auto backward =
+        is_gelu_ ? &Backend<Real>::GeluBackward : &Backend<Real>::SquaredReluBackward;
+    ((*backend_).*backward)(size_, arguments.x, arguments.dy, arguments.add_dx, arguments.dx);
   }
 
  private:
+  void Compute(const Real* x, Real* y) const {
+    is_gelu_ ? backend_->Gelu(size_, x, y) : backend_->SquaredRelu(size_, x, y);
+  }
+
   std::shared_ptr<const Backend<Real>> backend_;
+  bool is_gelu_;
   std::int64_t size_;
 };
 
@@ -329,13 +347,14 @@ std::unique_ptr<TokenLayer<Real>> MakeTokenLayer(const Layer& layer, int microba
     case LayerKind::kPosition:
       return std::make_unique<Position<Real>>(layer, microbatch, std::move(backend), layout);
     case LayerKind::kLayerNormalization:
-      return std::make_unique<LayerNorm<Real>>(layer, microbatch, std::move(backend), layout);
+    case LayerKind::kRmsNormalization:
+      return std::make_unique<RowNorm<Real>>(layer, microbatch, std::move(backend), layout);
     case LayerKind::kTokenLinear:
       return std::make_unique<TokenLinear<Real>>(layer, microbatch, std::move(backend), layout);
     case LayerKind::kAttention:
       return std::make_unique<AttentionLayer<Real>>(layer, microbatch, std::move(backend));
     default:
-      return std::make_unique<GeluLayer<Real>>(layer, microbatch, std::move(backend));
+      return std::make_unique<Activation<Real>>(layer, microbatch, std::move(backend));
   }
 }
 

@@ -17,9 +17,11 @@
 //   embedding              V c'                                      input
 //   position               n                 n
 //   layer_norm             2 c               8 n                     input            2 (p + c) numbers
+//   rms_norm               c                 6 n                     input            2 p + c numbers
 //   token_linear           c' (c + b)        2 n' c + b n'           input
 //   attention                                4 p^2 c' + 5 H p^2      input            H p numbers
 //   gelu                                     8 n                     input
+//   squared_relu                             2 n                     input
 //   loss                                     4 n                                      n numbers
 //
 // k: edge of the window; b: 1 with a bias, else 0. A backward costs as much again for each of its
@@ -34,11 +36,13 @@
 //   embedding     y_t = E[x_t], E of V rows of c' numbers
 //   position      y_t = x_t + P[t], P of T rows of c numbers
 //   layer_norm    over the channels of each token (Ba et al., arXiv 1607.06450)
+//   rms_norm      y_t = g x_t / sqrt(mean of x_t^2 + epsilon) (Zhang and Sennrich, arXiv 1910.07467)
 //   token_linear  y_t = W x_t + b
 //   attention     x_t = (q_t, k_t, v_t), each divided into H heads of c' / H numbers;
 //                 y_t = sum over s <= t of softmax_s(q_t . k_s / sqrt(c' / H)) v_s
 //                 (Vaswani et al., arXiv 1706.03762)
 //   gelu          x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel, 1606.08415)
+//   squared_relu  max(0, x)^2 (So et al., arXiv 2109.08668)
 //
 // An attention saves the logarithm of each softmax's denominator, no matrix of p x p; its FLOPs count all
 // pairs of tokens, as published formulas do, and its backward's products are twice the forward's. A layer
@@ -84,9 +88,11 @@ enum class LayerKind : unsigned char {
   kEmbedding,           ///< of the network's input
   kPosition,            ///< a vector for each place of a sequence, added
   kLayerNormalization,  ///< over the channels of each token
+  kRmsNormalization,    ///< the same by the root of the mean square alone
   kTokenLinear,         ///< a linear layer on each token
   kAttention,           ///< causal, by several heads
   kGelu,
+  kSquaredRelu,
   kLoss,  ///< softmax cross-entropy
 };
 inline constexpr std::size_t kLayerKindCount = static_cast<std::size_t>(LayerKind::kLoss) + 1;

@@ -28,7 +28,8 @@
 // gpt is a decoder over T tokens of width d: embedding with learned positions; L blocks of
 // x + attention(norm(x)) and x + MLP(norm(x)), the MLP 4 d wide with GELU; a last norm, and scores for
 // each of V tokens by a matrix of their own. Stages of a block: norm and attention, sum, norm and MLP,
-// sum. Weights start normal with standard deviation 0.02, the last of each branch with that divided by
+// sum. Without norm_first a block is norm(x + attention(x)) and norm(x + MLP(x)), each norm a stage of its
+// own and no last one: 6L + 3 stages. Weights start normal with standard deviation 0.02, the last of each branch with that divided by
 // sqrt(2 L), biases at 0. Tensors have GPT-2's names, and (out, in) where its own files have (in, out).
 //
 // Sources: Kosson et al., arXiv 2003.11666 (stages, ResNet, VGG); He et al., arXiv 1603.05027
@@ -95,6 +96,10 @@ struct NetworkOptions {
   int layers = 0;
   int width = 0;
   int heads = 0;
+  bool rms_norm = false;  ///< of a gpt: RMSNorm in place of LayerNorm
+  bool norm_first =
+      true;  ///< of a gpt: a norm before each branch and a last one, or one behind each sum
+  bool squared_relu = false;  ///< of a gpt: in place of GELU
 };
 
 /// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2) and
@@ -105,7 +110,8 @@ std::span<const std::string_view> NetworkNames();
 bool IsNetworkName(std::string_view name);
 
 /// Throws analysis::InvalidArgument naming network.name, network.norm, network.groups, network.input,
-/// network.classes, network.hidden, network.layers, network.width or network.heads.
+/// network.classes, network.hidden, network.layers, network.width, network.heads, network.token_norm,
+/// network.norm_first or network.activation.
 Network MakeNetwork(const NetworkOptions& options);
 
 /// Values that cross from stage s to stage s + 1, ascending.

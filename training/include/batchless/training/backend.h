@@ -130,7 +130,8 @@ struct AttentionShape {
 };
 
 /// Statistics of each row of (rows, width), which is normalised by itself:
-/// y = gamma (x - mean) inverse_standard_deviation + beta.
+/// y = gamma (x - mean) inverse_standard_deviation + beta. Not centred, the mean is 0 and the deviation
+/// that from 0; beta may be null, and dbeta with it.
 template <class Real>
 struct RowNormalization {
   std::int64_t rows = 0;
@@ -138,6 +139,7 @@ struct RowNormalization {
   const Real* x = nullptr;
   Real* mean = nullptr;                        ///< (rows)
   Real* inverse_standard_deviation = nullptr;  ///< (rows)
+  bool is_centered = true;
 };
 
 template <class Real>
@@ -233,6 +235,10 @@ class Backend {
   /// dx (+)= dy gelu'(x); dx may be dy.
   virtual void GeluBackward(std::int64_t size, const Real* x, const Real* dy, bool add,
                             Real* dx) const = 0;
+  /// max(0, x)^2, and the same of its backward.
+  virtual void SquaredRelu(std::int64_t size, const Real* x, Real* y) const = 0;
+  virtual void SquaredReluBackward(std::int64_t size, const Real* x, const Real* dy, bool add,
+                                   Real* dx) const = 0;
 
   virtual std::int64_t AttentionWorkspace(const AttentionShape& shape) const = 0;
   /// y (rows, width) of x (rows, 3 width). log_sums (sequences, heads, tokens): logarithms of the
