@@ -18,8 +18,8 @@ refuse() {
 preset=${PRESET:-release}
 case $preset in
 release | ci) build=build ;;
-dev | asan | tsan | clang) build=build/$preset ;;
-*) refuse "PRESET: got '$preset', accepted: release, dev, asan, tsan, clang, ci" ;;
+dev | lint | asan | tsan | clang) build=build/$preset ;;
+*) refuse "PRESET: got '$preset', accepted: release, dev, lint, asan, tsan, clang, ci" ;;
 esac
 
 # Open MPI asks twice before it starts anything for root, whom containers run as.

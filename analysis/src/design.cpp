@@ -229,10 +229,10 @@ class PathFollowing {
 
   Real Objective(const Vector& v, Real unit, Vector* gradient) {
     if (gradient) *gradient = Vector::Zero(variables_);
-    constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
-    if (!(v[variables_ - 1] < 0)) return kInfinity;
+    constexpr Real kOutside = std::numeric_limits<Real>::infinity();
+    if (!(v[variables_ - 1] < 0)) return kOutside;
     const Real barrier = Barrier(v, gradient);
-    return std::isfinite(barrier) ? barrier + unit * Cost(v, gradient, unit) : kInfinity;
+    return std::isfinite(barrier) ? barrier + unit * Cost(v, gradient, unit) : kOutside;
   }
 
   /// One step on unit * cost + barrier; false at the end of the way. The Hessian is the difference of

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <span>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Momenta 1 - 10^u of the grid.
 constexpr int kMomenta = 25;

@@ -145,7 +145,7 @@ LinearRoot<Real> Search(const LinearPolynomial<Real>& p, double rate) {
 
 /// The root in one arithmetic; from `theta` near `s` where a coarser one has left it.
 template <class Real>
-LinearRoot<Real> Solve(const LinearPolynomial<Real>& p, double rate, double s, double theta) {
+LinearRoot<Real> SolveLinear(const LinearPolynomial<Real>& p, double rate, double s, double theta) {
   LinearRoot<Real> root;
   if (theta < 4) {
     root.s = Real(s);
@@ -163,7 +163,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate
              double& theta, SpectralRadius& value) {
   using std::exp;
   const auto p = MakeLinearPolynomial<Real>(spec, delay);
-  const LinearRoot<Real> root = Solve<Real>(p, rate, s, theta);
+  const LinearRoot<Real> root = SolveLinear<Real>(p, rate, s, theta);
   if (!root.certified) return false;
   constexpr double kRounding = std::numeric_limits<double>::epsilon();
   s = static_cast<double>(root.s);

@@ -35,7 +35,7 @@ struct Guess {
 /// The root in this arithmetic. A bracket that Newton's method could not leave (a double root) is
 /// widened until both counts are clear.
 template <class Real>
-typename Kernel<Real>::Root Solve(const typename Kernel<Real>::Polynomial& k, Guess& guess) {
+typename Kernel<Real>::Root SolvePoint(const typename Kernel<Real>::Polynomial& k, Guess& guess) {
   using Lanes = ScalarLanes<Real>;
   typename Kernel<Real>::Root root{};
   root.s = Real(guess.s);
@@ -73,7 +73,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay d
              Guess& guess, SpectralRadius& value) {
   using std::exp;
   const auto k = ToKernel(MakeCharacteristic<Real>(spec, momentum, delay), rate);
-  auto root = Solve<Real>(k, guess);
+  auto root = SolvePoint<Real>(k, guess);
   if (precision == Precision::kFiftyDigits && k.n == 0 && BothRootsVanish<Real>(k)) {
     root.s = Real(-kKernelLogLimit - 1);
     root.certified = true;

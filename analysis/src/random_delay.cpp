@@ -16,12 +16,10 @@
 #include "batchless/analysis/stability.h"
 #include "covariance_criterion.h"
 #include "delay_operator.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // ln r where a function of it rises through 0, looked for from a guess on; -infinity where it is positive for
 // every r down to the least. Below the radius of the mean the function is kNoRise and says nothing; right

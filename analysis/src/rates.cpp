@@ -9,13 +9,12 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/limit.h"
 #include "linear_solver.h"
+#include "not_finite.h"
 #include "point_solver.h"
 #include "track_group.h"
 
 namespace batchless::analysis {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Largest element over every window of `width` + 1 neighbours: out[i] covers [i, i + width].
 void SlidingMaximum(std::span<const double> values, std::size_t width, std::vector<double>& out) {

@@ -7,11 +7,10 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 void CheckUpdates(std::size_t updates, std::size_t least) {
   if (updates < least || updates > kMaxUpdates) {

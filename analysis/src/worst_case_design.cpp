@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -10,13 +9,11 @@
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/worst_case.h"
 #include "multiplier_search.h"
+#include "not_finite.h"
 #include "powers_of_u.h"
 
 namespace batchless::analysis {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// ln of -1 / ln rho, whose least the searches look for; infinite where nothing is certified.
 double CostOf(const WorstCasePoint& point, double tolerance) {

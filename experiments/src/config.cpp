@@ -16,7 +16,7 @@ namespace {
 
 // What a phase may have of its own.
 constexpr std::array<std::string_view, 3> kPhaseSections{"schedule", "rule", "optimizer"};
-constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr std::size_t kMaxConfigurationBytes = 1 << 20;
 constexpr std::string_view kSet = "--set";
 
 bool IsText(const ConfigurationKey& key) {
@@ -420,8 +420,9 @@ std::string ConfigurationKey::AcceptedText() const {
 }
 
 Configuration LoadConfiguration(const std::string& path, std::span<const std::string> given) {
-  return ParseConfiguration(ReadText("CONFIG", path, "a TOML file that can be read", kMaxFileBytes),
-                            path, given);
+  return ParseConfiguration(
+      ReadText("CONFIG", path, "a TOML file that can be read", kMaxConfigurationBytes), path,
+      given);
 }
 
 Configuration ParseConfiguration(const std::string& text, const std::string& path,

@@ -15,7 +15,7 @@ namespace {
 constexpr IntegerRange kAnyCount{0, std::int64_t{1} << 53};
 constexpr IntegerRange kCount{1, std::int64_t{1} << 53};
 constexpr IntegerRange kSeeds{0, 4'294'967'295};
-constexpr NumberRange kShare{0, 1};
+constexpr NumberRange kFraction{0, 1};
 constexpr NumberRange kRates{0, 1e6};
 constexpr NumberRange kScales{0, analysis::kMaxScale};
 constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
@@ -175,7 +175,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        kAnyResult},
       {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,
        "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},
-      {"schedule", "gradient_shrink", &c.schedule.gradient_shrink, kShare,
+      {"schedule", "gradient_shrink", &c.schedule.gradient_shrink, kFraction,
        "what gradients are multiplied by that a stage of the pipeline hands to the one before it, "
        "as FDG "
        "does; each has to hand on one value only"},
@@ -231,9 +231,9 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"optimizer", "lr", &c.optimizer.lr, kRates,
        "learning rate; 0.1, 0.001 with adam, adamw and basis-rotation, 0.002 with nadam and "
        "nadamw, 0.02 with muon"},
-      {"optimizer", "momentum", &c.optimizer.momentum, kShare,
+      {"optimizer", "momentum", &c.optimizer.momentum, kFraction,
        "momentum, below 1; 0.9; adam and its kin have beta1"},
-      {"optimizer", "deepest_momentum", &c.optimizer.deepest_momentum, kShare,
+      {"optimizer", "deepest_momentum", &c.optimizer.deepest_momentum, kFraction,
        "momentum, or beta1, that stages come the nearer the later their gradients: m + D (this - "
        "m) / (1 + "
        "the largest D); none: all have the same"},
@@ -241,24 +241,25 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "in place of lr and momentum: those of another batch size, scaled to this one; with adam "
        "and its "
        "kin in place of lr, and beta1 and beta2 are those of reference_batch, too"},
-      {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kShare,
+      {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kFraction,
        "with reference_lr"},
       {"optimizer", "reference_batch", &c.optimizer.reference_batch, kCount, "with reference_lr"},
-      {"optimizer", "reference_exponent", &c.optimizer.reference_exponent, kShare,
+      {"optimizer", "reference_exponent", &c.optimizer.reference_exponent, kFraction,
        "with reference_lr and adam or its kin: the rate scales by (batch / reference_batch) to "
        "this "
        "power; 0.5"},
-      {"optimizer", "weight_decay", &c.optimizer.weight_decay, kShare,
+      {"optimizer", "weight_decay", &c.optimizer.weight_decay, kFraction,
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
       {"optimizer", "schedule", &c.optimizer.schedule, Words{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
-      {"optimizer", "decay_points", &c.optimizer.decay_points, kShare,
+      {"optimizer", "decay_points", &c.optimizer.decay_points, kFraction,
        "steps: where the rate drops, in units of the run"},
-      {"optimizer", "decay_factor", &c.optimizer.decay_factor, kShare, "steps: by what"},
-      {"optimizer", "start", &c.optimizer.start, kShare, "one-cycle: first rate, in units of lr"},
-      {"optimizer", "peak", &c.optimizer.peak, kShare,
+      {"optimizer", "decay_factor", &c.optimizer.decay_factor, kFraction, "steps: by what"},
+      {"optimizer", "start", &c.optimizer.start, kFraction,
+       "one-cycle: first rate, in units of lr"},
+      {"optimizer", "peak", &c.optimizer.peak, kFraction,
        "one-cycle: where the rate is lr, in units of the run"},
-      {"optimizer", "final", &c.optimizer.final, kShare,
+      {"optimizer", "final", &c.optimizer.final, kFraction,
        "cosine, one-cycle: last rate, in units of lr"},
       {"optimizer", "warmup_samples", &c.optimizer.warmup_samples, kAnyCount,
        "samples over which the rate rises from 0 first"},

@@ -25,7 +25,7 @@ using hwmodel::Machine;
 using hwmodel::MachineField;
 using hwmodel::MeasuredNetwork;
 
-constexpr std::size_t kMaxFileBytes = 1 << 22;
+constexpr std::size_t kMaxMachineBytes = 1 << 22;
 constexpr int kMaxWorkers = 100'000;
 
 struct Unit {
@@ -316,7 +316,7 @@ Machine ParseMachine(const std::string& text, const std::string& path) {
 }
 
 Machine ReadMachineFile(const std::string& argument, const std::string& path) {
-  return ParseMachine(ReadInput(argument, path, "a machine file", kMaxFileBytes),
+  return ParseMachine(ReadInput(argument, path, "a machine file", kMaxMachineBytes),
                       fmt::format("{} {}", argument, path));
 }
 

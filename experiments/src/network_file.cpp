@@ -30,7 +30,7 @@ using hwmodel::LayerTraits;
 using hwmodel::Network;
 using hwmodel::Stage;
 
-constexpr std::size_t kMaxFileBytes = 1 << 22;
+constexpr std::size_t kMaxNetworkBytes = 1 << 22;
 constexpr std::string_view kInput = "input";
 
 template <class T>
@@ -47,9 +47,9 @@ std::string DefaultName(const Stage& stage, std::size_t i) {
   return fmt::format("{}.{}", stage.name, hwmodel::TraitsOf(layer->kind).name);
 }
 
-class Reader {
+class NetworkReader {
  public:
-  Reader(std::string where, const std::string& text) : file_(std::move(where), text) {}
+  NetworkReader(std::string where, const std::string& text) : file_(std::move(where), text) {}
 
   Network Read() {
     const toml::table& document = file_.document();
@@ -290,8 +290,8 @@ Network ReadNetworkFile(const std::string& argument, const std::string& path) {
     throw UsageError(argument, path, fmt::format("{} (by the end of its name)", kAccepted));
   }
   if (IsOnnxFile(path)) return ReadOnnxNetwork(argument, path);
-  const std::string text = ReadInput(argument, path, kAccepted, kMaxFileBytes);
-  return Reader(fmt::format("{} {}", argument, path), text).Read();
+  const std::string text = ReadInput(argument, path, kAccepted, kMaxNetworkBytes);
+  return NetworkReader(fmt::format("{} {}", argument, path), text).Read();
 }
 
 std::string NetworkText(const Network& network) {

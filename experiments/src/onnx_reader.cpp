@@ -31,7 +31,7 @@ using hwmodel::Stage;
 using Names = std::vector<std::string>;
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 31;
+constexpr std::size_t kMaxModelBytes = std::size_t{1} << 31;
 constexpr std::string_view kWeight = ".weight";
 
 struct Attribute {
@@ -658,7 +658,7 @@ bool IsOnnxFile(std::string_view name) { return name.ends_with(".onnx"); }
 
 Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
   constexpr std::string_view kAccepted = "a model, PATH.onnx";
-  const std::string text = ReadInput(argument, path, kAccepted, kMaxFileBytes);
+  const std::string text = ReadInput(argument, path, kAccepted, kMaxModelBytes);
   try {
     std::string_view message;
     ForEach(text, [&](const ProtobufField& field) {

@@ -40,6 +40,10 @@ struct IntegerRange {
   std::string ListText() const;
 };
 
+// Seeds of random numbers, and samples in a micro-batch.
+inline constexpr IntegerRange kSeedRange{0, 4'294'967'295};
+inline constexpr IntegerRange kMicrobatchRange{1, 65'536};
+
 // Most values that one range of a list may ask for.
 inline constexpr std::int64_t kMaxListCount = 10'000'000;
 

@@ -11,11 +11,11 @@
 namespace batchless {
 namespace {
 
-constexpr NumberRange kDampingRange{analysis::kMinDamping, analysis::kMaxDamping};
+constexpr NumberRange kPlantDampingRange{analysis::kMinDamping, analysis::kMaxDamping};
 constexpr IntegerRange kDiscreteDelayRange{1, 100'000};
 
 // One point: a damping (none: first order) and, for the discrete rule, a delay in updates.
-struct Point {
+struct CriticalDelayPoint {
   analysis::ContinuousOptions options;
   std::optional<analysis::Delay> delay;
   double critical = 0;
@@ -45,14 +45,14 @@ step h where a delay of D updates stops being stable, which tends to the limit a
       }
     }
     std::vector<double> dampings = {1};
-    if (damping_.given()) dampings = damping_.NumberList(kDampingRange);
+    if (damping_.given()) dampings = damping_.NumberList(kPlantDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
     CheckRows({rules.size(), dampings.size(), delays.size()}, "--damping, --delays");
-    std::vector<Point> points;
+    std::vector<CriticalDelayPoint> points;
     for (const analysis::RuleSpec& rule : rules) {
       for (const double damping : dampings) {
-        Point point;
+        CriticalDelayPoint point;
         point.options.rule = rule;
         point.options.damping = damping;
         point.options.first_order = !damping_.given();
@@ -65,14 +65,14 @@ step h where a delay of D updates stops being stable, which tends to the limit a
     }
     TableOutput table(out_);
     ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      Point& point = points[i];
+      CriticalDelayPoint& point = points[i];
       point.limit = analysis::CriticalDelayTime(point.options);
       point.critical = point.delay
                            ? analysis::DiscreteCriticalDelayTime(point.options, *point.delay)
                            : point.limit;
     });
     const auto row = [&](std::size_t i) -> Json {
-      const Point& point = points[i];
+      const CriticalDelayPoint& point = points[i];
       const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
       return {{"rule", point.options.rule.rule.name},
               {"damping", point.options.first_order ? Json() : Json(point.options.damping)},

@@ -21,7 +21,6 @@ using training::Split;
 constexpr std::array<std::string_view, 3> kActions = {"fetch", "check", "synth"};
 constexpr const char* kDefaultFolder = "data";
 constexpr const char* kSyntheticFolder = "cifar-10-batches-bin";
-constexpr IntegerRange kSeedRange{0, 4294967295};
 constexpr IntegerRange kSizeRange{1, 1'000'000};  // 3 KB each
 constexpr std::array<std::string_view, 1> kBinExtension = {".bin"};
 

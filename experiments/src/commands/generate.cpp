@@ -25,7 +25,6 @@ using training::NamedTensor;
 
 constexpr IntegerRange kTokenRange{1, 1'000'000};
 constexpr IntegerRange kHeadRange{1, 1 << 20};
-constexpr IntegerRange kSeedRange{0, 4'294'967'295};
 constexpr NumberRange kTemperatureRange{0, 100};
 
 class GenerateCommand final : public Command {

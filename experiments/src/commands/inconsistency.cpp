@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 2> kModels = {"discrepancy", "factorisati
 // In the order of BackwardWeights.
 constexpr std::array<std::string_view, 3> kBackward = {"current", "stashed", "corrected"};
 
-struct Point {
+struct InconsistencyPoint {
   analysis::RuleSpec rule;
   double discrepancy;
   double critical_rate = 0;
@@ -45,7 +45,7 @@ class InconsistencyCommand final : public Command {
              "--discrepancies lin:0:0.9:10 --backward stashed --json"}) {}
 
   void Run() override {
-    std::vector<Point> points;
+    std::vector<InconsistencyPoint> points;
     const std::size_t model = model_.Choice(kModels);
     const std::vector<double> discrepancies = discrepancies_.NumberList(kDiscrepancyRange);
     const analysis::Delay delay = delay_.Integer(kInconsistentDelayRange);

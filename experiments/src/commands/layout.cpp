@@ -17,7 +17,6 @@ using hwmodel::FineGrainedPlan;
 using hwmodel::WorkerThroughput;
 
 constexpr IntegerRange kWorkersRange{1, 2048};
-constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr NumberRange kSlackRange{0, 0.999};
 constexpr std::array<std::string_view, 2> kSchedules = {"pb", "1f1b"};
 

@@ -12,7 +12,7 @@ namespace {
 
 using analysis::Limit;
 
-struct Point {
+struct LimitPoint {
   analysis::Delay delay;
   double condition;
   Limit limit;
@@ -36,7 +36,7 @@ class LimitCommand final : public Command {
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
     CheckRows({delays.size(), conditions.size()}, "--delay, --condition");
     TableOutput table(out_);
-    std::vector<Point> points;
+    std::vector<LimitPoint> points;
     for (const std::int64_t delay : delays) {
       for (const double condition : conditions) {
         points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});

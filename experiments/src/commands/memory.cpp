@@ -14,7 +14,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr IntegerRange kPerUpdateRange{1, 65'536};
 
 class MemoryCommand final : public Command {

@@ -19,14 +19,14 @@ namespace {
 
 using analysis::OptimumOptions;
 
-struct Best {
+struct BestPoint {
   double momentum = 0, rate = 0, half_life_updates = 0;
   analysis::SpectralRadius on_quadratics;
   double half_life_on_quadratics = 0;    // the best there is
   std::optional<double> certified_rate;  // where it is the best over convex functions
 };
 
-Best Find(const OptimumOptions& point, bool convex) {
+BestPoint Find(const OptimumOptions& point, bool convex) {
   const analysis::Optimum quadratic = analysis::FindOptimum(point);
   if (!convex) {
     return {quadratic.momentum,          quadratic.rate,
@@ -52,7 +52,7 @@ class OptimumCommand final : public Command {
  public:
   explicit OptimumCommand(CLI::App& root)
       : Command(
-            root, "optimum", "Best half-life over momentum and rate for a condition number",
+            root, "optimum", "BestPoint half-life over momentum and rate for a condition number",
             R"(The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One
 point is printed by itself; lists give one row for each combination, in the order
 rule, options, delay, condition, momentum. An option is left out for those of the
@@ -82,7 +82,7 @@ interleaved copies of the triple momentum method.
       convex ? analysis::ValidateWorstCase(point) : analysis::Validate(point);
     }
     TableOutput table(out_);
-    std::vector<Best> optima(points.size());
+    std::vector<BestPoint> optima(points.size());
     ParallelRows(points.size(), threads_,
                  [&](std::size_t i) { optima[i] = Find(points[i], convex); });
 
@@ -185,14 +185,14 @@ interleaved copies of the triple momentum method.
     output.Close();
   }
 
-  static double Price(const Best& best) {
+  static double Price(const BestPoint& best) {
     return best.half_life_updates / best.half_life_on_quadratics;
   }
   static double Waiting(const OptimumOptions& point) {
     return analysis::TripleMomentumHalfLife(point.delay, point.condition);
   }
 
-  static Json Describe(const OptimumOptions& point, const Best& best) {
+  static Json Describe(const OptimumOptions& point, const BestPoint& best) {
     Json row = DescribeRule(point.rule, point.delay);
     row["condition"] = point.condition;
     row["half_life_updates"] = best.half_life_updates;
@@ -210,7 +210,7 @@ interleaved copies of the triple momentum method.
     return row;
   }
 
-  static void PrintPoint(const OptimumOptions& point, const Best& best) {
+  static void PrintPoint(const OptimumOptions& point, const BestPoint& best) {
     TextOutput output;
     output.Print("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay,
                  point.condition, best.certified_rate ? ", every convex function" : "");

@@ -24,9 +24,8 @@ using analysis::Delay;
 using analysis::PipelineOptions;
 
 constexpr auto kMaxWeights = static_cast<std::int64_t>(analysis::kMaxPipelineWeights);
-constexpr IntegerRange kStagesRange{1, kMaxWeights};
+constexpr IntegerRange kWeightedStagesRange{1, kMaxWeights};
 constexpr IntegerRange kWidthRange{1, kMaxWeights};
-constexpr IntegerRange kSeedRange{0, 4294967295};
 constexpr NumberRange kCouplingRange{0, 1};
 constexpr NumberRange kEigenvalueRange{-1e12, 1e12};
 constexpr NumberRange kLearningRateRange{0, analysis::kMaxRate};
@@ -42,7 +41,7 @@ std::vector<std::size_t> EvenWidths(std::size_t weights, std::size_t stages) {
 }
 
 // A pipeline's best half-life, and what it would be with the same delay for all stages.
-struct Best {
+struct BestOfPipeline {
   analysis::PipelineOptimum own;
   double mean_delay = 0;
   Delay largest_delay = 0;
@@ -50,8 +49,8 @@ struct Best {
   double largest_half_life_updates = 0;
 };
 
-Best FindBest(const PipelineOptions& options) {
-  Best best;
+BestOfPipeline FindBest(const PipelineOptions& options) {
+  BestOfPipeline best;
   best.own = analysis::FindPipelineOptimum(options);
   double sum = 0;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {
@@ -113,7 +112,7 @@ class PipelineStabilityCommand final : public Command {
 
   void Run() override {
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> stages = stages_.IntegerList(kStagesRange);
+    const std::vector<std::int64_t> stages = stages_.IntegerList(kWeightedStagesRange);
     const std::vector<double> couplings = coupling_.NumberListOr("1", kCouplingRange);
     const std::vector<std::int64_t> seeds =
         seed_.given() ? seed_.IntegerList(kSeedRange) : std::vector<std::int64_t>{0};
@@ -194,7 +193,7 @@ class PipelineStabilityCommand final : public Command {
   void ReportOptima(const std::vector<Case>& cases) const {
     for (const Case& one : cases) analysis::Validate(one.options);
     TableOutput table(out_);
-    std::vector<Best> best(cases.size());
+    std::vector<BestOfPipeline> best(cases.size());
     ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });
     const auto row = [&](std::size_t i) -> Json {
       const PipelineOptions& options = cases[i].options;

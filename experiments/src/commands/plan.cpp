@@ -14,7 +14,6 @@ namespace {
 
 constexpr IntegerRange kMachinesRange{1, 4096};
 constexpr IntegerRange kBatchRange{1, 10'000'000};
-constexpr IntegerRange kMicrobatchRange{1, 65'536};
 // PipeDream's program takes layers^2 machines^2 / 4 steps; so many take some seconds.
 constexpr double kMaxSteps = 4e9;
 

@@ -16,19 +16,17 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kStagesRange{1, 10'000};
-constexpr IntegerRange kMicrobatchesRange{1, 1'000'000};
+constexpr IntegerRange kSimulatedStagesRange{1, 10'000};
+constexpr IntegerRange kSimulatedMicrobatchesRange{1, 1'000'000};
 constexpr IntegerRange kWorkersRange{1, 2048};
-constexpr IntegerRange kMicrobatchRange{1, 65'536};
 constexpr IntegerRange kCoresRange{1, 1'000'000};
 constexpr IntegerRange kQueueRange{0, 1'000'000};
-constexpr IntegerRange kSeedRange{0, 4'294'967'295};
 constexpr NumberRange kJitterRange{0, 0.999};
 constexpr NumberRange kShareRange{0, 1};
 constexpr NumberRange kFactorRange{1, 1e6};
 constexpr double kMaxParts = 2e9;
 // The schedule is laid out as a list: some gigabytes.
-constexpr std::int64_t kMaxActions = 50'000'000;
+constexpr std::int64_t kMaxSimulatedActions = 50'000'000;
 
 class StragglersCommand final : public Command {
  public:
@@ -53,14 +51,14 @@ class StragglersCommand final : public Command {
     const std::vector<std::string_view> kinds = analysis::NamesOf(hwmodel::ScheduleKinds());
     hwmodel::ScheduleOptions made;
     const std::string kind(kinds[kind_.Choice(kinds)]);
-    made.microbatches = microbatches_.Integer(kMicrobatchesRange);
+    made.microbatches = microbatches_.Integer(kSimulatedMicrobatchesRange);
     if (network_.given()) {
       Predict(kind, made);
     } else {
       for (const Argument* argument : {&hardware_, &workers_, &microbatch_}) {
         argument->Refuse("nothing without --network");
       }
-      made.stages = static_cast<int>(stages_.Integer(kStagesRange));
+      made.stages = static_cast<int>(stages_.Integer(kSimulatedStagesRange));
     }
     const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
     std::vector<std::int64_t> queues = {0};
@@ -148,7 +146,7 @@ class StragglersCommand final : public Command {
 
   // A schedule's list, `times` so long.
   void CheckActions(const hwmodel::ScheduleOptions& made, std::int64_t times) const {
-    const std::int64_t most = kMaxActions / (3 * times * made.stages);
+    const std::int64_t most = kMaxSimulatedActions / (3 * times * made.stages);
     if (made.microbatches <= most) return;
     throw UsageError(microbatches_.name(), std::to_string(made.microbatches),
                      fmt::format("at most {} with {} stages", most, made.stages));
@@ -178,7 +176,7 @@ class StragglersCommand final : public Command {
 
   void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {
     const bool has_network = network_.given();
-    const auto samples = static_cast<double>(microbatches_.Integer(kMicrobatchesRange) *
+    const auto samples = static_cast<double>(microbatches_.Integer(kSimulatedMicrobatchesRange) *
                                              microbatch_.IntegerOr(1, kMicrobatchRange));
     const std::string columns =
         fmt::format("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events",

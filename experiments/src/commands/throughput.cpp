@@ -24,7 +24,7 @@ constexpr IntegerRange kWorkersRange{1, 10'000};
 constexpr IntegerRange kCoresRange{1, 100'000'000};
 constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
 // Laying out a schedule of so many actions, to find its steady state, takes some seconds.
-constexpr std::int64_t kMaxActions = 50'000'000;
+constexpr std::int64_t kMaxFlushActions = 50'000'000;
 
 std::vector<std::string_view> ScheduleNames() {
   std::vector<std::string_view> names = {hwmodel::kSequential};
@@ -158,7 +158,7 @@ class ThroughputCommand final : public Command {
     const std::int64_t workers =
         options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);
     const std::int64_t of_one = 12 * workers * (options.samples > 0 ? 2 : 1);
-    const std::int64_t most = kMaxActions / of_one;
+    const std::int64_t most = kMaxFlushActions / of_one;
     if (options.microbatches_per_update > 0) {
       if (options.microbatches_per_update <= most) return;
       throw UsageError(
@@ -169,7 +169,7 @@ class ThroughputCommand final : public Command {
     if (default_each <= most) return;
     throw UsageError(workers_.name(), std::to_string(workers),
                      fmt::format("fewer with {}: its schedule would have {} actions, at most {}",
-                                 options.schedule, of_one * default_each, kMaxActions));
+                                 options.schedule, of_one * default_each, kMaxFlushActions));
   }
 
   Throughput Predict(const hwmodel::Workload& workload, const hwmodel::Machine& machine,

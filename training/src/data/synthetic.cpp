@@ -29,11 +29,11 @@ namespace batchless::training {
 namespace {
 
 constexpr std::int64_t kMaxSize = 10'000'000;
-constexpr int kSide = 32;
-constexpr int kPixels = kSide * kSide;
+constexpr int kImageSide = 32;
+constexpr int kPixels = kImageSide * kImageSide;
 constexpr std::size_t kImageBytes = 3 * kPixels;
 constexpr int kDirections = 2;
-constexpr int kClasses = 10;
+constexpr int kShapes = 10;
 
 // Difficulty, in grey levels and pieces: a network should learn within a few thousand samples that
 // the stripes matter, and still be getting better at shapes after some tens of thousands, so that
@@ -140,8 +140,8 @@ struct Clutter {
   Colour colour;
 
   explicit Clutter(CounterRandom& random)
-      : x(Between(random, 0, kSide)),
-        y(Between(random, 0, kSide)),
+      : x(Between(random, 0, kImageSide)),
+        y(Between(random, 0, kImageSide)),
         along(DrawDirection(random)),
         half_length(Between(random, 2, 8)),
         half_width(Between(random, 0.6, 2.5)),
@@ -161,7 +161,7 @@ double Noise(CounterRandom& random) {
   return (static_cast<double>(sum) - 510) / 147.8;
 }
 
-int DrawLabel(CounterRandom& random) { return static_cast<int>(random.Below(kClasses)); }
+int DrawLabel(CounterRandom& random) { return static_cast<int>(random.Below(kShapes)); }
 
 int Draw(CounterRandom random, std::uint8_t* pixels) {
   const int label = DrawLabel(random);
@@ -173,15 +173,15 @@ int Draw(CounterRandom random, std::uint8_t* pixels) {
   const Stripes inside(random, chosen, Between(random, kLeastContrast, kMostContrast));
   const double noise = Between(random, kLeastNoise, kMostNoise);
   const double radius = Between(random, 6, 11);
-  const double middle_x = Between(random, 10, kSide - 10);
-  const double middle_y = Between(random, 10, kSide - 10);
+  const double middle_x = Between(random, 10, kImageSide - 10);
+  const double middle_y = Between(random, 10, kImageSide - 10);
   const Direction turn = DrawNear(random, 1, 0);
   std::vector<Clutter> clutter;
   for (std::uint32_t i = random.Below(kMostClutter + 1); i > 0; --i) clutter.emplace_back(random);
 
   for (int i = 0; i < kPixels; ++i) {
-    const int row = i / kSide;
-    const double x = i % kSide + 0.5;
+    const int row = i / kImageSide;
+    const double x = i % kImageSide + 0.5;
     const double y = row + 0.5;
     const double u = ((x - middle_x) * turn.x + (y - middle_y) * turn.y) / radius;
     const double v = ((y - middle_y) * turn.x - (x - middle_x) * turn.y) / radius;
