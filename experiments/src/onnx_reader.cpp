@@ -244,7 +244,7 @@ class Translator {
         {"Attention", &Translator::Attention_},
         {"Gelu", &Translator::Gelu},
         {"Mul", &Translator::SquaredRelu},
-        {"Flatten", &Translator::Same},
+        {"Flatten", &Translator::Flatten},
         {"Identity", &Translator::Same},
         {"Transpose", &Translator::Transpose},
         {"Split", &Translator::Split},
@@ -365,8 +365,16 @@ class Translator {
     Add(std::move(layer));
   }
 
+  void RequireEpsilon() const {
+    constexpr float kEpsilon = 1e-5F;
+    const auto epsilon = static_cast<float>(Number("epsilon", double{kEpsilon}));
+    if (epsilon != kEpsilon)
+      Refuse(fmt::format("epsilon {}", epsilon), fmt::format("{}", kEpsilon));
+  }
+
   void Normalization(LayerKind kind, int groups) {
     Layer layer{.kind = kind};
+    RequireEpsilon();
     Parameter(1, 1, &layer.name);
     Parameter(2, 1);
     layer.groups = groups;
@@ -385,6 +393,7 @@ class Translator {
   void RmsNormalization() {
     Require("axis", -1, -1);
     Layer layer{.kind = LayerKind::kRmsNormalization};
+    RequireEpsilon();
     Parameter(1, 1, &layer.name);
     Add(std::move(layer));
   }
@@ -536,6 +545,11 @@ class Translator {
     if (!is_square) Refuse("a Mul", "one of a Relu by itself");
     steps_.back().layer.kind = LayerKind::kSquaredRelu;
     steps_.back().output = node_->outputs[0];
+  }
+
+  void Flatten() {
+    Require("axis", 1, 1);
+    Same();
   }
 
   void Same() { alias_[node_->outputs[0]] = Behind(node_->inputs[0]); }

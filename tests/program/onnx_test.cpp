@@ -201,6 +201,13 @@ TEST_CASE("what no layer is, is refused by the node") {
         ": node 5: got too few inputs, accepted: a parameter with a shape");
   CHECK(with(1, Node("Softmax", {"1"}, "2")) ==
         ": node 2: got Softmax, accepted: one that is the model's output, or none");
+  CHECK(with(3, Node("Flatten", {"3"}, "4", {Attribute("axis", 2)})) ==
+        ": node 4: got axis 2, accepted: 1");
+  const ProtobufWriter epsilon = ProtobufWriter()
+                                     .Text(onnx::Attribute::kName, "epsilon")
+                                     .Float(onnx::Attribute::kFloat, 1e-3F);
+  CHECK(with(1, Node("BatchNormalization", {"1", "g", "b", "m", "v"}, "2", {epsilon})) ==
+        ": node 2: got epsilon 0.001, accepted: 1e-05");
   CHECK_THAT(with(2, Node("MaxPool", {"2"}, "3", {Attribute("kernel_shape", "\x09\x09")})),
              StartsWith(": max_pool.kernel: got 9, accepted: at most the edges of its input"));
   CHECK(Refusal("") == ", accepted: a model, PATH.onnx (there is nothing in it)");
