@@ -40,7 +40,6 @@ from experiments.command_line import (  # noqa: E402
 )
 from experiments.study_runner import (  # noqa: E402
     Book,
-    Choices,
     Options,
     Runner,
     lock,
@@ -135,7 +134,7 @@ def show_list(options) -> None:
         done = kept.get(run.folder) or study_results.read_run(out / "runs" / run.folder, run)
         if done:
             finished[run.folder] = done
-    choices, to_come = Choices(runs), {run.folder for run in runs} - finished.keys()
+    choices, to_come = study_results.Choices(runs), {run.folder for run in runs} - finished.keys()
     for number, run in enumerate(runs, 1):
         if run.folder in finished:
             state = study_results.result(finished[run.folder])

@@ -35,7 +35,6 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,11 +106,6 @@ class Study:
 
     def in_table_order(self) -> list[Run]:
         return sorted(self.runs, key=lambda run: (self.rows.index(run.row), run.seed))
-
-
-def planned(runs: Iterable[Run]) -> int:
-    """How many of them there will be, whichever rows are the best."""
-    return len({(run.study, run.choice if run.seed > 1 and run.choice else run.row, run.seed) for run in runs})
 
 
 def _toml(key: str, value: object) -> str:
@@ -302,7 +296,7 @@ def _expand(entry: object) -> list[dict]:
                 f"row '{row['name']}': each: got '{key}', accepted: \"section.key\" = [values]"
             )
     best = row.get("best", "")
-    if best and best not in each:
+    if best != "" and (not isinstance(best, str) or best not in each):
         raise StudyError(f"row '{row['name']}': best: got '{best}', accepted: a key of 'each'")
     if "run.seed" in own | each:
         raise StudyError(f"row '{row['name']}': got run.seed, accepted: a number of seeds")

@@ -13,7 +13,9 @@ import csv
 import hashlib
 import io
 import json
+import math
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -332,6 +334,47 @@ def common(values: list) -> object:
     return distinct[0] if len(distinct) == 1 else distinct
 
 
+class Choices:
+    """Of which rows there are later seeds, where these are those of the best row alone."""
+
+    def __init__(self, runs: Sequence[studies.Run]):
+        self._firsts: dict[tuple[str, str], list[studies.Run]] = {}
+        for run in runs:
+            if run.choice and run.seed == 1:
+                self._firsts.setdefault((run.study, run.choice), []).append(run)
+
+    def rivals(self, run: studies.Run) -> list[studies.Run]:
+        """The first seeds that the run's row has to be the best of."""
+        return self._firsts.get((run.study, run.choice), []) if run.seed > 1 else []
+
+    def is_open(self, run: studies.Run, to_come: set[str]) -> bool:
+        """Whether the choice waits for runs, given by their folders."""
+        return any(rival.folder in to_come for rival in self.rivals(run))
+
+    def is_needed(self, run: studies.Run, to_come: set[str], finished: dict[str, Finished]) -> bool:
+        """False once the choice has fallen on another row."""
+        rivals = self.rivals(run)
+        if not rivals or self.is_open(run, to_come):
+            return True
+
+        def loss(rival: studies.Run) -> float:
+            done = finished.get(rival.folder)
+            # What diverged, or failed, is no better than any.
+            return float(done.cells["validation_loss"]) if done and not done.diverged else math.inf
+
+        return min(rivals, key=loss).row == run.row
+
+
+def planned(runs: Sequence[studies.Run], finished: dict[str, Finished]) -> int:
+    """How many there will be: those that choices leave, and what has finished all the same."""
+    choices = Choices(runs)
+    to_come = {run.folder for run in runs} - finished.keys()
+    chosen = {(r.study, r.choice if r.seed > 1 and r.choice else r.row, r.seed) for r in runs}
+    return len(chosen) + sum(
+        run.folder in finished and not choices.is_needed(run, to_come, finished) for run in runs
+    )
+
+
 def _shown(run: studies.Run, item: Finished, key: str) -> object:
     # The study says where a file lies among the sources, the trainer where it lies on the machine.
     return (run if key.endswith(".file") else item).settings.get(key, "")
@@ -354,7 +397,7 @@ def write(study: studies.Study, finished: dict[str, Finished], results: Path) ->
         "title": study.title,
         "tier": study.tier,
         "runs_finished": len(done),
-        "runs_planned": studies.planned(study.runs),
+        "runs_planned": planned(study.runs, finished),
         **made_by([item.program | item.machine for item in items]),
         "data": common([item.data for item in items]),
         "settings": {

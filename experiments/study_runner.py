@@ -18,7 +18,6 @@ import contextlib
 import ctypes
 import fcntl
 import json
-import math
 import os
 import signal
 import subprocess
@@ -30,7 +29,7 @@ from pathlib import Path
 from experiments import study as studies
 from experiments import study_results
 from experiments.command_line import Interrupted, RunError, UsageError, replace
-from experiments.study_results import Finished
+from experiments.study_results import Choices, Finished, planned
 
 EPOCH_SAMPLES = 50_000  # in CIFAR-10
 POLL_SECONDS = 0.05
@@ -82,37 +81,6 @@ def unique_runs(books: list[Book]) -> list[studies.Run]:
         for run in book.study.runs:
             runs.setdefault(run.folder, run)
     return list(runs.values())
-
-
-class Choices:
-    """Of which rows there are later seeds, where these are those of the best row alone."""
-
-    def __init__(self, runs: list[studies.Run]):
-        self._firsts: dict[tuple[str, str], list[studies.Run]] = {}
-        for run in runs:
-            if run.choice and run.seed == 1:
-                self._firsts.setdefault((run.study, run.choice), []).append(run)
-
-    def _rivals(self, run: studies.Run) -> list[studies.Run]:
-        """The first seeds that the run's row has to be the best of."""
-        return self._firsts.get((run.study, run.choice), []) if run.seed > 1 else []
-
-    def is_open(self, run: studies.Run, to_come: set[str]) -> bool:
-        """Whether the choice waits for runs, given by their folders."""
-        return any(rival.folder in to_come for rival in self._rivals(run))
-
-    def is_needed(self, run: studies.Run, to_come: set[str], finished: dict[str, Finished]) -> bool:
-        """False once the choice has fallen on another row."""
-        rivals = self._rivals(run)
-        if not rivals or self.is_open(run, to_come):
-            return True
-
-        def loss(rival: studies.Run) -> float:
-            done = finished.get(rival.folder)
-            # What diverged, or failed, is no better than any.
-            return float(done.cells["validation_loss"]) if done and not done.diverged else math.inf
-
-        return min(rivals, key=loss).row == run.row
 
 
 def planned_samples(run: studies.Run) -> float:
@@ -171,6 +139,7 @@ class Runner:
         self.books, self.out, self.options = books, out, options
         self.terminal = sys.stderr.isatty()
         self.runs = unique_runs(books)
+        self.choices = Choices(self.runs)
         if options.alone is not None:
             if options.alone > len(self.runs):
                 raise UsageError(
@@ -178,7 +147,7 @@ class Runner:
                 )
             self.runs = [self.runs[options.alone - 1]]
         self.running: dict[subprocess.Popen, studies.Run] = {}
-        self.choices = Choices(self.runs)
+        self.failed: set[str] = set()  # folders of runs, in this invocation
         self.finished: dict[str, Finished] = {}  # by folder of the run
         self.failures: list[str] = []
         self.signal = 0
@@ -246,8 +215,20 @@ class Runner:
         self.write_results()
         if self.options.alone and self.runs[0].folder in self.finished:
             self.say(f"{self.runs[0].label}: finished already")
+        elif self.options.alone and not self.is_chosen(self.runs[0]):
+            self.say(f"{self.runs[0].label}: left out, not the best")
+            self.runs = []
         elif self.finished and not self.options.alone:
             self.say(f"{self.count()} runs were finished already")
+
+    def is_chosen(self, run: studies.Run) -> bool:
+        """Of a run alone: whether no choice among what others have finished has left it out."""
+        for rival in self.choices.rivals(run):
+            done = study_results.read_run(self.out / "runs" / rival.folder, rival)
+            if done:
+                self.finished[rival.folder] = done
+        to_come = {rival.folder for rival in self.choices.rivals(run)} - self.finished.keys()
+        return self.choices.is_needed(run, to_come, self.finished)
 
     def work(self) -> None:
         waiting = self.needed([run for run in self.runs if run.folder not in self.finished])
@@ -264,12 +245,12 @@ class Runner:
             if self.paused:
                 waiting = self.stop() + waiting
             else:
+                waiting = self.needed(waiting)
                 while len(self.running) < self.options.jobs and (run := self.next_of(waiting)):
                     waiting.remove(run)
                     self.start(run)
             for child in [child for child in self.running if child.poll() is not None]:
                 self.collect(self.running.pop(child), child.returncode)
-                waiting = self.needed(waiting)
             if time.monotonic() - shown > STATUS_SECONDS and not self.options.alone:
                 shown = time.monotonic()
                 self.show_status(waiting)
@@ -279,9 +260,13 @@ class Runner:
         return {run.folder for run in (*waiting, *self.running.values())}
 
     def needed(self, waiting: list[studies.Run]) -> list[studies.Run]:
-        """Without those that a choice has left out."""
+        """Without those that a choice has left out, and those that a failure keeps from being chosen."""
         to_come = self.to_come(waiting)
-        return [run for run in waiting if self.choices.is_needed(run, to_come, self.finished)]
+        return [
+            run for run in waiting
+            if self.choices.is_needed(run, to_come, self.finished)
+            and not self.choices.is_open(run, self.failed)
+        ]  # fmt: skip
 
     def next_of(self, waiting: list[studies.Run]) -> studies.Run | None:
         """The first one that waits for no choice."""
@@ -293,6 +278,7 @@ class Runner:
         try:
             held = self.wait_for_lock(run)
         except BlockingIOError:
+            self.failed.add(run.folder)
             self.failures.append(f"{run.label}: another process runs it")
             self.say(self.failures[-1])
             return
@@ -321,6 +307,7 @@ class Runner:
         line = f"{run.label}: {last_words(self.out / 'logs' / f'{run.folder}.log')}"
         if status == 2 and self.options.stops_at_refusal:
             raise UsageError(line)
+        self.failed.add(run.folder)
         self.failures.append(f"{line} (exit {status})")
         self.say(self.failures[-1])
 
@@ -349,7 +336,7 @@ class Runner:
 
     def count(self) -> str:
         done = sum(run.folder in self.finished for run in self.runs)
-        return f"{done} of {studies.planned(self.runs)}"
+        return f"{done} of {planned(self.runs, self.finished)}"
 
     def say(self, line: str) -> None:
         self.clear_status()
@@ -363,7 +350,7 @@ class Runner:
         days = self.days_left(waiting)
         status = {
             "finished": sum(run.folder in self.finished for run in self.runs),
-            "planned": studies.planned(self.runs),
+            "planned": planned(self.runs, self.finished),
             "paused": self.paused and not self.running,
             "days_left": days,
             "running": {run.label: self.samples_of(run) for run in self.running.values()},

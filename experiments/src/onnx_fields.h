@@ -7,20 +7,21 @@ struct Model {
   static constexpr int kIrVersion = 1, kProducer = 2, kProducerVersion = 3, kGraph = 7, kOpset = 8;
 };
 struct Opset {
-  static constexpr int kVersion = 2;
+  static constexpr int kDomain = 1, kVersion = 2;
 };
 struct Graph {
   static constexpr int kNode = 1, kName = 2, kInitializer = 5, kInput = 11, kOutput = 12;
 };
 struct Node {
-  static constexpr int kInput = 1, kOutput = 2, kName = 3, kOperator = 4, kAttribute = 5, kText = 6;
+  static constexpr int kInput = 1, kOutput = 2, kName = 3, kOperator = 4, kAttribute = 5, kText = 6,
+                       kDomain = 7;
 };
 struct Attribute {
   static constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kType = 20;
   static constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
 };
 struct Tensor {
-  static constexpr int kDimensions = 1, kType = 2, kFloats = 4, kName = 8, kRaw = 9;
+  static constexpr int kDimensions = 1, kType = 2, kFloats = 4, kIntegers = 7, kName = 8, kRaw = 9;
 };
 struct ValueInfo {
   static constexpr int kName = 1, kType = 2;

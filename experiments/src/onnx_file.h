@@ -17,15 +17,18 @@
 //   attention              Split, Attention of operator set 23, causal
 //
 // The loss is not written, and added where a model is read; its input is the model's output, which may
-// have a Softmax behind it. The text of a node (doc_string) names its stage; a node without one is a stage
+// have a Softmax behind it. Neither values nor what they start with (standard_deviation) are read. The text of a node (doc_string) names its stage; a node without one is a stage
 // of its own. Parameters have PyTorch's names, here and there. Without values they are inputs of the graph.
 //
 // Source: ONNX operator sets 17 to 23 (onnx.ai).
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/trainer.h"
@@ -38,9 +41,18 @@ bool IsOnnxFile(std::string_view name);
 /// Throws UsageError in one line with the argument, the file, the node and what is accepted there.
 hwmodel::Network ReadOnnxNetwork(const std::string& argument, const std::string& path);
 
-/// The model's bytes, with the values of its parameters where `weights` has any. Throws
-/// analysis::InvalidArgument naming a tensor that is missing or has another shape.
-std::string OnnxModel(const hwmodel::Network& network,
-                      std::span<const training::NamedTensor> weights = {});
+/// A layer's parameters in the order of its operator's inputs: what its name goes on with, and the shape.
+struct OnnxParameter {
+  std::string_view suffix;
+  std::vector<std::int64_t> shape;
+};
+std::vector<OnnxParameter> OnnxParameters(const hwmodel::Layer& layer);
+
+/// The model's bytes, with the values of its parameters where weights are given. Throws
+/// analysis::InvalidArgument naming a tensor that is missing, has another shape or is none of the
+/// network's.
+std::string OnnxModel(
+    const hwmodel::Network& network,
+    const std::optional<std::span<const training::NamedTensor>>& weights = std::nullopt);
 
 }  // namespace batchless

@@ -11,7 +11,9 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -44,6 +46,7 @@ struct Node {
   std::string name;  // may be empty
   std::string op;
   std::string text;
+  std::string domain;
   Names inputs;
   Names outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
@@ -52,10 +55,12 @@ struct Node {
 struct Tensor {
   Shape shape;
   std::optional<double> value;  // of a single number
+  Shape integers;               // of a short list of them
 };
 
 struct Graph {
   std::string name;
+  std::int64_t opset = 0;
   std::vector<Node> nodes;
   std::map<std::string, Tensor, std::less<>> tensors;  // parameters and constants
   std::string input;
@@ -92,6 +97,7 @@ Node ParseNode(std::string_view message) {
     if (field.number == onnx::Node::kName) node.name = field.text;
     if (field.number == onnx::Node::kOperator) node.op = field.text;
     if (field.number == onnx::Node::kText) node.text = field.text;
+    if (field.number == onnx::Node::kDomain) node.domain = field.text;
     if (field.number == onnx::Node::kAttribute) {
       std::string name;
       Attribute attribute = ParseAttribute(field.text, name);
@@ -106,10 +112,13 @@ Tensor ParseTensor(std::string_view message, std::string& name) {
   float number = 0;
   bool has_number = false;
   std::int64_t type = 0;
+  std::string_view raw;
   ForEach(message, [&](const ProtobufField& field) {
     if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
     if (field.number == onnx::Tensor::kType) type = field.integer();
     if (field.number == onnx::Tensor::kName) name = field.text;
+    if (field.number == onnx::Tensor::kRaw) raw = field.text;
+    if (field.number == onnx::Tensor::kIntegers) AppendIntegers(field, tensor.integers);
     if ((field.number == onnx::Tensor::kRaw || field.number == onnx::Tensor::kFloats) &&
         field.text.size() == sizeof number) {
       std::memcpy(&number, field.text.data(), sizeof number);
@@ -117,6 +126,12 @@ Tensor ParseTensor(std::string_view message, std::string& name) {
     }
   });
   if (has_number && type == onnx::kFloat32) tensor.value = double{number};
+  constexpr std::size_t kMostIntegers = 16;
+  if (type == onnx::kInt64 && raw.size() <= kMostIntegers * sizeof(std::int64_t)) {
+    for (; raw.size() >= sizeof(std::int64_t); raw.remove_prefix(sizeof(std::int64_t))) {
+      std::memcpy(&tensor.integers.emplace_back(), raw.data(), sizeof(std::int64_t));
+    }
+  }
   return tensor;
 }
 
@@ -166,7 +181,7 @@ Graph ParseGraph(std::string_view message) {
       graph.input = name;
       if (!shape.empty()) graph.input_shape.assign(shape.begin() + 1, shape.end());
     } else {
-      graph.tensors[name] = {shape, std::nullopt};
+      graph.tensors[name] = {shape, std::nullopt, {}};
     }
   }
   return graph;
@@ -190,16 +205,27 @@ struct Step {
   std::string output;
   std::string stage;
   std::string node;
+  std::vector<Shape> parameters{};  // as the model has them, in OnnxParameters' order
+  std::int64_t more_channels = 0;   // zeros behind those of a sum's second input
+
+  const std::string& shown() const { return node.empty() ? output : node; }
 };
 
 // The nodes as layers, in the file's order, which is one that they can be computed in.
 class Translator {
  public:
-  Translator(std::string where, const Graph& graph) : where_(std::move(where)), graph_(graph) {}
+  Translator(std::string where, const Graph& graph) : where_(std::move(where)), graph_(graph) {
+    for (const Node& node : graph.nodes) {
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        readers_[node.inputs[k]].push_back({&node, k});
+      }
+    }
+  }
 
   std::vector<Step> Steps() {
     for (const Node& node : graph_.nodes) {
       node_ = &node;
+      parameters_.clear();
       Translate(node);
     }
     return std::move(steps_);
@@ -252,6 +278,9 @@ class Translator {
         {"LogSoftmax", &Translator::Probabilities},
     }};
     if (node.inputs.empty() || node.outputs.empty()) Refuse("no inputs or outputs", "some");
+    if (!node.domain.empty() && node.domain != "ai.onnx") {
+      Refuse("domain " + node.domain, "operators of ONNX itself");
+    }
     const auto row = std::find_if(kRows.begin(), kRows.end(),
                                   [&](const Row& each) { return each.name == node.op; });
     if (row == kRows.end()) {
@@ -276,7 +305,11 @@ class Translator {
   }
 
   int Integer(std::string_view name, int otherwise) const {
-    return static_cast<int>(std::clamp<double>(Number(name, otherwise), -1, 1 << 30));
+    const double number = Number(name, otherwise);
+    if (!(number >= 0 && number <= (1 << 30)) || number != std::floor(number)) {
+      Refuse(fmt::format("{} {}", name, number), "a natural number");
+    }
+    return static_cast<int>(number);
   }
 
   // The one number that all of a list are.
@@ -323,6 +356,7 @@ class Translator {
       const std::string_view text = name;
       *layer = Plain(text.ends_with(kWeight) ? text.substr(0, text.size() - kWeight.size()) : text);
     }
+    parameters_.push_back(shape);
     return shape;
   }
 
@@ -334,13 +368,63 @@ class Translator {
     if (node_->inputs.size() < inputs) Refuse("too few inputs", fmt::format("{}", inputs));
     Names values;
     for (std::size_t k = 0; k < inputs; ++k) values.push_back(Behind(node_->inputs[k]));
-    steps_.push_back(
-        {std::move(layer), std::move(values), node_->outputs[0], node_->text, node_->name});
+    Push(std::move(layer), std::move(values));
+  }
+
+  // A layer whose fields are what network files accept of them.
+  void Push(Layer layer, Names values) {
+    for (const hwmodel::LayerField& field : hwmodel::TraitsOf(layer.kind).fields) {
+      const double value = std::visit(
+          [&](auto member) -> double {
+            if constexpr (std::is_same_v<decltype(member), int hwmodel::FeatureShape::*>) {
+              return layer.output.*member;
+            } else {
+              return layer.*member;
+            }
+          },
+          field.member);
+      const bool is_flag = std::holds_alternative<bool Layer::*>(field.member);
+      if (!is_flag && !(value >= field.low && value <= field.high)) {
+        Refuse(fmt::format("{} {}", field.name, value),
+               fmt::format("from {} to {}", field.low, field.high));
+      }
+    }
+    steps_.push_back({std::move(layer), std::move(values), node_->outputs[0], node_->text,
+                      node_->name, std::exchange(parameters_, {})});
+  }
+
+  void RequireInputs(std::size_t least, std::size_t most) const {
+    const std::size_t inputs = node_->inputs.size();
+    if (inputs >= least && inputs <= most) return;
+    Refuse(fmt::format("{} inputs", inputs),
+           least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most));
+  }
+
+  // The node that alone reads the value, at that place; null where there is none.
+  const Node* OnlyReader(const std::string& name, std::size_t place) const {
+    const auto found = readers_.find(name);
+    const bool is_only =
+        found != readers_.end() && found->second.size() == 1 && found->second[0].place == place &&
+        std::find(graph_.outputs.begin(), graph_.outputs.end(), name) == graph_.outputs.end();
+    return is_only ? found->second[0].node : nullptr;
+  }
+
+  // Whether the value is a sum's second input, behind a Pad or at once.
+  bool IsShortcut(const std::string& name) const {
+    const Node* reader = OnlyReader(name, 0);
+    if (reader != nullptr && reader->op == "Pad" && !reader->outputs.empty()) {
+      reader = OnlyReader(reader->outputs[0], 1);
+    } else {
+      reader = OnlyReader(name, 1);
+    }
+    return reader != nullptr && reader->op == "Add";
   }
 
   void Convolution() {
     Layer layer{.kind = LayerKind::kConvolution};
+    RequireInputs(2, 3);
     const Shape& shape = Parameter(1, 4, &layer.name);
+    if (node_->inputs.size() > 2) Parameter(2, 1);
     Require("group", 1, 1);
     if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
     RequireText("auto_pad", "NOTSET", "NOTSET");
@@ -355,6 +439,7 @@ class Translator {
 
   void Linear() {
     Layer layer{.kind = LayerKind::kLinear};
+    RequireInputs(3, 3);
     const Shape& shape = Parameter(1, 2, &layer.name);
     Require("transA", 0, 0);
     Require("transB", 1, 0);
@@ -382,9 +467,17 @@ class Translator {
   }
 
   void GroupNormalization() {
+    constexpr std::int64_t kByChannel = 21;  // before, scales were those of groups
+    if (graph_.opset < kByChannel) {
+      Refuse(fmt::format("GroupNormalization of operator set {}", graph_.opset), "21 or later");
+    }
     Normalization(LayerKind::kGroupNormalization, Integer("num_groups", 0));
   }
-  void BatchNormalization() { Normalization(LayerKind::kBatchNormalization, 1); }
+  void BatchNormalization() {
+    Require("training_mode", 0, 0);
+    RequireInputs(5, 5);
+    Normalization(LayerKind::kBatchNormalization, 1);
+  }
   void LayerNormalization() {
     Require("axis", -1, -1);
     Normalization(LayerKind::kLayerNormalization, 1);
@@ -420,8 +513,8 @@ class Translator {
     RequireText("auto_pad", "NOTSET", "NOTSET");
     const int kernel = Edge("kernel_shape", 0);
     const int stride = Edge("strides", 1);
-    if (kernel == 1 && stride > 1) {  // a sum's second input
-      strides_[node_->outputs[0]] = stride;
+    if (kernel == 1 && stride > 1 && IsShortcut(node_->outputs[0])) {
+      shortcuts_[node_->outputs[0]] = {stride, 0};
       Same();
       return;
     }
@@ -448,9 +541,10 @@ class Translator {
     if (node_->inputs.size() != 2) Refuse("an Add of one value", "two");
     if (!IsParameter(1)) {
       Layer layer{.kind = LayerKind::kSum};
-      const auto stride = strides_.find(node_->inputs[1]);
-      if (stride != strides_.end()) layer.stride = stride->second;
+      const auto shortcut = shortcuts_.find(node_->inputs[1]);
+      if (shortcut != shortcuts_.end()) layer.stride = shortcut->second.stride;
       Add(std::move(layer), 2);
+      if (shortcut != shortcuts_.end()) steps_.back().more_channels = shortcut->second.channels;
     } else if (graph_.tensors.find(node_->inputs[1])->second.shape.size() == 2) {
       Layer layer{.kind = LayerKind::kPosition};
       Parameter(1, 2, &layer.name);
@@ -463,20 +557,27 @@ class Translator {
       if (!is_bias) Refuse("a vector added to what is no MatMul", "the bias of the node before");
       steps_.back().layer.bias = true;
       steps_.back().output = node_->outputs[0];
+      steps_.back().parameters.push_back(std::exchange(parameters_, {}).back());
     }
   }
 
   // Zeros behind the channels of a sum's second input.
   void Pad() {
-    strides_.insert({node_->outputs[0], StrideOf(node_->inputs[0])});
     RequireText("mode", "constant", "constant");
+    RequireInputs(2, 2);
+    const auto pads = graph_.tensors.find(node_->inputs[1]);
+    const Node* const reader = OnlyReader(node_->outputs[0], 1);
+    const Shape sizes = pads == graph_.tensors.end() ? Shape{} : pads->second.integers;
+    constexpr std::size_t kChannelsEnd = 5;  // of (N, C, H, W), the ends after the beginnings
+    bool is_shortcut = reader != nullptr && reader->op == "Add" && sizes.size() == 8;
+    for (std::size_t k = 0; is_shortcut && k < sizes.size(); ++k) {
+      is_shortcut = k == kChannelsEnd ? sizes[k] > 0 : sizes[k] == 0;
+    }
+    if (!is_shortcut) Refuse("Pad", "zeros behind the channels of an Add's second value");
+    const auto before = shortcuts_.find(node_->inputs[0]);
+    shortcuts_[node_->outputs[0]] = {before == shortcuts_.end() ? 1 : before->second.stride,
+                                     sizes[kChannelsEnd]};
     Same();
-  }
-
-  int StrideOf(const std::string& name) const {
-    const auto found = strides_.find(name);
-    if (found == strides_.end()) Refuse("Pad", "one behind the MaxPool of one pixel of a shortcut");
-    return found->second;
   }
 
   void Embedding() {
@@ -485,19 +586,16 @@ class Translator {
     Require("axis", 0, 0);
     layer.output.channels = static_cast<int>(shape[1]);
     vocabulary_ = static_cast<int>(shape[0]);
-    if (node_->inputs.size() < 2) Refuse("too few inputs", "2");
-    steps_.push_back({std::move(layer),
-                      {Behind(node_->inputs[1])},
-                      node_->outputs[0],
-                      node_->text,
-                      node_->name});
+    RequireInputs(2, 2);
+    Push(std::move(layer), {Behind(node_->inputs[1])});
   }
 
   void Transpose() {
-    if (IsParameter(0)) {
+    const Attribute* order = Find("perm");
+    if (IsParameter(0) && (order == nullptr || order->integers == Shape{1, 0})) {
       transposed_[node_->outputs[0]] = node_->inputs[0];
     } else {
-      Refuse("Transpose of a value", "of a parameter");
+      Refuse("a Transpose", "that of a matrix of parameters");
     }
   }
 
@@ -510,6 +608,7 @@ class Translator {
     const Shape& shape = graph_.tensors.find(weight->second)->second.shape;
     if (shape.size() != 2) Refuse("a weight that is no matrix", "a matrix");
     const std::string_view name = weight->second;
+    parameters_ = {shape};
     Add({.kind = LayerKind::kTokenLinear,
          .name =
              Plain(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name),
@@ -517,19 +616,29 @@ class Translator {
   }
 
   void Split() {
-    if (node_->outputs.size() != 3) Refuse("a Split", "one in three, of an Attention");
-    for (const std::string& part : node_->outputs) alias_[part] = Behind(node_->inputs[0]);
+    const double axis = Number("axis", 0);
+    if (node_->outputs.size() != 3 || node_->inputs.size() != 1 || (axis != -1 && axis != 2)) {
+      Refuse("a Split", "one of the channels in three equal parts, of an Attention");
+    }
+    for (std::size_t k = 0; k < 3; ++k) parts_[node_->outputs[k]] = {Behind(node_->inputs[0]), k};
   }
 
   void Attention_() {
     Require("is_causal", 1, 0);
     const int heads = Integer("q_num_heads", 0);
     Require("kv_num_heads", heads, 0);
-    const bool is_split = node_->inputs.size() == 3 &&
-                          Behind(node_->inputs[0]) == Behind(node_->inputs[1]) &&
-                          Behind(node_->inputs[0]) == Behind(node_->inputs[2]);
-    if (!is_split) Refuse("an Attention", "queries, keys and values from one Split");
-    Add({.kind = LayerKind::kAttention, .heads = heads});
+    Require("softcap", 0, 0);
+    if (Find("scale") != nullptr) Refuse("scale", "that of the heads' width, which is not given");
+    const std::string* whole = nullptr;
+    bool is_split = node_->inputs.size() == 3;
+    for (std::size_t k = 0; is_split && k < 3; ++k) {
+      const auto part = parts_.find(node_->inputs[k]);
+      is_split = part != parts_.end() && part->second.second == k &&
+                 (whole == nullptr || *whole == part->second.first);
+      if (is_split) whole = &part->second.first;
+    }
+    if (!is_split) Refuse("an Attention", "queries, keys and values from one Split, in this order");
+    Push({.kind = LayerKind::kAttention, .heads = heads}, {*whole});
   }
 
   void Gelu() {
@@ -572,7 +681,18 @@ class Translator {
   std::vector<Step> steps_;
   std::map<std::string, std::string, std::less<>> alias_;
   std::map<std::string, std::string, std::less<>> transposed_;
-  std::map<std::string, int, std::less<>> strides_;
+  struct Shortcut {
+    int stride;
+    std::int64_t channels;
+  };
+  std::map<std::string, Shortcut, std::less<>> shortcuts_;  // second inputs of sums
+  std::map<std::string, std::pair<std::string, std::size_t>, std::less<>> parts_;
+  struct Reader {
+    const Node* node;
+    std::size_t place;
+  };
+  std::map<std::string, std::vector<Reader>, std::less<>> readers_;
+  std::vector<Shape> parameters_;  // of the node at hand
   int vocabulary_ = 0;
 };
 
@@ -590,6 +710,32 @@ std::vector<std::span<const Step>> Stages(const std::vector<Step>& steps) {
     begin = end;
   }
   return stages;
+}
+
+// Whether the model's parameters, and the zeros behind a sum's second input, are those of the layers.
+void CheckShapes(const Translator& translator, const Network& network, std::size_t s,
+                 std::span<const Step> steps) {
+  const Stage& stage = network.stages.at(s);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Layer& layer = stage.layers.at(i);
+    const std::vector<OnnxParameter> expected = OnnxParameters(layer);
+    for (std::size_t k = 0; k < steps[i].parameters.size(); ++k) {
+      const Shape& shape = steps[i].parameters[k];
+      if (k < expected.size() && shape == expected[k].shape) continue;
+      translator.Refuse(
+          steps[i].shown(), fmt::format("a parameter of shape ({})", fmt::join(shape, ", ")),
+          k < expected.size() ? fmt::format("({})", fmt::join(expected[k].shape, ", "))
+                              : std::string("none"));
+    }
+    if (layer.kind != LayerKind::kSum) continue;
+    const std::int64_t channels = network.values.at(stage.inputs[1]).shape.channels;
+    if (channels + steps[i].more_channels != layer.output.channels) {
+      translator.Refuse(steps[i].shown(),
+                        fmt::format("{} and {} channels", layer.output.channels,
+                                    channels + steps[i].more_channels),
+                        "as many");
+    }
+  }
 }
 
 Network NetworkOf(const std::string& where, const Graph& graph) {
@@ -619,7 +765,9 @@ Network NetworkOf(const std::string& where, const Graph& graph) {
     hwmodel::NetworkBuilder builder(name.empty() ? "model" : name, input, classes);
     std::map<std::string, int, std::less<>> values{{graph.input, 0}};
     std::set<std::string> names;
-    for (const std::span<const Step> own : Stages(steps)) {
+    std::set<std::string> parameters;
+    const std::vector<std::span<const Step>> stages = Stages(steps);
+    for (const std::span<const Step> own : stages) {
       Stage stage;
       const Step& last = own.back();
       stage.name = Plain(!last.stage.empty()        ? last.stage
@@ -631,13 +779,17 @@ Network NetworkOf(const std::string& where, const Graph& graph) {
       const std::string base = stage.name;
       for (int k = 2; !names.insert(stage.name).second; ++k)
         stage.name = fmt::format("{}_{}", base, k);
-      for (const Step& step : own) stage.layers.push_back(step.layer);
+      for (const Step& step : own) {
+        stage.layers.push_back(step.layer);
+        if (!step.layer.name.empty() && !parameters.insert(step.layer.name).second) {
+          translator.Refuse(step.shown(), step.layer.name,
+                            "a name that no other layer's parameters have");
+        }
+      }
       for (const std::string& value : own.front().inputs) {
         const auto found = values.find(value);
         if (found == values.end()) {
-          const Step& first = own.front();
-          translator.Refuse(first.node.empty() ? first.output : first.node, value,
-                            "a value that an earlier node makes");
+          translator.Refuse(own.front().shown(), value, "a value that an earlier node makes");
         }
         stage.inputs.push_back(found->second);
       }
@@ -660,7 +812,9 @@ Network NetworkOf(const std::string& where, const Graph& graph) {
     builder.Add({.name = names.contains("loss") ? "loss_" : "loss",
                  .layers = {{.kind = LayerKind::kLoss}},
                  .inputs = {found->second}});
-    return builder.Finish();
+    Network network = builder.Finish();
+    for (std::size_t s = 0; s < stages.size(); ++s) CheckShapes(translator, network, s, stages[s]);
+    return network;
   } catch (const analysis::InvalidArgument& error) {
     throw UsageError::FromLine(fmt::format("{}: {}", where, error.what()));
   }
@@ -675,10 +829,22 @@ Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
   const std::string text = ReadInput(argument, path, kAccepted, kMaxModelBytes);
   try {
     std::string_view message;
+    std::int64_t opset = 0;
     ForEach(text, [&](const ProtobufField& field) {
       if (field.number == onnx::Model::kGraph && field.is_text) message = field.text;
+      if (field.number != onnx::Model::kOpset) return;
+      bool is_own = true;
+      std::int64_t version = 0;
+      ForEach(field.text, [&](const ProtobufField& part) {
+        if (part.number == onnx::Opset::kDomain)
+          is_own = part.text.empty() || part.text == "ai.onnx";
+        if (part.number == onnx::Opset::kVersion) version = part.integer();
+      });
+      if (is_own) opset = version;
     });
-    return NetworkOf(fmt::format("{} {}", argument, path), ParseGraph(message));
+    Graph graph = ParseGraph(message);
+    graph.opset = opset;
+    return NetworkOf(fmt::format("{} {}", argument, path), graph);
   } catch (const ProtobufError& error) {
     throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, error.what()));
   }

@@ -99,9 +99,11 @@ ProtobufWriter ValueOf(std::string_view name, int type, const Shape& shape, bool
 
 class Writer {
  public:
-  Writer(const Network& network, std::span<const training::NamedTensor> weights)
-      : network_(network) {
-    for (const training::NamedTensor& tensor : weights) weights_[tensor.name] = &tensor;
+  Writer(const Network& network,
+         const std::optional<std::span<const training::NamedTensor>>& weights)
+      : network_(network), has_weights_(weights.has_value()) {
+    if (!weights) return;
+    for (const training::NamedTensor& tensor : *weights) weights_[tensor.name] = &tensor;
   }
 
   std::string Write() {
@@ -120,6 +122,12 @@ class Writer {
         inputs = {last_};
       }
       if (!stage.outputs.empty()) names_.at(stage.outputs[0]) = last_;
+    }
+    for (const auto& [name, tensor] : weights_) {
+      // PyTorch's count of batches, a buffer that no layer here has.
+      if (!used_weights_.contains(name) && !name.ends_with(".num_batches_tracked")) {
+        throw analysis::InvalidArgument(name, "a tensor", "those of the network alone");
+      }
     }
     const Versions versions = VersionsFor(network_);
     return ProtobufWriter()
@@ -174,7 +182,7 @@ class Writer {
   }
 
   std::string Parameter(const std::string& name, const Shape& shape) {
-    if (weights_.empty()) {
+    if (!has_weights_) {
       inputs_.push_back(ValueOf(name, onnx::kFloat32, shape, false));
       return name;
     }
@@ -187,6 +195,7 @@ class Writer {
           name, fmt::format("shape ({})", fmt::join(found->second->shape, ", ")),
           fmt::format("shape ({})", fmt::join(shape, ", ")));
     }
+    used_weights_.insert(name);
     const std::vector<double>& values = found->second->values;
     graph_.Message(
         onnx::Graph::kInitializer,
@@ -202,42 +211,34 @@ class Writer {
     return name;
   }
 
-  Names WithNormalization(const Names& inputs, const Layer& layer) {
-    const Shape channels{layer.input.channels};
-    return {inputs[0], Parameter(layer.name + ".weight", channels),
-            Parameter(layer.name + ".bias", channels)};
+  // The layer's parameters behind what it reads.
+  Names WithParameters(const std::string& input, const Layer& layer) {
+    Names all{input};
+    for (const OnnxParameter& parameter : OnnxParameters(layer)) {
+      all.push_back(Parameter(layer.name + std::string(parameter.suffix), parameter.shape));
+    }
+    return all;
   }
 
   std::string LayerOf(const Layer& layer, const Names& inputs) {
     const std::int64_t k = layer.kernel;
     const std::int64_t p = layer.padding;
     const std::int64_t s = layer.stride;
-    const std::int64_t channels = layer.output.channels;
     switch (layer.kind) {
-      case LayerKind::kConvolution: {
-        Names all{inputs[0],
-                  Parameter(layer.name + ".weight", {channels, layer.input.channels, k, k})};
-        if (layer.bias) all.push_back(Parameter(layer.name + ".bias", {channels}));
-        return Node("Conv", all,
+      case LayerKind::kConvolution:
+        return Node("Conv", WithParameters(inputs[0], layer),
                     {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
                      Integers("pads", {p, p, p, p})});
-      }
       case LayerKind::kLinear: {
         const std::string flat = Node("Flatten", inputs, {Integer("axis", 1)});
-        return Node("Gemm",
-                    {flat, Parameter(layer.name + ".weight", {channels, layer.input.elements()}),
-                     Parameter(layer.name + ".bias", {channels})},
-                    {Integer("transB", 1)});
+        return Node("Gemm", WithParameters(flat, layer), {Integer("transB", 1)});
       }
       case LayerKind::kGroupNormalization:
-        return Node("GroupNormalization", WithNormalization(inputs, layer),
+        return Node("GroupNormalization", WithParameters(inputs[0], layer),
                     {Integer("num_groups", layer.groups), Float("epsilon", kEpsilon)});
-      case LayerKind::kBatchNormalization: {
-        Names all = WithNormalization(inputs, layer);
-        all.push_back(Parameter(layer.name + ".running_mean", {layer.input.channels}));
-        all.push_back(Parameter(layer.name + ".running_var", {layer.input.channels}));
-        return Node("BatchNormalization", all, {Float("epsilon", kEpsilon)});
-      }
+      case LayerKind::kBatchNormalization:
+        return Node("BatchNormalization", WithParameters(inputs[0], layer),
+                    {Float("epsilon", kEpsilon)});
       case LayerKind::kLocalResponseNormalization:
         return Node("LRN", inputs,
                     {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
@@ -257,26 +258,23 @@ class Writer {
                               std::vector<float>{static_cast<float>(layer.dropout_probability)})});
       case LayerKind::kSum:
         return Node("Add", {inputs[0], Shortcut(layer, inputs[1])});
-      case LayerKind::kEmbedding:
-        return Node("Gather",
-                    {Parameter(layer.name + ".weight", {layer.vocabulary, channels}), inputs[0]});
+      case LayerKind::kEmbedding: {
+        const Names all = WithParameters(inputs[0], layer);
+        return Node("Gather", {all[1], all[0]});
+      }
       case LayerKind::kPosition:
-        return Node("Add",
-                    {inputs[0], Parameter(layer.name + ".weight", {layer.input.height, channels})});
+        return Node("Add", WithParameters(inputs[0], layer));
       case LayerKind::kLayerNormalization:
-        return Node("LayerNormalization", WithNormalization(inputs, layer),
-                    {Integer("axis", -1), Float("epsilon", kEpsilon)});
       case LayerKind::kRmsNormalization:
-        return Node("RMSNormalization",
-                    {inputs[0], Parameter(layer.name + ".weight", {layer.input.channels})},
-                    {Integer("axis", -1), Float("epsilon", kEpsilon)});
+        return Node(
+            layer.kind == LayerKind::kRmsNormalization ? "RMSNormalization" : "LayerNormalization",
+            WithParameters(inputs[0], layer), {Integer("axis", -1), Float("epsilon", kEpsilon)});
       case LayerKind::kTokenLinear: {
-        const std::string weight =
-            Parameter(layer.name + ".weight", {channels, layer.input.channels});
+        const Names all = WithParameters(inputs[0], layer);
         std::string product =
-            Node("MatMul", {inputs[0], Node("Transpose", {weight}, {Integers("perm", {1, 0})})});
+            Node("MatMul", {all[0], Node("Transpose", {all[1]}, {Integers("perm", {1, 0})})});
         if (!layer.bias) return product;
-        return Node("Add", {product, Parameter(layer.name + ".bias", {channels})});
+        return Node("Add", {product, all[2]});
       }
       case LayerKind::kAttention: {
         const std::string parts =
@@ -312,6 +310,8 @@ class Writer {
   }
 
   const Network& network_;
+  bool has_weights_;
+  std::set<std::string, std::less<>> used_weights_;
   std::map<std::string, const training::NamedTensor*, std::less<>> weights_;
   const Stage* stage_ = nullptr;
   Names names_;  // of values
@@ -323,7 +323,41 @@ class Writer {
 
 }  // namespace
 
-std::string OnnxModel(const Network& network, std::span<const training::NamedTensor> weights) {
+std::vector<OnnxParameter> OnnxParameters(const Layer& layer) {
+  constexpr std::string_view kWeight = ".weight";
+  constexpr std::string_view kBias = ".bias";
+  const std::int64_t in = layer.input.channels;
+  const std::int64_t out = layer.output.channels;
+  std::vector<OnnxParameter> parameters;
+  switch (layer.kind) {
+    case LayerKind::kConvolution:
+      parameters = {{kWeight, {out, in, layer.kernel, layer.kernel}}};
+      if (layer.bias) parameters.push_back({kBias, {out}});
+      return parameters;
+    case LayerKind::kLinear:
+      return {{kWeight, {out, layer.input.elements()}}, {kBias, {out}}};
+    case LayerKind::kBatchNormalization:
+      return {{kWeight, {in}}, {kBias, {in}}, {".running_mean", {in}}, {".running_var", {in}}};
+    case LayerKind::kGroupNormalization:
+    case LayerKind::kLayerNormalization:
+      return {{kWeight, {in}}, {kBias, {in}}};
+    case LayerKind::kRmsNormalization:
+      return {{kWeight, {in}}};
+    case LayerKind::kEmbedding:
+      return {{kWeight, {layer.vocabulary, out}}};
+    case LayerKind::kPosition:
+      return {{kWeight, {layer.input.height, out}}};
+    case LayerKind::kTokenLinear:
+      parameters = {{kWeight, {out, in}}};
+      if (layer.bias) parameters.push_back({kBias, {out}});
+      return parameters;
+    default:
+      return parameters;
+  }
+}
+
+std::string OnnxModel(const Network& network,
+                      const std::optional<std::span<const training::NamedTensor>>& weights) {
   return Writer(network, weights).Write();
 }
 

@@ -52,6 +52,7 @@ class Cell:
     """An optimizer in a number of stages, at the rate that is best by the first seed."""
 
     rate: str
+    rates: int  # of how many it is the best
     curves: dict[int, Curve]  # by seed
     slowdowns: dict[int, float]
 
@@ -79,7 +80,9 @@ def cells(data: Data) -> dict[tuple[str, int], Cell]:
         if not firsts:
             continue
         target_rate = min(firsts, key=firsts.__getitem__)
-        targets = {seed: curve.at(TARGET_SAMPLES) for seed, curve in plain[target_rate].items()}
+        ends = {seed: curve.at(TARGET_SAMPLES) for seed, curve in plain[target_rate].items()}
+        # Plain training that diverged, or was shorter, has no target.
+        targets = {seed: loss for seed, loss in ends.items() if np.isfinite(loss)}
         slowdowns = {
             rate: {
                 seed: curve.first_at(targets[seed]) / TARGET_SAMPLES
@@ -91,12 +94,18 @@ def cells(data: Data) -> dict[tuple[str, int], Cell]:
         best = min(slowdowns, key=lambda rate: slowdowns[rate].get(FIRST_SEED, np.inf))
         if stages == PLAIN:
             best = target_rate
-        found[optimizer, stages] = Cell(best, rates[best], slowdowns[best])
+        first_seeds = sum(FIRST_SEED in seeds for seeds in rates.values())
+        found[optimizer, stages] = Cell(best, first_seeds, rates[best], slowdowns[best])
     return found
 
 
 def _slowdowns(claim: dict, data: Data, optimizer: str) -> np.ndarray:
-    cell = cells(data).get((optimizer, claim["stages"]))
+    found = cells(data)
+    for stages in (PLAIN, claim["stages"]):
+        rates = found[optimizer, stages].rates if (optimizer, stages) in found else 0
+        if rates < claim["rates"]:
+            raise Incomplete(f"{optimizer}, P = {stages}: {rates} of {claim['rates']} rates")
+    cell = found.get((optimizer, claim["stages"]))
     planned = claim["seeds"]
     finished = [] if cell is None else [cell.slowdowns[k] for k in range(1, planned + 1) if k in cell.slowdowns]
     if len(finished) < planned:
@@ -110,7 +119,8 @@ def _words(optimizer: str, values: np.ndarray) -> str:
 
 def slowdown(claim: dict, read: Reader) -> Outcome:
     """In `stages` stages, every seed of `optimizer` takes at least `low` times the samples, or at most
-    `high` times; with `than`, fewer than that optimizer's same seed."""
+    `high` times; with `than`, fewer than that optimizer's same seed. Of each there are `rates` first
+    seeds to choose from."""
     data = read(claim["figure"])
     if not data.has(RESULTS):
         raise Incomplete("No runs")

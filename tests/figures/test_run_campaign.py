@@ -158,14 +158,32 @@ class Order(Queue):
         self.assertEqual(sum("left out: not the best" in line for line in listed), 8)
         self.assertFalse(any("waiting" in line for line in listed))
 
-    def test_a_choice_is_made_without_what_failed(self):
+    def test_what_failed_keeps_the_choice_open(self):
         for path in (self.root / "studies").iterdir():
             path.unlink()
-        (self.root / "studies/chooser.toml").write_text(CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', ""))
+        chooser = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
+        (self.root / "studies/chooser.toml").write_text(chooser)
         self.trainer("if config['optimizer']['lr'] == 0.3: sys.exit('no more memory')")
         self.assertEqual(self.call()[0], 1)
+        self.assertEqual(len(self.results("chooser")), 2)
+        # Its loss decides once there is one.
+        self.trainer("loss = config['optimizer']['lr']")
+        self.assertEqual(self.call()[0], 0)
         later = [row for row, seed in self.results("chooser") if seed != "1"]
-        self.assertEqual(later, 2 * ["rate 0.4, {rule.name}"])
+        self.assertEqual(later, 2 * ["rate 0.3"])
+
+    def test_a_run_alone_is_left_out_too(self):
+        for path in (self.root / "studies").iterdir():
+            path.unlink()
+        chooser = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
+        (self.root / "studies/chooser.toml").write_text(chooser)
+        self.trainer("loss = config['optimizer']['lr']")
+        for number in (1, 2, 3):
+            self.assertEqual(self.call("--run", str(number))[0], 0)
+        said = [self.call("--run", str(number))[1] for number in (4, 5)]
+        self.assertIn("rate 0.3, seed 2: ", said[0])
+        self.assertEqual(said[1].strip(), "rate 0.4, seed 2: left out, not the best")
+        self.assertEqual(len(self.lines("ends")), 4)
 
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")

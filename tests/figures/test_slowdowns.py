@@ -57,7 +57,7 @@ class Slowdowns(unittest.TestCase):
 
     def outcome(self, **claim):
         self.write()
-        claim = {"figure": "x", "stages": 20, "seeds": 2, "optimizer": "AdamW"} | claim
+        claim = {"figure": "x", "stages": 20, "seeds": 2, "rates": 1, "optimizer": "AdamW"} | claim
         return slowdowns.slowdown(claim, lambda figure: self.data)
 
     def test_between_two_validations_the_loss_is_a_line(self):
@@ -79,6 +79,13 @@ class Slowdowns(unittest.TestCase):
         self.assertEqual(self.cells()["AdamW", 20].slowdowns[1], math.inf)
         self.assertIn("above 6", self.outcome(low=2, seeds=1).measured)
 
+    def test_plain_training_that_diverged_is_no_target(self):
+        for row in ("AdamW, P = 1, rate 0.1", "AdamW, P = 1, rate 0.2"):
+            self.runs[row, 1] = points(1, end=2000)
+        self.assertEqual(self.cells()["AdamW", 20].slowdowns, {})
+        with self.assertRaises(Incomplete):
+            self.outcome(high=9)
+
     def test_verdicts(self):
         self.assertTrue(self.outcome(low=2.5).passed)
         self.assertFalse(self.outcome(low=2.6).passed)
@@ -90,7 +97,10 @@ class Slowdowns(unittest.TestCase):
     def test_missing_runs_test_nothing(self):
         with self.assertRaisesRegex(Incomplete, "AdamW, 20 stages: 2 of 3 runs"):
             self.outcome(low=2, seeds=3)
-        with self.assertRaisesRegex(Incomplete, "NAdam, 20 stages: 0 of 2 runs"):
+        with self.assertRaisesRegex(Incomplete, "Muon, P = 1: 1 of 2 rates"):
+            self.outcome(low=1, optimizer="Muon", rates=2)
+        self.assertTrue(self.outcome(low=2, rates=2).passed)
+        with self.assertRaisesRegex(Incomplete, "NAdam, P = 1: 0 of 1 rates"):
             self.outcome(low=2, optimizer="NAdam")
         with self.assertRaisesRegex(Incomplete, "No runs"):
             slowdowns.slowdown({"figure": "x"}, lambda figure: Data(self.data.folder / "none"))

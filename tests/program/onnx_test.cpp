@@ -73,8 +73,13 @@ struct Foreign {
       Node("Gemm", {"4", "head.weight", "head.bias"}, "5", {Attribute("transB", 1)}),
       Node("Softmax", {"5"}, "y")};
 
-  std::string Model() const {
+  std::vector<ProtobufWriter> parameters;
+
+  std::string Model(std::int64_t opset = 21) const {
     ProtobufWriter graph;
+    for (const ProtobufWriter& parameter : parameters) {
+      graph.Message(onnx::Graph::kInitializer, parameter);
+    }
     for (const ProtobufWriter& node : nodes) graph.Message(onnx::Graph::kNode, node);
     graph.Text(onnx::Graph::kName, "main graph")
         .Message(onnx::Graph::kInput, Value("x", {1, 3, 8, 8}))
@@ -83,7 +88,10 @@ struct Foreign {
         .Message(onnx::Graph::kInput, Value("head.weight", {7, 16}))
         .Message(onnx::Graph::kInput, Value("head.bias", {7}))
         .Message(onnx::Graph::kOutput, Value("y", {1, 7}));
-    return ProtobufWriter().Message(onnx::Model::kGraph, graph).bytes();
+    return ProtobufWriter()
+        .Message(onnx::Model::kOpset, ProtobufWriter().Integer(onnx::Opset::kVersion, opset))
+        .Message(onnx::Model::kGraph, graph)
+        .bytes();
   }
 };
 
@@ -198,7 +206,7 @@ TEST_CASE("what no layer is, is refused by the node") {
   CHECK(with(4, Node("Gemm", {"4", "head.weight", "head.bias"}, "5")) ==
         ": node 5: got transB 0, accepted: 1");
   CHECK(with(4, Node("Gemm", {"4", "head.weight"}, "5", {Attribute("transB", 1)})) ==
-        ": node 5: got too few inputs, accepted: a parameter with a shape");
+        ": node 5: got 2 inputs, accepted: 3");
   CHECK(with(1, Node("Softmax", {"1"}, "2")) ==
         ": node 2: got Softmax, accepted: one that is the model's output, or none");
   CHECK(with(3, Node("Flatten", {"3"}, "4", {Attribute("axis", 2)})) ==
@@ -213,9 +221,80 @@ TEST_CASE("what no layer is, is refused by the node") {
   CHECK(Refusal("") == ", accepted: a model, PATH.onnx (there is nothing in it)");
   CHECK_THAT(Refusal("no model"), StartsWith(", accepted: a model, PATH.onnx ("));
   const std::string good = Foreign().Model();
+  // The first six bytes are the operator set; a model without a graph is none either.
   for (std::size_t size = 1; size < good.size(); size += 3) {
     CHECK(Refusal(good.substr(0, size)) != "it was read");
   }
+}
+
+TEST_CASE("fields of layers have the ranges that network files have") {
+  Foreign model;
+  const auto tensor = [](std::string_view name, std::initializer_list<std::int64_t> shape) {
+    ProtobufWriter writer;
+    for (const std::int64_t extent : shape) writer.Integer(onnx::Tensor::kDimensions, extent);
+    return writer.Text(onnx::Tensor::kName, name);
+  };
+  model.parameters = {tensor("g", {4}), tensor("b", {4})};
+  const auto with = [&](ProtobufWriter node, std::int64_t opset = 21) {
+    Foreign changed = model;
+    changed.nodes.at(1) = std::move(node);
+    return Refusal(changed.Model(opset));
+  };
+  using Catch::Matchers::StartsWith;
+  CHECK_THAT(with(Node("GroupNormalization", {"1", "g", "b"}, "2")),
+             StartsWith(": node 2: got groups 0, accepted: from 1 to "));
+  CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)}), 18) ==
+        ": node 2: got GroupNormalization of operator set 18, accepted: 21 or later");
+  CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", -1)})) ==
+        ": node 2: got num_groups -1, accepted: a natural number");
+  CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)})) ==
+        "it was read");
+  CHECK_THAT(with(Node("MaxPool", {"1"}, "2",
+                       {Attribute("kernel_shape", "\2\2"),
+                        Attribute("strides", std::string_view("\0\0", 2))})),
+             StartsWith(": node 2: got stride 0, accepted: from 1 to "));
+  CHECK_THAT(with(Node("LRN", {"1"}, "2")), StartsWith(": node 2: got size 0, accepted: from "));
+  // A normalisation whose scales are not those of its input's channels.
+  model.parameters = {tensor("g", {3}), tensor("b", {3})};
+  CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)})) ==
+        ": node 2: got a parameter of shape (3), accepted: (4)");
+}
+
+TEST_CASE("a pool of one pixel is a sum's second value, or a pool") {
+  Foreign model;
+  model.nodes.at(2) = Node("MaxPool", {"2"}, "3",
+                           {Attribute("kernel_shape", "\1\1"), Attribute("strides", "\2\2")});
+  const Network network = Read(model.Model());
+  CHECK(network.stages[2].layers[0].kind == hwmodel::LayerKind::kMaxPool);
+  CHECK(network.stages[2].layers[0].stride == 2);
+  CHECK(Read(OnnxModel(network)) == network);
+  model.nodes.at(2) = Node("Pad", {"2", "head.bias"}, "3");
+  CHECK(Refusal(model.Model()) ==
+        ": node 3: got Pad, accepted: zeros behind the channels of an Add's second value");
+}
+
+TEST_CASE("parts of a Split are those of an Attention, in their order") {
+  const std::string bytes = OnnxModel(MakeNetwork(
+      {.name = "gpt", .input = {1, 4, 1}, .classes = 5, .layers = 1, .width = 8, .heads = 2}));
+  CHECK(Read(bytes).stage_count() == 8);
+  const auto changed = [&](const std::string& what, const std::string& other) {
+    REQUIRE(what.size() == other.size());
+    std::string model = bytes;
+    for (std::size_t at = model.find(what); at != std::string::npos; at = model.find(what, at)) {
+      model.replace(at, what.size(), other);
+    }
+    return Refusal(model);
+  };
+  // One name for two parts: queries that are keys.
+  CHECK(changed("Split:0", "Split:1") ==
+        ": node h.0.attn/Attention: got an Attention, accepted: queries, keys and values from one "
+        "Split, in this order");
+  CHECK(changed("is_causal", "is_casual") ==
+        ": node h.0.attn/Attention: got is_causal 0, accepted: 1");
+  // Two layers of one name, as tied ones have it.
+  CHECK(changed("h.0.ln_1.weight", "h.0.ln_2.weight") ==
+        ": node h.0.mlp/LayerNormalization: got h.0.ln_2, accepted: a name that no other layer's "
+        "parameters have");
 }
 
 TEST_CASE("a parameter that is missing or has another shape is named") {
@@ -227,4 +306,11 @@ TEST_CASE("a parameter that is missing or has another shape is named") {
   weights.push_back({"classifier.0.bias", {5}, std::vector<double>(5)});
   CHECK_THROWS_WITH(OnnxModel(network, weights),
                     "classifier.0.bias: got shape (5), accepted: shape (10)");
+  weights.back() = {"classifier.0.bias", {10}, std::vector<double>(10)};
+  weights.push_back({"more", {1}, {1}});
+  CHECK_THROWS_WITH(OnnxModel(network, weights),
+                    "more: got a tensor, accepted: those of the network alone");
+  // A file without tensors gives no model without values.
+  CHECK_THROWS_WITH(OnnxModel(network, std::vector<training::NamedTensor>{}),
+                    "classifier.0.weight: got nothing, accepted: a tensor of the network");
 }

@@ -2,6 +2,7 @@
 // reference ones.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -151,6 +152,10 @@ TEST_CASE("squared_relu is 0 below 0 and the square above", "[token]") {
   CHECK(y == Numbers{0, 0, 2.25});
   plain->SquaredReluBackward(3, x.data(), dy.data(), /*add=*/true, dx.data());
   CHECK(dx == Numbers{1, 1, 7});
+  const std::vector<float> lost(20, std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> result(20);
+  MakeVectorBackend(8)->SquaredRelu(20, lost.data(), result.data());
+  CHECK(std::all_of(result.begin(), result.end(), [](float z) { return std::isnan(z); }));
 }
 
 // Every kind alone in its stage, which keeps its input as a value.

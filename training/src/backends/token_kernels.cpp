@@ -199,9 +199,10 @@ struct TokenLoops {
     });
   }
 
+  // Of a number and what is none the second operand is taken: a NaN stays one, as in the reference.
   static void SquaredRelu(std::int64_t size, const float* x, float* y) {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
-      const L u = L::Max(load(x + i), L::Zero());
+      const L u = L::Max(L::Zero(), load(x + i));
       store(L::Mul(u, u), y + i);
     });
   }
@@ -209,7 +210,7 @@ struct TokenLoops {
   static void SquaredReluBackward(std::int64_t size, const float* x, const float* dy, bool add,
                                   float* dx) {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
-      const L u = L::Max(load(x + i), L::Zero());
+      const L u = L::Max(L::Zero(), load(x + i));
       const L gradient = L::Mul(load(dy + i), L::Add(u, u));
       store(add ? L::Add(load(dx + i), gradient) : gradient, dx + i);
     });
