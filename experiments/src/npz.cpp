@@ -19,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include "element_types.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -167,17 +168,6 @@ NpyDescription ParseNpyHeader(std::string_view header) {
   return description;
 }
 
-template <class Element>
-std::vector<double> Convert(const std::vector<char>& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(Element));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Element element;
-    std::memcpy(&element, bytes.data() + i * sizeof(Element), sizeof(Element));
-    values[i] = static_cast<double>(element);
-  }
-  return values;
-}
-
 // From first index fastest to last index fastest.
 std::vector<double> Transposed(const std::vector<double>& values,
                                const std::vector<std::size_t>& shape) {
@@ -230,29 +220,23 @@ class FileReader {
   std::uint64_t left_ = 0;
 };
 
-struct ElementType {
-  std::string_view name;
-  std::size_t bytes;
-  std::vector<double> (*convert)(const std::vector<char>& bytes);
-};
-
 // Single bytes are masks beside weights.
-constexpr std::array<ElementType, 6> kElementTypes{{
-    {"<f8", 8, Convert<double>},
-    {"<i8", 8, Convert<std::int64_t>},
-    {"<f4", 4, Convert<float>},
-    {"<i4", 4, Convert<std::int32_t>},
-    {"|u1", 1, Convert<std::uint8_t>},
-    {"|b1", 1, Convert<std::uint8_t>},
+constexpr std::array<ElementType, 6> kNpyTypes{{
+    {"<f8", 8, ToDoubles<double>},
+    {"<i8", 8, ToDoubles<std::int64_t>},
+    {"<f4", 4, ToDoubles<float>},
+    {"<i4", 4, ToDoubles<std::int32_t>},
+    {"|u1", 1, ToDoubles<std::uint8_t>},
+    {"|b1", 1, ToDoubles<std::uint8_t>},
 }};
 
 template <class Reader>
 NpzArray ReadArray(Reader& member, std::size_t max_values) {
   const NpyDescription description = ParseNpyHeader(ReadHeader(member));
   const ElementType* const type =
-      std::find_if(kElementTypes.begin(), kElementTypes.end(),
+      std::find_if(kNpyTypes.begin(), kNpyTypes.end(),
                    [&](const ElementType& each) { return each.name == description.type; });
-  if (type == kElementTypes.end()) {
+  if (type == kNpyTypes.end()) {
     throw NpzError(
         fmt::format("an array of type {}, not <f8, <f4, <i8, <i4, |u1 or |b1", description.type));
   }

@@ -17,8 +17,9 @@
 //   attention              Split, Attention of operator set 23, causal
 //
 // The loss is not written, and added where a model is read; its input is the model's output, which may
-// have a Softmax behind it. Neither values nor what they start with (standard_deviation) are read. The text of a node (doc_string) names its stage; a node without one is a stage
-// of its own. Parameters have PyTorch's names, here and there. Without values they are inputs of the graph.
+// have a Softmax behind it. The text of a node (doc_string) names its stage; a node without one is a stage
+// of its own. Parameters have PyTorch's names, here and there. Without values they are inputs of the
+// graph; neither values nor what they start with (standard_deviation) are read.
 //
 // Source: ONNX operator sets 17 to 23 (onnx.ai).
 #pragma once

@@ -18,6 +18,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
+#include "batchless/training/backend.h"
 #include "onnx_fields.h"
 #include "onnx_file.h"
 #include "protobuf.h"
@@ -34,7 +35,6 @@ using Names = std::vector<std::string>;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::size_t kMaxModelBytes = std::size_t{1} << 31;
-constexpr std::string_view kWeight = ".weight";
 
 struct Attribute {
   double number = 0;
@@ -74,6 +74,9 @@ void ForEach(std::string_view message, Take take) {
   ProtobufReader reader(message);
   while (const std::optional<ProtobufField> field = reader.Next()) take(*field);
 }
+
+// Whether operators of the domain are ONNX's own.
+bool IsOwn(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
 Attribute ParseAttribute(std::string_view message, std::string& name) {
   Attribute attribute;
@@ -198,6 +201,13 @@ std::string Plain(std::string_view text) {
   return name;
 }
 
+// Of the layer that has the weight.
+std::string LayerName(std::string_view weight) {
+  constexpr std::string_view kWeight = ".weight";
+  if (weight.ends_with(kWeight)) weight.remove_suffix(kWeight.size());
+  return Plain(weight);
+}
+
 // A layer, and which value it reads and makes.
 struct Step {
   Layer layer;
@@ -278,7 +288,7 @@ class Translator {
         {"LogSoftmax", &Translator::Probabilities},
     }};
     if (node.inputs.empty() || node.outputs.empty()) Refuse("no inputs or outputs", "some");
-    if (!node.domain.empty() && node.domain != "ai.onnx") {
+    if (!IsOwn(node.domain)) {
       Refuse("domain " + node.domain, "operators of ONNX itself");
     }
     const auto row = std::find_if(kRows.begin(), kRows.end(),
@@ -352,10 +362,7 @@ class Translator {
       Refuse(fmt::format("{} of shape ({})", name, fmt::join(shape, ", ")),
              fmt::format("a parameter of {} dimensions", dimensions));
     }
-    if (layer != nullptr) {
-      const std::string_view text = name;
-      *layer = Plain(text.ends_with(kWeight) ? text.substr(0, text.size() - kWeight.size()) : text);
-    }
+    if (layer != nullptr) *layer = LayerName(name);
     parameters_.push_back(shape);
     return shape;
   }
@@ -420,14 +427,19 @@ class Translator {
     return reader != nullptr && reader->op == "Add";
   }
 
+  // Of a convolution or pool.
+  void RequirePlainWindow() const {
+    if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
+    RequireText("auto_pad", "NOTSET", "NOTSET");
+  }
+
   void Convolution() {
     Layer layer{.kind = LayerKind::kConvolution};
     RequireInputs(2, 3);
     const Shape& shape = Parameter(1, 4, &layer.name);
     if (node_->inputs.size() > 2) Parameter(2, 1);
     Require("group", 1, 1);
-    if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
-    RequireText("auto_pad", "NOTSET", "NOTSET");
+    RequirePlainWindow();
     if (shape[2] != shape[3]) Refuse("a window that is no square", "a square one");
     layer.output.channels = static_cast<int>(shape[0]);
     layer.kernel = static_cast<int>(shape[2]);
@@ -451,7 +463,7 @@ class Translator {
   }
 
   void RequireEpsilon() const {
-    constexpr float kEpsilon = 1e-5F;
+    constexpr auto kEpsilon = static_cast<float>(training::kNormalizationEpsilon);
     const auto epsilon = static_cast<float>(Number("epsilon", double{kEpsilon}));
     if (epsilon != kEpsilon)
       Refuse(fmt::format("epsilon {}", epsilon), fmt::format("{}", kEpsilon));
@@ -509,8 +521,7 @@ class Translator {
 
   void MaxPool() {
     Require("ceil_mode", 0, 0);
-    if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
-    RequireText("auto_pad", "NOTSET", "NOTSET");
+    RequirePlainWindow();
     const int kernel = Edge("kernel_shape", 0);
     const int stride = Edge("strides", 1);
     if (kernel == 1 && stride > 1 && IsShortcut(node_->outputs[0])) {
@@ -607,11 +618,9 @@ class Translator {
     }
     const Shape& shape = graph_.tensors.find(weight->second)->second.shape;
     if (shape.size() != 2) Refuse("a weight that is no matrix", "a matrix");
-    const std::string_view name = weight->second;
     parameters_ = {shape};
     Add({.kind = LayerKind::kTokenLinear,
-         .name =
-             Plain(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name),
+         .name = LayerName(weight->second),
          .output = {.channels = static_cast<int>(std::clamp<std::int64_t>(shape[0], 0, 1 << 30))}});
   }
 
@@ -836,8 +845,7 @@ Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
       bool is_own = true;
       std::int64_t version = 0;
       ForEach(field.text, [&](const ProtobufField& part) {
-        if (part.number == onnx::Opset::kDomain)
-          is_own = part.text.empty() || part.text == "ai.onnx";
+        if (part.number == onnx::Opset::kDomain) is_own = IsOwn(part.text);
         if (part.number == onnx::Opset::kVersion) version = part.integer();
       });
       if (is_own) opset = version;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/training/backend.h"
 #include "onnx_fields.h"
 #include "onnx_file.h"
 #include "protobuf.h"
@@ -26,7 +27,6 @@ using Names = std::vector<std::string>;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLeastOpset = 17;
-constexpr float kEpsilon = 1e-5F;
 constexpr const char* kBatch = "N";
 
 // The least version of the operator set, and of the format, that has the layers.
@@ -235,10 +235,11 @@ class Writer {
       }
       case LayerKind::kGroupNormalization:
         return Node("GroupNormalization", WithParameters(inputs[0], layer),
-                    {Integer("num_groups", layer.groups), Float("epsilon", kEpsilon)});
+                    {Integer("num_groups", layer.groups),
+                     Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kBatchNormalization:
         return Node("BatchNormalization", WithParameters(inputs[0], layer),
-                    {Float("epsilon", kEpsilon)});
+                    {Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kLocalResponseNormalization:
         return Node("LRN", inputs,
                     {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
@@ -268,7 +269,8 @@ class Writer {
       case LayerKind::kRmsNormalization:
         return Node(
             layer.kind == LayerKind::kRmsNormalization ? "RMSNormalization" : "LayerNormalization",
-            WithParameters(inputs[0], layer), {Integer("axis", -1), Float("epsilon", kEpsilon)});
+            WithParameters(inputs[0], layer),
+            {Integer("axis", -1), Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kTokenLinear: {
         const Names all = WithParameters(inputs[0], layer);
         std::string product =

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "element_types.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -50,37 +51,15 @@ double OfBrainFloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-template <class Element>
-double OfNumber(Element element) {
-  return static_cast<double>(element);
-}
-
-template <class Element, double (*kConvert)(Element)>
-std::vector<double> Convert(const std::vector<char>& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(Element));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Element element;
-    std::memcpy(&element, bytes.data() + i * sizeof(Element), sizeof(Element));
-    values[i] = kConvert(element);
-  }
-  return values;
-}
-
-struct ElementType {
-  std::string_view name;
-  std::size_t bytes;
-  std::vector<double> (*convert)(const std::vector<char>& bytes);
-};
-
-constexpr std::array<ElementType, 8> kElementTypes{{
-    {"F64", 8, Convert<double, OfNumber>},
-    {"F32", 4, Convert<float, OfNumber>},
-    {"F16", 2, Convert<std::uint16_t, OfHalf>},
-    {"BF16", 2, Convert<std::uint16_t, OfBrainFloat>},
-    {"I64", 8, Convert<std::int64_t, OfNumber>},
-    {"I32", 4, Convert<std::int32_t, OfNumber>},
-    {"U8", 1, Convert<std::uint8_t, OfNumber>},
-    {"BOOL", 1, Convert<std::uint8_t, OfNumber>},
+constexpr std::array<ElementType, 8> kTensorTypes{{
+    {"F64", 8, ToDoubles<double>},
+    {"F32", 4, ToDoubles<float>},
+    {"F16", 2, ToDoubles<std::uint16_t, OfHalf>},
+    {"BF16", 2, ToDoubles<std::uint16_t, OfBrainFloat>},
+    {"I64", 8, ToDoubles<std::int64_t>},
+    {"I32", 4, ToDoubles<std::int32_t>},
+    {"U8", 1, ToDoubles<std::uint8_t>},
+    {"BOOL", 1, ToDoubles<std::uint8_t>},
 }};
 
 struct Entry {
@@ -107,9 +86,9 @@ Entry ParseEntry(const std::string& name, const Json& tensor, std::size_t max_va
   }
   const auto dtype = tensor["dtype"].get<std::string>();
   const ElementType* const type =
-      std::find_if(kElementTypes.begin(), kElementTypes.end(),
+      std::find_if(kTensorTypes.begin(), kTensorTypes.end(),
                    [&](const ElementType& each) { return each.name == dtype; });
-  if (type == kElementTypes.end()) {
+  if (type == kTensorTypes.end()) {
     throw SafetensorsError(fmt::format(
         "numbers of type {}, not F64, F32, F16, BF16, I64, I32, U8 or BOOL", OneLine(dtype)));
   }

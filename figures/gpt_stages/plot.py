@@ -49,7 +49,7 @@ def draw_slowdowns(ax, found, optimizer) -> None:
 def draw_curves(ax, found, optimizer) -> None:
     for stages, line in ((slowdowns.PLAIN, ":"), (DEEPEST, "-")):
         cell = found.get((optimizer, stages))
-        curve = cell.curves.get(slowdowns.FIRST_SEED) if cell else None
+        curve = cell.curves.get(study.FIRST_SEED) if cell else None
         if curve is not None:
             excess = curve.losses / math.log(2) - ENTROPY_BITS
             ax.plot(TOKENS * curve.samples, excess, line, color=COLORS[optimizer], linewidth=1)

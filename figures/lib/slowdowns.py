@@ -21,7 +21,6 @@ TARGET_SAMPLES = 4000
 # Runs end here; the slowdown of one that has not come to the target is infinite.
 LONGEST = 6
 PLAIN = 1
-FIRST_SEED = 1
 ROW = re.compile(r"(?P<optimizer>.+), P = (?P<stages>\d+), rate (?P<rate>.+)")
 
 
@@ -76,7 +75,7 @@ def cells(data: Data) -> dict[tuple[str, int], Cell]:
     found = {}
     for (optimizer, stages), rates in curves.items():
         plain = curves.get((optimizer, PLAIN), {})
-        firsts = {rate: seeds[FIRST_SEED].at(TARGET_SAMPLES) for rate, seeds in plain.items() if FIRST_SEED in seeds}
+        firsts = {rate: seeds[study.FIRST_SEED].at(TARGET_SAMPLES) for rate, seeds in plain.items() if study.FIRST_SEED in seeds}
         if not firsts:
             continue
         target_rate = min(firsts, key=firsts.__getitem__)
@@ -91,10 +90,10 @@ def cells(data: Data) -> dict[tuple[str, int], Cell]:
             }
             for rate, seeds in rates.items()
         }
-        best = min(slowdowns, key=lambda rate: slowdowns[rate].get(FIRST_SEED, np.inf))
+        best = min(slowdowns, key=lambda rate: slowdowns[rate].get(study.FIRST_SEED, np.inf))
         if stages == PLAIN:
             best = target_rate
-        first_seeds = sum(FIRST_SEED in seeds for seeds in rates.values())
+        first_seeds = sum(study.FIRST_SEED in seeds for seeds in rates.values())
         found[optimizer, stages] = Cell(best, first_seeds, rates[best], slowdowns[best])
     return found
 

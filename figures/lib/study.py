@@ -28,6 +28,7 @@ NETWORKS = {
 SYNTHETIC = "synthetic"
 DATA_SETS = {"cifar10": "CIFAR-10", "mnist": "MNIST", SYNTHETIC: "synthetic set"}
 ABSENT = "No results on real data yet"
+FIRST_SEED = 1
 # What guessing one of ten classes reaches. A run that diverged has learnt no more than that.
 CHANCE_PERCENT = 10.0
 # Equally likely answers; the images have ten classes. Of other data nobody knows.

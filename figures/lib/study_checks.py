@@ -33,7 +33,6 @@ from figures.lib.tables import DataError, Incomplete, Table
 
 # What is above has learnt nothing.
 GUESSING_LOSS = math.log(study.CLASSES)
-FIRST_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def _best(table: Table, name: str, values: Callable[[Table], np.ndarray], sign: 
         return {}
 
     def first(row: Table) -> float:
-        of_seed = (row["seed"] == FIRST_SEED) & ~study.diverged(row)
+        of_seed = (row["seed"] == study.FIRST_SEED) & ~study.diverged(row)
         return max(sign * values(row)[of_seed], default=-math.inf)
 
     best = max(study.rows(found).values(), key=first)
@@ -149,7 +148,7 @@ def _runs(claim: dict, read: Reader) -> Table:
 def _differences(claim: dict, pair: dict, table: Table) -> Differences:
     measure = _measure(claim)
     sides = [[measure.values(table, name) for name in pair[side]] for side in ("higher", "lower")]
-    seeds = range(FIRST_SEED, FIRST_SEED + claim["seeds"])
+    seeds = range(study.FIRST_SEED, study.FIRST_SEED + claim["seeds"])
     missing = [seed for seed in seeds if any(seed not in row for side in sides for row in side)]
     if missing:
         raise Incomplete(f"no run of seed {missing[0]} at the best rate")

@@ -63,6 +63,7 @@ each = { "optimizer.lr" = [0.3, 0.4, 0.5], "rule.name" = ["sgdm", "sc"] }
 best = "optimizer.lr"
 seeds = 3
 """
+CHOOSER_OF_RATES = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
 OUTSIDE = BORROWER.replace("priority = 1", "").replace("0.4", "0.5")
 RUNS = 7  # of 9 rows and seeds in both, two are shared
 
@@ -138,10 +139,14 @@ class Order(Queue):
         self.assertEqual(manifest["runs"][-1]["row"], "as before")
         self.assertEqual({"commit", "cpu"} - set(manifest["runs"][-1]), set())
 
-    def test_the_best_row_by_the_first_seed_has_the_others(self):
+    def choose(self, text):
+        """The study alone in the queue."""
         for path in (self.root / "studies").iterdir():
             path.unlink()
-        (self.root / "studies/chooser.toml").write_text(CHOOSER)
+        (self.root / "studies/chooser.toml").write_text(text)
+
+    def test_the_best_row_by_the_first_seed_has_the_others(self):
+        self.choose(CHOOSER)
         # The largest rate diverges; without `sc` the smaller of the others is the better one.
         self.trainer(
             "rate, sc = config['optimizer']['lr'], config['rule']['name'] == 'sc'\n"
@@ -159,10 +164,7 @@ class Order(Queue):
         self.assertFalse(any("waiting" in line for line in listed))
 
     def test_what_failed_keeps_the_choice_open(self):
-        for path in (self.root / "studies").iterdir():
-            path.unlink()
-        chooser = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
-        (self.root / "studies/chooser.toml").write_text(chooser)
+        self.choose(CHOOSER_OF_RATES)
         self.trainer("if config['optimizer']['lr'] == 0.3: sys.exit('no more memory')")
         self.assertEqual(self.call()[0], 1)
         self.assertEqual(len(self.results("chooser")), 2)
@@ -173,10 +175,7 @@ class Order(Queue):
         self.assertEqual(later, 2 * ["rate 0.3"])
 
     def test_a_run_alone_is_left_out_too(self):
-        for path in (self.root / "studies").iterdir():
-            path.unlink()
-        chooser = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
-        (self.root / "studies/chooser.toml").write_text(chooser)
+        self.choose(CHOOSER_OF_RATES)
         self.trainer("loss = config['optimizer']['lr']")
         for number in (1, 2, 3):
             self.assertEqual(self.call("--run", str(number))[0], 0)
