@@ -1,7 +1,7 @@
 // Designed rules against dense eigenvalues, the limit and the best published rule.
 #include "batchless/analysis/design.h"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -12,6 +12,7 @@
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
 #include "catch.h"
+#include "eigenvalues.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -35,7 +36,7 @@ double DenseLogRadius(const Design& design, Delay delay, double x) {
     companion(0, k) = -p[static_cast<std::size_t>(k) + 1];
     if (k > 0) companion(k, k - 1) = 1;
   }
-  return std::log(companion.eigenvalues().cwiseAbs().maxCoeff());
+  return std::log(test::LargestEigenvalue(companion));
 }
 
 Design Designed(Delay delay, double condition, int order) {

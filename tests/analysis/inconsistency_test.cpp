@@ -1,7 +1,6 @@
 #include "batchless/analysis/inconsistency.h"
 
 #include <Eigen/Core>
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
+#include "eigenvalues.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -30,7 +30,7 @@ double LargestRoot(const std::vector<double>& p) {
     if (i > 0) companion(i, i - 1) = 1;
     companion(i, n - 1) = -p[static_cast<std::size_t>(i)] / p.back();
   }
-  return Eigen::EigenSolver<MatrixXd>(companion, false).eigenvalues().cwiseAbs().maxCoeff();
+  return test::LargestEigenvalue(companion);
 }
 
 TEST_CASE("The discrepancy model has the roots of its polynomial") {

@@ -2,8 +2,9 @@
 
 #include "optimizers/definition.h"
 
-#undef HWY_TARGET_INCLUDE
+#ifndef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optimizers/adam.cpp"
+#endif
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include "optimizers/update-inl.h"
@@ -62,7 +63,7 @@ HWY_EXPORT(AdamKernels);
 
 // Decay is in the gradient, or of the weights.
 template <bool kDecoupled>
-void Set(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+void SetAdam(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
   const double beta1 = spec.Value("beta1");
   const double beta2 = spec.Value("beta2");
   const auto t = static_cast<double>(point.past.alike + point.update);
@@ -106,7 +107,7 @@ const OptimizerDefinition& AdamDefinition() {
               .momentum = "beta1",
               .learning_rate = 1e-3,
               .counts_updates = true},
-      .set = Set<false>,
+      .set = SetAdam<false>,
       .kernels = &kernels};
   return definition;
 }
@@ -119,7 +120,7 @@ const OptimizerDefinition& AdamwDefinition() {
     adamw.row.equation = "as adam, with w' = (1 - eta wd) w - eta u in place of wd in g";
     adamw.row.source = "Loshchilov and Hutter, arXiv 1711.05101; PyTorch. The rest as adam";
     adamw.row.reduces_to = "adam at wd = 0";
-    adamw.set = Set<true>;
+    adamw.set = SetAdam<true>;
     return adamw;
   }();
   return definition;

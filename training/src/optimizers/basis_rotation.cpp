@@ -4,8 +4,9 @@
 #include "optimizers/definition.h"
 #include "optimizers/eigenbasis.h"
 
-#undef HWY_TARGET_INCLUDE
+#ifndef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optimizers/basis_rotation.cpp"
+#endif
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include "optimizers/small_products-inl.h"

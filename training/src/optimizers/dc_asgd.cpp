@@ -1,7 +1,8 @@
 #include "optimizers/definition.h"
 
-#undef HWY_TARGET_INCLUDE
+#ifndef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optimizers/dc_asgd.cpp"
+#endif
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include "optimizers/update-inl.h"

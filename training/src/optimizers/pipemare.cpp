@@ -3,8 +3,9 @@
 
 #include "optimizers/definition.h"
 
-#undef HWY_TARGET_INCLUDE
+#ifndef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optimizers/pipemare.cpp"
+#endif
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include "optimizers/update-inl.h"
