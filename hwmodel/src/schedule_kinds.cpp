@@ -28,7 +28,7 @@ std::int64_t PerUpdateOf2Bw(const Options& options) {
   return divisor;
 }
 
-constexpr std::array<ScheduleKind, 13> kKinds = {{
+constexpr std::array<ScheduleKind, 14> kKinds = {{
     {"pb", "Pipelined backpropagation", true, false, true,
      [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
     {"fill-drain", "Fill and drain", false, true, true,
@@ -57,6 +57,8 @@ constexpr std::array<ScheduleKind, 13> kKinds = {{
      [](const Options& o) { return DualPipe(o.stages, o.microbatches, PerUpdate(o)); }},
     {"amdp", "AMDP, one pipeline", false, false, true,
      [](const Options& o) { return Amdp(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"amdp-multi", "AMDP, S/2 pipelines", false, false, false,
+     [](const Options& o) { return AmdpMulti(o.stages, o.microbatches, PerUpdate(o)); }},
 }};
 
 }  // namespace

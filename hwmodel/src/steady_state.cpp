@@ -66,7 +66,11 @@ class Search {
       if (cycle > last_update_ || !updates_after_[static_cast<std::size_t>(last_update_ - cycle)]) {
         continue;
       }
-      if (const auto found = Try(cycle, worker_of_stage)) return *found;
+      // The last update of a list may come earlier than those that more micro-batches follow.
+      for (std::int64_t back = 2; back <= std::min<std::int64_t>(3, schedule_.microbatches / cycle);
+           ++back) {
+        if (const auto found = Try(cycle, back, worker_of_stage)) return *found;
+      }
     }
     throw analysis::InvalidArgument("actions", place_, accepted_);
   }
@@ -93,9 +97,10 @@ class Search {
     return {index(from), index(to)};
   }
 
-  // The cycle of that many micro-batches, as late as the list still has the one after it.
-  std::optional<SteadyState> Try(std::int64_t microbatches, std::span<const int> worker_of_stage) {
-    const std::int64_t first = microbatches * (schedule_.microbatches / microbatches - 2);
+  // The cycle of that many micro-batches, so many of them before the end of the list.
+  std::optional<SteadyState> Try(std::int64_t microbatches, std::int64_t back,
+                                 std::span<const int> worker_of_stage) {
+    const std::int64_t first = microbatches * (schedule_.microbatches / microbatches - back);
     const std::int64_t start = entries_[static_cast<std::size_t>(first)];
     const std::int64_t steps = entries_[static_cast<std::size_t>(first + microbatches)] - start;
     if (steps < 1) return std::nullopt;

@@ -52,6 +52,8 @@ std::string RefusedArgument(const ScheduleKind& kind, const ScheduleOptions& opt
     if (per_update < (kind.name == "dualpipe" ? 2 : 1) * stages) return "microbatches_per_update";
     if (kind.name == "dualpipe" && per_update % 2 != 0) return "microbatches_per_update";
   }
+  if (kind.name == "amdp-multi" && stages % 4 != 0) return "stages";
+  if (kind.name == "amdp-multi" && per_update % stages != 0) return "microbatches_per_update";
   return kNothingThrown;
 }
 
@@ -362,17 +364,19 @@ struct WorkerSummary {
   std::int64_t most_in_flight = 0;
 };
 
-// By worker. `schedule` splits the backward and has one slot a step.
+// By worker. `schedule` has one slot a step.
 std::vector<WorkerSummary> SummarizeWorkers(const Schedule& schedule) {
   std::vector<WorkerSummary> summaries(static_cast<std::size_t>(schedule.workers()));
   std::vector<std::int64_t> next(summaries.size(), -1), in_flight(summaries.size());
+  const ActionKind gradient =
+      schedule.splits_backward() ? ActionKind::kWeightGradient : ActionKind::kBackward;
   for (const TimedAction& timed : schedule.actions) {
     if (timed.action.kind == ActionKind::kUpdate) continue;
     const auto w = static_cast<std::size_t>(schedule.worker(timed.action));
     if (next[w] >= 0) summaries[w].idle += timed.step - next[w];
     next[w] = timed.step + 1;
     if (timed.action.kind == ActionKind::kForward) ++in_flight[w];
-    if (timed.action.kind == ActionKind::kWeightGradient) --in_flight[w];
+    if (timed.action.kind == gradient) --in_flight[w];
     summaries[w].most_in_flight = std::max(summaries[w].most_in_flight, in_flight[w]);
   }
   return summaries;
@@ -540,6 +544,64 @@ TEST_CASE("a pipeline of AMDP has two micro-batches in flight, versions one apar
   const double busy = std::min(1.0, 2.0 / stages);
   CHECK(FindSteadyState(schedule).utilisation == Approx(busy).margin(kRounding));
   if (per_update == 1 && stages <= 2) CHECK(schedule == OneForwardOneBackward(stages, updates));
+}
+
+namespace {
+
+// Time that the list takes where a forward is a unit of it, a backward two.
+std::int64_t TimeWithLongBackwards(const Schedule& schedule) {
+  std::vector<std::int64_t> free(static_cast<std::size_t>(schedule.workers()));
+  std::map<std::string, std::int64_t> ends;  // of passes; what others wait for is listed before
+  for (const auto& [step, action] : schedule.actions) {
+    if (action.kind == ActionKind::kUpdate) continue;
+    const bool forward = action.kind == ActionKind::kForward;
+    const int from = action.stage + (forward ? -1 : 1);
+    const bool has_input = from >= 0 && from < schedule.stages;
+    std::int64_t& end = free[static_cast<std::size_t>(schedule.worker(action))];
+    if (has_input) end = std::max(end, ends.at(ToText({from, action.kind, action.microbatch})));
+    end += forward ? 1 : 2;
+    ends[ToText(action)] = end;
+  }
+  return *std::max_element(free.begin(), free.end());
+}
+
+}  // namespace
+
+TEST_CASE("S/2 pipelines of AMDP keep all workers busy, the first S micro-batches one late") {
+  const int stages = 4 * GENERATE(1, 2, 3, 5);
+  const std::int64_t per_update = stages * GENERATE(1, 3);
+  CAPTURE(stages, per_update);
+  const std::int64_t microbatches = 5 * per_update;
+  const Schedule schedule = AmdpMulti(stages, microbatches, per_update);
+  CheckEachPassOnce(schedule);
+  CHECK(schedule.copies() == stages / 2);
+  CHECK(FindSteadyState(schedule).utilisation == 1);
+  const ScheduleSummary summary = Summarize(schedule);
+  CHECK(summary.workers == stages);
+  CHECK(summary.steps == 2 * microbatches + 2);
+  for (int s = 0; s < stages; ++s) {
+    const StageSummary& stage = summary.stages[static_cast<std::size_t>(s)];
+    const int in_flight = std::min(2, stages - s);
+    // The first stage takes two more before the second one's backward.
+    CHECK(stage.activations_in_flight == stages / 2 * (s == 0 ? 3 : in_flight));
+    CHECK(stage.weight_versions == 1);
+    CHECK(stage.stashed_weight_versions == in_flight);
+    for (std::int64_t i = 0; i < microbatches; ++i) {
+      const MicrobatchVersions& versions = stage.microbatches[static_cast<std::size_t>(i)];
+      const bool is_late = i >= per_update && i % per_update < stages;
+      CHECK(versions.update == i / per_update);
+      CHECK(versions.forward_delay_updates() == (is_late ? in_flight - 1 : 0));
+      CHECK(versions.backward_delay_updates() == 0);
+    }
+  }
+  const std::vector<WorkerSummary> workers = SummarizeWorkers(schedule);
+  for (int w = 0; w < stages; ++w) {
+    const bool begins = w % 4 == 0 || w % 4 == 3;  // a pipeline
+    CHECK(workers[static_cast<std::size_t>(w)].most_in_flight == (begins ? stages - 1 : stages));
+  }
+  const std::int64_t more = TimeWithLongBackwards(AmdpMulti(stages, 8 * stages, stages)) -
+                            TimeWithLongBackwards(AmdpMulti(stages, 6 * stages, stages));
+  CHECK(more == 2 * (3 * stages + 1));
 }
 
 TEST_CASE("small schedules written out") {

@@ -124,10 +124,17 @@ std::string Error(const Schedule& schedule) {
   return "found";
 }
 
+// Two numbers of stages of which the kind takes both.
+std::vector<int> SomeStages(const ScheduleKind& kind) {
+  return kind.name == "amdp-multi" ? std::vector{4, 8} : std::vector{2, 6};
+}
+
 // 36 micro-batches, which make six updates where the kind does not update after each.
 ScheduleOptions SixUpdates(const ScheduleKind& kind, int stages) {
-  // The fewest of dualpipe's.
-  const std::int64_t per_update = kind.name == "dualpipe" ? std::max(6, 2 * stages) : 6;
+  // The fewest of dualpipe's and of amdp-multi's.
+  const std::int64_t per_update = kind.name == "dualpipe"     ? std::max(6, 2 * stages)
+                                  : kind.name == "amdp-multi" ? stages
+                                                              : 6;
   ScheduleOptions options{.stages = stages, .microbatches = 6 * per_update};
   if (!kind.updates_each) options.microbatches_per_update = per_update;
   return options;
@@ -252,7 +259,7 @@ TEST_CASE("a lag is every forward's delay, and every stage's versions, whatever 
 
 TEST_CASE("workers that repeat the cycle from the empty pipeline meet the list's versions") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
-    for (const int stages : {2, 6}) {
+    for (const int stages : SomeStages(kind)) {
       const ScheduleOptions options = SixUpdates(kind, stages);
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);
@@ -274,6 +281,7 @@ TEST_CASE("stages may be shared by fewer workers, in whatever way") {
   const std::vector<std::vector<int>> sharings = {
       {0, 0, 0, 0, 0, 0}, {0, 0, 1, 1, 1, 2}, {0, 0, 0, 0, 0, 1}, {0, 1, 2, 0, 1, 2}};
   for (const ScheduleKind& kind : ScheduleKinds()) {
+    if (kind.name == "amdp-multi") continue;  // no six stages
     for (const std::vector<int>& sharing : sharings) {
       const ScheduleOptions options = SixUpdates(kind, 6);
       CAPTURE(std::string(kind.name), sharing);
@@ -298,7 +306,7 @@ TEST_CASE("a longer run of the same cycle") {
 
 TEST_CASE("enough micro-batches of a cycle show what longer runs of it do") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
-    for (const int stages : {2, 6}) {
+    for (const int stages : SomeStages(kind)) {
       ScheduleOptions options = SixUpdates(kind, stages);
       CAPTURE(std::string(kind.name), stages);
       const Schedule schedule = MakeSchedule(kind.name, options);

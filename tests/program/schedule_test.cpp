@@ -53,6 +53,11 @@ TEST_CASE("delays, utilisation and versions as in the formulas") {
   CHECK(both_ends["workers"] == 8);
   CHECK(both_ends["delays"] == Json({0, 0, 0, 0, 0, 0, 0, 0}));
   CHECK(both_ends["bubble_ratio"].get<double>() == Approx(3.0 / 51));
+  const Json everywhere = Result(
+      "schedule --kind amdp-multi --stages 8 --microbatches 96 --microbatches-per-update 16");
+  CHECK(everywhere["workers"] == 8);
+  CHECK(everywhere["delays"] == Json({1, 1, 1, 1, 1, 1, 1, 0}));
+  CHECK(everywhere["bubble_ratio"].get<double>() == Approx(1.0 / 97));
 }
 
 TEST_CASE("a list that is too short for its steady state says so, and what that is") {
@@ -132,7 +137,7 @@ TEST_CASE("what the program writes it reads as the same schedule") {
   const TemporaryFolder folder;
   for (const std::string kind :
        {"pb", "fill-drain", "gpipe", "1f1b", "2bw", "pipedream-flush", "interleaved", "zb-h1",
-        "zb-v", "dualpipe-v", "dualpipe", "amdp"}) {
+        "zb-v", "dualpipe-v", "dualpipe", "amdp", "amdp-multi"}) {
     for (const std::string ending : {"csv", "txt"}) {
       CAPTURE(kind, ending);
       const Outcome made = Run(Words("schedule --kind " + kind +

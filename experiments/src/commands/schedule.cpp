@@ -44,7 +44,8 @@ class ScheduleCommand final : public Command {
             root, "schedule", "Who does what when: actions, delays and utilisation of a schedule",
             R"(Kinds:
   pb, fill-drain    a step has room for a forward and a backward at every stage
-  gpipe, 1f1b, 2bw, paci, amdp, pipedream-flush, interleaved, zb-h1, zb-v, dualpipe-v, dualpipe
+  gpipe, 1f1b, 2bw, paci, amdp, amdp-multi, pipedream-flush, interleaved, zb-h1, zb-v, dualpipe-v,
+  dualpipe
                     a step has room for one of them, or for a weight gradient
 Delays, versions and micro-batches in flight are the largest of each stage in the
 steady state, or of the list itself where that is too short, as a note then says

@@ -16,6 +16,7 @@
 //   dualpipe-v       1      0                 S+1 on each worker     (P-1) / (6M+P-1), P = S/2
 //   dualpipe         1      0                 S+1 on each worker     (S/2-1) / (3M+S/2-1)
 //   amdp             1      1 at most         min(2, S-s)            1 - 2/S once it runs, S >= 2
+//   amdp-multi       1      1, at s = S-1 0   S at most on a worker  0 once it runs
 //
 // The table says what the tests expect; schedule_summary.h derives it from the lists. The delay is
 // that of the forward, in updates. Ratios are of one mini-batch; one of zb-v begins on each worker as soon
@@ -108,11 +109,24 @@ Schedule DualPipeV(int stages, std::int64_t microbatches, std::int64_t microbatc
 Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// One pipeline of AMDP: 1F1B without a flush in which at most two micro-batches are in flight, so that
-/// the versions that a micro-batch's passes read are at most one apart; an update after every M backwards. AMDP runs S/2 of these on the same workers, each from another end and through
-/// weights of its own, and sums their gradients; here is one, with its idle time.
+/// the versions that a micro-batch's passes read are at most one apart; an update after every M backwards.
+/// AmdpMulti runs S/2 of these on the same workers; here is one, with its idle time.
 /// Source: Chen, Wu and Yu, arXiv 2605.29664 (abstract and authors' code, read; the order of each stage is
 /// that in which its passes' inputs arrive).
 Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
+
+/// AMDP: C = S/2 pipelines on S workers, an even one, c, from worker 2c down, an odd one from worker 2c + 1
+/// up, around the ends; micro-batch i goes through pipeline i mod C. Each takes two micro-batches every 2S
+/// steps, and all workers are busy; where backwards take twice as long as forwards, one in 3S + 1 units of
+/// time is idle. All copies of a stage are updated together, after their forwards of the next S micro-batches,
+/// those of the last stage before: such S read weights min(2, S-s) - 1 updates older than their backwards do,
+/// as published, all others the same. Every worker has the weights of S/2 stages, half the network. Exact, in
+/// steps, but for the last stage of the authors' code, which is updated one backward later. A stage meets its
+/// micro-batches in no order of their numbers, which the trainer does not follow. Throws also unless 4 divides
+/// S, and S divides M.
+/// Source: Chen, Wu and Yu, arXiv 2605.29664 (abstract and authors' code, read: every worker's order is theirs
+/// for 4 and 8 stages, and by the same rule for more; S/2 and the bound at second hand).
+Schedule AmdpMulti(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update);
 
 /// What the schedules by name take.
 struct ScheduleOptions {
