@@ -230,6 +230,24 @@ def ratio_range(claim: dict, read: Reader) -> Outcome:
     )
 
 
+def peak_ratio(claim: dict, read: Reader) -> Outcome:
+    """Over all rows of all cases, the largest `numerator` / `denominator` is within `tolerance`
+    (relative) of `expected`."""
+    peaks = []
+    for case in claim["case"]:
+        top, bottom = (
+            rows(case[side], read)[case[side]["column"]] for side in ("numerator", "denominator")
+        )
+        peaks.append(float(np.max(top / bottom)))
+    words = [labelled(case["label"], peak, "") for case, peak in zip(claim["case"], peaks)]
+    off = abs(np.max(peaks) / claim["expected"] - 1)
+    return Outcome(
+        f"at most {'; '.join(words)}; {claim['expected']:g} expected, off by {percent(off)}",
+        bool(off <= claim["tolerance"]),
+        within(claim["tolerance"]),
+    )
+
+
 def hybrid(speedup: float, share: float) -> float:
     """Speedup of training that is pipelined for a share of its samples, plain for the rest.
 
@@ -324,6 +342,6 @@ CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {
     check.__name__: check
     for check in (
         values, points, agree, below, curve_below, closed_form, same_columns, best_near, slope, ratio_range,
-        speedups, growth, predictions, flush_overhead,
+        peak_ratio, speedups, growth, predictions, flush_overhead,
     )
 }  # fmt: skip

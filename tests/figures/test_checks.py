@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from figures.lib.checks import CHECKS, labelled, percent, text
+from figures.lib.checks import CHECKS, labelled, percent, rows, text
 from figures.lib.tables import Data, DataError
 
 HALF_LIVES = """rule,delay,condition,horizon,half_life_updates
@@ -72,6 +72,14 @@ class Checks(unittest.TestCase):
         self.assertFalse(self.check("curve_below", lower=[low, high], higher=[high]).passed)
         with self.assertRaisesRegex(DataError, "curves of 3, 1 rows"):
             self.check("curve_below", lower=[low], higher=[self.case("a", 10)])
+
+    def test_peak_ratio(self):
+        case = {"label": "a / b", "numerator": self.case("a"), "denominator": self.case("b")}
+        a, b = (rows(self.case(rule), lambda figure: Data(self.folder)) for rule in "ab")
+        peak = float(max(a["half_life_updates"] / b["half_life_updates"]))
+        near = {"case": [case], "expected": 1.1 * peak}
+        self.assertTrue(self.check("peak_ratio", **near, tolerance=0.1).passed)
+        self.assertFalse(self.check("peak_ratio", **near, tolerance=0.09).passed)
 
     def test_unstable_points_bear_nothing_out(self):
         (self.folder / "t.csv").write_text(HALF_LIVES.replace("b,1,100,1,400", "b,1,100,1,nan"))
