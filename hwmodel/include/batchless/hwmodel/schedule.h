@@ -3,7 +3,7 @@
 //   S  stages, numbered from 0 (input) to S-1 (loss)
 //   N  micro-batches in all, numbered from 0 in the order in which they enter the pipeline
 //   P  workers, numbered from 0; each stage belongs to one of them, a worker may have several
-//   C  copies of the stages on the workers, 1 but for pipelines in two directions; micro-batch i goes
+//   C  copies of the stages on the workers, 1 but for pipelines in several directions; micro-batch i goes
 //      through copy i mod C, and an update changes all copies of its stage
 //
 // Time is counted in steps. What fits into a step of one worker is a property of the schedule:
