@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Joins the explorer's page, style, scripts and WebAssembly into one HTML file.
+"""Joins a page's HTML, style, scripts and the WebAssembly into one HTML file.
 
-Usage: build.py explorer.wasm explorer.html
+Usage: build.py explorer.wasm explorer.html explainer.html
 
 Colours are those of the figures: the map's from the heat maps, the passes' from the style.
 """
@@ -20,7 +20,7 @@ from figures.heat_maps import plot as heat_maps  # noqa: E402
 from figures.lib import style  # noqa: E402
 
 # In this order: each may use those before it while the page is loaded.
-SCRIPTS = ["state", "engine", "plots", "map", "schedules", "controls", "main"]
+SCRIPTS = ["state", "engine", "plots", "map", "schedules", "controls"]
 
 
 def bytes_of(color) -> list[int]:
@@ -37,6 +37,7 @@ def theme() -> dict:
         "halfLives": heat_maps.HALF_LIVES,
         "passes": style.PASSES,
         "update": style.LOOKS["lwp-w+sc"].color,
+        "rules": {name: look.color for name, look in style.LOOKS.items()},
     }
 
 
@@ -48,19 +49,24 @@ def styles() -> str:
     return (HERE / "style.css").read_text() + "\n".join(rules) + "\n"
 
 
-def main() -> None:
-    wasm, page = Path(sys.argv[1]), Path(sys.argv[2])
-    packed = base64.b64encode(gzip.compress(wasm.read_bytes(), mtime=0)).decode()
-    script = ['"use strict";', f"const THEME = {json.dumps(theme())};"]
-    script += [(HERE / f"{name}.js").read_text() for name in SCRIPTS]
-    # main.js runs when it is there.
-    script.insert(2, f'const WASM = "{packed}";')
-    html = (HERE / "index.html").read_text()
-    html = html.replace("/*STYLE*/", styles()).replace("/*SCRIPT*/", "\n".join(script))
+def write(page: Path, packed: str) -> None:
+    """`page` is the file to write, and its name that of its parts; its own script comes last."""
+    parts = [HERE / f"{page.stem}{suffix}" for suffix in (".html", ".css", ".js")]
+    script = ['"use strict";', f"const THEME = {json.dumps(theme())};", f'const WASM = "{packed}";']
+    script += [path.read_text() for path in [*(HERE / f"{name}.js" for name in SCRIPTS), parts[2]]]
+    css = styles() + (parts[1].read_text() if parts[1].exists() else "")
+    html = parts[0].read_text().replace("/*STYLE*/", css).replace("/*SCRIPT*/", "\n".join(script))
     page.parent.mkdir(parents=True, exist_ok=True)
     scratch = page.with_name(f".{page.name}.{os.getpid()}")
     scratch.write_text(html)
     os.replace(scratch, page)
+
+
+def main() -> None:
+    wasm, *pages = map(Path, sys.argv[1:])
+    packed = base64.b64encode(gzip.compress(wasm.read_bytes(), mtime=0)).decode()
+    for page in pages:
+        write(page, packed)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-// Sliders, made from one table: what each shows, and how its position becomes a number of the state.
+// What pages are controlled by and read from. Sliders are made from one table: what each shows, and how
+// its position becomes a number of the state.
+const SLICE_MS = 12;  // of work at a time, so that the page stays alive
+
 const SLIDERS = [
-  { key: 'delay', label: 'Delay D', low: 0, high: 128, step: 1, text: (v) => `${v} updates` },
+  { key: 'delay', label: 'Delay D', low: 0, high: 128, step: 1, text: (v) => (v === 1 ? '1 update' : `${v} updates`) },
   { key: 'gap', label: 'Momentum m', low: AXES.gap.low, high: AXES.gap.high, step: 0.01, reversed: true,
     text: (v) => show(momentumOf(v), 7) },
   { key: 'rate', label: 'Rate ηλ', low: AXES.rate.low, high: AXES.rate.high, step: 0.01,
@@ -22,11 +25,11 @@ const SCHEDULE_SLIDERS = [
 
 class Sliders {
   /** `changed(key, value, settled)` is called for each movement; settled at its end. */
-  constructor(parent, table, changed) {
+  constructor(parent, table, changed, prefix = 'slider') {
     this.rows = table.map((row) => {
       const element = document.createElement('div');
       element.className = 'control';
-      const id = `slider-${row.key}`;
+      const id = `${prefix}-${row.key}`;
       element.innerHTML = `<div class="head"><label for="${id}">${row.label}</label>
         <output for="${id}"></output></div><input type="range" id="${id}" step="${row.step}">`;
       const input = element.querySelector('input');
@@ -71,4 +74,42 @@ class Sliders {
       }
     }
   }
+}
+
+/** Runs a generator slice by slice; one that is started later takes its place. */
+class Background {
+  /** `shown(done)` is called after each slice. */
+  start(work, shown) {
+    this.work = work;
+    const slice = () => {
+      if (work !== this.work) return;
+      const start = performance.now();
+      let done = false;
+      while (!done && performance.now() - start < SLICE_MS) done = work.next().done;
+      shown(done);
+      if (!done) setTimeout(slice);
+    };
+    slice();
+  }
+
+  stop() { this.work = null; }
+}
+
+function byId(id) { return document.getElementById(id); }
+
+function fillSelect(select, options) {
+  select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
+}
+
+/** Rows of [label, name, value, text, class]: the text is for people, the value has every digit. */
+function fillValues(list, rows) {
+  list.replaceChildren(...rows.flatMap(([label, name, value, text, kind]) => {
+    const term = document.createElement('dt'), entry = document.createElement('dd');
+    term.textContent = label;
+    entry.textContent = text;
+    entry.dataset.name = name;
+    entry.dataset.value = String(value);
+    if (kind) entry.className = kind;
+    return [term, entry];
+  }));
 }

@@ -35,6 +35,14 @@ class Engine {
     }));
   }
 
+  /** Stages of each network whose name matches. */
+  networks(pattern) {
+    return Array.from({ length: this.exports.NetworkCount() }, (_, index) => {
+      const name = this.text(this.exports.NetworkName(index));
+      return pattern.test(name) ? [{ name, stages: this.call('NetworkStages', index)[0] }] : [];
+    }).flat();
+  }
+
   text(address) {
     const bytes = new Uint8Array(this.exports.memory.buffer, address);
     return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));

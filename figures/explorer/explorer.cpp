@@ -1,4 +1,4 @@
-// What the explorer's page calls: the analyzer and the schedules, as functions of numbers.
+// What the pages call: the analyzer, networks and schedules, as functions of numbers.
 //
 // A function that returns a count leaves so many values at Values(); -1 says that the library refused
 // the arguments, in the words at ErrorText(). No formula is written down here.
@@ -19,6 +19,7 @@
 #include "batchless/analysis/simulation.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
+#include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 
@@ -215,6 +216,15 @@ EXPORTED const char* ScheduleKindTitle(int kind) {
 }
 EXPORTED int ScheduleKindUpdatesEach(int kind) {
   return hwmodel::ScheduleKinds()[kind].updates_each ? 1 : 0;
+}
+
+EXPORTED int NetworkCount() { return static_cast<int>(hwmodel::NetworkNames().size()); }
+EXPORTED const char* NetworkName(int network) { return Keep(hwmodel::NetworkNames()[network]); }
+EXPORTED int NetworkStages(int network) {
+  return Fill([&] {
+    const std::string name{hwmodel::NetworkNames()[network]};
+    Add({static_cast<double>(hwmodel::MakeNetwork({.name = name}).stage_count())});
+  });
 }
 
 /// Workers, slots a step, steps, utilisation, bubble ratio; then for each stage, once the pipeline

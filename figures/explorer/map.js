@@ -91,7 +91,26 @@ class RadiusMap {
     };
   }
 
-  draw({ pinned, hovered, best, critical }) {
+  /** `pin` is told of the point that is pressed, `hover` of that under a mouse, or of none. */
+  listen(pin, hover = () => {}) {
+    const { canvas } = this;
+    const at = (event) => {
+      const frame = canvas.getBoundingClientRect();
+      return this.pointAt(event.clientX - frame.left, event.clientY - frame.top);
+    };
+    canvas.addEventListener('pointerdown', (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      canvas.focus({ preventScroll: true });
+      pin(at(event));
+    });
+    canvas.addEventListener('pointermove', (event) => {
+      if (event.buttons > 0) pin(at(event));
+      else if (event.pointerType === 'mouse') hover(at(event));
+    });
+    canvas.addEventListener('pointerleave', () => hover(null));
+  }
+
+  draw({ pinned, hovered, best }) {
     const context = prepare(this.canvas);
     const { x, y, width, height } = this.box;
     context.imageSmoothingEnabled = this.size < 256;
@@ -207,4 +226,12 @@ class RadiusMap {
 function fraction(from, to) {
   const a = Math.max(-1e3, from), b = Math.max(-1e3, to);
   return a / (a - b);
+}
+
+function drawScale(canvas) {
+  const context = canvas.getContext('2d');
+  THEME.viridis.forEach(([r, g, b], index) => {
+    context.fillStyle = `rgb(${r} ${g} ${b})`;
+    context.fillRect(index, 0, 1, 1);
+  });
 }

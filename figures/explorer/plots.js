@@ -126,28 +126,55 @@ function note(context, box, text) {
   context.fillText(text, box.x + box.width / 2, box.y + box.height / 2);
 }
 
-/** Weights over updates; what has grown beyond 1e12 lies outside the picture. */
-function drawSeries(canvas, values, label) {
+/** An axis for axesIn: one with `log` is that of the exponents, at whole powers of ten. */
+function axisOf(axis) {
+  if (!axis.log) return axis;
+  const [low, high] = [Math.log10(axis.low), Math.log10(axis.high)];
+  const ticks = [];
+  for (let power = Math.ceil(low); power <= high; ++power) ticks.push(power);
+  return { ...axis, low, high, ticks, format: powerOfTen };
+}
+
+/** Curves [{ points, colour, dash, dots }], points [x, y] in the axes' own units. */
+function drawCurves(canvas, curves, x, y, spoken) {
   const context = prepare(canvas);
   const box = boxOf(canvas);
-  const finite = values.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e12);
+  const [toX, toY] = [x, y].map(({ log }) => (log ? Math.log10 : (v) => v));
+  const [px, py] = axesIn(context, box, axisOf(x), axisOf(y));
+  for (const { points, colour = colourOf('--curve'), dash, dots } of curves) {
+    const places = points.map(([a, b]) => [px(toX(a)), py(toY(b))]);
+    if (!dots) { strokeCurve(context, box, places, colour, dash); continue; }
+    context.fillStyle = colour;
+    for (const [left, top] of places) {
+      context.beginPath();
+      context.arc(left, top, dots, 0, 2 * Math.PI);
+      context.fill();
+    }
+  }
+  canvas.setAttribute('aria-label', spoken);
+}
+
+/**
+ * Series [{ values, colour, dash, dots }] over updates, with lines at the updates of `marks`; what has
+ * grown beyond 1e12 lies outside the picture.
+ */
+function drawSeries(canvas, series, label, marks = []) {
+  const all = series.flatMap(({ values }) => values);
+  const finite = all.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e12);
   let low = Math.min(0, ...finite), high = Math.max(0, ...finite);
   if (low === high) high = low + 1;
   const room = 0.05 * (high - low);
-  const x = { low: 0, high: values.length - 1, label: 'update' };
+  const length = Math.max(...series.map(({ values }) => values.length));
+  const x = { low: 0, high: length - 1, label: 'update' };
   const y = { low: low - room, high: high + room, label, format: (v) => show(v, 3) };
-  const [px, py] = axesIn(context, box, x, y);
-  context.strokeStyle = colourOf('--soft');
-  context.beginPath();
-  context.moveTo(px(0), py(0));
-  context.lineTo(px(x.high), py(0));
-  context.stroke();
-  const points = [];
-  values.forEach((value, i) => {
-    if (Number.isFinite(value)) points.push([px(i), py(Math.max(-1e12, Math.min(1e12, value)))]);
-  });
-  strokeCurve(context, box, points, colourOf('--curve'));
-  canvas.setAttribute('aria-label', `${label} over ${values.length - 1} updates, ends at ${show(values.at(-1))}`);
+  const line = (points, dash) => ({ points, dash, colour: colourOf('--soft') });
+  const curves = series.map(({ values, ...look }) => ({
+    points: values.map((value, i) => [i, Math.max(-1e12, Math.min(1e12, value))]).filter(([, v]) => Number.isFinite(v)),
+    ...look,
+  }));
+  drawCurves(canvas, [
+    line([[0, 0], [x.high, 0]]), ...marks.map((i) => line([[i, y.low], [i, y.high]], [4, 3])), ...curves,
+  ], x, y, `${label} over ${length - 1} updates, ends at ${series.map(({ values }) => show(values.at(-1))).join(', ')}`);
 }
 
 function drawBode(canvas, points, crossover) {

@@ -1,7 +1,6 @@
 // The page: one state, which controls change and from which everything is drawn.
 const COARSE = 128, FINE = 512;
 const SETTLE_MS = 140;  // without a change before the fine map starts
-const SLICE_MS = 12;    // of the fine map at a time, so that the page stays alive
 const ROWS = 8;         // of the fine map at a time: a whole number of vectors
 
 class Page {
@@ -11,6 +10,7 @@ class Page {
     this.hovered = null;
     this.best = null;
     this.times = {};
+    this.fine = new Background();
     this.map = new RadiusMap(byId('map'));
     this.sliders = new Sliders(byId('sliders'), SLIDERS, (key, value, settled) => this.change({ [key]: value }, settled));
     this.scheduleSliders = new Sliders(byId('schedule-sliders'), SCHEDULE_SLIDERS, (key, value) => this.change({ [key]: value }));
@@ -28,7 +28,7 @@ class Page {
     byId('to-best').addEventListener('click', () => this.goToBest());
     byId('copy-link').addEventListener('click', () => this.copyLink());
     this.listenToMap();
-    this.drawScale();
+    drawScale(byId('scale'));
     addEventListener('hashchange', () => { if (location.hash !== linkOf(this.state)) this.restart(stateOf(location.hash)); });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
     new ResizeObserver(() => this.redraw()).observe(byId('map'));
@@ -72,7 +72,7 @@ class Page {
   /** Coarse at the next frame; fine once nothing has changed for a while. */
   newMap(settled) {
     this.best = null;
-    this.fineJob = null;
+    this.fine.stop();
     clearTimeout(this.fineTimer);
     this.mapWanted = true;
     this.fineTimer = setTimeout(() => this.startFine(), settled ? 30 : SETTLE_MS);
@@ -88,27 +88,25 @@ class Page {
 
   startFine() {
     if (!this.setRule()) return;
-    this.fineJob = { values: new Float32Array(FINE * FINE), row: 0, busy: 0 };
-    this.fineSlice(this.fineJob);
-  }
-
-  fineSlice(job) {
-    if (job !== this.fineJob) return;
-    const start = performance.now();
-    while (job.row < FINE && performance.now() - start < SLICE_MS) {
-      job.values.set(this.engine.mapRows(FINE, job.row, ROWS), job.row * FINE);
-      job.row += ROWS;
-    }
-    if (job.row === FINE) this.map.set(job.values, FINE);
-    job.busy += performance.now() - start;
-    if (job.row < FINE) {
-      setTimeout(() => this.fineSlice(job));
-      return;
-    }
-    this.times.fine = job.busy;
-    byId('times').textContent = `${FINE} × ${FINE} points in ${job.busy.toFixed(0)} ms.`;
-    this.redraw();
-    this.findBestSoon();
+    const { engine, map } = this;
+    const values = new Float32Array(FINE * FINE);
+    let busy = 0;
+    const rows = function* () {
+      for (let row = 0; row < FINE; row += ROWS) {
+        const start = performance.now();
+        values.set(engine.mapRows(FINE, row, ROWS), row * FINE);
+        busy += performance.now() - start;
+        yield;
+      }
+      map.set(values, FINE);
+    };
+    this.fine.start(rows(), (done) => {
+      if (!done) return;
+      this.times.fine = busy;
+      byId('times').textContent = `${FINE} × ${FINE} points in ${busy.toFixed(0)} ms.`;
+      this.redraw();
+      this.findBestSoon();
+    });
   }
 
   findBestSoon() {
@@ -146,22 +144,9 @@ class Page {
   }
 
   listenToMap() {
-    const canvas = byId('map');
-    const at = (event) => {
-      const frame = canvas.getBoundingClientRect();
-      return this.map.pointAt(event.clientX - frame.left, event.clientY - frame.top);
-    };
-    canvas.addEventListener('pointerdown', (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      canvas.focus({ preventScroll: true });
-      this.hovered = null;
-      this.change(at(event));
-    });
-    canvas.addEventListener('pointermove', (event) => {
-      if (event.buttons > 0) { this.hovered = null; this.change(at(event)); }
-      else if (event.pointerType === 'mouse') { this.hovered = at(event); this.redraw(); }
-    });
-    canvas.addEventListener('pointerleave', () => { this.hovered = null; this.redraw(); });
+    const { canvas } = this.map;
+    this.map.listen((point) => { this.hovered = null; this.change(point); },
+      (point) => { this.hovered = point; this.redraw(); });
     canvas.addEventListener('keydown', (event) => {
       const far = event.shiftKey ? 0.5 : 0.05;
       const move = { ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, far], ArrowDown: [0, -far] }[event.key];
@@ -245,9 +230,9 @@ class Page {
     // So many updates that the decay, and at least some delays, can be seen.
     const shown = Math.max(30, 6 * (this.state.delay + 1), point.stable ? 5 * point.halfLife : 0);
     const updates = Math.round(Math.min(shown, 3000));
-    drawSeries(byId('plot-trajectory'), this.engine.trajectory(momentum, rate, updates), 'weight, starts at 1');
+    drawSeries(byId('plot-trajectory'), [{ values: this.engine.trajectory(momentum, rate, updates) }], 'weight, starts at 1');
     const reach = Math.max(20, 3 * (this.state.delay + 1), Math.min(3000, 5 * 10 ** -gap));
-    drawSeries(byId('plot-impulse'), this.engine.impulse(momentum, Math.round(reach)), 'weight / η');
+    drawSeries(byId('plot-impulse'), [{ values: this.engine.impulse(momentum, Math.round(reach)) }], 'weight / η');
     drawBode(byId('plot-bode'), this.engine.bode(momentum, rate, 240), margins.crossover);
     this.drawRootsSoon(momentum, rate, point.radius);
   }
@@ -294,33 +279,6 @@ class Page {
       byId('schedule-result').hidden = true;
     }
   }
-
-  drawScale() {
-    const context = byId('scale').getContext('2d');
-    THEME.viridis.forEach(([r, g, b], index) => {
-      context.fillStyle = `rgb(${r} ${g} ${b})`;
-      context.fillRect(index, 0, 1, 1);
-    });
-  }
-}
-
-function byId(id) { return document.getElementById(id); }
-
-function fillSelect(select, options) {
-  select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
-}
-
-/** Rows of [label, name, value, text, class]: the text is for people, the value has every digit. */
-function fillValues(list, rows) {
-  list.replaceChildren(...rows.flatMap(([label, name, value, text, kind]) => {
-    const term = document.createElement('dt'), entry = document.createElement('dd');
-    term.textContent = label;
-    entry.textContent = text;
-    entry.dataset.name = name;
-    entry.dataset.value = String(value);
-    if (kind) entry.className = kind;
-    return [term, entry];
-  }));
 }
 
 Engine.load(WASM).then(
