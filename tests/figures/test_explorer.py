@@ -1,4 +1,4 @@
-"""The explorer in a browser: its numbers are the program's, and keys, touch and links work."""
+"""Explorer and explainer in a browser: their numbers are the program's, and keys, touch and links work."""
 
 import json
 import math
@@ -41,16 +41,29 @@ def link(state: dict) -> str:
     return "#" + "&".join(f"{name}={value}" for name, value in state.items())
 
 
-@unittest.skipUnless(shutil.which("em++"), "no em++: Emscripten compiles the explorer")
-@unittest.skipUnless(CHROMIUM, "no chromium to open the explorer")
-class ExplorerTest(unittest.TestCase):
+@unittest.skipUnless(shutil.which("em++"), "no em++: Emscripten compiles the pages")
+@unittest.skipUnless(CHROMIUM, "no chromium to open the pages")
+class PageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         environment = os.environ | {"SETUP": "skip", "PRESET": "release"}
         subprocess.run([ROOT / ".ci/explorer"], env=environment, check=True, capture_output=True)
-        cls.page = (ROOT / "build/figures/explorer.html").as_uri()
-        cls.browser = Browser(CHROMIUM)
+        cls.page = (ROOT / f"build/figures/{cls.name}.html").as_uri()
+        cls.browser = Browser(CHROMIUM, timeout_seconds=120)
         cls.addClassCleanup(cls.browser.close)
+
+    def close_to(self, found, expected, relative):
+        self.assertLessEqual(abs(found - expected), relative * abs(expected), (found, expected))
+
+    def check_labels(self, tab):
+        unnamed = tab.evaluate("""[...document.querySelectorAll('input, select, button, canvas[tabindex]')]
+          .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute('aria-label')))
+          .map((e) => e.outerHTML)""")
+        self.assertEqual(unnamed, [])
+
+
+class ExplorerTest(PageTest):
+    name = "explorer"
 
     def open(self, state=None, **options):
         tab = self.browser.open(self.page + link(state or STATE), **options)
@@ -63,9 +76,6 @@ class ExplorerTest(unittest.TestCase):
     def reading(self, tab, name: str) -> float:
         text = tab.evaluate(f"document.querySelector('[data-name={name}]').dataset.value")
         return float(text.replace("Infinity", "inf"))
-
-    def close_to(self, found, expected, relative):
-        self.assertLessEqual(abs(found - expected), relative * abs(expected), (found, expected))
 
     def test_page_needs_no_network(self):
         text = (ROOT / "build/figures/explorer.html").read_text()
@@ -185,10 +195,7 @@ class ExplorerTest(unittest.TestCase):
 
     def test_controls_are_labelled_and_in_order(self):
         tab = self.open()
-        unnamed = tab.evaluate("""[...document.querySelectorAll('input, select, button, canvas[tabindex]')]
-          .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute('aria-label')))
-          .map((e) => e.outerHTML)""")
-        self.assertEqual(unnamed, [])
+        self.check_labels(tab)
         order = []
         for _ in range(9):
             tab.press("Tab", 9)
@@ -242,6 +249,208 @@ class ExplorerTest(unittest.TestCase):
             )
             self.assertGreater(fine, 0)
             tab.evaluate("explorer.change({ rule: 'sc', horizon: null })")
+
+
+class ExplainerTest(PageTest):
+    name = "explainer"
+    DONE = """globalThis.explainer?.filled && explainer.figures.every((figure) =>
+      !figure.frame && (figure.comparison?.done ?? true) && !figure.values.textContent.includes('…'))"""
+
+    @classmethod
+    def setUpClass(cls):
+        """One tab for nearly all tests, because the curves take seconds."""
+        super().setUpClass()
+        cls.tab = cls.load("reduce")
+        cls.tab.wait_for(cls.DONE)
+        cls.states = cls.tab.evaluate("explainer.figures.map(({ state }) => ({ ...state }))")
+
+    @classmethod
+    def load(cls, motion: str):
+        tab = cls.browser.open("about:blank")
+        cls.emulate(tab, motion, "light")
+        tab.call("Page.navigate", url=cls.page)
+        tab.wait_for("globalThis.explainer")
+        return tab
+
+    @classmethod
+    def emulate(cls, tab, motion: str, scheme: str) -> None:
+        features = {"prefers-reduced-motion": motion, "prefers-color-scheme": scheme}
+        tab.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": name, "value": value} for name, value in features.items()],
+        )
+        tab.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def open(self, width=1280, height=800):
+        """The tab as it was at first, at that width."""
+        tab = self.tab
+        tab.call("Page.bringToFront")  # tabs behind it draw nothing
+        tab.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=height, deviceScaleFactor=1, mobile=width < 500,
+        )  # fmt: skip
+        self.emulate(tab, "reduce", "light")
+        states = json.dumps(self.states)
+        tab.evaluate(f"scrollTo(0, 0); explainer.figures.forEach((figure, i) => figure.change({states}[i]))")
+        tab.wait_for(self.DONE)
+        self.addCleanup(lambda: self.assertEqual(tab.errors(), []))
+        return tab
+
+    def readings(self, tab, figure: str) -> dict[str, float]:
+        """Numbers of a figure's list, by their names; those that are none are left out."""
+        rows = tab.evaluate(f"""Object.fromEntries([...document.querySelectorAll('#{figure} dd')].map(
+          (e) => [e.dataset.name, Number(e.dataset.value)]).filter(([, v]) => Number.isFinite(v)))""")
+        self.assertGreater(len(rows), 1)
+        return rows
+
+    def pictures(self, tab, figure: str) -> list[str]:
+        tab.wait_for(self.DONE)
+        return tab.evaluate(
+            f"[...document.querySelectorAll('#{figure} canvas:not(.scale)')].map((c) => c.toDataURL())"
+        )
+
+    def test_numbers_in_the_text_are_the_programs(self):
+        tab = self.open()
+        found = tab.evaluate("""[...document.querySelectorAll('data')].map(
+          (e) => [e.dataset.from, e.value, e.textContent, 'percent' in e.dataset])""")
+        self.assertGreater(len(found), 20)
+        for source, value, text, percent in found:
+            with self.subTest(source):
+                command, field = source.split(": ")
+                name, *words = command.split()
+                expected = program(name, **dict(word.split("=") for word in words))
+                for key in field.split("."):
+                    part = int(key) if key.isdigit() else key
+                    expected = len(expected) if key == "length" else expected[part]
+                self.close_to(float(value), expected, SEARCH if name == "optimum" else ROUNDINGS)
+                shown = float(text.removesuffix(" %")) / (100 if percent else 1)
+                self.close_to(shown, expected, 0.005 + SEARCH)
+
+    def test_readings_of_figures_are_the_programs(self):
+        tab = self.open()
+        state = tab.evaluate("explainer.figures.map(({ root, state }) => [root.id, state])")
+        state = dict(state)
+        for figure, momentum in [("ball", 0), ("roots", 0), ("momentum", None)]:
+            delay, rate = state[figure]["delay"], 10 ** state[figure]["rate"]
+            at = {"rule": "sgdm", "delay": delay}
+            at["momentum"] = 1 - 10 ** state[figure]["gap"] if momentum is None else momentum
+            expected = program("stability", rate=repr(rate), **at) | program("boundary", **at)
+            rows = self.readings(tab, figure)
+            for name in rows.keys() & expected.keys():
+                self.close_to(rows[name], expected[name], ROUNDINGS)
+            self.assertIn("half_life_updates", rows)
+        best = program("optimum", rule="sgdm", delay=state["momentum"]["delay"], condition=1000)
+        rows = self.readings(tab, "momentum")
+        self.close_to(rows["best_half_life_updates"], best["half_life_updates"], SEARCH)
+        rows = self.readings(tab, "response")
+        at = {"momentum": state["response"]["momentum"], "rate": 1, "steps": 60}
+        delay = state["response"]["delay"]
+        for name, rule, late in [("undelayed", "sgdm", 0), ("late", "sgdm", delay), ("repaired", "sc", delay)]:
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder) / "impulse.csv"
+                words = [f"--{key}={value}" for key, value in at.items()]
+                subprocess.run(
+                    [PROGRAM, "simulate", f"--rule={rule}", f"--delay={late}", *words, "--impulse",
+                     f"--out={out}"], check=True, capture_output=True)  # fmt: skip
+                table = np.genfromtxt(out, delimiter=",", names=True)
+            self.close_to(rows[name], table["weight"][delay + 1], ROUNDINGS)
+        self.assertNotEqual(rows["late"], rows["repaired"])
+        for figure, condition in [("conditions", state["conditions"]["condition"]), ("pipeline", 1000)]:
+            rows = self.readings(tab, figure)
+            late = rows.get("delay", state["conditions"]["delay"])
+            for rule in ["sgdm", "sc", "lwp-v", "lwp-w+sc"]:
+                best = program("optimum", rule=rule, delay=int(late), condition=condition)
+                self.close_to(rows[rule], best["half_life_updates"], SEARCH)
+            self.close_to(rows["limit"], best["limit_half_life_updates"], ROUNDINGS)
+
+    def test_curves_are_the_programs(self):
+        tab = self.open()
+        for figure in ["conditions", "pipeline"]:
+            curves = tab.evaluate(
+                f"explainer.figures.find(({{ root }}) => root.id === '{figure}').comparison.found"
+            )
+            self.assertGreater(len(curves.pop("limit")), 8)
+            for rule, points in curves.items():
+                self.assertGreater(len(points), 8)
+                for x, half_life in points[:: len(points) // 2]:
+                    delay, condition = (4, x) if figure == "conditions" else (x - 1, 1000)
+                    best = program("optimum", rule=rule, delay=delay, condition=condition)
+                    self.close_to(half_life, best["half_life_updates"], SEARCH)
+
+    def test_delays_of_the_pipeline_are_counted(self):
+        tab = self.open()
+        for stages in [2, 5, 34, 169]:
+            expected = program("schedule", kind="pb", stages=stages, microbatches=8)["steady_delays"]
+            for stage in [0, stages // 2, stages - 1]:
+                tab.evaluate(f"explainer.figures.at(-1).change({{ stages: {stages}, stage: {stage} }})")
+                tab.wait_for(self.DONE)
+                rows = self.readings(tab, "pipeline")
+                self.assertEqual((rows["delay"], rows["between"]), (expected[stage],) * 2)
+
+    def test_every_slider_changes_its_figure_by_key(self):
+        tab = self.open()
+        sliders = tab.evaluate(
+            "[...document.querySelectorAll('figure input')].map((e) => [e.closest('figure').id, e.id])"
+        )
+        self.assertEqual(len({figure for figure, _ in sliders}), 6)
+        for figure, slider in sliders:
+            with self.subTest(slider):
+                before = self.pictures(tab, figure)
+                tab.evaluate(f"document.getElementById('{slider}').focus()")
+                tab.press("ArrowLeft", 37)
+                self.assertNotEqual(self.pictures(tab, figure), before)
+
+    def test_touch_moves_a_slider_and_the_map(self):
+        tab = self.open(width=390, height=844)
+        for selector, state in [("#roots-delay", "figures[1].state.delay"), (".map", "figures[2].state.rate")]:
+            before = tab.evaluate(f"explainer.{state}")
+            element = f"document.querySelector('{selector}')"
+            tab.evaluate(f"{element}.scrollIntoView({{ block: 'center' }})")
+            frame = tab.evaluate(f"{element}.getBoundingClientRect().toJSON()")
+            where = {"x": frame["x"] + 0.7 * frame["width"], "y": frame["y"] + frame["height"] / 2}
+            tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[where])
+            tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            tab.wait_for(f"explainer.{state} !== {before}")
+
+    def test_reads_at_both_widths_and_in_the_dark(self):
+        for width, height in [(1280, 800), (390, 844)]:
+            tab = self.open(width=width, height=height)
+            drawn = {}
+            for scheme in ["dark", "light"]:
+                self.emulate(tab, "reduce", scheme)
+                self.assertLessEqual(tab.evaluate("document.documentElement.scrollWidth"), width)
+                first = tab.evaluate("document.querySelector('#ball canvas').getBoundingClientRect().bottom")
+                self.assertLess(first, height)
+                painted = tab.evaluate("""[...document.querySelectorAll('figure canvas')].map((c) =>
+                  c.getContext('2d').getImageData(0, 0, c.width, c.height).data
+                    .filter((v, i) => i % 4 === 3 && v).length)""")
+                self.assertGreater(len(painted), 9)
+                self.assertGreater(min(painted), 200)
+                self.check_labels(tab)
+                ids = tab.evaluate("explainer.figures.map(({ root }) => root.id)")
+                drawn[scheme] = [p for figure in ids for p in self.pictures(tab, figure)]
+            for light, dark in zip(drawn["light"], drawn["dark"], strict=True):
+                self.assertNotEqual(light, dark)
+
+    def test_moves_only_where_motion_is_welcome(self):
+        still = self.open()
+        before = still.evaluate("explainer.figures[0].state.now")
+        self.assertFalse(still.evaluate("Boolean(explainer.figures[0].playing)"))
+        moving = self.load("no-preference")
+        moving.wait_for("explainer.figures[0].state.now > 1")
+        # A page that is slow to start may have come to its end.
+        moving.evaluate("explainer.figures[0].play(true)")
+        moving.evaluate("document.querySelector('#ball .play').click()")
+        paused = moving.evaluate("explainer.figures[0].state.now")
+        moving.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.assertEqual(moving.evaluate("explainer.figures[0].state.now"), paused)
+        self.assertEqual(still.evaluate("explainer.figures[0].state.now"), before)
+
+    def test_needs_no_network(self):
+        tab = self.open()
+        self.assertEqual(tab.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)"), [])
+        text = (ROOT / "build/figures/explainer.html").read_text()
+        self.assertNotRegex(text, r"src=\"|<link (?!rel=\"icon\" href=\"data:)|@import|import\(|fetch\(")
 
 
 if __name__ == "__main__":
