@@ -45,7 +45,7 @@ harden: ## fuzz every reader, fail every write, kill every process [MINUTES=20] 
 figures: ## run the experiments and draw every figure [TIER=quick|paper] [DATA=folder] [ONLY=figure]
 	@.ci/figures
 
-explorer: ## build the interactive page build/figures/explorer.html
+explorer: ## build the interactive pages build/figures/explorer.html and explainer.html
 	@.ci/explorer
 
 site: ## build the documentation, build/site/html
