@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
@@ -80,10 +81,7 @@ class Loops {
   Index size_ = 0;
 };
 
-struct Root {
-  Complex z;
-  VectorXcd weights;
-};
+using Root = PipelineSpectrum::Root;
 
 // Newton's steps end where they are this small against 1, or where |z| is known this well against
 // its distance from 1 after so many: at a double root they only halve the error.
@@ -115,6 +113,7 @@ constexpr Index kNeighbours = 16;
 constexpr int kBlockSteps = 5;
 constexpr double kBeside = 1e-6;
 constexpr double kWorse = 1;
+constexpr double kMomentumStep = 1e-6;
 
 bool IsKnown(Complex z, double change) {
   return change <= kSlowlyConverged * std::abs(std::log(std::abs(z)));
@@ -255,7 +254,8 @@ bool IsLarger(const Root& a, const Root& b) { return std::abs(a.z) > std::abs(b.
 
 }  // namespace
 
-double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
+double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& known,
+                                       bool with_search) const {
   PipelineOptions state{.rule = options_.rule,
                         .momentum = options_.momentum,
                         .learning_rate = options_.learning_rate,
@@ -317,17 +317,18 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   }
   std::stable_sort(candidates.begin(), candidates.end(), IsLarger);
   candidates.resize(std::min<std::size_t>(candidates.size(), kPolished));
+  candidates.insert(candidates.begin(), known.begin(), known.end());
 
   const WeightProblem problem(options_, part.hessian, loops);
   const auto launch = size < kThreadedSize ? std::launch::deferred : std::launch::async;
   Root best{0, {}};
-  std::vector<Complex> found;
+  std::vector<Root> found;
   // All from the same knowledge, so that it does not matter which of them ends first.
   const auto polish = [&](const std::vector<Root>& from) {
     std::vector<std::future<std::optional<Root>>> roots;
     for (const Root& root : from) {
-      if (std::any_of(found.begin(), found.end(), [&](Complex z) {
-            return std::abs(z - root.z) < kSameRoot * std::abs(z - 1.0);
+      if (std::any_of(found.begin(), found.end(), [&](const Root& other) {
+            return std::abs(other.z - root.z) < kSameRoot * std::abs(other.z - 1.0);
           })) {
         continue;
       }
@@ -338,12 +339,12 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
     for (auto& future : roots) {
       const std::optional<Root> root = future.get();
       if (!root) continue;
-      found.push_back(root->z);
+      found.push_back(*root);
       if (IsLarger(*root, best)) best = *root;
     }
   };
   polish(candidates);
-  if (std::abs(best.z) > enough) return std::abs(best.z);
+  if (!with_search && best.z != 0.0) return std::abs(best.z);
   // At higher frequencies stages' loops differ too much for the Hessian's eigenvectors. No root is
   // outside the circle where no loop has a gain.
   const auto polish_larger = [&](Complex z, std::vector<Root> near) {
@@ -413,6 +414,14 @@ double PipelineSpectrum::CoupledRadius(const Part& part, double enough) const {
   for (int round = 0; round < kRounds; ++round) {
     if (!polish_larger(best.z, problem.Neighbours(best.z))) break;
   }
+  std::stable_sort(found.begin(), found.end(), IsLarger);
+  known.clear();
+  for (Root& root : found) {
+    if (known.size() == kPolished) break;
+    if (known.empty() || std::abs(known.back().z - root.z) >= kConverged * std::abs(root.z)) {
+      known.push_back(std::move(root));
+    }
+  }
   return std::abs(best.z);
 }
 
@@ -430,18 +439,64 @@ double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) c
     return ComputeSpectralRadius(late.rule, options_.momentum, late.delay, rate).radius;
   }
   const MatrixXd one = MatrixXd::Ones(1, 1);
-  return CoupledRadius({eigenvalue * one, {late}, eigenvalue * VectorXd::Ones(1), one, one},
-                       std::numeric_limits<double>::infinity());
+  std::vector<Root> known;
+  return CoupledRadius({eigenvalue * one, {late}, eigenvalue * VectorXd::Ones(1), one, one}, known,
+                       true);
 }
 
-double PipelineSpectrum::Radius(double enough) const {
+std::vector<PipelineSpectrum::Slope> PipelineSpectrum::Slopes(const Roots& known) const {
+  std::vector<Slope> slopes;
+  if (!scalars_.empty()) return slopes;
+  // The slope of psi in m as a difference, towards the momenta that there are.
+  const double step = kMomentumStep * (1 - options_.momentum);
+  PipelineOptions beside = options_;
+  beside.momentum += step;
+  VectorXcd psi, slope, psi_beside, unused;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const Loops loops(options_, parts_[p].late);
+    const Loops loops_beside(beside, parts_[p].late);
+    if (known[p].empty()) return {};
+    for (const Root& root : known[p]) {
+      loops.Evaluate(root.z, psi, slope);
+      loops_beside.Evaluate(root.z, psi_beside, unused);
+      const VectorXcd squares = root.weights.array().square();
+      const auto sum = [&](const VectorXcd& of) { return (squares.transpose() * of)(0); };
+      // H is symmetric, so that psi w is the left vector u of M, and u' eta H = -(z - 1)(z - m) w'.
+      const Complex open = loops.Open(root.z);
+      const Complex along = loops.OpenSlope(root.z) * sum(psi) - open * sum(slope);
+      const Complex by_rate = open * sum(psi) / along;
+      const Complex by_momentum =
+          ((root.z - 1.0) * sum(psi) + open * sum(psi_beside - psi) / step) / along;
+      slopes.push_back({std::log(std::abs(root.z)),
+                        -(1 - options_.momentum) * (by_momentum / root.z).real(),
+                        (by_rate / root.z).real()});
+    }
+  }
+  return slopes;
+}
+
+double PipelineSpectrum::Radius() const {
+  Roots known;
+  return Radius(known);
+}
+
+double PipelineSpectrum::Radius(Roots& known) const { return Radius(known, kAll, true); }
+
+double PipelineSpectrum::RadiusFrom(const Roots& known, double enough) const {
+  Roots start = known;
+  return Radius(start, enough, false);
+}
+
+double PipelineSpectrum::Radius(Roots& known, double enough, bool with_search) const {
+  known.resize(parts_.size());
   double radius = 0;
   for (const auto& [late, eigenvalue] : scalars_) {
     radius = std::max(radius, ScalarRadius(late, eigenvalue));
   }
-  for (const Part& part : parts_) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const Part& part = parts_[p];
     if (radius > enough) break;
-    const double coupled = CoupledRadius(part, enough);
+    const double coupled = CoupledRadius(part, known[p], with_search);
     // With a singular Hessian 1 is a root, of which an iteration finds some rounding.
     const bool at_one = HasRootAtOne(part) && coupled < 1 + kNearOne;
     radius = std::max(radius, at_one ? 1 : coupled);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <complex>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -30,11 +31,36 @@ class PipelineSpectrum {
   /// that depend on each other under several delays.
   PipelineSpectrum(const PipelineOptions& options, std::size_t most_coupled);
 
-  /// Spectral radius at the momentum and learning rate of the options. Where it is above `enough`, some
-  /// root above that, not the largest: a search needs no more of what is worse than what it has.
-  double Radius(double enough = std::numeric_limits<double>::infinity()) const;
+  /// M(z) weights = 0.
+  struct Root {
+    std::complex<double> z;
+    Eigen::VectorXcd weights;
+  };
+  /// The largest roots found, of each part: where Newton's method starts at a momentum and rate nearby.
+  using Roots = std::vector<std::vector<Root>>;
+
+  /// Spectral radius at the momentum and learning rate of the options.
+  double Radius() const;
+  /// The same; `known` becomes the roots found.
+  double Radius(Roots& known) const;
+  /// Largest of the roots that Newton's method comes to from `known` and from the Hessian's eigenvectors: at
+  /// most the spectral radius, for a fifth of its time. Where it is above `enough`, some root above that: a
+  /// search needs no more of what is worse than what it has.
+  double RadiusFrom(const Roots& known, double enough) const;
+
+  /// ln|z| of a root, and its slopes in ln(1 - m) and ln(eta).
+  struct Slope {
+    double value;
+    double by_damping;
+    double by_rate;
+  };
+  /// Of the known roots, which have to be those at the momentum and learning rate of the options; nothing
+  /// where weights without such roots take part.
+  std::vector<Slope> Slopes(const Roots& known) const;
 
  private:
+  static constexpr double kAll = std::numeric_limits<double>::infinity();
+
   struct Part {
     Eigen::MatrixXd hessian;
     std::vector<Lateness> late;   // of each weight
@@ -45,7 +71,9 @@ class PipelineSpectrum {
 
   bool HasRootAtOne(const Part& part) const;
   double ScalarRadius(const Lateness& late, double eigenvalue) const;
-  double CoupledRadius(const Part& part, double enough) const;
+  // With a search it is the spectral radius and `known` becomes the roots found.
+  double CoupledRadius(const Part& part, std::vector<Root>& known, bool with_search) const;
+  double Radius(Roots& known, double enough, bool with_search) const;
 
   const PipelineOptions& options_;
   std::vector<Part> parts_;                           // of mixed delays

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
@@ -26,6 +28,14 @@ constexpr double kFlat = 3e-4;
 constexpr double kSmall = 0.02;
 constexpr int kSimplexSteps = 60;
 constexpr double kLeastLogDamping = -28;
+// Steps by slopes: the first one's size, and where they end.
+constexpr double kFirstReach = 0.1;
+constexpr double kLeastReach = 1e-5;
+constexpr double kNoGain = 1e-5;
+constexpr int kDescentSteps = 40;
+// Where an optimum is looked at from, and how often it is begun anew.
+constexpr double kProbe = 1e-3;
+constexpr int kBeginnings = 4;
 constexpr double kMostCondition = 1e9;
 
 // Largest |H - H'| relative to the largest |H| that counts as symmetric: what rounding leaves of a
@@ -106,6 +116,53 @@ MatrixXd PredictionRows(const PipelineOptions& options, const Layout& stage, Ind
       break;
   }
   return rows;
+}
+
+using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
+
+// The step between two bounds that makes the largest of functions of these slopes least, and that value. It
+// is a corner of the bounds, where two of the functions are equal at a bound, or three anywhere.
+std::pair<Point, double> LeastOfLargest(const std::vector<PipelineSpectrum::Slope>& slopes,
+                                        const Point& lowest, const Point& highest) {
+  std::pair<Point, double> best{{0, 0}, std::numeric_limits<double>::infinity()};
+  const auto consider = [&](const Point& at) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (!(at[i] >= lowest[i] && at[i] <= highest[i])) return;
+    }
+    double largest = -std::numeric_limits<double>::infinity();
+    for (const auto& s : slopes) {
+      largest = std::max(largest, s.value + s.by_damping * at[0] + s.by_rate * at[1]);
+    }
+    if (largest < best.second) best = {at, largest};
+  };
+  // Lines a x + b y = c.
+  struct Line {
+    double a, b, c;
+  };
+  const std::array<Line, 4> bounds = {Line{1, 0, lowest[0]}, Line{1, 0, highest[0]},
+                                      Line{0, 1, lowest[1]}, Line{0, 1, highest[1]}};
+  std::vector<Line> lines(bounds.begin(), bounds.end());
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      lines.push_back({slopes[i].by_damping - slopes[j].by_damping,
+                       slopes[i].by_rate - slopes[j].by_rate, slopes[j].value - slopes[i].value});
+    }
+  }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double area = lines[i].a * lines[j].b - lines[j].a * lines[i].b;
+      Point at = {(lines[i].c * lines[j].b - lines[j].c * lines[i].b) / area,
+                  (lines[i].a * lines[j].c - lines[j].a * lines[i].c) / area};
+      // On a bound to the last bit.
+      if (j < bounds.size()) {
+        const Line& bound = bounds[j];
+        at[bound.a == 0 ? 1 : 0] = bound.c;
+        if (i < bounds.size()) at[bounds[i].a == 0 ? 1 : 0] = bounds[i].c;
+      }
+      consider(at);
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -238,24 +295,32 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   options.momentum = 0;
   options.learning_rate = 0;
   Validate(options);
-  using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
   struct Vertex {
     Point at;
     double radius;
     bool operator<(const Vertex& other) const { return radius < other.radius; }
   };
   const PipelineSpectrum spectrum(options, kMaxCoupledWeightsOfOptimum);
-  // Exact up to `worst`, since the method only compares, and never beyond 1.
-  const auto evaluate = [&](Point at, double worst = 1) {
+  PipelineSpectrum::Roots known;
+  const auto move_to = [&](Point& at) {
     at[0] = std::clamp(at[0], kLeastLogDamping, 0.0);
     options.momentum = 0 - std::expm1(at[0]);
     options.learning_rate = std::min(std::exp(at[1]), kMaxRate);
-    return Vertex{at, spectrum.Radius(std::min(worst, 1.0))};
+  };
+  // Largest known root, up to `worst`, since the method only compares, and never beyond 1.
+  const auto evaluate = [&](Point at, double worst = 1) {
+    move_to(at);
+    return Vertex{at, spectrum.RadiusFrom(known, std::min(worst, 1.0))};
+  };
+  const auto evaluate_all = [&](Point at) {
+    move_to(at);
+    return Vertex{at, spectrum.Radius(known)};
   };
   const auto mix = [](const Point& a, const Point& b, double t) {
     return Point{a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])};
   };
   const auto search = [&](const Point& start) {
+    evaluate_all(start);
     std::array<Vertex, 3> simplex = {evaluate(start), evaluate({start[0], start[1] - 0.5}),
                                      evaluate({start[0] - 0.4, start[1]})};
     for (int step = 0; step < kSimplexSteps; ++step) {
@@ -284,6 +349,47 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     }
     return *std::min_element(simplex.begin(), simplex.end());
   };
+  // From there by steps that make the largest of the roots least if all keep their slopes.
+  const auto descend = [&](const Point& start) {
+    Vertex best = evaluate_all(start);
+    auto slopes = spectrum.Slopes(known);
+    // Of roots that were larger where a step was not taken, as seen from the best point.
+    std::vector<PipelineSpectrum::Slope> others;
+    double reach = kFirstReach;
+    for (int step = 0; step < kDescentSteps && !slopes.empty() && reach > kLeastReach; ++step) {
+      const Point& at = best.at;
+      slopes.insert(slopes.end(), others.begin(), others.end());
+      const auto [by, least] =
+          LeastOfLargest(slopes, {std::max(-reach, kLeastLogDamping - at[0]), -reach},
+                         {std::min(reach, -at[0]), std::min(reach, std::log(kMaxRate) - at[1])});
+      slopes.resize(slopes.size() - others.size());
+      const double expected = std::log(best.radius) - least;
+      if (!(expected > kNoGain * std::abs(std::log(best.radius)))) {
+        if (others.empty()) break;
+        // From too far away to say so.
+        others.clear();
+        reach /= 3;
+        continue;
+      }
+      const Vertex next = evaluate_all({at[0] + by[0], at[1] + by[1]});
+      const double gain = std::log(best.radius) - std::log(next.radius);
+      auto there = spectrum.Slopes(known);
+      auto& moved = gain > 0 ? others : there;
+      const double sign = gain > 0 ? 1 : -1;
+      for (auto& slope : moved) {
+        slope.value += sign * (slope.by_damping * by[0] + slope.by_rate * by[1]);
+      }
+      if (gain > 0) {
+        best = next;
+        slopes = std::move(there);
+      } else {
+        others = std::move(there);
+      }
+      if (gain < expected / 4) reach /= 3;
+      if (gain > expected * 3 / 4) reach *= 2;
+    }
+    return best;
+  };
 
   const VectorXd eigenvalues = HessianEigenvalues(options.hessian).cwiseAbs();
   const double largest = eigenvalues.maxCoeff();
@@ -299,9 +405,28 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   for (const Delay delay : {mean, longest}) {
     const RuleSpec rule = options.horizons.empty() ? options.rule : RuleSpec{FindRule("lwp-v"), {}};
     const Optimum start = FindOptimum({rule, delay, condition, std::nullopt});
-    best = std::min(best, search({std::log1p(-std::min(start.momentum, 1 - 1e-12)),
-                                  std::log(start.rate / largest)}));
+    best = std::min(best, evaluate_all(search({std::log1p(-std::min(start.momentum, 1 - 1e-12)),
+                                               std::log(start.rate / largest)})
+                                           .at));
     if (mean == longest) break;
+  }
+  // A point where a search overlooks the largest root looks best of all. Roots followed there from all sides
+  // show it.
+  const auto holds = [&](const Vertex& vertex) {
+    for (const Point& by :
+         {Point{kProbe, 0}, Point{-kProbe, 0}, Point{0, kProbe}, Point{0, -kProbe}}) {
+      evaluate_all({vertex.at[0] + by[0], vertex.at[1] + by[1]});
+      Point at = vertex.at;
+      move_to(at);
+      const double radius = spectrum.RadiusFrom(known, std::numeric_limits<double>::infinity());
+      if (std::log(radius / vertex.radius) > kNoGain * std::abs(std::log(vertex.radius)))
+        return false;
+    }
+    return true;
+  };
+  for (int round = 0; round < kBeginnings; ++round) {
+    best = descend(best.at);
+    if (holds(best)) break;
   }
   PipelineOptimum optimum;
   optimum.momentum = 0 - std::expm1(best.at[0]);

@@ -474,6 +474,21 @@ TEST_CASE("85 stages: by the principle of the argument no root is outside the ra
   CheckRadius(GENERATE("sgdm", "lwp-w+sc"), 85);
 }
 
+// A chain with eigenvalues from 1/K to 1, evenly in their logarithms.
+PipelineOptions CoupledChain(const char* rule, int stages, double condition, unsigned seed) {
+  PipelineOptions options = Chain(Spec(rule), stages, 0, 0);
+  VectorXd eigenvalues(stages);
+  for (int k = 0; k < stages; ++k) eigenvalues(k) = std::pow(condition, -k / (stages - 1.0));
+  options.hessian = RandomHessian(eigenvalues, seed);
+  return options;
+}
+
+void CheckThatNoneIsOutside(const PipelineOptions& options, double radius) {
+  const double nearby = 0.001 * std::abs(std::log(radius));
+  CHECK(RootsOutside(options, radius * std::exp(nearby)) == 0);
+  CHECK(RootsOutside(options, radius * std::exp(-nearby)) > 0);
+}
+
 TEST_CASE("Many roots that are nearly the largest: none is outside the radius, one at it") {
   struct Point {
     const char* rule;
@@ -485,16 +500,18 @@ TEST_CASE("Many roots that are nearly the largest: none is outside the radius, o
                Point{"lwp-w+sc", 50, 825, 0.58, 0.265});
   const unsigned seed = GENERATE(1u, 2u, 3u, 4u);
   CAPTURE(point.rule, point.stages, seed);
-  PipelineOptions options = Chain(Spec(point.rule), point.stages, point.momentum, point.rate);
-  VectorXd eigenvalues(point.stages);
-  for (int k = 0; k < point.stages; ++k) {
-    eigenvalues(k) = std::pow(point.condition, -k / (point.stages - 1.0));
-  }
-  options.hessian = RandomHessian(eigenvalues, seed);
-  const double radius = PipelineStability(options).spectral_radius;
-  const double nearby = 0.001 * std::abs(std::log(radius));
-  CHECK(RootsOutside(options, radius * std::exp(nearby)) == 0);
-  CHECK(RootsOutside(options, radius * std::exp(-nearby)) > 0);
+  PipelineOptions options = CoupledChain(point.rule, point.stages, point.condition, seed);
+  options.momentum = point.momentum;
+  options.learning_rate = point.rate;
+  CheckThatNoneIsOutside(options, PipelineStability(options).spectral_radius);
+}
+
+TEST_CASE("The best point is none where a search overlooks the largest root") {
+  PipelineOptions options = CoupledChain("sc", 70, 10, 0);
+  const PipelineOptimum optimum = FindPipelineOptimum(options);
+  options.momentum = optimum.momentum;
+  options.learning_rate = optimum.learning_rate;
+  CheckThatNoneIsOutside(options, optimum.spectral_radius);
 }
 
 TEST_CASE("169 stages: by the principle of the argument no root is outside the radius, one at it",
