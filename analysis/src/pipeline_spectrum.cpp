@@ -98,7 +98,9 @@ constexpr int kStarts = 8;
 constexpr double kSameRoot = 1e-3;
 constexpr double kSweepStep = 0.3;
 constexpr Index kThreadedSize = 32;
-constexpr double kLeastGain = 0.6;
+// A loop's gain at a point that a root can be near, between the points of a sweep, where it is 1.
+constexpr double kLeastGain = 0.3;
+constexpr double kLeastGainQuick = 0.6;
 constexpr double kLeastGainOfLoop = 0.2;
 constexpr double kMostGain = 2;
 constexpr double kRadiusGrowth = 1.5;
@@ -255,7 +257,7 @@ bool IsLarger(const Root& a, const Root& b) { return std::abs(a.z) > std::abs(b.
 }  // namespace
 
 double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& known,
-                                       bool with_search) const {
+                                       Search search) const {
   PipelineOptions state{.rule = options_.rule,
                         .momentum = options_.momentum,
                         .learning_rate = options_.learning_rate,
@@ -344,7 +346,7 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
     }
   };
   polish(candidates);
-  if (!with_search && best.z != 0.0) return std::abs(best.z);
+  if (search == Search::kNone && best.z != 0.0) return std::abs(best.z);
   // At higher frequencies stages' loops differ too much for the Hessian's eigenvectors. No root is
   // outside the circle where no loop has a gain.
   const auto polish_larger = [&](Complex z, std::vector<Root> near) {
@@ -362,13 +364,14 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
                                    part.eigenvalues.cwiseAbs().cwiseSqrt().asDiagonal() *
                                    part.eigenvectors.transpose();
   const double largest = part.eigenvalues.cwiseAbs().maxCoeff();
+  const double least_gain = search == Search::kThorough ? kLeastGain : kLeastGainQuick;
   // From one point of a sweep to the next the vector hardly turns.
   VectorXcd v = VectorXcd::Ones(size).normalized();
   const auto gain = [&](Complex z) {
     loops.Evaluate(z, psi, slope);
     const double scale = options_.learning_rate / std::abs(loops.Open(z));
     const double most = scale * largest * psi.cwiseAbs().maxCoeff();
-    if (most < kLeastGain) return most;
+    if (most < least_gain) return most;
     double norm = 0;
     for (int i = 0; i < kGainSteps; ++i) {
       v = root_of_hessian * psi.cwiseProduct(root_of_hessian * v);
@@ -394,7 +397,7 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
       // steps that suit the distance from 1, about the open loop's poles.
       double radius = std::max(1.0, std::abs(best.z));
       double here = gain(std::polar(radius, angle));
-      if (here < kLeastGain) continue;
+      if (here < least_gain) continue;
       for (double step = std::min(angle, spacing) / 8; here > kMostGain && radius < kFarthest;
            step *= kRadiusGrowth) {
         radius += step;
@@ -405,7 +408,7 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
                             std::async(launch, [&, around] { return problem.Neighbours(around); }));
     }
     bool is_larger = false;
-    for (auto& [around, search] : searches) is_larger |= polish_larger(around, search.get());
+    for (auto& [around, roots] : searches) is_larger |= polish_larger(around, roots.get());
     return is_larger;
   };
   for (int round = 0; round < kRounds && sweep(); ++round) continue;
@@ -441,7 +444,7 @@ double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) c
   const MatrixXd one = MatrixXd::Ones(1, 1);
   std::vector<Root> known;
   return CoupledRadius({eigenvalue * one, {late}, eigenvalue * VectorXd::Ones(1), one, one}, known,
-                       true);
+                       Search::kThorough);
 }
 
 std::vector<PipelineSpectrum::Slope> PipelineSpectrum::Slopes(const Roots& known) const {
@@ -475,19 +478,16 @@ std::vector<PipelineSpectrum::Slope> PipelineSpectrum::Slopes(const Roots& known
   return slopes;
 }
 
-double PipelineSpectrum::Radius() const {
-  Roots known;
-  return Radius(known);
+double PipelineSpectrum::Radius(Roots& known, Search search) const {
+  return Radius(known, kAll, search);
 }
-
-double PipelineSpectrum::Radius(Roots& known) const { return Radius(known, kAll, true); }
 
 double PipelineSpectrum::RadiusFrom(const Roots& known, double enough) const {
   Roots start = known;
-  return Radius(start, enough, false);
+  return Radius(start, enough, Search::kNone);
 }
 
-double PipelineSpectrum::Radius(Roots& known, double enough, bool with_search) const {
+double PipelineSpectrum::Radius(Roots& known, double enough, Search search) const {
   known.resize(parts_.size());
   double radius = 0;
   for (const auto& [late, eigenvalue] : scalars_) {
@@ -496,7 +496,7 @@ double PipelineSpectrum::Radius(Roots& known, double enough, bool with_search) c
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const Part& part = parts_[p];
     if (radius > enough) break;
-    const double coupled = CoupledRadius(part, known[p], with_search);
+    const double coupled = CoupledRadius(part, known[p], search);
     // With a singular Hessian 1 is a root, of which an iteration finds some rounding.
     const bool at_one = HasRootAtOne(part) && coupled < 1 + kNearOne;
     radius = std::max(radius, at_one ? 1 : coupled);

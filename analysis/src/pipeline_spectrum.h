@@ -39,10 +39,13 @@ class PipelineSpectrum {
   /// The largest roots found, of each part: where Newton's method starts at a momentum and rate nearby.
   using Roots = std::vector<std::vector<Root>>;
 
-  /// Spectral radius at the momentum and learning rate of the options.
-  double Radius() const;
-  /// The same; `known` becomes the roots found.
-  double Radius(Roots& known) const;
+  /// How closely roots are looked for beside those known: quickly, for many points of which few matter, which
+  /// more often overlooks the largest.
+  enum class Search { kNone, kQuick, kThorough };
+
+  /// Spectral radius at the momentum and learning rate of the options, from all roots found, which become
+  /// `known`.
+  double Radius(Roots& known, Search search = Search::kThorough) const;
   /// Largest of the roots that Newton's method comes to from `known` and from the Hessian's eigenvectors: at
   /// most the spectral radius, for a fifth of its time. Where it is above `enough`, some root above that: a
   /// search needs no more of what is worse than what it has.
@@ -71,9 +74,9 @@ class PipelineSpectrum {
 
   bool HasRootAtOne(const Part& part) const;
   double ScalarRadius(const Lateness& late, double eigenvalue) const;
-  // With a search it is the spectral radius and `known` becomes the roots found.
-  double CoupledRadius(const Part& part, std::vector<Root>& known, bool with_search) const;
-  double Radius(Roots& known, double enough, bool with_search) const;
+  // With a search `known` becomes the roots found.
+  double CoupledRadius(const Part& part, std::vector<Root>& known, Search search) const;
+  double Radius(Roots& known, double enough, Search search) const;
 
   const PipelineOptions& options_;
   std::vector<Part> parts_;                           // of mixed delays

@@ -288,7 +288,8 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
 
 PipelineSummary PipelineStability(const PipelineOptions& options) {
   Validate(options);
-  return {PipelineSpectrum(options, kMaxCoupledWeights).Radius(), StateDimension(options)};
+  PipelineSpectrum::Roots known;
+  return {PipelineSpectrum(options, kMaxCoupledWeights).Radius(known), StateDimension(options)};
 }
 
 PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
@@ -314,7 +315,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   };
   const auto evaluate_all = [&](Point at) {
     move_to(at);
-    return Vertex{at, spectrum.Radius(known)};
+    return Vertex{at, spectrum.Radius(known, PipelineSpectrum::Search::kQuick)};
   };
   const auto mix = [](const Point& a, const Point& b, double t) {
     return Point{a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])};
@@ -411,18 +412,22 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     if (mean == longest) break;
   }
   // A point where a search overlooks the largest root looks best of all. Roots followed there from all sides
-  // show it.
-  const auto holds = [&](const Vertex& vertex) {
+  // show it, or a closer look.
+  const auto holds = [&](Vertex& vertex) {
+    const auto is_no_larger = [&](double radius) {
+      const double before = std::log(vertex.radius);
+      vertex.radius = std::max(vertex.radius, radius);
+      return std::log(radius) - before <= kNoGain * std::abs(before);
+    };
     for (const Point& by :
          {Point{kProbe, 0}, Point{-kProbe, 0}, Point{0, kProbe}, Point{0, -kProbe}}) {
       evaluate_all({vertex.at[0] + by[0], vertex.at[1] + by[1]});
-      Point at = vertex.at;
-      move_to(at);
-      const double radius = spectrum.RadiusFrom(known, std::numeric_limits<double>::infinity());
-      if (std::log(radius / vertex.radius) > kNoGain * std::abs(std::log(vertex.radius)))
+      move_to(vertex.at);
+      if (!is_no_larger(spectrum.RadiusFrom(known, std::numeric_limits<double>::infinity()))) {
         return false;
+      }
     }
-    return true;
+    return is_no_larger(spectrum.Radius(known));
   };
   for (int round = 0; round < kBeginnings; ++round) {
     best = descend(best.at);

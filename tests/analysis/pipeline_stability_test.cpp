@@ -506,6 +506,13 @@ TEST_CASE("Many roots that are nearly the largest: none is outside the radius, o
   CheckThatNoneIsOutside(options, PipelineStability(options).spectral_radius);
 }
 
+TEST_CASE("Roots that are between the points of a sweep are found") {
+  PipelineOptions options = CoupledChain("sc", 70, 10, 0);
+  options.momentum = 0.993463;
+  options.learning_rate = 8.56319e-5;
+  CheckThatNoneIsOutside(options, PipelineStability(options).spectral_radius);
+}
+
 TEST_CASE("The best point is none where a search overlooks the largest root") {
   PipelineOptions options = CoupledChain("sc", 70, 10, 0);
   const PipelineOptimum optimum = FindPipelineOptimum(options);

@@ -82,8 +82,10 @@ std::size_t StateDimension(const PipelineOptions& options);
 /// also above kMaxStateDimension.
 Eigen::MatrixXd StateMatrix(const PipelineOptions& options);
 
-/// Throws InvalidArgument where the options are not valid or more than kMaxCoupledWeights weights are
-/// coupled, and std::runtime_error where the eigenvalue iteration does not converge.
+/// Above kDenseStateDimension coupled roots come from a search, which at times overlooks the largest: with tens
+/// of weights, where half-lives jump from one point to the next. Throws InvalidArgument where the options are
+/// not valid or more than kMaxCoupledWeights weights are coupled, and std::runtime_error where the eigenvalue
+/// iteration does not converge.
 PipelineSummary PipelineStability(const PipelineOptions& options);
 
 struct PipelineOptimum {
