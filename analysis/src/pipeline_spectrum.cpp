@@ -479,15 +479,6 @@ std::vector<PipelineSpectrum::Slope> PipelineSpectrum::Slopes(const Roots& known
 }
 
 double PipelineSpectrum::Radius(Roots& known, Search search) const {
-  return Radius(known, kAll, search);
-}
-
-double PipelineSpectrum::RadiusFrom(const Roots& known, double enough) const {
-  Roots start = known;
-  return Radius(start, enough, Search::kNone);
-}
-
-double PipelineSpectrum::Radius(Roots& known, double enough, Search search) const {
   known.resize(parts_.size());
   double radius = 0;
   for (const auto& [late, eigenvalue] : scalars_) {
@@ -495,7 +486,6 @@ double PipelineSpectrum::Radius(Roots& known, double enough, Search search) cons
   }
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const Part& part = parts_[p];
-    if (radius > enough) break;
     const double coupled = CoupledRadius(part, known[p], search);
     // With a singular Hessian 1 is a root, of which an iteration finds some rounding.
     const bool at_one = HasRootAtOne(part) && coupled < 1 + kNearOne;

@@ -4,7 +4,6 @@
 #include <Eigen/Core>
 #include <complex>
 #include <cstddef>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -47,9 +46,8 @@ class PipelineSpectrum {
   /// `known`.
   double Radius(Roots& known, Search search = Search::kThorough) const;
   /// Largest of the roots that Newton's method comes to from `known` and from the Hessian's eigenvectors: at
-  /// most the spectral radius, for a fifth of its time. Where it is above `enough`, some root above that: a
-  /// search needs no more of what is worse than what it has.
-  double RadiusFrom(const Roots& known, double enough) const;
+  /// most the spectral radius, for a fifth of its time.
+  double RadiusFrom(Roots known) const { return Radius(known, Search::kNone); }
 
   /// ln|z| of a root, and its slopes in ln(1 - m) and ln(eta).
   struct Slope {
@@ -57,13 +55,11 @@ class PipelineSpectrum {
     double by_damping;
     double by_rate;
   };
-  /// Of the known roots, which have to be those at the momentum and learning rate of the options; nothing
+  /// The known roots have to be those at the momentum and learning rate of the options. Nothing comes back
   /// where weights without such roots take part.
   std::vector<Slope> Slopes(const Roots& known) const;
 
  private:
-  static constexpr double kAll = std::numeric_limits<double>::infinity();
-
   struct Part {
     Eigen::MatrixXd hessian;
     std::vector<Lateness> late;   // of each weight
@@ -76,7 +72,6 @@ class PipelineSpectrum {
   double ScalarRadius(const Lateness& late, double eigenvalue) const;
   // With a search `known` becomes the roots found.
   double CoupledRadius(const Part& part, std::vector<Root>& known, Search search) const;
-  double Radius(Roots& known, double enough, Search search) const;
 
   const PipelineOptions& options_;
   std::vector<Part> parts_;                           // of mixed delays

@@ -308,10 +308,9 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     options.momentum = 0 - std::expm1(at[0]);
     options.learning_rate = std::min(std::exp(at[1]), kMaxRate);
   };
-  // Largest known root, up to `worst`, since the method only compares, and never beyond 1.
-  const auto evaluate = [&](Point at, double worst = 1) {
+  const auto evaluate_known = [&](Point at) {
     move_to(at);
-    return Vertex{at, spectrum.RadiusFrom(known, std::min(worst, 1.0))};
+    return Vertex{at, spectrum.RadiusFrom(known)};
   };
   const auto evaluate_all = [&](Point at) {
     move_to(at);
@@ -322,8 +321,9 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   };
   const auto search = [&](const Point& start) {
     evaluate_all(start);
-    std::array<Vertex, 3> simplex = {evaluate(start), evaluate({start[0], start[1] - 0.5}),
-                                     evaluate({start[0] - 0.4, start[1]})};
+    std::array<Vertex, 3> simplex = {evaluate_known(start),
+                                     evaluate_known({start[0], start[1] - 0.5}),
+                                     evaluate_known({start[0] - 0.4, start[1]})};
     for (int step = 0; step < kSimplexSteps; ++step) {
       std::sort(simplex.begin(), simplex.end());
       const double best = std::log(simplex[0].radius);
@@ -331,20 +331,19 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
                           std::abs(simplex[2].at[1] - simplex[0].at[1]);
       if (std::log(simplex[2].radius) - best <= kFlat * std::abs(best) && size < kSmall) break;
       const Point centre = mix(simplex[0].at, simplex[1].at, 0.5);
-      const Vertex reflected = evaluate(mix(simplex[2].at, centre, 2), simplex[2].radius);
+      const Vertex reflected = evaluate_known(mix(simplex[2].at, centre, 2));
       if (reflected < simplex[0]) {
-        simplex[2] = std::min(reflected, evaluate(mix(simplex[2].at, centre, 3), reflected.radius));
+        simplex[2] = std::min(reflected, evaluate_known(mix(simplex[2].at, centre, 3)));
       } else if (reflected < simplex[1]) {
         simplex[2] = reflected;
       } else {
         const Vertex inner =
-            evaluate(mix(simplex[2].at, centre, reflected < simplex[2] ? 1.5 : 0.5),
-                     std::min(reflected, simplex[2]).radius);
+            evaluate_known(mix(simplex[2].at, centre, reflected < simplex[2] ? 1.5 : 0.5));
         if (inner < std::min(reflected, simplex[2])) {
           simplex[2] = inner;
         } else {
-          simplex[1] = evaluate(mix(simplex[0].at, simplex[1].at, 0.5));
-          simplex[2] = evaluate(mix(simplex[0].at, simplex[2].at, 0.5));
+          simplex[1] = evaluate_known(mix(simplex[0].at, simplex[1].at, 0.5));
+          simplex[2] = evaluate_known(mix(simplex[0].at, simplex[2].at, 0.5));
         }
       }
     }
@@ -354,16 +353,16 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   const auto descend = [&](const Point& start) {
     Vertex best = evaluate_all(start);
     auto slopes = spectrum.Slopes(known);
-    // Of roots that were larger where a step was not taken, as seen from the best point.
+    // Roots that were larger where a step was not taken, as seen from the best point.
     std::vector<PipelineSpectrum::Slope> others;
     double reach = kFirstReach;
     for (int step = 0; step < kDescentSteps && !slopes.empty() && reach > kLeastReach; ++step) {
       const Point& at = best.at;
-      slopes.insert(slopes.end(), others.begin(), others.end());
+      std::vector<PipelineSpectrum::Slope> all = slopes;
+      all.insert(all.end(), others.begin(), others.end());
       const auto [by, least] =
-          LeastOfLargest(slopes, {std::max(-reach, kLeastLogDamping - at[0]), -reach},
+          LeastOfLargest(all, {std::max(-reach, kLeastLogDamping - at[0]), -reach},
                          {std::min(reach, -at[0]), std::min(reach, std::log(kMaxRate) - at[1])});
-      slopes.resize(slopes.size() - others.size());
       const double expected = std::log(best.radius) - least;
       if (!(expected > kNoGain * std::abs(std::log(best.radius)))) {
         if (others.empty()) break;
@@ -423,7 +422,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
          {Point{kProbe, 0}, Point{-kProbe, 0}, Point{0, kProbe}, Point{0, -kProbe}}) {
       evaluate_all({vertex.at[0] + by[0], vertex.at[1] + by[1]});
       move_to(vertex.at);
-      if (!is_no_larger(spectrum.RadiusFrom(known, std::numeric_limits<double>::infinity()))) {
+      if (!is_no_larger(spectrum.RadiusFrom(known))) {
         return false;
       }
     }

@@ -201,7 +201,7 @@ std::string Plain(std::string_view text) {
   return name;
 }
 
-// Of the layer that has the weight.
+// The layer that has the weight.
 std::string LayerName(std::string_view weight) {
   constexpr std::string_view kWeight = ".weight";
   if (weight.ends_with(kWeight)) weight.remove_suffix(kWeight.size());
@@ -427,7 +427,7 @@ class Translator {
     return reader != nullptr && reader->op == "Add";
   }
 
-  // Of a convolution or pool.
+  // A convolution or pool has to have one.
   void RequirePlainWindow() const {
     if (Edge("dilations", 1) != 1) Refuse("dilations", "1");
     RequireText("auto_pad", "NOTSET", "NOTSET");

@@ -50,12 +50,21 @@ def styles() -> str:
 
 
 def write(page: Path, packed: str) -> None:
-    """`page` is the file to write, and its name that of its parts; its own script comes last."""
+    """`page` is the file to write, and its name that of its parts: the first line of its HTML is its title,
+    and its own script comes last."""
     parts = [HERE / f"{page.stem}{suffix}" for suffix in (".html", ".css", ".js")]
     script = ['"use strict";', f"const THEME = {json.dumps(theme())};", f'const WASM = "{packed}";']
     script += [path.read_text() for path in [*(HERE / f"{name}.js" for name in SCRIPTS), parts[2]]]
     css = styles() + (parts[1].read_text() if parts[1].exists() else "")
-    html = parts[0].read_text().replace("/*STYLE*/", css).replace("/*SCRIPT*/", "\n".join(script))
+    title, body = parts[0].read_text().split("\n", 1)
+    html = (HERE / "page.html").read_text()
+    for mark, text in [
+        ("<!--TITLE-->", title + "\n"),
+        ("<!--BODY-->", body),
+        ("/*STYLE*/", css),
+        ("/*SCRIPT*/", "\n".join(script)),
+    ]:
+        html = html.replace(mark, text)
     page.parent.mkdir(parents=True, exist_ok=True)
     scratch = page.with_name(f".{page.name}.{os.getpid()}")
     scratch.write_text(html)

@@ -207,8 +207,9 @@ function drawBall(canvas, weights, update, old, place) {
   context.globalAlpha = 1;
   const second = colourOf('--second');
   // The tangent where the slope is taken: its rise over a step of w.
-  const seen = weights[old], half = 34 / Math.hypot(1, (py(seen + 1e-3) - py(seen - 1e-3)) / (px(seen + 1e-3) - px(seen - 1e-3)));
+  const seen = weights[old];
   const slope = (py(seen + 1e-3) - py(seen - 1e-3)) / (px(seen + 1e-3) - px(seen - 1e-3));
+  const half = 34 / Math.hypot(1, slope);
   line([[px(seen) - half, py(seen) - half * slope], [px(seen) + half, py(seen) + half * slope]], second, 2.5);
   disc(seen, 9, second, false);
   disc(place, 8, colourOf('--curve'), true);

@@ -216,12 +216,17 @@ def slope(claim: dict, read: Reader) -> Outcome:
     return Outcome("; ".join(words), bool(passed))
 
 
+def ratios(case: dict, read: Reader) -> np.ndarray:
+    """`numerator` / `denominator`, row by row."""
+    top, bottom = (
+        rows(case[side], read)[case[side]["column"]] for side in ("numerator", "denominator")
+    )
+    return top / bottom
+
+
 def ratio_range(claim: dict, read: Reader) -> Outcome:
     """`numerator` / `denominator`, row by row, stays within `range`."""
-    top, bottom = (
-        rows(claim[side], read)[claim[side]["column"]] for side in ("numerator", "denominator")
-    )
-    ratio = top / bottom
+    ratio = ratios(claim, read)
     low, high = float(ratio.min()), float(ratio.max())
     limits = claim["range"]
     return Outcome(
@@ -233,12 +238,7 @@ def ratio_range(claim: dict, read: Reader) -> Outcome:
 def peak_ratio(claim: dict, read: Reader) -> Outcome:
     """Over all rows of all cases, the largest `numerator` / `denominator` is within `tolerance`
     (relative) of `expected`."""
-    peaks = []
-    for case in claim["case"]:
-        top, bottom = (
-            rows(case[side], read)[case[side]["column"]] for side in ("numerator", "denominator")
-        )
-        peaks.append(float(np.max(top / bottom)))
+    peaks = [float(ratios(case, read).max()) for case in claim["case"]]
     words = [labelled(case["label"], peak, "") for case, peak in zip(claim["case"], peaks)]
     off = abs(np.max(peaks) / claim["expected"] - 1)
     return Outcome(

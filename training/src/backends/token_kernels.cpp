@@ -199,7 +199,7 @@ struct TokenLoops {
     });
   }
 
-  // Of a number and what is none the second operand is taken: a NaN stays one, as in the reference.
+  // L::Max takes its second operand where one is no number: a NaN stays one, as in the reference.
   static void SquaredRelu(std::int64_t size, const float* x, float* y) {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
       const L u = L::Max(L::Zero(), load(x + i));
