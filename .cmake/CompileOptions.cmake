@@ -78,7 +78,7 @@ function(batchless_module module)
     add_library(${target} ${arg_SOURCES})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${BATCHLESS_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${BATCHLESS_UNITY} UNITY_BUILD_BATCH_SIZE 12)
     # What is compiled for several instruction sets includes itself.
     set(alone ${arg_SOURCES})
     list(FILTER alone INCLUDE REGEX "_simd\\.cpp$|_kernels\\.cpp$|/core_speed\\.cpp$|/eigenbasis\\.cpp$|/decompositions\\.cpp$")

@@ -11,8 +11,8 @@ namespace {
 
 // In the order of ActionKind.
 constexpr std::string_view kLetters = "FBWU";
-constexpr std::array<std::string_view, 4> kNames = {"forward", "backward", "weight gradient",
-                                                    "update"};
+constexpr std::array<std::string_view, 4> kActionNames = {"forward", "backward", "weight gradient",
+                                                          "update"};
 
 // Reads a number without sign or spaces from the front of `text` and removes it.
 template <class Integer>
@@ -37,7 +37,7 @@ bool TakeKind(std::string_view& text, ActionKind& kind) {
 
 char Letter(ActionKind kind) { return kLetters.at(static_cast<std::size_t>(kind)); }
 
-std::string_view Name(ActionKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
+std::string_view Name(ActionKind kind) { return kActionNames.at(static_cast<std::size_t>(kind)); }
 
 std::string ToText(const Action& action) {
   return std::to_string(action.stage) + Letter(action.kind) + std::to_string(action.microbatch);

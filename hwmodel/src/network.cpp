@@ -353,7 +353,7 @@ Network Gpt(const NetworkOptions& options) {
       .Write();
 }
 
-constexpr std::array<std::string_view, 15> kNames{
+constexpr std::array<std::string_view, 15> kNetworkNames{
     "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet50",    "vgg11", "vgg13",
     "vgg16",    "lenet5",   "alexnet",  "mlp",      "linear",    "resnet20-v1", "gpt"};
 
@@ -400,15 +400,17 @@ Network Make(Writer builder, const NetworkOptions& options, int classes) {
 
 }  // namespace
 
-std::span<const std::string_view> NetworkNames() { return kNames; }
+std::span<const std::string_view> NetworkNames() { return kNetworkNames; }
 
 bool IsNetworkName(std::string_view name) {
-  return BlocksPerGroup(name) > 0 || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  return BlocksPerGroup(name) > 0 ||
+         std::find(kNetworkNames.begin(), kNetworkNames.end(), name) != kNetworkNames.end();
 }
 
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
-  RefuseIf(!IsNetworkName(name), "network.name", name, fmt::format("{}", fmt::join(kNames, ", ")));
+  RefuseIf(!IsNetworkName(name), "network.name", name,
+           fmt::format("{}", fmt::join(kNetworkNames, ", ")));
   const bool normalized = name.starts_with("resnet") || name.starts_with("vgg");
   const Normalization normalization =
       options.normalization.value_or(normalized ? Normalization::kGroup : Normalization::kNone);

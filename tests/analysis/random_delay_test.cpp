@@ -156,7 +156,7 @@ TEST_CASE("at a condition number of 1e6 the least curvature is no faster than it
   CHECK(IsNear(plain.half_life_updates, std::log(2.0) / 2e-6, 1e-4));
   for (const char* rule : {"sc", "lwp-v+sc"}) {
     INFO(rule);
-    const VaryingDelay own = Point(rule, DelayCompensation::kOwn, GeometricDelays(0.3));
+    const VaryingDelay own = Point(rule, DelayCompensation::kOwn, GeometricDelays(0.4, 16));
     const VaryingOptimum optimum = FindOptimum(own, 1e6, std::nullopt);
     // The slower root of (z - 1)(z - m) + x z: the delay of the small rate changes nothing in it.
     const double x = optimum.rate / 1e6, damping = 1 - optimum.momentum;

@@ -93,6 +93,18 @@ class Workplace {
   TemporaryFolder folder_;
 };
 
+// While it lives, Open MPI's launcher gives the others no second to end by themselves where one process has ended.
+class EndedAtOnce {
+ public:
+  EndedAtOnce() { setenv(kName, "0", 1); }
+  ~EndedAtOnce() { unsetenv(kName); }
+  EndedAtOnce(const EndedAtOnce&) = delete;
+  EndedAtOnce& operator=(const EndedAtOnce&) = delete;
+
+ private:
+  static constexpr const char* kName = "OMPI_MCA_odls_base_sigkill_timeout";
+};
+
 // Mini-batches of 12 in 4 parts, which 1, 2 or 4 replicas may share.
 constexpr const char* kShared =
     " --set optimizer.batch=12 --set optimizer.reference_batch=12 --set schedule.gradient_parts=4 ";
@@ -262,6 +274,7 @@ TEST_CASE("what one process is refused for ends all of them, and is said once") 
       {"train run.toml --init missing.npz --out x", "--init: got missing.npz"},
       {"train run.toml --out x --export-weights nowhere/w.npz", "--export-weights"},
   };
+  const EndedAtOnce at_once;
   for (const Refusal& refusal : refusals) {
     const Outcome outcome = workplace.Call(2, refusal.line);
     INFO(refusal.line << ": " << outcome.error);
@@ -303,6 +316,7 @@ TEST_CASE("a process with other settings is refused at once, by the key and both
       {"--init a.npz", "--init b.npz", "--init: got a file with SHA-256 "},
       {"", "--export-weights w.npz", "--export-weights: got a file, accepted: nothing, as"},
       {"--trace t.csv", "", "--trace: got nothing, accepted: a file, as the first"}};
+  const EndedAtOnce at_once;
   for (const Difference& difference : differences) {
     const Outcome outcome = place.CallBoth("train run.toml --out x " + difference.first,
                                            "train run.toml --out x " + difference.second);

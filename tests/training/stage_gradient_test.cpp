@@ -100,7 +100,8 @@ class GradientCheck {
   std::vector<Numbers> projections_;
 };
 
-// A stage of every shape of its kind once: same layers, norm, strides and sizes of micro-batch.
+// A stage of every shape of its kind once, of those with no more than `largest` pairs of channels: same layers,
+// norm, strides and sizes of micro-batch.
 void CheckStages(const Network& network, int microbatch, std::int64_t largest = 20000) {
   std::set<std::string> seen;
   for (int s = 0; s < network.stage_count(); ++s) {
@@ -111,6 +112,8 @@ void CheckStages(const Network& network, int microbatch, std::int64_t largest = 
               "/" + std::to_string(layer.stride) + " ";
       if (layer.kind == hwmodel::LayerKind::kConvolution) {
         parameters = std::int64_t{layer.input.channels} * layer.output.channels;
+      } else if (layer.kind == hwmodel::LayerKind::kLinear) {
+        parameters = layer.input.elements() * layer.output.channels;
       }
     }
     kind += std::to_string(network.stages[s].outputs.size());
@@ -137,6 +140,7 @@ TEST_CASE("VGG's, AlexNet's and LeNet's stages have the gradients of finite diff
   CheckStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 2, 5000);
   CheckStages(MakeNetwork({.name = "lenet5"}), 2);
   CheckStages(MakeNetwork({.name = "alexnet", .input = {3, 67, 67}}), 1, 5000);
+  // A linear layer is the same whatever its width.
   CheckStages(MakeNetwork({.name = "mlp", .input = {1, 4, 4}, .hidden = {6, 5}}), 3);
 }
 

@@ -207,6 +207,30 @@ TEST_CASE("Layers in any order that a file can have agree with the reference, or
   CHECK(refused > 0);
 }
 
+TEST_CASE("A max-pool's window has at most as many pixels as its saved byte tells apart",
+          "[vector]") {
+  using hwmodel::LayerKind;
+  const auto pool = [](int kernel) {
+    hwmodel::NetworkBuilder builder("pool", {3, 18, 18}, 4);
+    int x = builder.Add(
+        {.name = "conv",
+         .layers = {{.kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = 11}}},
+         .inputs = {0}});
+    x = builder.Add({.name = "pool",
+                     .layers = {{.kind = LayerKind::kMaxPool, .kernel = kernel, .padding = 2}},
+                     .inputs = {x}});
+    x = builder.Add(
+        {.name = "fc",
+         .layers = {{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}}},
+         .inputs = {x}});
+    builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+    return builder.Finish();
+  };
+  CompareStage(pool(16), 1, 2);
+  CHECK_THROWS_WITH(MakeStage<float>(pool(17), 1, 2, MakeVectorBackend()),
+                    Catch::Matchers::Contains("windows of at most 16 by 16"));
+}
+
 TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector]") {
   const hwmodel::Network network = hwmodel::MakeNetwork({.name = "lenet5"});
   const auto backend = MakeVectorBackend();

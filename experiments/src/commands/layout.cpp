@@ -16,7 +16,7 @@ using hwmodel::FineGrainedLayout;
 using hwmodel::FineGrainedPlan;
 using hwmodel::WorkerThroughput;
 
-constexpr IntegerRange kWorkersRange{1, 2048};
+constexpr IntegerRange kLayoutWorkers{1, 2048};
 constexpr NumberRange kSlackRange{0, 0.999};
 constexpr std::array<std::string_view, 2> kSchedules = {"pb", "1f1b"};
 
@@ -40,7 +40,7 @@ class LayoutCommand final : public Command {
     hwmodel::FineGrainedOptions options;
     if (schedule_.given()) options.schedule = kSchedules[schedule_.Choice(kSchedules)];
     if (workers_.given()) {
-      for (const std::int64_t workers : workers_.IntegerList(kWorkersRange)) {
+      for (const std::int64_t workers : workers_.IntegerList(kLayoutWorkers)) {
         options.workers.push_back(static_cast<int>(workers));
       }
     }

@@ -18,8 +18,8 @@ namespace {
 
 constexpr IntegerRange kSimulatedStagesRange{1, 10'000};
 constexpr IntegerRange kSimulatedMicrobatchesRange{1, 1'000'000};
-constexpr IntegerRange kWorkersRange{1, 2048};
-constexpr IntegerRange kCoresRange{1, 1'000'000};
+constexpr IntegerRange kStragglerWorkers{1, 2048};
+constexpr IntegerRange kStragglerCores{1, 1'000'000};
 constexpr IntegerRange kQueueRange{0, 1'000'000};
 constexpr NumberRange kJitterRange{0, 0.999};
 constexpr NumberRange kShareRange{0, 1};
@@ -64,7 +64,7 @@ class StragglersCommand final : public Command {
     std::vector<std::int64_t> queues = {0};
     if (queue_.given()) queues = queue_.IntegerList(kQueueRange);
     std::vector<std::int64_t> cores = {1};
-    if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
+    if (cores_.given()) cores = cores_.IntegerList(kStragglerCores);
     options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
     options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
@@ -125,7 +125,7 @@ class StragglersCommand final : public Command {
     const hwmodel::Machine machine = MachineOf(hardware_);
     hwmodel::ThroughputOptions options;
     options.schedule = kind;
-    options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
+    options.workers = static_cast<int>(workers_.IntegerOr(0, kStragglerWorkers));
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     made.stages = options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);

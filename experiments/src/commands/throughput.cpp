@@ -20,8 +20,8 @@ using hwmodel::Throughput;
 using hwmodel::WorkerThroughput;
 
 constexpr IntegerRange kBatchRange{1, 1'000'000};
-constexpr IntegerRange kWorkersRange{1, 10'000};
-constexpr IntegerRange kCoresRange{1, 100'000'000};
+constexpr IntegerRange kThroughputWorkers{1, 10'000};
+constexpr IntegerRange kThroughputCores{1, 100'000'000};
 constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
 // Laying out a schedule of so many actions, to find its steady state, takes some seconds.
 constexpr std::int64_t kMaxFlushActions = 50'000'000;
@@ -60,7 +60,7 @@ class ThroughputCommand final : public Command {
     static_cast<void>(WorkloadName(network_));
     hwmodel::ThroughputOptions options;
     options.schedule = schedules[schedule_.Choice(schedules)];
-    options.workers = static_cast<int>(workers_.IntegerOr(0, kWorkersRange));
+    options.workers = static_cast<int>(workers_.IntegerOr(0, kThroughputWorkers));
     options.samples = samples_.IntegerOr(0, kSamplesRange);
     options.weight_stashing = weight_stashing_.given();
     options.vertical_sync = vertical_sync_.given();
@@ -68,7 +68,7 @@ class ThroughputCommand final : public Command {
     std::vector<std::int64_t> batches = {0};
     if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
     std::vector<std::int64_t> cores = {0};
-    if (cores_.given()) cores = cores_.IntegerList(kCoresRange);
+    if (cores_.given()) cores = cores_.IntegerList(kThroughputCores);
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     const std::size_t rows = batches.size() * cores.size();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "backends/direct_convolution.h"
 #include "backends/onednn_convolution.h"
@@ -86,13 +87,19 @@ class VectorBackend final : public Backend<float> {
         shape.microbatch * std::int64_t{(l.input.channels + block_ - 1) / block_};
     const std::int64_t image = l.input.pixels() * block_;
     std::fill_n(dx, blocks * image, 0.0F);
+    // From the window's first pixel to the one that a winner's byte stands for.
+    std::array<std::int32_t, 256> offsets{};
+    for (int k = 0; k < l.kernel * l.kernel; ++k) {
+      offsets[k] = (k / l.kernel * l.input.width + k % l.kernel) * block_;
+    }
     for (std::int64_t b = 0; b < blocks; ++b) {
       for (int oh = 0; oh < l.output.height; ++oh) {
         for (int ow = 0; ow < l.output.width; ++ow) {
+          const std::int64_t top = oh * l.stride - l.padding;
+          const std::int64_t left = ow * l.stride - l.padding;
+          const std::int64_t first = b * image + (top * l.input.width + left) * block_;
           for (int lane = 0; lane < block_; ++lane, ++winners, ++dy) {
-            const int h = oh * l.stride - l.padding + *winners / l.kernel;
-            const int w = ow * l.stride - l.padding + *winners % l.kernel;
-            dx[b * image + (std::int64_t{h} * l.input.width + w) * block_ + lane] += *dy;
+            dx[first + offsets[*winners] + lane] += *dy;
           }
         }
       }

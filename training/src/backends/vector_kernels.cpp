@@ -285,18 +285,24 @@ struct Loops {
               ((block * l.output.height + oh) * l.output.width + ow) * std::int64_t{B};
           const int top = oh * l.stride - l.padding;
           const int left = ow * l.stride - l.padding;
+          std::array<float, B> best{};
+          std::array<std::int32_t, B> winner{};
           bool found = false;
-          for (int k = 0; k < l.kernel * l.kernel; ++k) {
-            const int h = top + k / l.kernel;
-            const int w = left + k % l.kernel;
-            if (h < 0 || w < 0 || h >= l.input.height || w >= l.input.width) continue;
-            const float* from = image + (std::int64_t{h} * l.input.width + w) * B;
-            for (int lane = 0; lane < B; ++lane) {
-              if (found && !(from[lane] > y[out + lane])) continue;
-              y[out + lane] = from[lane];
-              winners[out + lane] = static_cast<std::uint8_t>(k);
+          for (int h = std::max(top, 0); h < std::min(top + l.kernel, l.input.height); ++h) {
+            for (int w = std::max(left, 0); w < std::min(left + l.kernel, l.input.width); ++w) {
+              const float* from = image + (std::int64_t{h} * l.input.width + w) * B;
+              const int k = (h - top) * l.kernel + w - left;
+              for (int lane = 0; lane < B; ++lane) {
+                const bool is_larger = !found || from[lane] > best[lane];
+                best[lane] = is_larger ? from[lane] : best[lane];
+                winner[lane] = is_larger ? k : winner[lane];
+              }
+              found = true;
             }
-            found = true;
+          }
+          for (int lane = 0; lane < B; ++lane) {
+            y[out + lane] = best[lane];
+            winners[out + lane] = static_cast<std::uint8_t>(winner[lane]);
           }
         }
       }

@@ -21,7 +21,7 @@ struct IdxFile {
   std::vector<std::uint8_t> data;
 };
 
-std::string Product(const std::vector<std::uint32_t>& lengths) {
+std::string ProductText(const std::vector<std::uint32_t>& lengths) {
   std::string text;
   for (const std::uint32_t length : lengths) {
     text += (text.empty() ? "" : "x") + std::to_string(length);
@@ -61,10 +61,10 @@ IdxFile ReadIdx(const std::filesystem::path& folder, const std::string& name,
   if (bytes.size() < expected) {
     const std::uint64_t record_bytes = expected / file.lengths[0];
     throw DataError(file.path, static_cast<std::int64_t>(bytes.size() / record_bytes),
-                    "truncated, the header says " + Product(file.lengths));
+                    "truncated, the header says " + ProductText(file.lengths));
   }
   if (bytes.size() > expected) {
-    throw DataError(file.path, "longer than the " + Product(file.lengths) + " of the header");
+    throw DataError(file.path, "longer than the " + ProductText(file.lengths) + " of the header");
   }
   file.data = std::move(bytes);
   return file;

@@ -74,13 +74,6 @@ Direction DrawDirection(CounterRandom& random) {
   }
 }
 
-// Period 1, from -1 to 1: two parabolas in place of a sine.
-double Wave(double phase) {
-  const double shifted = phase + 1024;  // positive, so that the conversion rounds down
-  const double t = shifted - static_cast<double>(static_cast<int>(shifted));
-  return t < 0.5 ? 16 * t * (0.5 - t) : -16 * (t - 0.5) * (1 - t);
-}
-
 // Near one of the axes: turned by up to 20 degrees, whose tangent is 0.364.
 Direction DrawNear(CounterRandom& random, double x, double y) {
   const double slope = Between(random, -0.364, 0.364);
@@ -103,31 +96,63 @@ struct Stripes {
         middle(DrawColour(random)) {
     for (double& value : swing) value = contrast * Between(random, 0.5, 1.5);
   }
-
-  double At(double x, double y) const {
-    return Wave((x * along.x + y * along.y) * frequency + phase);
-  }
 };
 
-// u and v in units of the radius; the areas are about the same.
-bool IsInside(int shape, double u, double v) {
-  const double square = u * u + v * v;
-  const double big = std::max(std::abs(u), std::abs(v));
-  const double small = std::min(std::abs(u), std::abs(v));
+// The pixels of one row. What is computed for all of them is a loop without a branch and a choice between two
+// numbers that are there, which compilers turn into vectors; the bits are those of a pixel at a time.
+using Row = std::array<double, kImageSide>;
+
+template <typename Value>
+Row ForEachPixel(Value value) {
+  Row values;
+  for (std::size_t i = 0; i < kImageSide; ++i) values[i] = value(i);
+  return values;
+}
+
+constexpr Row kXs = [] {
+  Row xs{};
+  for (std::size_t i = 0; i < kImageSide; ++i) xs[i] = static_cast<double>(i) + 0.5;
+  return xs;
+}();
+
+// A wave of period 1, from -1 to 1: two parabolas in place of a sine.
+Row Waves(const Stripes& stripes, double y) {
+  const Row t = ForEachPixel([&](std::size_t i) {
+    const double phase =
+        (kXs[i] * stripes.along.x + y * stripes.along.y) * stripes.frequency + stripes.phase;
+    const double shifted = phase + 1024;  // positive, so that the conversion rounds down
+    return shifted - static_cast<double>(static_cast<int>(shifted));
+  });
+  const Row first = ForEachPixel([&](std::size_t i) { return 16 * t[i] * (0.5 - t[i]); });
+  const Row second = ForEachPixel([&](std::size_t i) { return -16 * (t[i] - 0.5) * (1 - t[i]); });
+  return ForEachPixel([&](std::size_t i) { return t[i] < 0.5 ? first[i] : second[i]; });
+}
+
+// 1 inside a shape and 0 outside, of u and v in units of the radius; the areas are about the same.
+Row Inside(int shape, const Row& us, const Row& vs) {
+  const auto where = [&](auto is_inside) {
+    return ForEachPixel([&](std::size_t i) { return is_inside(us[i], vs[i]) ? 1.0 : 0.0; });
+  };
+  const auto square = [](double u, double v) { return u * u + v * v; };
+  const auto big = [](double u, double v) { return std::max(std::abs(u), std::abs(v)); };
+  const auto small = [](double u, double v) { return std::min(std::abs(u), std::abs(v)); };
   switch (shape) {
     case 0:
-      return square < 0.95;
+      return where([&](double u, double v) { return square(u, v) < 0.95; });
     case 1:
-      return big < 0.86;
-    case 2: {
+      return where([&](double u, double v) { return big(u, v) < 0.86; });
+    case 2:
       // Equilateral: the distance from the middle to each of the three sides.
-      constexpr double kHalfRoot3 = 0.8660254037844386;
-      return v < 0.65 && kHalfRoot3 * u - 0.5 * v < 0.65 && -kHalfRoot3 * u - 0.5 * v < 0.65;
-    }
+      return where([](double u, double v) {
+        constexpr double kHalfRoot3 = 0.8660254037844386;
+        return (v < 0.65) && (kHalfRoot3 * u - 0.5 * v < 0.65) &&
+               (-kHalfRoot3 * u - 0.5 * v < 0.65);
+      });
     case 3:
-      return square > 0.25 && square < 1.2;
+      return where(
+          [&](double u, double v) { return (square(u, v) > 0.25) && (square(u, v) < 1.2); });
     default:
-      return small < 0.4 && big < 1.1;
+      return where([&](double u, double v) { return (small(u, v) < 0.4) && (big(u, v) < 1.1); });
   }
 }
 
@@ -147,6 +172,9 @@ struct Clutter {
         half_width(Between(random, 0.6, 2.5)),
         colour(DrawColour(random)) {}
 
+  // No row beyond has a pixel of it.
+  bool Reaches(double py) const { return std::abs(py - y) < half_length + half_width; }
+
   bool Covers(double px, double py) const {
     const double u = (px - x) * along.x + (py - y) * along.y;
     const double v = (py - y) * along.x - (px - x) * along.y;
@@ -155,10 +183,9 @@ struct Clutter {
 };
 
 // Nearly normal, mean 0 and standard deviation 1: four bytes sum to mean 510 and 147.8.
-double Noise(CounterRandom& random) {
-  const std::uint32_t bits = random.Next();
+double Noise(std::uint32_t bits) {
   const std::uint32_t sum = (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);
-  return (static_cast<double>(sum) - 510) / 147.8;
+  return (static_cast<double>(static_cast<int>(sum)) - 510) / 147.8;
 }
 
 int DrawLabel(CounterRandom& random) { return static_cast<int>(random.Below(kShapes)); }
@@ -179,21 +206,50 @@ int Draw(CounterRandom random, std::uint8_t* pixels) {
   std::vector<Clutter> clutter;
   for (std::uint32_t i = random.Below(kMostClutter + 1); i > 0; --i) clutter.emplace_back(random);
 
-  for (int i = 0; i < kPixels; ++i) {
-    const int row = i / kImageSide;
-    const double x = i % kImageSide + 0.5;
+  for (int row = 0; row < kImageSide; ++row) {
     const double y = row + 0.5;
-    const double u = ((x - middle_x) * turn.x + (y - middle_y) * turn.y) / radius;
-    const double v = ((y - middle_y) * turn.x - (x - middle_x) * turn.y) / radius;
-    const Stripes& stripes = IsInside(shape, u, v) ? inside : background;
-    const auto cover = std::find_if(clutter.begin(), clutter.end(),
-                                    [&](const Clutter& piece) { return piece.Covers(x, y); });
-    const double wave = cover == clutter.end() ? stripes.At(x, y) : 0;
-    const Colour& colour = cover == clutter.end() ? stripes.middle : cover->colour;
+    const Row us = ForEachPixel([&](std::size_t i) {
+      return ((kXs[i] - middle_x) * turn.x + (y - middle_y) * turn.y) / radius;
+    });
+    const Row vs = ForEachPixel([&](std::size_t i) {
+      return ((y - middle_y) * turn.x - (kXs[i] - middle_x) * turn.y) / radius;
+    });
+    const Row is_inside = Inside(shape, us, vs);
+    const Row inner = Waves(inside, y);
+    const Row outer = Waves(background, y);
+    std::array<Row, 3> colours;
     for (std::size_t channel = 0; channel < 3; ++channel) {
-      const double value = colour[channel] + wave * stripes.swing[channel] + noise * Noise(random);
-      pixels[channel * kPixels + static_cast<std::size_t>(i)] =
-          static_cast<std::uint8_t>(std::clamp(value + 0.5, 0.0, 255.0));
+      const Row in = ForEachPixel(
+          [&](std::size_t i) { return inside.middle[channel] + inner[i] * inside.swing[channel]; });
+      const Row out = ForEachPixel([&](std::size_t i) {
+        return background.middle[channel] + outer[i] * background.swing[channel];
+      });
+      colours[channel] =
+          ForEachPixel([&](std::size_t i) { return is_inside[i] > 0 ? in[i] : out[i]; });
+    }
+    // The first of the pieces lies on top.
+    for (auto piece = clutter.rbegin(); piece != clutter.rend(); ++piece) {
+      if (!piece->Reaches(y)) continue;
+      for (std::size_t i = 0; i < kImageSide; ++i) {
+        if (!piece->Covers(kXs[i], y)) continue;
+        for (std::size_t channel = 0; channel < 3; ++channel) {
+          colours[channel][i] = piece->colour[channel];
+        }
+      }
+    }
+    std::array<std::array<std::uint32_t, kImageSide>, 3> bits;
+    for (std::size_t i = 0; i < kImageSide; ++i) {
+      for (auto& of_channel : bits) of_channel[i] = random.Next();
+    }
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const Row values = ForEachPixel([&](std::size_t i) {
+        return colours[channel][i] + noise * Noise(bits[channel][i]) + 0.5;
+      });
+      std::uint8_t* const line =
+          pixels + channel * kPixels + static_cast<std::size_t>(row) * kImageSide;
+      for (std::size_t i = 0; i < kImageSide; ++i) {
+        line[i] = static_cast<std::uint8_t>(static_cast<int>(std::clamp(values[i], 0.0, 255.0)));
+      }
     }
   }
   return label;

@@ -1,3 +1,6 @@
+#include <string>
+
+#include "batchless/analysis/argument.h"
 #include "stages/stages.h"
 
 namespace batchless::training {
@@ -17,6 +20,13 @@ class MaxPoolStage final : public Stage<Real> {
   explicit MaxPoolStage(const StageParts<Real>& parts)
       : backend_(parts.backend), shape_(MakePoolShape(parts)) {
     // One byte a winner.
+    const int kernel = shape_.layer.kernel;
+    if (kernel > 16) {
+      throw analysis::InvalidArgument("network",
+                                      parts.stage.name + " with a max-pool's window of " +
+                                          std::to_string(kernel) + " by " + std::to_string(kernel),
+                                      "windows of at most 16 by 16");
+    }
     const std::int64_t outputs = parts.microbatch * parts.Output(0).stored_size;
     constexpr std::int64_t kBytes = sizeof(Real);
     this->layout_.saved_size = Aligned((outputs + kBytes - 1) / kBytes);
