@@ -17,7 +17,8 @@ struct Node {
                        kDomain = 7;
 };
 struct Attribute {
-  static constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kType = 20;
+  static constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kTensor = 5, kIntegers = 8,
+                       kType = 20;
   static constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
 };
 struct Tensor {

@@ -36,10 +36,17 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::size_t kMaxModelBytes = std::size_t{1} << 31;
 
+struct Tensor {
+  Shape shape;
+  std::optional<double> value;  // of each of its numbers, where they are all the same
+  Shape integers;               // of a short list of them
+};
+
 struct Attribute {
   double number = 0;
   std::string text;
   Shape integers;
+  Tensor tensor;
 };
 
 struct Node {
@@ -50,12 +57,6 @@ struct Node {
   Names inputs;
   Names outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
-};
-
-struct Tensor {
-  Shape shape;
-  std::optional<double> value;  // of a single number
-  Shape integers;               // of a short list of them
 };
 
 struct Graph {
@@ -78,6 +79,41 @@ void ForEach(std::string_view message, Take take) {
 // Whether operators of the domain are ONNX's own.
 bool IsOwn(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
+// What each of the numbers of four bytes is, where they are all the same.
+std::optional<double> OnlyNumber(std::string_view bytes) {
+  float first = 0;
+  if (bytes.empty() || bytes.size() % sizeof first != 0) return std::nullopt;
+  // Each is the one before it.
+  if (bytes.substr(sizeof first) != bytes.substr(0, bytes.size() - sizeof first)) {
+    return std::nullopt;
+  }
+  std::memcpy(&first, bytes.data(), sizeof first);
+  return double{first};
+}
+
+Tensor ParseTensor(std::string_view message, std::string& name) {
+  Tensor tensor;
+  std::int64_t type = 0;
+  std::string_view raw;
+  std::string_view packed;
+  ForEach(message, [&](const ProtobufField& field) {
+    if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
+    if (field.number == onnx::Tensor::kType) type = field.integer();
+    if (field.number == onnx::Tensor::kName) name = field.text;
+    if (field.number == onnx::Tensor::kRaw) raw = field.text;
+    if (field.number == onnx::Tensor::kFloats) packed = field.text;
+    if (field.number == onnx::Tensor::kIntegers) AppendIntegers(field, tensor.integers);
+  });
+  if (type == onnx::kFloat32) tensor.value = OnlyNumber(raw.empty() ? packed : raw);
+  constexpr std::size_t kMostIntegers = 16;
+  if (type == onnx::kInt64 && raw.size() <= kMostIntegers * sizeof(std::int64_t)) {
+    for (; raw.size() >= sizeof(std::int64_t); raw.remove_prefix(sizeof(std::int64_t))) {
+      std::memcpy(&tensor.integers.emplace_back(), raw.data(), sizeof(std::int64_t));
+    }
+  }
+  return tensor;
+}
+
 Attribute ParseAttribute(std::string_view message, std::string& name) {
   Attribute attribute;
   ForEach(message, [&](const ProtobufField& field) {
@@ -88,6 +124,10 @@ Attribute ParseAttribute(std::string_view message, std::string& name) {
     }
     if (field.number == onnx::Attribute::kText) attribute.text = field.text;
     if (field.number == onnx::Attribute::kIntegers) AppendIntegers(field, attribute.integers);
+    std::string of_tensor;
+    if (field.number == onnx::Attribute::kTensor) {
+      attribute.tensor = ParseTensor(field.text, of_tensor);
+    }
   });
   return attribute;
 }
@@ -108,34 +148,6 @@ Node ParseNode(std::string_view message) {
     }
   });
   return node;
-}
-
-Tensor ParseTensor(std::string_view message, std::string& name) {
-  Tensor tensor;
-  float number = 0;
-  bool has_number = false;
-  std::int64_t type = 0;
-  std::string_view raw;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
-    if (field.number == onnx::Tensor::kType) type = field.integer();
-    if (field.number == onnx::Tensor::kName) name = field.text;
-    if (field.number == onnx::Tensor::kRaw) raw = field.text;
-    if (field.number == onnx::Tensor::kIntegers) AppendIntegers(field, tensor.integers);
-    if ((field.number == onnx::Tensor::kRaw || field.number == onnx::Tensor::kFloats) &&
-        field.text.size() == sizeof number) {
-      std::memcpy(&number, field.text.data(), sizeof number);
-      has_number = true;
-    }
-  });
-  if (has_number && type == onnx::kFloat32) tensor.value = double{number};
-  constexpr std::size_t kMostIntegers = 16;
-  if (type == onnx::kInt64 && raw.size() <= kMostIntegers * sizeof(std::int64_t)) {
-    for (; raw.size() >= sizeof(std::int64_t); raw.remove_prefix(sizeof(std::int64_t))) {
-      std::memcpy(&tensor.integers.emplace_back(), raw.data(), sizeof(std::int64_t));
-    }
-  }
-  return tensor;
 }
 
 // Name and shape of an input or output, the batch's extent first; -1 for a symbol.
@@ -177,6 +189,13 @@ Graph ParseGraph(std::string_view message) {
       graph.tensors[name] = std::move(tensor);
     }
   });
+  // A constant is a tensor without a node.
+  std::erase_if(graph.nodes, [&](Node& node) {
+    const bool is_constant = node.op == "Constant" && IsOwn(node.domain) &&
+                             node.attributes.contains("value") && !node.outputs.empty();
+    if (is_constant) graph.tensors[node.outputs[0]] = node.attributes["value"].tensor;
+    return is_constant;
+  });
   // Inputs that are no tensors yet: the first is the network's, the others are its parameters.
   for (auto& [name, shape] : inputs) {
     if (graph.tensors.contains(name)) continue;
@@ -217,6 +236,7 @@ struct Step {
   std::string node;
   std::vector<Shape> parameters{};  // as the model has them, in OnnxParameters' order
   std::int64_t more_channels = 0;   // zeros behind those of a sum's second input
+  Shape shape{};  // with the batch, where a normalisation's groups are put together by it
 
   const std::string& shown() const { return node.empty() ? output : node; }
 };
@@ -224,7 +244,8 @@ struct Step {
 // The nodes as layers, in the file's order, which is one that they can be computed in.
 class Translator {
  public:
-  Translator(std::string where, const Graph& graph) : where_(std::move(where)), graph_(graph) {
+  Translator(std::string where, const Graph& graph)
+      : where_(std::move(where)), graph_(graph), tensors_(graph.tensors) {
     for (const Node& node : graph.nodes) {
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         readers_[node.inputs[k]].push_back({&node, k});
@@ -261,10 +282,11 @@ class Translator {
   };
 
   void Translate(const Node& node) {
-    static constexpr std::array<Row, 24> kRows{{
+    static constexpr std::array<Row, 28> kRows{{
         {"Conv", &Translator::Convolution},
         {"Gemm", &Translator::Linear},
         {"GroupNormalization", &Translator::GroupNormalization},
+        {"InstanceNormalization", &Translator::InstanceNormalization},
         {"BatchNormalization", &Translator::BatchNormalization},
         {"LRN", &Translator::LocalResponseNormalization},
         {"Relu", &Translator::Relu},
@@ -279,8 +301,11 @@ class Translator {
         {"MatMul", &Translator::TokenLinear},
         {"Attention", &Translator::Attention_},
         {"Gelu", &Translator::Gelu},
-        {"Mul", &Translator::SquaredRelu},
+        {"Mul", &Translator::Product},
         {"Flatten", &Translator::Flatten},
+        {"Reshape", &Translator::Reshape},
+        {"Shape", &Translator::ShapeOf},
+        {"Unsqueeze", &Translator::Unsqueeze},
         {"Identity", &Translator::Same},
         {"Transpose", &Translator::Transpose},
         {"Split", &Translator::Split},
@@ -349,8 +374,8 @@ class Translator {
   // The parameter's shape, of so many dimensions, and the name that the layer has from it.
   const Shape& Parameter(std::size_t input, std::size_t dimensions, std::string* layer = nullptr) {
     const std::string name = input < node_->inputs.size() ? node_->inputs[input] : "";
-    const auto found = graph_.tensors.find(name);
-    if (found == graph_.tensors.end()) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
       Refuse(name.empty() ? "too few inputs" : name, "a parameter with a shape");
     }
     const Shape& shape = found->second.shape;
@@ -362,13 +387,16 @@ class Translator {
       Refuse(fmt::format("{} of shape ({})", name, fmt::join(shape, ", ")),
              fmt::format("a parameter of {} dimensions", dimensions));
     }
-    if (layer != nullptr) *layer = LayerName(name);
+    if (layer != nullptr) {
+      const auto origin = origins_.find(name);
+      *layer = LayerName(origin == origins_.end() ? name : origin->second);
+    }
     parameters_.push_back(shape);
     return shape;
   }
 
   bool IsParameter(std::size_t input) const {
-    return input < node_->inputs.size() && graph_.tensors.contains(node_->inputs[input]);
+    return input < node_->inputs.size() && tensors_.contains(node_->inputs[input]);
   }
 
   void Add(Layer layer, std::size_t inputs = 1) {
@@ -485,6 +513,114 @@ class Translator {
     }
     Normalization(LayerKind::kGroupNormalization, Integer("num_groups", 0));
   }
+
+  // A group normalisation as PyTorch writes it up to operator set 20: its input by Reshape to (N, G, -1), an
+  // InstanceNormalization of that by ones and zeros, by Reshape back to the input's shape, then times the scales
+  // and plus the shifts, both (C, 1, 1).
+  struct Groups {
+    enum class Done { kApart, kNormal, kTogether, kScaled } done;
+    std::string input;
+    int groups;
+    Shape shape{};       // that it is put together by, where no Shape says so
+    std::string name{};  // of the layer
+    Shape scales{};
+  };
+
+  // The one that the node goes on with; null where it is at no such place.
+  const Groups* Find(Groups::Done done) const {
+    const auto found = groups_.find(node_->inputs[0]);
+    return found != groups_.end() && found->second.done == done ? &found->second : nullptr;
+  }
+
+  void Reshape() {
+    Require("allowzero", 0, 0);
+    RequireInputs(2, 2);
+    const auto given = tensors_.find(node_->inputs[1]);
+    const Shape to = given == tensors_.end() ? Shape{} : given->second.integers;
+    const std::string& output = node_->outputs[0];
+    if (const Groups* normal = Find(Groups::Done::kNormal)) {
+      const auto shape = shapes_.find(node_->inputs[1]);
+      const bool is_back = shape != shapes_.end() ? shape->second == normal->input : to.size() == 4;
+      if (!is_back) Refuse("a Reshape", "one back to the shape before the InstanceNormalization");
+      Groups together = *normal;
+      together.done = Groups::Done::kTogether;
+      together.shape = to;
+      groups_[output] = std::move(together);
+    } else if (to.size() == 3 && to[0] == 0 && to[1] >= 1 && to[1] <= (1 << 20) && to[2] == -1) {
+      groups_[output] = {.done = Groups::Done::kApart,
+                         .input = Behind(node_->inputs[0]),
+                         .groups = static_cast<int>(to[1])};
+    } else if (to.size() == 2 && (to[0] == -1) != (to[1] == -1)) {
+      Same();
+    } else {
+      Refuse(fmt::format("a Reshape to ({})", fmt::join(to, ", ")),
+             "one that flattens, or groups channels by (0, G, -1)");
+    }
+  }
+
+  void ShapeOf() {
+    Require("start", 0, 0);
+    if (Find("end") != nullptr) Refuse("a Shape with an end", "one of all dimensions");
+    shapes_[node_->outputs[0]] = Behind(node_->inputs[0]);
+  }
+
+  void InstanceNormalization() {
+    RequireInputs(3, 3);
+    RequireEpsilon();
+    const Groups* apart = Find(Groups::Done::kApart);
+    const auto all = [&](std::size_t input, double value) {
+      const auto found = tensors_.find(node_->inputs[input]);
+      return found != tensors_.end() && found->second.value == value;
+    };
+    if (apart == nullptr || !all(1, 1) || !all(2, 0)) {
+      Refuse("an InstanceNormalization", "one by ones and zeros of channels grouped by a Reshape");
+    }
+    Groups normal = *apart;
+    normal.done = Groups::Done::kNormal;
+    groups_[node_->outputs[0]] = std::move(normal);
+  }
+
+  // A parameter (C, 1, 1), as (C).
+  Shape ByChannel(std::string* layer = nullptr) {
+    const Shape shape = Parameter(1, 3, layer);
+    if (shape[1] != 1 || shape[2] != 1) {
+      Refuse(fmt::format("{} of shape ({})", node_->inputs[1], fmt::join(shape, ", ")),
+             "a number for each channel, (C, 1, 1)");
+    }
+    return {shape[0]};
+  }
+
+  void Scale(const Groups& together) {
+    Groups scaled = together;
+    scaled.done = Groups::Done::kScaled;
+    scaled.scales = ByChannel(&scaled.name);
+    groups_[node_->outputs[0]] = std::move(scaled);
+  }
+
+  void Shift(const Groups& scaled) {
+    const Shape shifts = ByChannel();
+    parameters_ = {scaled.scales, shifts};
+    Push({.kind = LayerKind::kGroupNormalization, .name = scaled.name, .groups = scaled.groups},
+         {scaled.input});
+    steps_.back().shape = scaled.shape;
+  }
+
+  void Unsqueeze() {
+    if (!IsParameter(0)) Refuse("an Unsqueeze", "one of a parameter");
+    const Attribute* listed = Find("axes");
+    const auto given = node_->inputs.size() < 2 ? tensors_.end() : tensors_.find(node_->inputs[1]);
+    const Shape axes = listed != nullptr         ? listed->integers
+                       : given != tensors_.end() ? given->second.integers
+                                                 : Shape{};
+    Tensor tensor = tensors_.find(node_->inputs[0])->second;
+    if (tensor.shape.size() != 1 || axes != Shape{1, 2}) {
+      Refuse("an Unsqueeze", "one of a vector by axes 1 and 2");
+    }
+    tensor.shape.resize(3, 1);
+    tensors_[node_->outputs[0]] = std::move(tensor);
+    origins_[node_->outputs[0]] = node_->inputs[0];
+  }
+
   void BatchNormalization() {
     Require("training_mode", 0, 0);
     RequireInputs(5, 5);
@@ -538,10 +674,11 @@ class Translator {
   void Dropout() {
     double probability = Number("ratio", 0.5);
     if (node_->inputs.size() > 1 && !node_->inputs[1].empty()) {
-      const auto found = graph_.tensors.find(node_->inputs[1]);
-      if (found == graph_.tensors.end() || !found->second.value) {
+      const auto found = tensors_.find(node_->inputs[1]);
+      if (found == tensors_.end() || !found->second.value) {
         Refuse("a ratio that is no constant", "a constant");
       }
+      if (found->second.shape.size() > 1) Refuse("a ratio that is no single number", "one number");
       probability = *found->second.value;
     }
     Add({.kind = LayerKind::kDropout, .dropout_probability = Shortest(probability)});
@@ -556,7 +693,9 @@ class Translator {
       if (shortcut != shortcuts_.end()) layer.stride = shortcut->second.stride;
       Add(std::move(layer), 2);
       if (shortcut != shortcuts_.end()) steps_.back().more_channels = shortcut->second.channels;
-    } else if (graph_.tensors.find(node_->inputs[1])->second.shape.size() == 2) {
+    } else if (const Groups* scaled = Find(Groups::Done::kScaled)) {
+      Shift(*scaled);
+    } else if (tensors_.find(node_->inputs[1])->second.shape.size() == 2) {
       Layer layer{.kind = LayerKind::kPosition};
       Parameter(1, 2, &layer.name);
       Add(std::move(layer));
@@ -576,9 +715,9 @@ class Translator {
   void Pad() {
     RequireText("mode", "constant", "constant");
     RequireInputs(2, 2);
-    const auto pads = graph_.tensors.find(node_->inputs[1]);
+    const auto pads = tensors_.find(node_->inputs[1]);
     const Node* const reader = OnlyReader(node_->outputs[0], 1);
-    const Shape sizes = pads == graph_.tensors.end() ? Shape{} : pads->second.integers;
+    const Shape sizes = pads == tensors_.end() ? Shape{} : pads->second.integers;
     constexpr std::size_t kChannelsEnd = 5;  // of (N, C, H, W), the ends after the beginnings
     bool is_shortcut = reader != nullptr && reader->op == "Add" && sizes.size() == 8;
     for (std::size_t k = 0; is_shortcut && k < sizes.size(); ++k) {
@@ -616,7 +755,7 @@ class Translator {
     if (weight == transposed_.end()) {
       Refuse("a MatMul", "one by the Transpose of a parameter, whose rows are outputs");
     }
-    const Shape& shape = graph_.tensors.find(weight->second)->second.shape;
+    const Shape& shape = tensors_.find(weight->second)->second.shape;
     if (shape.size() != 2) Refuse("a weight that is no matrix", "a matrix");
     parameters_ = {shape};
     Add({.kind = LayerKind::kTokenLinear,
@@ -655,12 +794,13 @@ class Translator {
     Add({.kind = LayerKind::kGelu});
   }
 
-  // A Relu times itself.
-  void SquaredRelu() {
+  // Of a group normalisation's scales, or a Relu times itself.
+  void Product() {
+    if (const Groups* together = Find(Groups::Done::kTogether)) return Scale(*together);
     const bool is_square = node_->inputs.size() == 2 && node_->inputs[0] == node_->inputs[1] &&
                            !steps_.empty() && steps_.back().layer.kind == LayerKind::kRelu &&
                            steps_.back().output == Behind(node_->inputs[0]);
-    if (!is_square) Refuse("a Mul", "one of a Relu by itself");
+    if (!is_square) Refuse("a Mul", "one of a Relu by itself, or by the scales of a GroupNorm");
     steps_.back().layer.kind = LayerKind::kSquaredRelu;
     steps_.back().output = node_->outputs[0];
   }
@@ -670,7 +810,11 @@ class Translator {
     Same();
   }
 
-  void Same() { alias_[node_->outputs[0]] = Behind(node_->inputs[0]); }
+  // Writers that keep equal parameters once give each layer its own by Identity.
+  void Same() {
+    if (IsParameter(0)) tensors_[node_->outputs[0]] = tensors_.find(node_->inputs[0])->second;
+    alias_[node_->outputs[0]] = Behind(node_->inputs[0]);
+  }
 
   void Probabilities() {
     const bool is_last = std::find(graph_.outputs.begin(), graph_.outputs.end(),
@@ -689,6 +833,10 @@ class Translator {
   const Node* node_ = nullptr;
   std::vector<Step> steps_;
   std::map<std::string, std::string, std::less<>> alias_;
+  std::map<std::string, Tensor, std::less<>> tensors_;       // the graph's and those made of them
+  std::map<std::string, std::string, std::less<>> origins_;  // parameters before Unsqueeze
+  std::map<std::string, std::string, std::less<>> shapes_;   // values that Shape was taken of
+  std::map<std::string, Groups, std::less<>> groups_;
   std::map<std::string, std::string, std::less<>> transposed_;
   struct Shortcut {
     int stride;
@@ -735,6 +883,13 @@ void CheckShapes(const Translator& translator, const Network& network, std::size
           steps[i].shown(), fmt::format("a parameter of shape ({})", fmt::join(shape, ", ")),
           k < expected.size() ? fmt::format("({})", fmt::join(expected[k].shape, ", "))
                               : std::string("none"));
+    }
+    const Shape& shape = steps[i].shape;
+    const hwmodel::FeatureShape& out = layer.output;
+    if (!shape.empty() &&
+        Shape(shape.begin() + 1, shape.end()) != Shape{out.channels, out.height, out.width}) {
+      translator.Refuse(steps[i].shown(), fmt::format("a Reshape to ({})", fmt::join(shape, ", ")),
+                        fmt::format("(N, {}, {}, {})", out.channels, out.height, out.width));
     }
     if (layer.kind != LayerKind::kSum) continue;
     const std::int64_t channels = network.values.at(stage.inputs[1]).shape.channels;

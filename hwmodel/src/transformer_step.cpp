@@ -107,8 +107,11 @@ BlockCosts CostBlock(const TransformerRun& run, const BlockOptions& options) {
   return costs;
 }
 
-double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options,
-                          const Machine& node, const Efficiencies& efficiencies) {
+namespace {
+
+// `schedule` is that of the run.
+double StepSeconds(const TransformerRun& run, const Schedule& schedule, const BlockOptions& options,
+                   const Machine& node, const Efficiencies& efficiencies) {
   const BlockCosts block = CostBlock(run, options);
   const NodeRates rates = RatesOf(run, node, efficiencies);
   const double blocks = BlocksOfChunk(run);
@@ -123,7 +126,6 @@ double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options
       .forward_seconds = blocks * forward,
       .backward_seconds = blocks * backward,
       .update_seconds = blocks * kUpdateBytesAParameter * block.parameters / rates.memory};
-  const Schedule schedule = ScheduleOf(run);
   SimulationOptions simulation;
   simulation.times.stages.assign(static_cast<std::size_t>(schedule.stages), chunk);
   const double n = Values(run);
@@ -138,6 +140,13 @@ double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options
     simulation.times.latency_seconds = node.network_latency_seconds;
   }
   return SimulatePipeline(schedule, simulation).seconds;
+}
+
+}  // namespace
+
+double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options,
+                          const Machine& node, const Efficiencies& efficiencies) {
+  return StepSeconds(run, ScheduleOf(run), options, node, efficiencies);
 }
 
 double PredictWeightBytes(const TransformerRun& run) {
@@ -163,10 +172,12 @@ Efficiencies FitEfficiencies(std::span<const MeasuredStep> steps, const Machine&
   constexpr double kStep = 1e-4;     // of a logarithm, for differences
   constexpr double kEnough = 1e-10;  // change of the logarithms
   std::array<double, 2> logarithms = {std::log(0.5), std::log(0.5)};
-  const auto error = [&](const MeasuredStep& step, const std::array<double, 2>& at) {
-    return PredictStepSeconds(step.run, step.options, node, {std::exp(at[0]), std::exp(at[1])}) /
-               step.seconds -
-           1;
+  std::vector<Schedule> schedules;
+  for (const MeasuredStep& step : steps) schedules.push_back(ScheduleOf(step.run));
+  const auto error = [&](std::size_t i, const std::array<double, 2>& at) {
+    const MeasuredStep& step = steps[i];
+    const Efficiencies efficiencies{std::exp(at[0]), std::exp(at[1])};
+    return StepSeconds(step.run, schedules[i], step.options, node, efficiencies) / step.seconds - 1;
   };
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     double cc = 0;
@@ -174,10 +185,10 @@ Efficiencies FitEfficiencies(std::span<const MeasuredStep> steps, const Machine&
     double bb = 0;
     double cr = 0;
     double br = 0;
-    for (const MeasuredStep& step : steps) {
-      const double r = error(step, logarithms);
-      const double c = (error(step, {logarithms[0] + kStep, logarithms[1]}) - r) / kStep;
-      const double b = (error(step, {logarithms[0], logarithms[1] + kStep}) - r) / kStep;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const double r = error(i, logarithms);
+      const double c = (error(i, {logarithms[0] + kStep, logarithms[1]}) - r) / kStep;
+      const double b = (error(i, {logarithms[0], logarithms[1] + kStep}) - r) / kStep;
       cc += c * c;
       cb += c * b;
       bb += b * b;

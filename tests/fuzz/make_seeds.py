@@ -82,7 +82,60 @@ def add_weights(seeds: Seeds) -> None:
         seeds.add("safetensors", struct.pack("<Q", len(text)) + text + bytes(size))
 
 
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """A message of Protocol Buffers, of integers below 128 and what is shorter than 16,384 bytes."""
+    made = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            made += bytes([number << 3, value])
+            continue
+        content = value.encode() if isinstance(value, str) else value
+        made += bytes([number << 3 | 2, len(content) & 127 | 128, len(content) >> 7]) + content
+    return made
+
+
+def pytorch_model() -> bytes:
+    """A convolution and a GroupNorm as torch.onnx writes it: nodes of ONNX, constants among them."""
+
+    def node(operator: str, inputs: str, output: str, *attributes: bytes) -> tuple[int, bytes]:
+        ends = [(1, name) for name in inputs.split()] + [(2, output), (4, operator)]
+        return 1, message(*ends, *((5, attribute) for attribute in attributes))
+
+    def tensor(name: str, shape: list[int], kind: int = 1, raw: bytes = b"") -> bytes:
+        return message(*((1, extent) for extent in shape), (2, kind), (8, name), (9, raw))
+
+    def constant(name: str, shape: list[int], kind: int, raw: bytes) -> tuple[int, bytes]:
+        return node("Constant", "", name, message((1, "value"), (5, tensor("", shape, kind, raw))))
+
+    def value(name: str, shape: list[int]) -> bytes:
+        extents = message(*((1, message((1, extent))) for extent in shape))
+        return message((1, name), (2, message((1, message((2, extents))))))
+
+    graph = message(
+        node("Conv", "x c.weight c.bias", "1"),
+        constant("apart", [3], 7, struct.pack("<3q", 0, 2, -1)),
+        constant("ones", [2], 1, struct.pack("<2f", 1, 1)),
+        constant("zeros", [2], 1, bytes(8)),
+        node("Reshape", "1 apart", "2"),
+        node("InstanceNormalization", "2 ones zeros", "3"),
+        node("Shape", "1", "4"),
+        node("Reshape", "3 4", "5"),
+        node("Mul", "5 n.weight", "6"),
+        node("Add", "6 n.bias", "7"),
+        node("GlobalAveragePool", "7", "8"),
+        node("Flatten", "8", "9"),
+        node("Gemm", "9 f.weight f.bias", "y", message((1, "transB"), (3, 1))),
+        *((5, tensor(f"c.{name}", shape)) for name, shape in (("weight", [4, 3, 3, 3]), ("bias", [4]))),
+        *((5, tensor(f"n.{name}", [4, 1, 1])) for name in ("weight", "bias")),
+        *((5, tensor(f"f.{name}", shape)) for name, shape in (("weight", [7, 4]), ("bias", [7]))),
+        (11, value("x", [1, 3, 8, 8])),
+        (12, value("y", [1, 7])),
+    )
+    return message((8, message((2, 17))), (7, graph))
+
+
 def add_models(seeds: Seeds, folder: Path) -> None:
+    seeds.add("onnx", pytorch_model())
     for name in ("lenet5", "resnet20-v1", "alexnet", "gpt"):
         seeds.run(folder, f"network --network {name} --out {name}.onnx")
         seeds.add("onnx", (folder / f"{name}.onnx").read_bytes())

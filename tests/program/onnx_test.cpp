@@ -273,6 +273,103 @@ TEST_CASE("a pool of one pixel is a sum's second value, or a pool") {
         ": node 3: got Pad, accepted: zeros behind the channels of an Add's second value");
 }
 
+// A GroupNorm between convolution and ReLU, as torch.onnx writes it up to operator set 20 (group_norm in
+// symbolic_opset9.py): constants are nodes, equal parameters are kept once.
+struct PytorchGroupNorm : Foreign {
+  PytorchGroupNorm() {
+    const std::vector<ProtobufWriter> norm = {
+        Constant("apart", Tensor(onnx::kInt64, {3}, Bytes<std::int64_t>({0, 2, -1}))),
+        Constant("ones", Tensor(onnx::kFloat32, {2}, Bytes<float>({1, 1}))),
+        Constant("zeros", Tensor(onnx::kFloat32, {2}, Bytes<float>({0, 0}))),
+        Constant("axes", Tensor(onnx::kInt64, {2}, Bytes<std::int64_t>({1, 2}))),
+        Node("Reshape", {"1", "apart"}, "n1"),
+        Node("InstanceNormalization", {"n1", "ones", "zeros"}, "n2"),
+        Node("Shape", {"1"}, "n3"),
+        Node("Reshape", {"n2", "n3"}, "n4"),
+        Node("Identity", {"shared"}, "body.norm.weight"),
+        Node("Unsqueeze", {"body.norm.weight", "axes"}, "n5"),
+        Node("Mul", {"n4", "n5"}, "n6"),
+        Node("Add", {"n6", "folded"}, "n7")};
+    nodes.insert(nodes.begin() + 1, norm.begin(), norm.end());
+    nodes.at(kRelu) = Node("Relu", {"n7"}, "2");
+    nodes.at(kRelu + 2) = Node("Reshape", {"3", "flat"}, "4");
+    parameters = {Tensor(onnx::kFloat32, {4}, Bytes<float>({1, 1, 1, 1}), "shared"),
+                  Tensor(onnx::kFloat32, {4, 1, 1}, Bytes<float>({0, 1, 2, 3}), "folded"),
+                  Tensor(onnx::kInt64, {2}, Bytes<std::int64_t>({1, -1}), "flat"),
+                  Tensor(onnx::kInt64, {4}, Bytes<std::int64_t>({1, 4, 4, 4}), "whole"),
+                  Tensor(onnx::kInt64, {4}, Bytes<std::int64_t>({1, 2, 8, 4}), "other")};
+  }
+
+  static constexpr std::size_t kRelu = 13;
+
+  template <class Number>
+  static std::string Bytes(std::initializer_list<Number> numbers) {
+    return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(Number)};
+  }
+
+  static ProtobufWriter Tensor(std::int64_t type, std::initializer_list<std::int64_t> shape,
+                               std::string_view bytes, std::string_view name = "") {
+    ProtobufWriter tensor;
+    for (const std::int64_t extent : shape) tensor.Integer(onnx::Tensor::kDimensions, extent);
+    return tensor.Integer(onnx::Tensor::kType, type)
+        .Text(onnx::Tensor::kName, name)
+        .Text(onnx::Tensor::kRaw, bytes);
+  }
+
+  static ProtobufWriter Constant(std::string_view output, const ProtobufWriter& tensor) {
+    return Node("Constant", {}, output,
+                {ProtobufWriter()
+                     .Text(onnx::Attribute::kName, "value")
+                     .Message(onnx::Attribute::kTensor, tensor)});
+  }
+};
+
+TEST_CASE("a GroupNorm as PyTorch writes it is a group normalisation, or refused") {
+  const std::string text = NetworkText(Read(PytorchGroupNorm().Model(17)));
+  CHECK_THAT(text, Catch::Matchers::Contains(R"([[stage]]
+name = "body.norm"
+layers = [{ kind = "group_norm", groups = 2 }]
+
+[[stage]]
+name = "relu"
+)"));
+  CHECK_THAT(text, Catch::Matchers::Contains("name = \"head\""));
+  const auto with = [](std::size_t place, ProtobufWriter node) {
+    PytorchGroupNorm model;
+    model.nodes.at(place) = std::move(node);
+    return Refusal(model.Model(17));
+  };
+  // Back by a constant.
+  CHECK(with(8, Node("Reshape", {"n2", "whole"}, "n4")) == "it was read");
+  CHECK(with(8, Node("Reshape", {"n2", "other"}, "n4")) ==
+        ": node n7: got a Reshape to (1, 2, 8, 4), accepted: (N, 4, 4, 4)");
+  CHECK(
+      with(7, Node("Shape", {"x"}, "n3")) ==
+      ": node n4: got a Reshape, accepted: one back to the shape before the InstanceNormalization");
+  CHECK(with(5, Node("Reshape", {"1", "other"}, "n1")) ==
+        ": node n1: got a Reshape to (1, 2, 8, 4), accepted: one that flattens, or groups channels "
+        "by "
+        "(0, G, -1)");
+  for (const char* scale : {"zeros", "folded", "nowhere"}) {
+    CHECK(with(6, Node("InstanceNormalization", {"n1", scale, "zeros"}, "n2")) ==
+          ": node n2: got an InstanceNormalization, accepted: one by ones and zeros of channels "
+          "grouped "
+          "by a Reshape");
+  }
+  CHECK(with(11, Node("Mul", {"n4", "shared"}, "n6")) ==
+        ": node n6: got shared of shape (4), accepted: a parameter of 3 dimensions");
+  CHECK(with(10, Node("Unsqueeze", {"body.norm.weight", "flat"}, "n5")) ==
+        ": node n5: got an Unsqueeze, accepted: one of a vector by axes 1 and 2");
+  // Without scales and shifts it is none of the layers.
+  CHECK(with(PytorchGroupNorm::kRelu, Node("Relu", {"n4"}, "2")) ==
+        ": node 2: got n4, accepted: a value that an earlier node makes");
+  CHECK(with(1, PytorchGroupNorm::Constant(
+                    "apart",
+                    PytorchGroupNorm::Tensor(onnx::kInt64, {3},
+                                             PytorchGroupNorm::Bytes<std::int64_t>({0, 3, -1})))) ==
+        ": body.norm.groups: got 3, accepted: a divisor of the 4 channels of body.norm");
+}
+
 TEST_CASE("parts of a Split are those of an Attention, in their order") {
   const std::string bytes = OnnxModel(MakeNetwork(
       {.name = "gpt", .input = {1, 4, 1}, .classes = 5, .layers = 1, .width = 8, .heads = 2}));
