@@ -11,9 +11,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -406,24 +404,7 @@ class Translator {
     Push(std::move(layer), std::move(values));
   }
 
-  // A layer whose fields are what network files accept of them.
   void Push(Layer layer, Names values) {
-    for (const hwmodel::LayerField& field : hwmodel::TraitsOf(layer.kind).fields) {
-      const double value = std::visit(
-          [&](auto member) -> double {
-            if constexpr (std::is_same_v<decltype(member), int hwmodel::FeatureShape::*>) {
-              return layer.output.*member;
-            } else {
-              return layer.*member;
-            }
-          },
-          field.member);
-      const bool is_flag = std::holds_alternative<bool Layer::*>(field.member);
-      if (!is_flag && !(value >= field.low && value <= field.high)) {
-        Refuse(fmt::format("{} {}", field.name, value),
-               fmt::format("from {} to {}", field.low, field.high));
-      }
-    }
     steps_.push_back({std::move(layer), std::move(values), node_->outputs[0], node_->text,
                       node_->name, std::exchange(parameters_, {})});
   }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "batchless/analysis/argument.h"
 #include "checks.h"
@@ -43,6 +45,24 @@ void CheckFollows(const Stage& stage, const Layer& before, const Layer& layer) {
          traits.follows.empty()
              ? fmt::format("{} as the first layer of a stage", traits.name)
              : fmt::format("{} first, or after {}", traits.name, Kinds(traits.follows)));
+}
+
+void CheckFields(const Stage& stage, const Layer& layer) {
+  for (const LayerField& field : TraitsOf(layer.kind).fields) {
+    const double value = std::visit(
+        [&](auto member) -> double {
+          if constexpr (std::is_same_v<decltype(member), int FeatureShape::*>) {
+            return layer.output.*member;
+          } else {
+            return layer.*member;
+          }
+        },
+        field.member);
+    const bool is_flag = std::holds_alternative<bool Layer::*>(field.member);
+    if (is_flag || (value >= field.low && value <= field.high)) continue;
+    Refuse(stage, field.name, analysis::ToText(value),
+           fmt::format("from {} to {}", analysis::ToText(field.low), analysis::ToText(field.high)));
+  }
 }
 
 void SetOutput(const Stage& stage, Layer& layer) {
@@ -112,6 +132,7 @@ int NetworkBuilder::AddValue(const FeatureShape& shape, Stage& stage) {
 
 int NetworkBuilder::Add(Stage stage, int* rectified) {
   if (stage.layers.empty()) Refuse(stage, "layers", "none", "at least one");
+  for (const Layer& layer : stage.layers) CheckFields(stage, layer);
   const bool after_loss =
       next_stage() > 0 && network_.stages.back().layers.back().kind == LayerKind::kLoss;
   if (after_loss) Refuse(stage, "layers", "a stage behind the loss", "the loss as the last stage");

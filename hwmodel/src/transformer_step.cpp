@@ -35,6 +35,7 @@ double Values(const TransformerRun& run) {
 }
 
 Schedule ScheduleOf(const TransformerRun& run) {
+  Check(run);
   return Interleaved(run.pipeline_parallel * run.interleaving, run.interleaving, run.microbatches(),
                      run.microbatches());
 }

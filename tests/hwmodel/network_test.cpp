@@ -235,6 +235,40 @@ TEST_CASE("A network is put together as the builder's header shows", "[network]"
   CHECK(network.values[1].consumers == std::vector<int>{1});
 }
 
+TEST_CASE("Every field of a layer has the range that network files accept of it", "[network]") {
+  int refused = 0;
+  for (std::size_t kind = 0; kind < kLayerKindCount; ++kind) {
+    for (const LayerField& field : TraitsOf(static_cast<LayerKind>(kind)).fields) {
+      for (const double value : {field.low - 1, field.high + 1, std::nan("")}) {
+        Layer layer{.kind = static_cast<LayerKind>(kind)};
+        if (const auto* real = std::get_if<double Layer::*>(&field.member)) {
+          layer.** real = value;
+        } else if (const auto* integer = std::get_if<int Layer::*>(&field.member)) {
+          if (std::isnan(value)) continue;
+          layer.** integer = static_cast<int>(value);
+        } else {
+          continue;
+        }
+        // Those before it hold.
+        for (const LayerField& other : TraitsOf(layer.kind).fields) {
+          if (other.name == field.name) break;
+          if (const auto* edge = std::get_if<int FeatureShape::*>(&other.member))
+            layer.output.** edge = 1;
+          if (const auto* integer = std::get_if<int Layer::*>(&other.member)) {
+            layer.** integer = std::max(layer.**integer, static_cast<int>(other.low));
+          }
+        }
+        NetworkBuilder builder("one", {3, 8, 6}, 4);
+        INFO(TraitsOf(layer.kind).name << "." << field.name << " " << value);
+        CHECK_THROWS_WITH(builder.Add({.name = "s", .layers = {layer}, .inputs = {0}}),
+                          Catch::Matchers::StartsWith("s." + std::string(field.name) + ": got "));
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 20);
+}
+
 TEST_CASE("Costs of single layers are those counted by hand", "[network]") {
   const auto cost = [](int channels, const Layer& layer) {
     NetworkBuilder builder("one", {3, 8, 6}, 4);

@@ -242,7 +242,7 @@ TEST_CASE("fields of layers have the ranges that network files have") {
   };
   using Catch::Matchers::StartsWith;
   CHECK_THAT(with(Node("GroupNormalization", {"1", "g", "b"}, "2")),
-             StartsWith(": node 2: got groups 0, accepted: from 1 to "));
+             StartsWith(": g.groups: got 0, accepted: from 1 to "));
   CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)}), 18) ==
         ": node 2: got GroupNormalization of operator set 18, accepted: 21 or later");
   CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", -1)})) ==
@@ -252,8 +252,9 @@ TEST_CASE("fields of layers have the ranges that network files have") {
   CHECK_THAT(with(Node("MaxPool", {"1"}, "2",
                        {Attribute("kernel_shape", "\2\2"),
                         Attribute("strides", std::string_view("\0\0", 2))})),
-             StartsWith(": node 2: got stride 0, accepted: from 1 to "));
-  CHECK_THAT(with(Node("LRN", {"1"}, "2")), StartsWith(": node 2: got size 0, accepted: from "));
+             StartsWith(": max_pool.stride: got 0, accepted: from 1 to "));
+  CHECK_THAT(with(Node("LRN", {"1"}, "2")),
+             StartsWith(": local_response_norm.size: got 0, accepted: from "));
   // A normalisation whose scales are not those of its input's channels.
   model.parameters = {tensor("g", {3}), tensor("b", {3})};
   CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)})) ==
