@@ -21,14 +21,14 @@ using analysis::VaryingDelay;
 
 constexpr IntegerRange kVaryingRange{0, analysis::kMaxVaryingDelay};
 constexpr NumberRange kProbabilityRange{0, 1};
-constexpr std::size_t kMostBytes = 1 << 20;
+constexpr std::size_t kMostBytesOfDelays = 1 << 20;
 
 // The cells of a file's lines; those without any are left out.
 class Cells {
  public:
   Cells(std::string_view name, std::string path, std::string_view form)
       : name_(name), path_(std::move(path)) {
-    text_ = ReadInput(name, path_, fmt::format("a CSV file {}", form), kMostBytes);
+    text_ = ReadInput(name, path_, fmt::format("a CSV file {}", form), kMostBytesOfDelays);
     std::size_t number = 0;
     for (std::string_view line : SplitList(text_, '\n')) {
       ++number;

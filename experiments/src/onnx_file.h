@@ -3,7 +3,8 @@
 //   layer                  operators
 //   convolution            Conv, square and not dilated, one group
 //   linear                 Flatten, Gemm with transB and a bias
-//   group_norm             GroupNormalization of operator set 21
+//   group_norm             GroupNormalization of operator set 21; read, too, as torch.onnx writes it before
+//                          (Reshape, InstanceNormalization, Reshape, Mul, Add)
 //   batch_norm             BatchNormalization
 //   local_response_norm    LRN
 //   relu, gelu             Relu, Gelu by tanh

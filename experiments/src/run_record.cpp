@@ -19,12 +19,12 @@ namespace batchless {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::string_view kAccepted = "a file that can be read";
+constexpr std::string_view kReadable = "a file that can be read";
 constexpr std::size_t kMaxLogBytes = std::size_t{1} << 30;
 
 std::map<std::string, std::vector<double>, std::less<>> ReadMetrics(std::string_view argument,
                                                                     const std::string& path) {
-  std::istringstream text(ReadText(argument, path, kAccepted, kMaxLogBytes));
+  std::istringstream text(ReadText(argument, path, kReadable, kMaxLogBytes));
   std::string line;
   std::getline(text, line);
   std::vector<std::string> names;
@@ -54,7 +54,7 @@ std::map<std::string, std::vector<double>, std::less<>> ReadMetrics(std::string_
 }
 
 Json ReadJson(std::string_view argument, const std::string& path) {
-  Json object = Json::parse(ReadText(argument, path, kAccepted, kMaxLogBytes), nullptr, false);
+  Json object = Json::parse(ReadText(argument, path, kReadable, kMaxLogBytes), nullptr, false);
   if (!object.is_object()) throw UsageError(argument, path, "a JSON object");
   return object;
 }
@@ -121,7 +121,7 @@ RunRecord ReadRun(std::string_view argument, const std::string& path) {
   run.name = std::filesystem::weakly_canonical(path).filename().string();
   run.metrics = ReadMetrics(argument, directory.metrics());
   const TomlReader configuration(directory.config(),
-                                 ReadText(argument, directory.config(), kAccepted, kMaxLogBytes));
+                                 ReadText(argument, directory.config(), kReadable, kMaxLogBytes));
   Flatten("", configuration.document(), run.configuration);
   run.manifest = ReadJson(argument, directory.manifest());
   if (std::filesystem::exists(directory.summary())) {
