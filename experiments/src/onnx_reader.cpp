@@ -5,7 +5,6 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -17,8 +16,8 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
-#include "onnx_fields.h"
 #include "onnx_file.h"
+#include "onnx_graph.h"
 #include "protobuf.h"
 #include "usage_error.h"
 
@@ -30,182 +29,9 @@ using hwmodel::LayerKind;
 using hwmodel::Network;
 using hwmodel::Stage;
 using Names = std::vector<std::string>;
-using Shape = std::vector<std::int64_t>;
+using Shape = OnnxShape;
 
 constexpr std::size_t kMaxModelBytes = std::size_t{1} << 31;
-
-struct Tensor {
-  Shape shape;
-  std::optional<double> value;  // of each of its numbers, where they are all the same
-  Shape integers;               // of a short list of them
-};
-
-struct Attribute {
-  double number = 0;
-  std::string text;
-  Shape integers;
-  Tensor tensor;
-};
-
-struct Node {
-  std::string name;  // may be empty
-  std::string op;
-  std::string text;
-  std::string domain;
-  Names inputs;
-  Names outputs;
-  std::map<std::string, Attribute, std::less<>> attributes;
-};
-
-struct Graph {
-  std::string name;
-  std::int64_t opset = 0;
-  std::vector<Node> nodes;
-  std::map<std::string, Tensor, std::less<>> tensors;  // parameters and constants
-  std::string input;
-  Shape input_shape;  // without the batch; -1 for what is not said
-  Names outputs;
-};
-
-// Calls `take` for each field of the message.
-template <class Take>
-void ForEach(std::string_view message, Take take) {
-  ProtobufReader reader(message);
-  while (const std::optional<ProtobufField> field = reader.Next()) take(*field);
-}
-
-// Whether operators of the domain are ONNX's own.
-bool IsOwn(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
-
-// What each of the numbers of four bytes is, where they are all the same.
-std::optional<double> OnlyNumber(std::string_view bytes) {
-  float first = 0;
-  if (bytes.empty() || bytes.size() % sizeof first != 0) return std::nullopt;
-  // Each is the one before it.
-  if (bytes.substr(sizeof first) != bytes.substr(0, bytes.size() - sizeof first)) {
-    return std::nullopt;
-  }
-  std::memcpy(&first, bytes.data(), sizeof first);
-  return double{first};
-}
-
-Tensor ParseTensor(std::string_view message, std::string& name) {
-  Tensor tensor;
-  std::int64_t type = 0;
-  std::string_view raw;
-  std::string_view packed;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
-    if (field.number == onnx::Tensor::kType) type = field.integer();
-    if (field.number == onnx::Tensor::kName) name = field.text;
-    if (field.number == onnx::Tensor::kRaw) raw = field.text;
-    if (field.number == onnx::Tensor::kFloats) packed = field.text;
-    if (field.number == onnx::Tensor::kIntegers) AppendIntegers(field, tensor.integers);
-  });
-  if (type == onnx::kFloat32) tensor.value = OnlyNumber(raw.empty() ? packed : raw);
-  constexpr std::size_t kMostIntegers = 16;
-  if (type == onnx::kInt64 && raw.size() <= kMostIntegers * sizeof(std::int64_t)) {
-    for (; raw.size() >= sizeof(std::int64_t); raw.remove_prefix(sizeof(std::int64_t))) {
-      std::memcpy(&tensor.integers.emplace_back(), raw.data(), sizeof(std::int64_t));
-    }
-  }
-  return tensor;
-}
-
-Attribute ParseAttribute(std::string_view message, std::string& name) {
-  Attribute attribute;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Attribute::kName) name = field.text;
-    if (field.number == onnx::Attribute::kFloat) attribute.number = double{field.real()};
-    if (field.number == onnx::Attribute::kInteger) {
-      attribute.number = static_cast<double>(field.integer());
-    }
-    if (field.number == onnx::Attribute::kText) attribute.text = field.text;
-    if (field.number == onnx::Attribute::kIntegers) AppendIntegers(field, attribute.integers);
-    std::string of_tensor;
-    if (field.number == onnx::Attribute::kTensor) {
-      attribute.tensor = ParseTensor(field.text, of_tensor);
-    }
-  });
-  return attribute;
-}
-
-Node ParseNode(std::string_view message) {
-  Node node;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Node::kInput) node.inputs.emplace_back(field.text);
-    if (field.number == onnx::Node::kOutput) node.outputs.emplace_back(field.text);
-    if (field.number == onnx::Node::kName) node.name = field.text;
-    if (field.number == onnx::Node::kOperator) node.op = field.text;
-    if (field.number == onnx::Node::kText) node.text = field.text;
-    if (field.number == onnx::Node::kDomain) node.domain = field.text;
-    if (field.number == onnx::Node::kAttribute) {
-      std::string name;
-      Attribute attribute = ParseAttribute(field.text, name);
-      node.attributes[name] = std::move(attribute);
-    }
-  });
-  return node;
-}
-
-// Name and shape of an input or output, the batch's extent first; -1 for a symbol.
-std::pair<std::string, Shape> ParseValue(std::string_view message) {
-  std::string name;
-  Shape shape;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::ValueInfo::kName) name = field.text;
-    if (field.number != onnx::ValueInfo::kType) return;
-    ForEach(field.text, [&](const ProtobufField& type) {
-      if (type.number != onnx::Type::kTensor) return;
-      ForEach(type.text, [&](const ProtobufField& part) {
-        if (part.number != onnx::Type::kShape) return;
-        ForEach(part.text, [&](const ProtobufField& dimension) {
-          shape.push_back(-1);
-          ForEach(dimension.text, [&](const ProtobufField& extent) {
-            if (extent.number == onnx::Type::kExtent) shape.back() = extent.integer();
-          });
-        });
-      });
-    });
-  });
-  return {name, shape};
-}
-
-Graph ParseGraph(std::string_view message) {
-  Graph graph;
-  std::vector<std::pair<std::string, Shape>> inputs;
-  ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Graph::kName) graph.name = field.text;
-    if (field.number == onnx::Graph::kNode) graph.nodes.push_back(ParseNode(field.text));
-    if (field.number == onnx::Graph::kInput) inputs.push_back(ParseValue(field.text));
-    if (field.number == onnx::Graph::kOutput) {
-      graph.outputs.push_back(ParseValue(field.text).first);
-    }
-    if (field.number == onnx::Graph::kInitializer) {
-      std::string name;
-      Tensor tensor = ParseTensor(field.text, name);
-      graph.tensors[name] = std::move(tensor);
-    }
-  });
-  // A constant is a tensor without a node.
-  std::erase_if(graph.nodes, [&](Node& node) {
-    const bool is_constant = node.op == "Constant" && IsOwn(node.domain) &&
-                             node.attributes.contains("value") && !node.outputs.empty();
-    if (is_constant) graph.tensors[node.outputs[0]] = node.attributes["value"].tensor;
-    return is_constant;
-  });
-  // Inputs that are no tensors yet: the first is the network's, the others are its parameters.
-  for (auto& [name, shape] : inputs) {
-    if (graph.tensors.contains(name)) continue;
-    if (graph.input.empty()) {
-      graph.input = name;
-      if (!shape.empty()) graph.input_shape.assign(shape.begin() + 1, shape.end());
-    } else {
-      graph.tensors[name] = {shape, std::nullopt, {}};
-    }
-  }
-  return graph;
-}
 
 // Letters, digits, '.', '_' and '-', as names in network files are.
 std::string Plain(std::string_view text) {
@@ -242,9 +68,9 @@ struct Step {
 // The nodes as layers, in the file's order, which is one that they can be computed in.
 class Translator {
  public:
-  Translator(std::string where, const Graph& graph)
+  Translator(std::string where, const OnnxGraph& graph)
       : where_(std::move(where)), graph_(graph), tensors_(graph.tensors) {
-    for (const Node& node : graph.nodes) {
+    for (const OnnxNode& node : graph.nodes) {
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         readers_[node.inputs[k]].push_back({&node, k});
       }
@@ -252,7 +78,7 @@ class Translator {
   }
 
   std::vector<Step> Steps() {
-    for (const Node& node : graph_.nodes) {
+    for (const OnnxNode& node : graph_.nodes) {
       node_ = &node;
       parameters_.clear();
       Translate(node);
@@ -279,7 +105,7 @@ class Translator {
     Translation translate;
   };
 
-  void Translate(const Node& node) {
+  void Translate(const OnnxNode& node) {
     static constexpr std::array<Row, 28> kRows{{
         {"Conv", &Translator::Convolution},
         {"Gemm", &Translator::Linear},
@@ -311,7 +137,7 @@ class Translator {
         {"LogSoftmax", &Translator::Probabilities},
     }};
     if (node.inputs.empty() || node.outputs.empty()) Refuse("no inputs or outputs", "some");
-    if (!IsOwn(node.domain)) {
+    if (!IsOnnxDomain(node.domain)) {
       Refuse("domain " + node.domain, "operators of ONNX itself");
     }
     const auto row = std::find_if(kRows.begin(), kRows.end(),
@@ -327,13 +153,13 @@ class Translator {
     Refuse(is_named ? node_->name : node_->outputs[0], got, accepted);
   }
 
-  const Attribute* Find(std::string_view name) const {
+  const OnnxAttribute* Find(std::string_view name) const {
     const auto found = node_->attributes.find(name);
     return found == node_->attributes.end() ? nullptr : &found->second;
   }
 
   double Number(std::string_view name, double otherwise) const {
-    const Attribute* found = Find(name);
+    const OnnxAttribute* found = Find(name);
     return found == nullptr ? otherwise : found->number;
   }
 
@@ -347,7 +173,7 @@ class Translator {
 
   // The one number that all of a list are.
   int Edge(std::string_view name, int otherwise) const {
-    const Attribute* found = Find(name);
+    const OnnxAttribute* found = Find(name);
     if (found == nullptr || found->integers.empty()) return otherwise;
     const Shape& edges = found->integers;
     if (std::any_of(edges.begin(), edges.end(), [&](auto x) { return x != edges[0]; }) ||
@@ -364,7 +190,7 @@ class Translator {
 
   void RequireText(std::string_view name, std::string_view wanted,
                    std::string_view otherwise) const {
-    const Attribute* found = Find(name);
+    const OnnxAttribute* found = Find(name);
     const std::string_view text = found == nullptr ? otherwise : std::string_view(found->text);
     if (text != wanted) Refuse(fmt::format("{} {}", name, text), wanted);
   }
@@ -417,7 +243,7 @@ class Translator {
   }
 
   // The node that alone reads the value, at that place; null where there is none.
-  const Node* OnlyReader(const std::string& name, std::size_t place) const {
+  const OnnxNode* OnlyReader(const std::string& name, std::size_t place) const {
     const auto found = readers_.find(name);
     const bool is_only =
         found != readers_.end() && found->second.size() == 1 && found->second[0].place == place &&
@@ -427,7 +253,7 @@ class Translator {
 
   // Whether the value is a sum's second input, behind a Pad or at once.
   bool IsShortcut(const std::string& name) const {
-    const Node* reader = OnlyReader(name, 0);
+    const OnnxNode* reader = OnlyReader(name, 0);
     if (reader != nullptr && reader->op == "Pad" && !reader->outputs.empty()) {
       reader = OnlyReader(reader->outputs[0], 1);
     } else {
@@ -513,24 +339,27 @@ class Translator {
     return found != groups_.end() && found->second.done == done ? &found->second : nullptr;
   }
 
+  // The same, one node further.
+  Groups& GoOn(const Groups& before, Groups::Done done) {
+    Groups& next = groups_[node_->outputs[0]] = before;
+    next.done = done;
+    return next;
+  }
+
   void Reshape() {
     Require("allowzero", 0, 0);
     RequireInputs(2, 2);
     const auto given = tensors_.find(node_->inputs[1]);
     const Shape to = given == tensors_.end() ? Shape{} : given->second.integers;
-    const std::string& output = node_->outputs[0];
     if (const Groups* normal = Find(Groups::Done::kNormal)) {
       const auto shape = shapes_.find(node_->inputs[1]);
       const bool is_back = shape != shapes_.end() ? shape->second == normal->input : to.size() == 4;
       if (!is_back) Refuse("a Reshape", "one back to the shape before the InstanceNormalization");
-      Groups together = *normal;
-      together.done = Groups::Done::kTogether;
-      together.shape = to;
-      groups_[output] = std::move(together);
+      GoOn(*normal, Groups::Done::kTogether).shape = to;
     } else if (to.size() == 3 && to[0] == 0 && to[1] >= 1 && to[1] <= (1 << 20) && to[2] == -1) {
-      groups_[output] = {.done = Groups::Done::kApart,
-                         .input = Behind(node_->inputs[0]),
-                         .groups = static_cast<int>(to[1])};
+      groups_[node_->outputs[0]] = {.done = Groups::Done::kApart,
+                                    .input = Behind(node_->inputs[0]),
+                                    .groups = static_cast<int>(to[1])};
     } else if (to.size() == 2 && (to[0] == -1) != (to[1] == -1)) {
       Same();
     } else {
@@ -556,9 +385,7 @@ class Translator {
     if (apart == nullptr || !all(1, 1) || !all(2, 0)) {
       Refuse("an InstanceNormalization", "one by ones and zeros of channels grouped by a Reshape");
     }
-    Groups normal = *apart;
-    normal.done = Groups::Done::kNormal;
-    groups_[node_->outputs[0]] = std::move(normal);
+    GoOn(*apart, Groups::Done::kNormal);
   }
 
   // A parameter (C, 1, 1), as (C).
@@ -572,10 +399,8 @@ class Translator {
   }
 
   void Scale(const Groups& together) {
-    Groups scaled = together;
-    scaled.done = Groups::Done::kScaled;
+    Groups& scaled = GoOn(together, Groups::Done::kScaled);
     scaled.scales = ByChannel(&scaled.name);
-    groups_[node_->outputs[0]] = std::move(scaled);
   }
 
   void Shift(const Groups& scaled) {
@@ -588,12 +413,12 @@ class Translator {
 
   void Unsqueeze() {
     if (!IsParameter(0)) Refuse("an Unsqueeze", "one of a parameter");
-    const Attribute* listed = Find("axes");
+    const OnnxAttribute* listed = Find("axes");
     const auto given = node_->inputs.size() < 2 ? tensors_.end() : tensors_.find(node_->inputs[1]);
     const Shape axes = listed != nullptr         ? listed->integers
                        : given != tensors_.end() ? given->second.integers
                                                  : Shape{};
-    Tensor tensor = tensors_.find(node_->inputs[0])->second;
+    OnnxTensor tensor = tensors_.find(node_->inputs[0])->second;
     if (tensor.shape.size() != 1 || axes != Shape{1, 2}) {
       Refuse("an Unsqueeze", "one of a vector by axes 1 and 2");
     }
@@ -697,7 +522,7 @@ class Translator {
     RequireText("mode", "constant", "constant");
     RequireInputs(2, 2);
     const auto pads = tensors_.find(node_->inputs[1]);
-    const Node* const reader = OnlyReader(node_->outputs[0], 1);
+    const OnnxNode* const reader = OnlyReader(node_->outputs[0], 1);
     const Shape sizes = pads == tensors_.end() ? Shape{} : pads->second.integers;
     constexpr std::size_t kChannelsEnd = 5;  // of (N, C, H, W), the ends after the beginnings
     bool is_shortcut = reader != nullptr && reader->op == "Add" && sizes.size() == 8;
@@ -722,7 +547,7 @@ class Translator {
   }
 
   void Transpose() {
-    const Attribute* order = Find("perm");
+    const OnnxAttribute* order = Find("perm");
     if (IsParameter(0) && (order == nullptr || order->integers == Shape{1, 0})) {
       transposed_[node_->outputs[0]] = node_->inputs[0];
     } else {
@@ -775,7 +600,7 @@ class Translator {
     Add({.kind = LayerKind::kGelu});
   }
 
-  // Of a group normalisation's scales, or a Relu times itself.
+  // The node multiplies by a group normalisation's scales, or a Relu by itself.
   void Product() {
     if (const Groups* together = Find(Groups::Done::kTogether)) return Scale(*together);
     const bool is_square = node_->inputs.size() == 2 && node_->inputs[0] == node_->inputs[1] &&
@@ -810,11 +635,11 @@ class Translator {
 
  private:
   std::string where_;
-  const Graph& graph_;
-  const Node* node_ = nullptr;
+  const OnnxGraph& graph_;
+  const OnnxNode* node_ = nullptr;
   std::vector<Step> steps_;
   std::map<std::string, std::string, std::less<>> alias_;
-  std::map<std::string, Tensor, std::less<>> tensors_;       // the graph's and those made of them
+  std::map<std::string, OnnxTensor, std::less<>> tensors_;   // the graph's and those made of them
   std::map<std::string, std::string, std::less<>> origins_;  // parameters before Unsqueeze
   std::map<std::string, std::string, std::less<>> shapes_;   // values that Shape was taken of
   std::map<std::string, Groups, std::less<>> groups_;
@@ -826,7 +651,7 @@ class Translator {
   std::map<std::string, Shortcut, std::less<>> shortcuts_;  // second inputs of sums
   std::map<std::string, std::pair<std::string, std::size_t>, std::less<>> parts_;
   struct Reader {
-    const Node* node;
+    const OnnxNode* node;
     std::size_t place;
   };
   std::map<std::string, std::vector<Reader>, std::less<>> readers_;
@@ -883,7 +708,7 @@ void CheckShapes(const Translator& translator, const Network& network, std::size
   }
 }
 
-Network NetworkOf(const std::string& where, const Graph& graph) {
+Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
   Translator translator(where, graph);
   const std::vector<Step> steps = translator.Steps();
   const auto refuse = [&](std::string_view what, std::string_view got, std::string_view accepted) {
@@ -973,22 +798,7 @@ Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
   constexpr std::string_view kAccepted = "a model, PATH.onnx";
   const std::string text = ReadInput(argument, path, kAccepted, kMaxModelBytes);
   try {
-    std::string_view message;
-    std::int64_t opset = 0;
-    ForEach(text, [&](const ProtobufField& field) {
-      if (field.number == onnx::Model::kGraph && field.is_text) message = field.text;
-      if (field.number != onnx::Model::kOpset) return;
-      bool is_own = true;
-      std::int64_t version = 0;
-      ForEach(field.text, [&](const ProtobufField& part) {
-        if (part.number == onnx::Opset::kDomain) is_own = IsOwn(part.text);
-        if (part.number == onnx::Opset::kVersion) version = part.integer();
-      });
-      if (is_own) opset = version;
-    });
-    Graph graph = ParseGraph(message);
-    graph.opset = opset;
-    return NetworkOf(fmt::format("{} {}", argument, path), graph);
+    return NetworkOf(fmt::format("{} {}", argument, path), ParseOnnxModel(text));
   } catch (const ProtobufError& error) {
     throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, error.what()));
   }

@@ -242,10 +242,10 @@ TEST_CASE("Every field of a layer has the range that network files accept of it"
       for (const double value : {field.low - 1, field.high + 1, std::nan("")}) {
         Layer layer{.kind = static_cast<LayerKind>(kind)};
         if (const auto* real = std::get_if<double Layer::*>(&field.member)) {
-          layer.** real = value;
+          layer.*(*real) = value;
         } else if (const auto* integer = std::get_if<int Layer::*>(&field.member)) {
           if (std::isnan(value)) continue;
-          layer.** integer = static_cast<int>(value);
+          layer.*(*integer) = static_cast<int>(value);
         } else {
           continue;
         }
@@ -253,9 +253,9 @@ TEST_CASE("Every field of a layer has the range that network files accept of it"
         for (const LayerField& other : TraitsOf(layer.kind).fields) {
           if (other.name == field.name) break;
           if (const auto* edge = std::get_if<int FeatureShape::*>(&other.member))
-            layer.output.** edge = 1;
+            layer.output.*(*edge) = 1;
           if (const auto* integer = std::get_if<int Layer::*>(&other.member)) {
-            layer.** integer = std::max(layer.**integer, static_cast<int>(other.low));
+            layer.*(*integer) = std::max(layer.*(*integer), static_cast<int>(other.low));
           }
         }
         NetworkBuilder builder("one", {3, 8, 6}, 4);

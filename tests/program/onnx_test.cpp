@@ -60,6 +60,15 @@ ProtobufWriter Value(std::string_view name, std::initializer_list<std::int64_t> 
                                         ProtobufWriter().Message(onnx::Type::kShape, dimensions)));
 }
 
+ProtobufWriter Tensor(std::string_view name, std::initializer_list<std::int64_t> shape,
+                      std::int64_t type = onnx::kFloat32, std::string_view bytes = "") {
+  ProtobufWriter tensor;
+  for (const std::int64_t extent : shape) tensor.Integer(onnx::Tensor::kDimensions, extent);
+  return tensor.Integer(onnx::Tensor::kType, type)
+      .Text(onnx::Tensor::kName, name)
+      .Text(onnx::Tensor::kRaw, bytes);
+}
+
 // conv -> relu -> pool -> flatten -> gemm -> softmax, as a framework writes it: no stages.
 struct Foreign {
   std::vector<ProtobufWriter> nodes = {
@@ -229,12 +238,7 @@ TEST_CASE("what no layer is, is refused by the node") {
 
 TEST_CASE("fields of layers have the ranges that network files have") {
   Foreign model;
-  const auto tensor = [](std::string_view name, std::initializer_list<std::int64_t> shape) {
-    ProtobufWriter writer;
-    for (const std::int64_t extent : shape) writer.Integer(onnx::Tensor::kDimensions, extent);
-    return writer.Text(onnx::Tensor::kName, name);
-  };
-  model.parameters = {tensor("g", {4}), tensor("b", {4})};
+  model.parameters = {Tensor("g", {4}), Tensor("b", {4})};
   const auto with = [&](ProtobufWriter node, std::int64_t opset = 21) {
     Foreign changed = model;
     changed.nodes.at(1) = std::move(node);
@@ -256,7 +260,7 @@ TEST_CASE("fields of layers have the ranges that network files have") {
   CHECK_THAT(with(Node("LRN", {"1"}, "2")),
              StartsWith(": local_response_norm.size: got 0, accepted: from "));
   // A normalisation whose scales are not those of its input's channels.
-  model.parameters = {tensor("g", {3}), tensor("b", {3})};
+  model.parameters = {Tensor("g", {3}), Tensor("b", {3})};
   CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)})) ==
         ": node 2: got a parameter of shape (3), accepted: (4)");
 }
@@ -279,10 +283,10 @@ TEST_CASE("a pool of one pixel is a sum's second value, or a pool") {
 struct PytorchGroupNorm : Foreign {
   PytorchGroupNorm() {
     const std::vector<ProtobufWriter> norm = {
-        Constant("apart", Tensor(onnx::kInt64, {3}, Bytes<std::int64_t>({0, 2, -1}))),
-        Constant("ones", Tensor(onnx::kFloat32, {2}, Bytes<float>({1, 1}))),
-        Constant("zeros", Tensor(onnx::kFloat32, {2}, Bytes<float>({0, 0}))),
-        Constant("axes", Tensor(onnx::kInt64, {2}, Bytes<std::int64_t>({1, 2}))),
+        Constant("apart", Tensor("", {3}, onnx::kInt64, Bytes<std::int64_t>({0, 2, -1}))),
+        Constant("ones", Tensor("", {2}, onnx::kFloat32, Bytes<float>({1, 1}))),
+        Constant("zeros", Tensor("", {2}, onnx::kFloat32, Bytes<float>({0, 0}))),
+        Constant("axes", Tensor("", {2}, onnx::kInt64, Bytes<std::int64_t>({1, 2}))),
         Node("Reshape", {"1", "apart"}, "n1"),
         Node("InstanceNormalization", {"n1", "ones", "zeros"}, "n2"),
         Node("Shape", {"1"}, "n3"),
@@ -294,11 +298,11 @@ struct PytorchGroupNorm : Foreign {
     nodes.insert(nodes.begin() + 1, norm.begin(), norm.end());
     nodes.at(kRelu) = Node("Relu", {"n7"}, "2");
     nodes.at(kRelu + 2) = Node("Reshape", {"3", "flat"}, "4");
-    parameters = {Tensor(onnx::kFloat32, {4}, Bytes<float>({1, 1, 1, 1}), "shared"),
-                  Tensor(onnx::kFloat32, {4, 1, 1}, Bytes<float>({0, 1, 2, 3}), "folded"),
-                  Tensor(onnx::kInt64, {2}, Bytes<std::int64_t>({1, -1}), "flat"),
-                  Tensor(onnx::kInt64, {4}, Bytes<std::int64_t>({1, 4, 4, 4}), "whole"),
-                  Tensor(onnx::kInt64, {4}, Bytes<std::int64_t>({1, 2, 8, 4}), "other")};
+    parameters = {Tensor("shared", {4}, onnx::kFloat32, Bytes<float>({1, 1, 1, 1})),
+                  Tensor("folded", {4, 1, 1}, onnx::kFloat32, Bytes<float>({0, 1, 2, 3})),
+                  Tensor("flat", {2}, onnx::kInt64, Bytes<std::int64_t>({1, -1})),
+                  Tensor("whole", {4}, onnx::kInt64, Bytes<std::int64_t>({1, 4, 4, 4})),
+                  Tensor("other", {4}, onnx::kInt64, Bytes<std::int64_t>({1, 2, 8, 4}))};
   }
 
   static constexpr std::size_t kRelu = 13;
@@ -306,15 +310,6 @@ struct PytorchGroupNorm : Foreign {
   template <class Number>
   static std::string Bytes(std::initializer_list<Number> numbers) {
     return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(Number)};
-  }
-
-  static ProtobufWriter Tensor(std::int64_t type, std::initializer_list<std::int64_t> shape,
-                               std::string_view bytes, std::string_view name = "") {
-    ProtobufWriter tensor;
-    for (const std::int64_t extent : shape) tensor.Integer(onnx::Tensor::kDimensions, extent);
-    return tensor.Integer(onnx::Tensor::kType, type)
-        .Text(onnx::Tensor::kName, name)
-        .Text(onnx::Tensor::kRaw, bytes);
   }
 
   static ProtobufWriter Constant(std::string_view output, const ProtobufWriter& tensor) {
@@ -349,13 +344,11 @@ name = "relu"
       ": node n4: got a Reshape, accepted: one back to the shape before the InstanceNormalization");
   CHECK(with(5, Node("Reshape", {"1", "other"}, "n1")) ==
         ": node n1: got a Reshape to (1, 2, 8, 4), accepted: one that flattens, or groups channels "
-        "by "
-        "(0, G, -1)");
+        "by (0, G, -1)");
   for (const char* scale : {"zeros", "folded", "nowhere"}) {
     CHECK(with(6, Node("InstanceNormalization", {"n1", scale, "zeros"}, "n2")) ==
           ": node n2: got an InstanceNormalization, accepted: one by ones and zeros of channels "
-          "grouped "
-          "by a Reshape");
+          "grouped by a Reshape");
   }
   CHECK(with(11, Node("Mul", {"n4", "shared"}, "n6")) ==
         ": node n6: got shared of shape (4), accepted: a parameter of 3 dimensions");
@@ -365,9 +358,8 @@ name = "relu"
   CHECK(with(PytorchGroupNorm::kRelu, Node("Relu", {"n4"}, "2")) ==
         ": node 2: got n4, accepted: a value that an earlier node makes");
   CHECK(with(1, PytorchGroupNorm::Constant(
-                    "apart",
-                    PytorchGroupNorm::Tensor(onnx::kInt64, {3},
-                                             PytorchGroupNorm::Bytes<std::int64_t>({0, 3, -1})))) ==
+                    "apart", Tensor("", {3}, onnx::kInt64,
+                                    PytorchGroupNorm::Bytes<std::int64_t>({0, 3, -1})))) ==
         ": body.norm.groups: got 3, accepted: a divisor of the 4 channels of body.norm");
 }
 

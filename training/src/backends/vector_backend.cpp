@@ -88,7 +88,7 @@ class VectorBackend final : public Backend<float> {
     const std::int64_t image = l.input.pixels() * block_;
     std::fill_n(dx, blocks * image, 0.0F);
     // From the window's first pixel to the one that a winner's byte stands for.
-    std::array<std::int32_t, 256> offsets{};
+    std::array<std::int32_t, kMostMaxPoolKernel * kMostMaxPoolKernel> offsets{};
     for (int k = 0; k < l.kernel * l.kernel; ++k) {
       offsets[k] = (k / l.kernel * l.input.width + k % l.kernel) * block_;
     }

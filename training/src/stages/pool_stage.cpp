@@ -19,14 +19,16 @@ class MaxPoolStage final : public Stage<Real> {
  public:
   explicit MaxPoolStage(const StageParts<Real>& parts)
       : backend_(parts.backend), shape_(MakePoolShape(parts)) {
-    // One byte a winner.
     const int kernel = shape_.layer.kernel;
-    if (kernel > 16) {
-      throw analysis::InvalidArgument("network",
-                                      parts.stage.name + " with a max-pool's window of " +
-                                          std::to_string(kernel) + " by " + std::to_string(kernel),
-                                      "windows of at most 16 by 16");
+    if (kernel > kMostMaxPoolKernel) {
+      const auto square = [](int edge) {
+        return std::to_string(edge) + " by " + std::to_string(edge);
+      };
+      throw analysis::InvalidArgument(
+          "network", parts.stage.name + " with a max-pool's window of " + square(kernel),
+          "windows of at most " + square(kMostMaxPoolKernel));
     }
+    // One byte a winner.
     const std::int64_t outputs = parts.microbatch * parts.Output(0).stored_size;
     constexpr std::int64_t kBytes = sizeof(Real);
     this->layout_.saved_size = Aligned((outputs + kBytes - 1) / kBytes);

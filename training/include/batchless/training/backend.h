@@ -90,6 +90,9 @@ struct ChannelConstants {
   Real* inverse_standard_deviation = nullptr;
 };
 
+/// Largest edge of a max-pool's window, whose pixels a byte numbers.
+inline constexpr int kMostMaxPoolKernel = 16;
+
 struct PoolShape {
   int microbatch = 1;
   hwmodel::Layer layer;
