@@ -235,6 +235,7 @@ class Runner:
         if self.paused:
             self.say(f"paused; nothing runs while there is {self.pause_file}")
         shown = 0.0
+        changed = True  # since the last look at all runs that are left
         while waiting or self.running:
             if self.signal:
                 self.stop()
@@ -244,13 +245,17 @@ class Runner:
                 )
             if self.paused:
                 waiting = self.stop() + waiting
-            else:
+                changed = True
+            elif changed:
                 waiting = self.needed(waiting)
                 while len(self.running) < self.options.jobs and (run := self.next_of(waiting)):
-                    waiting.remove(run)
                     self.start(run)
+                    # One that did not start can leave others without their choice.
+                    waiting = self.needed([other for other in waiting if other is not run])
+                changed = False
             for child in [child for child in self.running if child.poll() is not None]:
                 self.collect(self.running.pop(child), child.returncode)
+                changed = True
             if time.monotonic() - shown > STATUS_SECONDS and not self.options.alone:
                 shown = time.monotonic()
                 self.show_status(waiting)

@@ -80,14 +80,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace batchless::analysis {
 bool IsAvailable(Simd simd) {
+  // Highway asks the processor at every call, and a virtual machine's host answers: tens of microseconds
+  // for what a walk over a few rates takes.
+  static const auto supported = hwy::SupportedTargets();
   switch (simd) {
     case Simd::kBest:
     case Simd::kScalar:
       return true;
     case Simd::kAvx512:
-      return (HWY_TARGETS & HWY_AVX3 & hwy::SupportedTargets()) != 0;
+      return (HWY_TARGETS & HWY_AVX3 & supported) != 0;
     case Simd::kAvx2:
-      return (HWY_TARGETS & HWY_AVX2 & hwy::SupportedTargets()) != 0;
+      return (HWY_TARGETS & HWY_AVX2 & supported) != 0;
   }
   return false;
 }
