@@ -24,6 +24,10 @@ foreach(folder IN ITEMS hwmodel/machines experiments/configs experiments/network
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/batchless/${parent})
 endforeach()
 
+install(FILES ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/batchless)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/batchless
+        RENAME copyright)
+
 # Where experiments/manual.py has made them, as the targets install and package of the Makefile let it.
 foreach(folder IN ITEMS man bash-completion)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}

@@ -52,7 +52,14 @@ class SampleResult(Result):
     sample: int
     label: int
     loss: float
-    correct: bool
+    correct: float
+
+class SampleResults(list[SampleResult]):
+    @property
+    def loss(self) -> float | None: ...
+
+class Weights(dict[str, npt.NDArray[Any]]):
+    def __call__(self) -> Weights: ...
 
 class Evaluation(Result):
     samples: int
@@ -70,9 +77,9 @@ class Trainer:
 '''
 
 METHODS = {
-    "run": "(self, progress: Progress | None = None) -> Iterator[MetricsRow]",
-    "learn": "(self, x: npt.NDArray[np.float32], y: int | npt.ArrayLike) -> list[SampleResult]",
-    "finish": "(self) -> list[SampleResult]",
+    "run": "(self, samples: int | None = None, progress: Progress | None = None) -> Iterator[MetricsRow]",
+    "learn": "(self, x: npt.NDArray[np.float32], y: int | npt.ArrayLike) -> SampleResults",
+    "finish": "(self) -> SampleResults",
     "evaluate": "(self, x: npt.NDArray[np.float32] | None = None, y: int | npt.ArrayLike | None = None)"
     " -> Evaluation",
     "save": "(self, path: Path) -> None",
@@ -81,7 +88,7 @@ METHODS = {
     "predict_memory": "(self) -> MemoryPrediction",
 }
 PROPERTIES = {
-    "weights": "dict[str, npt.NDArray[Any]]",
+    "weights": "Weights",
     "weights_sha256": "str",
     "delays": "npt.NDArray[np.int64]",
     "samples": "int",

@@ -26,12 +26,12 @@ constexpr auto kQuantities = std::to_array<Quantity>({
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 0.5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.2rem 0.9rem 0.2rem 0; vertical-align: top;
          border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-td { overflow-wrap: anywhere; }
+td { min-width: 6rem; overflow-wrap: anywhere; }
 )";
 
 std::string NumberText(double value, std::string_view format) {

@@ -1,9 +1,11 @@
 """Every function against the program's --json."""
 
+import gc
 import os
 import pickle
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import batchless
@@ -81,7 +83,14 @@ def test_there_is_a_function_for_each_command():
 def test_refusals_are_the_programs_lines(call, words, program):
     with pytest.raises(ValueError) as refused:
         call()
-    assert str(refused.value) == program(*shlex.split(words), fails=True)
+    line = program(*shlex.split(words), fails=True)
+    # By the keyword, where the program names the option.
+    assert str(refused.value) == line.removeprefix("--")
+
+
+def test_refusals_name_the_keyword():
+    with pytest.raises(ValueError, match="^half_lives: got"):
+        batchless.frontier("sgdm", delay=1, condition=10, half_lives=-1)
 
 
 def test_unknown_keyword_is_a_type_error():
@@ -116,7 +125,7 @@ def test_networks_and_schedules_as_text():
     network = batchless.network("mlp").text
     assert network.startswith("name = ")
     assert batchless.costs(network) == batchless.costs("mlp")
-    with pytest.raises(ValueError, match="^--network the text:1: classes: got nothing"):
+    with pytest.raises(ValueError, match="^network the text:1: classes: got nothing"):
         batchless.costs('name = "a"\ninput = 3\n')
 
 
@@ -132,6 +141,35 @@ def test_results():
     copy = pickle.loads(pickle.dumps(batchless.sweep("sgdm", delay=1, momenta=[0], rates=[0.1, 9])))
     assert type(copy).__name__ == "SweepResult"
     assert copy.spectral_radius.shape == (1, 2)
+
+
+def test_a_notebook_shows_tables():
+    shown = batchless.optimum(["sgdm", "sc"], delay=[1, 2], condition=10)._repr_html_()
+    assert shown.count("<table>") == 2 and shown.count("<th>rule</th>") == 1
+    assert shown.count("<tr>") - 2 >= 4 and "<td>lwp" not in shown
+    text = batchless.network("mlp")._repr_html_()
+    assert "<table>" in text and "\n[[" in text
+    assert "&lt;array float64 1x2&gt;" in batchless.sweep("sgdm", delay=1, momenta=[0], rates=[0.1, 9])._repr_html_()
+
+
+def test_arrays_outlive_their_result():
+    result = batchless.sweep("sgdm", delay=1, momenta=[0, 0.5], rates=[0.1, 0.2])
+    radius, copy = result.spectral_radius, result.spectral_radius.copy()
+    assert radius.base is not None
+    del result
+    gc.collect()
+    others = [numpy.full_like(copy, 7) for _ in range(1000)]
+    assert (radius == copy).all() and len(others) == 1000
+
+
+def test_callbacks_leave_no_references():
+    calls = []
+    before = sys.getrefcount(calls)
+    for _ in range(50):
+        batchless.sweep("sc", delay=1, momenta=[0, 0.5], rates=[0.1, 0.2], threads=2,
+                        progress=lambda done, total: calls.append(done))  # fmt: skip
+    gc.collect()
+    assert sys.getrefcount(calls) == before
 
 
 def test_errors_of_the_callers_own_go_through_as_they_are():

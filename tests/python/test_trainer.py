@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -192,6 +193,7 @@ def test_weights_go_out_and_in():
     weights = trainer.weights
     assert all(value.dtype == numpy.float32 for value in weights.values())
     assert sum(value.size for value in weights.values()) == trainer.summary().parameters
+    assert trainer.weights().keys() == weights.keys()
     name = next(iter(weights))
     weights[name] = weights[name] + numpy.float32(0.5)
     trainer.weights = weights
@@ -241,6 +243,61 @@ def test_unknown_keywords_are_type_errors():
         own_trainer(name="x")
 
 
+def test_misspelt_attributes_are_errors():
+    with pytest.raises(AttributeError, match="learning_rat"):
+        own_trainer().learning_rat = 1
+
+
+def test_a_run_in_parts_is_the_run():
+    whole = batchless.Trainer(TINY)
+    rows = list(whole.run())
+    parts = batchless.Trainer(TINY)
+    first = list(parts.run(60))
+    assert first == rows[: len(first)] and first[-1].samples == 60
+    assert first + list(parts.run(samples=1)) + list(parts.run()) == rows
+    assert parts.weights_sha256 == whole.weights_sha256
+    for wrong in (0, 1.5, print):
+        with pytest.raises(ValueError, match="^samples: got"):
+            parts.run(wrong)
+
+
+def test_losses_of_what_was_learned():
+    trainer = own_trainer(schedule="sequential", rule="sgdm")
+    x, y = synthetic_samples(3)
+    assert own_trainer(batch=4, schedule="sequential", rule="sgdm").learn(x[0], y[0]).loss is None
+    results = trainer.learn(x, y)
+    assert results.loss == sum(result.loss for result in results) / 3
+    assert trainer.learn(x[0], y[0]).loss > 0
+
+
+def test_streams_left_early_leave_no_threads():
+    trainer = batchless.Trainer({**TINY, "schedule": {"kind": "pb", "workers": 2}, "run": {"samples": 6000}})
+    threads = []
+    for _ in range(20):
+        for _ in trainer.run():
+            break
+        threads.append(len(os.listdir("/proc/self/task")))
+    assert threads[0] == threads[-1]
+    assert next(trainer.run()).samples > 0
+
+
+def test_a_forked_child_ends_or_is_refused():
+    script = f"""
+import batchless, os, signal
+configuration = { {**TINY, 'schedule': {'kind': 'pb', 'workers': 4}}!r}
+trainer = batchless.Trainer(configuration)
+next(trainer.run())
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    list(batchless.Trainer(configuration).run(50))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_divergence_is_a_runtime_error():
     trainer = own_trainer(lr=1e6, rule="sgdm")
     x, y = synthetic_samples(200)
@@ -286,7 +343,7 @@ def progress(done, total):
         started.append(done)
         os.kill(os.getpid(), signal.SIGINT)
 try:
-    for row in trainer.run(progress):
+    for row in trainer.run(progress=progress):
         pass
 except KeyboardInterrupt:
     print("interrupted", trainer.samples > 0, os.path.exists({str(tmp_path / 'run' / 'checkpoint')!r}))

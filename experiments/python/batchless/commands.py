@@ -74,7 +74,8 @@ def _make_function(command, module):
                 # An error of the caller's own, from a signal's handler or the progress, goes through as it is.
                 if type(error) not in (ValueError, RuntimeError):
                     raise
-                raise type(error)(without_temporary_names(str(error), texts)) from None
+                line = without_temporary_names(str(error), texts)
+                raise type(error)(_named_in_python(line)) from None
         return result_class({**result, **arrays})
 
     function.__name__ = function.__qualname__ = python_name(command["name"])
@@ -128,7 +129,10 @@ def docstring(command):
     parts += ["Parameters", "----------"]
     for option in command["options"]:
         form = "bool" if option["is_flag"] else option["form"]
-        parts += [f"{python_name(option['name'])} : {form}", f"    {_in_python(option['help'])}"]
+        about = _in_python(option["help"])
+        # Arrays are in the result, and in a file where one is named.
+        about = about.removesuffix(", required") if option["name"] == "--out" else about
+        parts += [f"{python_name(option['name'])} : {form}", f"    {about}"]
     parts += [
         "progress : callable",
         "    Called with what is done and how much there is, while the work goes on",
@@ -141,13 +145,18 @@ def docstring(command):
         "Raises",
         "------",
         "ValueError",
-        "    An argument that cannot be worked with, by the name of its option",
+        "    An argument that cannot be worked with: its name, what it got, what is accepted",
         "",
         "Examples",
         "--------",
     ]
     parts += [">>> " + example_call(example, command) for example in command["examples"]]
     return "\n".join(parts)
+
+
+def _named_in_python(line):
+    """A refusal by the keyword that it is about."""
+    return re.sub(r"^--([a-z][a-z0-9-]*)", lambda m: python_name(m.group(1)), line)
 
 
 def _in_python(text):

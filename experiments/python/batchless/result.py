@@ -1,5 +1,6 @@
 """Results: what the program prints with --json, as objects."""
 
+import html
 import math
 import sys
 
@@ -8,7 +9,8 @@ class Result:
     """A result with the names of the program's JSON as attributes, also by result["name"].
 
     Values are numbers, texts, None where JSON has null, lists, NumPy arrays, and results for objects
-    within it. Results pickle, compare by their values and iterate over their names.
+    within it. Results pickle, compare by their values and iterate over their names. In a notebook they are
+    tables.
     """
 
     def __init__(self, values):
@@ -40,6 +42,9 @@ class Result:
     def __repr__(self):
         fields = ", ".join(f"{name}={_shown(value)}" for name, value in self.__dict__.items())
         return f"{type(self).__name__}({fields})"
+
+    def _repr_html_(self):
+        return _table([(name, value) for name, value in self.__dict__.items()])
 
     def __setattr__(self, name, value):
         raise AttributeError(f"{type(self).__name__} is read-only")
@@ -81,6 +86,7 @@ def _same(a, b):
 
 
 _MOST_ITEMS = 8
+_MOST_ROWS = 50
 
 
 def _shown(value):
@@ -89,3 +95,25 @@ def _shown(value):
     if isinstance(value, list) and len(value) > _MOST_ITEMS:
         return f"<list of {len(value)}>"
     return repr(value)
+
+
+def _table(rows, head=()):
+    """Rows of cells as HTML, headings first."""
+    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in head)] if head else []
+    lines += ["".join(f"<td>{_cell(value)}</td>" for value in row) for row in rows[:_MOST_ROWS]]
+    if len(rows) > _MOST_ROWS:
+        lines.append(f"<td>and {len(rows) - _MOST_ROWS} more</td>")
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _cell(value):
+    if isinstance(value, Result):
+        return value._repr_html_()
+    if isinstance(value, list) and value and all(isinstance(item, Result) for item in value):
+        names = list(dict.fromkeys(name for item in value for name in item))
+        return _table([[item.__dict__.get(name) for name in names] for item in value], names)
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return html.escape(value if isinstance(value, str) else _shown(value))

@@ -2,6 +2,8 @@
 
 import collections
 import contextlib
+import math
+import numbers
 import os
 import re
 
@@ -32,7 +34,23 @@ class MetricsRow(Result):
 
 
 class SampleResult(Result):
-    """What happened to one sample of the run: sample (its position), label, loss (nats), correct."""
+    """What happened to one sample of the run: sample (its position), label, loss (nats), and correct, the
+    share of its tokens whose largest output is the label's: 0 or 1 for an image."""
+
+
+class SampleResults(list):
+    """SampleResults in their order; loss, their mean (nats), None where there are none."""
+
+    @property
+    def loss(self):
+        return sum(result.loss for result in self) / len(self) if self else None
+
+
+class Weights(dict):
+    """Arrays by name. trainer.weights() is trainer.weights."""
+
+    def __call__(self):
+        return self
 
 
 class Evaluation(Result):
@@ -86,7 +104,7 @@ class Trainer:
         D_s, updates: by how many a forward's weights are older than those that its gradient updates
     weights : dict of arrays, float32 or float64
         Parameters, then running statistics, by PyTorch's names and with its shapes. Assigning a dict
-        replaces them; what the optimizer keeps starts at 0
+        replaces them; what the optimizer keeps starts at 0. weights() gives the same dict
     weights_sha256 : str
         Their digest, as the program's summary has it
     configuration : str
@@ -111,6 +129,9 @@ class Trainer:
     Keys of the configuration
     -------------------------
     """
+
+    # A misspelt attribute is an error.
+    __slots__ = ("__weakref__", "_core")
 
     def __init__(self, configuration=None, *, network=None, out=None, resume=False, **keywords):
         values = {}
@@ -154,7 +175,7 @@ class Trainer:
                 line = without_temporary_names(str(error), texts).removeprefix("--set: ")
                 raise type(error)(line) from None
 
-    def run(self, progress=None):
+    def run(self, samples=None, progress=None):
         """Trains on the configured data set and yields the rows of metrics.csv as they come.
 
         Ctrl-C raises KeyboardInterrupt within half a second, with a checkpoint where there is a folder;
@@ -162,6 +183,8 @@ class Trainer:
 
         Parameters
         ----------
+        samples : int
+            Stop at the first row that lies this many samples further on, or more; None: at the run's end
         progress : callable
             Called with samples done and samples of the run, ten times a second
 
@@ -169,15 +192,20 @@ class Trainer:
         ------
         MetricsRow
         """
+        if samples is not None and (not isinstance(samples, numbers.Integral) or samples < 1):
+            raise ValueError(f"samples: got {samples!r}, accepted: an integer above 0, or None")
         if not self._core.has_data():
             raise ValueError(
                 "data.name: got own, accepted: a data set, for run(); learn() takes samples of your own"
             )
-        return self._rows(progress)
+        return self._rows(samples, progress)
 
-    def _rows(self, progress):
+    def _rows(self, samples, progress):
+        end = math.inf if samples is None else self.samples + samples
         while (row := self._core.next_row(progress)) is not None:
             yield MetricsRow(row)
+            if row["samples"] >= end:
+                return
 
     def learn(self, x, y):
         """Trains on a sample, the next of the run, or on several one after the other.
@@ -194,14 +222,14 @@ class Trainer:
 
         Returns
         -------
-        list of SampleResult
-            Of the samples that met their loss by now, in their order
+        SampleResults
+            A list of those that met their loss by now, in their order; its loss is their mean
         """
-        return [SampleResult(values) for values in self._core.learn(x, y)]
+        return SampleResults(SampleResult(values) for values in self._core.learn(x, y))
 
     def finish(self):
         """Ends the run here: all that is in flight gets its updates. Returns the missing SampleResults."""
-        return [SampleResult(values) for values in self._core.finish()]
+        return SampleResults(SampleResult(values) for values in self._core.finish())
 
     def evaluate(self, x=None, y=None):
         """Loss and accuracy with the current weights, nothing dropped.
@@ -234,7 +262,7 @@ class Trainer:
         return MemoryPrediction(self._core.predict_memory())
 
     weights = property(
-        lambda self: self._core.weights(), lambda self, weights: self._core.set_weights(weights)
+        lambda self: Weights(self._core.weights()), lambda self, weights: self._core.set_weights(weights)
     )
     weights_sha256 = property(lambda self: self._core.weights_sha256())
     delays = property(lambda self: self._core.delays())
