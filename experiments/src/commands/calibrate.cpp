@@ -81,6 +81,31 @@ std::shared_ptr<const training::Dataset> DataFor(const hwmodel::Network& network
   return training::MakeMarkov(training::kMarkovSeed, training::Split::kTrain, tokens, 8 * tokens);
 }
 
+// The samples of another source, as long as nobody wants the work to end: Interrupted then.
+class Interruptible final : public training::SampleSource {
+ public:
+  Interruptible(const training::SampleSource& source, const WorkMonitor* monitor)
+      : source_(source), monitor_(monitor) {}
+
+  const std::string& name() const override { return source_.name(); }
+  const training::ImageShape& shape() const override { return source_.shape(); }
+  int classes() const override { return source_.classes(); }
+  int Label(std::int64_t position) const override { return source_.Label(position); }
+  void Read(std::int64_t position, std::span<float> image) const override {
+    CheckStopped(monitor_);
+    source_.Read(position, image);
+  }
+  int labels_per_sample() const override { return source_.labels_per_sample(); }
+
+ private:
+  void DoReadLabels(std::int64_t position, std::span<std::int32_t> labels) const override {
+    source_.ReadLabels(position, labels);
+  }
+
+  const training::SampleSource& source_;
+  const WorkMonitor* monitor_;
+};
+
 // Pipelined backpropagation in its plain form, which the hardware model knows.
 training::TrainerOptions PipelineOf(hwmodel::Network network, int microbatch) {
   training::TrainerOptions options;
@@ -126,10 +151,13 @@ micro-batch takes seconds; fewer --rounds take less.)",
     const std::int64_t second = Known(hwmodel::CacheBytes(2), kSecondLevelBytes);
     const std::int64_t third = Known(hwmodel::CacheBytes(3), kThirdLevelBytes);
     machine.local_memory_bytes = machine.cores * static_cast<double>(second);
+    CheckStopped(monitor());
     machine.local_bytes_per_second = machine.cores * hwmodel::MeasureCopyBandwidth(second / 2);
+    CheckStopped(monitor());
     machine.fabric_links = 1;  // through the cache every core reaches every other
     machine.fabric_bytes_per_second =
         machine.cores * hwmodel::MeasureCopyBandwidth(std::min(third / 2, kMemoryBytes));
+    CheckStopped(monitor());
     machine.shared_memory_bytes = AvailableMemoryBytes().value_or(1e9);
     machine.shared_bytes_per_second = hwmodel::MeasureCopyBandwidth(kMemoryBytes);
     machine.measured =
@@ -150,9 +178,10 @@ micro-batch takes seconds; fewer --rounds take less.)",
   }
 
   // 0 rounds: as many as take some seconds.
-  static hwmodel::MeasuredNetwork MeasureFor(const training::TrainerOptions& options,
-                                             std::int64_t rounds) {
-    const training::DatasetSource source(DataFor(options.network), {});
+  hwmodel::MeasuredNetwork MeasureFor(const training::TrainerOptions& options,
+                                      std::int64_t rounds) const {
+    const training::DatasetSource samples(DataFor(options.network), {});
+    const Interruptible source(samples, monitor());
     if (rounds > 0) return MeasureStages(options, source, rounds);
     const double seconds = Total(MeasureStages(options, source, 1)) / options.workers;
     const double fitting =
@@ -160,8 +189,8 @@ micro-batch takes seconds; fewer --rounds take less.)",
     return MeasureStages(options, source, static_cast<std::int64_t>(fitting));
   }
 
-  static std::vector<hwmodel::MeasuredNetwork> Measure(training::TrainerOptions options, int cores,
-                                                       std::int64_t rounds) {
+  std::vector<hwmodel::MeasuredNetwork> Measure(training::TrainerOptions options, int cores,
+                                                std::int64_t rounds) const {
     std::vector<hwmodel::MeasuredNetwork> measured = {MeasureFor(options, rounds)};
     options.workers = std::min(cores, options.network.stage_count());
     options.stage_costs = StageCosts(measured.front(), options);
