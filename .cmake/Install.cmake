@@ -17,9 +17,9 @@ install(
   NAMESPACE batchless::
   DESTINATION ${package_dir})
 
-# Machines, networks and configurations under the names that the program's help calls them by.
-foreach(folder IN ITEMS hwmodel/machines experiments/configs experiments/networks
-                        experiments/quotients)
+# Machines, networks, configurations and examples under the names that the program's help calls them by.
+foreach(folder IN ITEMS hwmodel/machines experiments/configs experiments/examples
+                        experiments/networks experiments/quotients)
   get_filename_component(parent ${folder} DIRECTORY)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/batchless/${parent})
 endforeach()
