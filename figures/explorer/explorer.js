@@ -2,6 +2,7 @@
 const COARSE = 128, FINE = 512;
 const SETTLE_MS = 140;  // without a change before the fine map starts
 const ROWS = 8;         // of the fine map at a time: a whole number of vectors
+const ROOTS_DELAY = 64; // the largest at which all roots are found
 
 class Page {
   constructor(engine) {
@@ -18,7 +19,7 @@ class Page {
     fillSelect(byId('kind'), engine.kinds.map(({ name, title }) => [name, name === title ? name : `${name}: ${title}`]));
     byId('rule').addEventListener('change', () => this.change({ rule: byId('rule').value, horizon: null, a: null, b: null }, true));
     byId('kind').addEventListener('change', () => this.change({ kind: byId('kind').value, perUpdate: 0 }));
-    for (const tab of ['map', 'schedules']) byId(`tab-${tab}`).addEventListener('click', () => this.change({ tab }));
+    for (const tab of TABS) byId(`tab-${tab}`).addEventListener('click', () => this.change({ tab }));
     document.querySelector('[role=tablist]').addEventListener('keydown', ({ key }) => {
       const tab = { ArrowLeft: 'map', ArrowRight: 'schedules' }[key];
       if (!tab) return;
@@ -74,7 +75,7 @@ class Page {
     this.best = null;
     this.fine.stop();
     clearTimeout(this.fineTimer);
-    this.mapWanted = true;
+    this.mapWanted = this.mapPending = true;
     this.fineTimer = setTimeout(() => this.startFine(), settled ? 30 : SETTLE_MS);
   }
 
@@ -102,10 +103,11 @@ class Page {
     };
     this.fine.start(rows(), (done) => {
       if (!done) return;
+      this.mapPending = false;
       this.times.fine = busy;
       byId('times').textContent = `${FINE} × ${FINE} points in ${busy.toFixed(0)} ms.`;
       this.redraw();
-      this.findBestSoon();
+      requestAnimationFrame(() => this.findBestSoon());
     });
   }
 
@@ -169,7 +171,7 @@ class Page {
 
   draw() {
     const { state } = this;
-    for (const tab of ['map', 'schedules']) {
+    for (const tab of TABS) {
       byId(`view-${tab}`).hidden = state.tab !== tab;
       byId(`tab-${tab}`).setAttribute('aria-selected', state.tab === tab);
     }
@@ -245,9 +247,16 @@ class Page {
     }, 400);
   }
 
-  /** At once where that is quick; the companion matrix of a large delay waits until the point rests. */
+  /**
+   * At once where that is quick. The companion matrix of a larger delay waits until the point rests and the
+   * fine map is drawn; that of a delay above ROOTS_DELAY would hold the page up for seconds.
+   */
   drawRootsSoon(momentum, rate, radius) {
     clearTimeout(this.rootsTimer);
+    if (this.state.delay > ROOTS_DELAY) {
+      drawRoots(byId('plot-roots'), [], radius, `roots are found up to a delay of ${ROOTS_DELAY}`);
+      return;
+    }
     const key = [this.state.rule, this.state.delay, this.state.horizon, this.state.a, this.state.b, momentum, rate].join();
     const draw = () => {
       if (this.rootsKey !== key) {
@@ -257,7 +266,7 @@ class Page {
       drawRoots(byId('plot-roots'), this.roots, radius);
     };
     if (this.rootsKey === key || this.state.delay <= 6) draw();
-    else this.rootsTimer = setTimeout(draw, 150);
+    else if (!this.mapPending) this.rootsTimer = setTimeout(draw, 150);
   }
 
   drawSchedules() {
