@@ -14,6 +14,7 @@ class Page {
     this.fine = new Background();
     this.map = new RadiusMap(byId('map'));
     this.sliders = new Sliders(byId('sliders'), SLIDERS, (key, value, settled) => this.change({ [key]: value }, settled));
+    this.pipeline = new ScheduleFigure(engine);
     this.scheduleSliders = new Sliders(byId('schedule-sliders'), SCHEDULE_SLIDERS, (key, value) => this.change({ [key]: value }));
     fillSelect(byId('rule'), engine.rules.map(({ name, title }) => [name, `${name}: ${title}`]));
     fillSelect(byId('kind'), engine.kinds.map(({ name, title }) => [name, name === title ? name : `${name}: ${title}`]));
@@ -32,7 +33,8 @@ class Page {
     drawScale(byId('scale'));
     addEventListener('hashchange', () => { if (location.hash !== linkOf(this.state)) this.restart(stateOf(location.hash)); });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
-    new ResizeObserver(() => this.redraw()).observe(byId('map'));
+    const resized = new ResizeObserver(() => this.redraw());
+    for (const canvas of [byId('map'), this.pipeline.first]) resized.observe(canvas);
     this.restart(this.state);
   }
 
@@ -176,6 +178,7 @@ class Page {
       byId(`tab-${tab}`).setAttribute('aria-selected', state.tab === tab);
     }
     try {
+      if (state.tab !== 'schedules' && this.pipeline.playing) this.pipeline.play(false);
       if (state.tab === 'schedules') this.drawSchedules();
       else this.drawMap();
     } catch (failure) {
@@ -270,23 +273,34 @@ class Page {
   }
 
   drawSchedules() {
-    const { kind, stages, microbatches, perUpdate } = this.state;
-    byId('kind').value = kind;
-    const row = this.engine.kinds.find(({ name }) => name === kind);
+    byId('kind').value = this.state.kind;
     this.scheduleSliders.show(this.state);
     try {
-      const schedule = this.engine.schedule(kind, stages, microbatches, perUpdate);
+      this.takeSchedule();
       byId('schedule-error').textContent = '';
-      byId('schedule-summary').textContent = `${row.title}: ${schedule.workers} workers, ${schedule.steps} steps, `
-        + `${show(100 * schedule.utilisation, 3)} % of the slots filled, fill and drain included.`;
-      byId('schedule-summary').dataset.value = schedule.utilisation;
-      drawSchedule(byId('schedule-grid'), schedule, row.title);
-      fillDelays(byId('delays').tBodies[0], schedule, (delay) => this.change({ delay, tab: 'map' }, true));
       byId('schedule-result').hidden = false;
+      this.pipeline.show(this.schedule, this.scheduleTitle);
     } catch (failure) {
       byId('schedule-error').textContent = failure.message;
       byId('schedule-result').hidden = true;
+      this.pipeline.play(false);
     }
+  }
+
+  /** Makes the schedule of the state, once. */
+  takeSchedule() {
+    const { kind, stages, microbatches, perUpdate } = this.state;
+    const key = [kind, stages, microbatches, perUpdate].join();
+    if (this.scheduleKey === key) return;
+    this.scheduleKey = null;
+    const schedule = this.engine.schedule(kind, stages, microbatches, perUpdate);
+    this.scheduleKey = key;
+    this.schedule = schedule;
+    this.scheduleTitle = this.engine.kinds.find(({ name }) => name === kind).title;
+    byId('schedule-summary').textContent = `${this.scheduleTitle}: ${schedule.workers} workers, ${schedule.steps} steps, `
+      + `${show(100 * schedule.utilisation, 3)} % of the slots filled, fill and drain included.`;
+    byId('schedule-summary').dataset.value = schedule.utilisation;
+    fillDelays(byId('delays').tBodies[0], schedule, (delay) => this.change({ delay, tab: 'map' }, true));
   }
 }
 

@@ -323,6 +323,90 @@ class ExplorerTest(PageTest):
         tab.evaluate("explorer.change({ delay: 9 }, true)")
         tab.wait_for("document.getElementById('plot-roots').getAttribute('aria-label').startsWith('11 roots')")
 
+    def open_schedule(self, motion="no-preference", **state):
+        tab = self.browser.open("about:blank")
+        features = [{"name": "prefers-reduced-motion", "value": motion}]
+        tab.call("Emulation.setEmulatedMedia", features=features)
+        tab.call("Page.navigate", url=self.page + link({"tab": "schedules"} | state))
+        tab.wait_for("globalThis.explorer?.pipeline.schedule")
+        self.addCleanup(lambda: self.assertEqual(tab.errors(), []))
+        return tab
+
+    def at_step(self, tab, step, stage) -> dict[str, str]:
+        """Readings of the pipeline while that step is under way."""
+        tab.evaluate(f"explorer.pipeline.change({{ now: {step} + 0.5, stage: {stage} }}, true)")
+        tab.wait_for("!explorer.pipeline.frame")
+        return tab.evaluate("""Object.fromEntries([...document.querySelectorAll('#pipeline dd')].map(
+          (e) => [e.dataset.name, e.dataset.value]))""")
+
+    def test_pipelines_of_169_stages_move(self):
+        for kind, microbatches in [("pb", 8), ("1f1b", 8), ("2bw", 169)]:
+            with self.subTest(kind):
+                tab = self.open_schedule(kind=kind, stages=169, microbatches=microbatches)
+                expected = program("schedule", kind=kind, stages=169, microbatches=microbatches)
+                self.assertEqual(tab.evaluate(DELAYS), expected["steady_delays"])
+                self.assertEqual(tab.evaluate("explorer.pipeline.state.last"), expected["steps"])
+                self.assertEqual(tab.evaluate("document.getElementById('slider-stages').value"), "169")
+                self.assertLessEqual(tab.evaluate("document.documentElement.scrollHeight"), 2000)
+                pictures = []
+                for _ in range(2):
+                    drawn = tab.evaluate("explorer.pipeline.state.now")
+                    tab.wait_for(f"explorer.pipeline.state.now > {drawn} + 1")
+                    pictures.append(tab.evaluate("explorer.pipeline.first.toDataURL()"))
+                self.assertNotEqual(*pictures)
+                for stage in [0, 84, 168]:
+                    delay = int(self.at_step(tab, 10, stage)["stage_delay"])
+                    self.assertEqual(delay, expected["steady_delays"][stage])
+
+    def test_pipeline_shows_versions_and_idle_workers(self):
+        stages, microbatches = 4, 8
+        # Their passes read the newest version.
+        for kind, slots in [("pb", 2), ("1f1b", 1)]:
+            tab = self.open_schedule(kind=kind, stages=stages, microbatches=microbatches)
+            rows = program("schedule", kind=kind, stages=stages, microbatches=microbatches)["actions"]
+            passes = [row for row in rows if row[2] != "U"]
+            for step in range(max(row[0] for row in rows) + 1):
+                stage = step % stages
+                found = self.at_step(tab, step, stage)
+                made = sum(row[0] < step and row[1:3] == [stage, "U"] for row in rows)
+                expected = [made for at, place, *_ in passes if (at, place) == (step, stage)]
+                self.assertEqual([int(v) for v in found["versions"].split()], expected, (kind, step))
+                self.assertEqual(int(found["newest_version"]), made)
+                busy = {place for at, place, *_ in passes if at == step}
+                self.assertEqual(int(found["idle_workers"]), stages - len(busy))
+                before = sum(at <= step for at, *_ in passes)
+                self.assertEqual(int(found["idle_slots"]), stages * slots * (step + 1) - before)
+
+    def test_pipeline_plays_and_pauses(self):
+        still = self.open_schedule("reduce")
+        self.assertFalse(still.evaluate("Boolean(explorer.pipeline.playing)"))
+        tab = self.open_schedule()
+        schedule = "explorer.schedule === explorer.pipeline.schedule && explorer.schedule"
+        tab.evaluate(f"globalThis.kept = {schedule}")
+        self.assertTrue(tab.evaluate("explorer.pipeline.playing"))
+        tab.evaluate("document.querySelector('#pipeline .play').click()")
+        self.assertFalse(tab.evaluate("explorer.pipeline.playing"))
+        tab.evaluate("explorer.pipeline.first.focus()")
+        tab.press(" ", 32)
+        self.assertTrue(tab.evaluate("explorer.pipeline.playing"))
+        tab.press("ArrowRight", 39)
+        self.assertFalse(tab.evaluate("explorer.pipeline.playing"))
+        tab.press("ArrowDown", 40)
+        self.assertEqual(tab.evaluate("explorer.pipeline.state.stage"), 1)
+        self.assertTrue(tab.evaluate(f"kept === ({schedule})"))
+
+    def test_names_of_schedules_fit(self):
+        tab = self.open_schedule()
+        fits = tab.evaluate("""(() => {
+          const select = document.getElementById('kind');
+          const context = document.createElement('canvas').getContext('2d');
+          const { font, paddingLeft, paddingRight } = getComputedStyle(select);
+          context.font = font;
+          const widest = Math.max(...[...select.options].map(({ text }) => context.measureText(text).width));
+          return select.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) - widest;
+        })()""")
+        self.assertGreaterEqual(fits, 0)
+
     def test_redraw_times(self):
         """Prints how long maps take; nothing about them is asserted but that they were drawn."""
         tab = self.open()
