@@ -20,7 +20,7 @@ from figures.heat_maps import plot as heat_maps  # noqa: E402
 from figures.lib import style  # noqa: E402
 
 # In this order: each may use those before it while the page is loaded.
-SCRIPTS = ["state", "engine", "plots", "map", "schedules", "controls"]
+SCRIPTS = ["state", "engine", "plots", "map", "schedules", "controls", "figure", "pipeline"]
 
 
 def bytes_of(color) -> list[int]:

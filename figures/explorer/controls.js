@@ -1,5 +1,6 @@
 // What pages are controlled by and read from. Sliders are made from one table: what each shows, and how
 // its position becomes a number of the state.
+const MOST_STAGES = 169;  // of a ResNet-110
 const SLICE_MS = 12;  // of work at a time, so that the page stays alive
 
 const SLIDERS = [
@@ -17,9 +18,9 @@ const SLIDERS = [
     highOf: (state) => Math.max(8, 2 * state.delay), text: (v) => show(v, 4) },
 ];
 const SCHEDULE_SLIDERS = [
-  { key: 'stages', label: 'Stages', low: 1, high: 12, step: 1, text: String },
-  { key: 'microbatches', label: 'Micro-batches', low: 1, high: 32, step: 1, text: String },
-  { key: 'perUpdate', label: 'Batch of an update', low: 0, high: 32, step: 1,
+  { key: 'stages', label: 'Stages', low: 1, high: MOST_STAGES, step: 1, text: String },
+  { key: 'microbatches', label: 'Micro-batches', low: 1, high: 2 * MOST_STAGES, step: 1, text: String },
+  { key: 'perUpdate', label: 'Batch of an update', low: 0, high: 2 * MOST_STAGES, step: 1,
     text: (v) => (v === 0 ? 'its own' : String(v)) },
 ];
 
@@ -76,6 +77,16 @@ class Sliders {
   }
 }
 
+const waiting = [];
+const channel = new MessageChannel();
+channel.port1.onmessage = () => waiting.shift()();
+
+/** Calls `next` after what has happened meanwhile; a timer of 0 waits for 4 ms. */
+function soon(next) {
+  waiting.push(next);
+  channel.port2.postMessage(null);
+}
+
 /** Runs a generator slice by slice; one that is started later takes its place. */
 class Background {
   /** `shown(done)` is called after each slice. */
@@ -87,7 +98,7 @@ class Background {
       let done = false;
       while (!done && performance.now() - start < SLICE_MS) done = work.next().done;
       shown(done);
-      if (!done) setTimeout(slice);
+      if (!done) soon(slice);
     };
     slice();
   }

@@ -98,11 +98,10 @@ class Engine {
     const index = this.kinds.findIndex(({ name }) => name === kind);
     const all = this.call('Schedule', index, stages, microbatches, perUpdate);
     const [workers, slots, steps, utilisation, bubble] = all;
-    return {
-      workers, slots, steps, utilisation, bubble,
-      stages: this.tuples(all.slice(5, 5 + 4 * stages), 4),
-      actions: this.tuples(all.slice(5 + 4 * stages), 5),
-    };
+    const actions = this.tuples(all.slice(5 + 4 * stages), 6);
+    const first = actions.reduce((least, [step]) => Math.min(least, step), Infinity);
+    for (const action of actions) action[0] -= first;
+    return { workers, slots, steps, utilisation, bubble, stages: this.tuples(all.slice(5, 5 + 4 * stages), 4), actions };
   }
 
   tuples(values, width) {

@@ -1,10 +1,8 @@
 // The explainer: the numbers in its text, and six figures, each with a state of its own.
-const PLAY_SECONDS = 8;   // that a figure moves
 const MAP_SIZE = 192;
 const CONDITION = 1000;   // where a figure has no slider for it
 const COMPARED = ['sgdm', 'sc', 'lwp-v', 'lwp-w+sc'];
 const NAMES = { sgdm: 'SGDM alone', sc: 'SC', 'lwp-v': 'LWP', 'lwp-w+sc': 'LWP + SC', limit: 'limit (dashed)' };
-const STILL = matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 // The rules' colours are those of the figures, but for what is black or dark on paper.
 const colourOfRule = (rule) => (rule === 'sgdm' ? colourOf('--ink') : THEME.rules[rule] ?? colourOf('--soft'));
@@ -67,67 +65,6 @@ class Commands {
     element.title = ['batchless', name, ...options.map(([key, v]) => `--${key} ${v}`)].join(' ');
   }
 }
-
-class Figure {
-  constructor(id, commands, table, state) {
-    this.root = byId(id);
-    this.commands = commands;
-    this.engine = commands.engine;
-    this.state = state;
-    this.values = this.root.querySelector('dl');
-    [this.first, this.second] = this.root.querySelectorAll('canvas:not(.scale)');
-    this.sliders = new Sliders(this.root.querySelector('.sliders'), table,
-      (key, value, settled) => this.change({ [key]: value }, settled), id);
-  }
-
-  change(difference) {
-    Object.assign(this.state, difference);
-    this.redraw();
-  }
-
-  redraw() {
-    this.frame ??= requestAnimationFrame(() => {
-      this.frame = null;
-      this.find?.();
-      this.sliders.show(this.state);
-      this.draw();
-    });
-  }
-}
-
-/** One with a clock: `now` in its state runs from 0 to its `last`. */
-class MovingFigure extends Figure {
-  constructor(...parts) {
-    super(...parts);
-    this.button = this.root.querySelector('.play');
-    this.button.addEventListener('click', () => this.play(!this.playing));
-  }
-
-  /** A slider tells whether it has settled; the clock does not. */
-  change(difference, settled) {
-    super.change(difference);
-    if ('now' in difference && settled !== undefined) this.play(false);
-  }
-
-  play(on) {
-    this.playing = on;
-    this.button.textContent = on ? 'Pause' : 'Play';
-    if (!on) return;
-    if (this.state.now >= this.state.last) this.state.now = 0;
-    let before = performance.now();
-    const tick = (time) => {
-      if (!this.playing) return;
-      const { now, last } = this.state;
-      this.change({ now: Math.min(last, now + (last * Math.max(0, time - before)) / (1000 * PLAY_SECONDS)) });
-      before = time;
-      if (this.state.now === last) this.play(false);
-      else requestAnimationFrame(tick);
-    };
-    requestAnimationFrame(tick);
-  }
-}
-
-const now = (label) => ({ key: 'now', label, low: 0, step: 1, highOf: ({ last }) => last, text: (v) => String(Math.floor(v)) });
 
 class BallFigure extends MovingFigure {
   constructor(commands) {
@@ -412,7 +349,7 @@ class PipelineFigure extends MovingFigure {
     this.select = this.root.querySelector('select');
     fillSelect(this.select, [['', 'any'], ...networks.map(({ name, stages }) => [stages, `${name}: ${stages} stages`])]);
     this.select.addEventListener('change', () => { if (this.select.value) this.change({ stages: Number(this.select.value) }); });
-    this.image = document.createElement('canvas');
+    this.grid = new PipelineGrid();
     this.comparison = new Comparison(this);
     // Up to the first stage of the longest pipeline, evenly in the logarithm of D + 1.
     const farthest = 2 * (most - 1);
@@ -430,7 +367,6 @@ class PipelineFigure extends MovingFigure {
     const whole = state.now >= state.last;
     state.last = this.schedule.steps;
     if (whole || state.now > state.last) state.now = state.last;
-    this.imageKey = null;
   }
 
   draw() {
@@ -454,59 +390,26 @@ class PipelineFigure extends MovingFigure {
     const { state, schedule, sample, first: canvas } = this;
     const context = prepare(canvas);
     const box = boxOf(canvas);
-    const [px, py] = axesIn(context, box, { low: 0, high: schedule.steps, label: 'step' },
-      { low: state.stages, high: 0, label: 'stage',
-        ticks: ticksBetween(0, state.stages - 1, 4).filter(Number.isInteger).map((s) => s + 0.5), format: (v) => v - 0.5 });
-    const wide = box.width / schedule.steps, row = box.height / state.stages;
-    const gap = wide > 4 ? 1 : 0;
-    const cell = (target, [step, worker, , code], least = 0.5) => target.fillRect(
-      px(step), py(worker) + (code ? row / 2 : 0), Math.max(least, wide - gap), Math.max(least, row / 2 - gap));
-    const colours = [THEME.passes.forward, THEME.passes.backward];
-    const key = [state.stages, canvas.width, canvas.height].join();
-    if (this.imageKey !== key) {
-      this.imageKey = key;
-      Object.assign(this.image, { width: canvas.width, height: canvas.height });
-      const picture = this.image.getContext('2d');
-      picture.setTransform(context.getTransform());
-      for (const action of schedule.actions) {
-        if (!(action[3] in colours)) continue;
-        picture.fillStyle = colours[action[3]];
-        cell(picture, action);
-      }
-    }
-    const paint = (alpha, right) => {
-      context.save();
-      context.globalAlpha = alpha;
-      context.beginPath();
-      context.rect(box.x, box.y, right - box.x, box.height);
-      context.clip();
-      context.drawImage(this.image, 0, 0, canvas.clientWidth, canvas.clientHeight);
-      context.restore();
-    };
-    const right = px(state.now);
-    paint(0.12, box.x + box.width);
-    paint(0.35, right);
+    const { grid } = this;
+    grid.draw(canvas, context, box, schedule, state.now, 'stage');
+    const { px, py, wide, row } = grid;
     const passed = schedule.actions.filter(([step]) => step < state.now);
     for (const action of passed) {
-      if (action[4] !== sample || !(action[3] in colours)) continue;
-      context.fillStyle = colours[action[3]];
-      cell(context, action, 2);
+      if (action[4] === sample && action[3] !== UPDATE) grid.cell(context, action, 2);
     }
     const own = schedule.actions.filter(([, , stage]) => stage === state.stage);
     const [begin, end] = [0, 1].map((code) => own.find(([, , , kind, number]) => kind === code && number === sample)[0]);
     const updates = own.filter(([step, , , kind]) => kind === UPDATE && step >= begin && step < end);
-    context.fillStyle = THEME.update;
-    for (const [step] of updates) context.fillRect(px(step + 1) - 1.5, py(state.stage) + row / 2, 2, Math.max(2, row / 2));
+    for (const action of updates) grid.update(context, action);
     context.strokeStyle = colourOf('--ink');
     context.lineWidth = 1.5;
     context.strokeRect(px(begin), py(state.stage), px(end + 1) - px(begin), Math.max(2, row));
-    if (state.now < state.last) strokeCurve(context, box, [[right, box.y], [right, box.y + box.height]], colourOf('--ink'));
     if (wide >= 16 && row >= 30) {
       context.font = '11px system-ui, sans-serif';
       context.textAlign = 'center';
       context.textBaseline = 'middle';
       for (const [step, worker, , code, number] of passed) {
-        if (!(code in colours)) continue;
+        if (code === UPDATE) continue;
         context.fillStyle = number === sample && code === 0 ? '#fff' : number === sample ? '#000' : colourOf('--ink');
         context.fillText(number, px(step) + wide / 2, py(worker) + (code ? 0.75 : 0.25) * row);
       }

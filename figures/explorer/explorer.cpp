@@ -229,7 +229,8 @@ EXPORTED int NetworkStages(int network) {
 
 /// Workers, slots a step, steps, utilisation, bubble ratio; then for each stage, once the pipeline
 /// runs, forward delay, backward delay, micro-batches in flight, weight versions; then for each action
-/// step, worker, stage, kind (0 forward, 1 backward, 2 weight gradient, 3 update), micro-batch.
+/// step, worker, stage, kind (0 forward, 1 backward, 2 weight gradient, 3 update), micro-batch, and the
+/// version of the weights that it reads or an update makes, -1 for a weight gradient, which reads none.
 EXPORTED int Schedule(int kind, int stages, int microbatches, int per_update) {
   return Fill([&] {
     hwmodel::ScheduleOptions options;
@@ -256,24 +257,29 @@ EXPORTED int Schedule(int kind, int stages, int microbatches, int per_update) {
            static_cast<double>(stage.weight_versions)});
     }
     for (const auto& timed : schedule.actions) {
+      const auto& versions =
+          summary.stages[timed.action.stage].microbatches[timed.action.microbatch];
       int code = 0;
+      std::int64_t version = -1;
       switch (timed.action.kind) {
         case hwmodel::ActionKind::kForward:
-          code = 0;
+          version = versions.forward;
           break;
         case hwmodel::ActionKind::kBackward:
           code = 1;
+          version = versions.backward;
           break;
         case hwmodel::ActionKind::kWeightGradient:
           code = 2;
           break;
         case hwmodel::ActionKind::kUpdate:
           code = 3;
+          version = versions.update + 1;
           break;
       }
       Add({static_cast<double>(timed.step), static_cast<double>(schedule.worker(timed.action)),
            static_cast<double>(timed.action.stage), static_cast<double>(code),
-           static_cast<double>(timed.action.microbatch)});
+           static_cast<double>(timed.action.microbatch), static_cast<double>(version)});
     }
   });
 }

@@ -2,6 +2,7 @@
 const COARSE = 128, FINE = 512;
 const SETTLE_MS = 140;  // without a change before the fine map starts
 const ROWS = 8;         // of the fine map at a time: a whole number of vectors
+const ROOTS_DELAY = 64; // the largest at which all roots are found
 
 class Page {
   constructor(engine) {
@@ -13,12 +14,13 @@ class Page {
     this.fine = new Background();
     this.map = new RadiusMap(byId('map'));
     this.sliders = new Sliders(byId('sliders'), SLIDERS, (key, value, settled) => this.change({ [key]: value }, settled));
+    this.pipeline = new ScheduleFigure(engine);
     this.scheduleSliders = new Sliders(byId('schedule-sliders'), SCHEDULE_SLIDERS, (key, value) => this.change({ [key]: value }));
     fillSelect(byId('rule'), engine.rules.map(({ name, title }) => [name, `${name}: ${title}`]));
     fillSelect(byId('kind'), engine.kinds.map(({ name, title }) => [name, name === title ? name : `${name}: ${title}`]));
     byId('rule').addEventListener('change', () => this.change({ rule: byId('rule').value, horizon: null, a: null, b: null }, true));
     byId('kind').addEventListener('change', () => this.change({ kind: byId('kind').value, perUpdate: 0 }));
-    for (const tab of ['map', 'schedules']) byId(`tab-${tab}`).addEventListener('click', () => this.change({ tab }));
+    for (const tab of TABS) byId(`tab-${tab}`).addEventListener('click', () => this.change({ tab }));
     document.querySelector('[role=tablist]').addEventListener('keydown', ({ key }) => {
       const tab = { ArrowLeft: 'map', ArrowRight: 'schedules' }[key];
       if (!tab) return;
@@ -31,7 +33,8 @@ class Page {
     drawScale(byId('scale'));
     addEventListener('hashchange', () => { if (location.hash !== linkOf(this.state)) this.restart(stateOf(location.hash)); });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
-    new ResizeObserver(() => this.redraw()).observe(byId('map'));
+    const resized = new ResizeObserver(() => this.redraw());
+    for (const canvas of [byId('map'), this.pipeline.first]) resized.observe(canvas);
     this.restart(this.state);
   }
 
@@ -74,7 +77,7 @@ class Page {
     this.best = null;
     this.fine.stop();
     clearTimeout(this.fineTimer);
-    this.mapWanted = true;
+    this.mapWanted = this.mapPending = true;
     this.fineTimer = setTimeout(() => this.startFine(), settled ? 30 : SETTLE_MS);
   }
 
@@ -102,10 +105,11 @@ class Page {
     };
     this.fine.start(rows(), (done) => {
       if (!done) return;
+      this.mapPending = false;
       this.times.fine = busy;
       byId('times').textContent = `${FINE} × ${FINE} points in ${busy.toFixed(0)} ms.`;
       this.redraw();
-      this.findBestSoon();
+      requestAnimationFrame(() => this.findBestSoon());
     });
   }
 
@@ -169,11 +173,12 @@ class Page {
 
   draw() {
     const { state } = this;
-    for (const tab of ['map', 'schedules']) {
+    for (const tab of TABS) {
       byId(`view-${tab}`).hidden = state.tab !== tab;
       byId(`tab-${tab}`).setAttribute('aria-selected', state.tab === tab);
     }
     try {
+      if (state.tab !== 'schedules' && this.pipeline.playing) this.pipeline.play(false);
       if (state.tab === 'schedules') this.drawSchedules();
       else this.drawMap();
     } catch (failure) {
@@ -245,9 +250,16 @@ class Page {
     }, 400);
   }
 
-  /** At once where that is quick; the companion matrix of a large delay waits until the point rests. */
+  /**
+   * At once where that is quick. The companion matrix of a larger delay waits until the point rests and the
+   * fine map is drawn; that of a delay above ROOTS_DELAY would hold the page up for seconds.
+   */
   drawRootsSoon(momentum, rate, radius) {
     clearTimeout(this.rootsTimer);
+    if (this.state.delay > ROOTS_DELAY) {
+      drawRoots(byId('plot-roots'), [], radius, `roots are found up to a delay of ${ROOTS_DELAY}`);
+      return;
+    }
     const key = [this.state.rule, this.state.delay, this.state.horizon, this.state.a, this.state.b, momentum, rate].join();
     const draw = () => {
       if (this.rootsKey !== key) {
@@ -257,27 +269,38 @@ class Page {
       drawRoots(byId('plot-roots'), this.roots, radius);
     };
     if (this.rootsKey === key || this.state.delay <= 6) draw();
-    else this.rootsTimer = setTimeout(draw, 150);
+    else if (!this.mapPending) this.rootsTimer = setTimeout(draw, 150);
   }
 
   drawSchedules() {
-    const { kind, stages, microbatches, perUpdate } = this.state;
-    byId('kind').value = kind;
-    const row = this.engine.kinds.find(({ name }) => name === kind);
+    byId('kind').value = this.state.kind;
     this.scheduleSliders.show(this.state);
     try {
-      const schedule = this.engine.schedule(kind, stages, microbatches, perUpdate);
+      this.takeSchedule();
       byId('schedule-error').textContent = '';
-      byId('schedule-summary').textContent = `${row.title}: ${schedule.workers} workers, ${schedule.steps} steps, `
-        + `${show(100 * schedule.utilisation, 3)} % of the slots filled, fill and drain included.`;
-      byId('schedule-summary').dataset.value = schedule.utilisation;
-      drawSchedule(byId('schedule-grid'), schedule, row.title);
-      fillDelays(byId('delays').tBodies[0], schedule, (delay) => this.change({ delay, tab: 'map' }, true));
       byId('schedule-result').hidden = false;
+      this.pipeline.show(this.schedule, this.scheduleTitle);
     } catch (failure) {
       byId('schedule-error').textContent = failure.message;
       byId('schedule-result').hidden = true;
+      this.pipeline.play(false);
     }
+  }
+
+  /** Makes the schedule of the state, once. */
+  takeSchedule() {
+    const { kind, stages, microbatches, perUpdate } = this.state;
+    const key = [kind, stages, microbatches, perUpdate].join();
+    if (this.scheduleKey === key) return;
+    this.scheduleKey = null;
+    const schedule = this.engine.schedule(kind, stages, microbatches, perUpdate);
+    this.scheduleKey = key;
+    this.schedule = schedule;
+    this.scheduleTitle = this.engine.kinds.find(({ name }) => name === kind).title;
+    byId('schedule-summary').textContent = `${this.scheduleTitle}: ${schedule.workers} workers, ${schedule.steps} steps, `
+      + `${show(100 * schedule.utilisation, 3)} % of the slots filled, fill and drain included.`;
+    byId('schedule-summary').dataset.value = schedule.utilisation;
+    fillDelays(byId('delays').tBodies[0], schedule, (delay) => this.change({ delay, tab: 'map' }, true));
   }
 }
 

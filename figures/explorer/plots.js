@@ -86,7 +86,8 @@ function boxOf(canvas, { left = 42, right = 8, top = 18, bottom = 34 } = {}) {
   };
 }
 
-function drawRoots(canvas, roots, radius) {
+/** `absent` stands where no roots are given. */
+function drawRoots(canvas, roots, radius, absent = 'finding roots…') {
   const context = prepare(canvas);
   const box = boxOf(canvas, { top: 6, bottom: 20, left: 30 });
   // The unit circle stays in view; a root far outside enlarges the picture.
@@ -115,8 +116,8 @@ function drawRoots(canvas, roots, radius) {
     context.arc(px(re), py(im), dominant ? 4.5 : 3, 0, 2 * Math.PI);
     context.fill();
   }
-  if (roots.length === 0) note(context, box, 'finding roots…');
-  canvas.setAttribute('aria-label', `${roots.length} roots; the largest has modulus ${show(radius)}`);
+  if (roots.length === 0) note(context, box, absent);
+  canvas.setAttribute('aria-label', `${roots.length === 0 ? absent : `${roots.length} roots`}; the largest has modulus ${show(radius)}`);
 }
 
 function note(context, box, text) {

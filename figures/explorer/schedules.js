@@ -1,14 +1,4 @@
-// The tab of schedules: grid of actions and delays by stage.
-const SVG = 'http://www.w3.org/2000/svg';
-
-function svgElement(parent, name, attributes, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  parent.append(element);
-  return element;
-}
-
+// Schedules: the grid of passes, and delays by stage.
 const ACTIONS = [
   { name: 'forward', colour: THEME.passes.forward, light: true },
   { name: 'backward', colour: THEME.passes.backward },
@@ -16,38 +6,59 @@ const ACTIONS = [
 ];
 const UPDATE = 3;
 
-function drawSchedule(svg, schedule, kind) {
-  svg.replaceChildren();
-  const cell = 24, half = schedule.slots === 2 ? 17 : 24, row = half * schedule.slots + 6, left = 66;
-  const width = left + schedule.steps * cell + 4, height = schedule.workers * row + 22;
-  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  svg.setAttribute('width', width);
-  svg.setAttribute('height', height);
-  svg.setAttribute('aria-label', `${kind}: ${schedule.workers} workers over ${schedule.steps} steps`);
-  for (let worker = 0; worker < schedule.workers; ++worker) {
-    svgElement(svg, 'text', { x: 0, y: worker * row + row / 2 + 2 }, `worker ${worker}`);
-    svgElement(svg, 'rect', {
-      class: 'slot', x: left, y: worker * row + 1, width: schedule.steps * cell, height: row - 6,
-    });
+/** Workers down, steps across: passes before `now` are drawn with the opacity `past`, others with `ahead`. */
+class PipelineGrid {
+  constructor() { this.image = document.createElement('canvas'); }
+
+  draw(canvas, context, box, schedule, now, label, { past = 0.35, ahead = 0.12 } = {}) {
+    const { workers, steps, slots } = schedule;
+    const ticks = ticksBetween(0, workers - 1, 4).filter(Number.isInteger).map((worker) => worker + 0.5);
+    [this.px, this.py] = axesIn(context, box, { low: 0, high: steps, label: 'step' },
+      { low: workers, high: 0, label, ticks, format: (v) => v - 0.5 });
+    Object.assign(this, { slots, wide: box.width / steps, row: box.height / workers });
+    this.high = this.row / slots;
+    this.gap = this.wide > 4 ? 1 : 0;
+    this.keepImage(canvas, context, schedule);
+    const right = this.px(now);
+    this.paint(canvas, context, box, ahead, box.x + box.width);
+    this.paint(canvas, context, box, past, right);
+    if (now < steps) strokeCurve(context, box, [[right, box.y], [right, box.y + box.height]], colourOf('--ink'));
   }
-  const first = Math.min(...schedule.actions.map(([step]) => step));
-  for (const [step, worker, stage, code, microbatch] of schedule.actions) {
-    const x = left + (step - first) * cell, y = worker * row + 1;
-    if (code === UPDATE) {
-      const bar = svgElement(svg, 'rect', {
-        x: x + cell - 3, y: y + (schedule.slots === 2 ? half : 0), width: 3, height: half, fill: THEME.update,
-      });
-      svgElement(bar, 'title', {}, `update of stage ${stage} after step ${step - first}`);
-      continue;
-    }
-    const { name, colour, light } = ACTIONS[code];
-    const top = y + (schedule.slots === 2 && code !== 0 ? half : 0);
-    const rect = svgElement(svg, 'rect', { x: x + 0.5, y: top + 0.5, width: cell - 4, height: half - 1, rx: 2, fill: colour });
-    svgElement(rect, 'title', {}, `${name} of micro-batch ${microbatch} at stage ${stage}, step ${step - first}`);
-    svgElement(svg, 'text', { class: light ? 'on light' : 'on', x: x + cell / 2 - 1.5, y: top + half / 2 }, microbatch);
+
+  /** Where the part of a worker's row begins that its passes of this code take. */
+  top([, worker, , code]) { return this.py(worker) + (this.slots === 2 && code ? this.high : 0); }
+
+  cell(context, action, least = 0.5) {
+    context.fillStyle = ACTIONS[action[3]].colour;
+    context.fillRect(this.px(action[0]), this.top(action), Math.max(least, this.wide - this.gap),
+      Math.max(least, this.high - this.gap));
   }
-  for (let step = 0; step < schedule.steps; step += 5) {
-    svgElement(svg, 'text', { x: left + step * cell + cell / 2, y: height - 5, 'text-anchor': 'middle' }, step);
+
+  update(context, action) {
+    const high = Math.max(2, this.high);
+    context.fillStyle = THEME.update;
+    context.fillRect(this.px(action[0] + 1) - 1.5, this.top(action), 2, high);
+  }
+
+  /** All passes, drawn once for a schedule and a size. */
+  keepImage(canvas, context, schedule) {
+    const { image } = this;
+    if (this.schedule === schedule && image.width === canvas.width && image.height === canvas.height) return;
+    this.schedule = schedule;
+    Object.assign(image, { width: canvas.width, height: canvas.height });
+    const picture = image.getContext('2d');
+    picture.setTransform(context.getTransform());
+    for (const action of schedule.actions) if (action[3] !== UPDATE) this.cell(picture, action);
+  }
+
+  paint(canvas, context, box, alpha, right) {
+    context.save();
+    context.globalAlpha = alpha;
+    context.beginPath();
+    context.rect(box.x, box.y, right - box.x, box.height);
+    context.clip();
+    context.drawImage(this.image, 0, 0, canvas.clientWidth, canvas.clientHeight);
+    context.restore();
   }
 }
 

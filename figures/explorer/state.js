@@ -4,11 +4,15 @@ const AXES = {
   rate: { low: -6, high: 1 },  // log10 of eta * lambda
 };
 
+const TABS = ['map', 'schedules'];
+
 const DEFAULTS = {
   tab: 'map', rule: 'lwp-v+sc', delay: 4, gap: -1, rate: -2, condition: 1000,
   horizon: null, a: null, b: null,  // null: the rule's own
   kind: 'pb', stages: 4, microbatches: 8, perUpdate: 0,  // 0: the kind's own
 };
+
+const WHOLE = ['delay', 'stages', 'microbatches', 'perUpdate'];
 
 // Names in a link are those of the command line.
 const LINK_NAMES = {
@@ -34,6 +38,8 @@ function stateOf(link) {
     const isText = typeof DEFAULTS[key] === 'string';
     if (isText || Number.isFinite(Number(text))) state[key] = isText ? text : Number(text);
   }
+  if (!TABS.includes(state.tab)) state.tab = DEFAULTS.tab;
+  for (const key of WHOLE) state[key] = Math.round(state[key]);
   state.gap = Math.min(AXES.gap.high, Math.max(AXES.gap.low, state.gap));
   state.rate = Math.min(AXES.rate.high, Math.max(AXES.rate.low, state.rate));
   return state;

@@ -1,8 +1,13 @@
 """Explorer and explainer in a browser: their numbers are the program's, and keys, touch and links work."""
 
+import base64
+import gzip
+import hashlib
 import json
 import math
 import os
+import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -28,6 +33,7 @@ SEARCH = 1e-3
 MAP_RELATIVE, MAP_ABSOLUTE = 2**-22, 1e-7
 
 STATE = {"rule": "sc", "delay": 4, "log1m": -1, "log-rate": -2.5, "condition": 100}
+DELAYS = "[...document.querySelectorAll('#delays tbody tr')].map((r) => Number(r.cells[1].dataset.value))"
 READY = "globalThis.explorer?.times.fine && explorer.best && !explorer.frame"
 
 
@@ -217,13 +223,189 @@ class ExplorerTest(PageTest):
             tab.evaluate(f"explorer.change({{ tab: 'schedules', kind: '{kind}', stages: 4, microbatches: 8 }})")
             tab.wait_for("!explorer.frame")
             expected = program("schedule", kind=kind, stages=4, microbatches=8)
-            column = "[...document.querySelectorAll('#delays tbody tr')].map((r) => Number(r.cells[1].dataset.value))"
-            self.assertEqual(tab.evaluate(column), expected["steady_delays"], kind)
+            self.assertEqual(tab.evaluate(DELAYS), expected["steady_delays"], kind)
             shown = tab.evaluate("Number(document.getElementById('schedule-summary').dataset.value)")
             self.assertTrue(math.isclose(shown, expected["utilisation"], rel_tol=1e-12), kind)
         tab.evaluate("explorer.change({ kind: '2bw', microbatches: 3 })")
         tab.wait_for("!explorer.frame")
         self.assertIn("accepted", tab.evaluate("document.getElementById('schedule-error').textContent"))
+
+    def test_page_holds_the_wasm_file(self):
+        page = (ROOT / "build/figures/explorer.html").read_bytes()
+        self.assertIn(b'<meta charset="utf-8">', page[:1024])  # where browsers look for it
+        packed = re.search(rb'const WASM = "([^"]+)"', page)[1]
+        held = gzip.decompress(base64.b64decode(packed))
+        file = (ROOT / "build/explorer/explorer.wasm").read_bytes()
+        self.assertEqual(hashlib.sha256(held).hexdigest(), hashlib.sha256(file).hexdigest())
+
+    def test_points_over_the_map_are_the_programs(self):
+        rules = ["sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag"]
+        draw = random.Random(7)
+        points = [
+            (draw.choice(rules), draw.choice([0, 1, 2, 3, 7, 16, 128, 1000]),
+             1 - 10 ** draw.uniform(-5, 0), 10 ** draw.uniform(-6, 1))
+            for _ in range(100)
+        ]  # fmt: skip
+        found = self.open().evaluate(f"""{json.dumps(points)}.map(([rule, delay, momentum, rate]) => {{
+          explorer.engine.setRule(rule, delay, {{}});
+          const {{ radius, errorBound, stable }} = explorer.engine.point(momentum, rate);
+          return [radius, errorBound, stable];
+        }})""")
+        for (rule, delay, momentum, rate), (radius, bound, stable) in zip(points, found, strict=True):
+            at = {"rule": rule, "delay": delay, "momentum": repr(momentum), "rate": repr(rate)}
+            expected = program("stability", **at)
+            self.assertEqual(stable, expected["stable"], at)
+            difference = abs(radius - expected["spectral_radius"])
+            self.assertLessEqual(difference, bound + expected["error_bound"], at)
+
+    def test_map_stays_when_memory_grows(self):
+        tab = self.open()
+        picture = "explorer.map.canvas.toDataURL()"
+        before = tab.evaluate(picture)
+        tab.evaluate("explorer.engine.exports.memory.grow(1024)")
+        tab.evaluate("explorer.times.fine = 0; explorer.newMap(true); explorer.redraw()")
+        tab.wait_for(READY)
+        self.assertEqual(tab.evaluate(picture), before)
+
+    def test_history_is_changed_seldom(self):
+        tab = self.open()
+        calls = tab.evaluate("""(async () => {
+          let calls = 0;
+          for (const name of ['replaceState', 'pushState']) {
+            const own = history[name].bind(history);
+            history[name] = (...parameters) => { ++calls; own(...parameters); };
+          }
+          const slider = document.getElementById('slider-rate');
+          for (let i = 0; i < 500; ++i) {
+            slider.value = -5 + i / 125;
+            slider.dispatchEvent(new Event('input', { bubbles: true }));
+            if (i % 2) await new Promise((done) => setTimeout(done, 8));
+          }
+          await new Promise((done) => setTimeout(done, 400));
+          return calls;
+        })()""")
+        self.assertLessEqual(calls, 20)
+        held, rate = tab.evaluate("[stateOf(location.hash).rate, explorer.state.rate]")
+        self.assertEqual(held, rate)
+        self.assertEqual(rate, -1.01)
+
+    def test_pointer_finds_cells_on_any_screen(self):
+        for ratio in [1, 1.5, 2]:
+            tab = self.open()
+            tab.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=800, height=900, deviceScaleFactor=ratio, mobile=False,
+            )  # fmt: skip
+            tab.evaluate("explorer.map.canvas.style.width = '333px'")
+            tab.wait_for(f"explorer.map.canvas.width === Math.round({333 * ratio}) && !explorer.frame")
+            for i, j in [(0, 0), (511, 511), (100, 300), (256, 17)]:
+                found = tab.evaluate(f"""(() => {{
+                  const centre = (axis, cell) => axis.low + ((axis.high - axis.low) * (cell + 0.5)) / 512;
+                  const cellOf = (axis, v) => Math.floor((512 * (v - axis.low)) / (axis.high - axis.low));
+                  const [x, y] = explorer.map.place(centre(AXES.rate, {i}), centre(AXES.gap, {j}));
+                  const frame = explorer.map.canvas.getBoundingClientRect();
+                  explorer.map.canvas.dispatchEvent(new PointerEvent('pointermove',
+                    {{ clientX: frame.x + x, clientY: frame.y + y, pointerType: 'mouse' }}));
+                  return [cellOf(AXES.rate, explorer.hovered.rate), cellOf(AXES.gap, explorer.hovered.gap)];
+                }})()""")
+                self.assertEqual(found, [i, j])
+
+    def test_links_that_say_what_no_control_does(self):
+        tab = self.open(STATE | {"tab": "nothing", "delay": 2.5})
+        self.assertEqual(tab.evaluate("[explorer.state.tab, explorer.state.delay]"), ["map", 3])
+        self.assertEqual(tab.evaluate("document.getElementById('error').textContent"), "")
+        self.assertFalse(tab.evaluate("document.getElementById('view-map').hidden"))
+
+    def test_roots_of_large_delays_are_not_sought(self):
+        tab = self.open(STATE | {"delay": 336})
+        said = tab.evaluate("document.getElementById('plot-roots').getAttribute('aria-label')")
+        self.assertIn("up to a delay of 64", said)
+        tab.evaluate("explorer.change({ delay: 9 }, true)")
+        tab.wait_for("document.getElementById('plot-roots').getAttribute('aria-label').startsWith('11 roots')")
+
+    def open_schedule(self, motion="no-preference", **state):
+        tab = self.browser.open("about:blank")
+        features = [{"name": "prefers-reduced-motion", "value": motion}]
+        tab.call("Emulation.setEmulatedMedia", features=features)
+        tab.call("Page.navigate", url=self.page + link({"tab": "schedules"} | state))
+        tab.wait_for("globalThis.explorer?.pipeline.schedule")
+        self.addCleanup(lambda: self.assertEqual(tab.errors(), []))
+        return tab
+
+    def at_step(self, tab, step, stage) -> dict[str, str]:
+        """Readings of the pipeline while that step is under way."""
+        tab.evaluate(f"explorer.pipeline.change({{ now: {step} + 0.5, stage: {stage} }}, true)")
+        tab.wait_for("!explorer.pipeline.frame")
+        return tab.evaluate("""Object.fromEntries([...document.querySelectorAll('#pipeline dd')].map(
+          (e) => [e.dataset.name, e.dataset.value]))""")
+
+    def test_pipelines_of_169_stages_move(self):
+        for kind, microbatches in [("pb", 8), ("1f1b", 8), ("2bw", 169)]:
+            with self.subTest(kind):
+                tab = self.open_schedule(kind=kind, stages=169, microbatches=microbatches)
+                expected = program("schedule", kind=kind, stages=169, microbatches=microbatches)
+                self.assertEqual(tab.evaluate(DELAYS), expected["steady_delays"])
+                self.assertEqual(tab.evaluate("explorer.pipeline.state.last"), expected["steps"])
+                self.assertEqual(tab.evaluate("document.getElementById('slider-stages').value"), "169")
+                self.assertLessEqual(tab.evaluate("document.documentElement.scrollHeight"), 2000)
+                pictures = []
+                for _ in range(2):
+                    drawn = tab.evaluate("explorer.pipeline.state.now")
+                    tab.wait_for(f"explorer.pipeline.state.now > {drawn} + 1")
+                    pictures.append(tab.evaluate("explorer.pipeline.first.toDataURL()"))
+                self.assertNotEqual(*pictures)
+                for stage in [0, 84, 168]:
+                    delay = int(self.at_step(tab, 10, stage)["stage_delay"])
+                    self.assertEqual(delay, expected["steady_delays"][stage])
+
+    def test_pipeline_shows_versions_and_idle_workers(self):
+        stages, microbatches = 4, 8
+        # Their passes read the newest version.
+        for kind, slots in [("pb", 2), ("1f1b", 1)]:
+            tab = self.open_schedule(kind=kind, stages=stages, microbatches=microbatches)
+            rows = program("schedule", kind=kind, stages=stages, microbatches=microbatches)["actions"]
+            passes = [row for row in rows if row[2] != "U"]
+            for step in range(max(row[0] for row in rows) + 1):
+                stage = step % stages
+                found = self.at_step(tab, step, stage)
+                made = sum(row[0] < step and row[1:3] == [stage, "U"] for row in rows)
+                expected = [made for at, place, *_ in passes if (at, place) == (step, stage)]
+                self.assertEqual([int(v) for v in found["versions"].split()], expected, (kind, step))
+                self.assertEqual(int(found["newest_version"]), made)
+                busy = {place for at, place, *_ in passes if at == step}
+                self.assertEqual(int(found["idle_workers"]), stages - len(busy))
+                before = sum(at <= step for at, *_ in passes)
+                self.assertEqual(int(found["idle_slots"]), stages * slots * (step + 1) - before)
+
+    def test_pipeline_plays_and_pauses(self):
+        still = self.open_schedule("reduce")
+        self.assertFalse(still.evaluate("Boolean(explorer.pipeline.playing)"))
+        tab = self.open_schedule()
+        schedule = "explorer.schedule === explorer.pipeline.schedule && explorer.schedule"
+        tab.evaluate(f"globalThis.kept = {schedule}")
+        self.assertTrue(tab.evaluate("explorer.pipeline.playing"))
+        tab.evaluate("document.querySelector('#pipeline .play').click()")
+        self.assertFalse(tab.evaluate("explorer.pipeline.playing"))
+        tab.evaluate("explorer.pipeline.first.focus()")
+        tab.press(" ", 32)
+        self.assertTrue(tab.evaluate("explorer.pipeline.playing"))
+        tab.press("ArrowRight", 39)
+        self.assertFalse(tab.evaluate("explorer.pipeline.playing"))
+        tab.press("ArrowDown", 40)
+        self.assertEqual(tab.evaluate("explorer.pipeline.state.stage"), 1)
+        self.assertTrue(tab.evaluate(f"kept === ({schedule})"))
+
+    def test_names_of_schedules_fit(self):
+        tab = self.open_schedule()
+        fits = tab.evaluate("""(() => {
+          const select = document.getElementById('kind');
+          const context = document.createElement('canvas').getContext('2d');
+          const { font, paddingLeft, paddingRight } = getComputedStyle(select);
+          context.font = font;
+          const widest = Math.max(...[...select.options].map(({ text }) => context.measureText(text).width));
+          return select.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) - widest;
+        })()""")
+        self.assertGreaterEqual(fits, 0)
 
     def test_redraw_times(self):
         """Prints how long maps take; nothing about them is asserted but that they were drawn."""
