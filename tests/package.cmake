@@ -26,6 +26,9 @@ endforeach()
 
 execute_process(COMMAND dpkg-deb -x ${package} ${WORK}/root COMMAND_ERROR_IS_FATAL ANY)
 set(share ${WORK}/root/usr/share/batchless)
+if(NOT EXISTS ${share}/experiments/examples/CMakeLists.txt)
+  message(FATAL_ERROR "the package has no examples")
+endif()
 function(run out)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${share} OUTPUT_VARIABLE text ERROR_QUIET
                           COMMAND_ERROR_IS_FATAL ANY)
