@@ -154,15 +154,22 @@ def docstring(command):
     return "\n".join(parts)
 
 
+_OPTION = r"--(?!json|help)([a-z][a-z0-9-]*)"
+
+
+def _keyword(match):
+    return python_name(match[1])
+
+
 def _named_in_python(line):
     """A refusal by the keyword that it is about."""
-    return re.sub(r"^--([a-z][a-z0-9-]*)", lambda m: python_name(m.group(1)), line)
+    return re.sub("^" + _OPTION, _keyword, line)
 
 
 def _in_python(text):
     """Options by the names of the keywords that stand for them."""
     named = re.sub(r"batchless ([a-z-]+) --help", r"\1()", text)
-    return re.sub(r"--(?!json|help)([a-z][a-z0-9-]*)", lambda m: python_name(m.group(1)), named)
+    return re.sub(_OPTION, _keyword, named)
 
 
 def example_call(example, command):
