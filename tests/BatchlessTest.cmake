@@ -1,7 +1,8 @@
-# batchless_test_program(<program> [HEADERS ...] [LIBS ...])
+# batchless_test_program(<program> [UNITY n] [HEADERS ...] [LIBS ...])
 #
 # One Catch2 executable bin/tests/<program>, for batchless_test to fill. It has a precompiled header of
-# Catch2 and HEADERS. The sources include "catch.h", which takes Catch2 2 and 3 alike.
+# Catch2 and HEADERS. The sources include "catch.h", which takes Catch2 2 and 3 alike. With UNITY n of them are
+# compiled at once, so that what they name has to differ.
 #
 # batchless_test(<name> [PROGRAM <program>] LABEL quick|slow|figures [SOURCES ...] [LIBS ...]
 #                [TIMEOUT seconds] [PROCESSORS n] [COST n] [RUN_SERIAL] [LONG])
@@ -24,6 +25,7 @@ if(BATCHLESS_TESTS)
   add_library(batchless_catch_main OBJECT catch_main.cpp)
   target_include_directories(batchless_catch_main PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_link_libraries(batchless_catch_main PUBLIC Catch2::Catch2 PRIVATE hwy::hwy)
+  target_compile_options(batchless_catch_main PRIVATE -O1)
 endif()
 
 if(BATCHLESS_BENCHMARKS)
@@ -31,7 +33,7 @@ if(BATCHLESS_BENCHMARKS)
 endif()
 
 function(batchless_test_program program)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "UNITY" "HEADERS;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "batchless_test_program(${program}): unknown arguments "
                         "${arg_UNPARSED_ARGUMENTS}")
@@ -46,6 +48,10 @@ function(batchless_test_program program)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_precompile_headers(${program} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/catch.h
                               ${arg_HEADERS})
+    if(arg_UNITY)
+      set_target_properties(${program} PROPERTIES UNITY_BUILD ${BATCHLESS_UNITY}
+                                                  UNITY_BUILD_BATCH_SIZE ${arg_UNITY})
+    endif()
   endif()
 endfunction()
 

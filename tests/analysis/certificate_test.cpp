@@ -63,7 +63,7 @@ Loop MakeLoop(std::string_view name, double momentum, Delay delay, double rate) 
 /// |f|^2 - |g|^2 is a quadratic in c = 1 - cos theta. Between its zeros one of the two dominates and
 /// carries arg p; at a zero the nearest whole turn of arg f - arg g joins the two.
 std::optional<long> CountOutside(const Loop& k, const Ball& s) {
-  const Ball r = ball::Exp(s), d = ball::Expm1(s), pi = ball::Pi();
+  const Ball r = ball::Exp(s), d = ball::Expm1(s), pi_ball = ball::Pi();
   const Ball power = ball::Exp(Ball(k.n) * s);
   const Ball one(1), two(2);
   const auto f_at = [&](const Ball& u) { return power * u * (u + k.mu); };
@@ -141,7 +141,7 @@ std::optional<long> CountOutside(const Loop& k, const Ball& s) {
     const Ball f = Ball(k.n) * theta + phase(Ball(0), one) + phase(k.mu, one);
     const Ball g = phase(k.k0, k.k1) + phase(one, k.g);
     long turns = 0;
-    if (!ball::NearestInteger((f - g) / (two * pi), turns)) return std::nullopt;
+    if (!ball::NearestInteger((f - g) / (two * pi_ball), turns)) return std::nullopt;
     joined += f_before ? turns : -turns;
     f_before = !f_before;
   }

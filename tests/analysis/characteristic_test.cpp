@@ -18,7 +18,7 @@ using Polynomial = std::vector<long double>;  // constant term first
 using Limits = std::numeric_limits<double>;
 
 // A handful of roundings, relative to the largest term that goes into a coefficient.
-constexpr double kTolerance = 1e-14;
+constexpr double kValueTolerance = 1e-14;
 
 Polynomial operator*(const Polynomial& p, const Polynomial& q) {
   Polynomial product(p.size() + q.size() - 1, 0.0L);
@@ -59,7 +59,7 @@ Polynomial Reference(const RuleSpec& spec, double momentum, Delay delay, double 
 // Reference = z^j * polynomial for some j; returns j, or -1 where it is not so.
 int FactorsOfZ(const Polynomial& reference, const std::vector<double>& polynomial,
                long double scale) {
-  const long double tolerance = kTolerance * scale;
+  const long double tolerance = kValueTolerance * scale;
   const auto factors = static_cast<std::ptrdiff_t>(reference.size()) -
                        static_cast<std::ptrdiff_t>(polynomial.size());
   if (factors < 0) return -1;

@@ -16,7 +16,7 @@ namespace {
 using std::numbers::pi;
 
 // A few roundings per factor; the phase D times that of theta.
-constexpr double kTolerance = 1e-12;
+constexpr double kResponseTolerance = 1e-12;
 
 TEST_CASE("The open loop is the rules' equations on the unit circle") {
   const char* name = GENERATE("sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
@@ -38,7 +38,7 @@ TEST_CASE("The open loop is the rules' equations on the unit circle") {
     const std::complex<double> expected =
         x * forward / ((z - 1.0) * (z - m)) * std::pow(z, -static_cast<double>(delay));
     CHECK(std::abs(std::polar(point.magnitude, point.phase_radians) - expected) <=
-          kTolerance * 60 * std::abs(expected));
+          kResponseTolerance * 60 * std::abs(expected));
     // No jump: less than the delay's own slope and half a turn of the other factors.
     if (before != 0) {
       CHECK(std::abs(point.phase_radians - before) <

@@ -17,7 +17,7 @@ constexpr double kSearchTolerance = 0.05;
 // The half-life is met at the probes; between them rho may peak a little.
 constexpr double kHalfLifeTolerance = 0.002;
 
-FrontierOptions Options(const char* rule, Delay delay, std::vector<double> half_lives) {
+FrontierOptions OptionsAt(const char* rule, Delay delay, std::vector<double> half_lives) {
   FrontierOptions options;
   options.rule = Spec(rule);
   options.delay = delay;
@@ -40,7 +40,7 @@ TEST_CASE("No point of momentum and rate lies below the frontier") {
   fastest.condition = 100;
   const double shortest = FindOptimum(fastest).half_life_updates;
   FrontierOptions options =
-      Options(one.rule, one.delay, {0.9 * shortest, 1.2 * shortest, 3 * shortest, 20 * shortest});
+      OptionsAt(one.rule, one.delay, {0.9 * shortest, 1.2 * shortest, 3 * shortest, 20 * shortest});
   options.average = average;
   const auto points = Frontier(options);
   CHECK(std::isnan(points[0].loss));
@@ -81,18 +81,18 @@ TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
   // The search's tolerance, and corrections of the order of the shortest half-life over h.
   constexpr double kTolerance = 0.015;
   for (const char* rule : {"sgdm", "lwp-v+sc"}) {
-    const auto points = Frontier(Options(rule, 2, {half_life}));
+    const auto points = Frontier(OptionsAt(rule, 2, {half_life}));
     CHECK(std::abs(points[0].loss / expected - 1) < kTolerance);
   }
-  FrontierOptions waiting = Options("sgdm", 0, {half_life});
+  FrontierOptions waiting = OptionsAt("sgdm", 0, {half_life});
   waiting.steps_per_update = 3;
   waiting.gradients_per_update = 3;
   CHECK(std::abs(Frontier(waiting)[0].loss / expected - 1) < kTolerance);
 }
 
 TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") {
-  const auto undelayed = Frontier(Options("sgdm", 0, {20, 50}));
-  FrontierOptions waiting = Options("sgdm", 0, {100, 250});
+  const auto undelayed = Frontier(OptionsAt("sgdm", 0, {20, 50}));
+  FrontierOptions waiting = OptionsAt("sgdm", 0, {100, 250});
   waiting.steps_per_update = 5;
   waiting.gradients_per_update = 5;
   const auto waited = Frontier(waiting);
@@ -100,21 +100,21 @@ TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") 
     CHECK(std::abs(waited[i].loss * 5 / undelayed[i].loss - 1) < 1e-12);
   }
   // A mini-batch of one is at least D + 1 steps long; of 4 at D = 4 it is 8.
-  FrontierOptions four = Options("sgdm", 0, {250});
+  FrontierOptions four = OptionsAt("sgdm", 0, {250});
   four.steps_per_update = 8;
   four.gradients_per_update = 4;
-  const double best = MiniBatchFrontier(Options("sgdm", 4, {250}))[0].loss;
+  const double best = MiniBatchFrontier(OptionsAt("sgdm", 4, {250}))[0].loss;
   CHECK(best <= Frontier(four)[0].loss);
   // Workers that all wait for one another lose no step to a drain.
   CHECK(best > waited[1].loss);
 }
 
 TEST_CASE("A frontier says what it does not take") {
-  std::string why = WhyInvalid(Options("sgdm", kMaxFrontierDelay + 1, {10}));
+  std::string why = WhyInvalid(OptionsAt("sgdm", kMaxFrontierDelay + 1, {10}));
   CHECK(why.starts_with("delay: got 401"));
-  why = WhyInvalid(Options("sgdm", 1, {0}));
+  why = WhyInvalid(OptionsAt("sgdm", 1, {0}));
   CHECK(why.starts_with("half_lives: got 0"));
-  CHECK_THROWS_AS(Frontier(Options("sgdm", 1, {-1})), InvalidArgument);
+  CHECK_THROWS_AS(Frontier(OptionsAt("sgdm", 1, {-1})), InvalidArgument);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 using Eigen::MatrixXd;
 
 // Two eigenvalue iterations on different matrices: rounding times the condition of an eigenvalue.
-constexpr double kRadiusTolerance = 1e-9;
+constexpr double kWorstRadiusTolerance = 1e-9;
 // The critical rate's own bisection.
 constexpr double kRateTolerance = 2e-6;
 
@@ -50,7 +50,7 @@ TEST_CASE("The discrepancy model has the roots of its polynomial") {
   p[gap] -= rate * discrepancy;
   CHECK(
       std::abs(InconsistentSpectralRadius(model, Spec("sgdm"), BackwardWeights::kCurrent, 0, rate) -
-               LargestRoot(p)) < kRadiusTolerance);
+               LargestRoot(p)) < kWorstRadiusTolerance);
   if (gap == 0) return;
   // T2: (z - gamma)[...] + eta Delta z^{tau_f - tau_b} (tau_f - tau_b)(1 - gamma)(z - 1).
   const double gamma = std::pow(kCorrectionDecay, 1 / static_cast<double>(gap));
@@ -64,7 +64,7 @@ TEST_CASE("The discrepancy model has the roots of its polynomial") {
   q[gap] -= lead;
   CHECK(std::abs(
             InconsistentSpectralRadius(model, Spec("sgdm"), BackwardWeights::kCorrected, 0, rate) -
-            LargestRoot(q)) < kRadiusTolerance);
+            LargestRoot(q)) < kWorstRadiusTolerance);
 }
 
 TEST_CASE("With stashing there is no discrepancy, and without one nothing else matters") {
@@ -156,7 +156,7 @@ TEST_CASE("Without delays of its own the network has the Hessian's two curvature
       InconsistentSpectralRadius(model, Spec("sgdm"), BackwardWeights::kCurrent, 0.5, 0.05);
   const double slow = ComputeSpectralRadius(Spec("sgdm"), 0.5, 6, 0.05).radius;
   const double fast = ComputeSpectralRadius(Spec("sgdm"), 0.5, 4, 0.05).radius;
-  CHECK(std::abs(radius - std::max(slow, fast)) < kRadiusTolerance);
+  CHECK(std::abs(radius - std::max(slow, fast)) < kWorstRadiusTolerance);
   const MatrixXd hessian = FactorisationModel(0.4, 2).forward + FactorisationModel(0.4, 2).backward;
   CHECK((hessian - hessian.transpose()).norm() == 0);
 }

@@ -20,7 +20,7 @@ namespace batchless::analysis {
 namespace {
 
 // Coefficients are rounded to doubles on the way, and a slow root feels that by 1 / (1 - rho).
-constexpr double kCoefficientTolerance = 1e-10;
+constexpr double kQuotientTolerance = 1e-10;
 
 /// The same rule by its coefficients: z^delay D + x N of characteristic.h, exact but for roundings.
 RuleSpec AsLinear(std::string_view name, double momentum, Delay delay) {
@@ -62,7 +62,7 @@ TEST_CASE("A rule of a momentum and its coefficients have the same spectral radi
     const SpectralRadius linear = ComputeSpectralRadius(AsLinear(rule.name, m, delay), 0, delay, x);
     INFO(rule.name << " D=" << delay << " m=" << m << " x=" << x);
     CHECK(std::abs(named.log_radius - linear.log_radius) <=
-          named.log_radius_error + linear.log_radius_error + kCoefficientTolerance);
+          named.log_radius_error + linear.log_radius_error + kQuotientTolerance);
     CHECK(linear.error_bound <= kRadiusTolerance * std::max(1.0, linear.radius));
     CHECK(RootsOutsideUnitCircle(AsLinear(rule.name, m, delay), 0, delay, x) ==
           RootsOutsideUnitCircle(Spec(rule.name), m, delay, x));

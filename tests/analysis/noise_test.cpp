@@ -15,6 +15,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
+#include "near.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -29,10 +30,6 @@ constexpr double kContourTolerance = 1e-9;
 
 const std::vector<const char*> kRules = {"sgdm",  "nesterov", "sc",      "lwp-v",
                                          "lwp-w", "lwp-v+sc", "lwp-w+sc"};
-
-bool IsNear(double value, double expected, double tolerance) {
-  return std::abs(value - expected) <= tolerance * std::abs(expected);
-}
 
 // X = A X A' + b b' for the state matrix of one stage, by doubling; X(0, 0).
 double LyapunovVariance(const RuleSpec& spec, double momentum, Delay delay, double rate) {

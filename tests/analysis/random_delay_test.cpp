@@ -14,6 +14,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
+#include "near.h"
 
 namespace batchless::analysis {
 namespace {
@@ -29,10 +30,6 @@ const std::vector<const char*> kRules = {"sgdm",  "nesterov", "sc",       "lwp-v
 VaryingDelay Point(const char* rule, DelayCompensation compensation = DelayCompensation::kMean,
                    const DelayModel& delays = UniformDelays(0, 8), double momentum = 0.9) {
   return {{FindRule(rule), {}}, momentum, delays, compensation};
-}
-
-bool IsNear(double value, double expected, double tolerance) {
-  return std::abs(value - expected) <= tolerance * std::abs(expected);
 }
 
 // The equations, written out: the mean square of the weight over many updates, with unit noise.

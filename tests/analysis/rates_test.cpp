@@ -11,6 +11,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "catch.h"
+#include "near.h"
 #include "test_rules.h"
 // Needs Eigen/Core before it.
 #include <unsupported/Eigen/Polynomials>
@@ -45,10 +46,6 @@ Optimum FindAt(const RuleSpec& spec, double momentum, Delay delay, double condit
 
 // -ln 2 / ln q for q = 1 - gap, where the gap may be far below a rounding of q.
 double HalfLife(double gap) { return -std::log(2.0) / std::log1p(-gap); }
-
-bool IsNear(double value, double expected, double tolerance) {
-  return std::abs(value - expected) <= tolerance * std::abs(expected);
-}
 
 TEST_CASE("Without delay the optimum of SGDM is Polyak's heavy ball") {
   const double condition = GENERATE(1.5, 2.0, 10.0, 1e3, 1e6, 1e9, 1e12);

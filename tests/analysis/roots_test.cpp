@@ -123,13 +123,13 @@ TEST_CASE("A tiny rate moves the root at 1 by x / (1 - m)") {
   CHECK(std::abs(roots[0] - (1 - 2e-9)) <= 1e-15);
 }
 
-struct Point {
+struct RootPoint {
   double momentum;
   double rate;
   Delay delay;
 };
 
-Point RandomPoint(std::mt19937_64& random, Delay longest) {
+RootPoint RandomPoint(std::mt19937_64& random, Delay longest) {
   std::uniform_real_distribution<double> unit(0, 1);
   return {1 - std::pow(10.0, -4 * unit(random)), std::pow(10.0, -5 + 6 * unit(random)),
           static_cast<Delay>(static_cast<double>(longest + 1) * unit(random))};

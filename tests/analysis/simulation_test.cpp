@@ -191,7 +191,7 @@ TEST_CASE("The growth of a trajectory is the logarithm of the largest root") {
     Delay delay;
     double rate;
   };
-  constexpr std::size_t kUpdates = 40'000;
+  constexpr std::size_t kFittedUpdates = 40'000;
   // A complex pair that decays, one that grows, a real root, a long delay, little momentum.
   const Place place = GENERATE(Place{0.9, 4, 0.01}, Place{0.9, 4, 0.2}, Place{0.9, 3, 1e-4},
                                Place{0.99, 40, 1e-4}, Place{0.3, 7, 0.05});
@@ -199,9 +199,10 @@ TEST_CASE("The growth of a trajectory is the logarithm of the largest root") {
     CAPTURE(rule.name, place.momentum, place.delay, place.rate);
     const RuleSpec spec = Spec(rule.name);
     const auto root = AllRoots(spec, place.momentum, place.delay, place.rate).front();
-    const double fitted = FittedLogRate(spec, place.momentum, place.delay, place.rate, kUpdates);
+    const double fitted =
+        FittedLogRate(spec, place.momentum, place.delay, place.rate, kFittedUpdates);
     CHECK(std::abs(fitted - std::log(std::abs(root))) <=
-          SlopeTolerance(std::abs(std::arg(root)), kUpdates / 2.0));
+          SlopeTolerance(std::abs(std::arg(root)), kFittedUpdates / 2.0));
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using reference::Real;
 
-struct Point {
+struct Setting {
   const char* kind;
   double momentum;
   Delay delay;
@@ -64,7 +64,7 @@ double CuspRate(const RuleSpec& spec, double momentum, Delay delay) {
   return rate(lo);
 }
 
-std::vector<Point> Points(const RuleSpec& spec, std::uint64_t seed) {
+std::vector<Setting> Points(const RuleSpec& spec, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> uniform(0, 1);
   const auto log_uniform = [&](double lo, double hi) {
@@ -75,7 +75,7 @@ std::vector<Point> Points(const RuleSpec& spec, std::uint64_t seed) {
   const auto any_momentum = [&] {
     return uniform(engine) < 0.3 ? uniform(engine) : 1 - log_uniform(-6, 0);
   };
-  std::vector<Point> points;
+  std::vector<Setting> points;
   for (int i = 0; i < 120; ++i) {
     const double m = any_momentum();
     const Delay delay = any_delay();
@@ -117,9 +117,9 @@ void CheckPoints(std::size_t every) {
   for (const RuleSpec& spec : AllSpecs()) {
     double worst_radius = 0, worst_log = 0, worst_of_bound = 0;
     std::size_t checked = 0, failures = 0;
-    const std::vector<Point> points = Points(spec, seed++);
+    const std::vector<Setting> points = Points(spec, seed++);
     for (std::size_t i = 0; i < points.size(); i += every) {
-      const Point& at = points[i];
+      const Setting& at = points[i];
       const Real exact = reference::LogRadius(spec, at.momentum, at.delay, Real(at.rate));
       const SpectralRadius value = ComputeSpectralRadius(spec, at.momentum, at.delay, at.rate);
       ++checked;

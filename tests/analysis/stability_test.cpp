@@ -11,6 +11,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "catch.h"
+#include "near.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -24,10 +25,6 @@ constexpr double kClosedFormTolerance = 1e-14;
 // The reference's crossings are bisected to 60 bits of a grid step; its phase loses what the angle
 // of a complex number close to the axis and D times its rounding lose.
 constexpr double kMarginTolerance = 1e-9;
-
-bool IsNear(double value, double expected, double tolerance) {
-  return std::abs(value - expected) <= tolerance * std::abs(expected);
-}
 
 TEST_CASE("SGD is stable up to 2 sin(pi / (4 D + 2))") {
   std::vector<Delay> delays = {336, 10'000, 1'000'000, kMaxDelay};

@@ -57,6 +57,7 @@ example(training "first one's gradients 10 updates late" "after 20000 samples 0\
 # The largest roots of z^2 (z - 1)(z - 0.9) + x (z + k (z - 1)) at x = 0.1, k = 0, and x = 0.001, k = 2.
 example(rule "k = 0: worst radius 1\\.041066, not stable" "k = 2: worst radius 0\\.988878, stable"
         "k = 2: 0\\.9[0-9]+ of")
+example(optimizer "lion: 0\\.[89][0-9]+ of 20000")
 list(SORT checked)
 if(NOT checked STREQUAL programs)
   message(FATAL_ERROR "examples ${programs}, run: ${checked}")

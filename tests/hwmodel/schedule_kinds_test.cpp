@@ -101,7 +101,7 @@ void CheckEachPassOnce(const Schedule& schedule) {
 }
 
 // The words of each step, steps separated by bars.
-std::string Steps(const Schedule& schedule) {
+std::string StepsOf(const Schedule& schedule) {
   std::string text;
   std::int64_t step = 0;
   for (const TimedAction& timed : schedule.actions) {
@@ -605,21 +605,21 @@ TEST_CASE("S/2 pipelines of AMDP keep all workers busy, the first S micro-batche
 }
 
 TEST_CASE("small schedules written out") {
-  CHECK(Steps(OneForwardOneBackward(2, 3)) ==
+  CHECK(StepsOf(OneForwardOneBackward(2, 3)) ==
         "0F0 | 0F1 1F0 | 1B0 1U0 | 0B0 0U0 1F1 | 0F2 1B1 1U1 | 0B1 0U1 1F2 | 1B2 1U2 | 0B2 0U2 ");
-  CHECK(Steps(Gpipe(2, 2, 2)) == "0F0 | 0F1 1F0 | 1F1 | 1B0 | 0B0 1B1 1U1 | 0B1 0U1 ");
-  CHECK(Steps(PipeDreamFlush(2, 2, 2)) == "0F0 | 0F1 1F0 | 1B0 | 0B0 1F1 | 1B1 1U1 | 0B1 0U1 ");
-  CHECK(Steps(ZeroBubbleH1(2, 2, 2)) ==
+  CHECK(StepsOf(Gpipe(2, 2, 2)) == "0F0 | 0F1 1F0 | 1F1 | 1B0 | 0B0 1B1 1U1 | 0B1 0U1 ");
+  CHECK(StepsOf(PipeDreamFlush(2, 2, 2)) == "0F0 | 0F1 1F0 | 1B0 | 0B0 1F1 | 1B1 1U1 | 0B1 0U1 ");
+  CHECK(StepsOf(ZeroBubbleH1(2, 2, 2)) ==
         "0F0 | 0F1 1F0 | 1B0 | 0B0 1F1 | 0W0 1B1 | 0B1 1W0 | 0W1 0U1 1W1 1U1 ");
-  CHECK(Steps(Interleaved(4, 2, 2, 2)) ==
+  CHECK(StepsOf(Interleaved(4, 2, 2, 2)) ==
         "0F0 | 0F1 1F0 | 2F0 1F1 | 2F1 3F0 | 3B0 | 2B0 3F1 | 3B1 3U1 | 2B1 2U1 1B0 | 0B0 1B1 1U1 | "
         "0B1 0U1 ");
-  CHECK(Steps(ZeroBubbleV(2, 2, 2)) ==
+  CHECK(StepsOf(ZeroBubbleV(2, 2, 2)) ==
         "0F0 | 1F0 | 1B0 | 1W0 | 0F1 | 0B0 | 0W0 | 1F1 | 1B1 | 1W1 1U1 | 0B1 | 0W1 0U1 ");
-  CHECK(Steps(DualPipe(2, 4, 4)) ==
+  CHECK(StepsOf(DualPipe(2, 4, 4)) ==
         "0F0 0F1 | 1F1 1F0 | 0F2 0F3 | 1B1 1B0 | 1W1 1W0 | 1F3 1F2 | 0B0 0B1 | 0W0 0W1 | "
         "1B3 1B2 | 1W3 1W2 1U2 | 0B2 0B3 | 0W2 0W3 0U3 ");
-  CHECK(Steps(Amdp(3, 3, 1)) ==
+  CHECK(StepsOf(Amdp(3, 3, 1)) ==
         "0F0 | 0F1 1F0 | 1F1 2F0 | 2B0 2U0 | 1B0 1U0 2F1 | 0B0 0U0 2B1 2U1 | 0F2 1B1 1U1 | "
         "0B1 0U1 1F2 | 2F2 | 2B2 2U2 | 1B2 1U2 | 0B2 0U2 ");
 }

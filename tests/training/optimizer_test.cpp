@@ -7,6 +7,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/training/dataset.h"
+#include "batchless/training/own_optimizer.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
@@ -481,6 +482,99 @@ TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", 
       CHECK(second->WeightsSha256() == whole);
     }
   }
+}
+
+// SGDM again, as a user writes it.
+Optimizer OwnSgdm() {
+  return MakeOptimizer(
+      {.name = "own", .arrays = {"velocity"}},
+      [](const OptimizerSpec&, const UpdatePoint& point) -> OwnNumbers<double> {
+        return {point.momentum, point.weight_decay};
+      },
+      [](const auto& numbers, auto& w) {
+        w.p = numbers[1] * w.weight + w.gradient;
+        w.states[0] = numbers[0] * w.states[0] + w.p;
+        w.u = w.states[0];
+      });
+}
+
+TEST_CASE("SGDM as an optimizer of one's own is SGDM, bit for bit", "[optimizer]") {
+  const auto check_equal = [](TrainerOptions options) {
+    INFO(options.rule.rule.name);
+    const std::string sgdm = DigestAfter(options);
+    options.optimizer = {OwnSgdm(), {}};
+    CHECK(DigestAfter(options) == sgdm);
+    options.momentum = 0.8;
+    CHECK(DigestAfter(options) != sgdm);
+  };
+  // Vectors round products and sums together, which what the compiler makes of it need not.
+  for (const char* rule : {"sgdm", "lwp-v+sc", "lwp-w+sc", "msnag"}) {
+    TrainerOptions options = Options(Spec("sgdm"));
+    options.rule = {analysis::FindRule(rule), {}};
+    options.precision = Precision::kDouble;
+    options.convolution = ConvolutionMethod::kReference;
+    check_equal(options);
+    options.precision = Precision::kSingle;
+    check_equal(options);
+  }
+  TrainerOptions random = MiniBatchOptions(Spec("sgdm"));
+  random.convolution = ConvolutionMethod::kReference;
+  random.rule = {analysis::FindRule("lwp-v"), {}};
+  random.random_delays = analysis::UniformDelays(0, 3);
+  check_equal(random);
+}
+
+TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and goes on from files",
+          "[optimizer]") {
+  TrainerOptions options = Options({OwnSgdm(), {}});
+  options.rule = {analysis::FindRule("lwp-v+sc"), {}};
+  const std::string whole = DigestAfter(options);
+  const auto losses = [](const TrainerOptions& of) {
+    std::vector<SampleResult> results;
+    MakeTrainer(of)->Advance(Source(), kSamples, results);
+    return results;
+  };
+  const std::vector<SampleResult> own = losses(options);
+  TrainerOptions sgdm = options;
+  sgdm.optimizer = Spec("sgdm");
+  const std::vector<SampleResult> expected = losses(sgdm);
+  REQUIRE(own.size() == expected.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    CHECK(own[i].loss == Approx(expected[i].loss).epsilon(1e-4));
+  }
+
+  options.workers = 2;
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  first->Advance(Source(), kSamples / 2, results);
+  std::stringstream state;
+  first->Save(state);
+  options.workers = 3;
+  const std::unique_ptr<Trainer> second = MakeTrainer(options);
+  second->Load(state);
+  second->Advance(Source(), kSamples, results);
+  CHECK(second->WeightsSha256() == whole);
+}
+
+TEST_CASE("What an optimizer of one's own cannot have is refused by its field", "[optimizer]") {
+  const auto refused = [](const Optimizer& row, std::string_view start) {
+    std::string why;
+    try {
+      MakeOptimizer(row, {});
+    } catch (const InvalidArgument& e) {
+      why = e.what();
+    }
+    CHECK(why.substr(0, start.size()) == start);
+  };
+  refused({}, "name: got an empty string, accepted: a name");
+  refused({.name = "adam"}, "name: got adam, accepted: a name that no");
+  refused({.name = "own", .arrays = {"a", "b", "c"}}, "arrays: got 3, accepted: at most 2 names");
+  refused({.name = "own", .tensor_arrays = {"basis"}}, "tensor_arrays: got basis, accepted: none");
+  refused({.name = "own", .momentum = "beta1"}, "momentum: got beta1, accepted: nothing, momentum");
+  refused({.name = "own", .keeps_forward_weights = true}, "keeps_forward_weights: got true");
+  refused({.name = "own", .sets_backward_weights = true}, "sets_backward_weights: got true");
+  refused({.name = "own", .for_vectors = "adamw"}, "for_vectors: got adamw, accepted: none");
+  refused({.name = "own", .takes_quotients = true}, "takes_quotients: got true");
 }
 
 TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {

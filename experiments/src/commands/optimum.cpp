@@ -52,7 +52,7 @@ class OptimumCommand final : public Command {
  public:
   explicit OptimumCommand(CLI::App& root)
       : Command(
-            root, "optimum", "BestPoint half-life over momentum and rate for a condition number",
+            root, "optimum", "Best half-life over momentum and rate for a condition number",
             R"(The rate is eta * lambda_max; eigenvalues fill [lambda_max / K, lambda_max]. One
 point is printed by itself; lists give one row for each combination, in the order
 rule, options, delay, condition, momentum. An option is left out for those of the

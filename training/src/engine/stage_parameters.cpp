@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 namespace batchless::training {
 namespace {
@@ -88,6 +89,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
         DefinitionFor(*optimizer.optimizer, tensor.shape.size());
     tensors_.push_back({.description = tensor,
                         .kernels = &KernelsOf<Real>(definition, optimizer.block),
+                        .own = std::get<OwnLoop<Real>>(definition.own.loops),
                         .is_vector = tensor.shape.size() < 2});
   }
   for (std::size_t number = 0; number < states_; ++number) {
@@ -156,6 +158,7 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
   const std::int64_t version_size = arrays_[kWeights].size();
   UpdateArguments<Real> c;
   c.coefficients = tensor.is_vector ? coefficients.vectors : coefficients.matrices;
+  c.own = tensor.own;
   c.size = size;
   c.gradient = gradient;
   c.weights = arrays_[kWeights].data() + offset;

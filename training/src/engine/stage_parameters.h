@@ -116,6 +116,7 @@ class StageParameters {
   struct Tensor {
     ParameterTensor description;
     const UpdateKernels<Real>* kernels = nullptr;
+    OwnLoop<Real> own = nullptr;
     bool is_vector = false;
     // Where it lies in the optimizer's arrays; -1: in none.
     std::array<std::int64_t, kMaxStates + kMaxTensorArrays> state_offsets{};

@@ -9,14 +9,13 @@
 
 #include "batchless/analysis/rule.h"
 #include "batchless/training/optimizer.h"
+#include "batchless/training/own_optimizer.h"
 #include "batchless/training/parameter_tensor.h"
 
 namespace batchless::training {
 
-// Most arrays beside the weights, most beside a tensor, and most numbers of an optimizer's own.
-inline constexpr int kMaxStates = 2;
+// Most arrays beside a tensor.
 inline constexpr int kMaxTensorArrays = 4;
-inline constexpr int kMaxOwnNumbers = 8;
 
 // Horizons of a look-ahead; at most one is not zero.
 template <class Real>
@@ -25,34 +24,12 @@ struct Extrapolation {
   Real weight = 0;    // of w_new - w
 };
 
-// How far the look-ahead by velocity goes in each pass, in updates.
-struct Horizons {
-  double forward = 0;
-  double backward = 0;
-};
-
-// Where an update is in the run.
-struct UpdatePoint {
-  double rate = 0;
-  double largest_rate = 0;  // of the schedule
-  double momentum = 0;
-  double weight_decay = 0;
-  analysis::Delay delay = 0;  // of the forward's weights, updates
-  // Whether a is what the gradient adds to the velocity, not what the weight takes of it (random_delay.h).
-  bool compensates_each = false;
-  std::int64_t samples = 0;  // seen before it
-  std::int64_t update = 1;   // its number, from 1, after those of the past
-  PastUpdates past = {};
-  PastUpdates past_of_vectors = {};
-  std::optional<Horizons> horizons = std::nullopt;  // in place of the rule's look-ahead
-};
-
 // The numbers of an update. `rate` scales steps and look-aheads along u.
 struct UpdateNumbers {
   double rate = 0;
   double a = 1;
   double b = 0;
-  std::array<double, kMaxOwnNumbers> own{};
+  OwnNumbers<double> own{};
 };
 
 template <class Real>
@@ -61,7 +38,7 @@ struct UpdateCoefficients {
   Real gradient_step = 0;  // of p: -eta b
   Extrapolation<Real> forward_horizon;
   Extrapolation<Real> backward_horizon;
-  std::array<Real, kMaxOwnNumbers> own{};
+  OwnNumbers<Real> own{};
 };
 
 // A later update whose passes read the weights that this one makes, and how far they look ahead.
@@ -105,6 +82,7 @@ struct UpdateArguments {
   Real* kept = nullptr;
   // Whether `forward` is written past the caches, where its alignment lets it.
   bool streams_forward = false;
+  OwnLoop<Real> own = nullptr;  // of an optimizer of the user's
 };
 
 template <class Real>
@@ -133,6 +111,8 @@ struct OptimizerDefinition {
   // Null: as there are no such arrays.
   std::vector<std::int64_t> (*tensor_array_shape)(const ParameterTensor&,
                                                   std::size_t number) = nullptr;
+  // Of an optimizer that is none of the table's.
+  OwnFunctions own = {};
 };
 
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer);

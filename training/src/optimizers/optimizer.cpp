@@ -169,6 +169,7 @@ PastUpdates PastAfter(const OptimizerSpec& before, const PastUpdates& past, std:
 }
 
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer) {
+  if (optimizer.own) return *optimizer.own;
   for (const auto definition : kDefinitions) {
     if (definition().row.name == optimizer.name) return definition();
   }

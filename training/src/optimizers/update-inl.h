@@ -70,7 +70,7 @@ template <class L>
 using Rest = Number<typename L::Real, (L::kSize > 1 && HWY_NATIVE_FMA != 0)>;
 
 template <class L>
-using Numbers = std::array<typename L::Real, kMaxOwnNumbers>;
+using Numbers = OwnNumbers<typename L::Real>;
 
 template <class L>
 struct Step {

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,13 +46,15 @@ struct Hyperparameter {
   std::string_view help = {};
 };
 
+struct OptimizerDefinition;
+
 /// One row of the table of optimizers.
 struct Optimizer {
-  std::string_view name;  ///< in a configuration, "adamw"
-  std::string_view title;
-  std::string_view equation;
-  std::string_view source;
-  std::string_view reduces_to;                       ///< what it equals, and when
+  std::string_view name = {};  ///< in a configuration, "adamw"
+  std::string_view title = {};
+  std::string_view equation = {};
+  std::string_view source = {};
+  std::string_view reduces_to = {};                  ///< what it equals, and when
   std::string_view also = {};                        ///< other names, and with what options
   std::vector<std::string_view> arrays = {};         ///< kept beside each weight
   std::vector<std::string_view> tensor_arrays = {};  ///< beside each tensor, of sizes of their own
@@ -65,6 +68,8 @@ struct Optimizer {
   bool takes_quotients = false;        ///< OptimizerSpec::by_delay
   /// Divides by what a mean of so many updates has of its limit: arrays and count go on together.
   bool counts_updates = false;
+  /// What own_optimizer.h made; null: it is one of the table.
+  std::shared_ptr<const OptimizerDefinition> own = nullptr;
 };
 
 /// All optimizers, in the order in which they are listed to users.

@@ -1,0 +1,126 @@
+// The pass over memory of optimizers of the user's own: a piece at a time, their loop says what u, p and
+// w0 are, and the rest is as for all others.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+
+#include "batchless/analysis/argument.h"
+#include "optimizers/definition.h"
+
+#ifndef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optimizers/own.cpp"
+#endif
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include "optimizers/update-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace batchless::training {
+namespace HWY_NAMESPACE {
+
+// States u and w0, with p in the gradient's place.
+template <class L>
+struct Given {
+  static constexpr int kStates = 2;
+
+  explicit Given(const Numbers<L>& /*own*/) {}
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    return {e.states[0], e.gradient, e.states[1]};
+  }
+};
+
+template <class L>
+void UpdateOwn(const UpdateArguments<typename L::Real>& c) {
+  using Real = typename L::Real;
+  constexpr std::int64_t kPiece = 256;
+  struct alignas(64) Block : std::array<Real, kPiece> {};
+  Block u;
+  Block p;
+  Block w0;
+  std::array<Block, kMaxStates> none{};
+  UpdateArguments<Real> rest = c;
+  for (std::int64_t i = 0; i < c.size; i += kPiece) {
+    const auto from = [i](Real* array) { return array == nullptr ? nullptr : array + i; };
+    const auto state = [&](int s) {
+      return c.states[s] == nullptr ? none[s].data() : c.states[s] + i;
+    };
+    rest.size = std::min(kPiece, c.size - i);
+    c.own(c.coefficients.own, rest.size, c.gradient + i, c.weights + i, state(0), state(1),
+          u.data(), p.data(), w0.data());
+    rest.gradient = p.data();
+    rest.weights = c.weights + i;
+    rest.states = {u.data(), w0.data()};
+    rest.forward = from(c.forward);
+    rest.backward = from(c.backward);
+    for (std::size_t k = 0; k < c.copies.size(); ++k) {
+      rest.copies[k].weights = from(c.copies[k].weights);
+    }
+    Update<Given, L>(rest);
+  }
+}
+
+OptimizerKernels OwnKernels() {
+  return {.single = {UpdateOwn<Number<float, false>>},
+          .twofold = {UpdateOwn<Number<double, false>>},
+          .blocks_of_8 = {UpdateOwn<Lanes<8>>},
+          .blocks_of_16 = {UpdateOwn<Lanes<16>>}};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace batchless::training
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace batchless::training {
+namespace {
+
+HWY_EXPORT(OwnKernels);
+
+void SetOwn(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+  numbers.own = spec.optimizer.own->own.numbers(spec, point);
+}
+
+void Validate(const Optimizer& row) {
+  const auto refuse = [](std::string_view field, std::string_view got,
+                         const std::string& accepted) {
+    throw analysis::InvalidArgument(field, got, accepted + " with an optimizer of one's own");
+  };
+  for (const Optimizer& known : Optimizers()) {
+    if (row.name.empty() || row.name == known.name) {
+      refuse("name", row.name, "a name that no optimizer of the table has");
+    }
+  }
+  const auto count = static_cast<int>(row.arrays.size());
+  if (count > kMaxStates) {
+    refuse("arrays", std::to_string(count), "at most " + std::to_string(kMaxStates) + " names");
+  }
+  if (!row.tensor_arrays.empty()) refuse("tensor_arrays", row.tensor_arrays[0], "none");
+  if (!row.for_vectors.empty()) refuse("for_vectors", row.for_vectors, "none");
+  const std::pair<std::string_view, bool> flags[] = {
+      {"keeps_forward_weights", row.keeps_forward_weights},
+      {"sets_backward_weights", row.sets_backward_weights},
+      {"takes_quotients", row.takes_quotients}};
+  for (const auto& [name, is_set] : flags) {
+    if (is_set) refuse(name, "true", "false");
+  }
+  if (row.momentum.empty() || row.momentum == "momentum") return;
+  const bool is_known = std::any_of(row.hyperparameters.begin(), row.hyperparameters.end(),
+                                    [&row](const auto& h) { return h.name == row.momentum; });
+  if (!is_known) refuse("momentum", row.momentum, "nothing, momentum, or a hyperparameter");
+}
+
+}  // namespace
+
+Optimizer MakeOptimizer(Optimizer row, const OwnFunctions& functions) {
+  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(OwnKernels)();
+  Validate(row);
+  row.own = nullptr;
+  row.own = std::make_shared<const OptimizerDefinition>(
+      OptimizerDefinition{.row = row, .set = SetOwn, .kernels = &kernels, .own = functions});
+  return row;
+}
+
+}  // namespace batchless::training
+#endif
