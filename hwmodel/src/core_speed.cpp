@@ -2,10 +2,16 @@
 
 #include <unistd.h>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <new>
 
 #include "checks.h"
 
@@ -63,6 +69,21 @@ namespace {
 
 HWY_EXPORT(RunChains);
 
+using Bytes = std::unique_ptr<unsigned char, decltype(&std::free)>;
+
+// In large pages where there are some, as a trainer's arrays are.
+Bytes MakeBytes(std::size_t size, int value) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  const std::size_t pages = (size + kLargePage - 1) / kLargePage * kLargePage;
+  Bytes bytes(static_cast<unsigned char*>(std::aligned_alloc(kLargePage, pages)), &std::free);
+  if (bytes == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  madvise(bytes.get(), pages, MADV_HUGEPAGE);
+#endif
+  std::memset(bytes.get(), value, size);
+  return bytes;
+}
+
 }  // namespace
 
 using Clock = std::chrono::steady_clock;
@@ -90,16 +111,16 @@ double MeasureCopyBandwidth(std::int64_t bytes) {
   constexpr int kRuns = 5;
   RefuseIf(bytes < kLeast, "bytes", static_cast<double>(bytes), "at least 128");
   const auto half = static_cast<std::size_t>(bytes / 2);
-  std::vector<unsigned char> from(half, 1);
-  std::vector<unsigned char> to(half, 2);
+  const Bytes from = MakeBytes(half, 1);
+  const Bytes to = MakeBytes(half, 2);
   double best = 0;
   std::int64_t copies = 1;
   for (int run = 0; run < kRuns;) {
     const Clock::time_point start = Clock::now();
     for (std::int64_t i = 0; i < copies; ++i) {
-      std::memcpy(to.data(), from.data(), half);
+      std::memcpy(to.get(), from.get(), half);
       // The compiler may not leave out a copy whose result the next one overwrites.
-      asm volatile("" : : "r"(to.data()), "r"(from.data()) : "memory");
+      asm volatile("" : : "r"(to.get()), "r"(from.get()) : "memory");
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (seconds < kRunSeconds / 2 && copies < (std::int64_t{1} << 40)) {

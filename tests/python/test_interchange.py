@@ -289,3 +289,18 @@ def test_safetensors_hold_the_trainers_weights(program, tmp_path):
         begin, end = (8 + size + place for place in about["data_offsets"])
         values = numpy.frombuffer(content[begin:end], dtype="<f4").reshape(about["shape"])
         numpy.testing.assert_array_equal(values, weights[name])
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz"])
+def test_weights_that_are_written_where_they_were_read_stay_what_they_were(kind, program, tmp_path):
+    path = tmp_path / f"w.{kind}"
+    (tmp_path / "run.toml").write_text(
+        '[network]\nname = "lenet5"\n[optimizer]\nlr = 0.1\nbatch = 1\n[run]\nseed = 3\n'
+    )
+    start = ("train", "run.toml", "--init-only", "--export-weights", path)
+    program(*start)
+    content = path.read_bytes()
+    program(*start, "--set", "run.seed=4", "--init", path)
+    assert path.read_bytes() == content
+    program(*start, "--set", "run.seed=4")
+    assert path.read_bytes() != content

@@ -146,6 +146,24 @@ def test_trainers_of_the_same_weights_learn_the_same():
     assert one.learn(x, y) == other.learn(x, y)
 
 
+@pytest.mark.parametrize(
+    "laid_out",
+    [
+        numpy.asfortranarray,
+        lambda array: numpy.repeat(array, 2, axis=0)[::2],
+        lambda array: numpy.ascontiguousarray(array.T).T,
+        lambda array: array.astype(">f8"),
+    ],
+)
+def test_weights_are_taken_by_their_places_not_by_memory(laid_out):
+    one, other = own_trainer(seed=1), own_trainer(seed=2)
+    taken = {name: laid_out(array) for name, array in one.weights.items()}
+    kept = {name: array.copy() for name, array in taken.items()}
+    other.weights = taken
+    assert other.weights_sha256 == one.weights_sha256
+    assert all((taken[name] == kept[name]).all() for name in kept)
+
+
 @pytest.mark.parametrize("batch, schedule", [(1, "pb"), (4, "sequential")])
 def test_saved_state_goes_on_to_the_same_bits(batch, schedule, tmp_path):
     x, y = synthetic_samples(30)

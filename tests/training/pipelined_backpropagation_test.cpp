@@ -728,20 +728,20 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   CHECK(!options.IsValid(&why));
 }
 
-void CompareVggWithEmulation(const char* rule, std::int64_t samples) {
-  INFO(rule);
-  TrainerOptions options = Options("vgg11", samples);
+void CompareWithEmulation(const char* network, const char* rule, std::int64_t samples) {
+  INFO(network << ", " << rule);
+  TrainerOptions options = Options(network, samples);
   options.rule.rule = FindRule(rule);
   CompareWithEmulation(options, samples);
 }
 
-TEST_CASE("VGG-11 follows the literal emulation", "[pb][emulation]") {
-  CompareVggWithEmulation("lwp-v+sc", 40);
+TEST_CASE("A VGG follows the literal emulation", "[pb][emulation]") {
+  for (const char* rule : {"lwp-v+sc", "lwp-w"}) CompareWithEmulation("narrow-vgg", rule, 60);
 }
 
 // Takes several minutes and 4 GB.
 TEST_CASE("VGG-11 follows the literal emulation, every rule", "[pb][emulation][.long]") {
-  for (const char* rule : kRules) CompareVggWithEmulation(rule, 200);
+  for (const char* rule : kRules) CompareWithEmulation("vgg11", rule, 200);
 }
 
 TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
