@@ -41,7 +41,7 @@ bool Contains(const ConfigurationKey& key, std::int64_t value) {
 }
 
 bool Contains(const ConfigurationKey& key, const std::string& value) {
-  const auto* words = std::get_if<Words>(&key.accepted);
+  const auto* words = std::get_if<Choices>(&key.accepted);
   return words == nullptr || std::find(words->begin(), words->end(), value) != words->end();
 }
 
@@ -98,8 +98,8 @@ std::string Quoted(std::string_view where, std::string_view name, std::string_vi
 void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
             std::string_view phase, std::string_view section, std::string_view name,
             const toml::node& node) {
-  Words sections;
-  Words names;
+  Choices sections;
+  Choices names;
   for (const ConfigurationKey& key : keys) {
     if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
     if (key.section == section) names.push_back(key.name);
@@ -117,7 +117,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;
   const std::string got = ShownText(node);
-  const auto* words = std::get_if<Words>(&key->accepted);
+  const auto* words = std::get_if<Choices>(&key->accepted);
   if (IsText(*key) && !node.is_table() && !node.is_array()) {
     Refuse(where, full_name, got, Quoted(where, full_name, got));
   }
@@ -411,7 +411,7 @@ std::string ConfigurationKey::AcceptedText() const {
   std::string text;
   if (const auto* range = std::get_if<NumberRange>(&accepted)) text = range->Text();
   if (const auto* range = std::get_if<IntegerRange>(&accepted)) text = range->Text();
-  if (const auto* words = std::get_if<Words>(&accepted)) {
+  if (const auto* words = std::get_if<Choices>(&accepted)) {
     text = fmt::format("{}", fmt::join(*words, ", "));
   }
   if (IsText(*this)) text = "a text";

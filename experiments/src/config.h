@@ -130,7 +130,7 @@ struct Configuration::Phase {
 // Those of the phases, or the configuration itself.
 std::vector<Configuration> SettingsOf(const Configuration& configuration);
 
-using Words = std::vector<std::string_view>;
+using Choices = std::vector<std::string_view>;
 
 // One row of the table.
 struct ConfigurationKey {
@@ -141,7 +141,7 @@ struct ConfigurationKey {
                std::vector<double>*>
       value;
   // The range of a number or of each number of a list, or the words that a text may be; any text without.
-  std::variant<std::monostate, NumberRange, IntegerRange, Words> accepted;
+  std::variant<std::monostate, NumberRange, IntegerRange, Choices> accepted;
   std::string_view help;
   // Whether the results of a run depend on it. Keys that only say where the data lie, how much work
   // is done at a time and when something is written may change when a run is resumed.

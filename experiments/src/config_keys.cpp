@@ -21,25 +21,25 @@ constexpr NumberRange kScales{0, analysis::kMaxScale};
 constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kDelays{0, analysis::kMaxCoefficient};
 
-Words NetworkWords() {
+Choices NetworkChoices() {
   const auto names = hwmodel::NetworkNames();
   return {names.begin(), names.end()};
 }
 
-Words RuleWords() {
-  Words words;
+Choices RuleChoices() {
+  Choices choices;
   for (const analysis::Rule& rule : analysis::AllRules()) {
-    if (rule.name != analysis::LinearRule().name) words.push_back(rule.name);
+    if (rule.name != analysis::LinearRule().name) choices.push_back(rule.name);
   }
-  return words;
+  return choices;
 }
 
-Words OptimizerWords() {
-  Words words;
+Choices OptimizerChoices() {
+  Choices choices;
   for (const training::Optimizer& optimizer : training::Optimizers()) {
-    words.push_back(optimizer.name);
+    choices.push_back(optimizer.name);
   }
-  return words;
+  return choices;
 }
 
 // Each hyperparameter once, with the range of the first optimizer that has it.
@@ -64,7 +64,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
   // changes_results of the keys that do not; of a file the content counts, whose digest a run keeps.
   constexpr bool kAnyResult = false;
   std::vector<ConfigurationKey> keys{
-      {"network", "name", &c.network.name, NetworkWords(), "which network; resnet20"},
+      {"network", "name", &c.network.name, NetworkChoices(), "which network; resnet20"},
       {"network",
        "file",
        &c.network.file,
@@ -72,7 +72,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "in place of a name: a network of your own, PATH.toml or PATH.onnx (batchless network "
        "--help)",
        kAnyResult},
-      {"network", "norm", &c.network.norm, Words{"group", "batch", "none"},
+      {"network", "norm", &c.network.norm, Choices{"group", "batch", "none"},
        "normalisation; group for ResNet and VGG"},
       {"network", "groups", &c.network.groups, kCount,
        "groups of each group normalisation; half of the first width, at most 32"},
@@ -82,14 +82,14 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "channels of each token of a gpt; 128"},
       {"network", "heads", &c.network.heads, IntegerRange{1, 1 << 18},
        "of a gpt's attention; width / 32"},
-      {"network", "token_norm", &c.network.token_norm, Words{"layer", "rms"},
+      {"network", "token_norm", &c.network.token_norm, Choices{"layer", "rms"},
        "norm of a gpt, nn.LayerNorm or nn.RMSNorm"},
       {"network",
        "norm_first",
        &c.network.norm_first,
        {},
        "a gpt's norms come before each branch and last, or else behind each sum"},
-      {"network", "activation", &c.network.activation, Words{"gelu", "squared_relu"},
+      {"network", "activation", &c.network.activation, Choices{"gelu", "squared_relu"},
        "of a gpt's MLPs, nn.GELU(approximate=\"tanh\") or max(0, x)^2"},
       {"network", "context", &c.network.context, IntegerRange{2, 4096},
        "tokens of a sequence; 128, or the network file's"},
@@ -97,8 +97,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "tokens that there are; 256 of text, 64 of markov, or one more than the largest"},
 
       {"data", "name", &c.data.name,
-       Words{"synthetic", "cifar10", "mnist", "imagefolder", "text", "markov", "tokens",
-             kOwnSamples},
+       Choices{"synthetic", "cifar10", "mnist", "imagefolder", "text", "markov", "tokens",
+               kOwnSamples},
        "which data set; for gpt a text, a built-in Markov source of 2 bits a token, or a list of "
        "tokens; own: samples that a caller from Python learns one by one"},
       {"data", "root", &c.data.root, {}, "folder that the data sets lie in", kAnyResult},
@@ -113,7 +113,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "edge of the images of imagefolder, pixels; 224"},
       {"data", "seed", &c.data.seed, kSeeds, "of the synthetic set or the Markov source; 1"},
       {"data", "augment", &c.data.augment, {}, "crop and mirror training samples"},
-      {"data", "order", &c.data.order, Words{"shuffled", "sequential"},
+      {"data", "order", &c.data.order, Choices{"shuffled", "sequential"},
        "anew in each epoch, or sample i mod n at step i"},
       {"data", "limit_train", &c.data.limit_train, kAnyCount,
        "training samples in an epoch, the first ones of the set; 0: all"},
@@ -121,8 +121,9 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "validation samples, the first ones; 0: all"},
 
       {"schedule", "kind", &c.schedule.kind,
-       Words{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "zb-v", "dualpipe-v",
-             "pb", "1f1b", "2bw", "paci", "amdp", "zhang", "uniform-delay", "random-delay", "file"},
+       Choices{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "zb-v",
+               "dualpipe-v", "pb", "1f1b", "2bw", "paci", "amdp", "zhang", "uniform-delay",
+               "random-delay", "file"},
        "who does what when; zhang: pb over groups of stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
@@ -136,7 +137,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        {},
        "each of them stays on a processor of its own",
        kAnyResult},
-      {"schedule", "balance", &c.schedule.balance, Words{"measured", "flops"},
+      {"schedule", "balance", &c.schedule.balance, Choices{"measured", "flops"},
        "what they share equally: times of the stages, measured before long runs, or FLOPs",
        kAnyResult},
       {"schedule",
@@ -189,7 +190,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "each update, the same for all stages: uniform:LO:HI, geometric:P, or F.csv with columns "
        "delay, probability"},
       {"schedule", "compensate", &c.schedule.compensate,
-       Words(std::begin(kCompensateWords), std::end(kCompensateWords)),
+       Choices(std::begin(kCompensateChoices), std::end(kCompensateChoices)),
        "random-delay: the rule's coefficients are made for the mean delay, or for each gradient's "
        "own; mean"},
       {"schedule", "stages", &c.schedule.stages, kCount,
@@ -204,7 +205,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "with kind file: a list of actions as `batchless schedule --out F.csv` writes it",
        kAnyResult},
 
-      {"rule", "name", &c.rule.name, RuleWords(),
+      {"rule", "name", &c.rule.name, RuleChoices(),
        "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
        "sample's last backward, or forwards alone, to their update, with stashed weights; xpipe: "
        "both by "
@@ -219,7 +220,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"rule", "horizon_scale", &c.rule.horizon_scale, kScales,
        "horizon in units of each stage's delay"},
 
-      {"optimizer", "kind", &c.optimizer.kind, OptimizerWords(),
+      {"optimizer", "kind", &c.optimizer.kind, OptimizerChoices(),
        "what an update makes of a gradient; batchless optimizers lists them"},
       {"optimizer",
        "file",
@@ -250,7 +251,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "power; 0.5"},
       {"optimizer", "weight_decay", &c.optimizer.weight_decay, kFraction,
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
-      {"optimizer", "schedule", &c.optimizer.schedule, Words{"steps", "cosine", "one-cycle"},
+      {"optimizer", "schedule", &c.optimizer.schedule, Choices{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kFraction,
        "steps: where the rate drops, in units of the run"},
@@ -268,8 +269,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"run", "samples", &c.run.samples, kCount,
        "in place of epochs; either is rounded up to whole batches"},
       {"run", "seed", &c.run.seed, kSeeds, "of initial weights, order, augmentation and dropout"},
-      {"run", "precision", &c.run.precision, Words{"float", "double"}, "of all arithmetic"},
-      {"run", "convolution", &c.run.convolution, Words{"winograd", "onednn", "reference"},
+      {"run", "precision", &c.run.precision, Choices{"float", "double"}, "of all arithmetic"},
+      {"run", "convolution", &c.run.convolution, Choices{"winograd", "onednn", "reference"},
        "kernels; winograd, reference with double"},
       {"run", "checkpoint_every_samples", &c.run.checkpoint_every_samples, kCount,
        "an epoch; the end of the run always", kAnyResult},

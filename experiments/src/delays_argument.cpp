@@ -208,7 +208,7 @@ VaryingDelay DelaysArguments::Read() const {
     largest = largest_.Integer(kVaryingRange);
   }
   point.delays = ParseDelays(delays_.name(), text(), largest);
-  if (compensate_.given() && compensate_.Choice(kCompensateWords) == 1) {
+  if (compensate_.given() && compensate_.Choice(kCompensateChoices) == 1) {
     point.compensation = DelayCompensation::kOwn;
   }
   return point;
@@ -230,7 +230,7 @@ Json Describe(const VaryingDelay& point, const DelaysArguments& delays) {
   Json object;
   object["rule"] = point.rule.rule.name;
   object["delays"] = delays.text();
-  object["compensate"] = kCompensateWords[own ? 1 : 0];
+  object["compensate"] = kCompensateChoices[own ? 1 : 0];
   object["mean_delay"] = point.delays.mean();
   object["largest_delay"] = point.delays.largest();
   object["horizon"] = own ? Json(nullptr) : Json(effective.horizon);

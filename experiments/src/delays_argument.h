@@ -21,7 +21,7 @@ inline constexpr std::string_view kDelaysForms =
     "uniform:LO:HI, geometric:P, F.csv, markov:F.csv or trace:F.csv";
 // Those whose delays are drawn independently, which runs train under.
 inline constexpr std::string_view kDrawnDelaysForms = "uniform:LO:HI, geometric:P or F.csv";
-inline constexpr std::string_view kCompensateWords[] = {"mean", "own"};
+inline constexpr std::string_view kCompensateChoices[] = {"mean", "own"};
 
 // Throws UsageError that names `name`. `largest` cuts geometric delays.
 analysis::DelayModel ParseDelays(std::string_view name, const std::string& text,

@@ -128,7 +128,7 @@ class Reader {
 
  private:
   void ReadSections(const toml::table& document) {
-    Words sections = {"name"};
+    Choices sections = {"name"};
     for (const MachineField& field : hwmodel::MachineFields()) {
       if (sections.back() != field.section) sections.push_back(field.section);
     }
@@ -153,7 +153,7 @@ class Reader {
 
   void ReadSection(std::string_view name, const toml::table& section) {
     if (name == "energy") machine_.energy.emplace();
-    Words names;
+    Choices names;
     for (const MachineField& field : hwmodel::MachineFields()) {
       if (field.section == name) names.push_back(field.name);
     }
@@ -252,7 +252,7 @@ class Reader {
                               const toml::node& node, std::string_view further) const {
     const toml::table* table = node.as_table();
     if (table == nullptr) file_.RefuseValue(node, name, "a section");
-    Words keys = {"source", "microbatch"};
+    Choices keys = {"source", "microbatch"};
     for (const MeasuredField& field : kMeasuredFields) keys.push_back(field.name);
     keys.push_back(further);
     file_.CheckKeys(*table, name + ".", "an unknown field", keys);

@@ -167,7 +167,7 @@ class NetworkReader {
   int ValueNamed(const toml::node& node, const std::string& key, const std::string& name) const {
     const auto value = values_.find(name);
     if (value != values_.end()) return value->second;
-    Words known;
+    Choices known;
     for (const auto& [known_name, number] : values_) known.push_back(known_name);
     file_.Refuse(
         node, key, name,
@@ -177,7 +177,7 @@ class NetworkReader {
   Layer ReadLayer(const toml::node& node, const std::string& owner) const {
     const toml::table* table = node.as_table();
     const toml::node* kind = table == nullptr ? &node : table->get("kind");
-    const Words kinds = analysis::NamesOf(hwmodel::LayerKinds());
+    const Choices kinds = analysis::NamesOf(hwmodel::LayerKinds());
     if (kind == nullptr) {
       file_.Refuse(node, owner, "a layer without a kind",
                    fmt::format("{}", fmt::join(kinds, ", ")));
@@ -186,7 +186,7 @@ class NetworkReader {
     const LayerTraits& traits = Checked(*kind, [&]() -> const LayerTraits& {
       return analysis::FindRow(hwmodel::LayerKinds(), owner, kind_name);
     });
-    Words keys{"kind"};
+    Choices keys{"kind"};
     if (traits.parameters != nullptr) keys.push_back("name");
     for (const LayerField& field : traits.fields) keys.push_back(field.name);
     const std::string prefix = fmt::format("{}.{}.", owner, kind_name);

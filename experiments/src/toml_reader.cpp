@@ -130,7 +130,7 @@ void TomlReader::RefuseValue(const toml::node& node, std::string_view name,
 }
 
 void TomlReader::CheckKeys(const toml::table& table, const std::string& owner,
-                           std::string_view what, const Words& known) const {
+                           std::string_view what, const Choices& known) const {
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;

@@ -11,7 +11,7 @@
 
 namespace batchless {
 
-using Words = std::vector<std::string_view>;
+using Choices = std::vector<std::string_view>;
 
 class TomlReader {
  public:
@@ -30,7 +30,7 @@ class TomlReader {
                                 std::string_view accepted) const;
   // Refuses whatever is in the table and not known; `owner`, "stage.", comes before its name.
   void CheckKeys(const toml::table& table, const std::string& owner, std::string_view what,
-                 const Words& known) const;
+                 const Choices& known) const;
 
   // The value of a key; refuses a table without it.
   const toml::node& Node(const toml::table& table, std::string_view key,

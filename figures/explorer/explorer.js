@@ -1,6 +1,6 @@
 // The page: one state, which controls change and from which everything is drawn.
 const COARSE = 128, FINE = 512;
-const SETTLE_MS = 140;  // without a change before the fine map starts
+const SETTLE_MS = 80;  // without a change before the fine map starts
 const ROWS = 8;         // of the fine map at a time: a whole number of vectors
 const ROOTS_DELAY = 64; // the largest at which all roots are found
 

@@ -12,10 +12,11 @@
 #include "run_program.h"
 #include "usage_error.h"
 
-using namespace batchless;
-using batchless::test::Lines;
-using batchless::test::TemporaryFolder;
-using batchless::test::WriteFile;
+namespace batchless {
+using test::Contains;
+using test::Lines;
+using test::TemporaryFolder;
+using test::WriteFile;
 
 namespace {
 
@@ -37,10 +38,6 @@ std::string Refusal(Work work) {
     return error.what();
   }
   return "";
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The samples of a run, and what a configuration comes to with its defaults.
@@ -773,3 +770,5 @@ TEST_CASE("the example configurations are in order") {
     CHECK(Refusal([&] { Resolve(c, DataShapeOf(c), 50'000); }).empty());
   }
 }
+
+}  // namespace batchless

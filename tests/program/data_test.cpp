@@ -14,17 +14,13 @@
 #include "data_sets.h"
 #include "run_program.h"
 
-using namespace batchless;
-using namespace batchless::test;
+namespace batchless {
+using namespace test;
 namespace fs = std::filesystem;
 
 namespace {
 
 using training::Split;
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string Sha256Of(const std::string& bytes) {
   training::Sha256 sha256;
@@ -326,3 +322,5 @@ TEST_CASE("check: the real sets are the official ones") {
     CHECK(ReadOfficialSet(set, data).is_official);
   }
 }
+
+}  // namespace batchless

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
+#include "result.h"
 #include "run_program.h"
 
 using namespace batchless::test;
@@ -13,13 +14,6 @@ using Json = nlohmann::json;
 namespace {
 
 const std::string kMachines = std::filesystem::absolute("hwmodel/machines").string() + "/";
-
-Json Result(const std::string& line) {
-  const Outcome outcome = Run(Words(line + " --json"));
-  INFO(line << ": " << outcome.error);
-  REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
-}
 
 std::string Error(const std::string& line) {
   const Outcome outcome = Run(Words(line));

@@ -7,7 +7,7 @@
 #include "run_program.h"
 #include "usage_error.h"
 
-using namespace batchless;
+namespace batchless {
 using hwmodel::Dimension;
 using hwmodel::Machine;
 
@@ -174,3 +174,5 @@ TEST_CASE("Every machine of the repository reads") {
   }
   CHECK(files >= 9);
 }
+
+}  // namespace batchless

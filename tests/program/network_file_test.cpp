@@ -11,9 +11,8 @@
 #include "run_program.h"
 #include "usage_error.h"
 
-using namespace batchless;
-using namespace batchless::test;
-using Json = nlohmann::json;
+namespace batchless {
+using namespace test;
 
 namespace {
 
@@ -57,7 +56,8 @@ void CheckRefused(const std::string& text, const std::string& part) {
   CHECK(line.find(part) != std::string::npos);
 }
 
-Json Train(const TemporaryFolder& folder, const std::string& out, const std::string& settings) {
+nlohmann::json Train(const TemporaryFolder& folder, const std::string& out,
+                     const std::string& settings) {
   WriteFile(folder / "empty.toml", "");
   std::string line = "train empty.toml --json --out " + out +
                      " --set data.limit_train=16 --set data.limit_validation=4";
@@ -65,7 +65,7 @@ Json Train(const TemporaryFolder& folder, const std::string& out, const std::str
   const Outcome outcome = Run(Words(line), folder.path());
   INFO(line << ": " << outcome.error);
   REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
+  return nlohmann::json::parse(outcome.out);
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ TEST_CASE("commands say the same of a network by name and by file") {
     const Outcome outcome = Run(Words(line + " --json"), folder.path());
     INFO(line << ": " << outcome.error);
     REQUIRE(outcome.exit_code == 0);
-    return Json::parse(outcome.out);
+    return nlohmann::json::parse(outcome.out);
   };
   const std::string machine = std::filesystem::absolute("hwmodel/machines/ipu_gc2.toml").string();
   CHECK(result("network --network vgg11 --out vgg.toml")["stages"] == 29);
@@ -228,7 +228,7 @@ TEST_CASE("a run from a file has the weights of the run by name") {
         "network.name=resnet20-v1 network.norm=batch optimizer.batch=4"}) {
     INFO(settings);
     const std::string rest = " run.samples=8 data.augment=false optimizer.lr=0.01";
-    const Json named = Train(folder, "named", settings + rest);
+    const nlohmann::json named = Train(folder, "named", settings + rest);
     std::map<std::string, std::string> words;
     std::string others = rest;
     for (const std::string& word : Words(settings)) {
@@ -246,7 +246,7 @@ TEST_CASE("a run from a file has the weights of the run by name") {
       text.replace(text.find("[1, 28, 28]"), 11, "[3, 32, 32]");
       WriteFile(folder / "net.toml", text);
     }
-    const Json filed = Train(folder, "filed", others + " network.file=net.toml");
+    const nlohmann::json filed = Train(folder, "filed", others + " network.file=net.toml");
     CHECK(named["weights_sha256"] == filed["weights_sha256"]);
     CHECK(named["network"] == filed["network"]);
     std::filesystem::remove_all(folder / "named");
@@ -259,7 +259,7 @@ TEST_CASE("a run goes on with the network file that it was started with, and wit
   std::filesystem::copy_file(kNetworks / "tiny_resnet.toml", folder / "net.toml");
   const std::string settings =
       "network.file=net.toml schedule.kind=pb optimizer.batch=1 optimizer.lr=0.001 run.samples=";
-  const Json whole = Train(folder, "a", settings + "16");
+  const nlohmann::json whole = Train(folder, "a", settings + "16");
   CHECK(whole["network"] == "tiny_resnet");
   CHECK(whole["validation_loss"].get<double>() > 0);
   const std::string config = ReadFile(folder / "a/config.toml");
@@ -294,3 +294,5 @@ TEST_CASE("batch normalisation of single samples is refused") {
   CHECK(outcome.error.find("the whole batch, of more than one sample, with batch normalisation") !=
         std::string::npos);
 }
+
+}  // namespace batchless

@@ -7,10 +7,10 @@
 #include "catch.h"
 #include "run_program.h"
 
-using namespace batchless;
-using batchless::test::ReadFile;
-using batchless::test::TemporaryFolder;
-using batchless::test::WriteFile;
+namespace batchless {
+using test::ReadFile;
+using test::TemporaryFolder;
+using test::WriteFile;
 
 namespace {
 
@@ -124,3 +124,5 @@ TEST_CASE("what cannot be read says why") {
     CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
   }
 }
+
+}  // namespace batchless

@@ -12,11 +12,11 @@
 #include "run_program.h"
 #include "usage_error.h"
 
-using namespace batchless;
-using batchless::hwmodel::MakeNetwork;
-using batchless::hwmodel::Network;
-using batchless::test::TemporaryFolder;
-using batchless::test::WriteFile;
+namespace batchless {
+using hwmodel::MakeNetwork;
+using hwmodel::Network;
+using test::TemporaryFolder;
+using test::WriteFile;
 
 namespace {
 
@@ -278,6 +278,8 @@ TEST_CASE("a pool of one pixel is a sum's second value, or a pool") {
         ": node 3: got Pad, accepted: zeros behind the channels of an Add's second value");
 }
 
+namespace {
+
 // A GroupNorm between convolution and ReLU, as torch.onnx writes it up to operator set 20 (group_norm in
 // symbolic_opset9.py): constants are nodes, equal parameters are kept once.
 struct PytorchGroupNorm : Foreign {
@@ -319,6 +321,8 @@ struct PytorchGroupNorm : Foreign {
                      .Message(onnx::Attribute::kTensor, tensor)});
   }
 };
+
+}  // namespace
 
 TEST_CASE("a GroupNorm as PyTorch writes it is a group normalisation, or refused") {
   const std::string text = NetworkText(Read(PytorchGroupNorm().Model(17)));
@@ -404,3 +408,5 @@ TEST_CASE("a parameter that is missing or has another shape is named") {
   CHECK_THROWS_WITH(OnnxModel(network, std::vector<training::NamedTensor>{}),
                     "classifier.0.weight: got nothing, accepted: a tensor of the network");
 }
+
+}  // namespace batchless

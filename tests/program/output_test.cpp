@@ -19,10 +19,6 @@ namespace {
 // Only a program that hangs takes that long to start.
 constexpr auto kHung = std::chrono::minutes(5);
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<std::vector<std::string>> Rows(const std::string& csv) {
   std::vector<std::vector<std::string>> rows;
   for (const std::string& line : Lines(csv)) rows.push_back(Split(line, ','));

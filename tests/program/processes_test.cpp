@@ -43,10 +43,6 @@ log_every_samples = 25
 log_samples = true
 )";
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class Workplace {
  public:
   Workplace() {

@@ -7,7 +7,7 @@
 
 #include "catch.h"
 
-using namespace batchless;
+namespace batchless {
 
 namespace {
 
@@ -36,3 +36,5 @@ TEST_CASE("on a narrow terminal the bar gives way first, then the last notes") {
   CHECK(Line(0).empty());
   for (std::size_t columns = 0; columns < 100; ++columns) CHECK(Line(columns).size() <= columns);
 }
+
+}  // namespace batchless

@@ -11,21 +11,13 @@
 
 #include "catch.h"
 #include "npz.h"
+#include "result.h"
 #include "run_program.h"
 
 using namespace batchless::test;
 using Json = nlohmann::json;
 
-namespace {
-
-Json Result(const std::string& line, const std::filesystem::path& folder = ".") {
-  const Outcome outcome = Run(Words(line + " --json"), folder);
-  INFO(line << ": " << outcome.error);
-  REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("simulate: a cell without a finite number is empty") {
   const TemporaryFolder folder;

@@ -239,6 +239,10 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   }
 }
 
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines = Split(text, '\n');
   if (lines.back().empty()) lines.pop_back();

@@ -71,6 +71,7 @@ Outcome Launch(const Arguments& arguments, const std::filesystem::path& folder);
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& content);
+bool Contains(const std::string& text, const std::string& part);
 std::vector<std::string> Lines(const std::string& text);
 std::vector<std::string> Split(const std::string& text, char separator);
 

@@ -10,10 +10,10 @@
 #include "catch.h"
 #include "run_program.h"
 
-using namespace batchless;
-using batchless::test::ReadFile;
-using batchless::test::TemporaryFolder;
-using batchless::test::WriteFile;
+namespace batchless {
+using test::ReadFile;
+using test::TemporaryFolder;
+using test::WriteFile;
 using training::NamedTensor;
 using training::Precision;
 
@@ -142,3 +142,5 @@ TEST_CASE("what is no safetensors file says why") {
       WriteSafetensors("/dev/full", std::vector<NamedTensor>{{"a", {1}, {1}}}, Precision::kSingle),
       "it could not be written: No space left on device");
 }
+
+}  // namespace batchless

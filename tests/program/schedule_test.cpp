@@ -2,21 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
+#include "result.h"
 #include "run_program.h"
 
 using namespace batchless::test;
 using Json = nlohmann::json;
 
-namespace {
-
-Json Result(const std::string& line) {
-  const Outcome outcome = Run(Words(line + " --json"));
-  INFO(line << ": " << outcome.error);
-  REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("delays, utilisation and versions as in the formulas") {
   const Json pb = Result("schedule --kind pb --stages 4 --microbatches 20");

@@ -10,7 +10,7 @@
 #include "batchless/training/dataset.h"
 #include "catch.h"
 
-using namespace batchless;
+namespace batchless {
 using training::TrainerOptions;
 
 namespace {
@@ -92,3 +92,5 @@ TEST_CASE("costs are those of a micro-batch, with its part of the update") {
   // Four times the samples, and four micro-batches an update.
   CHECK(StageCosts(measured, options) == std::vector<double>{13, 22});
 }
+
+}  // namespace batchless

@@ -24,10 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 constexpr int kTrainSize = 200;
 constexpr int kValidationSize = 50;
 

@@ -5,7 +5,7 @@
 #include "catch.h"
 #include "usage_error.h"
 
-using namespace batchless;
+namespace batchless {
 
 namespace {
 
@@ -72,3 +72,5 @@ TEST_CASE("a value of a spacing that is out of range is named with it") {
           "lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N");
   }
 }
+
+}  // namespace batchless
