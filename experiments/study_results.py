@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -302,6 +303,10 @@ def write_table(folder: Path, columns: list[str], rows: list[dict], about: dict,
     writer.writerows(rows)
     digest = hashlib.sha256(text.getvalue().encode()).hexdigest()
     manifest = json.dumps(about | {"results_sha256": digest} | runs, indent=2, ensure_ascii=False)
+    # Lists of numbers in one line each.
+    manifest = re.sub(
+        r"\[\n\s*([^\[\]{}\"]+?)\n\s*\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", manifest
+    )
     folder.mkdir(parents=True, exist_ok=True)
     # Killed between the two, whoever reads them finds the manifest that goes with the table.
     replace(folder / NEXT_MANIFEST, manifest + "\n")

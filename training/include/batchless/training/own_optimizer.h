@@ -94,6 +94,7 @@ struct OwnFunctions {
   std::tuple<OwnLoop<float>, OwnLoop<double>> loops{};
 };
 
+/// As the one below, from functions that are all there.
 Optimizer MakeOptimizer(Optimizer row, const OwnFunctions& functions);
 
 /// Throws analysis::InvalidArgument, by the row's field, where it asks for what such an optimizer cannot
