@@ -130,8 +130,6 @@ struct Configuration::Phase {
 // Those of the phases, or the configuration itself.
 std::vector<Configuration> SettingsOf(const Configuration& configuration);
 
-using Choices = std::vector<std::string_view>;
-
 // One row of the table.
 struct ConfigurationKey {
   std::string_view section;

@@ -9,9 +9,9 @@
 #define TOML_ENABLE_UNRELEASED_FEATURES 0
 #include <toml++/toml.h>
 
-namespace batchless {
+#include "values.h"
 
-using Choices = std::vector<std::string_view>;
+namespace batchless {
 
 class TomlReader {
  public:

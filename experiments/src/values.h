@@ -19,6 +19,9 @@
 
 namespace batchless {
 
+// Words of which a text has to be one.
+using Choices = std::vector<std::string_view>;
+
 // What LIST stands for, in the help of a command that takes one.
 std::string ListHelp();
 

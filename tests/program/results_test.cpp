@@ -17,8 +17,6 @@
 using namespace batchless::test;
 using Json = nlohmann::json;
 
-namespace {}  // namespace
-
 TEST_CASE("simulate: a cell without a finite number is empty") {
   const TemporaryFolder folder;
   const auto rows = [&](const std::string& options) {

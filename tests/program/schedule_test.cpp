@@ -8,8 +8,6 @@
 using namespace batchless::test;
 using Json = nlohmann::json;
 
-namespace {}  // namespace
-
 TEST_CASE("delays, utilisation and versions as in the formulas") {
   const Json pb = Result("schedule --kind pb --stages 4 --microbatches 20");
   CHECK(pb["delays"] == Json({6, 4, 2, 0}));

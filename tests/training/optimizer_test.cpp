@@ -462,6 +462,21 @@ TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves",
   }
 }
 
+// Of a run by two workers that goes on in the middle by three.
+std::string ResumedDigest(TrainerOptions options) {
+  options.workers = 2;
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  first->Advance(Source(), kSamples / 2, results);
+  std::stringstream state;
+  first->Save(state);
+  options.workers = 3;
+  const std::unique_ptr<Trainer> second = MakeTrainer(options);
+  second->Load(state);
+  second->Advance(Source(), kSamples, results);
+  return second->WeightsSha256();
+}
+
 TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
     for (TrainerOptions options :
@@ -469,17 +484,7 @@ TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", 
       if (optimizer.name == "pipemare") options.optimizer.values["annealing_samples"] = 40;
       INFO(optimizer.name);
       const std::string whole = DigestAfter(options);
-      options.workers = 2;
-      const std::unique_ptr<Trainer> first = MakeTrainer(options);
-      std::vector<SampleResult> results;
-      first->Advance(Source(), kSamples / 2, results);
-      std::stringstream state;
-      first->Save(state);
-      options.workers = 3;
-      const std::unique_ptr<Trainer> second = MakeTrainer(options);
-      second->Load(state);
-      second->Advance(Source(), kSamples, results);
-      CHECK(second->WeightsSha256() == whole);
+      CHECK(ResumedDigest(options) == whole);
     }
   }
 }
@@ -528,32 +533,19 @@ TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and 
           "[optimizer]") {
   TrainerOptions options = Options({OwnSgdm(), {}});
   options.rule = {analysis::FindRule("lwp-v+sc"), {}};
-  const std::string whole = DigestAfter(options);
-  const auto losses = [](const TrainerOptions& of) {
-    std::vector<SampleResult> results;
-    MakeTrainer(of)->Advance(Source(), kSamples, results);
-    return results;
-  };
-  const std::vector<SampleResult> own = losses(options);
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  std::vector<SampleResult> own;
+  trainer->Advance(Source(), kSamples, own);
   TrainerOptions sgdm = options;
   sgdm.optimizer = Spec("sgdm");
-  const std::vector<SampleResult> expected = losses(sgdm);
+  std::vector<SampleResult> expected;
+  MakeTrainer(sgdm)->Advance(Source(), kSamples, expected);
   REQUIRE(own.size() == expected.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
     CHECK(own[i].loss == Approx(expected[i].loss).epsilon(1e-4));
   }
 
-  options.workers = 2;
-  const std::unique_ptr<Trainer> first = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  first->Advance(Source(), kSamples / 2, results);
-  std::stringstream state;
-  first->Save(state);
-  options.workers = 3;
-  const std::unique_ptr<Trainer> second = MakeTrainer(options);
-  second->Load(state);
-  second->Advance(Source(), kSamples, results);
-  CHECK(second->WeightsSha256() == whole);
+  CHECK(ResumedDigest(options) == trainer->WeightsSha256());
 }
 
 TEST_CASE("What an optimizer of one's own cannot have is refused by its field", "[optimizer]") {

@@ -33,7 +33,7 @@ inline DatasetSource Source() {
 inline hwmodel::Network MakeTestNetwork(const std::string& name) {
   hwmodel::NetworkOptions options{.name = name};
   if (name == "lenet5") options.input = {3, 32, 32};
-  hwmodel::Network network = name == "narrow-vgg" ? NarrowVgg() : hwmodel::MakeNetwork(options);
+  hwmodel::Network network = TestNetwork(options);
   for (hwmodel::Stage& stage : network.stages) {
     for (hwmodel::Layer& layer : stage.layers) layer.dropout_probability = 0;
   }

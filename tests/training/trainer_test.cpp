@@ -29,7 +29,7 @@ DatasetSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, 
 
 TrainerOptions Options(const std::string& network, std::int64_t batch, int workers = 1) {
   TrainerOptions options;
-  options.network = network == "narrow-vgg" ? NarrowVgg() : hwmodel::MakeNetwork({.name = network});
+  options.network = TestNetwork({.name = network});
   options.batch = batch;
   options.workers = workers;
   options.learning_rate.base = 0.05;

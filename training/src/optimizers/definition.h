@@ -111,7 +111,7 @@ struct OptimizerDefinition {
   // Null: as there are no such arrays.
   std::vector<std::int64_t> (*tensor_array_shape)(const ParameterTensor&,
                                                   std::size_t number) = nullptr;
-  // Of an optimizer that is none of the table's.
+  // What a user's optimizer is made of; the table's have nothing there.
   OwnFunctions own = {};
 };
 
@@ -123,6 +123,9 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 // For a backend's block; 1: plain loops.
 template <class Real>
 const UpdateKernels<Real>& KernelsOf(const OptimizerDefinition& definition, int block);
+
+// Null where it has none of that name.
+const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name);
 
 // The number that a rule takes for m: of an optimizer with that row, beside a run's momentum.
 double MomentumOf(const Optimizer& row, const OptimizerSpec& spec, double momentum);

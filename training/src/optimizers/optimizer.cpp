@@ -24,13 +24,6 @@ constexpr std::array kDefinitions = {
     &BasisRotationDefinition, &LinearDefinition,
 };
 
-const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
-  for (const Hyperparameter& hyperparameter : optimizer.hyperparameters) {
-    if (hyperparameter.name == name) return &hyperparameter;
-  }
-  return nullptr;
-}
-
 std::string AcceptedText(const Hyperparameter& h) {
   return "a number from " + std::string(h.low_is_open ? "above " : "") + analysis::ToText(h.low) +
          " to " + (h.high_is_open ? "below " : "") + analysis::ToText(h.high);
@@ -42,6 +35,13 @@ bool Contains(const Hyperparameter& h, double value) {
 }
 
 }  // namespace
+
+const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
+  for (const Hyperparameter& hyperparameter : optimizer.hyperparameters) {
+    if (hyperparameter.name == name) return &hyperparameter;
+  }
+  return nullptr;
+}
 
 double MomentumOf(const Optimizer& row, const OptimizerSpec& spec, double momentum) {
   if (row.momentum.empty()) return 0;

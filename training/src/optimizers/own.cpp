@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "optimizers/definition.h"
@@ -87,10 +89,11 @@ void Validate(const Optimizer& row) {
                          const std::string& accepted) {
     throw analysis::InvalidArgument(field, got, accepted + " with an optimizer of one's own");
   };
-  for (const Optimizer& known : Optimizers()) {
-    if (row.name.empty() || row.name == known.name) {
-      refuse("name", row.name, "a name that no optimizer of the table has");
-    }
+  const std::vector<Optimizer> table = Optimizers();
+  const bool is_known = std::any_of(table.begin(), table.end(),
+                                    [&row](const Optimizer& of) { return of.name == row.name; });
+  if (row.name.empty() || is_known) {
+    refuse("name", row.name, "a name that no optimizer of the table has");
   }
   const auto count = static_cast<int>(row.arrays.size());
   if (count > kMaxStates) {
@@ -106,9 +109,9 @@ void Validate(const Optimizer& row) {
     if (is_set) refuse(name, "true", "false");
   }
   if (row.momentum.empty() || row.momentum == "momentum") return;
-  const bool is_known = std::any_of(row.hyperparameters.begin(), row.hyperparameters.end(),
-                                    [&row](const auto& h) { return h.name == row.momentum; });
-  if (!is_known) refuse("momentum", row.momentum, "nothing, momentum, or a hyperparameter");
+  if (FindHyperparameter(row, row.momentum) == nullptr) {
+    refuse("momentum", row.momentum, "nothing, momentum, or a hyperparameter");
+  }
 }
 
 }  // namespace
@@ -116,7 +119,6 @@ void Validate(const Optimizer& row) {
 Optimizer MakeOptimizer(Optimizer row, const OwnFunctions& functions) {
   static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(OwnKernels)();
   Validate(row);
-  row.own = nullptr;
   row.own = std::make_shared<const OptimizerDefinition>(
       OptimizerDefinition{.row = row, .set = SetOwn, .kernels = &kernels, .own = functions});
   return row;
