@@ -9,7 +9,7 @@
 #
 # One ctest <name>: the cases of the first source, <name>.cpp where SOURCES names none, which becomes part
 # of PROGRAM. By hand the same is <program> -# "[#<source>]". Without PROGRAM the test has an executable of
-# its own name. A test of several threads has PROCESSORS, the longest have a COST and start first. LONG
+# its own name. A test that keeps several processors busy has PROCESSORS, the longest have a COST and start first. LONG
 # adds a ctest <name>_long with label long: the cases with Catch2's hidden tag [.long]. Tests run from the
 # repository root, so that they can name files in it.
 #

@@ -287,9 +287,9 @@ TEST_CASE("an interruption leaves one line, no partial file and the old file") {
   for (const int signal_number : {SIGINT, SIGTERM}) {
     const TemporaryFolder folder;
     WriteFile(folder / "f.csv", "old");
-    // Hours of work.
-    RunningProgram program(Words("optimum --rule sgdm,lwp-w+sc --delay lin:0:1000:1000 "
-                                 "--condition log:10:1e6:400 --out f.csv"),
+    // An hour of work.
+    RunningProgram program(Words("optimum --rule sgdm,lwp-w+sc --delay lin:900:1000:101 "
+                                 "--condition log:10:1e6:30 --out f.csv"),
                            folder.path());
     const auto deadline = std::chrono::steady_clock::now() + kHung;
     while (folder.Files().size() < 2 && std::chrono::steady_clock::now() < deadline) {

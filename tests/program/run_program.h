@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class RunningProgram {
 
   pid_t process() const { return process_; }
   Outcome Wait();
+  // Whether it ends in that time; to be waited for either way.
+  bool EndsWithin(std::chrono::seconds limit) const;
 
  private:
   TemporaryFolder streams_;
