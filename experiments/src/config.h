@@ -39,6 +39,7 @@ struct Configuration {
     std::string token_norm = "layer";
     bool norm_first = true;
     std::string activation = "gelu";
+    bool tie_word_embeddings = false;
     std::optional<std::int64_t> context;
     std::optional<std::int64_t> vocabulary;
   } network;

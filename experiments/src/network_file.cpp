@@ -139,19 +139,20 @@ class NetworkReader {
     if (const toml::node* names = table.get("outputs")) {
       const std::string key = stage.name + ".outputs";
       outputs = NamesIn(*names, key);
-      if (outputs.empty() || outputs.size() > 2 ||
-          (outputs.size() == 2 && stage.layers.size() < 2)) {
-        file_.Refuse(*names, key, fmt::format("{}", outputs.size()),
-                     "the result and, with several layers, the input of the last one");
+      if (outputs.empty() || outputs.size() > 2) {
+        file_.Refuse(
+            *names, key, fmt::format("{}", outputs.size()),
+            "the result and, with several layers, the input of the last one, or the rows of an "
+            "embedding");
       }
     }
-    int rectified = -1;
+    int second = -1;
     last_ = Checked(table, [&] {
-      return builder_->Add(std::move(stage), outputs.size() == 2 ? &rectified : nullptr);
+      return builder_->Add(std::move(stage), outputs.size() == 2 ? &second : nullptr);
     });
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (last_ < 0) break;
-      if (!values_.emplace(outputs[i], i == 0 ? last_ : rectified).second) {
+      if (!values_.emplace(outputs[i], i == 0 ? last_ : second).second) {
         file_.Refuse(table, "name", outputs[i], "a name that no other value has");
       }
     }
@@ -310,7 +311,8 @@ std::string NetworkText(const Network& network) {
     if (!stage.outputs.empty()) last = stage.outputs.front();
     if (!stage.outputs.empty()) names.push_back(stage.name);
     if (stage.outputs.size() > 1) {
-      names.push_back(stage.name + ".rectified");
+      const bool has_rows = stage.layers[0].kind == hwmodel::LayerKind::kEmbedding;
+      names.push_back(stage.name + (has_rows ? ".rows" : ".rectified"));
       text += fmt::format("outputs = {}\n", Quoted({names.end() - 2, names.end()}));
     }
     std::vector<std::string> layers;

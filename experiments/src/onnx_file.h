@@ -15,6 +15,7 @@
 //   embedding, position    Gather, Add
 //   layer_norm, rms_norm   LayerNormalization, RMSNormalization of operator set 23
 //   token_linear           Transpose of its weight, MatMul, Add
+//   tied_linear            the same by the weight of the embedding's Gather
 //   attention              Split, Attention of operator set 23, causal
 //
 // The loss is not written, and added where a model is read; its input is the model's output, which may

@@ -542,6 +542,7 @@ class Translator {
     Require("axis", 0, 0);
     layer.output.channels = static_cast<int>(shape[1]);
     vocabulary_ = static_cast<int>(shape[0]);
+    rows_ = node_->inputs[0];
     RequireInputs(2, 2);
     Push(std::move(layer), {Behind(node_->inputs[1])});
   }
@@ -560,6 +561,9 @@ class Translator {
         node_->inputs.size() < 2 ? transposed_.end() : transposed_.find(node_->inputs[1]);
     if (weight == transposed_.end()) {
       Refuse("a MatMul", "one by the Transpose of a parameter, whose rows are outputs");
+    }
+    if (weight->second == rows_) {
+      return Push({.kind = LayerKind::kTiedLinear}, {Behind(node_->inputs[0]), rows_});
     }
     const Shape& shape = tensors_.find(weight->second)->second.shape;
     if (shape.size() != 2) Refuse("a weight that is no matrix", "a matrix");
@@ -630,8 +634,9 @@ class Translator {
   }
 
  public:
-  // Rows of the embedding; 0 without one.
+  // How many rows the embedding has, and their name; 0 without one.
   int vocabulary() const { return vocabulary_; }
+  const std::string& rows() const { return rows_; }
 
  private:
   std::string where_;
@@ -657,6 +662,7 @@ class Translator {
   std::map<std::string, std::vector<Reader>, std::less<>> readers_;
   std::vector<Shape> parameters_;  // of the node at hand
   int vocabulary_ = 0;
+  std::string rows_;
 };
 
 // Steps of one stage: neighbours of the same name, each reading what the one before makes alone.
@@ -763,17 +769,20 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
         }
         stage.inputs.push_back(found->second);
       }
-      // Whether a later stage reads what comes into the last layer.
-      const std::string between = own.size() > 1 ? own[own.size() - 2].output : std::string();
+      // Whether a later stage reads an embedding's rows, or what comes into the last layer.
+      const bool has_rows = own.front().layer.kind == LayerKind::kEmbedding;
+      const std::string between = has_rows         ? translator.rows()
+                                  : own.size() > 1 ? own[own.size() - 2].output
+                                                   : std::string();
       const Step* const end = own.data() + own.size();
       const bool is_read =
           !between.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
             return std::find(step.inputs.begin(), step.inputs.end(), between) != step.inputs.end();
           });
-      int rectified = -1;
-      const int value = builder.Add(std::move(stage), is_read ? &rectified : nullptr);
+      int second = -1;
+      const int value = builder.Add(std::move(stage), is_read ? &second : nullptr);
       values[last.output] = value;
-      if (is_read) values[between] = rectified;
+      if (is_read) values[between] = second;
     }
     const std::string output =
         translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);

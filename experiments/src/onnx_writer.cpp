@@ -116,7 +116,9 @@ class Writer {
       for (std::size_t i = 0; i < stage.layers.size(); ++i) {
         if (stage.layers[i].kind == LayerKind::kLoss) break;
         if (i + 1 == stage.layers.size() && stage.outputs.size() == 2) {
-          names_.at(stage.outputs[1]) = inputs.front();
+          const Layer& first = stage.layers[0];
+          const bool is_rows = first.kind == LayerKind::kEmbedding;
+          names_.at(stage.outputs[1]) = is_rows ? first.name + ".weight" : inputs.front();
         }
         last_ = LayerOf(stage.layers[i], inputs);
         inputs = {last_};
@@ -273,11 +275,12 @@ class Writer {
             {Integer("axis", -1), Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kTokenLinear: {
         const Names all = WithParameters(inputs[0], layer);
-        std::string product =
-            Node("MatMul", {all[0], Node("Transpose", {all[1]}, {Integers("perm", {1, 0})})});
+        std::string product = ByTransposed(all[0], all[1]);
         if (!layer.bias) return product;
         return Node("Add", {product, all[2]});
       }
+      case LayerKind::kTiedLinear:
+        return ByTransposed(inputs[0], inputs[1]);
       case LayerKind::kAttention: {
         const std::string parts =
             Node("Split", inputs, {Integer("axis", -1), Integer("num_outputs", 3)}, 3);
@@ -295,6 +298,10 @@ class Writer {
         break;
     }
     return inputs[0];
+  }
+
+  std::string ByTransposed(const std::string& value, const std::string& matrix) {
+    return Node("MatMul", {value, Node("Transpose", {matrix}, {Integers("perm", {1, 0})})});
   }
 
   // Every other pixel, and zeros in the channels that are missing.

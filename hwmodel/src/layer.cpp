@@ -203,6 +203,17 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .keeps = Kept::kInput,
      .order = ValueOrder::kRows,
      .adds_input_gradient = true},
+    {.kind = LayerKind::kTiedLinear,
+     .name = "tied_linear",
+     .inputs = 2,
+     .output =
+         [](const Layer& l) {
+           return FeatureShape{l.vocabulary, l.input.height, l.input.width};
+         },
+     .elementwise_flops = [](const Layer&) { return std::int64_t{0}; },
+     .product_flops = [](const Layer& l) { return 2 * l.output.elements() * l.input.channels; },
+     .keeps = Kept::kInput,
+     .order = ValueOrder::kRows},
     {.kind = LayerKind::kAttention,
      .name = "attention",
      .fields = kAttentionFields,

@@ -59,7 +59,8 @@ std::optional<MemoryUse> MemoryPlan::ValueUse(int v, const StageSpan& span) cons
 }
 
 bool MemoryPlan::KeepsValue(int stage, int v) const {
-  return KeepsInput(StageOf(stage)) && StageOf(stage).inputs[0] == v;
+  const std::vector<int>& inputs = StageOf(stage).inputs;
+  return KeepsInput(StageOf(stage)) && std::find(inputs.begin(), inputs.end(), v) != inputs.end();
 }
 
 const StageSpan* MemoryPlan::GroupOf(int stage) const {

@@ -271,11 +271,14 @@ class DecoderWriter {
         branch_end_(kDeviation / std::sqrt(2.0 * layers)) {}
 
   Network Write() {
+    const bool is_tied = options_.tied_embeddings;
+    int rows = -1;
     int x = builder_.Add(
         {.name = "embedding",
          .layers = {{.kind = LayerKind::kEmbedding, .name = "wte", .output = {.channels = width_}},
                     {.kind = LayerKind::kPosition, .name = "wpe"}},
-         .inputs = {0}});
+         .inputs = {0}},
+        is_tied ? &rows : nullptr);
     for (int block = 0; block < layers_; ++block) {
       const std::string name = fmt::format("h.{}.", block);
       x = Branch(name + "attn", name + "ln_1", x,
@@ -288,9 +291,12 @@ class DecoderWriter {
                   Linear(name + "mlp.c_proj", width_, branch_end_)});
     }
     if (options_.norm_first) x = NormStage("ln_f", x);
-    Layer head = Linear("lm_head", vocabulary_);
+    Layer head{.kind = LayerKind::kTiedLinear};
+    if (!is_tied) head = Linear("lm_head", vocabulary_);
     head.bias = false;
-    x = builder_.Add({.name = "lm_head", .layers = {head}, .inputs = {x}});
+    std::vector<int> inputs{x};
+    if (is_tied) inputs.push_back(rows);
+    x = builder_.Add({.name = "lm_head", .layers = {head}, .inputs = inputs});
     builder_.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
     return builder_.Finish();
   }
@@ -448,6 +454,8 @@ Network MakeNetwork(const NetworkOptions& options) {
            "true but with the network gpt");
   RefuseIf(!is_gpt && options.squared_relu, "network.activation", "squared_relu",
            "gelu but with the network gpt");
+  RefuseIf(!is_gpt && options.tied_embeddings, "network.tie_word_embeddings", "true",
+           "false but with the network gpt");
   try {
     if (is_gpt) return Gpt(options);
     return Make(Writer(name, normalization, groups, input, classes), options, classes);

@@ -109,6 +109,24 @@ void CheckSum(const Stage& stage, const FeatureShape& second) {
          "two values of one shape; with a stride, every pixel at it of the second one");
 }
 
+bool IsRowsOfEmbedding(const Network& network, int value) {
+  const int producer = network.values[value].producer;
+  if (producer < 0) return false;
+  const Stage& stage = network.stages[producer];
+  return stage.layers[0].kind == LayerKind::kEmbedding && stage.outputs[0] != value;
+}
+
+FeatureShape SecondShape(const Stage& stage) {
+  const Layer& first = stage.layers.front();
+  if (first.kind == LayerKind::kEmbedding) return {first.output.channels, first.vocabulary, 1};
+  const LayerKind last = stage.layers.back().kind;
+  if (stage.layers.size() > 1 && last != LayerKind::kRelu) return stage.layers.back().input;
+  Refuse(stage, "outputs", fmt::format("2 of {}", TraitsOf(last).name),
+         "1; a second one is the rows of a stage's embedding, or what a convolution or a layer on "
+         "tokens "
+         "behind another layer reads");
+}
+
 }  // namespace
 
 NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes) {
@@ -130,7 +148,7 @@ int NetworkBuilder::AddValue(const FeatureShape& shape, Stage& stage) {
   return value;
 }
 
-int NetworkBuilder::Add(Stage stage, int* rectified) {
+int NetworkBuilder::Add(Stage stage, int* second) {
   if (stage.layers.empty()) Refuse(stage, "layers", "none", "at least one");
   for (const Layer& layer : stage.layers) CheckFields(stage, layer);
   const bool after_loss =
@@ -151,16 +169,25 @@ int NetworkBuilder::Add(Stage stage, int* rectified) {
       }
       layer.vocabulary = network_.classes;
     }
+    if (layer.kind == LayerKind::kTiedLinear) {
+      const FeatureShape& rows = shape(stage.inputs[1]);
+      const bool fits = IsSequence(rows, layer.input.channels);
+      if (!fits || !IsRowsOfEmbedding(network_, stage.inputs[1]) || layer.input.width != 1) {
+        Refuse(stage, "inputs", ToText(layer.input) + " and " + ToText(rows),
+               "tokens, and the rows of an embedding of their width");
+      }
+      layer.vocabulary = rows.height;
+    }
     SetOutput(stage, layer);
   }
-  if (inputs == 2) CheckSum(stage, shape(stage.inputs[1]));
+  if (stage.layers[0].kind == LayerKind::kSum) CheckSum(stage, shape(stage.inputs[1]));
   const Layer& last = stage.layers.back();
   for (const int input : stage.inputs) network_.values[input].consumers.push_back(next_stage());
   stage.outputs.clear();
   int value = -1;
   if (last.kind != LayerKind::kLoss) {
     value = AddValue(last.output, stage);
-    if (rectified != nullptr) *rectified = AddValue(last.input, stage);
+    if (second != nullptr) *second = AddValue(SecondShape(stage), stage);
   } else if (const bool fits =
                  last.input == FeatureShape{network_.classes, 1, 1} ||
                  (IsSequence(network_.input, 1) &&

@@ -69,7 +69,8 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       cost.forward_flops += 2 * multiply_adds + products + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
       if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + 2 * products + elementwise;
-      if (traits.sample_parameters != nullptr) {
+      const bool shares = stage.outputs.size() > 1 && layer.kind == LayerKind::kEmbedding;
+      if (traits.sample_parameters != nullptr && !shares) {
         read_in_part = true;
         sample_parameters += traits.sample_parameters(layer);
       } else {
@@ -109,7 +110,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       }
       kept_by[value] = s;
     };
-    if (KeepsInput(stage)) keep(stage.inputs[0]);
+    if (KeepsInput(stage)) std::for_each(stage.inputs.begin(), stage.inputs.end(), keep);
     if (KeepsOutput(stage)) keep(stage.outputs[0]);
     for (const int value : BoundaryValues(network, s)) {
       cost.boundary_bytes += bytes_of(value);

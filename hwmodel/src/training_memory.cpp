@@ -160,8 +160,10 @@ class Prediction {
       if (process.Holds(s)) {
         memory.activations += saved * options_.microbatch * places_.MostHeld(plan_.SavedUse(s));
         if (const auto use = plan_.HeldUse(s)) {
-          memory.activation_gradients +=
-              ValueBytes(stage.outputs[0]) * options_.microbatch * places_.MostHeld(*use);
+          const std::int64_t held = options_.held.empty()
+                                        ? ValueBytes(stage.outputs[0]) * options_.microbatch
+                                        : options_.held[static_cast<std::size_t>(s)] * number();
+          memory.activation_gradients += held * places_.MostHeld(*use);
         }
       }
     }
@@ -236,7 +238,7 @@ std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const 
   RefuseIf(schedule.stages != network.stage_count(), "schedule",
            std::to_string(schedule.stages) + " stages",
            "the " + std::to_string(network.stage_count()) + " of " + network.name);
-  for (const auto* numbers : {&options.workspace, &options.sample_workspace}) {
+  for (const auto* numbers : {&options.workspace, &options.sample_workspace, &options.held}) {
     if (numbers->empty() || numbers->size() == network.stages.size()) continue;
     throw analysis::InvalidArgument("workspace", std::to_string(numbers->size()) + " numbers",
                                     "one for each stage, or none");

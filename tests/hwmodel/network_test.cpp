@@ -157,6 +157,57 @@ TEST_CASE("A gpt's norms and activation are options", "[network]") {
                     "network.token_norm: got rms, accepted: layer but with the network gpt");
 }
 
+TEST_CASE("Tied embeddings have GPT-2's own number of parameters, and rows in every boundary",
+          "[network]") {
+  NetworkOptions options{
+      .name = "gpt", .input = {1, 1024, 1}, .classes = 50257, .layers = 12, .width = 768};
+  const std::vector<StageCost> own = ComputeCosts(MakeNetwork(options));
+  options.tied_embeddings = true;
+  const Network network = MakeNetwork(options);
+  const std::vector<StageCost> costs = ComputeCosts(network);
+  const std::int64_t rows = std::int64_t{50257} * 768;
+  REQUIRE(costs.size() == own.size());
+  std::int64_t parameters = 0;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    parameters += costs[s].parameters;
+    const bool carries = s + 2 < costs.size();
+    CHECK(costs[s].boundary_bytes - own[s].boundary_bytes == (carries ? 4 * rows : 0));
+    CHECK(costs[s].training_flops() == own[s].training_flops());
+  }
+  CHECK(parameters == 124'439'808);
+  const std::size_t head = costs.size() - 2;
+  CHECK(costs[head].parameters == 0);
+  CHECK(costs[head].activation_bytes - own[head].activation_bytes == 4 * rows);
+  // Gradients of the whole matrix, which a sample's own tokens alone do not touch.
+  CHECK(own[0].sample_parameter_bytes == 4 * 2 * 1024 * 768);
+  CHECK(costs[0].sample_parameter_bytes == 0);
+  CHECK(BoundaryValues(network, 20).size() ==
+        BoundaryValues(MakeNetwork({.name = "gpt"}), 20).size() + 1);
+  CHECK_THROWS_WITH(
+      MakeNetwork({.tied_embeddings = true}),
+      "network.tie_word_embeddings: got true, accepted: false but with the network gpt");
+}
+
+TEST_CASE("A tied_linear takes tokens and an embedding's rows alone") {
+  NetworkBuilder builder("net", {1, 4, 1}, 4);
+  const Layer embedding{.kind = LayerKind::kEmbedding, .name = "wte", .output = {.channels = 4}};
+  int rows = -1;
+  const int x = builder.Add({.name = "embedding", .layers = {embedding}, .inputs = {0}}, &rows);
+  const Stage tied{.name = "head", .layers = {{.kind = LayerKind::kTiedLinear}}, .inputs = {x, x}};
+  CHECK_THROWS_WITH(
+      builder.Add(tied),
+      "head.inputs: got 4x4x1 and 4x4x1, accepted: tokens, and the rows of an embedding of "
+      "their width");
+  int second = -1;
+  CHECK_THROWS_WITH(
+      builder.Add({.name = "norm",
+                   .layers = {{.kind = LayerKind::kLayerNormalization, .name = "norm"}},
+                   .inputs = {x}},
+                  &second),
+      Catch::Matchers::StartsWith(
+          "norm.outputs: got 2 of layer_norm, accepted: 1; a second one is"));
+}
+
 TEST_CASE("a gpt refuses heads that do not divide its width") {
   CHECK_THROWS_AS(MakeNetwork({.name = "gpt", .width = 128, .heads = 3}), InvalidArgument);
   CHECK_NOTHROW(MakeNetwork({.name = "gpt", .width = 128, .heads = 4}));

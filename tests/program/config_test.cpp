@@ -228,6 +228,8 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"network.layers=2"}, "network.layers: got 2, accepted: nothing but with the network gpt"},
       {{"network.token_norm=rms"}, "network.token_norm: got rms, accepted: layer but with the"},
       {{"network.norm_first=false"}, "network.norm_first: got false, accepted: true but with the"},
+      {{"network.tie_word_embeddings=true"},
+       "network.tie_word_embeddings: got true, accepted: false but with the network gpt"},
       {{"network.activation=squared_relu"},
        "network.activation: got squared_relu, accepted: gelu but"},
       {{"network.activation=relu"},

@@ -8,8 +8,10 @@
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/workload.h"
 #include "catch.h"
+#include "output_file.h"
 #include "run_program.h"
 #include "usage_error.h"
+#include "weights_file.h"
 
 namespace batchless {
 using namespace test;
@@ -84,6 +86,21 @@ TEST_CASE("every built-in network reads back as the same network") {
       CHECK(ReadText(text) == network);
     }
   }
+}
+
+TEST_CASE("an embedding's rows are a value that a file names") {
+  const hwmodel::Network network = hwmodel::MakeNetwork({.name = "gpt", .tied_embeddings = true});
+  const std::string text = NetworkText(network);
+  INFO(text);
+  CHECK(text.find("outputs = [\"embedding\", \"embedding.rows\"]") != std::string::npos);
+  CHECK(text.find("inputs = [\"ln_f\", \"embedding.rows\"]\nlayers = [\"tied_linear\"]") !=
+        std::string::npos);
+  CHECK(ReadText(text) == network);
+  CheckRefused(
+      WithStages(kConvolution +
+                 "{ name = \"p\", outputs = [\"p\", \"q\"], layers = [\"average_pool\"] },\n" +
+                 kEnd),
+      "p.outputs: got 2 of average_pool, accepted: 1; a second one is");
 }
 
 TEST_CASE("the networks that come as files have the parameters of their papers") {
@@ -252,6 +269,60 @@ TEST_CASE("a run from a file has the weights of the run by name") {
     std::filesystem::remove_all(folder / "named");
     std::filesystem::remove_all(folder / "filed");
   }
+}
+
+TEST_CASE("weights with tied embeddings have no second matrix, and generate takes them") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "net.toml", NetworkText(hwmodel::MakeNetwork({.name = "gpt",
+                                                                   .input = {1, 8, 1},
+                                                                   .classes = 64,
+                                                                   .layers = 1,
+                                                                   .width = 8,
+                                                                   .heads = 2,
+                                                                   .tied_embeddings = true})));
+  const auto train = [&](const std::string& out, const std::string& settings) {
+    std::string line = "train empty.toml --json --export-weights " + out + ".npz --out " + out;
+    for (const std::string& setting :
+         Words("data.name=markov data.limit_train=32 data.limit_validation=4 run.samples=24 "
+               "schedule.kind=pb optimizer.kind=adamw rule.name=lwp-v+sc " +
+               settings)) {
+      line += " --set " + setting;
+    }
+    WriteFile(folder / "empty.toml", "");
+    const Outcome outcome = Run(Words(line), folder.path());
+    INFO(outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    return nlohmann::json::parse(outcome.out)["weights_sha256"];
+  };
+  const nlohmann::json named =
+      train("named",
+            "network.name=gpt network.layers=1 network.width=8 network.heads=2 "
+            "network.context=8 network.tie_word_embeddings=true");
+  CHECK(train("filed", "network.file=net.toml") == named);
+  for (const training::NamedTensor& tensor : ReadTensors("w", folder / "named.npz")) {
+    CHECK(tensor.name != "lm_head.weight");
+  }
+  const auto generate = [&](const std::string& from) {
+    const Outcome outcome =
+        Run(Words("generate " + from + " --prompt 3 --tokens 12 --temperature 0"), folder.path());
+    INFO(outcome.error);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  const std::string spoken = generate("--run named");
+  CHECK(generate("--weights named.npz --heads 2") == spoken);
+  CHECK(generate("--run filed") == spoken);
+  // A matrix of its own in the file is not dropped in silence.
+  std::vector<training::NamedTensor> more = ReadTensors("w", folder / "named.npz");
+  more.push_back({.name = "lm_head.weight", .shape = {64, 8}, .values = std::vector<double>(512)});
+  {
+    OutputFile file("w", folder / "more.npz", kWeightsExtensions);
+    WriteWeights(file, more, training::Precision::kSingle);
+  }
+  const Outcome refused =
+      Run(Words("generate --run named --weights more.npz --prompt 3"), folder.path());
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.error.find("lm_head.weight") != std::string::npos);
 }
 
 TEST_CASE("a run goes on with the network file that it was started with, and with no other") {

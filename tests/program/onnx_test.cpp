@@ -167,6 +167,30 @@ TEST_CASE("every network without initial deviations of its own comes back from i
         MakeNetwork({.name = "vgg11", .normalization = hwmodel::Normalization::kBatch}));
 }
 
+TEST_CASE("a product by the embedding's own weight is tied, one by its copy is not") {
+  const hwmodel::NetworkOptions options{.name = "gpt",
+                                        .input = {1, 4, 1},
+                                        .classes = 5,
+                                        .layers = 1,
+                                        .width = 8,
+                                        .heads = 2,
+                                        .tied_embeddings = true};
+  Network network = MakeNetwork(options);
+  const std::string bytes = OnnxModel(network);
+  // What weights start with is not read.
+  for (hwmodel::Stage& stage : network.stages) {
+    for (hwmodel::Layer& layer : stage.layers) {
+      layer.standard_deviation = hwmodel::Layer().standard_deviation;
+    }
+  }
+  CHECK(Read(bytes) == network);
+  hwmodel::NetworkOptions own = options;
+  own.tied_embeddings = false;
+  const Network apart = Read(OnnxModel(MakeNetwork(own)));
+  CHECK(apart.stages[6].layers[0].kind == hwmodel::LayerKind::kTokenLinear);
+  CHECK(apart.stages[6].layers[0].name == "lm_head");
+}
+
 TEST_CASE("a model of another writer: a stage a layer, named by its parameters") {
   const Network network = Read(Foreign().Model());
   CHECK(NetworkText(network) == R"(name = "main_graph"

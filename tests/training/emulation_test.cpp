@@ -111,13 +111,14 @@ hwmodel::Network ConvolutionNetwork(int classes) {
 hwmodel::Network NetworkOf(const std::string& name, const Json& golden) {
   const int classes = golden["classes"];
   if (name == "convolutions") return ConvolutionNetwork(classes);
-  if (name == "gpt") {
+  if (name.starts_with("gpt")) {
     return hwmodel::MakeNetwork({.name = "gpt",
                                  .input = {1, golden["context"], 1},
                                  .classes = golden["symbols"],
                                  .layers = 1,
                                  .width = 6,
-                                 .heads = 2});
+                                 .heads = 2,
+                                 .tied_embeddings = name == "gpt-tied"});
   }
   return hwmodel::MakeNetwork(
       {.name = "mlp", .input = {1, 3, 4}, .classes = classes, .hidden = {7, 6}});
@@ -181,7 +182,7 @@ TrainerOptions OptionsOf(const Json& golden, const Json& expected) {
 
 std::shared_ptr<const Dataset> DataOf(const std::string& network, const Json& golden,
                                       const hwmodel::FeatureShape& input) {
-  if (network == "gpt") return std::make_shared<EmulatedTokens>(golden);
+  if (network.starts_with("gpt")) return std::make_shared<EmulatedTokens>(golden);
   return std::make_shared<EmulatedImages>(ImageShape{input.channels, input.height, input.width},
                                           golden, golden["pixels"][network]);
 }
@@ -240,6 +241,7 @@ TEST_CASE("Every rule, optimizer and schedule trains as its emulation in NumPy d
   CHECK(runs["mlp"].size() > 30);
   CHECK(runs["convolutions"].size() > 30);
   CHECK(runs["gpt"].size() > 30);
+  CHECK(runs["gpt-tied"].size() == 12);
 }
 
 }  // namespace

@@ -112,15 +112,15 @@ class LiteralPipeline {
       BackwardArguments<float> arguments;
       arguments.microbatch = &microbatch;
       arguments.parameters = weights.data();
-      if (layout.keeps_input) arguments.input = values[stage.inputs[0]].data();
+      if (layout.keeps_input) arguments.inputs[0] = values[stage.inputs[0]].data();
       if (layout.keeps_output) arguments.output = values[stage.outputs[0]].data();
       arguments.saved = saved_[s].data();
       for (std::size_t j = 0; j < stage.outputs.size(); ++j) {
         arguments.output_gradients[j] = gradients[stage.outputs[j]].data();
       }
       if (s > 0) {
-        arguments.input_gradient = gradients[stage.inputs[0]].data();
-        arguments.add_input_gradient = network_.values[stage.inputs[0]].consumers.back() != s;
+        arguments.input_gradients[0] = gradients[stage.inputs[0]].data();
+        arguments.add_input_gradients[0] = network_.values[stage.inputs[0]].consumers.back() != s;
       }
       arguments.gradient = gradients_[s].data();
       arguments.add_gradient = !is_first;

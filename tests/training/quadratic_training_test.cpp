@@ -39,7 +39,7 @@ class ShiftStage final : public Stage<double> {
     const double gradient = arguments.output_gradients[0][0];
     arguments.gradient[0] =
         (arguments.add_gradient ? arguments.gradient[0] : 0) + factor_ * gradient;
-    if (arguments.input_gradient != nullptr) arguments.input_gradient[0] = gradient;
+    if (arguments.input_gradients[0] != nullptr) arguments.input_gradients[0][0] = gradient;
   }
 
  private:
@@ -56,7 +56,7 @@ class SquareStage final : public Stage<double> {
     arguments.microbatch->correct[0] = 0;
   }
   void Backward(const BackwardArguments<double>& arguments) override {
-    arguments.input_gradient[0] = arguments.saved[0] * arguments.microbatch->gradient_scale;
+    arguments.input_gradients[0][0] = arguments.saved[0] * arguments.microbatch->gradient_scale;
   }
 
  private:

@@ -48,11 +48,10 @@ class GradientCheck {
     Objective();
     const auto gradients = harness_.Backward(projections_);
     // What a sum's inputs of its own shape have is the gradient of its output.
-    const std::size_t made = harness_.layout().gradient_input;
     const bool passes = harness_.layout().passes_gradient;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const Numbers& own = passes || i != made ? projections_.at(0) : gradients.input;
-      if (!own.empty()) Probe(inputs_[i], own);
+    const bool sums = harness_.description().layers[0].kind == hwmodel::LayerKind::kSum;
+    for (std::size_t i = 0; i < gradients.inputs.size(); ++i) {
+      Probe(inputs_[i], passes || (sums && i == 0) ? projections_.at(0) : gradients.inputs[i]);
     }
     for (std::size_t t = 0; t < parameters_.size(); ++t) {
       INFO(harness_.layout().parameters[t].name);

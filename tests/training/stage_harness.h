@@ -39,7 +39,7 @@ inline Numbers RandomTokens(std::int64_t size, int vocabulary) {
 }
 
 struct StageGradients {
-  Numbers input;                    // of the layout's gradient_input
+  std::vector<Numbers> inputs;      // none of the network's own
   std::vector<Numbers> parameters;  // by tensor
 };
 
@@ -121,7 +121,9 @@ class StageHarness {
     BackwardArguments<Real> arguments;
     arguments.microbatch = &microbatch_;
     arguments.parameters = parameters_.data();
-    if (layout().keeps_input) arguments.input = inputs_.at(0).data();
+    for (std::size_t i = 0; layout().keeps_input && i < inputs_.size(); ++i) {
+      arguments.inputs[i] = inputs_[i].data();
+    }
     if (layout().keeps_output) arguments.output = outputs_.at(0).data();
     arguments.saved = saved_.data();
     std::vector<std::vector<Real>> dy;
@@ -130,12 +132,15 @@ class StageHarness {
       arguments.output_gradients[i] = dy.back().data();
     }
     const auto start = static_cast<Real>(added_to != nullptr ? *added_to : double{kGarbage});
-    const int input = description_.inputs[layout().gradient_input];
-    std::vector<Real> dx(n_ * values_[input].stored_size, start);
+    std::vector<std::vector<Real>> dx;
+    for (const int input : description_.inputs) {
+      dx.emplace_back(n_ * values_[input].stored_size, start);
+    }
     std::vector<Real> gradient(layout().parameter_size, start);
-    if (network_.values[input].producer >= 0) {
-      arguments.input_gradient = dx.data();
-      arguments.add_input_gradient = added_to != nullptr;
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      if (network_.values[description_.inputs[i]].producer < 0) continue;
+      arguments.input_gradients[i] = dx[i].data();
+      arguments.add_input_gradients[i] = added_to != nullptr;
     }
     arguments.gradient = gradient.data();
     arguments.add_gradient = added_to != nullptr;
@@ -143,8 +148,9 @@ class StageHarness {
     arguments.workspace = workspace_.data();
     stage_->Backward(arguments);
     StageGradients gradients;
-    if (arguments.input_gradient != nullptr) {
-      gradients.input = FromLayout(input, dx);
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      if (arguments.input_gradients[i] == nullptr) continue;
+      gradients.inputs.push_back(FromLayout(description_.inputs[i], dx[i]));
     }
     for (const ParameterTensor& tensor : layout().parameters) {
       std::vector<Real> values(tensor.size());

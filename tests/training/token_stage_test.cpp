@@ -30,6 +30,7 @@ Network Gpt(int tokens, int width, int heads, int vocabulary,
 }
 
 const hwmodel::NetworkOptions kRmsNorms{.rms_norm = true, .squared_relu = true};
+const hwmodel::NetworkOptions kTied{.tied_embeddings = true};
 const hwmodel::NetworkOptions kNormsLast{.rms_norm = true, .norm_first = false};
 
 double Dot(const Numbers& a, const Numbers& b) {
@@ -100,8 +101,9 @@ void CheckDifferences(const Network& network, int stage, int microbatch) {
               kTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
     }
   };
-  const bool passes = c.harness.layout().passes_gradient;
-  if (!passes && !gradients.input.empty()) probe(c.inputs[0], gradients.input);
+  for (std::size_t i = 0; i < gradients.inputs.size(); ++i) {
+    if (!c.harness.layout().passes_gradient) probe(c.inputs[i], gradients.inputs[i]);
+  }
   for (std::size_t t = 0; t < c.parameters.size(); ++t) {
     INFO(c.harness.layout().parameters[t].name);
     probe(c.parameters[t], gradients.parameters[t]);
@@ -110,7 +112,7 @@ void CheckDifferences(const Network& network, int stage, int microbatch) {
 
 TEST_CASE("A gpt's stages have the gradients of finite differences", "[token]") {
   for (const hwmodel::NetworkOptions& options :
-       {hwmodel::NetworkOptions{}, kRmsNorms, kNormsLast}) {
+       {hwmodel::NetworkOptions{}, kRmsNorms, kNormsLast, kTied}) {
     const Network network = Gpt(/*tokens=*/5, /*width=*/6, /*heads=*/2, /*vocabulary=*/7, options);
     for (int s = 0; s < network.stage_count(); ++s) {
       CheckDifferences(network, s, 1);
@@ -184,11 +186,31 @@ TEST_CASE("Layers on tokens alone have the gradients of finite differences", "[t
   for (int s = 0; s < network.stage_count(); ++s) CheckDifferences(network, s, 2);
 }
 
+TEST_CASE("What a stage's last layer reads, read by others too, has the gradients of both",
+          "[token]") {
+  hwmodel::NetworkBuilder builder("shared", {1, 4, 1}, 6);
+  int x = builder.Add(
+      {.name = "embedding",
+       .layers = {{.kind = LayerKind::kEmbedding, .name = "wte", .output = {.channels = 6}}},
+       .inputs = {0}});
+  int normed = -1;
+  x = builder.Add(
+      {.name = "linear",
+       .layers = {{.kind = LayerKind::kLayerNormalization, .name = "norm"},
+                  {.kind = LayerKind::kTokenLinear, .name = "linear", .output = {.channels = 6}}},
+       .inputs = {x}},
+      &normed);
+  x = builder.Add({.name = "sum", .layers = {{.kind = LayerKind::kSum}}, .inputs = {x, normed}});
+  builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+  CheckDifferences(builder.Finish(), 1, 2);
+}
+
 TEST_CASE("A stage saves as many numbers as its costs say", "[token]") {
   const Network gpt = Gpt(16, 32, 2, 48);
   const Network rms = Gpt(16, 32, 2, 48, kRmsNorms);
+  const Network tied = Gpt(16, 32, 2, 48, kTied);
   const Network apart = LayersApart();
-  for (const Network* network : {&gpt, &rms, &apart}) {
+  for (const Network* network : {&gpt, &rms, &tied, &apart}) {
     for (int s = 0; s < network->stage_count(); ++s) {
       const auto stage = MakeStage<float>(*network, s, 1, MakeReferenceBackend<float>());
       const std::int64_t numbers = hwmodel::SavedBytes(network->stages[s], 4) / 4;
@@ -267,11 +289,14 @@ void CheckVectorKernels(const Network& network, int microbatch, int block) {
     if (own.harness.layout().passes_gradient) continue;
     const double start = 0.25;
     for (const double* added : {static_cast<const double*>(nullptr), &start}) {
-      // Neither an embedding nor a loss adds to what is there: nobody reads their input after them.
-      if (added != nullptr && (s == 0 || outputs.empty())) continue;
+      // Nobody reads an embedding's, a loss's or a tied_linear's input after them: they add to nothing.
+      const LayerKind last = network.stages[s].layers.back().kind;
+      if (added != nullptr && (s == 0 || !hwmodel::TraitsOf(last).adds_input_gradient)) continue;
       const StageGradients right = reference.harness.Backward(reference.projections, added);
       const StageGradients gradients = own.harness.Backward(own.projections, added);
-      CheckClose(gradients.input, right.input);
+      for (std::size_t i = 0; i < right.inputs.size(); ++i) {
+        CheckClose(gradients.inputs.at(i), right.inputs[i]);
+      }
       for (std::size_t t = 0; t < gradients.parameters.size(); ++t) {
         INFO(own.harness.layout().parameters[t].name);
         CheckClose(gradients.parameters[t], right.parameters[t]);
@@ -289,6 +314,7 @@ TEST_CASE("Vector kernels of sequences are near the reference ones", "[token]") 
     CheckVectorKernels(Gpt(3, 5, 1, 4), 2, block);
     CheckVectorKernels(Gpt(37, 21, 3, 19, kRmsNorms), 1, block);
     CheckVectorKernels(Gpt(9, 32, 2, 19, kNormsLast), 2, block);
+    CheckVectorKernels(Gpt(9, 21, 3, 19, kTied), 2, block);
     CheckVectorKernels(LayersApart(), 2, block);
   }
 }

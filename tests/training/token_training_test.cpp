@@ -261,6 +261,125 @@ TEST_CASE("Blocks made again in the backward change no bit, and the memory is as
   }
 }
 
+hwmodel::Network TiedGpt() {
+  return hwmodel::MakeNetwork({.name = "gpt",
+                               .input = {1, kContext, 1},
+                               .classes = kMarkovVocabulary,
+                               .layers = 2,
+                               .width = 16,
+                               .heads = 2,
+                               .tied_embeddings = true});
+}
+
+NamedTensor& TensorNamed(std::vector<NamedTensor>& tensors, std::string_view name) {
+  return *std::find_if(tensors.begin(), tensors.end(),
+                       [&](const NamedTensor& tensor) { return tensor.name == name; });
+}
+
+TEST_CASE("The gradient of tied rows is that of both their uses, however backwards are split",
+          "[token]") {
+  TrainerOptions options = Options("sequential", 1, 1);
+  options.network = TiedGpt();
+  options.momentum = 0;
+  options.precision = Precision::kDouble;
+  options.convolution = ConvolutionMethod::kReference;
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  std::vector<NamedTensor> start = trainer->ExportWeights();
+  CHECK(std::none_of(start.begin(), start.end(),
+                     [](const NamedTensor& tensor) { return tensor.name == "lm_head.weight"; }));
+  // Larger ones, so that neither use's gradient is lost beside the other's.
+  CounterRandom random(3, RandomStream::kSynthetic, 1);
+  for (NamedTensor& tensor : start) {
+    for (double& value : tensor.values) value += 0.3 * (random.Uniform() - 0.5);
+  }
+  const auto loss_at = [&](const std::vector<NamedTensor>& weights, const TrainerOptions& own) {
+    const std::unique_ptr<Trainer> other = MakeTrainer(own);
+    other->ImportWeights(weights);
+    std::vector<SampleResult> results;
+    other->Advance(Tokens(), own.samples, results);
+    return std::pair(results.front().loss, other->ExportWeights());
+  };
+  std::vector<NamedTensor> after = loss_at(start, options).second;
+  const NamedTensor& rows = TensorNamed(start, "wte.weight");
+  const NamedTensor& moved = TensorNamed(after, "wte.weight");
+  constexpr double kStep = 1e-5;
+  double largest = 0;
+  for (std::size_t i = 0; i < rows.values.size(); i += 13) {
+    const double gradient = (rows.values[i] - moved.values[i]) / options.learning_rate.base;
+    std::vector<NamedTensor> nudged = start;
+    double& value = TensorNamed(nudged, "wte.weight").values[i];
+    value += kStep;
+    const double above = loss_at(nudged, options).first;
+    value -= 2 * kStep;
+    const double below = loss_at(nudged, options).first;
+    CHECK(gradient == Approx((above - below) / (2 * kStep)).margin(1e-8).epsilon(1e-6));
+    largest = std::max(largest, std::abs(gradient));
+  }
+  CHECK(largest > 1e-2);
+
+  // Mini-batches that drain: one sum, whatever the order of passes and with weight gradients apart.
+  const auto drained = [&](const std::string& kind, int microbatch) {
+    TrainerOptions own = Options(kind, 8, 24);
+    own.network = TiedGpt();
+    own.microbatch = microbatch;
+    if (kind != "sequential") {
+      own.schedule = hwmodel::MakeSchedule(
+          kind, {.stages = own.network.stage_count(),
+                 .microbatches = hwmodel::EnoughMicrobatches(own.network.stage_count(), 8),
+                 .microbatches_per_update = 8});
+    }
+    return Run(own);
+  };
+  const Outcome fused = drained("pipedream-flush", 1);
+  CHECK(drained("sequential", 1) == fused);
+  CHECK(drained("gpipe", 1) == fused);
+  // Added up in another order, the same numbers.
+  for (const Outcome& other : {drained("zb-h1", 1), drained("sequential", 2)}) {
+    for (std::size_t i = 0; i < fused.losses.size(); ++i) {
+      CHECK(other.losses[i] == Approx(fused.losses[i]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE(
+    "Tied rows go through every pipeline, to other workers and processes, and on from a state",
+    "[token]") {
+  for (const auto& [kind, batch] : {std::pair("pb", 1), {"1f1b", 1}, {"gpipe", 8}, {"zb-h1", 8}}) {
+    INFO(kind);
+    TrainerOptions options = Options(kind, batch, 48);
+    options.network = TiedGpt();
+    options.schedule = hwmodel::MakeSchedule(
+        kind, {.stages = options.network.stage_count(),
+               .microbatches = hwmodel::EnoughMicrobatches(options.network.stage_count(), batch),
+               .microbatches_per_update = batch});
+    options.optimizer.optimizer = FindOptimizer("adamw");
+    options.rule.rule = analysis::FindRule("lwp-v+sc");
+    const Outcome alone = Run(options);
+    options.recompute = kind == std::string("gpipe");
+    CHECK(Run(options) == alone);
+    const double predicted = static_cast<double>(PredictMemory(options).total());
+    CHECK(predicted == Approx(MakeTrainer(options)->memory_bytes()).epsilon(0.1));
+    RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
+      TrainerOptions own = options;
+      own.processes = group;
+      Outcome outcome;
+      Advance(*MakeTrainer(own), own.samples, outcome);
+      const bool same = outcome == alone;
+      if (group->rank() == 0) CHECK(same);
+    });
+    Outcome halves;
+    std::stringstream state;
+    const std::unique_ptr<Trainer> first = MakeTrainer(options);
+    Advance(*first, 24, halves);
+    first->Save(state);
+    options.workers = 3;
+    const std::unique_ptr<Trainer> second = MakeTrainer(options);
+    second->Load(state);
+    Advance(*second, options.samples, halves);
+    CHECK(halves == alone);
+  }
+}
+
 // Rounding of 24 bits through a hundred updates at an ordinary rate.
 constexpr double kSingleTolerance = 1e-4;
 

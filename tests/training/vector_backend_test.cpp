@@ -102,7 +102,10 @@ void CompareStage(const Network& network, int s, int microbatch) {
       }
       REQUIRE(actual.gradients.size() == expected.gradients.size());
       for (std::size_t g = 0; g < expected.gradients.size(); ++g) {
-        CheckClose(actual.gradients[g].input, expected.gradients[g].input);
+        REQUIRE(actual.gradients[g].inputs.size() == expected.gradients[g].inputs.size());
+        for (std::size_t i = 0; i < expected.gradients[g].inputs.size(); ++i) {
+          CheckClose(actual.gradients[g].inputs[i], expected.gradients[g].inputs[i]);
+        }
         for (std::size_t t = 0; t < expected.gradients[g].parameters.size(); ++t) {
           INFO("parameter " << t);
           CheckClose(actual.gradients[g].parameters[t], expected.gradients[g].parameters[t]);
@@ -268,7 +271,7 @@ TEST_CASE("Convolutions of whole numbers are exact", "[vector]") {
       const Numbers dy = SmallIntegers(vector.OutputSize(0), 8);
       const auto gradients = vector.Backward({dy});
       const auto expected = reference.Backward({dy});
-      CHECK(gradients.input == expected.input);
+      CHECK(gradients.inputs == expected.inputs);
       CHECK(gradients.parameters == expected.parameters);
     }
   }

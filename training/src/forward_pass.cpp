@@ -1,6 +1,7 @@
 #include "batchless/training/forward_pass.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "aligned_buffer.h"
@@ -47,13 +48,21 @@ ForwardPass::ForwardPass(const hwmodel::Network& network, std::span<const NamedT
   const std::shared_ptr<const Backend<float>> backend = MakeVectorBackend();
   std::int64_t saved = 0;
   std::int64_t workspace = 0;
+  std::set<std::string> names;
   for (int s = 0; s + 1 < network_.stage_count(); ++s) {
     memory_->stages.push_back(MakeStage<float>(network_, s, 1, backend));
     const StageLayout& layout = memory_->stages.back()->layout();
     memory_->parameters.push_back(PackAll(layout.parameters, layout.parameter_size, tensors));
     memory_->states.push_back(PackAll(layout.state, layout.state_size, tensors));
+    for (const auto* expected : {&layout.parameters, &layout.state}) {
+      for (const ParameterTensor& tensor : *expected) names.insert(tensor.name);
+    }
     saved = std::max(saved, layout.saved_size);
     workspace = std::max(workspace, layout.workspace_size);
+  }
+  for (const NamedTensor& tensor : tensors) {
+    if (names.contains(tensor.name) || IsPyTorchBuffer(tensor.name, names)) continue;
+    throw analysis::InvalidArgument(tensor.name, "a tensor", "those of the network alone");
   }
   for (const ValueLayout& value : PlanValues(network_, backend->block())) {
     memory_->values.emplace_back(value.stored_size);

@@ -1,6 +1,9 @@
 #include "batchless/training/parameter_tensor.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <string_view>
+#include <utility>
 
 namespace batchless::training {
 namespace {
@@ -36,5 +39,18 @@ template void Pack(const ParameterTensor&, std::span<const float>, float*);
 template void Pack(const ParameterTensor&, std::span<const double>, double*);
 template void Unpack(const ParameterTensor&, const float*, std::span<float>);
 template void Unpack(const ParameterTensor&, const double*, std::span<double>);
+
+bool IsPyTorchBuffer(const std::string& name, const std::set<std::string>& tensors) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBuffers{{
+      {"num_batches_tracked", "running_mean"},  // of a batch normalisation
+      {"bias", "c_attn.weight"},                // a GPT's causal mask
+      {"masked_bias", "c_attn.weight"},
+  }};
+  const std::size_t last = name.rfind('.') + 1;
+  return std::any_of(kBuffers.begin(), kBuffers.end(), [&](const auto& buffer) {
+    return name.substr(last) == buffer.first &&
+           tensors.contains(name.substr(0, last) + std::string(buffer.second));
+  });
+}
 
 }  // namespace batchless::training

@@ -276,7 +276,7 @@ std::vector<bool> ShrinkingStages(const TrainerOptions& options,
     if (crossing.size() != 1 || network.stages[s].inputs != crossing) {
       throw InvalidArgument("gradient_shrink", options.gradient_shrink,
                             "1 where more than one value goes on to stage " + std::to_string(s) +
-                                ", as inside a residual block");
+                                ", as inside a residual block or with tied embeddings");
     }
     shrinks[s] = true;
   }
@@ -594,6 +594,11 @@ void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& me
     memory.workspace.push_back(
         std::max(trained.workspace_size, Parameters::WorkspaceSize(trained, optimizer)));
     memory.sample_workspace.push_back(layout(1).workspace_size);
+    const std::vector<int>& outputs = options.network.stages[s].outputs;
+    const std::int64_t output =
+        trained.splits ? options.network.values[outputs[0]].shape.elements() * options.microbatch
+                       : 0;
+    memory.held.push_back(trained.input_part + output);
     const std::vector<std::int64_t> sizes = Parameters::ArraySizes(trained, {}, optimizer);
     memory.optimizer_numbers.push_back(
         std::reduce(sizes.begin() + end - beside_tensors, sizes.begin() + end, std::int64_t{0}));

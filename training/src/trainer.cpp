@@ -174,7 +174,7 @@ class TrainerOf final : public Trainer {
     const std::set<std::string> names = TensorNames();
     std::map<std::string, const NamedTensor*> given;
     for (const NamedTensor& tensor : tensors) {
-      if (!IsBuffer(tensor.name, names)) given[tensor.name] = &tensor;
+      if (!IsPyTorchBuffer(tensor.name, names)) given[tensor.name] = &tensor;
     }
     std::size_t used = 0;
     const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
@@ -325,20 +325,6 @@ class TrainerOf final : public Trainer {
       for (const ParameterTensor& tensor : pipeline_.layout(s).state) names.insert(tensor.name);
     }
     return names;
-  }
-
-  // Whether PyTorch's modules write it beside one of the tensors, and nothing follows from it.
-  static bool IsBuffer(const std::string& name, const std::set<std::string>& names) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBuffers{{
-        {"num_batches_tracked", "running_mean"},  // of a batch normalisation
-        {"bias", "c_attn.weight"},                // a GPT's causal mask
-        {"masked_bias", "c_attn.weight"},
-    }};
-    const std::size_t last = name.rfind('.') + 1;
-    return std::any_of(kBuffers.begin(), kBuffers.end(), [&](const auto& buffer) {
-      return name.substr(last) == buffer.first &&
-             names.contains(name.substr(0, last) + std::string(buffer.second));
-    });
   }
 
   // Says so where the tensor is there by a longer name, and all names begin as that one does.

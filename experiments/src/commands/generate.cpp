@@ -122,10 +122,12 @@ become probabilities; at 0 the most probable token is taken.)",
     int layers = 0;
     bool has_bias = false;
     bool has_last_norm = false;
+    bool is_tied = true;
     for (const NamedTensor& tensor : weights) {
       if (tensor.name.ends_with(".attn.c_attn.weight")) ++layers;
       if (tensor.name == "h.0.ln_1.bias") has_bias = true;
       if (tensor.name == "ln_f.weight") has_last_norm = true;
+      if (tensor.name == "lm_head.weight") is_tied = false;
     }
     try {
       return hwmodel::MakeNetwork({.name = "gpt",
@@ -135,7 +137,8 @@ become probabilities; at 0 the most probable token is taken.)",
                                    .width = static_cast<int>(words[1]),
                                    .heads = static_cast<int>(heads_.IntegerOr(0, kHeadRange)),
                                    .rms_norm = !has_bias,
-                                   .norm_first = has_last_norm});
+                                   .norm_first = has_last_norm,
+                                   .tied_embeddings = is_tied});
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "network.heads") {
         throw UsageError(heads_.name(), error.value(), error.accepted());

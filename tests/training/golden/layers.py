@@ -195,6 +195,20 @@ class TokenLinear:
         return np.einsum("to,oi->ti", dy, p[f"{self.name}.weight"]), gradients
 
 
+class TiedLinear:
+    """By the embedding's rows as they were for the sample's forward, which come as the tensor `rows`."""
+
+    def shapes(self, shape):
+        return {}, (shape[0], SYMBOLS)
+
+    def forward(self, p, x):
+        return np.einsum("ti,oi->to", x, p["rows"]), (x, p["rows"])
+
+    def backward(self, p, saved, dy):
+        x, rows = saved
+        return np.einsum("to,oi->ti", dy, rows), {"rows": np.einsum("to,ti->oi", dy, x)}
+
+
 class Attention:
     """The whole matrix of each head at once; what a token must not see is minus infinity."""
 
@@ -285,6 +299,11 @@ NETWORKS = {
             ("lm_head", [TokenLinear("lm_head", SYMBOLS, bias=False)], ["ln_f"]),
         ],
     },
+}
+
+NETWORKS["gpt-tied"] = {
+    "input": (TOKENS,),
+    "stages": [*NETWORKS["gpt"]["stages"][:-1], ("lm_head", [TiedLinear()], ["ln_f"])],
 }
 
 

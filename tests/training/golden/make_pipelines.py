@@ -313,7 +313,7 @@ def run(case, data):
                for s, w in enumerate(data["weights"][case["network"]])]
     values = [{"input": image} for image in images]
     gradients = [{} for _ in images]  # of the values
-    saved, used, sums = {}, {}, [{} for _ in range(stages)]
+    saved, used, sums, of_rows = {}, {}, [{} for _ in range(stages)], {}
     losses = []
     stashes = case.get("weight_stashing") or case["schedule"] in ("2bw", "random-delay")
     for _, s, kind, i in timeline:
@@ -331,8 +331,9 @@ def run(case, data):
             if not layers:
                 x = sum(values[i][read] for read in inputs)
             kept = []
+            p = {**used[s, i], "rows": used[0, i].get("wte.weight")}
             for layer in layers:
-                x, keeps = layer.forward(used[s, i], x)
+                x, keeps = layer.forward(p, x)
                 kept.append(keeps)
             values[i][name], saved[s, i] = x, kept
         elif s == stages - 1:
@@ -343,6 +344,11 @@ def run(case, data):
             dy = gradients[i].pop(name)
             for layer, keeps in zip(reversed(layers), reversed(saved.pop((s, i)))):
                 dy, own = layer.backward(p, keeps, dy)
+                # The rows' second use: its gradient is taken up where the embedding's own is made.
+                if "rows" in own:
+                    of_rows[i] = own.pop("rows")
+                if "wte.weight" in own:
+                    own["wte.weight"] = own["wte.weight"] + of_rows.get(i, 0)
                 for tensor, gradient in own.items():
                     sums[s][tensor] = sums[s].get(tensor, 0) + gradient / case["batch"]
             for read in inputs:
@@ -381,7 +387,7 @@ def cases():
         ("linear", quotients),
     ]
     rules = ["sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc", "msnag", "spectrain"]
-    for network in NETWORKS:
+    for network in ("mlp", "convolutions", "gpt"):
         yield from (case(network, rule=rule) for rule in rules)
         yield from (case(network, optimizer=name, values=values) for name, values in optimizers)
         yield case(network, "sequential", batch=4)
@@ -406,6 +412,16 @@ def cases():
         yield case(network, optimizer="ema-nesterov", values={"mean_decay": 0.8}, rule="lwp-v")
         yield case(network, "uniform-delay", lag=3)
         yield case(network, "uniform-delay", lag=3, batch=4, weight_stashing=True, rule="lwp-v+sc")
+    yield from (case("gpt-tied", rule=rule) for rule in ("sgdm", "lwp-w+sc", "spectrain"))
+    yield case("gpt-tied", optimizer="adamw", values={"epsilon": 1e-2}, rule="lwp-v+sc")
+    yield case("gpt-tied", optimizer="muon", values={"vector_lr_ratio": 0.3, "epsilon": 1e-2})
+    yield case("gpt-tied", "sequential", batch=4)
+    yield case("gpt-tied", weight_stashing=True, rule="lwp-v")
+    yield case("gpt-tied", "1f1b", rule="sc")
+    yield case("gpt-tied", "paci", batch=2)
+    yield case("gpt-tied", "amdp", batch=3)
+    yield case("gpt-tied", "2bw", batch=12, rule="lwp-v")
+    yield case("gpt-tied", "uniform-delay", lag=3)
     yield case(optimizer="adamw", values={"epsilon": 1e-2}, rule="lwp-v+sc")
     yield case(optimizer="nadam", values={"epsilon": 1e-2}, rule="sc")
     yield case("mlp", "1f1b", optimizer="adam", values={"epsilon": 1e-2}, rule="xpipe")
@@ -441,6 +457,11 @@ def make():
     data = {"images": {}, "weights": {}, "labels": {}}
     bytes_of = {}
     for name, network in NETWORKS.items():
+        if name == "gpt-tied":
+            for kind in ("images", "labels"):
+                data[kind][name] = data[kind]["gpt"]
+            data["weights"][name] = data["weights"]["gpt"][:-2] + [{}, {}]
+            continue
         if name == "gpt":
             # Windows of one text, each token's label the next one.
             tokens = random.integers(0, SYMBOLS, SAMPLES * TOKENS + 1)

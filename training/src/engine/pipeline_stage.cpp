@@ -157,11 +157,15 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
   if (layout().passes_gradient) return;
-  const int input = description_.inputs[layout().gradient_input];
   BackwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
   arguments.parameters = BackwardParameters(k);
-  if (layout().keeps_input) arguments.input = memory_->KeptValue(input, number_, k);
+  for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
+    const int v = description_.inputs[i];
+    if (layout().keeps_input) arguments.inputs[i] = memory_->KeptValue(v, number_, k);
+    arguments.input_gradients[i] = memory_->Gradient(v, k);
+    arguments.add_input_gradients[i] = options_.network->values[v].consumers.back() != number_;
+  }
   if (layout().keeps_output) {
     arguments.output = memory_->KeptValue(description_.outputs[0], number_, k);
   }
@@ -169,8 +173,6 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
     arguments.output_gradients[i] = memory_->Gradient(description_.outputs[i], k);
   }
-  arguments.input_gradient = memory_->Gradient(input, k);
-  arguments.add_input_gradient = options_.network->values[input].consumers.back() != number_;
   arguments.workspace = workspace;
   arguments.ahead = ahead;
   if (splits()) {
@@ -181,7 +183,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
       std::copy(dy.begin(), dy.end(), arguments.gradient + layout().input_part);
     }
     compute_->Backward(arguments);
-    ShrinkGradient(input, k);
+    ShrinkGradient(k);
     return;
   }
   arguments.gradient = GradientOf(k);
@@ -193,16 +195,17 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
         &update.emplace(*parameters_, updated_in_backward_, Coefficients(k), stale_version_);
   }
   compute_->Backward(arguments);
-  ShrinkGradient(input, k);
+  ShrinkGradient(k);
   Complete(k);
 }
 
-// All that reads the value has been gone through by now: this stage is the first that does.
+// Where it shrinks, the stage has one input and is the first that reads it: all the others have been gone
+// through by now.
 template <class Real>
-void PipelineStage<Real>::ShrinkGradient(int value, std::int64_t k) {
+void PipelineStage<Real>::ShrinkGradient(std::int64_t k) {
   if (options_.gradient_shrink == 1 || !options_.plan.shrinks[number_]) return;
   const auto factor = static_cast<Real>(options_.gradient_shrink);
-  for (Real& number : memory_->GradientSpan(value, k)) number *= factor;
+  for (Real& number : memory_->GradientSpan(description_.inputs[0], k)) number *= factor;
 }
 
 template <class Real>
@@ -219,7 +222,7 @@ void PipelineStage<Real>::WeightGradient(std::int64_t k, Real* workspace) {
   if (layout().splits) {
     BackwardArguments<Real> arguments;
     arguments.part = BackwardPart::kWeights;
-    arguments.input = memory_->KeptValue(description_.inputs[layout().gradient_input], number_, k);
+    arguments.inputs[0] = memory_->KeptValue(description_.inputs[0], number_, k);
     arguments.saved = memory_->Saved(number_, k);
     arguments.output_gradients[0] = held + input_part;
     arguments.gradient = gradient;

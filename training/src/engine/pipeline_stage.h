@@ -92,7 +92,7 @@ class PipelineStage {
     return reads_newest() ? parameters_->backward() : ForwardParameters(*forward_version(k));
   }
   bool splits() const { return options_.plan.completes == hwmodel::ActionKind::kWeightGradient; }
-  void ShrinkGradient(int value, std::int64_t k);
+  void ShrinkGradient(std::int64_t k);
   // Where micro-batch k's gradient is summed.
   Real* GradientOf(std::int64_t k) { return gradient_ + parts_->slot(PartOf(k)) * gradient_size_; }
   // Micro-batch k's gradient is complete.

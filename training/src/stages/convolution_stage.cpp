@@ -87,9 +87,9 @@ class ConvolutionStage final : public Stage<Real> {
       convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
       norm_relu_->Backward(arguments, workspace.dh, arguments.output_gradients[1],
                            workspace.kernel);
-    } else if (arguments.input_gradient != nullptr) {
-      Real* dx = arguments.input_gradient;
-      if (arguments.add_input_gradient) {
+    } else if (arguments.input_gradients[0] != nullptr) {
+      Real* dx = arguments.input_gradients[0];
+      if (arguments.add_input_gradients[0]) {
         convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
         backend_->Add(gradient_size_, dx, workspace.dh, dx);
       } else {
@@ -101,7 +101,7 @@ class ConvolutionStage final : public Stage<Real> {
   void BackwardWeights(const BackwardArguments<Real>& arguments) {
     const Workspace workspace = Divide(arguments.workspace);
     const Real* dy = arguments.output_gradients[0];
-    const Real* x = arguments.input;
+    const Real* x = arguments.inputs[0];
     if (norm_relu_) {
       norm_relu_->Recompute(arguments, workspace.h);
       x = workspace.h;

@@ -23,9 +23,9 @@ class ReluStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
+    if (arguments.input_gradients[0] == nullptr) return;
     backend_->ReluBackward(size_, arguments.output, arguments.output_gradients[0],
-                           arguments.add_input_gradient, arguments.input_gradient);
+                           arguments.add_input_gradients[0], arguments.input_gradients[0]);
   }
 
  private:
@@ -49,7 +49,6 @@ class SumStage final : public Stage<Real> {
         second_(parts.Input(1)) {
     StageLayout& layout = this->layout_;
     layout.passes_gradient = sum_.shape == second_.shape;
-    layout.gradient_input = layout.passes_gradient ? 0 : 1;
     if (sum_.block == second_.block) return;
     throw analysis::InvalidArgument("network", parts.stage.name + " of values in different orders",
                                     "results of convolutions or pools, or of neither");
@@ -68,7 +67,7 @@ class SumStage final : public Stage<Real> {
 
   // The first input has the sum's gradient.
   void Backward(const BackwardArguments<Real>& arguments) override {
-    Real* gradient = arguments.input_gradient;
+    Real* gradient = arguments.input_gradients[1];
     if (this->layout_.passes_gradient || gradient == nullptr) return;
     const Real* dy = arguments.output_gradients[0];
     std::fill_n(gradient, microbatch_ * second_.stored_size, Real(0));
@@ -120,8 +119,8 @@ class DropoutStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
-    Apply(*arguments.microbatch, arguments.output_gradients[0], arguments.input_gradient);
+    if (arguments.input_gradients[0] == nullptr) return;
+    Apply(*arguments.microbatch, arguments.output_gradients[0], arguments.input_gradients[0]);
   }
 
  private:

@@ -51,9 +51,9 @@ class LinearStage final : public Stage<Real> {
 
   void Backward(const BackwardArguments<Real>& arguments) override {
     const Real* dy = arguments.output_gradients[0];
-    if (arguments.part != BackwardPart::kWeights && arguments.input_gradient != nullptr) {
+    if (arguments.part != BackwardPart::kWeights && arguments.input_gradients[0] != nullptr) {
       backend_->LinearBackwardInput(n_, in_, out_, dy, arguments.parameters,
-                                    arguments.input_gradient);
+                                    arguments.input_gradients[0]);
     }
     if (arguments.part == BackwardPart::kInput) return;
     // Rows that a consumer finds in the nearest caches. With several samples, dy's rows are of all
@@ -63,7 +63,7 @@ class LinearStage final : public Stage<Real> {
     const std::int64_t rows = pieces ? std::max<std::int64_t>(kPieceSize / in_, 1) : out_;
     for (std::int64_t o = 0; o < out_; o += rows) {
       const std::int64_t count = std::min(rows, out_ - o);
-      backend_->LinearBackwardWeights(n_, in_, count, arguments.input, dy + o,
+      backend_->LinearBackwardWeights(n_, in_, count, arguments.inputs[0], dy + o,
                                       arguments.add_gradient, arguments.gradient,
                                       arguments.gradient + bias_ + o);
       if (arguments.consumer != nullptr) {

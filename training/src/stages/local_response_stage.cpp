@@ -39,15 +39,15 @@ class LocalResponseStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
+    if (arguments.input_gradients[0] == nullptr) return;
     const Workspace w = Divide(arguments.workspace);
     const Real* dy = arguments.output_gradients[0];
-    Real* dx = arguments.input_gradient;
-    if (!arguments.add_input_gradient) {
+    Real* dx = arguments.input_gradients[0];
+    if (!arguments.add_input_gradients[0]) {
       std::fill_n(dx, microbatch_ * value_.stored_size, Real(0));
     }
     ForEachPixel([&](std::int64_t pixel) {
-      Scale(arguments.input + pixel, w);
+      Scale(arguments.inputs[0] + pixel, w);
       for (int c = 0; c < channels_; ++c) {
         w.products[c] =
             static_cast<Real>(dy[pixel + At(c)] * w.a[c] * std::pow(w.scale[c], -layer_.beta - 1));

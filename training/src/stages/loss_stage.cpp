@@ -33,11 +33,11 @@ class LossStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
+    if (arguments.input_gradients[0] == nullptr) return;
     const Microbatch<Real>& microbatch = *arguments.microbatch;
     for (std::int64_t sample = 0; sample < n_; ++sample) {
       const Real* p = arguments.saved + sample * classes_;
-      Real* dz = arguments.input_gradient + sample * classes_;
+      Real* dz = arguments.input_gradients[0] + sample * classes_;
       for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * microbatch.gradient_scale;
       dz[microbatch.labels[sample]] -= microbatch.gradient_scale;
     }

@@ -93,18 +93,18 @@ void NormRelu<Real>::Recompute(const BackwardArguments<Real>& arguments, Real* h
   // The kernel reads the constants alone.
   const ChannelConstants<Real> constants{.scale = const_cast<Real*>(saved.scale),
                                          .shift = const_cast<Real*>(saved.shift)};
-  backend_->NormalizedRelu(shape_, arguments.input, constants, h);
+  backend_->NormalizedRelu(shape_, arguments.inputs[0], constants, h);
 }
 
 template <class Real>
 void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Real* dh,
                               const Real* dh_extra, Real* workspace) const {
   typename Backend<Real>::NormalizationGradient gradient;
-  gradient.x = arguments.input;
+  gradient.x = arguments.inputs[0];
   gradient.dh = dh;
   gradient.dh_extra = dh_extra;
-  gradient.dx = arguments.input_gradient;
-  gradient.add_dx = arguments.add_input_gradient;
+  gradient.dx = arguments.input_gradients[0];
+  gradient.add_dx = arguments.add_input_gradients[0];
   gradient.workspace = workspace;
   if (normalizes()) {
     gradient.gamma = arguments.parameters + gamma_;

@@ -40,9 +40,9 @@ class MaxPoolStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
+    if (arguments.input_gradients[0] == nullptr) return;
     backend_->MaxPoolBackward(shape_, reinterpret_cast<const std::uint8_t*>(arguments.saved),
-                              arguments.output_gradients[0], arguments.input_gradient);
+                              arguments.output_gradients[0], arguments.input_gradients[0]);
   }
 
  private:
@@ -61,8 +61,9 @@ class AveragePoolStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
-    backend_->AveragePoolBackward(shape_, arguments.output_gradients[0], arguments.input_gradient);
+    if (arguments.input_gradients[0] == nullptr) return;
+    backend_->AveragePoolBackward(shape_, arguments.output_gradients[0],
+                                  arguments.input_gradients[0]);
   }
 
  private:

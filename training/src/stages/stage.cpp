@@ -83,6 +83,7 @@ constexpr std::array<StageFactory<Real>, hwmodel::kLayerKindCount> kFactories{{
     {LayerKind::kLayerNormalization, MakeTokenStage, Reads::kRows},
     {LayerKind::kRmsNormalization, MakeTokenStage, Reads::kRows},
     {LayerKind::kTokenLinear, MakeTokenStage, Reads::kRows},
+    {LayerKind::kTiedLinear, MakeTiedLinearStage, Reads::kRows},
     {LayerKind::kAttention, MakeTokenStage, Reads::kRows},
     {LayerKind::kGelu, MakeTokenStage, Reads::kRows},
     {LayerKind::kSquaredRelu, MakeTokenStage, Reads::kRows},

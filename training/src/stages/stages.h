@@ -47,6 +47,9 @@ std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts);
 // Layers on tokens, one behind the other.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts);
+// Scores of tokens by the rows of the embedding.
+template <class Real>
+std::unique_ptr<Stage<Real>> MakeTiedLinearStage(const StageParts<Real>& parts);
 // Softmax cross-entropy, of each sample or each token.
 template <class Real>
 std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);

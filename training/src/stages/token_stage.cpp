@@ -13,7 +13,8 @@ namespace {
 template <class Real>
 class TokenStage final : public Stage<Real> {
  public:
-  explicit TokenStage(const StageParts<Real>& parts) {
+  explicit TokenStage(const StageParts<Real>& parts)
+      : backend_(parts.backend), microbatch_(parts.microbatch) {
     StageLayout& layout = this->layout_;
     const std::vector<hwmodel::Layer>& layers = parts.stage.layers;
     std::int64_t most = 0;
@@ -46,6 +47,9 @@ class TokenStage final : public Stage<Real> {
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
     layout.input_part = layout.parameter_size;
     layout.workspace_size = values_size_ + 2 * gradient_size_ + layer_workspace_;
+    const bool hands_on_rows =
+        parts.stage.outputs.size() > 1 && layers[0].kind == hwmodel::LayerKind::kEmbedding;
+    if (hands_on_rows) rows_ = &layout.parameters[0];
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
@@ -57,10 +61,15 @@ class TokenStage final : public Stage<Real> {
       links_[i].layer->Forward(arguments.parameters, x, y, arguments.saved + links_[i].saved,
                                LayerWorkspace(arguments.workspace));
       // The input of the last layer, as a value of its own.
-      if (is_last && arguments.outputs[1] != nullptr) {
+      if (is_last && arguments.outputs[1] != nullptr && rows_ == nullptr) {
         std::copy_n(x, links_[i].input_size, arguments.outputs[1]);
       }
       x = y;
+    }
+    if (rows_ == nullptr) return;
+    for (int i = 0; i < microbatch_; ++i) {
+      std::copy_n(arguments.parameters + rows_->offset, rows_->stored_size,
+                  arguments.outputs[1] + i * rows_->stored_size);
     }
   }
 
@@ -76,8 +85,8 @@ class TokenStage final : public Stage<Real> {
                                 .add_gradient = arguments.add_gradient,
                                 .workspace = LayerWorkspace(arguments.workspace)};
       if (i == 0) {
-        layer.dx = arguments.input_gradient;
-        layer.add_dx = arguments.add_input_gradient;
+        layer.dx = arguments.input_gradients[0];
+        layer.add_dx = arguments.add_input_gradients[0];
       } else {
         layer.dx = arguments.workspace + values_size_ + (i % 2 == 0 ? gradient_size_ : 0);
       }
@@ -85,7 +94,17 @@ class TokenStage final : public Stage<Real> {
         layer.consumer = arguments.consumer;
       }
       link.layer->Backward(layer);
+      const bool is_last = i + 1 == links_.size();
+      if (is_last && arguments.output_gradients[1] != nullptr && rows_ == nullptr) {
+        backend_->Add(link.input_size, layer.dx, arguments.output_gradients[1], layer.dx);
+      }
       dy = layer.dx;
+    }
+    if (rows_ == nullptr) return;
+    Real* gradient = arguments.gradient + rows_->offset;
+    for (int i = 0; i < microbatch_; ++i) {
+      backend_->Add(rows_->stored_size, gradient,
+                    arguments.output_gradients[1] + i * rows_->stored_size, gradient);
     }
   }
 
@@ -110,7 +129,7 @@ class TokenStage final : public Stage<Real> {
 
   const Real* InputAgain(std::size_t i, const BackwardArguments<Real>& arguments) const {
     const Link& link = links_[i];
-    if (i == 0) return arguments.input;
+    if (i == 0) return arguments.inputs[0];
     if (link.saves_input) return arguments.saved + link.input;
     if (!link.keeps_input) return nullptr;
     const Link& before = links_[i - 1];
@@ -119,10 +138,85 @@ class TokenStage final : public Stage<Real> {
     return x;
   }
 
+  std::shared_ptr<const Backend<Real>> backend_;
+  int microbatch_;
+  // An embedding whose rows go on with each sample; null: none.
+  const ParameterTensor* rows_ = nullptr;
   std::vector<Link> links_;
   std::int64_t values_size_ = 0;      // of scratch for inputs that are not saved
   std::int64_t gradient_size_ = 0;    // of each of two gradients on their way
   std::int64_t layer_workspace_ = 0;  // of the layer that takes the most
+};
+
+// y = x E^T, E the rows of the embedding, of which every sample has the same. The gradient of all of a
+// micro-batch's tokens goes to its first sample's copy.
+template <class Real>
+class TiedLinearStage final : public Stage<Real> {
+ public:
+  explicit TiedLinearStage(const StageParts<Real>& parts)
+      : backend_(parts.backend),
+        rows_(parts.microbatch * parts.stage.layers[0].input.pixels()),
+        width_(parts.stage.layers[0].input.channels),
+        vocabulary_(parts.stage.layers[0].vocabulary),
+        microbatch_(parts.microbatch) {
+    this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
+    this->layout_.workspace_size =
+        std::max({backend_->ProductWorkspace(rows_, vocabulary_, width_),
+                  backend_->ProductWorkspace(rows_, width_, vocabulary_),
+                  backend_->ProductWorkspace(vocabulary_, width_, rows_)});
+  }
+
+  void Forward(const ForwardArguments<Real>& arguments) override {
+    backend_->Multiply({.rows = rows_,
+                        .columns = vocabulary_,
+                        .steps = width_,
+                        .a = arguments.inputs[0],
+                        .a_row = width_,
+                        .b = arguments.inputs[1],
+                        .b_step = 1,
+                        .b_column = width_,
+                        .c = arguments.outputs[0],
+                        .c_row = vocabulary_},
+                       arguments.workspace);
+  }
+
+  void Backward(const BackwardArguments<Real>& arguments) override {
+    const Real* dy = arguments.output_gradients[0];
+    if (arguments.input_gradients[0] != nullptr) {
+      backend_->Multiply({.rows = rows_,
+                          .columns = width_,
+                          .steps = vocabulary_,
+                          .a = dy,
+                          .a_row = vocabulary_,
+                          .b = arguments.inputs[1],
+                          .b_step = width_,
+                          .c = arguments.input_gradients[0],
+                          .c_row = width_},
+                         arguments.workspace);
+    }
+    Real* gradient = arguments.input_gradients[1];
+    if (gradient == nullptr) return;
+    backend_->Multiply({.rows = vocabulary_,
+                        .columns = width_,
+                        .steps = rows_,
+                        .a = dy,
+                        .a_row = 1,
+                        .a_step = vocabulary_,
+                        .b = arguments.inputs[0],
+                        .b_step = width_,
+                        .c = gradient,
+                        .c_row = width_},
+                       arguments.workspace);
+    const std::int64_t size = vocabulary_ * width_;
+    std::fill_n(gradient + size, (microbatch_ - 1) * size, Real(0));
+  }
+
+ private:
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::int64_t rows_;  // of tokens
+  std::int64_t width_;
+  std::int64_t vocabulary_;
+  std::int64_t microbatch_;
 };
 
 // The mean of softmax cross-entropies over the tokens of each sequence.
@@ -151,12 +245,12 @@ class TokenLossStage final : public Stage<Real> {
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradient == nullptr) return;
+    if (arguments.input_gradients[0] == nullptr) return;
     const Microbatch<Real>& microbatch = *arguments.microbatch;
     const Real scale = microbatch.gradient_scale / static_cast<Real>(tokens_);
     for (std::int64_t row = 0; row < sequences_ * tokens_; ++row) {
       const Real* p = arguments.saved + row * classes_;
-      Real* dz = arguments.input_gradient + row * classes_;
+      Real* dz = arguments.input_gradients[0] + row * classes_;
       for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * scale;
       dz[microbatch.labels[row]] -= scale;
     }
@@ -177,12 +271,19 @@ std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts) {
 }
 
 template <class Real>
+std::unique_ptr<Stage<Real>> MakeTiedLinearStage(const StageParts<Real>& parts) {
+  return std::make_unique<TiedLinearStage<Real>>(parts);
+}
+
+template <class Real>
 std::unique_ptr<Stage<Real>> MakeTokenLossStage(const StageParts<Real>& parts) {
   return std::make_unique<TokenLossStage<Real>>(parts);
 }
 
 template std::unique_ptr<Stage<float>> MakeTokenStage(const StageParts<float>&);
 template std::unique_ptr<Stage<double>> MakeTokenStage(const StageParts<double>&);
+template std::unique_ptr<Stage<float>> MakeTiedLinearStage(const StageParts<float>&);
+template std::unique_ptr<Stage<double>> MakeTiedLinearStage(const StageParts<double>&);
 template std::unique_ptr<Stage<float>> MakeTokenLossStage(const StageParts<float>&);
 template std::unique_ptr<Stage<double>> MakeTokenLossStage(const StageParts<double>&);
 

@@ -19,6 +19,7 @@
 //   layer_norm             2 c               8 n                     input            2 (p + c) numbers
 //   rms_norm               c                 6 n                     input            2 p + c numbers
 //   token_linear           c' (c + b)        2 n' c + b n'           input
+//   tied_linear                              2 n' c                  inputs
 //   attention                                4 p^2 c' + 5 H p^2      input            H p numbers
 //   gelu                                     8 n                     input
 //   squared_relu                             2 n                     input
@@ -38,6 +39,9 @@
 //   layer_norm    over the channels of each token (Ba et al., arXiv 1607.06450)
 //   rms_norm      y_t = g x_t / sqrt(mean of x_t^2 + epsilon) (Zhang and Sennrich, arXiv 1910.07467)
 //   token_linear  y_t = W x_t + b
+//   tied_linear   y_t = E x_t, E the rows of the network's embedding as a value that came with the sample:
+//                 both read one version of them, and their gradients meet where the embedding is, at its
+//                 delay (Press and Wolf, arXiv 1608.05859, for one copy of the weights)
 //   attention     x_t = (q_t, k_t, v_t), each divided into H heads of c' / H numbers;
 //                 y_t = sum over s <= t of softmax_s(q_t . k_s / sqrt(c' / H)) v_s
 //                 (Vaswani et al., arXiv 1706.03762)
@@ -90,6 +94,7 @@ enum class LayerKind : unsigned char {
   kLayerNormalization,  ///< over the channels of each token
   kRmsNormalization,    ///< the same by the root of the mean square alone
   kTokenLinear,         ///< a linear layer on each token
+  kTiedLinear,          ///< the same by the rows of the embedding, its second input
   kAttention,           ///< causal, by several heads
   kGelu,
   kSquaredRelu,
@@ -118,7 +123,7 @@ struct Layer {
   int groups = 1;                  ///< of a group normalisation
   double dropout_probability = 0;  ///< of an element to be zeroed
   int heads = 1;                   ///< of an attention
-  int vocabulary = 1;  ///< rows of an embedding; a network's classes, no field of its own
+  int vocabulary = 1;              ///< rows of an embedding or a tied_linear; no field of its own
   double standard_deviation =
       0.02;  ///< of the weights that an embedding or token_linear starts with
   /// Local response normalisation of a_c: a_c (k + alpha / size * sum of a^2 over the window)^-beta, as

@@ -29,7 +29,9 @@
 // x + attention(norm(x)) and x + MLP(norm(x)), the MLP 4 d wide with GELU; a last norm, and scores for
 // each of V tokens by a matrix of their own. Stages of a block: norm and attention, sum, norm and MLP,
 // sum. Without norm_first a block is norm(x + attention(x)) and norm(x + MLP(x)), each norm a stage of its
-// own and no last one: 6L + 3 stages. Weights start normal with standard deviation 0.02, the last of each branch with that divided by
+// own and no last one: 6L + 3 stages. With tied embeddings the scores are products with the embedding's
+// rows, which the embedding hands on with each sample: both uses read one version of them, their gradients
+// meet at stage 0, and every boundary carries V d numbers more. Weights start normal with standard deviation 0.02, the last of each branch with that divided by
 // sqrt(2 L), biases at 0. Tensors have GPT-2's names, and (out, in) where its own files have (in, out).
 //
 // Sources: Kosson et al., arXiv 2003.11666 (stages, ResNet, VGG); He et al., arXiv 1603.05027
@@ -52,8 +54,8 @@ struct Stage {
   std::string name;
   std::vector<Layer> layers;  ///< in order, each taking the result of the one before
   std::vector<int> inputs;    ///< values; the first layer takes all of them
-  /// Values. The first is the result of the last layer; a second one is the result of the layer
-  /// before it, as the 1x1 shortcut needs it.
+  /// Values. The first is the result of the last layer; a second one is what that layer reads, as the
+  /// 1x1 shortcut needs it, or of a stage that begins with an embedding its rows, for a tied_linear.
   std::vector<int> outputs{};
 
   friend bool operator==(const Stage&, const Stage&) = default;
@@ -100,6 +102,8 @@ struct NetworkOptions {
   bool norm_first =
       true;  ///< of a gpt: a norm before each branch and a last one, or one behind each sum
   bool squared_relu = false;  ///< of a gpt: in place of GELU
+  bool tied_embeddings =
+      false;  ///< of a gpt: scores by the embedding's rows, which go with each sample
 };
 
 /// The names that MakeNetwork knows; it takes CIFAR ResNets of other depths too, resnet(6n+2) and
@@ -111,7 +115,7 @@ bool IsNetworkName(std::string_view name);
 
 /// Throws analysis::InvalidArgument naming network.name, network.norm, network.groups, network.input,
 /// network.classes, network.hidden, network.layers, network.width, network.heads, network.token_norm,
-/// network.norm_first or network.activation.
+/// network.norm_first, network.activation or network.tie_word_embeddings.
 Network MakeNetwork(const NetworkOptions& options);
 
 /// Values that cross from stage s to stage s + 1, ascending.
@@ -120,7 +124,7 @@ std::vector<int> BoundaryValues(const Network& network, int stage);
 /// Whether a layer of that kind is in the network.
 bool HasLayer(const Network& network, LayerKind kind);
 
-/// Whether the backward of `stage` reads its input again: a stage of several layers computes what is
+/// Whether the backward of `stage` reads its inputs again: a stage of several layers computes what is
 /// between them anew.
 bool KeepsInput(const Stage& stage);
 /// Whether it reads its (first) output again.

@@ -15,10 +15,10 @@ class NetworkBuilder {
   NetworkBuilder(std::string name, FeatureShape input, int classes);
 
   /// Appends a stage and returns its result's value; -1 after a loss, which has none. Of each layer
-  /// the kind and its fields count, of the stage its name, layers and inputs. With `rectified` the
-  /// input of the last layer is a value too. Throws analysis::InvalidArgument naming the stage and
-  /// `layers`, `inputs` or a layer's field.
-  int Add(Stage stage, int* rectified = nullptr);
+  /// the kind and its fields count, of the stage its name, layers and inputs. With `second` the
+  /// stage has a second value, which Stage::outputs describes. Throws analysis::InvalidArgument naming the
+  /// stage and `layers`, `inputs`, `outputs` or a layer's field.
+  int Add(Stage stage, int* second = nullptr);
 
   const FeatureShape& shape(int value) const { return network_.values.at(value).shape; }
   int next_stage() const { return network_.stage_count(); }

@@ -73,6 +73,9 @@ struct TrainingMemoryOptions {
   std::vector<std::int64_t> workspace{};
   /// The same for one sample, as in evaluations.
   std::vector<std::int64_t> sample_workspace{};
+  /// By stage, what a split backward holds of a micro-batch for its weight gradient, numbers: the gradients
+  /// that came with its input's, and its output's. Empty: its output's alone.
+  std::vector<std::int64_t> held{};
 };
 
 /// By process, of those that share the stages. `schedule`: of the network's stages, with two cycles in

@@ -14,8 +14,8 @@ namespace batchless::training {
 
 class ForwardPass {
  public:
-  /// `tensors`: at least those of Trainer::ExportWeights. Throws analysis::InvalidArgument naming the
-  /// tensor for one that is missing or of another shape.
+  /// `tensors`: as Trainer::ImportWeights takes them. Throws analysis::InvalidArgument naming the tensor
+  /// for one that is missing, of another shape or unknown.
   ForwardPass(const hwmodel::Network& network, std::span<const NamedTensor> tensors);
   ~ForwardPass();
   ForwardPass(const ForwardPass&) = delete;

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,9 @@ void Pack(const ParameterTensor& tensor, std::span<const Real> values, Real* blo
 /// The reverse.
 template <class Real>
 void Unpack(const ParameterTensor& tensor, const Real* block, std::span<Real> values);
+
+/// Whether PyTorch's modules write the name beside one of `tensors`, and nothing follows from it.
+bool IsPyTorchBuffer(const std::string& name, const std::set<std::string>& tensors);
 
 }  // namespace batchless::training
 

@@ -71,13 +71,13 @@ struct BackwardArguments {
   BackwardPart part = BackwardPart::kWhole;
   const Microbatch<Real>* microbatch = nullptr;
   const Real* parameters = nullptr;
-  const Real* input = nullptr;   ///< the first; null unless keeps_input
-  const Real* output = nullptr;  ///< the first; null unless keeps_output
+  std::array<const Real*, 2> inputs{};  ///< null unless keeps_input
+  const Real* output = nullptr;         ///< the first; null unless keeps_output
   const Real* saved = nullptr;
   std::array<const Real*, 2> output_gradients{};
-  Real* input_gradient = nullptr;  ///< of input gradient_input; null at the network's input
-  /// Whether the input's gradient already holds that of a later consumer and is added to.
-  bool add_input_gradient = false;
+  std::array<Real*, 2> input_gradients{};  ///< null at the network's input
+  /// Whether an input's gradient already holds that of a later consumer and is added to.
+  std::array<bool, 2> add_input_gradients{};
   Real* gradient = nullptr;   ///< of the parameters, in the forward's order
   bool add_gradient = false;  ///< whether it is added to
   /// Takes the gradient of the layout's `consumed` parameter, whose place in `gradient` is scratch
@@ -105,8 +105,6 @@ struct StageLayout {
   /// The gradient of every input is that of the output (a sum): the engine lets them share memory
   /// instead of calling the backward.
   bool passes_gradient = false;
-  /// The input whose gradient the backward makes.
-  std::size_t gradient_input = 0;
 };
 
 template <class Real>
