@@ -13,6 +13,8 @@
 //                             argument: network
 //   TwoWorkersOneDnn          the same by oneDNN's convolutions
 //   OneWorker, TwoWorkers/gpt-L-D    the same of a gpt of L blocks and width D, 128 tokens a sample
+//   Train/microgpt-D-T        a gpt of one block, width D and 4 heads, T tokens a sample of 27 characters,
+//                             by AdamW at batch one: the shape that small ports of GPT compare
 //   OPTIMIZER/pb              pipelined backpropagation at batch one by each optimizer, one worker
 
 #include <benchmark/benchmark.h>
@@ -25,6 +27,7 @@
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
+#include "batchless/training/random.h"
 #include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
 #include "effort.h"
@@ -33,10 +36,19 @@
 namespace batchless::training {
 namespace {
 
-// gpt-L-D, or a built-in network's name.
+// microgpt-D-T, gpt-L-D, or a built-in network's name.
 hwmodel::Network NetworkNamed(const std::string& name) {
   int layers = 0;
   int width = 0;
+  int tokens = 0;
+  if (std::sscanf(name.c_str(), "microgpt-%d-%d", &width, &tokens) == 2) {
+    return hwmodel::MakeNetwork({.name = "gpt",
+                                 .input = {1, tokens, 1},
+                                 .classes = 27,
+                                 .layers = 1,
+                                 .width = width,
+                                 .heads = 4});
+  }
   if (std::sscanf(name.c_str(), "gpt-%d-%d", &layers, &width) != 2) {
     return hwmodel::MakeNetwork({.name = name});
   }
@@ -62,6 +74,14 @@ double NominalFlops(const hwmodel::Network& network) {
   return flops;
 }
 
+// 512 windows of random characters.
+std::shared_ptr<const Dataset> Characters(int tokens, int vocabulary) {
+  CounterRandom random(1, RandomStream::kSynthetic, 0);
+  std::vector<std::int64_t> text(std::int64_t{600} * tokens);
+  for (std::int64_t& token : text) token = random.Below(static_cast<std::uint32_t>(vocabulary));
+  return MakeTokens("characters", "", text, Split::kTrain, tokens, vocabulary);
+}
+
 struct Case {
   std::string name;
   std::string network;
@@ -82,18 +102,22 @@ void Train(benchmark::State& state, const Case& c) {
   options.learning_rate.base = 1e-5;
   options.weight_decay = 1e-4;
   options.convolution = c.method;
+  options.optimizer.optimizer = FindOptimizer(c.optimizer);
   if (c.workers > 0) {
     const int stages = options.network.stage_count();
     options.schedule = hwmodel::PipelinedBackpropagation(stages, std::int64_t{4} * stages);
     options.rule.rule = analysis::FindRule(c.rule);
-    options.optimizer.optimizer = FindOptimizer(c.optimizer);
     options.workers = c.workers;
     options.samples = std::int64_t{1} << 40;  // never drained
   }
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(1, Split::kTrain, 512, 1);
   static const std::shared_ptr<const Dataset> kTokens =
       MakeMarkov(1, Split::kTrain, 128, 512 * 128 + 1);
-  const DatasetSource source(hwmodel::LabelsOf(options.network) > 1 ? kTokens : kData,
+  const int tokens = hwmodel::LabelsOf(options.network);
+  const bool is_short = tokens > 1 && tokens < 128;
+  const DatasetSource source(is_short     ? Characters(tokens, options.network.classes)
+                             : tokens > 1 ? kTokens
+                                          : kData,
                              {.seed = 1, .order = Order::kShuffled, .augment = true});
   if (c.workers > 1) {
     TrainerOptions alone = options;
@@ -122,6 +146,7 @@ void Train(benchmark::State& state, const Case& c) {
   // Time relative to that of the same FLOPs at the peak.
   state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
   if (c.network == "resnet20") state.counters["bar_of_peak_time"] = 1 / 0.75;
+  if (c.network == "microgpt-64-16") state.counters["bar_of_peak_time"] = 1 / 0.4;
   if (c.network.starts_with("gpt")) {
     state.counters["bar_of_peak_time"] = 1 / 0.6;
     double busy = 0;
@@ -156,6 +181,9 @@ const bool kRegistered = [] {
                              Case{"TwoWorkers", "gpt-6-128", 1, 1, 2},
                              Case{"OneWorker", "gpt-8-256", 1, 1, 1},
                              Case{"TwoWorkers", "gpt-8-256", 1, 1, 2}};
+  for (const char* shape : {"microgpt-16-8", "microgpt-16-16", "microgpt-64-16"}) {
+    cases.push_back({.name = "Train", .network = shape, .optimizer = "adamw"});
+  }
   for (const Optimizer& optimizer : Optimizers()) {
     // Its updates take quotients for each delay, which are a design's.
     if (optimizer.takes_quotients) continue;

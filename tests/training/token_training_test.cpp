@@ -341,6 +341,34 @@ TEST_CASE("The gradient of tied rows is that of both their uses, however backwar
   }
 }
 
+TEST_CASE("Equal matrices of a file stay two, tied rows stay one, and what is missing is named",
+          "[token]") {
+  TrainerOptions options = Options("pb", 1, 4);
+  std::vector<NamedTensor> own = MakeTrainer(options)->ExportWeights();
+  TensorNamed(own, "lm_head.weight").values = TensorNamed(own, "wte.weight").values;
+  const std::unique_ptr<Trainer> untied = MakeTrainer(options);
+  untied->ImportWeights(own);
+  Outcome outcome;
+  Advance(*untied, options.samples, outcome);
+  own = untied->ExportWeights();
+  CHECK(TensorNamed(own, "lm_head.weight").values != TensorNamed(own, "wte.weight").values);
+
+  options.network = TiedGpt();
+  options.schedule = {};
+  const std::unique_ptr<Trainer> tied = MakeTrainer(options);
+  std::vector<NamedTensor> tensors = tied->ExportWeights();
+  std::vector<NamedTensor> two = tensors;
+  two.push_back(TensorNamed(tensors, "wte.weight"));
+  two.back().name = "lm_head.weight";
+  CHECK_THROWS_WITH(tied->ImportWeights(two), Catch::Matchers::StartsWith("lm_head.weight"));
+  CHECK_THROWS_WITH(ForwardPass(options.network, two),
+                    Catch::Matchers::StartsWith("lm_head.weight"));
+  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "wte.weight"; });
+  CHECK_THROWS_WITH(tied->ImportWeights(tensors), Catch::Matchers::StartsWith("wte.weight"));
+  CHECK_THROWS_WITH(ForwardPass(options.network, tensors),
+                    Catch::Matchers::StartsWith("wte.weight"));
+}
+
 TEST_CASE(
     "Tied rows go through every pipeline, to other workers and processes, and on from a state",
     "[token]") {

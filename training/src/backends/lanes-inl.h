@@ -8,7 +8,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
@@ -37,6 +39,36 @@ struct Lanes {
   HWY_INLINE void Store(float* to) const {
     for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
   }
+  // Of 1 to B numbers, `fill` in the lanes behind them; nothing behind them in memory is touched.
+  static HWY_INLINE Lanes LoadPart(const float* from, std::int64_t count, float fill = 0) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+    alignas(64) std::array<float, B> lanes;
+    lanes.fill(fill);
+    std::copy_n(from, count, lanes.begin());
+    return Load(lanes.data());
+#else
+    return Make([&](int i) {
+      const auto first = First(i, count);
+      return hn::IfThenElse(first, hn::MaskedLoad(first, D(), from + i * kLanes),
+                            hn::Set(D(), fill));
+    });
+#endif
+  }
+  HWY_INLINE void StorePart(std::int64_t count, float* to) const {
+#if HWY_MEM_OPS_MIGHT_FAULT
+    alignas(64) std::array<float, B> lanes;
+    Store(lanes.data());
+    std::copy_n(lanes.begin(), count, to);
+#else
+    for (int i = 0; i < kVectors; ++i) {
+      hn::BlendedStore(v[i], First(i, count), D(), to + i * kLanes);
+    }
+#endif
+  }
+  // x in so many lanes, `fill` in those behind them.
+  static HWY_INLINE Lanes Part(const Lanes& x, std::int64_t count, float fill = 0) {
+    return Make([&](int i) { return hn::IfThenElse(First(i, count), x.v[i], hn::Set(D(), fill)); });
+  }
   // Past the caches, to an aligned place; hwy::FlushStream() makes it seen by other threads.
   HWY_INLINE void Stream(float* to) const {
     for (int i = 0; i < kVectors; ++i) hn::Stream(v[i], D(), to + i * kLanes);
@@ -56,8 +88,13 @@ struct Lanes {
   static HWY_INLINE Lanes Sqrt(const Lanes& a) {
     return Make([&](int i) { return hn::Sqrt(a.v[i]); });
   }
+  // b where one is no number, as x86 has it; without vectors Highway has a.
   static HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
+#if HWY_TARGET == HWY_SCALAR
+    return Make([&](int i) { return hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]); });
+#else
     return Make([&](int i) { return hn::Max(a.v[i], b.v[i]); });
+#endif
   }
   static HWY_INLINE Lanes Min(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Min(a.v[i], b.v[i]); });
@@ -70,14 +107,13 @@ struct Lanes {
   static HWY_INLINE Lanes WherePositive(const Lanes& x, const Lanes& y) {
     return Make([&](int i) { return hn::IfThenElseZero(hn::Gt(x.v[i], hn::Zero(D())), y.v[i]); });
   }
-  // Sum of all lanes, in an order that depends on B alone.
+  // Sum of all lanes: the upper half is added to the lower one until there is one, whatever a vector holds.
   HWY_INLINE float Sum() const {
-    alignas(64) std::array<float, B> lanes;
-    Store(lanes.data());
-    for (int width = B / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    Lanes sums = *this;
+    for (int n = kVectors / 2; n > 0; n /= 2) {
+      for (int i = 0; i < n; ++i) sums.v[i] = hn::Add(sums.v[i], sums.v[i + n]);
     }
-    return lanes[0];
+    return SumOf(D(), sums.v[0]);
   }
 
   HWY_INLINE float Largest() const {
@@ -91,6 +127,27 @@ struct Lanes {
     Lanes result;
     for (int i = 0; i < kVectors; ++i) result.v[i] = f(i);
     return result;
+  }
+
+ private:
+  // Of vector i: the lanes of the first `count` numbers.
+  static HWY_INLINE hn::Mask<D> First(int i, std::int64_t count) {
+    const std::int64_t rest = std::clamp<std::int64_t>(count - i * kLanes, 0, kLanes);
+    return hn::FirstN(D(), static_cast<std::size_t>(rest));
+  }
+
+  template <class Tag>
+  static HWY_INLINE float SumOf([[maybe_unused]] Tag tag, hn::Vec<Tag> x) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (hn::MaxLanes(tag) > 4) {
+      const hn::Half<Tag> half;
+      return SumOf(half, hn::Add(hn::LowerHalf(half, x), hn::UpperHalf(half, x)));
+    } else if constexpr (hn::MaxLanes(tag) == 4) {
+      x = hn::Add(x, hn::Shuffle1032(x));
+      x = hn::Add(x, hn::Shuffle2301(x));
+    }
+#endif
+    return hn::GetLane(x);
   }
 };
 

@@ -71,10 +71,10 @@ struct PackedProducts {
     // The last columns by way of a block of their own.
     float* out = tail + B;
     for (std::int64_t r = 0; p.add && r < p.rows; ++r) {
-      std::copy_n(p.c + r * p.c_row + whole * B, rest, out + r * B);
+      L::LoadPart(p.c + r * p.c_row + whole * B, rest).Store(out + r * B);
     }
     if (p.bias != nullptr) {
-      std::copy_n(p.bias + whole * B, rest, tail);
+      L::LoadPart(p.bias + whole * B, rest).Store(tail);
       product.bias = tail;
     }
     product.b = packed + whole * b_panel;
@@ -82,7 +82,7 @@ struct PackedProducts {
     product.out_row = B;
     Tile(p.rows, 1, product);
     for (std::int64_t r = 0; r < p.rows; ++r) {
-      std::copy_n(out + r * B, rest, p.c + r * p.c_row + whole * B);
+      L::Load(out + r * B).StorePart(rest, p.c + r * p.c_row + whole * B);
     }
   }
 
@@ -90,27 +90,26 @@ struct PackedProducts {
   static void PackRows(std::int64_t width, std::int64_t steps, const float* b, std::int64_t b_step,
                        float* to) {
     for (std::int64_t k = 0; k < steps; ++k, b += b_step, to += B) {
-      if (width == B) {
-        L::Load(b).Store(to);
-      } else {
-        std::copy_n(b, width, to);
-        std::fill(to + width, to + B, 0.0F);
-      }
+      (width == B ? L::Load(b) : L::LoadPart(b, width)).Store(to);
     }
   }
 
   static void PackColumns(std::int64_t width, std::int64_t steps, const float* b,
                           std::int64_t b_column, float* to) {
+    std::array<L, B> rows;
     std::int64_t k = 0;
     for (; k + B <= steps; k += B) {
-      std::array<L, B> rows;
       for (int j = 0; j < B; ++j) rows[j] = j < width ? L::Load(b + j * b_column + k) : L::Zero();
       Transpose<B>(rows);
       for (int i = 0; i < B; ++i) rows[i].Store(to + (k + i) * B);
     }
-    for (; k < steps; ++k) {
-      for (std::int64_t j = 0; j < B; ++j) to[k * B + j] = j < width ? b[j * b_column + k] : 0.0F;
+    const std::int64_t rest = steps - k;
+    if (rest == 0) return;
+    for (int j = 0; j < B; ++j) {
+      rows[j] = j < width ? L::LoadPart(b + j * b_column + k, rest) : L::Zero();
     }
+    Transpose<B>(rows);
+    for (std::int64_t i = 0; i < rest; ++i) rows[i].Store(to + (k + i) * B);
   }
 
   static void Tile(std::int64_t rows, std::int64_t panels, const MatrixProduct& product) {

@@ -28,19 +28,6 @@ struct TokenLoops {
     return L::Make([&](int i) { return hn::Exp(typename L::D(), x.v[i]); });
   }
 
-  // Numbers from `from` on, 0 in the lanes behind `count` of them.
-  static HWY_INLINE L LoadPart(const float* from, std::int64_t count, float fill = 0) {
-    alignas(64) std::array<float, B> lanes;
-    lanes.fill(fill);
-    std::copy_n(from, count, lanes.begin());
-    return L::Load(lanes.data());
-  }
-  static HWY_INLINE void StorePart(const L& x, std::int64_t count, float* to) {
-    alignas(64) std::array<float, B> lanes;
-    x.Store(lanes.data());
-    std::copy_n(lanes.begin(), count, to);
-  }
-
   // f(position, load, store) of every block of `size` numbers; the last one may be part of a block.
   template <class F>
   static HWY_INLINE void ForEach(std::int64_t size, F f) {
@@ -53,8 +40,8 @@ struct TokenLoops {
     const std::int64_t rest = size - i;
     if (rest == 0) return;
     f(
-        i, [=](const float* from) HWY_ATTR { return LoadPart(from, rest); },
-        [=](const L& x, float* to) HWY_ATTR { StorePart(x, rest, to); });
+        i, [=](const float* from) HWY_ATTR { return L::LoadPart(from, rest); },
+        [=](const L& x, float* to) HWY_ATTR { x.StorePart(rest, to); });
   }
 
   static std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
@@ -99,7 +86,7 @@ struct TokenLoops {
         squares = L::MulAdd(distance, distance, squares);
       }
       if (c < norm.width) {
-        const L distance = L::Sub(LoadPart(x + c, norm.width - c, mean), center);
+        const L distance = L::Sub(L::LoadPart(x + c, norm.width - c, mean), center);
         squares = L::MulAdd(distance, distance, squares);
       }
       norm.mean[r] = mean;
@@ -318,22 +305,24 @@ struct TokenLoops {
   // logarithm of the denominator.
   static float Softmax(std::int64_t count, std::int64_t size, float scale, float* z) {
     const std::int64_t end = P::Rounded(count);
-    std::fill(z + count, z + end, -std::numeric_limits<float>::infinity());
     std::fill(z + end, z + size, 0.0F);
-    L most = L::Load(z);
-    for (std::int64_t k = B; k < end; k += B) most = L::Max(most, L::Load(z + k));
+    // The last block may be part of one.
+    const auto scores = [=](std::int64_t k) HWY_ATTR {
+      return L::Part(L::Load(z + k), count - k, -std::numeric_limits<float>::infinity());
+    };
+    L most = scores(0);
+    for (std::int64_t k = B; k < end; k += B) most = L::Max(most, scores(k));
     const float largest = most.Largest() * scale;
     const L factor = L::Set(scale);
     const L offset = L::Set(-largest);
     L sum = L::Zero();
     for (std::int64_t k = 0; k < end; k += B) {
       // Less, a softmax of floats cannot tell from 0. What is no number comes second, and goes through.
-      const L power = Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset)));
+      L power = Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset)));
+      if (k + B == end) power = L::Part(power, count - k);
       sum = L::Add(sum, power);
       power.Store(z + k);
     }
-    // exp(-87) where no key is.
-    std::fill(z + count, z + end, 0.0F);
     const float total = sum.Sum();
     const L inverse = L::Set(1 / total);
     for (std::int64_t k = 0; k < end; k += B) L::Mul(L::Load(z + k), inverse).Store(z + k);
@@ -406,14 +395,14 @@ struct TokenLoops {
     const std::int64_t end = P::Rounded(count);
     const L factor = L::Set(scale);
     const L offset = L::Set(-log_sum);
-    for (std::int64_t k = 0; k < end; k += B) {
-      Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset))).Store(z + k);
-    }
-    std::fill(z + count, z + size, 0.0F);
     L sum = L::Zero();
     for (std::int64_t k = 0; k < end; k += B) {
-      sum = L::MulAdd(L::Load(z + k), L::Load(dp + k), sum);
+      L power = Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset)));
+      if (k + B == end) power = L::Part(power, count - k);
+      power.Store(z + k);
+      sum = L::MulAdd(power, L::Load(dp + k), sum);
     }
+    std::fill(z + end, z + size, 0.0F);
     const L mean = L::Set(sum.Sum());
     for (std::int64_t k = 0; k < end; k += B) {
       L::Mul(L::Mul(L::Load(z + k), factor), L::Sub(L::Load(dp + k), mean)).Store(dp + k);
@@ -425,12 +414,13 @@ struct TokenLoops {
                            const std::int32_t* labels, float* p, float* losses,
                            std::uint8_t* correct) {
     for (std::int64_t r = 0; r < rows; ++r, z += classes, p += classes) {
-      L most =
-          LoadPart(z, std::min<std::int64_t>(B, classes), -std::numeric_limits<float>::infinity());
+      L most = L::LoadPart(z, std::min<std::int64_t>(B, classes),
+                           -std::numeric_limits<float>::infinity());
       std::int64_t c = B;
       for (; c + B <= classes; c += B) most = L::Max(most, L::Load(z + c));
       if (c < classes) {
-        most = L::Max(most, LoadPart(z + c, classes - c, -std::numeric_limits<float>::infinity()));
+        most =
+            L::Max(most, L::LoadPart(z + c, classes - c, -std::numeric_limits<float>::infinity()));
       }
       const float largest = most.Largest();
       const L offset = L::Set(largest);
@@ -444,9 +434,11 @@ struct TokenLoops {
       float total = sum.Sum();
       if (c < classes) {
         const std::int64_t rest = classes - c;
-        StorePart(Exp(L::Max(L::Set(-87), L::Sub(LoadPart(z + c, rest, largest), offset))), rest,
-                  p + c);
-        for (; c < classes; ++c) total += p[c];
+        const L power = Exp(L::Max(L::Set(-87), L::Sub(L::LoadPart(z + c, rest, largest), offset)));
+        power.StorePart(rest, p + c);
+        alignas(64) std::array<float, B> powers;
+        power.Store(powers.data());
+        for (std::int64_t k = 0; k < rest; ++k) total += powers[k];
       }
       const L inverse = L::Set(1 / total);
       ForEach(classes, [&](std::int64_t k, auto load, auto store)
