@@ -5,13 +5,13 @@
 # compiled at once, so that what they name has to differ.
 #
 # batchless_test(<name> [PROGRAM <program>] LABEL quick|slow|figures [SOURCES ...] [LIBS ...]
-#                [TIMEOUT seconds] [PROCESSORS n] [COST n] [RUN_SERIAL] [LONG])
+#                [TIMEOUT seconds] [COST n] [LONG])
 #
 # One ctest <name>: the cases of the first source, <name>.cpp where SOURCES names none, which becomes part
 # of PROGRAM. By hand the same is <program> -# "[#<source>]". Without PROGRAM the test has an executable of
-# its own name. A test that keeps several processors busy has PROCESSORS, the longest have a COST and start first. LONG
-# adds a ctest <name>_long with label long: the cases with Catch2's hidden tag [.long]. Tests run from the
-# repository root, so that they can name files in it.
+# its own name. The longest have a COST and start first. LONG adds a ctest <name>_long with label long: the
+# cases with Catch2's hidden tag [.long]. Tests run from the repository root, so that they can name files in
+# it. Threads and processes of a test wait for one another: none keeps more than one processor busy.
 #
 # batchless_bench(<name> SOURCES ... [LIBS ...])
 #
@@ -56,8 +56,8 @@ function(batchless_test_program program)
 endfunction()
 
 function(batchless_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "RUN_SERIAL;LONG"
-                        "PROGRAM;LABEL;TIMEOUT;PROCESSORS;COST" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LONG"
+                        "PROGRAM;LABEL;TIMEOUT;COST" "SOURCES;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "batchless_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -102,11 +102,9 @@ function(batchless_test name)
     set_tests_properties(${name}_long PROPERTIES LABELS long TIMEOUT 3600)
     list(APPEND tests ${name}_long)
   endif()
-  foreach(property IN ITEMS PROCESSORS COST RUN_SERIAL)
-    if(arg_${property})
-      set_tests_properties(${tests} PROPERTIES ${property} ${arg_${property}})
-    endif()
-  endforeach()
+  if(arg_COST)
+    set_tests_properties(${tests} PROPERTIES COST ${arg_COST})
+  endif()
 endfunction()
 
 function(batchless_bench name)

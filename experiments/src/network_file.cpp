@@ -311,8 +311,7 @@ std::string NetworkText(const Network& network) {
     if (!stage.outputs.empty()) last = stage.outputs.front();
     if (!stage.outputs.empty()) names.push_back(stage.name);
     if (stage.outputs.size() > 1) {
-      const bool has_rows = stage.layers[0].kind == hwmodel::LayerKind::kEmbedding;
-      names.push_back(stage.name + (has_rows ? ".rows" : ".rectified"));
+      names.push_back(stage.name + (hwmodel::HandsOnRows(stage) ? ".rows" : ".rectified"));
       text += fmt::format("outputs = {}\n", Quoted({names.end() - 2, names.end()}));
     }
     std::vector<std::string> layers;

@@ -771,18 +771,21 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
       }
       // Whether a later stage reads an embedding's rows, or what comes into the last layer.
       const bool has_rows = own.front().layer.kind == LayerKind::kEmbedding;
-      const std::string between = has_rows         ? translator.rows()
-                                  : own.size() > 1 ? own[own.size() - 2].output
-                                                   : std::string();
+      std::string other;
+      if (has_rows) {
+        other = translator.rows();
+      } else if (own.size() > 1) {
+        other = own[own.size() - 2].output;
+      }
       const Step* const end = own.data() + own.size();
       const bool is_read =
-          !between.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
-            return std::find(step.inputs.begin(), step.inputs.end(), between) != step.inputs.end();
+          !other.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
+            return std::find(step.inputs.begin(), step.inputs.end(), other) != step.inputs.end();
           });
       int second = -1;
       const int value = builder.Add(std::move(stage), is_read ? &second : nullptr);
       values[last.output] = value;
-      if (is_read) values[between] = second;
+      if (is_read) values[other] = second;
     }
     const std::string output =
         translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);

@@ -116,9 +116,8 @@ class Writer {
       for (std::size_t i = 0; i < stage.layers.size(); ++i) {
         if (stage.layers[i].kind == LayerKind::kLoss) break;
         if (i + 1 == stage.layers.size() && stage.outputs.size() == 2) {
-          const Layer& first = stage.layers[0];
-          const bool is_rows = first.kind == LayerKind::kEmbedding;
-          names_.at(stage.outputs[1]) = is_rows ? first.name + ".weight" : inputs.front();
+          names_.at(stage.outputs[1]) =
+              hwmodel::HandsOnRows(stage) ? stage.layers[0].name + ".weight" : inputs.front();
         }
         last_ = LayerOf(stage.layers[i], inputs);
         inputs = {last_};

@@ -113,7 +113,7 @@ bool IsRowsOfEmbedding(const Network& network, int value) {
   const int producer = network.values[value].producer;
   if (producer < 0) return false;
   const Stage& stage = network.stages[producer];
-  return stage.layers[0].kind == LayerKind::kEmbedding && stage.outputs[0] != value;
+  return HandsOnRows(stage) && stage.outputs[1] == value;
 }
 
 FeatureShape SecondShape(const Stage& stage) {

@@ -23,6 +23,10 @@ bool HasLayer(const Network& network, LayerKind kind) {
   });
 }
 
+bool HandsOnRows(const Stage& stage) {
+  return stage.outputs.size() > 1 && stage.layers[0].kind == LayerKind::kEmbedding;
+}
+
 bool KeepsInput(const Stage& stage) {
   return stage.layers.size() > 1 || TraitsOf(stage.layers[0].kind).keeps == Kept::kInput;
 }
@@ -69,8 +73,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       cost.forward_flops += 2 * multiply_adds + products + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
       if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + 2 * products + elementwise;
-      const bool shares = stage.outputs.size() > 1 && layer.kind == LayerKind::kEmbedding;
-      if (traits.sample_parameters != nullptr && !shares) {
+      if (traits.sample_parameters != nullptr && !HandsOnRows(stage)) {
         read_in_part = true;
         sample_parameters += traits.sample_parameters(layer);
       } else {

@@ -74,7 +74,7 @@ double NominalFlops(const hwmodel::Network& network) {
   return flops;
 }
 
-// 512 windows of random characters.
+// Windows of random characters, some hundred.
 std::shared_ptr<const Dataset> Characters(int tokens, int vocabulary) {
   CounterRandom random(1, RandomStream::kSynthetic, 0);
   std::vector<std::int64_t> text(std::int64_t{600} * tokens);

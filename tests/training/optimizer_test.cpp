@@ -462,7 +462,7 @@ TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves",
   }
 }
 
-// Of a run by two workers that goes on in the middle by three.
+// The weights' digest after a run by two workers that goes on in the middle by three.
 std::string ResumedDigest(TrainerOptions options) {
   options.workers = 2;
   const std::unique_ptr<Trainer> first = MakeTrainer(options);

@@ -120,13 +120,14 @@ TEST_CASE("The Markov source has the entropy that it says, and an order of two",
   CHECK(std::abs(entropy(2) - data->entropy_bits()) < 4096 * 12 / (2 * kTokens * 0.69) + 0.005);
 }
 
-hwmodel::Network SmallGpt(int layers = 1) {
+hwmodel::Network SmallGpt(int layers = 1, bool is_tied = false) {
   return hwmodel::MakeNetwork({.name = "gpt",
                                .input = {1, kContext, 1},
                                .classes = kMarkovVocabulary,
                                .layers = layers,
                                .width = 16,
-                               .heads = 2});
+                               .heads = 2,
+                               .tied_embeddings = is_tied});
 }
 
 DatasetSource Tokens() {
@@ -135,9 +136,10 @@ DatasetSource Tokens() {
   return {kData, {.seed = 2, .order = Order::kShuffled}};
 }
 
-TrainerOptions Options(const std::string& kind, std::int64_t batch, std::int64_t samples) {
+TrainerOptions Options(const std::string& kind, std::int64_t batch, std::int64_t samples,
+                       const hwmodel::Network& network = SmallGpt()) {
   TrainerOptions options;
-  options.network = SmallGpt();
+  options.network = network;
   const int stages = options.network.stage_count();
   if (kind != "sequential") {
     options.schedule =
@@ -211,11 +213,8 @@ TEST_CASE("Every optimizer and schedule trains sequences, with any number of wor
   CHECK(std::ssize(weights) >= runs / 2);
 }
 
-TEST_CASE("Processes share sequences, and a saved state goes on, with the bits of one", "[token]") {
-  TrainerOptions options = Options("pb", 1, 60);
-  options.optimizer.optimizer = FindOptimizer("adamw");
-  options.rule.rule = analysis::FindRule("lwp-v+sc");
-  const Outcome alone = Run(options);
+// Two processes, and other workers after `half` samples from a saved state.
+void CheckShared(TrainerOptions options, const Outcome& alone, std::int64_t half, int workers) {
   RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
@@ -228,25 +227,26 @@ TEST_CASE("Processes share sequences, and a saved state goes on, with the bits o
   std::stringstream state;
   {
     const std::unique_ptr<Trainer> first = MakeTrainer(options);
-    Advance(*first, 33, halves);
+    Advance(*first, half, halves);
     first->Save(state);
   }
-  options.workers = 2;
+  options.workers = workers;
   const std::unique_ptr<Trainer> second = MakeTrainer(options);
   second->Load(state);
   Advance(*second, options.samples, halves);
   CHECK(halves == alone);
 }
 
+TEST_CASE("Processes share sequences, and a saved state goes on, with the bits of one", "[token]") {
+  TrainerOptions options = Options("pb", 1, 60);
+  options.optimizer.optimizer = FindOptimizer("adamw");
+  options.rule.rule = analysis::FindRule("lwp-v+sc");
+  CheckShared(options, Run(options), /*half=*/33, /*workers=*/2);
+}
+
 TEST_CASE("Blocks made again in the backward change no bit, and the memory is as predicted",
           "[token]") {
-  TrainerOptions options = Options("gpipe", 8, 16);
-  options.network = SmallGpt(2);
-  const int stages = options.network.stage_count();
-  options.schedule =
-      hwmodel::MakeSchedule("gpipe", {.stages = stages,
-                                      .microbatches = hwmodel::EnoughMicrobatches(stages, 8),
-                                      .microbatches_per_update = 8});
+  TrainerOptions options = Options("gpipe", 8, 16, SmallGpt(2));
   const Outcome kept = Run(options);
   const std::int64_t before = MakeTrainer(options)->memory_bytes();
   options.recompute = true;
@@ -261,16 +261,6 @@ TEST_CASE("Blocks made again in the backward change no bit, and the memory is as
   }
 }
 
-hwmodel::Network TiedGpt() {
-  return hwmodel::MakeNetwork({.name = "gpt",
-                               .input = {1, kContext, 1},
-                               .classes = kMarkovVocabulary,
-                               .layers = 2,
-                               .width = 16,
-                               .heads = 2,
-                               .tied_embeddings = true});
-}
-
 NamedTensor& TensorNamed(std::vector<NamedTensor>& tensors, std::string_view name) {
   return *std::find_if(tensors.begin(), tensors.end(),
                        [&](const NamedTensor& tensor) { return tensor.name == name; });
@@ -278,8 +268,8 @@ NamedTensor& TensorNamed(std::vector<NamedTensor>& tensors, std::string_view nam
 
 TEST_CASE("The gradient of tied rows is that of both their uses, however backwards are split",
           "[token]") {
-  TrainerOptions options = Options("sequential", 1, 1);
-  options.network = TiedGpt();
+  const hwmodel::Network network = SmallGpt(2, /*is_tied=*/true);
+  TrainerOptions options = Options("sequential", 1, 1, network);
   options.momentum = 0;
   options.precision = Precision::kDouble;
   options.convolution = ConvolutionMethod::kReference;
@@ -319,15 +309,8 @@ TEST_CASE("The gradient of tied rows is that of both their uses, however backwar
 
   // Mini-batches that drain: one sum, whatever the order of passes and with weight gradients apart.
   const auto drained = [&](const std::string& kind, int microbatch) {
-    TrainerOptions own = Options(kind, 8, 24);
-    own.network = TiedGpt();
+    TrainerOptions own = Options(kind, 8, 24, network);
     own.microbatch = microbatch;
-    if (kind != "sequential") {
-      own.schedule = hwmodel::MakeSchedule(
-          kind, {.stages = own.network.stage_count(),
-                 .microbatches = hwmodel::EnoughMicrobatches(own.network.stage_count(), 8),
-                 .microbatches_per_update = 8});
-    }
     return Run(own);
   };
   const Outcome fused = drained("pipedream-flush", 1);
@@ -353,8 +336,7 @@ TEST_CASE("Equal matrices of a file stay two, tied rows stay one, and what is mi
   own = untied->ExportWeights();
   CHECK(TensorNamed(own, "lm_head.weight").values != TensorNamed(own, "wte.weight").values);
 
-  options.network = TiedGpt();
-  options.schedule = {};
+  options = Options("sequential", 1, 1, SmallGpt(2, /*is_tied=*/true));
   const std::unique_ptr<Trainer> tied = MakeTrainer(options);
   std::vector<NamedTensor> tensors = tied->ExportWeights();
   std::vector<NamedTensor> two = tensors;
@@ -374,12 +356,7 @@ TEST_CASE(
     "[token]") {
   for (const auto& [kind, batch] : {std::pair("pb", 1), {"1f1b", 1}, {"gpipe", 8}, {"zb-h1", 8}}) {
     INFO(kind);
-    TrainerOptions options = Options(kind, batch, 48);
-    options.network = TiedGpt();
-    options.schedule = hwmodel::MakeSchedule(
-        kind, {.stages = options.network.stage_count(),
-               .microbatches = hwmodel::EnoughMicrobatches(options.network.stage_count(), batch),
-               .microbatches_per_update = batch});
+    TrainerOptions options = Options(kind, batch, 48, SmallGpt(2, /*is_tied=*/true));
     options.optimizer.optimizer = FindOptimizer("adamw");
     options.rule.rule = analysis::FindRule("lwp-v+sc");
     const Outcome alone = Run(options);
@@ -387,24 +364,7 @@ TEST_CASE(
     CHECK(Run(options) == alone);
     const double predicted = static_cast<double>(PredictMemory(options).total());
     CHECK(predicted == Approx(MakeTrainer(options)->memory_bytes()).epsilon(0.1));
-    RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
-      TrainerOptions own = options;
-      own.processes = group;
-      Outcome outcome;
-      Advance(*MakeTrainer(own), own.samples, outcome);
-      const bool same = outcome == alone;
-      if (group->rank() == 0) CHECK(same);
-    });
-    Outcome halves;
-    std::stringstream state;
-    const std::unique_ptr<Trainer> first = MakeTrainer(options);
-    Advance(*first, 24, halves);
-    first->Save(state);
-    options.workers = 3;
-    const std::unique_ptr<Trainer> second = MakeTrainer(options);
-    second->Load(state);
-    Advance(*second, options.samples, halves);
-    CHECK(halves == alone);
+    CheckShared(options, alone, /*half=*/24, /*workers=*/3);
   }
 }
 

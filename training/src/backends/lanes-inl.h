@@ -39,7 +39,7 @@ struct Lanes {
   HWY_INLINE void Store(float* to) const {
     for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
   }
-  // Of 1 to B numbers, `fill` in the lanes behind them; nothing behind them in memory is touched.
+  // A block's first 1 to B numbers, with `fill` in the lanes behind; what lies behind in memory is not touched.
   static HWY_INLINE Lanes LoadPart(const float* from, std::int64_t count, float fill = 0) {
 #if HWY_MEM_OPS_MIGHT_FAULT
     alignas(64) std::array<float, B> lanes;
@@ -130,7 +130,7 @@ struct Lanes {
   }
 
  private:
-  // Of vector i: the lanes of the first `count` numbers.
+  // Which lanes of vector i have the block's first `count` numbers.
   static HWY_INLINE hn::Mask<D> First(int i, std::int64_t count) {
     const std::int64_t rest = std::clamp<std::int64_t>(count - i * kLanes, 0, kLanes);
     return hn::FirstN(D(), static_cast<std::size_t>(rest));

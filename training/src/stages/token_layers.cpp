@@ -192,31 +192,20 @@ class TokenLinear final : public TokenLayer<Real> {
       : backend_(std::move(backend)),
         rows_(microbatch * layer.input.pixels()),
         in_(layer.input.channels),
-        out_(layer.output.channels) {
+        out_(layer.output.channels),
+        products_(backend_, rows_, in_, out_) {
     this->consumed_ =
         AppendMatrix(layout, layer.name + ".weight", out_, in_, layer.standard_deviation);
     weight_ = layout.parameters[this->consumed_].offset;
     if (layer.bias) bias_ = AppendVector(layout, layer.name + ".bias", out_, Initializer::kZero);
-    product_size_ = std::max({backend_->ProductWorkspace(rows_, out_, in_),
-                              backend_->ProductWorkspace(rows_, in_, out_),
-                              backend_->ProductWorkspace(out_, in_, rows_)});
+    product_size_ = products_.workspace_size();
     this->workspace_size_ = Aligned(product_size_) + rows_ * in_;
   }
 
   void Forward(const Real* parameters, const Real* x, Real* y, Real* /*saved*/,
                Real* workspace) override {
-    backend_->Multiply({.rows = rows_,
-                        .columns = out_,
-                        .steps = in_,
-                        .a = x,
-                        .a_row = in_,
-                        .b = parameters + weight_,
-                        .b_step = 1,
-                        .b_column = in_,
-                        .bias = bias_ < 0 ? nullptr : parameters + bias_,
-                        .c = y,
-                        .c_row = out_},
-                       workspace);
+    products_.Forward(x, parameters + weight_, bias_ < 0 ? nullptr : parameters + bias_, y,
+                      workspace);
   }
 
   // The input's gradient goes through scratch where it is added, because that may be the place of dy;
@@ -226,33 +215,13 @@ class TokenLinear final : public TokenLayer<Real> {
     Real* workspace = arguments.workspace;
     Real* dx = arguments.add_dx ? workspace + Aligned(product_size_) : arguments.dx;
     if (arguments.dx != nullptr) {
-      backend_->Multiply({.rows = rows_,
-                          .columns = in_,
-                          .steps = out_,
-                          .a = dy,
-                          .a_row = out_,
-                          .b = arguments.parameters + weight_,
-                          .b_step = in_,
-                          .c = dx,
-                          .c_row = in_},
-                         workspace);
+      products_.InputGradient(dy, arguments.parameters + weight_, dx, workspace);
     }
     if (bias_ >= 0) {
       backend_->SumRows(rows_, out_, dy, arguments.add_gradient, arguments.gradient + bias_);
     }
     Real* dw = arguments.gradient + weight_;
-    backend_->Multiply({.rows = out_,
-                        .columns = in_,
-                        .steps = rows_,
-                        .a = dy,
-                        .a_row = 1,
-                        .a_step = out_,
-                        .b = arguments.x,
-                        .b_step = in_,
-                        .c = dw,
-                        .c_row = in_,
-                        .add = arguments.add_gradient},
-                       workspace);
+    products_.WeightGradient(dy, arguments.x, arguments.add_gradient, dw, workspace);
     if (arguments.consumer != nullptr) arguments.consumer->Take(0, out_ * in_, dw);
     if (arguments.dx != nullptr && arguments.add_dx) {
       backend_->Add(rows_ * in_, arguments.dx, dx, arguments.dx);
@@ -264,6 +233,7 @@ class TokenLinear final : public TokenLayer<Real> {
   std::int64_t rows_;
   std::int64_t in_;
   std::int64_t out_;
+  RowProducts<Real> products_;
   std::int64_t weight_ = 0;
   std::int64_t bias_ = -1;  // none
   std::int64_t product_size_ = 0;

@@ -47,9 +47,7 @@ class TokenStage final : public Stage<Real> {
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
     layout.input_part = layout.parameter_size;
     layout.workspace_size = values_size_ + 2 * gradient_size_ + layer_workspace_;
-    const bool hands_on_rows =
-        parts.stage.outputs.size() > 1 && layers[0].kind == hwmodel::LayerKind::kEmbedding;
-    if (hands_on_rows) rows_ = &layout.parameters[0];
+    if (hwmodel::HandsOnRows(parts.stage)) rows_ = &layout.parameters[0];
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
@@ -154,69 +152,35 @@ template <class Real>
 class TiedLinearStage final : public Stage<Real> {
  public:
   explicit TiedLinearStage(const StageParts<Real>& parts)
-      : backend_(parts.backend),
-        rows_(parts.microbatch * parts.stage.layers[0].input.pixels()),
-        width_(parts.stage.layers[0].input.channels),
-        vocabulary_(parts.stage.layers[0].vocabulary),
-        microbatch_(parts.microbatch) {
+      : microbatch_(parts.microbatch),
+        size_(parts.Input(1).stored_size),
+        products_(parts.backend, microbatch_ * parts.stage.layers[0].input.pixels(),
+                  parts.stage.layers[0].input.channels, parts.stage.layers[0].vocabulary) {
     this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
-    this->layout_.workspace_size =
-        std::max({backend_->ProductWorkspace(rows_, vocabulary_, width_),
-                  backend_->ProductWorkspace(rows_, width_, vocabulary_),
-                  backend_->ProductWorkspace(vocabulary_, width_, rows_)});
+    this->layout_.workspace_size = products_.workspace_size();
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
-    backend_->Multiply({.rows = rows_,
-                        .columns = vocabulary_,
-                        .steps = width_,
-                        .a = arguments.inputs[0],
-                        .a_row = width_,
-                        .b = arguments.inputs[1],
-                        .b_step = 1,
-                        .b_column = width_,
-                        .c = arguments.outputs[0],
-                        .c_row = vocabulary_},
-                       arguments.workspace);
+    products_.Forward(arguments.inputs[0], arguments.inputs[1], nullptr, arguments.outputs[0],
+                      arguments.workspace);
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
     const Real* dy = arguments.output_gradients[0];
     if (arguments.input_gradients[0] != nullptr) {
-      backend_->Multiply({.rows = rows_,
-                          .columns = width_,
-                          .steps = vocabulary_,
-                          .a = dy,
-                          .a_row = vocabulary_,
-                          .b = arguments.inputs[1],
-                          .b_step = width_,
-                          .c = arguments.input_gradients[0],
-                          .c_row = width_},
-                         arguments.workspace);
+      products_.InputGradient(dy, arguments.inputs[1], arguments.input_gradients[0],
+                              arguments.workspace);
     }
     Real* gradient = arguments.input_gradients[1];
     if (gradient == nullptr) return;
-    backend_->Multiply({.rows = vocabulary_,
-                        .columns = width_,
-                        .steps = rows_,
-                        .a = dy,
-                        .a_row = 1,
-                        .a_step = vocabulary_,
-                        .b = arguments.inputs[0],
-                        .b_step = width_,
-                        .c = gradient,
-                        .c_row = width_},
-                       arguments.workspace);
-    const std::int64_t size = vocabulary_ * width_;
-    std::fill_n(gradient + size, (microbatch_ - 1) * size, Real(0));
+    products_.WeightGradient(dy, arguments.inputs[0], /*add=*/false, gradient, arguments.workspace);
+    std::fill_n(gradient + size_, (microbatch_ - 1) * size_, Real(0));
   }
 
  private:
-  std::shared_ptr<const Backend<Real>> backend_;
-  std::int64_t rows_;  // of tokens
-  std::int64_t width_;
-  std::int64_t vocabulary_;
   std::int64_t microbatch_;
+  std::int64_t size_;  // of a sample's copy of the rows
+  RowProducts<Real> products_;
 };
 
 // The mean of softmax cross-entropies over the tokens of each sequence.

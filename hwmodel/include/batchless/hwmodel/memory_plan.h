@@ -88,7 +88,7 @@ class MemoryPlan {
   }
   const Value& ValueOf(int v) const { return network_->values[static_cast<std::size_t>(v)]; }
   int Producer(int v) const;
-  // Whether the stage's backward reads v as an input of its.
+  // Whether the stage's backward reads v, an input of the stage, again.
   bool KeepsValue(int stage, int v) const;
   int LastConsumer(int v) const;  // -1 where there is none
 

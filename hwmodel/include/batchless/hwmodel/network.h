@@ -124,6 +124,9 @@ std::vector<int> BoundaryValues(const Network& network, int stage);
 /// Whether a layer of that kind is in the network.
 bool HasLayer(const Network& network, LayerKind kind);
 
+/// Whether the second value of `stage` is the rows of its embedding.
+bool HandsOnRows(const Stage& stage);
+
 /// Whether the backward of `stage` reads its inputs again: a stage of several layers computes what is
 /// between them anew.
 bool KeepsInput(const Stage& stage);
