@@ -24,7 +24,7 @@ attempt() {
 # Whether a failure may be the machine's: nothing unforgivable in what was said. Of the tests' log only
 # what failed counts, for other tests have digests in their names.
 forgivable() {
-  ! grep -vE ' +(Passed|\*\*\*Skipped) +[0-9.]+ sec|^ *Start +[0-9]+: | \.\.\. ok$|^test: |^build: |^\[[0-9]+/' "$1" |
+  ! grep -vE '( +Passed|\*\*\*Skipped) +[0-9.]+ sec|\(Skipped\)$|^ *Start +[0-9]+: | \.\.\. ok$|^test: |^build: |^\[[0-9]+/' "$1" |
     grep -qiE "$unforgivable"
 }
 

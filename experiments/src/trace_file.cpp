@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -13,6 +15,9 @@ namespace {
 std::string Kind(const training::TraceEvent& event) {
   return fmt::format("{}{}", event.is_wait ? "wait-" : "", hwmodel::Name(event.kind));
 }
+
+// From the start of the run.
+std::int64_t Nanoseconds(double seconds) { return std::llround(1e9 * seconds); }
 
 std::string Table(std::span<const training::TraceEvent> events) {
   std::string text = "worker,kind,stage,microbatch,start_us,end_us\n";
@@ -35,11 +40,14 @@ std::string Viewer(std::span<const training::TraceEvent> events) {
     separator = ",\n";
   }
   for (const training::TraceEvent& event : events) {
+    // A viewer rounds begin and duration each for itself: events of whole nanoseconds stay apart.
+    const std::int64_t start = Nanoseconds(event.start);
+    const std::int64_t duration = Nanoseconds(event.end) - start;
     text += fmt::format(
-        R"({}{{"ph":"X","name":"{} {}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},)"
+        R"({}{{"ph":"X","name":"{} {}","cat":"{}","ts":{}.{:03},"dur":{}.{:03},"pid":{},)"
         R"("tid":1,"args":{{"stage":{},"microbatch":{}}}}})",
-        separator, Kind(event), event.microbatch, Kind(event), 1e6 * event.start,
-        1e6 * (event.end - event.start), event.worker + 1, event.stage, event.microbatch);
+        separator, Kind(event), event.microbatch, Kind(event), start / 1000, start % 1000,
+        duration / 1000, duration % 1000, event.worker + 1, event.stage, event.microbatch);
     separator = ",\n";
   }
   return text + "\n]}\n";

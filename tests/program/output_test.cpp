@@ -16,9 +16,6 @@ using Json = nlohmann::json;
 
 namespace {
 
-// Only a program that hangs takes that long to start.
-constexpr auto kHung = std::chrono::minutes(5);
-
 std::vector<std::vector<std::string>> Rows(const std::string& csv) {
   std::vector<std::vector<std::string>> rows;
   for (const std::string& line : Lines(csv)) rows.push_back(Split(line, ','));

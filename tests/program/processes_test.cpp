@@ -105,9 +105,6 @@ class EndedAtOnce {
 constexpr const char* kShared =
     " --set optimizer.batch=12 --set optimizer.reference_batch=12 --set schedule.gradient_parts=4 ";
 
-// Only a run that hangs takes that long to end.
-constexpr auto kHung = std::chrono::minutes(5);
-
 // Whether a run, or what a killed launcher left of one, is at work in the folder.
 bool IsInUse(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -121,13 +118,21 @@ void Sleep(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
-// Tells a launched run to stop, or kills its launcher. Open MPI's can hang where it is told so while the
-// processes start (seen once in some hundred): a minute later it is killed, as a scheduler does.
-void Stop(RunningProgram& program, int signal_number) {
+// Tells a launched run to stop, or kills its launcher, and returns whether the run was done before that.
+// What a killed launcher leaves behind ends by itself and lets go of the folder.
+bool WasDone(RunningProgram& program, int signal_number, const std::string& folder) {
   kill(program.process(), signal_number);
-  if (program.EndsWithin(std::chrono::minutes(1))) return;
-  WARN("the launcher hangs");
-  kill(program.process(), SIGKILL);
+  // Open MPI's launcher can hang where it is told to stop while the processes start (seen once in some
+  // hundred): a minute later it is killed, as a scheduler does.
+  if (!program.EndsWithin(std::chrono::minutes(1))) {
+    WARN("the launcher hangs");
+    kill(program.process(), SIGKILL);
+  }
+  const bool was_done = program.Wait().exit_code == 0;
+  const auto hung = std::chrono::steady_clock::now() + kHung;
+  while (IsInUse(folder) && std::chrono::steady_clock::now() < hung) Sleep(20);
+  REQUIRE_FALSE(IsInUse(folder));
+  return was_done;
 }
 
 // Longer each time: a busy machine may take all of the first ones to start the processes.
@@ -206,8 +211,7 @@ TEST_CASE("replicas that are told to stop go on as more or fewer of them to the 
     RunningProgram program = workplace.Start(
         replicas, run + "stopped --set schedule.replicas=" + std::to_string(replicas));
     Sleep(MostMilliseconds(attempt));
-    Stop(program, SIGTERM);
-    is_done = program.Wait().exit_code == 0;
+    is_done = WasDone(program, SIGTERM, workplace / "stopped");
     if (!is_done) ++stopped;
   }
   CHECK(stopped > 0);
@@ -226,13 +230,8 @@ TEST_CASE("processes that are killed or told to stop go on as other ones to the 
     const int processes = 1 + attempt % 3;
     RunningProgram program = workplace.Start(processes, run + "stopped");
     Sleep(std::uniform_int_distribution<int>(1, MostMilliseconds(attempt))(random));
-    Stop(program, attempt % 2 == 0 ? SIGTERM : SIGKILL);
-    is_done = program.Wait().exit_code == 0;
+    is_done = WasDone(program, attempt % 2 == 0 ? SIGTERM : SIGKILL, workplace / "stopped");
     if (!is_done) ++stopped;
-    // What the launcher leaves behind when it is killed ends by itself, and lets go of the folder.
-    const auto hung = std::chrono::steady_clock::now() + kHung;
-    while (IsInUse(workplace / "stopped") && std::chrono::steady_clock::now() < hung) Sleep(20);
-    REQUIRE_FALSE(IsInUse(workplace / "stopped"));
   }
   CHECK(stopped > 0);
   REQUIRE(is_done);

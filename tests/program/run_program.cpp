@@ -173,6 +173,8 @@ RunningProgram::~RunningProgram() {
 }
 
 Outcome RunningProgram::Wait() {
+  const bool hangs = !EndsWithin(kHung);
+  if (hangs) kill(process_, SIGKILL);
   int status = 0;
   if (waitpid(process_, &status, 0) != process_) throw std::runtime_error("the process is lost");
   waited_ = true;
@@ -180,6 +182,7 @@ Outcome RunningProgram::Wait() {
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.out = ReadFile(streams_ / "out");
   outcome.error = ReadFile(streams_ / "error");
+  if (hangs) outcome.error += "killed: it hung\n";
   return outcome;
 }
 

@@ -13,6 +13,9 @@ namespace batchless::test {
 
 using Arguments = std::vector<std::string>;
 
+// Only a program that hangs takes that long to end.
+inline constexpr auto kHung = std::chrono::minutes(5);
+
 struct Outcome {
   int exit_code = -1;  // 128 + the signal's number where one ended it
   std::string out;
@@ -53,6 +56,7 @@ class RunningProgram {
   RunningProgram& operator=(RunningProgram&&) = delete;
 
   pid_t process() const { return process_; }
+  // One that hangs is killed, and its standard error says so.
   Outcome Wait();
   // Whether it ends in that time; to be waited for either way.
   bool EndsWithin(std::chrono::seconds limit) const;

@@ -825,6 +825,15 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   CHECK(count("ph", "M") == 2);
   CHECK(count("cat", "forward") == 12 * stages);
   CHECK(count("cat", "update") == 12 * stages);
+  // As a viewer reads them, in nanoseconds, they are apart as well.
+  std::map<int, std::int64_t> ends;
+  for (const Json& event : events) {
+    if (event["ph"] != "X") continue;
+    const std::int64_t start = std::llround(1e3 * event["ts"].get<double>());
+    CHECK(start >= ends[event["pid"]]);
+    ends[event["pid"]] = start + std::llround(1e3 * event["dur"].get<double>());
+  }
+  CHECK(ends.size() == 2);
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
   workplace.CheckRefused(run + "--out c --trace c.txt", "--trace: got c.txt");
   CHECK(!fs::exists(workplace / "c"));

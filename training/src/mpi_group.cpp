@@ -6,8 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -62,22 +64,24 @@ class MpiMessage final : public RepeatedMessage {
   bool is_started_ = false;
 };
 
-// Ends the process when its launcher is lost: MPI's start would wait for it for ever, and no watchdog
-// is at work yet.
+// Ends the process when its launcher is lost: MPI's start and end would wait for it for ever.
 class LauncherWatch {
  public:
   LauncherWatch()
-      : thread_([launcher = getppid()](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            if (getppid() != launcher) {
-              std::fputs("batchless: the launcher ended while MPI started\n", stderr);
-              std::_Exit(1);
-            }
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      : thread_([this, launcher = getppid()](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wakes_.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) {
+            if (getppid() == launcher) continue;
+            std::fputs("batchless: the launcher is lost\n", stderr);
+            std::_Exit(1);
           }
         }) {}
 
  private:
+  static constexpr auto kPeriod = std::chrono::milliseconds(50);
+
+  std::mutex mutex_;
+  std::condition_variable_any wakes_;
   std::jthread thread_;
 };
 
@@ -85,10 +89,7 @@ class MpiGroup final : public MpiProcessGroup {
  public:
   MpiGroup() {
     int provided = 0;
-    {
-      const LauncherWatch watch;
-      Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "the start");
-    }
+    Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "the start");
     if (provided != MPI_THREAD_MULTIPLE) {
       MPI_Finalize();
       throw std::runtime_error("MPI: it does not serve several threads (MPI_THREAD_MULTIPLE)");
@@ -199,6 +200,7 @@ class MpiGroup final : public MpiProcessGroup {
     }
   }
 
+  LauncherWatch watch_;
   int rank_ = 0;
   int size_ = 1;
   std::vector<int> machines_;  // by rank
