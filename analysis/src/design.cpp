@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/cancellation.h"
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
 #include "decompositions.h"
@@ -62,6 +63,7 @@ struct Effort {
   static constexpr std::size_t kMost = 150'000'000;  // 3 s of a core of 2024
 
   void Count(std::size_t operations) {
+    CheckCancellation();
     ++evaluations;
     spent += operations;
   }

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <vector>
 
+#include "batchless/analysis/cancellation.h"
 #include "linear_solver.h"
 #include "point_solver.h"
 
@@ -431,6 +432,7 @@ class MultiplierSearch {
 
 FoundMultiplier FindMultiplier(const WorstCasePoint& point, const SpectralRadius& low,
                                double tolerance) {
+  CheckCancellation();
   double least = low.log_radius + low.log_radius_error;
   // The other end of the spectrum saves steps where it is cheap.
   if (!point.rule.is_linear()) least = std::max(least, RadiusAt(point, point.rate).log_radius);

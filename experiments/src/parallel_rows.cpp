@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "batchless/analysis/cancellation.h"
 #include "progress_bar.h"
 #include "usage_error.h"
 
@@ -28,6 +29,7 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
   ProgressBar bar("rows", rows, monitor);
 
   const auto work = [&] {
+    const analysis::CancellationCheck cancellation([&] { CheckStopped(monitor); });
     while (!failed) {
       const std::size_t i = next++;
       if (i >= rows) return;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "argument.h"
+#include "batchless/analysis/cancellation.h"
 #include "commands/commands.h"
 #include "interruption.h"
 #include "text_output.h"
@@ -206,6 +207,7 @@ void RunCommand(const std::vector<std::string>& words, const CommandHost& host) 
   std::vector<const char*> argv = {"batchless"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   Program program(MakersFor(words));
+  const analysis::CancellationCheck cancellation([&] { CheckStopped(host.monitor); });
   if (program.Parse(static_cast<int>(argv.size()), argv.data())) program.Run(&host);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/cancellation.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {
@@ -62,6 +63,7 @@ class Simulator {
       TryStart(static_cast<std::int32_t>(core));
     }
     while (!queue_.empty()) {
+      analysis::CheckCancellation();
       const Event event = queue_.top();
       queue_.pop();
       now_ = event.seconds;
@@ -162,6 +164,7 @@ class Simulator {
                    static_cast<std::size_t>(microbatch)];
     };
     for (const TimedAction& timed : schedule_.actions) {
+      analysis::CheckCancellation();
       const Action& action = timed.action;
       const auto worker = static_cast<std::size_t>(schedule_.worker(action.stage));
       const std::int64_t index = next[worker]++;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "batchless/analysis/cancellation.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {
@@ -242,6 +243,7 @@ std::optional<BrokenRule> FirstBrokenRule(const Schedule& schedule) {
   }
   Checker checker(schedule);
   for (std::size_t k = 0; k < schedule.actions.size(); ++k) {
+    analysis::CheckCancellation();
     const TimedAction& timed = schedule.actions[k];
     std::string accepted = checker.Apply(timed);
     if (accepted.empty()) continue;

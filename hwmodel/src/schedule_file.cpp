@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/schedule_check.h"
 
 namespace batchless::hwmodel {
@@ -271,6 +272,7 @@ std::string ToCsv(const Schedule& schedule) {
       fmt::format("{}{}\n", has_slots ? fmt::format(",{}", schedule.slots_per_step) : "",
                   has_weights ? "," + weights : "");
   for (const auto& [step, action] : schedule.actions) {
+    analysis::CheckCancellation();
     csv += fmt::format("{},{},{},{}", step, action.stage, Letter(action.kind), action.microbatch);
     if (has_workers) csv += fmt::format(",{}", schedule.worker(action));
     csv += same;
@@ -295,6 +297,7 @@ std::string ToText(const Schedule& schedule) {
   }
   const TimedAction* before = nullptr;
   for (const TimedAction& timed : schedule.actions) {
+    analysis::CheckCancellation();
     if (before == nullptr || before->step != timed.step) text += fmt::format("\n{}:", timed.step);
     const Action& action = timed.action;
     text += fmt::format(" {}{}{}", action.stage, Letter(action.kind), action.microbatch);

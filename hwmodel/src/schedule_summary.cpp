@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 
@@ -175,6 +176,7 @@ ScheduleSummary Summarize(const Schedule& schedule) {
   std::int64_t computations = 0;
   std::vector<std::int64_t> last_backwards(static_cast<std::size_t>(schedule.microbatches));
   for (const TimedAction& timed : schedule.actions) {
+    analysis::CheckCancellation();
     const Action& action = timed.action;
     replays[static_cast<std::size_t>(action.stage)].FindVersions(timed);
     if (action.kind != ActionKind::kUpdate) ++computations;
@@ -186,6 +188,7 @@ ScheduleSummary Summarize(const Schedule& schedule) {
   const std::vector<std::int64_t> entered_with = replays.front().ForwardVersions();
   for (StageReplay& replay : replays) replay.ApplyRule(entered_with);
   for (const auto& [step, action] : schedule.actions) {
+    analysis::CheckCancellation();
     replays[static_cast<std::size_t>(action.stage)].CountKept(action);
   }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_picture.h"
 
@@ -31,6 +32,7 @@ std::string ToTraceJson(const Schedule& schedule) {
   }
   const std::int64_t slot = kStepMicroseconds / schedule.slots_per_step;
   for (const auto& [step, action] : schedule.actions) {
+    analysis::CheckCancellation();
     const bool is_second = schedule.slots_per_step == 2 && action.kind != ActionKind::kForward;
     const bool is_update = action.kind == ActionKind::kUpdate;
     const std::int64_t start =

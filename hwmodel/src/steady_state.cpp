@@ -5,6 +5,7 @@
 #include <string>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/schedule_check.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "checks.h"
@@ -44,6 +45,7 @@ class Search {
         updates_after_(entries_.size()) {
     std::vector<std::int64_t> updates(by_stage_.size());
     for (const TimedAction& timed : schedule.actions) {
+      analysis::CheckCancellation();
       const Action& action = timed.action;
       const auto stage = static_cast<std::size_t>(action.stage);
       by_stage_[stage].push_back(timed);
@@ -106,6 +108,7 @@ class Search {
     if (steps < 1) return std::nullopt;
     const auto [begin, end] = Window(start, start + steps);
     const auto [next, next_end] = Window(start + steps, start + 2 * steps);
+    analysis::CheckCancellation();
     if (!HasAll({&schedule_.actions[begin], end - begin}, microbatches)) return std::nullopt;
     for (std::size_t k = 0; begin + k < end; ++k) {
       const TimedAction expected = Shifted(schedule_.actions[begin + k], steps, microbatches);

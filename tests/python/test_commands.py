@@ -5,7 +5,10 @@ import os
 import pickle
 import shlex
 import shutil
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import batchless
@@ -186,3 +189,12 @@ def test_errors_of_the_callers_own_go_through_as_they_are():
     with pytest.raises(Stopped, match="stopped") as caught:
         batchless.optimum("lwp-v+sc", delay=list(range(1, 500)), condition=1000, progress=stop)
     assert caught.value.number == 7
+
+
+def test_ctrl_c_ends_a_computation_in_the_midst_of_a_row():
+    # The whole search takes half a minute of processor time.
+    with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        before = time.process_time()
+        batchless.design(delay=4, condition=100, order=5, over="convex")
+    assert time.process_time() - before < 10

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include "batchless/analysis/cancellation.h"
+
 namespace batchless::hwmodel {
 namespace {
 
@@ -54,6 +56,7 @@ class Clock {
 
   // Whether the worker's next action has its input; sets its step where it has.
   bool DoNext(std::size_t worker) {
+    analysis::CheckCancellation();
     const Action& action = orders_[worker][steps_[worker].size()];
     const std::size_t pass = Pass(action.stage, action.microbatch);
     std::int64_t& next_step = next_step_[worker];

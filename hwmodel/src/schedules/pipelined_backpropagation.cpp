@@ -1,4 +1,5 @@
 // Schedules whose steps have room for a forward and a backward: steps in closed form.
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
 
@@ -14,6 +15,7 @@ std::vector<TimedAction> OnePass(int stages, std::int64_t count, bool updates_ea
   const std::int64_t depth = stages;
   const auto is_member = [count](std::int64_t i) { return i >= 0 && i < count; };
   for (std::int64_t step = 0; step < count + 2 * depth - 2; ++step) {
+    analysis::CheckCancellation();
     for (int stage = 0; stage < stages; ++stage) {
       const auto append = [&](ActionKind kind, std::int64_t i) {
         actions.push_back({step, {stage, kind, i}});
@@ -48,6 +50,7 @@ Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatc
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   schedule.actions.reserve(pass.size() * static_cast<std::size_t>(minibatches));
   for (std::int64_t minibatch = 0; minibatch < minibatches; ++minibatch) {
+    analysis::CheckCancellation();
     for (const auto& [step, action] : pass) {
       schedule.actions.push_back(
           {step + minibatch * steps,
