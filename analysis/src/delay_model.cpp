@@ -104,9 +104,9 @@ DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
   double rest = 1;
   for (Delay d = 0; !largest || d <= *largest; ++d) {
     if (d > kMaxVaryingDelay) {
-      throw InvalidArgument(kName, probability,
-                            "a probability whose delays end by " +
-                                std::to_string(kMaxVaryingDelay) + ", or a largest delay");
+      throw InvalidArgument(
+          kName, probability,
+          "a probability whose delays end by " + std::to_string(kMaxVaryingDelay));
     }
     model.delays.push_back(d);
     model.shares.push_back(p);
@@ -114,7 +114,9 @@ DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
     p *= 1 - probability;
     if (rest == 0 || (!largest && rest < kGeometricRest)) break;
   }
-  for (double& share : model.shares) share /= 1 - rest;
+  // 1 - rest would have no digits for a small probability.
+  const double sum = std::accumulate(model.shares.begin(), model.shares.end(), 0.0);
+  for (double& share : model.shares) share /= sum;
   return model;
 }
 

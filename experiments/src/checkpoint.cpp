@@ -130,7 +130,7 @@ std::string RunStateText(const RunState& run) {
 RunState ParseRunState(const std::string& text) {
   RunState run;
   try {
-    Json json = Json::parse(text);
+    Json json = ParseJson(text);
     // Older checkpoints do not have these.
     for (const char* name :
          {"network_digest", "quotients_digest", "metrics_sha256", "samples_sha256"}) {

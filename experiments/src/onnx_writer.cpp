@@ -125,8 +125,7 @@ class Writer {
       if (!stage.outputs.empty()) names_.at(stage.outputs[0]) = last_;
     }
     for (const auto& [name, tensor] : weights_) {
-      // PyTorch's count of batches, a buffer that no layer here has.
-      if (!used_weights_.contains(name) && !name.ends_with(".num_batches_tracked")) {
+      if (!used_weights_.contains(name) && !training::IsPyTorchBuffer(name, used_weights_)) {
         throw analysis::InvalidArgument(name, "a tensor", "those of the network alone");
       }
     }
@@ -319,7 +318,7 @@ class Writer {
 
   const Network& network_;
   bool has_weights_;
-  std::set<std::string, std::less<>> used_weights_;
+  std::set<std::string> used_weights_;
   std::map<std::string, const training::NamedTensor*, std::less<>> weights_;
   const Stage* stage_ = nullptr;
   Names names_;  // of values

@@ -21,8 +21,8 @@ std::map<analysis::Delay, analysis::RuleSpec> ReadQuotientFile(const std::string
   std::map<analysis::Delay, analysis::RuleSpec> quotients;
   std::size_t number = 0;
   try {
-    const nlohmann::json document = nlohmann::json::parse(text);
-    for (const nlohmann::json& row : document.at("rows")) {
+    const Json document = ParseJson(text);
+    for (const Json& row : document.at("rows")) {
       ++number;
       // Asked for as an integer, a number like 1e300 would be undefined behaviour.
       if (!row.at("delay").is_number_integer()) {
@@ -35,7 +35,7 @@ std::map<analysis::Delay, analysis::RuleSpec> ReadQuotientFile(const std::string
       if (quotients.emplace(delay, spec).second) continue;
       throw analysis::InvalidArgument("delay", static_cast<double>(delay), "each delay once");
     }
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     throw UsageError(argument, number == 0 ? path : fmt::format("{} row {}", path, number),
                      kAccepted);
   } catch (const analysis::InvalidArgument& error) {

@@ -83,8 +83,8 @@ void RuleArguments::ForEachGiven(Take take) const {
            {sc_delay_scale_, kScaleRange, [](RuleOptions&o, double x) { o.sc_delay_scale = x; }},
            {horizon_, kCoefficientRange, [](RuleOptions&o, double x) { o.horizon = x; }},
            {horizon_scale_, kScaleRange, [](RuleOptions&o, double x) { o.horizon_scale = x; }},
-           {sc_a_, kCoefficientRange, [](RuleOptions&o, double x) { o.sc_a = x; }},
-           {sc_b_, kCoefficientRange, [](RuleOptions&o, double x) { o.sc_b = x; }}}) {
+           {sc_a_, kSignedRange, [](RuleOptions&o, double x) { o.sc_a = x; }},
+           {sc_b_, kSignedRange, [](RuleOptions&o, double x) { o.sc_b = x; }}}) {
     if (number.argument.given()) take(number);
   }
 }
@@ -117,8 +117,10 @@ RuleArguments::RuleArguments(CLI::App& command, Form form, bool has_schedule)
                 "Delay that spike compensation is made for, in updates (default: the delay)"),
       sc_delay_scale_(command, "--sc-delay-scale", Placeholder(form, "F", "LIST"),
                       "The same in delays (default: 1; 2 overcompensates)"),
-      sc_a_(command, "--sc-a", "A", "Coefficient a itself, in place of m^d"),
-      sc_b_(command, "--sc-b", "B", "Coefficient b itself, in place of (1 - m^d)/(1 - m)"),
+      sc_a_(command, "--sc-a", Placeholder(form, "A", "LIST"),
+            "Coefficient a itself, in place of m^d"),
+      sc_b_(command, "--sc-b", Placeholder(form, "B", "LIST"),
+            "Coefficient b itself, in place of (1 - m^d)/(1 - m)"),
       numerator_(command, "--numerator", "LIST",
                  "Rule linear: N of w(z) = -eta N(z)/D(z) g(z), highest power first"),
       denominator_(command, "--denominator", "LIST",

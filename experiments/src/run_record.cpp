@@ -54,7 +54,7 @@ std::map<std::string, std::vector<double>, std::less<>> ReadMetrics(std::string_
 }
 
 Json ReadJson(std::string_view argument, const std::string& path) {
-  Json object = Json::parse(ReadText(argument, path, kReadable, kMaxLogBytes), nullptr, false);
+  Json object = ParseJson(ReadText(argument, path, kReadable, kMaxLogBytes));
   if (!object.is_object()) throw UsageError(argument, path, "a JSON object");
   return object;
 }

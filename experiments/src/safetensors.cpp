@@ -115,7 +115,7 @@ Entry ParseEntry(const std::string& name, const Json& tensor, std::size_t max_va
 // Entries that follow each other without holes through all bytes of the values.
 std::vector<Entry> ParseHeader(const std::string& header, std::uint64_t value_bytes,
                                std::size_t max_values) {
-  const Json json = Json::parse(header, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson(header);
   if (!json.is_object()) throw SafetensorsError("a header that is no JSON object");
   std::vector<Entry> entries;
   for (const auto& [name, tensor] : json.items()) {

@@ -43,6 +43,22 @@ std::string JsonText(const Json& object, int indent) {
   return object.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+Json ParseJson(const std::string& text) {
+  constexpr int kMostBrackets = 100;
+  int open = 0;
+  bool is_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') is_string = !is_string;
+    if (is_string && c == '\\') ++i;
+    if (is_string) continue;
+    if (c == '[' || c == '{') ++open;
+    if (c == ']' || c == '}') --open;
+    if (open > kMostBrackets) return Json(Json::value_t::discarded);
+  }
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 std::string Utf8(std::string_view text) {
   return Json::parse(JsonText(Json(text))).get<std::string>();
 }

@@ -56,6 +56,10 @@ void PrintText(fmt::format_string<Arguments...> format, Arguments&&... arguments
 // UTF-8, which JSON has to be: U+FFFD stands for what is none. Every JSON is written by this.
 std::string JsonText(const Json& object, int indent = -1);
 
+// What a user's file says; discarded where that is no JSON, or lies within more brackets than anything here
+// needs: the library goes through them by recursion.
+Json ParseJson(const std::string& text);
+
 // The text with U+FFFD for what is not UTF-8: tables and pages have to be it, too.
 std::string Utf8(std::string_view text);
 

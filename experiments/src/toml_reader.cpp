@@ -158,7 +158,12 @@ std::string NodeText(const toml::node& node) {
     return parts.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
   }
   std::ostringstream stream;
-  node.visit([&](const auto& value) { stream << value; });
+  // The shortest digits that read back as the same number, where the library prints 17.
+  if (const toml::value<double>* number = node.as_floating_point()) {
+    stream << analysis::ToText(number->get());
+  } else {
+    node.visit([&](const auto& value) { stream << value; });
+  }
   return std::move(stream).str();
 }
 

@@ -396,9 +396,10 @@ std::optional<MetricsRow> TrainingRun::Step() {
     const double batches =
         static_cast<double>(state_.samples - before) / static_cast<double>(trainer_options().batch);
     const double fitting = batches * kSliceSeconds / std::max(seconds, 1e-6);
-    slice_ =
-        trainer_options().batch * std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1,
-                                                           2 * slice_ / trainer_options().batch);
+    // A phase that begins may have a larger mini-batch than the slice so far.
+    const std::int64_t most = std::max<std::int64_t>(1, 2 * slice_ / trainer_options().batch);
+    slice_ = trainer_options().batch *
+             std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1, most);
     row = MakeRow();
     state_.seconds += SecondsSince(start);
     if (IsDue(configuration_.run.checkpoint_every_samples)) {

@@ -89,7 +89,7 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
   if (options.vertical_sync) {
     RefuseIf(
         !options.weight_stashing, "vertical_sync", "true",
-        "false without weight_stashing: a backward could not read its forward's version again");
+        "false without weight stashing: a backward could not read its forward's version again");
     schedule.weights = WeightVersions::kVerticalSync;
   }
   return schedule;

@@ -18,7 +18,7 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
   RefuseIf(options.microbatches_per_update < 0, "microbatches_per_update",
            static_cast<double>(options.microbatches_per_update), "an integer >= 0");
   RefuseIf(options.workers < 0 || options.workers > stages, "workers", options.workers,
-           "0, or 1 to the " + std::to_string(stages) + " stages");
+           "at most the " + std::to_string(stages) + " stages");
   if (!options.group_ends.empty()) {
     CheckGroupEnds(options.group_ends, stages);
     RefuseIf(options.workers != 0 && std::ssize(options.group_ends) != options.workers, "workers",
@@ -36,8 +36,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   RefuseIf(options.microbatches_per_update > 1, "microbatches_per_update",
            analysis::ToText(static_cast<double>(options.microbatches_per_update)),
            "0 or 1 with sequential, which takes the whole batch at once");
-  RefuseIf(options.workers > 1, "workers", analysis::ToText(options.workers),
-           "0 or 1 with sequential");
+  RefuseIf(options.workers > 1, "workers", analysis::ToText(options.workers), "1 with sequential");
   RefuseIf(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
            "nothing with sequential, which has no fill and drain");
   RefuseIf(options.weight_stashing, "weight_stashing", "true", "false with sequential");

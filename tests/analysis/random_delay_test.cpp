@@ -311,6 +311,8 @@ TEST_CASE("distributions are what they say") {
   CHECK(std::abs(geometric.mean() - 0.7 / 0.3) < 1e-4);
   CHECK(GeometricDelays(0.3, 4).largest() == 4);
   CHECK(GeometricDelays(1).largest() == 0);
+  // All alike where they hardly differ, though 1 - P is 1.
+  CHECK(GeometricDelays(1e-17, 4).mean() == Approx(2).epsilon(1e-15));
   const DelayModel listed = IndependentDelays({5, 1, 5}, {0.25, 0.5, 0.25});
   CHECK(listed.delays == std::vector<Delay>{1, 5});
   CHECK(listed.mean() == Approx(3));

@@ -246,6 +246,30 @@ TEST_CASE("random delays that nobody can draw, and commands that have no list of
                "--schedule: got random-delay");
 }
 
+TEST_CASE("a coefficient may be negative, and nothing else that is no number of its option") {
+  const TemporaryFolder folder;
+  CHECK(
+      Run(Words("stability --rule free --sc-a -0.5 --sc-b 2.5 --delay 1 --momentum 0.4 --rate 0.1"))
+          .exit_code == 0);
+  WriteFile(folder / "run.toml", "[run]\nsamples = \"10\"\n");
+  CheckRefused(Words("train " + (folder / "run.toml") + " --out d"), "run.samples: got \"10\"");
+  WriteFile(folder / "run.toml", "[run]\nepochs = 0.30000000000000004\n");
+  CheckRefused(Words("train " + (folder / "run.toml") + " --out d"), "got 0.30000000000000004");
+}
+
+TEST_CASE("brackets without end are no file of anything") {
+  const TemporaryFolder folder;
+  const std::string brackets = std::string(300'000, '[') + std::string(300'000, ']');
+  WriteFile(folder / "design.json", "{\"rows\": [{\"delay\": " + brackets + "}]}");
+  CheckRefused(Words("train " + (folder / "run.toml") +
+                     " --out d --set optimizer.file=" + (folder / "design.json")),
+               "CONFIG");
+  std::filesystem::create_directory(folder / "run");
+  WriteFile(folder / "run/config.toml", "");
+  WriteFile(folder / "run/summary.json", brackets);
+  CheckRefused(Words("report " + (folder / "run") + " --out r.html"), "summary.json");
+}
+
 TEST_CASE("what does not fit into memory is refused with its size") {
   const Outcome outcome = Run(Words(
       "sweep --rule sgdm --delay 4 --momenta log1m:-5:0:1e6 --rates log:1e-6:4:1e6 --out f.npz"));

@@ -368,6 +368,10 @@ TEST_CASE("advise: largest stable rates by stage are those of SGD at its delay")
   const Json optimum = Result("optimum --rule sc --momentum 0 --condition 100 --delay " +
                               std::to_string(advice["largest_delay"].get<int>()));
   CHECK(advice["rules"][1]["half_life_updates"] == optimum["half_life_updates"]);
+  // 11 to 0; what a half of an update costs nobody says.
+  CHECK(
+      Result("advise --network lenet5 --condition 100 --schedule 1f1b --rule sgdm")["mean_delay"] ==
+      5.5);
 }
 
 TEST_CASE("design: margins are those of the rule that it prints") {

@@ -498,6 +498,17 @@ TEST_CASE("a run of another optimizer goes on to the same bits, with what its fi
                      "optimizer.beta1");
 }
 
+TEST_CASE("a phase of a larger mini-batch follows one of few samples") {
+  const Workplace workplace;
+  WriteFile(workplace / "larger.toml",
+            kConfiguration + std::string("\n[[phase]]\nuntil = 0.1\noptimizer.batch = 1\n"
+                                         "[[phase]]\noptimizer.batch = 32\n"));
+  const Outcome outcome = workplace.Call("train larger.toml --out a --json --set run.samples=68");
+  INFO(outcome.error);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(Json::parse(outcome.out)["samples"] == 68);
+}
+
 TEST_CASE("a checkpoint of a phase whose updates were not counted is refused") {
   const Workplace place;
   WriteFile(place / "run.toml", std::string(kConfiguration) +

@@ -37,10 +37,11 @@ class AdviseCommand final : public Command {
             "The delays of the network's stages are read off the schedule's actions. Of each "
             "rule:\n"
             "the best momentum and rate for the condition number at the largest delay, and the\n"
-            "half-lives of the slowest curvature under the largest and the mean delay: blocks "
-            "that\n"
-            "do not meet are as slow as the first, coupled ones near the second (see\n"
-            "pipeline-stability). Rates are learning rates times the largest eigenvalue of the\n"
+            "half-lives of the slowest curvature under the largest delay and under the whole one "
+            "next\n"
+            "to the mean: blocks that do not meet are as slow as the first, coupled ones near the\n"
+            "second (see pipeline-stability). Rates are learning rates times the largest "
+            "eigenvalue of the\n"
             "Hessian; a stage's largest stable rate takes its own block's. The rule with the "
             "least\n"
             "half-life at the largest delay is named. A convex quadratic knows no noise: see\n"
@@ -68,7 +69,7 @@ class AdviseCommand final : public Command {
     const Delay largest = *std::max_element(delays.begin(), delays.end());
     double mean = 0;
     for (const Delay delay : delays) mean += static_cast<double>(delay);
-    const Delay rounded = std::llround(mean / stages);
+    mean /= stages;
 
     TableOutput table(out_);
     std::vector<Advice> advice(rules.size());
@@ -76,7 +77,7 @@ class AdviseCommand final : public Command {
       Advice& a = advice[i];
       a.rule = rules[i].rule.name;
       a.largest = analysis::FindOptimum({rules[i], largest, condition, Momentum()});
-      a.mean = analysis::FindOptimum({rules[i], rounded, condition, Momentum()});
+      a.mean = analysis::FindOptimum({rules[i], std::llround(mean), condition, Momentum()});
       a.momentum = a.largest.momentum;
       for (std::size_t s = 0; s < delays.size(); ++s) {
         const bool is_known = s > 0 && delays[s] == delays[s - 1];
@@ -89,7 +90,7 @@ class AdviseCommand final : public Command {
         std::min_element(advice.begin(), advice.end(),
                          [](const Advice& x, const Advice& y) { return Key(x) < Key(y); }) -
         advice.begin());
-    Report(table, delays, rounded, advice, advice[best]);
+    Report(table, delays, mean, advice, advice[best]);
   }
 
  private:
@@ -108,7 +109,7 @@ class AdviseCommand final : public Command {
     return *std::min_element(advice.critical_rates.begin(), advice.critical_rates.end());
   }
 
-  void Report(TableOutput& table, const std::vector<Delay>& delays, Delay mean,
+  void Report(TableOutput& table, const std::vector<Delay>& delays, double mean,
               const std::vector<Advice>& advice, const Advice& best) const {
     const auto stage_row = [&](std::size_t i) -> Json {
       const Advice& of_rule = advice[i / delays.size()];
@@ -144,8 +145,8 @@ class AdviseCommand final : public Command {
     }
     if (table.has_file()) return;
     TextOutput output;
-    output.Print("{} stages, delays up to {} updates, {} on average: {}\n", delays.size(), largest,
-                 mean, best.rule);
+    output.Print("{} stages, delays up to {} updates, {:.6g} on average: {}\n", delays.size(),
+                 largest, mean, best.rule);
     output.Print("  {:<10} {:>10} {:>12} {:>12} {:>12} {:>14}\n", "rule", "momentum", "rate",
                  "half-life", "at the mean", "largest stable");
     for (const Advice& a : advice) {

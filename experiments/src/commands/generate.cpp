@@ -94,8 +94,12 @@ become probabilities; at 0 the most probable token is taken.)",
     }
     TrainingRunOptions options;
     options.configuration = LoadConfiguration(directory.config());
-    options.configuration.schedule.workers = 1;
-    options.configuration.schedule.replicas = 1;
+    const auto set_alone = [](Configuration& configuration) {
+      configuration.schedule.workers = 1;
+      configuration.schedule.replicas = 1;
+    };
+    set_alone(options.configuration);
+    for (Configuration::Phase& phase : options.configuration.phases) set_alone(phase.settings);
     options.out = folder;
     options.resume = true;
     if (weights_.given()) {
