@@ -60,7 +60,8 @@ class PythonTrainer {
     std::optional<MetricsRow> row;
     RunInterruptibly(monitor, progress, [&] {
       if (closed_) return;
-      if (!std::exchange(opened_, true)) run_->Open();
+      if (!opened_) run_->Open();
+      opened_ = true;
       while (!row && !run_->is_over()) {
         if (monitor.stop) return run_->Keep();
         row = run_->Step();
@@ -203,7 +204,11 @@ class PythonTrainer {
   void Load(const std::string& path) {
     const Turn turn(*this);
     WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] { run_->LoadFrom(path); });
+    RunInterruptibly(monitor, py::none(), [&] {
+      run_->LoadFrom(path);
+      opened_ = false;
+      closed_ = false;
+    });
   }
 
   py::object Summary() {

@@ -68,15 +68,21 @@ bool RunDirectory::HoldsResults() const {
 }
 
 void RunDirectory::Open() {
+  // A second lock would wait for the first one.
+  if (descriptor_ >= 0) return;
   std::error_code error;
   const bool is_new = fs::create_directories(path_, error);
   if (error) Refuse(path_, error.message());
   if (is_new) SyncFolderOf(path_);
   if (access(path_.c_str(), W_OK) != 0) Refuse(path_, std::strerror(errno));
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) Refuse(path_, std::strerror(errno));
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) Refuse(path_, std::strerror(errno));
   // The system gives the lock back however this program ends.
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) Refuse(path_, "another run is at work in it");
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    close(descriptor);
+    Refuse(path_, "another run is at work in it");
+  }
+  descriptor_ = descriptor;
 }
 
 void RunDirectory::WriteSums() const {
@@ -90,10 +96,13 @@ void RunDirectory::WriteSums() const {
   ReplaceFile(sums(), text);
 }
 
-void RunDirectory::RemoveSums() const {
-  std::error_code error;
-  if (fs::remove(sums(), error)) SyncFolderOf(sums());
-  if (error) throw std::runtime_error(fmt::format("{}: {}", sums(), error.message()));
+void RunDirectory::RemoveEnd() const {
+  // The digests first: they name the summary.
+  for (const std::string& file : {sums(), summary()}) {
+    std::error_code error;
+    if (fs::remove(file, error)) SyncFolderOf(file);
+    if (error) throw std::runtime_error(fmt::format("{}: {}", file, error.message()));
+  }
 }
 
 void RunDirectory::CheckSums(std::string_view argument) const {

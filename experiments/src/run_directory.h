@@ -28,7 +28,8 @@ class RunDirectory {
   bool HoldsRun() const;
   // Whether there is a summary, or a row of the log: what a run that begins would write over.
   bool HoldsResults() const;
-  // Makes the folder and keeps other runs out of it as long as this object lives. Throws UsageError.
+  // Makes the folder and keeps other runs out of it as long as this object lives; once it has, it does
+  // nothing. Throws UsageError.
   void Open();
 
   const std::string& path() const { return path_; }
@@ -40,9 +41,10 @@ class RunDirectory {
   std::string summary() const { return path_ + "/summary.json"; }
   std::string sums() const { return path_ + "/SHA256SUMS"; }
 
-  // Writes the digests; takes them away while a run goes on. Throws std::runtime_error.
+  // Writes the digests; takes them and the summary, which say that a run has ended, away while one goes
+  // on. Throws std::runtime_error.
   void WriteSums() const;
-  void RemoveSums() const;
+  void RemoveEnd() const;
   // Throws UsageError, which calls the folder `argument`, where a file is not the one that was written.
   // A folder without digests is taken as it is.
   void CheckSums(std::string_view argument) const;

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
 #include <numbers>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace batchless {
 namespace {
@@ -28,6 +32,32 @@ RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& 
   if (!log_samples) return;
   samples_ = std::make_unique<AppendedFile>(directory.samples(), state.samples_file);
   if (samples_->bytes() == 0) samples_->Append(kSamplesHeader);
+}
+
+std::string RunLog::WhyNotOf(const RunDirectory& directory, const RunState& state) {
+  for (const auto& [path, start] : {std::pair(directory.metrics(), state.metrics_file),
+                                    std::pair(directory.samples(), state.samples_file)}) {
+    if (start.bytes == 0) continue;
+    const std::string name = std::filesystem::path(path).filename().string();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return fmt::format("there is no {}", name);
+    if (std::cmp_less(std::filesystem::file_size(path, error), start.bytes)) {
+      return fmt::format("{} has fewer than its {} bytes", name, start.bytes);
+    }
+    if (!start.sha256.empty() && FileDigest(path, start.bytes) != start.sha256) {
+      return fmt::format("{} begins with other rows than its", name);
+    }
+  }
+  return "";
+}
+
+bool RunLog::HoldsRows(const RunDirectory& directory) {
+  for (const std::string& path : {directory.metrics(), directory.samples()}) {
+    std::ifstream file(path);
+    std::string header;
+    if (std::getline(file, header) && file.peek() != std::ifstream::traits_type::eof()) return true;
+  }
+  return false;
 }
 
 void RunLog::AddSamples(std::span<const training::SampleResult> results) {

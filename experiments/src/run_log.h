@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "batchless/training/trainer.h"
 #include "checkpoint.h"
@@ -40,6 +41,11 @@ class RunLog {
   // `entropy_bits`: of the data's source; 0: unknown.
   RunLog(const RunDirectory& directory, bool log_samples, const RunState& state,
          double entropy_bits);
+
+  // Why the files cannot be cut back to what belongs to the state; empty where they can. Changes nothing.
+  static std::string WhyNotOf(const RunDirectory& directory, const RunState& state);
+  // Whether there is a row in one of the files.
+  static bool HoldsRows(const RunDirectory& directory);
 
   void AddSamples(std::span<const training::SampleResult> results);
   void AddRow(const MetricsRow& row);

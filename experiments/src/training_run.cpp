@@ -80,18 +80,26 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   }
   if (!checkpoint) return;
   Together(processes_.get(), [&] {
+    RefuseOtherInputs(checkpoint->run);
     const std::string& initial = checkpoint->run.initial_weights_sha256;
     if (options.init && initial != state_.initial_weights_sha256) {
       throw UsageError("--init", *options.init, "the weights that the run was started with");
     }
   });
+  // Two of them might not fit in memory.
+  trainer_.reset();
   Restore(*checkpoint, directory_.checkpoint());
 }
 
+std::size_t TrainingRun::PhaseAt(std::int64_t samples) const {
+  std::size_t phase = 0;
+  while (phase + 1 < phases_.size() && samples >= phases_[phase + 1].first_sample) ++phase;
+  return phase;
+}
+
 void TrainingRun::EnterPhaseAt(std::int64_t samples) {
-  phase_ = 0;
-  while (phase_ + 1 < phases_.size() && samples >= phases_[phase_ + 1].first_sample) ++phase_;
-  state_.joined_updates = JoinedUpdates();
+  phase_ = PhaseAt(samples);
+  state_.joined_updates = JoinedUpdates(phase_);
   trainer_.reset();
   Together(processes_.get(), [&] {
     trainer_ = training::MakeTrainer(trainer_options());
@@ -101,10 +109,14 @@ void TrainingRun::EnterPhaseAt(std::int64_t samples) {
   ReleaseFreeMemory();
 }
 
-std::int64_t TrainingRun::JoinedUpdates() const {
-  const training::TrainerOptions& now = phases_[phase_];
+std::int64_t TrainingRun::ConfiguredSamples() const {
+  return phases_.back().first_sample + phases_.back().samples;
+}
+
+std::int64_t TrainingRun::JoinedUpdates(std::size_t phase) const {
+  const training::TrainerOptions& now = phases_[phase];
   const bool is_one =
-      std::all_of(phases_.begin(), phases_.begin() + static_cast<std::ptrdiff_t>(phase_),
+      std::all_of(phases_.begin(), phases_.begin() + static_cast<std::ptrdiff_t>(phase),
                   [&](const training::TrainerOptions& before) {
                     return before.optimizer.optimizer.name == now.optimizer.optimizer.name;
                   });
@@ -150,7 +162,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
         (configuration_.run.trace_samples + phases_.front().microbatch - 1) /
         phases_.front().microbatch;
   }
-  total_samples_ = phases_.back().first_sample + phases_.back().samples;
+  total_samples_ = ConfiguredSamples();
   if (has_data) validation_samples_ = data_.validation->epoch_size();
 
   if (keeps_ && options.resume) {
@@ -261,49 +273,80 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
   return StageCosts(MeasureStages(alone, *data_.train, rounds), alone);
 }
 
+void TrainingRun::RefuseOtherInputs(const RunState& before) const {
+  if (before.train_digest != state_.train_digest ||
+      before.validation_digest != state_.validation_digest) {
+    const bool is_file = !configuration_.data.file.empty();
+    throw UsageError(is_file ? "data.file" : "data.root",
+                     is_file ? configuration_.data.file : configuration_.data.root,
+                     "the data that the run was started with");
+  }
+  if (before.network_digest != state_.network_digest) {
+    throw UsageError("network.file", configuration_.network.file,
+                     "the network that the run was started with");
+  }
+  if (before.quotients_digest != state_.quotients_digest) {
+    throw UsageError("optimizer.file", configuration_.optimizer.file,
+                     "the quotients that the run was started with");
+  }
+  if (before.schedule_digest != state_.schedule_digest) {
+    const auto& schedule = configuration_.schedule;
+    const bool is_drawn = !schedule.delays.empty();
+    throw UsageError(is_drawn ? "schedule.delays" : "schedule.file",
+                     is_drawn ? schedule.delays : schedule.file,
+                     "the schedule that the run was started with");
+  }
+}
+
+void TrainingRun::RefuseOtherLog(const RunState& before, const std::string& path) const {
+  std::string why = RunLog::WhyNotOf(directory_, before);
+  // The rows of its samples are in no file: the log may only begin with it.
+  if (before.metrics_file.bytes == 0 && before.samples > log_begins_at_ &&
+      RunLog::HoldsRows(directory_)) {
+    why = "it is of a run without a folder, and there are rows of another one";
+  }
+  if (why.empty()) return;
+  throw UsageError(
+      "path", path,
+      fmt::format("a checkpoint whose rows are in {} ({}); load this one with the out of "
+                  "its own run and resume=True, or without out",
+                  directory_.path(), why));
+}
+
+// Nothing is replaced before everything is there: whoever refuses a checkpoint keeps its trainer.
 void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
-  const RunState now = std::exchange(state_, checkpoint.run);
+  RunState state = checkpoint.run;
+  state.configuration = state_.configuration;
+  const std::size_t phase = PhaseAt(state.samples);
+  const std::int64_t total_samples = ConfiguredSamples();
+  const bool is_at_end = total_samples > 0 && state.samples >= total_samples;
+  state.joined_updates = JoinedUpdates(phase);
+  std::unique_ptr<training::Trainer> trainer;
+  hwmodel::TrainingMemory predicted_memory;
   Together(processes_.get(), [&] {
-    if (state_.train_digest != now.train_digest ||
-        state_.validation_digest != now.validation_digest) {
-      const bool is_file = !configuration_.data.file.empty();
-      throw UsageError(is_file ? "data.file" : "data.root",
-                       is_file ? configuration_.data.file : configuration_.data.root,
-                       "the data that the run was started with");
-    }
-    if (state_.network_digest != now.network_digest) {
-      throw UsageError("network.file", configuration_.network.file,
-                       "the network that the run was started with");
-    }
-    if (state_.quotients_digest != now.quotients_digest) {
-      throw UsageError("optimizer.file", configuration_.optimizer.file,
-                       "the quotients that the run was started with");
-    }
-    if (state_.schedule_digest != now.schedule_digest) {
-      const auto& schedule = configuration_.schedule;
-      const bool is_drawn = !schedule.delays.empty();
-      throw UsageError(is_drawn ? "schedule.delays" : "schedule.file",
-                       is_drawn ? schedule.delays : schedule.file,
-                       "the schedule that the run was started with");
-    }
-  });
-  state_.configuration = now.configuration;
-  const std::int64_t joined_updates = state_.joined_updates;
-  EnterPhaseAt(state_.samples);
-  Together(processes_.get(), [&] {
-    if (joined_updates != state_.joined_updates && !is_finished()) {
+    if (checkpoint.run.joined_updates != state.joined_updates && !is_at_end) {
       throw UsageError("--resume", path,
                        "a checkpoint of a version that counts what one phase's optimizer leaves to "
                        "the next: train anew in another folder");
     }
+    trainer = training::MakeTrainer(phases_[phase]);
+    predicted_memory = training::PredictMemory(phases_[phase]);
+  });
+  Together(processes_.get(), [&] {
     try {
-      trainer_->Load(checkpoint.trainer);
+      trainer->Load(checkpoint.trainer);
     } catch (const std::runtime_error& error) {
       throw UsageError("--resume", path,
                        fmt::format("a checkpoint of this run ({})", error.what()));
     }
   });
+  phase_ = phase;
+  total_samples_ = total_samples;
+  state_ = std::move(state);
+  trainer_ = std::move(trainer);
+  predicted_memory_ = predicted_memory;
   resumed_from_ = state_.samples;
+  ReleaseFreeMemory();
 }
 
 Json TrainingRun::Run() {
@@ -358,14 +401,18 @@ void TrainingRun::Open() {
     if (keeps_) directory_.Open();
   });
   started_ = UtcText();
-  if (is_finished()) return;
+  if (is_finished() && loaded_.empty()) return;
   has_trained_ = true;
   // Not before: one process may have read its data long before another.
   if (processes_ != nullptr) {
     training::SetMpiWatchdog(*processes_, configuration_.run.watchdog_seconds);
   }
   if (keeps_) {
-    directory_.RemoveSums();
+    if (!loaded_.empty()) RefuseOtherLog(state_, loaded_);
+    directory_.RemoveEnd();
+    // Before the rows behind it are cut off: whenever the program ends, a checkpoint has its rows.
+    if (!loaded_.empty()) WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);
+    if (state_.metrics_file.bytes == 0) log_begins_at_ = state_.samples;
     log_ =
         std::make_unique<RunLog>(directory_, configuration_.run.log_samples, state_, EntropyBits());
     if (shows_progress_) {
@@ -373,12 +420,15 @@ void TrainingRun::Open() {
                                                      data_.train->epoch_size(), EntropyBits());
     }
   }
-  if (state_.samples == 0) {
-    // Holds the initial weights: a run that is resumed needs no --init.
-    Save();
-    if (keeps_) ReplaceFile(directory_.config(), state_.configuration);
+  // At the start it holds the initial weights: a run that is resumed needs no --init. Behind one that began
+  // the logs, their headers.
+  if (state_.samples == 0 || (!loaded_.empty() && state_.metrics_file.bytes == 0)) Save();
+  std::error_code error;
+  if (keeps_ && (state_.samples == 0 || !std::filesystem::exists(directory_.config(), error))) {
+    ReplaceFile(directory_.config(), state_.configuration);
   }
   WriteManifest("");
+  loaded_.clear();
   saved_samples_ = state_.samples;
   slice_ = trainer_options().batch;
 }
@@ -472,7 +522,6 @@ std::vector<training::SampleResult> TrainingRun::Learn(std::span<const float> im
 std::vector<training::SampleResult> TrainingRun::Finish() {
   std::vector<training::SampleResult> results = trainer_->Finish();
   total_samples_ = trainer_->samples_done();
-  phases_.resize(phase_ + 1);
   Account(results);
   return results;
 }
@@ -482,14 +531,26 @@ training::Evaluation TrainingRun::Evaluate() {
 }
 
 void TrainingRun::SaveTo(const std::string& path) const {
-  WriteCheckpoint(path, state_, *trainer_);
+  RunState state = state_;
+  if (log_) log_->Sync(state);
+  WriteCheckpoint(path, state, *trainer_);
 }
 
 void TrainingRun::LoadFrom(const std::string& path) {
   std::optional<Checkpoint> checkpoint = ReadCheckpoint(path);
   if (!checkpoint) throw UsageError("path", path, "a checkpoint");
   RefuseDifference(ParseConfiguration(checkpoint->run.configuration, path), path);
+  RefuseOtherInputs(checkpoint->run);
+  if (keeps_) {
+    // Rows that are on their way to the files count, too.
+    RunState unused = state_;
+    if (log_) log_->Sync(unused);
+    RefuseOtherLog(checkpoint->run, path);
+  }
   Restore(*checkpoint, path);
+  diverged_ = nullptr;
+  log_.reset();
+  loaded_ = path;
 }
 
 std::optional<MetricsRow> TrainingRun::MakeRow() {

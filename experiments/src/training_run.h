@@ -73,7 +73,9 @@ class TrainingRun {
   // Between steps: for the validation set, where there is one, and files of the caller's own.
   training::Evaluation Evaluate();
   void SaveTo(const std::string& path) const;
-  // Throws UsageError for a checkpoint of another configuration.
+  // Goes on from there, with Open as the next step; the folder changes then, not here. Throws UsageError
+  // for a checkpoint of another configuration or other data, and where the folder's logs are not its own:
+  // nothing has changed then. For a moment there are two trainers.
   void LoadFrom(const std::string& path);
   void ImportWeights(std::span<const training::NamedTensor> tensors) {
     trainer_->ImportWeights(tensors);
@@ -93,14 +95,18 @@ class TrainingRun {
   Json Summary() const;
 
  private:
-  // A trainer for the phase in which a run with that many samples goes on.
+  // The phase in which a run with that many samples goes on, and a trainer for it.
+  std::size_t PhaseAt(std::int64_t samples) const;
   void EnterPhaseAt(std::int64_t samples);
-  std::int64_t JoinedUpdates() const;
+  std::int64_t JoinedUpdates(std::size_t phase) const;
+  std::int64_t ConfiguredSamples() const;
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
   std::vector<Setting> SharedSettings() const;
   void RefuseDifference(const Configuration& before, const std::string& where) const;
+  void RefuseOtherInputs(const RunState& before) const;
+  void RefuseOtherLog(const RunState& before, const std::string& path) const;
   void Restore(Checkpoint& checkpoint, const std::string& path);
   // The first process's number, in all of them.
   std::int64_t BroadcastFromFirst(std::int64_t number) const;
@@ -136,6 +142,9 @@ class TrainingRun {
   std::int64_t slice_ = 1;           // samples of the next step
   std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
+  std::string loaded_;  // the checkpoint of LoadFrom that the folder does not follow yet
+  // Samples before the logs' first row: where a checkpoint of a run without a folder was loaded.
+  std::int64_t log_begins_at_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer
   hwmodel::TrainingMemory predicted_memory_;  // of the phase
   std::string started_;

@@ -1,6 +1,7 @@
 """Trainer against the program's runs, and samples learned one by one."""
 
 import csv
+import hashlib
 import json
 import os
 import pickle
@@ -183,6 +184,225 @@ def test_saved_state_goes_on_to_the_same_bits(batch, schedule, tmp_path):
         own_trainer(**settings, lr=0.002).load(tmp_path / "state")
     with pytest.raises(ValueError, match="^path: got .*nothing, accepted: a checkpoint"):
         second.load(tmp_path / "nothing")
+
+
+LOGGED = {**TINY, "run": {**TINY["run"], "log_samples": True}}
+LOGS = ("metrics.csv", "samples.csv", "config.toml")
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
+
+
+def check_end(trainer, folder, whole, program):
+    """The trainer's run has ended in the folder as the one in `whole` has."""
+    assert trainer.weights_sha256 == json.loads((whole / "summary.json").read_text())["weights_sha256"]
+    for name in LOGS:
+        assert (folder / name).read_bytes() == (whole / name).read_bytes()
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split()
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    assert program("compare", folder, whole)["runs"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The rows and the folder of a run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return list(batchless.Trainer(LOGGED, out=folder).run()), folder
+
+
+def write_digits(root, seed):
+    """MNIST's files of 20 images."""
+    (root / "mnist").mkdir(parents=True)
+    random = numpy.random.default_rng(seed)
+    for prefix in ("train", "t10k"):
+        images = numpy.array([0x803, 20, 28, 28], ">u4").tobytes() + random.bytes(20 * 28 * 28)
+        labels = numpy.array([0x801, 20], ">u4").tobytes() + bytes(i % 10 for i in range(20))
+        (root / f"mnist/{prefix}-images-idx3-ubyte").write_bytes(images)
+        (root / f"mnist/{prefix}-labels-idx1-ubyte").write_bytes(labels)
+
+
+def damaged_state(checkpoint):
+    """A checkpoint whose checksum is right and whose trainer's state ends too early."""
+    body = checkpoint.read_bytes()[:-165]
+    damaged = checkpoint.with_name("damaged")
+    damaged.write_bytes(body + hashlib.sha256(body).hexdigest().encode() + b"\n")
+    return damaged
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_refused_checkpoint_changes_nothing(has_folder, tmp_path):
+    for seed in (1, 2):
+        write_digits(tmp_path / f"digits{seed}", seed)
+
+    def trainer(seed, out=None):
+        settings = {**LOGGED, "data": {"name": "mnist", "root": str(tmp_path / f"digits{seed}")}}
+        phases = [{"until": 0.4}, {"schedule": {"kind": "sequential"}}]
+        return batchless.Trainer({**settings, "phase": phases}, out=out)
+
+    other = trainer(2)
+    list(other.run(100))
+    other.save(tmp_path / "other")
+    undisturbed = trainer(1, tmp_path / "undisturbed" if has_folder else None)
+    expected = list(undisturbed.run())
+    undisturbed.save(tmp_path / "end")
+    disturbed = trainer(1, tmp_path / "disturbed" if has_folder else None)
+    rows = list(disturbed.run(1))
+    before = disturbed.weights_sha256, disturbed.samples, disturbed.summary().samples
+    files = files_of(tmp_path / "disturbed")
+    refusals = {"other": "^data.root: got .*digits1, accepted: the data", "damaged": "the trainer's state is damaged"}
+    damaged_state(tmp_path / "end")
+    if has_folder:
+        refusals["end"] = "^path: got .*end, accepted: a checkpoint whose rows are in .*disturbed"
+        refusals["damaged"] = refusals["end"].replace("got .*end", "got .*damaged")
+    for name, line in refusals.items():
+        with pytest.raises(ValueError, match=line):
+            disturbed.load(tmp_path / name)
+        assert (disturbed.weights_sha256, disturbed.samples, disturbed.summary().samples) == before
+        # The rows of samples may have gone to the file.
+        assert {**files_of(tmp_path / "disturbed"), "samples.csv": 0} == {**files, "samples.csv": 0}
+    assert rows + list(disturbed.run()) == expected
+    assert disturbed.weights_sha256 == undisturbed.weights_sha256
+    if has_folder:
+        for name in LOGS[:2]:
+            assert (tmp_path / "disturbed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+
+
+@pytest.mark.parametrize("progress, has_folder", [
+    *((progress, has_folder) for progress in ("some", "to the end", "diverged") for has_folder in (False, True)),
+    ("resumed", True),
+])
+def test_a_checkpoint_takes_a_run_back(progress, has_folder, whole, program, tmp_path):
+    expected, folder = whole
+    out = tmp_path / "run" if has_folder else None
+    trainer = batchless.Trainer(LOGGED, out=out)
+    rows = list(trainer.run(60))
+    trainer.save(tmp_path / "middle")
+    if progress == "some":
+        next(trainer.run())
+    elif progress == "to the end":
+        list(trainer.run())
+    elif progress == "resumed":
+        list(trainer.run())
+        del trainer
+        trainer = batchless.Trainer(LOGGED, out=out, resume=True)
+    else:
+        trainer.weights = {name: numpy.full_like(value, 1e38) for name, value in trainer.weights.items()}
+        with pytest.raises(RuntimeError, match="diverged|not finite"):
+            list(trainer.run())
+    for _ in range(2):
+        trainer.load(tmp_path / "middle")
+        assert trainer.samples == trainer.summary().samples == rows[-1].samples
+        assert trainer.summary().diverged is None
+        assert rows + list(trainer.run()) == expected
+        assert list(trainer.run()) == []
+    assert trainer.weights_sha256 == json.loads((folder / "summary.json").read_text())["weights_sha256"]
+    if has_folder:
+        check_end(trainer, out, folder, program)
+
+
+def test_a_run_that_was_taken_back_can_be_interrupted(whole, program, tmp_path):
+    expected, folder = whole
+    trainer = batchless.Trainer(LOGGED, out=tmp_path / "run")
+    list(trainer.run(60))
+    trainer.save(tmp_path / "middle")
+    list(trainer.run())
+    trainer.load(tmp_path / "middle")
+    next(trainer.run())
+    assert not {"SHA256SUMS", "summary.json"} & files_of(tmp_path / "run").keys()
+    del trainer
+    trainer = batchless.Trainer(LOGGED, out=tmp_path / "run", resume=True)
+    assert trainer.samples == 60
+    list(trainer.run())
+    check_end(trainer, tmp_path / "run", folder, program)
+
+
+def test_a_checkpoint_in_the_folder_of_another_run(whole, program, tmp_path):
+    expected, folder = whole
+    trainer = batchless.Trainer(LOGGED, out=tmp_path / "first")
+    list(trainer.run(60))
+    trainer.save(tmp_path / "middle")
+    new = batchless.Trainer(LOGGED, out=tmp_path / "second")
+    initial = new.weights_sha256
+    for checkpoint in (tmp_path / "middle", folder / "checkpoint"):
+        with pytest.raises(ValueError, match="^path: got .*, accepted: a checkpoint whose rows are in .*second "
+                                             r"\(there is no metrics.csv\); load this one with the out of its "
+                                             "own run and resume=True, or without out$"):
+            new.load(checkpoint)
+    assert new.weights_sha256 == initial and new.samples == 0 and not (tmp_path / "second").exists()
+    assert list(new.run()) == expected
+    check_end(new, tmp_path / "second", folder, program)
+    # Now its rows are there.
+    new.load(tmp_path / "middle")
+    list(new.run())
+    check_end(new, tmp_path / "second", folder, program)
+
+
+@pytest.mark.parametrize("samples", [60, None])
+def test_a_checkpoint_of_a_run_without_a_folder_begins_one(samples, whole, program, tmp_path):
+    expected, folder = whole
+    trainer = batchless.Trainer(LOGGED)
+    rows = list(trainer.run(samples))
+    trainer.save(tmp_path / "middle")
+    new = batchless.Trainer(LOGGED, out=tmp_path / "run")
+    for _ in range(2):
+        new.load(tmp_path / "middle")
+        assert rows + list(new.run()) == expected
+        assert new.weights_sha256 == json.loads((folder / "summary.json").read_text())["weights_sha256"]
+        assert (tmp_path / "run/config.toml").read_bytes() == (folder / "config.toml").read_bytes()
+        assert len((tmp_path / "run/metrics.csv").read_text().splitlines()) == 1 + len(expected) - len(rows)
+        program("report", tmp_path / "run")
+    del new
+    other = batchless.Trainer(LOGGED, out=tmp_path / "other")
+    next(other.run())
+    with pytest.raises(ValueError, match=r"\(it is of a run without a folder, and there are rows of another one\)"):
+        other.load(tmp_path / "middle")
+    assert list(other.run())[-1] == expected[-1]
+    check_end(other, tmp_path / "other", folder, program)
+
+
+def test_a_run_begins_again_from_its_beginning(whole, program, tmp_path):
+    expected, folder = whole
+    trainer = batchless.Trainer(LOGGED, out=tmp_path / "run")
+    trainer.save(tmp_path / "beginning")
+    list(trainer.run())
+    trainer.load(tmp_path / "beginning")
+    assert list(trainer.run()) == expected
+    check_end(trainer, tmp_path / "run", folder, program)
+
+
+def test_learning_goes_on_from_a_checkpoint_after_the_end(tmp_path):
+    x, y = synthetic_samples(30)
+    trainer = own_trainer()
+    trainer.learn(x[:13], y[:13])
+    trainer.save(tmp_path / "state")
+    rest = trainer.learn(x[13:], y[13:]) + trainer.finish()
+    digest = trainer.weights_sha256
+    assert trainer.total_samples == 30
+    trainer.load(tmp_path / "state")
+    assert trainer.samples == 13 and trainer.total_samples is None
+    assert trainer.learn(x[13:], y[13:]) + trainer.finish() == rest
+    assert trainer.weights_sha256 == digest
+
+
+def test_a_folder_at_work_is_refused_each_time(tmp_path):
+    """In a process of its own, which a null pointer would end."""
+    script = f"""
+import batchless, os
+first, second = (batchless.Trainer({TINY!r}, out={str(tmp_path / 'run')!r}) for _ in range(2))
+next(first.run())
+open_files = len(os.listdir("/proc/self/fd"))
+for _ in range(3):
+    try:
+        list(second.run())
+    except ValueError as error:
+        print(str(error).endswith("another run is at work in it)"), second.samples)
+assert len(os.listdir("/proc/self/fd")) == open_files
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True 0\n" * 3
 
 
 def test_network_of_the_users_own(tmp_path):

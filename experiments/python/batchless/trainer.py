@@ -250,7 +250,11 @@ class Trainer:
         self._core.save(os.fspath(path))
 
     def load(self, path):
-        """Goes on from a checkpoint of the same configuration, to the same bits."""
+        """Goes on from a checkpoint of the same configuration and data, to the same bits.
+
+        Where there is a folder, the next run() cuts its files back to the checkpoint, whose rows have to be
+        in them. A ValueError leaves the trainer as it was.
+        """
         self._core.load(os.fspath(path))
 
     def summary(self):
