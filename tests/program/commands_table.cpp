@@ -25,6 +25,7 @@ const Values kBadDelay = Plus(kNoNumber, {"-1", "1.5", "10000001", "1e8"});
 const Values kBadMomentum = Plus(kNoNumber, {"-0.5", "1.0000001"});
 const Values kBadRate = Plus(kNoNumber, {"0", "-1", "1e7", "1e-400"});
 const Values kBadCoefficient = Plus(kNoNumber, {"-1", "1e9"});
+const Values kBadSigned = Plus(kNoNumber, {"-1e9", "1e9"});
 const Values kBadScale = Plus(kNoNumber, {"-1", "11"});
 const Values kBadThreads = Plus(kNoNumber, {"-1", "0.5", "1025"});
 const Values kBadList = {"1,",          ",1",          "lin:0:1",     "lin:0:1:0",
@@ -87,8 +88,8 @@ std::vector<OptionCase> WithRule(std::vector<OptionCase> options, bool lists) {
                   {"--horizon-scale", "2", form(kBadScale)},
                   {"--sc-delay", "3", form(kBadCoefficient)},
                   {"--sc-delay-scale", "2", form(kBadScale)},
-                  {"--sc-a", "0.5", form(kBadCoefficient)},
-                  {"--sc-b", "0.5", form(kBadCoefficient)},
+                  {"--sc-a", "0.5", form(kBadSigned)},
+                  {"--sc-b", "0.5", form(kBadSigned)},
                   // Coefficients of the rule linear, which this one refuses.
                   {"--numerator", "", List(Plus(kNoNumber, {"1", "1e9"}))},
                   {"--denominator", "", List(Plus(kNoNumber, {"1,-1", "1e9"}))}});
