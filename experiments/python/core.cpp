@@ -21,6 +21,11 @@
 
 namespace batchless {
 
+py::object TextForPython(std::string_view text) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 // What has no number in JSON (infinities, NaN) is None, as the program prints null.
 py::object ToPython(const Json& json) {
   switch (json.type()) {
@@ -33,12 +38,8 @@ py::object ToPython(const Json& json) {
     case Json::value_t::number_float:
       if (!std::isfinite(json.get<double>())) return py::none();
       return py::float_(json.get<double>());
-    case Json::value_t::string: {
-      const std::string& text = json.get_ref<const std::string&>();
-      // A path need not be UTF-8.
-      return py::reinterpret_steal<py::object>(
-          PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-    }
+    case Json::value_t::string:
+      return TextForPython(json.get_ref<const std::string&>());
     case Json::value_t::array: {
       py::list list(json.size());
       for (std::size_t i = 0; i < json.size(); ++i) list[i] = ToPython(json[i]);
@@ -62,11 +63,15 @@ py::array ToPython(ResultArray array) {
   return py::array_t<double>(array.shape, values->data(), owner);
 }
 
+void RaiseLine(const py::handle& type, std::string_view line) {
+  PyErr_SetObject(type.ptr(), TextForPython(line).ptr());
+  throw py::error_already_set();
+}
+
 // What ends with exit code 2 on the command line is a ValueError, with the same line.
 void Raise(const std::exception_ptr& failure) {
   const Failure said = DescribeFailure(failure);
-  if (said.exit_code == kExitUsage) throw py::value_error(said.line);
-  throw std::runtime_error(said.line);
+  RaiseLine(said.exit_code == kExitUsage ? PyExc_ValueError : PyExc_RuntimeError, said.line);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <string_view>
 
 #include "command_host.h"
 
@@ -19,6 +20,11 @@ namespace py = pybind11;
 py::object ToPython(const Json& json);
 // The array takes the vector's memory over.
 py::array ToPython(ResultArray array);
+
+// What a file or path holds need not be UTF-8: U+FFFD stands for what is none.
+py::object TextForPython(std::string_view text);
+// Raises an exception that says the line.
+[[noreturn]] void RaiseLine(const py::handle& type, std::string_view line);
 
 // What ends with exit code 2 on the command line is a ValueError, with the same line.
 [[noreturn]] void Raise(const std::exception_ptr& failure);

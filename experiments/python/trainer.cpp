@@ -15,6 +15,7 @@
 #include "config.h"
 #include "core.h"
 #include "training_run.h"
+#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -92,7 +93,7 @@ class PythonTrainer {
     return values;
   }
 
-  py::list Learn(const py::array& x, const py::object& y) {
+  py::list Learn(const py::object& x, const py::object& y) {
     const Turn turn(*this);
     const Samples samples = SamplesOf(x, y);
     const std::size_t size = static_cast<std::size_t>(input().elements());
@@ -135,11 +136,13 @@ class PythonTrainer {
     training::Evaluation evaluation;
     WorkMonitor monitor;
     if (x.is_none()) {
-      if (!run_->has_data())
+      if (!run_->has_data()) {
         Refuse("x", "nothing", "images, and y their labels: there is no data set");
+      }
+      if (!y.is_none()) Refuse("x", "nothing", "images, where y is their labels");
       RunInterruptibly(monitor, py::none(), [&] { evaluation = run_->Evaluate(); });
     } else {
-      const Samples samples = SamplesOf(py::array(x), y);
+      const Samples samples = SamplesOf(x, y);
       if (samples.labels.empty()) Refuse("x", "no image", "at least one");
       const training::MemorySource source(
           {input().channels, input().height, input().width},
@@ -183,11 +186,15 @@ class PythonTrainer {
   void SetWeights(const py::dict& weights) {
     const Turn turn(*this);
     std::vector<NamedTensor> tensors;
+    const py::object can_cast = py::module_::import("numpy").attr("can_cast");
     for (const auto& [name, value] : weights) {
-      const auto array =
-          py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(value);
-      if (!array) throw py::error_already_set();
-      tensors.push_back({py::str(name).cast<std::string>(),
+      const std::string tensor = py::str(name).cast<std::string>();
+      const py::array given = ArrayOf(tensor, value, kRealNumbers);
+      if (!can_cast(given.dtype(), "float64", "same_kind").cast<bool>()) {
+        Refuse(tensor, KindOf(given), kRealNumbers);
+      }
+      const py::array_t<double, py::array::c_style | py::array::forcecast> array(given);
+      tensors.push_back({tensor,
                          {array.shape(), array.shape() + array.ndim()},
                          {array.data(), array.data() + array.size()}});
     }
@@ -270,7 +277,29 @@ class PythonTrainer {
 
   [[noreturn]] static void Refuse(std::string_view name, const std::string& got,
                                   const std::string& accepted) {
-    throw py::value_error(fmt::format("{}: got {}, accepted: {}", name, got, accepted));
+    RaiseLine(PyExc_ValueError, fmt::format("{}: got {}, accepted: {}", name, got, accepted));
+  }
+
+  static constexpr const char* kRealNumbers = "an array of real numbers";
+
+  // As NumPy makes one of lists, and of what has an array in it.
+  static py::array ArrayOf(std::string_view name, const py::handle& value,
+                           std::string_view accepted) {
+    if (value.is_none()) Refuse(name, "nothing", std::string(accepted));
+    try {
+      return py::array(py::reinterpret_borrow<py::object>(value));
+    } catch (const py::error_already_set& error) {
+      if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
+      const std::string why = py::str(error.value()).cast<std::string>();
+      Refuse(name, py::type::of(value).attr("__name__").cast<std::string>(),
+             fmt::format("{} ({})", accepted, OneLine(why)));
+    }
+  }
+
+  static std::string KindOf(const py::array& array) {
+    const char kind = array.dtype().kind();
+    if (kind == 'U' || kind == 'S') return "text";
+    return py::str(array.dtype()).cast<std::string>();
   }
 
   // The library's arguments by the names that they have in Python.
@@ -290,11 +319,11 @@ class PythonTrainer {
   const hwmodel::FeatureShape& input() const { return run_->trainer_options().network.input; }
 
   // One image and its label, or as many as the first index says.
-  Samples SamplesOf(const py::array& x, const py::object& y) const {
-    if (!py::isinstance<py::array_t<float>>(x)) {
-      Refuse("x", py::str(x.dtype()).cast<std::string>(),
-             "float32, as the network is to see the images");
-    }
+  Samples SamplesOf(const py::object& images, const py::object& y) const {
+    constexpr const char* kImages = "float32, as the network is to see the images";
+    constexpr const char* kLabels = "an integer for each image";
+    const py::array x = ArrayOf("x", images, kImages);
+    if (!py::isinstance<py::array_t<float>>(x)) Refuse("x", KindOf(x), kImages);
     const std::vector<py::ssize_t> image{input().channels, input().height, input().width};
     const std::vector<py::ssize_t> shape(x.shape(), x.shape() + x.ndim());
     const bool is_one = shape == image;
@@ -305,11 +334,10 @@ class PythonTrainer {
                          image[2]));
     }
     Samples samples;
-    samples.images = py::array_t<float, py::array::c_style>::ensure(x);
-    if (!samples.images) throw py::error_already_set();
-    const py::array labels(y);
+    samples.images = py::array_t<float, py::array::c_style>(x);
+    const py::array labels = ArrayOf("y", y, kLabels);
     if (labels.dtype().kind() != 'i' && labels.dtype().kind() != 'u') {
-      Refuse("y", py::str(labels.dtype()).cast<std::string>(), "an integer for each image");
+      Refuse("y", KindOf(labels), kLabels);
     }
     const py::ssize_t count = is_one ? 1 : shape[0];
     if (labels.ndim() != (is_one ? 0 : 1) || labels.size() != count) {

@@ -503,10 +503,10 @@ TEST_CASE("a phase of a larger mini-batch follows one of few samples") {
   WriteFile(workplace / "larger.toml",
             kConfiguration + std::string("\n[[phase]]\nuntil = 0.1\noptimizer.batch = 1\n"
                                          "[[phase]]\noptimizer.batch = 32\n"));
-  const Outcome outcome = workplace.Call("train larger.toml --out a --json --set run.samples=71");
+  const Outcome outcome = workplace.Call("train larger.toml --out a --json --set run.samples=72");
   INFO(outcome.error);
   REQUIRE(outcome.exit_code == 0);
-  CHECK(Json::parse(outcome.out)["samples"] == 71);
+  CHECK(Json::parse(outcome.out)["samples"] == 72);
 }
 
 TEST_CASE("a checkpoint of a phase whose updates were not counted is refused") {

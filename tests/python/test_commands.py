@@ -79,7 +79,7 @@ def test_there_is_a_function_for_each_command():
         (lambda: batchless.stability("sgdm", delay=4, momentum=0.9), "stability --rule sgdm --delay 4 --momentum 0.9"),
         (lambda: batchless.optimum("sgd", delay=4, condition=10), "optimum --rule sgd --delay 4 --condition 10"),
         (lambda: batchless.optimum("sgdm", delay=4, condition=0.5), "optimum --rule sgdm --delay 4 --condition 0.5"),
-        (lambda: batchless.sweep("sgdm", delay=4, rates=[]), "sweep --rule sgdm --delay 4 --rates= --out x.npz"),
+        (lambda: batchless.boundary("sgdm", delay="", momentum=0.9), "boundary --rule sgdm --delay '' --momentum 0.9"),
         (lambda: batchless.costs("resnet"), "costs --network resnet"),
     ],
 )
@@ -94,6 +94,67 @@ def test_refusals_are_the_programs_lines(call, words, program):
 def test_refusals_name_the_keyword():
     with pytest.raises(ValueError, match="^half_lives: got"):
         batchless.frontier("sgdm", delay=1, condition=10, half_lives=-1)
+
+
+@pytest.mark.parametrize(
+    "call, line",
+    [
+        (lambda: batchless.generate(run="g", prompt=[], tokens=5), "prompt: got an empty list, accepted: "),
+        (lambda: batchless.boundary("sgdm", delay=[], momentum=0.9), "delay: got an empty list, accepted: "),
+        (lambda: batchless.boundary("sgdm", delay=numpy.zeros(0), momentum=0.9), "delay: got an empty list, "),
+        (lambda: batchless.boundary("sgdm", delay=[[], 1], momentum=0.9), "delay: got an empty list, "),
+        (lambda: batchless.sweep("sgdm", delay=4, rates=[]), "rates: got an empty list, "),
+        (lambda: batchless.compare(run=[]), "run: got an empty list, "),
+        (lambda: batchless.compare(), "run: got nothing, "),
+        (lambda: batchless.compare(run=5), "run: got 5, "),
+        (lambda: batchless.compare(run=["--out=x.csv"]), "run: got --out=x.csv, "),
+        (lambda: batchless.report(""), "run: got an empty string, "),
+        (lambda: batchless.report("-x"), "run: got -x, "),
+        (lambda: batchless.data("try"), "action: got try, "),
+        (lambda: batchless.data("check", what="--json"), "what: got --json, "),
+        (lambda: batchless.data(what="cifar10"), r"action: got nothing, accepted: fetch\|check\|synth"),
+        (lambda: batchless.sweep("sgdm", delay=1, momenta="lin:0:0.9:1000000", rates="lin:0.1:1:1000000"),
+         "momenta, rates: got 1000000 x 1000000 points"),
+        (lambda: batchless.stability("sgdm\0x", delay=1, momentum=0, rate=0.1), r"rule: got 'sgdm\\x00x', accepted: "),
+        (lambda: batchless.costs("resnet20", out="a.csv\0x"), "out: got "),
+        (lambda: batchless.compare(run=["a", "b\0"]), "run: got "),
+    ],
+)  # fmt: skip
+def test_refusals_of_what_no_word_can_be(call, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="^" + line):
+        call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_prompt_is_the_text_that_was_given(tmp_path):
+    (tmp_path / "text.txt").write_text("In the beginning was the word.\n" * 40)
+    trainer = batchless.Trainer(
+        network={"name": "gpt", "layers": 1, "width": 8, "heads": 1, "context": 8},
+        data={"name": "text", "file": str(tmp_path / "text.txt")}, schedule="sequential", batch=1, samples=2,
+        out=tmp_path / "run",
+    )  # fmt: skip
+    list(trainer.run())
+    for prompt in ("--tokens=5", "-x", "[a,b]", "In\nthe", "one\n"):
+        assert batchless.generate(run=tmp_path / "run", prompt=prompt, tokens=1).prompt == prompt
+    with pytest.raises(ValueError, match="^prompt: got an empty string, accepted: "):
+        batchless.generate(run=tmp_path / "run", prompt="", tokens=1)
+
+
+def test_refusals_of_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "file.csv"
+    path.write_bytes(b"\xff\xfe1,2\n")
+    with pytest.raises(ValueError, match="file.csv line 1: columns: got \ufffd\ufffd1,2, accepted: "):
+        batchless.schedule(file=path)
+    with pytest.raises(ValueError, match="^delays: got .*file.csv, line 1: \ufffd\ufffd1, accepted: "):
+        batchless.stability("sgdm", delays=path, momentum=0.9, rate=0.1)
+
+
+def test_docstrings_speak_of_python():
+    assert ">>> batchless.compare(out='build/compare.html', run=glob.glob('runs/*'))" in batchless.compare.__doc__
+    assert "a rule. The result without out holds the actions too" in batchless.schedule.__doc__
+    for name in set(COMMANDS) - {"train"}:
+        assert "--json" not in getattr(batchless, commands.python_name(name)).__doc__
 
 
 def test_unknown_keyword_is_a_type_error():
@@ -121,6 +182,8 @@ def test_lists_arrays_and_the_programs_own_text_are_one(program):
     as_text = batchless.optimum("sgdm,sc", delay="0,1,2", condition=100)
     assert batchless.optimum(["sgdm", "sc"], delay=range(3), condition=100) == as_text
     assert batchless.optimum(("sgdm", "sc"), delay=numpy.arange(3), condition=[100.0]) == as_text
+    one = batchless.optimum("sgdm", delay=1, condition=100)
+    assert batchless.optimum("sgdm", delay=numpy.array(1), condition=numpy.array(100.0)) == one
     assert len(as_text.rows) == 6
 
 

@@ -51,6 +51,9 @@ def synthetic_samples(count):
     return x, y
 
 
+IMAGES = numpy.zeros((2, 3, 32, 32), numpy.float32)
+
+
 def own_trainer(**keywords):
     settings = dict(network={"name": "mlp", "hidden": [24, 16]}, schedule="pb", rule="sc", lr=1e-4,
                     momentum=0.99, batch=1)
@@ -466,12 +469,77 @@ def test_weights_go_out_and_in():
         (lambda: own_trainer().learn(numpy.zeros((2, 3, 32, 32), numpy.float32), [1]), r"y: got shape \(1,\)"),
         (lambda: own_trainer().learn(numpy.full((3, 32, 32), numpy.nan, numpy.float32), 1), "x: got nan, accepted: finite"),
         (lambda: own_trainer().evaluate(), "x: got nothing, accepted: images"),
+        (lambda: batchless.Trainer(TINY).evaluate(y=[1]), "x: got nothing, accepted: images"),
+        (lambda: own_trainer().evaluate(IMAGES), "y: got nothing, accepted: an integer for each image"),
+        (lambda: own_trainer().learn(IMAGES, None), "y: got nothing, accepted: an integer for each image"),
+        (lambda: own_trainer().learn(IMAGES, "a"), "y: got text, accepted: an integer"),
+        (lambda: own_trainer().learn(IMAGES, [[1], [1, 2]]), "y: got list, accepted: an integer"),
+        (lambda: own_trainer().learn(None, 3), "x: got nothing, accepted: float32"),
+        (lambda: own_trainer().learn(IMAGES.tolist(), 3), "x: got float64, accepted: float32"),
+        (lambda: own_trainer().learn([[1], [1, 2]], 3), "x: got list, accepted: float32"),
+        (lambda: own_trainer().save("/nowhere/x"), r"path: got /nowhere/x, accepted: .*\(there is no such folder\)"),
+        (lambda: own_trainer().save("."), r"path: got \., accepted: .*\(this is a folder\)"),
+        (lambda: own_trainer().save("x\0y"), "path: got "),
+        (lambda: own_trainer().load(__file__), r"path: got .*py, accepted: a checkpoint of this program \("),
+        (lambda: batchless.Trainer(TINY, resume=True), "resume: got True, accepted: it together with out"),
+        (lambda: batchless.Trainer(TINY, out="x\0y"), "out: got "),
+        (lambda: own_trainer(rule="sc\0x"), r"rule.name: got 'sc\\x00x', accepted: a text without NUL"),
     ],
 )
 def test_refusals_name_the_argument(make, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="^" + line):
         make()
+
+
+@pytest.mark.parametrize(
+    "change, got",
+    [
+        (lambda array: array * 1j, "complex64"),
+        (lambda array: "a", "text"),
+        (lambda array: [[1], [1, 2]], "list"),
+        (lambda array: object(), "object"),
+        (lambda array: None, "nothing"),
+        (lambda array: array.astype("M8[s]"), r"datetime64\[s\]"),
+    ],
+)
+def test_weights_that_are_no_real_numbers_are_refused(change, got):
+    trainer = own_trainer()
+    before = trainer.weights_sha256
+    name, array = next(iter(trainer.weights.items()))
+    with pytest.raises(ValueError, match=f"^{name}: got {got}, accepted: an array of real numbers"):
+        trainer.weights = {**trainer.weights, name: change(array)}
+    assert trainer.weights_sha256 == before
+
+
+def test_arguments_of_another_type_are_named(tmp_path):
+    with pytest.raises(TypeError, match="^weights: got int, accepted: a dict of arrays by name$"):
+        own_trainer().weights = 5
+    with pytest.raises(TypeError, match="^resume: got 'yes', accepted: True or False$"):
+        batchless.Trainer(TINY, out=tmp_path / "run", resume="yes")
+    with pytest.raises(TypeError, match="^out: got int, accepted: a path$"):
+        batchless.Trainer(TINY, out=5)
+    with pytest.raises(TypeError, match="^optimizer.lr: got object, accepted: numbers"):
+        own_trainer(lr=object())
+
+
+def test_refusals_of_files_and_folders(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_bytes(b'[network]\nname = "\xff\xfe"\n')
+    with pytest.raises(ValueError, match="run.toml:2: got .*, accepted: TOML$"):
+        batchless.Trainer(path)
+    list(batchless.Trainer(TINY, out=tmp_path / "run").run())
+    with pytest.raises(ValueError, match="^out: got .*run, accepted: .*, or resume=True to go on with this one$"):
+        batchless.Trainer(TINY, out=tmp_path / "run")
+
+
+def test_images_may_be_a_list_of_arrays():
+    x, y = synthetic_samples(3)
+    one, other = own_trainer(), own_trainer()
+    assert one.learn(list(x), y.tolist()) == other.learn(x, y)
+    assert one.evaluate(list(x), y.tolist()) == other.evaluate(x, y)
+    one.weights = {name: array.tolist() for name, array in other.weights.items()}
+    assert one.weights_sha256 == other.weights_sha256
 
 
 def test_unknown_keywords_are_type_errors():

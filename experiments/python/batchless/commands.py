@@ -9,7 +9,7 @@ import re
 import shlex
 
 from . import _core
-from .files import as_file, without_temporary_names
+from .files import as_file, checked_text, encoded, without_temporary_names
 from .result import Result, is_array
 
 # Training is Trainer's: the command is for folders of runs and several processes.
@@ -65,17 +65,27 @@ def _make_function(command, module):
         progress = values.pop("progress", None)
         with contextlib.ExitStack() as files:
             texts = {}
-            words = [command["name"]]
-            for name, value in values.items():
-                words += _words(options[name], value, files, texts)
+            named, unnamed, missing = [], [], None
+            for name, option in options.items():
+                words = _words(name, option, values.get(name), files, texts)
+                if option["name"].startswith("--"):
+                    named += words
+                elif not words:
+                    missing = missing or f"{name}: got nothing, accepted: {option['form']}"
+                elif missing:
+                    raise ValueError(missing)
+                else:
+                    unnamed += words
+            # Behind "--" a text that begins with "-" is no option.
+            words = [command["name"], *named, *(["--", *unnamed] if unnamed else [])]
             try:
-                result, arrays = _core.run(words, progress)
+                result, arrays = _core.run([encoded(word) for word in words], progress)
             except (ValueError, RuntimeError) as error:
                 # An error of the caller's own, from a signal's handler or the progress, goes through as it is.
                 if type(error) not in (ValueError, RuntimeError):
                     raise
                 line = without_temporary_names(str(error), texts)
-                raise type(error)(_named_in_python(line)) from None
+                raise type(error)(_named_in_python(line, options)) from None
         return result_class({**result, **arrays})
 
     function.__name__ = function.__qualname__ = python_name(command["name"])
@@ -85,42 +95,60 @@ def _make_function(command, module):
     return function
 
 
-def _words(option, value, files, texts):
-    """What stands on the command line for a keyword's value."""
-    name = option["name"]
+def _words(name, option, value, files, texts):
+    """What stands on the command line for the value of the keyword `name`."""
     if value is None or value is False:
         return []
     if option["is_flag"]:
         if value is not True:
-            raise TypeError(f"{python_name(name)}: got {value!r}, accepted: True or False")
-        return [name]
+            raise TypeError(f"{name}: got {value!r}, accepted: True or False")
+        return [option["name"]]
     if option["is_repeated"]:
-        values = [value] if isinstance(value, (str, os.PathLike)) else value
-        named = [name] if name.startswith("--") else []
-        return [word for item in values for word in (*named, _text(name, item))]
-    text = _text(name, value)
-    if "\n" in text:
-        text = as_file(text, files, texts)
-    return [f"{name}={text}"] if name.startswith("--") else [text]
+        given = _texts(name, value)
+    else:
+        text = _text(name, value)
+        # A text of several lines stands for a file, but where a text is what the option takes.
+        is_file = "\n" in text and option["form"] != "TEXT"
+        given = [as_file(text, files, texts) if is_file else text]
+    if not option["name"].startswith("--"):
+        return given
+    # Behind "=" a text may begin with "-", but where it is empty the next word would be taken for it.
+    words = []
+    for text in given:
+        words += [f"{option['name']}={text}"] if text else [option["name"], ""]
+    return words
+
+
+def _texts(name, value):
+    """The values of what may be given several times; one alone stands for itself."""
+    try:
+        values = [value] if isinstance(value, (str, os.PathLike)) else list(value)
+    except TypeError:
+        values = [value]
+    if not values:
+        raise ValueError(f"{name}: got an empty list, accepted: at least one value")
+    return [_text(name, item) for item in values]
 
 
 def _text(name, value):
     """The value as the program reads it; numbers keep their bits."""
     if isinstance(value, (str, os.PathLike)):
-        return os.fspath(value)
+        return checked_text(name, os.fsdecode(value))
     if isinstance(value, bool):
-        raise TypeError(f"{python_name(name)}: got {value!r}, accepted: a number, a text or several")
+        raise TypeError(f"{name}: got {value!r}, accepted: a number, a text or several")
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, numbers.Real):
         return repr(float(value))
-    if is_array(value) and value.dtype.kind == "f":
-        return _core.join_numbers(value)
+    if is_array(value):
+        value = value.ravel()
     if is_array(value) or isinstance(value, (list, tuple, range)):
+        if len(value) == 0:
+            raise ValueError(f"{name}: got an empty list, accepted: at least one value")
+        if is_array(value) and value.dtype.kind == "f":
+            return _core.join_numbers(value)
         return ",".join(_text(name, item) for item in value)
-    raise TypeError(
-        f"{python_name(name)}: got {type(value).__name__}, accepted: a number, a text or several"
-    )
+    raise TypeError(f"{name}: got {type(value).__name__}, accepted: a number, a text or several")
 
 
 def docstring(command):
@@ -161,14 +189,21 @@ def _keyword(match):
     return python_name(match[1])
 
 
-def _named_in_python(line):
-    """A refusal by the keyword that it is about."""
-    return re.sub("^" + _OPTION, _keyword, line)
+def _named_in_python(line, options):
+    """A refusal by the keyword, or the several, that it is about."""
+    names = {option["name"]: name for name, option in options.items()}
+    about, colon, rest = line.partition(": ")
+    about = about.split(", ")
+    if not colon or not all(name in names for name in about):
+        return re.sub("^" + _OPTION, _keyword, line)
+    return ", ".join(names[name] for name in about) + colon + rest
 
 
 def _in_python(text):
     """Options by the names of the keywords that stand for them."""
     named = re.sub(r"batchless ([a-z-]+) --help", r"\1()", text)
+    # The result is what the program prints with --json.
+    named = re.sub(r"(^|[.] )--json", r"\1The result", named).replace("--json", "the result")
     return re.sub(_OPTION, _keyword, named)
 
 
@@ -193,7 +228,7 @@ def example_call(example, command):
             repeated.setdefault(python_name(word), []).append(words.pop(0))
         else:
             arguments.append(f"{python_name(word)}={_literal(words.pop(0))}")
-    arguments += [f"{name}={values!r}" for name, values in repeated.items()]
+    arguments += [f"{name}={_literals(values)}" for name, values in repeated.items()]
     return f"batchless.{python_name(command['name'])}({', '.join(arguments)})"
 
 
@@ -203,3 +238,10 @@ def _literal(word):
     if re.fullmatch(r"(-?[0-9.]+(e-?[0-9]+)?,)+-?[0-9.]+(e-?[0-9]+)?", word):
         return "[" + word.replace(",", ", ") + "]"
     return repr(word)
+
+
+def _literals(words):
+    """Several words; the shell makes names of a pattern, in Python glob does."""
+    if len(words) == 1 and "*" in words[0]:
+        return f"glob.glob({words[0]!r})"
+    return repr(words)

@@ -1,6 +1,25 @@
-"""Texts for arguments that the program takes as files."""
+"""Texts as the program takes them: whole, and as files where it takes files."""
 
+import os
 import tempfile
+
+
+def checked_text(name, text):
+    """The text itself. The program's texts end at the first NUL."""
+    if "\0" in text:
+        raise ValueError(f"{name}: got {text!r}, accepted: a text without NUL characters")
+    return text
+
+
+def checked_path(name, path):
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name}: got {type(path).__name__}, accepted: a path")
+    return checked_text(name, os.fsdecode(path))
+
+
+def encoded(text):
+    """The bytes of a text, and of a path that is no UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def as_file(text, files, texts):

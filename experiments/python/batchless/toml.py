@@ -5,11 +5,12 @@ import numbers
 import os
 import re
 
+from .files import checked_text
 from .result import is_array
 
 
-def to_toml(value):
-    """A value on one line; dicts are inline tables."""
+def to_toml(value, name="configuration"):
+    """A value on one line; dicts are inline tables. `name` is whose value it is, for refusals."""
     if is_array(value):
         value = value.tolist()
     if isinstance(value, bool):
@@ -20,17 +21,17 @@ def to_toml(value):
         return repr(float(value))
     if isinstance(value, (str, os.PathLike)):
         # TOML has the escapes of JSON.
-        return json.dumps(os.fspath(value)).replace("\x7f", "\\u007f")
+        return json.dumps(checked_text(name, os.fspath(value))).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(name)} = {to_toml(item)}" for name, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {to_toml(item, key)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple, range)):
-        return "[" + ", ".join(map(to_toml, value)) + "]"
-    raise TypeError(f"got {type(value).__name__}, accepted: numbers, texts, lists and dicts")
+        return "[" + ", ".join(to_toml(item, name) for item in value) + "]"
+    raise TypeError(f"{name}: got {type(value).__name__}, accepted: numbers, texts, lists and dicts")
 
 
 def to_document(values):
     """A dict as the text of a file, a line for each of its names."""
-    return "".join(f"{_key(name)} = {to_toml(value)}\n" for name, value in values.items())
+    return "".join(f"{_key(name)} = {to_toml(value, name)}\n" for name, value in values.items())
 
 
 def _key(name):

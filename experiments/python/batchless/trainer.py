@@ -1,6 +1,7 @@
 """Training: the program's runs, and samples of the caller's own."""
 
 import collections
+import collections.abc
 import contextlib
 import math
 import numbers
@@ -8,7 +9,7 @@ import os
 import re
 
 from . import _core
-from .files import as_file, without_temporary_names
+from .files import as_file, checked_path, checked_text, encoded, without_temporary_names
 from .result import Result
 from .toml import to_document, to_toml
 
@@ -134,17 +135,22 @@ class Trainer:
     __slots__ = ("__weakref__", "_core")
 
     def __init__(self, configuration=None, *, network=None, out=None, resume=False, **keywords):
+        if not isinstance(resume, bool):
+            raise TypeError(f"resume: got {resume!r}, accepted: True or False")
+        if resume and out is None:
+            raise ValueError("resume: got True, accepted: it together with out, the folder of the run")
         values = {}
         text, path = "", "configuration"
         has_file = isinstance(configuration, (str, os.PathLike))
         if isinstance(configuration, dict):
             text = _document(configuration)
         elif has_file and "\n" in os.fspath(configuration):
-            text = configuration
+            text = checked_text("configuration", os.fspath(configuration))
         elif has_file:
-            path = os.fspath(configuration)
+            path = checked_path("configuration", configuration)
             try:
-                with open(path, encoding="utf-8") as file:
+                # The program's reader says what is wrong with bytes that are no UTF-8.
+                with open(path, "rb") as file:
                     text = file.read()
             except OSError as error:
                 raise ValueError(
@@ -163,17 +169,16 @@ class Trainer:
             names_data = has_file or "name" in (configuration or {}).get("data", {})
             if not names_data and "data.name" not in values:
                 values["data.name"] = "own"
-            overrides = [f"{name}={to_toml(value)}" for name, value in values.items()]
+            overrides = [f"{name}={to_toml(value, name)}" for name, value in values.items()]
+            folder = None if out is None else encoded(checked_path("out", out))
             try:
-                self._core = _core.Trainer(
-                    text, path, overrides, None if out is None else os.fspath(out), bool(resume)
-                )
+                self._core = _core.Trainer(text, encoded(path), overrides, folder, resume)
             except (ValueError, RuntimeError) as error:
                 # An error of the caller's own, from a signal's handler, goes through as it is.
                 if type(error) not in (ValueError, RuntimeError):
                     raise
                 line = without_temporary_names(str(error), texts).removeprefix("--set: ")
-                raise type(error)(line) from None
+                raise type(error)(_named_in_python(line)) from None
 
     def run(self, samples=None, progress=None):
         """Trains on the configured data set and yields the rows of metrics.csv as they come.
@@ -247,7 +252,18 @@ class Trainer:
 
     def save(self, path):
         """Writes a checkpoint: the whole state, samples in flight and all."""
-        self._core.save(os.fspath(path))
+        path = checked_path("path", path)
+        folder = os.path.dirname(path) or os.curdir
+        why = None
+        if os.path.isdir(path) or not path:
+            why = "this is a folder" if path else "this is no name"
+        elif not os.path.isdir(folder):
+            why = "there is no such folder"
+        elif not os.access(folder, os.W_OK):
+            why = "the folder is read-only"
+        if why:
+            raise ValueError(f"path: got {path or 'an empty string'}, accepted: a file to write ({why})")
+        self._core.save(encoded(path))
 
     def load(self, path):
         """Goes on from a checkpoint of the same configuration and data, to the same bits.
@@ -255,7 +271,12 @@ class Trainer:
         Where there is a folder, the next run() cuts its files back to the checkpoint, whose rows have to be
         in them. A ValueError leaves the trainer as it was.
         """
-        self._core.load(os.fspath(path))
+        try:
+            self._core.load(encoded(checked_path("path", path)))
+        except ValueError as error:
+            if type(error) is not ValueError:
+                raise
+            raise ValueError(re.sub("^--resume(?=: )", "path", str(error))) from None
 
     def summary(self):
         """What `batchless train --json` prints, as it is now."""
@@ -265,9 +286,12 @@ class Trainer:
         """Memory of the trainer, bytes."""
         return MemoryPrediction(self._core.predict_memory())
 
-    weights = property(
-        lambda self: Weights(self._core.weights()), lambda self, weights: self._core.set_weights(weights)
-    )
+    def _set_weights(self, weights):
+        if not isinstance(weights, collections.abc.Mapping):
+            raise TypeError(f"weights: got {type(weights).__name__}, accepted: a dict of arrays by name")
+        self._core.set_weights(dict(weights))
+
+    weights = property(lambda self: Weights(self._core.weights()), _set_weights)
     weights_sha256 = property(lambda self: self._core.weights_sha256())
     delays = property(lambda self: self._core.delays())
     samples = property(lambda self: self._core.samples())
@@ -278,6 +302,12 @@ class Trainer:
 
     def __repr__(self):
         return f"<batchless.Trainer: {self.samples} of {self.total_samples or 'any number of'} samples>"
+
+
+def _named_in_python(line):
+    """A refusal by the keywords, where it names the options --out and --resume."""
+    line = re.sub("^--(out|resume)(?=: )", r"\1", line)
+    return line.replace(", or --resume to go on", ", or resume=True to go on")
 
 
 def _document(configuration):
@@ -293,7 +323,7 @@ def _network_values(network, files, texts):
         if "input" not in network:
             return _keyword_values("network", network)
         network = to_document(network)
-    text = os.fspath(network)
+    text = checked_text("network", os.fspath(network))
     if "\n" in text:
         return {"network.file": as_file(text, files, texts)}
     if isinstance(network, os.PathLike) or re.search(r"[/.]", text):
