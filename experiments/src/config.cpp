@@ -119,7 +119,7 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const auto* words = std::get_if<Choices>(&key->accepted);
   // "10" is no number, which its quotes show.
   const bool is_quoted = node.is_string() && words == nullptr && !IsText(*key);
-  const std::string got = is_quoted ? NodeText(node) : ShownText(node);
+  const std::string got = is_quoted ? fmt::format("\"{}\"", ShownText(node)) : ShownText(node);
   if (IsText(*key) && !node.is_table() && !node.is_array()) {
     Refuse(where, full_name, got, Quoted(where, full_name, got));
   }

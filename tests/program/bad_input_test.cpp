@@ -268,6 +268,7 @@ TEST_CASE("brackets without end are no file of anything") {
   std::filesystem::create_directory(folder / "run");
   WriteFile(folder / "run/config.toml", "");
   WriteFile(folder / "run/metrics.csv", "samples\n1\n");
+  WriteFile(folder / "run/manifest.json", "{}");
   WriteFile(folder / "run/summary.json", brackets);
   CheckRefused(Words("report " + (folder / "run") + " --out r.html"), "summary.json");
 }

@@ -452,7 +452,7 @@ def test_weights_go_out_and_in():
     [
         (lambda: own_trainer(lr=-1), "optimizer.lr: got -1, accepted: "),
         (lambda: own_trainer(schedule="pbb"), "schedule.kind: got pbb, accepted: "),
-        (lambda: own_trainer(rule={"sc_a": "x"}), "rule.sc_a: got x, accepted: "),
+        (lambda: own_trainer(rule={"sc_a": "x"}), "rule.sc_a: got \"x\", accepted: "),
         (lambda: own_trainer(momentum=1), "optimizer.momentum: got 1, accepted: "),
         (lambda: own_trainer(decay_points=[0.5]), r"optimizer.decay_points: got \[0.5\], accepted: run.samples"),
         (lambda: own_trainer(epochs=2), "run.epochs: got 2, accepted: run.samples"),
