@@ -70,11 +70,7 @@ hwmodel::Schedule ScheduleFromFile(const Configuration& c, const hwmodel::Networ
   try {
     static_cast<void>(hwmodel::FindSteadyState(schedule));
   } catch (const InvalidArgument& error) {
-    const std::int64_t enough =
-        hwmodel::EnoughMicrobatches(schedule.stages, hwmodel::MicrobatchesPerUpdate(schedule));
-    throw UsageError(kKey, fmt::format("{}, with {}", path, error.value()),
-                     fmt::format("{} ({} are enough for every kind of batchless schedule)",
-                                 error.accepted(), enough));
+    throw NoSteadyState(std::string(kKey), path, schedule, error);
   }
   return schedule;
 }
@@ -126,7 +122,6 @@ hwmodel::Schedule ScheduleByName(const Configuration& c, const training::Trainer
 }  // namespace
 
 hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOptions& options) {
-  constexpr std::int64_t kMaxUniformDelay = 10'000;
   const std::string& kind = c.schedule.kind;
   const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
   const bool is_uniform = kind == "uniform-delay";
@@ -158,11 +153,11 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
                      "false but with schedule.weight_stashing, by which a backward can read its "
                      "forward's version again, and the schedules pb, 1f1b and zhang");
   }
-  if (c.schedule.delay > (is_uniform ? kMaxUniformDelay : 0)) {
+  if (c.schedule.delay > (is_uniform ? hwmodel::kMaxForwardLag : 0)) {
     throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
                      fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
                                  "follow from the schedule",
-                                 kMaxUniformDelay));
+                                 hwmodel::kMaxForwardLag));
   }
   if (kind == "sequential" && options.PipelineWorkers() != 1) {
     throw UsageError("schedule.workers", std::to_string(options.PipelineWorkers()),

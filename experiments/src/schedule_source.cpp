@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -12,9 +14,20 @@
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "batchless/hwmodel/steady_state.h"
 #include "usage_error.h"
 
 namespace batchless {
+namespace {
+
+// A list that does not repeat is searched in vain, the longer the more so; one that long shows what it
+// does anyway.
+constexpr std::int64_t kMaxSearchedMicrobatches = 5'000;
+// Forwards that lag far behind many micro-batches an update take a long list, of so many actions at most.
+constexpr std::int64_t kMaxLaggingActions = 20'000'000;
+
+}  // namespace
+
 hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::string& path) {
   const bool is_text = path.ends_with(".txt");
   constexpr std::string_view kAccepted = "a file whose name ends in .csv or .txt";
@@ -38,14 +51,46 @@ hwmodel::Schedule ReadScheduleFile(const std::string& argument, const std::strin
   }
 }
 
+hwmodel::Schedule InSteadyState(const hwmodel::Schedule& schedule) {
+  const std::int64_t lag = schedule.forward_lag * hwmodel::MicrobatchesPerUpdate(schedule);
+  if (schedule.microbatches > kMaxSearchedMicrobatches + 2 * lag) return schedule;
+  const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
+  const std::int64_t enough = hwmodel::EnoughMicrobatches(steady);
+  if (lag > 0 && enough > kMaxLaggingActions / (3 * schedule.stages)) {
+    throw analysis::InvalidArgument(
+        "forward_lag", std::to_string(schedule.forward_lag),
+        fmt::format("one that shows in fewer than {} micro-batches", enough));
+  }
+  return hwmodel::Repeat(steady, schedule, enough);
+}
+
+UsageError NoSteadyState(const std::string& argument, const std::string& path,
+                         const hwmodel::Schedule& schedule,
+                         const analysis::InvalidArgument& error) {
+  const std::int64_t enough =
+      hwmodel::EnoughMicrobatches(schedule.stages, hwmodel::MicrobatchesPerUpdate(schedule));
+  return UsageError(argument, fmt::format("{}, with {}", path, error.value()),
+                    fmt::format("{} ({} are enough for every kind of batchless schedule)",
+                                error.accepted(), enough));
+}
+
 ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
   const std::string name = argument.given() ? argument.Text("") : std::string("pb");
+  // A lag adds to every delay and horizon alike, so that no list has to be long enough to show it.
+  std::int64_t lag = 0;
   const auto make = [&]() -> hwmodel::Schedule {
     if (name.ends_with(".csv") || name.ends_with(".txt")) {
       hwmodel::Schedule list = ReadScheduleFile(argument.name(), name);
-      if (list.stages == stages) return list;
-      throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
-                       fmt::format("a schedule of {} stages", stages));
+      if (list.stages != stages) {
+        throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
+                         fmt::format("a schedule of {} stages", stages));
+      }
+      lag = std::exchange(list.forward_lag, 0);
+      try {
+        return InSteadyState(list);
+      } catch (const analysis::InvalidArgument& error) {
+        throw NoSteadyState(argument.name(), name, list, error);
+      }
     }
     try {
       hwmodel::ScheduleOptions options;
@@ -65,8 +110,8 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
   ForwardTimes times;
   const hwmodel::Schedule schedule = make();
   for (const hwmodel::StageSummary& stage : hwmodel::Summarize(schedule).stages) {
-    times.delays.push_back(stage.forward_delay_updates);
-    times.spectrain_horizons.push_back(static_cast<double>(stage.forward_horizon_updates));
+    times.delays.push_back(stage.forward_delay_updates + lag);
+    times.spectrain_horizons.push_back(static_cast<double>(stage.forward_horizon_updates + lag));
   }
   for (const hwmodel::PlaceHorizons& horizons : hwmodel::HorizonsByPlace(schedule)) {
     times.xpipe_horizons.push_back(horizons.forward_updates);

@@ -26,10 +26,10 @@ void CheckFields(const Schedule& schedule) {
            std::to_string(schedule.slots_per_step), "1 or 2");
   const bool may_lag =
       schedule.weights == WeightVersions::kNewest || schedule.weights == WeightVersions::kStashed;
-  RefuseIf(
-      schedule.forward_lag < 0 || (schedule.forward_lag > 0 && !may_lag), "forward_lag",
-      std::to_string(schedule.forward_lag),
-      may_lag ? "an integer >= 0" : "0 with " + std::string(Name(schedule.weights)) + " weights");
+  RefuseIf(schedule.forward_lag < 0 || schedule.forward_lag > (may_lag ? kMaxForwardLag : 0),
+           "forward_lag", std::to_string(schedule.forward_lag),
+           may_lag ? "an integer from 0 to " + std::to_string(kMaxForwardLag)
+                   : "0 with " + std::string(Name(schedule.weights)) + " weights");
   const std::vector<int>& workers = schedule.worker_of_stage;
   if (workers.empty()) return;
   RefuseIf(workers.size() % static_cast<std::size_t>(schedule.stages) != 0, "worker_of_stage",

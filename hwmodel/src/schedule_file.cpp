@@ -66,7 +66,8 @@ void ReadVersions(std::string_view text, Schedule& schedule) {
   const std::size_t dash = text.rfind('-');
   const bool lags = dash != std::string_view::npos && text.find_first_of("0123456789") == dash + 1;
   schedule.weights = ParseWeightVersions(lags ? text.substr(0, dash) : text);
-  if (lags) schedule.forward_lag = ParseNumber("weights", text.substr(dash + 1), kMaxNumber);
+  if (!lags) return;
+  schedule.forward_lag = ParseNumber("lag of weights", text.substr(dash + 1), kMaxForwardLag);
 }
 
 int ParseSlots(std::string_view text) {

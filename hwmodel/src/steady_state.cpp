@@ -29,6 +29,8 @@ TimedAction Shifted(const TimedAction& timed, std::int64_t steps, std::int64_t m
 // However far forwards lag, a short list shows the steady state: a lag adds to every age alike, but for
 // those of the first passes, which would read versions from before the first.
 Schedule WithoutLag(Schedule schedule) {
+  // What is looked at later has a lag of 0, which is always right.
+  CheckSchedule(schedule);
   schedule.forward_lag = 0;
   return schedule;
 }
@@ -262,11 +264,20 @@ SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worke
 
 std::int64_t EnoughMicrobatches(const SteadyState& steady) {
   std::int64_t smallest = 0;  // offset
+  std::int64_t age = 0;       // of the oldest version that a forward reads
+  std::vector<std::int64_t> updates(static_cast<std::size_t>(steady.stages));
   for (const std::vector<SteadyAction>& worker : steady.workers) {
-    for (const SteadyAction& action : worker) smallest = std::min(smallest, action.offset);
+    for (const SteadyAction& action : worker) {
+      smallest = std::min(smallest, action.offset);
+      if (action.kind == ActionKind::kForward) age = std::max(age, action.version_age);
+      if (action.kind == ActionKind::kUpdate) ++updates[static_cast<std::size_t>(action.stage)];
+    }
   }
-  // No gradient is later than the updates of the cycles in which its micro-batch is on its way.
-  const std::int64_t cycles = 2 - smallest / steady.microbatches_per_cycle;
+  // No gradient is later than the updates of the cycles in which its micro-batch is on its way, and of
+  // those by which forwards lag. A version is kept for as long again.
+  const std::int64_t fewest = *std::min_element(updates.begin(), updates.end());
+  const std::int64_t cycles =
+      2 - smallest / steady.microbatches_per_cycle + (age + fewest - 1) / fewest;
   return steady.microbatches_per_cycle * (2 * cycles + 1);
 }
 

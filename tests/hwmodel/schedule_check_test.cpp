@@ -167,6 +167,10 @@ TEST_CASE("fields out of range are named") {
   CHECK(name([](Schedule& s) { s.worker_of_stage = {0, -1}; }) == "worker_of_stage");
   CHECK(name([](Schedule& s) { s.worker_of_stage = {1, 1}; }) == "worker_of_stage");
   CHECK(name([](Schedule& s) { s.worker_of_stage = {1, 0}; }) == "nothing thrown");
+  CHECK(name([](Schedule& s) { s.forward_lag = -1; }) == "forward_lag");
+  CHECK(name([](Schedule& s) { s.forward_lag = kMaxForwardLag; }) == "nothing thrown");
+  CHECK(name([](Schedule& s) { s.forward_lag = kMaxForwardLag + 1; }) == "forward_lag");
+  CHECK(name([](Schedule& s) { s.forward_lag = (std::int64_t{1} << 61) - 1; }) == "forward_lag");
 }
 
 TEST_CASE("a micro-batch from far away is refused without the memory for all before it") {

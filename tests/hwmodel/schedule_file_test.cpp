@@ -138,6 +138,10 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
        "line 3: slots_per_step: got 2,", "the same in all rows"},
       {"step,stage,kind,microbatch,weights\n0,0,F,0,old\n", "line 2: weights: got old,",
        "newest, stashed, double-buffered or vertical-sync"},
+      {"step,stage,kind,microbatch,weights\n0,0,F,0,newest-10001\n",
+       "line 2: lag of weights: got 10001,", "an integer from 0 to 10000"},
+      {"step,stage,kind,microbatch,weights\n0,0,F,0,stashed-2305843009213693951\n",
+       "line 2: lag of weights: got 2305843009213693951,", "an integer from 0 to 10000"},
       {"step,stage,kind,microbatch,worker\n0,0,F,0,0\n1,0,B,0,1\n", "line 3: worker: got 1,",
        "the same in all rows of stage 0"},
   }));

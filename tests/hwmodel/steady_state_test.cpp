@@ -331,6 +331,47 @@ TEST_CASE("enough micro-batches of a cycle show what longer runs of it do") {
   }
 }
 
+TEST_CASE("enough micro-batches of forwards that lag show what longer runs do") {
+  for (const auto& [name, per_update] :
+       {std::pair{"pb", 1}, std::pair{"1f1b", 1}, std::pair{"paci", 2}, std::pair{"gpipe", 3}}) {
+    for (const WeightVersions weights : {WeightVersions::kNewest, WeightVersions::kStashed}) {
+      for (const std::int64_t lag : {1, 7, 30}) {
+        CAPTURE(name, Name(weights), lag);
+        ScheduleOptions options{.stages = 2, .microbatches = 12};
+        if (per_update > 1) options.microbatches_per_update = per_update;
+        Schedule schedule = MakeSchedule(name, options);
+        const ScheduleSummary without =
+            Summarize(Repeat(FindSteadyState(schedule), schedule, 12 * per_update));
+        schedule.weights = weights;
+        schedule.forward_lag = lag;
+        const SteadyState steady = FindSteadyState(schedule);
+        const ScheduleSummary enough =
+            Summarize(Repeat(steady, schedule, EnoughMicrobatches(steady)));
+        const ScheduleSummary longer = Summarize(Repeat(steady, schedule, 396));
+        for (std::size_t s = 0; s < longer.stages.size(); ++s) {
+          CHECK(longer.stages[s].forward_delay_updates ==
+                without.stages[s].forward_delay_updates + lag);
+          for (const auto field :
+               {&StageSummary::forward_delay_updates, &StageSummary::backward_delay_updates,
+                &StageSummary::activations_in_flight, &StageSummary::weight_versions,
+                &StageSummary::stashed_weight_versions}) {
+            CHECK(enough.stages[s].*field == longer.stages[s].*field);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a lag that no list may have is refused before anything is made of it") {
+  Schedule schedule = PipelinedBackpropagation(2, 12);
+  for (const std::int64_t lag : {std::int64_t{10'001}, (std::int64_t{1} << 61) - 1}) {
+    schedule.forward_lag = lag;
+    CHECK(Error(schedule) ==
+          "forward_lag: got " + std::to_string(lag) + ", accepted: an integer from 0 to 10000");
+  }
+}
+
 TEST_CASE("flushes leave nothing late, and no other schedule does") {
   for (const ScheduleKind& kind : ScheduleKinds()) {
     const ScheduleSummary summary = Summarize(MakeSchedule(

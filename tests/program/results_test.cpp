@@ -306,6 +306,36 @@ TEST_CASE("pipeline-stability: the delays are those of the schedule") {
   CHECK(Result(line + "--stages 3")["widths"] == Json({2, 1, 1}));
 }
 
+TEST_CASE("pipeline-stability: the delays of a file are those of its steady state") {
+  const TemporaryFolder folder;
+  const auto call = [&](const std::string& line) { return Run(Words(line), folder.path()); };
+  const auto write = [&](const std::string& sizes) {
+    REQUIRE(call("schedule --kind pb --out f.txt " + sizes).exit_code == 0);
+  };
+  const std::string line =
+      "pipeline-stability --spectrum 1,1,1,1,1,1,1,1 --rule sgdm --momentum 0.5 --rate 0.01 "
+      "--schedule f.txt --json ";
+  write("--stages 8 --microbatches 16");
+  CHECK(Json::parse(call(line + "--stages 8").out)["delays"] == Json({14, 12, 10, 8, 6, 4, 2, 0}));
+  write("--stages 2 --microbatches 12");
+  std::string text = ReadFile(folder / "f.txt");
+  text.replace(text.find("=newest"), 7, "=newest-30");
+  WriteFile(folder / "f.txt", text);
+  CHECK(Json::parse(call(line + "--stages 2").out)["delays"] == Json({32, 30}));
+
+  // Too short for any.
+  write("--stages 8 --microbatches 4");
+  for (const std::string& command :
+       {line + "--stages 8",
+        std::string("advise --network lenet5 --condition 100 --schedule f.txt")}) {
+    const Outcome short_list = call(command);
+    CHECK(short_list.exit_code == 2);
+    CHECK(short_list.out.empty());
+    CHECK(std::count(short_list.error.begin(), short_list.error.end(), '\n') == 1);
+    CHECK(short_list.error.find("--schedule: got f.txt") != std::string::npos);
+  }
+}
+
 TEST_CASE("pipeline-stability: equal delays are the uniform delay on every eigenvalue") {
   const Json pipeline = Result(
       "pipeline-stability --spectrum 2,0.5,0.1 --stages 3 --delays 3,3,3 --rule lwp-w+sc "

@@ -1,5 +1,6 @@
 #include "batchless/training/optimizer.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -475,6 +476,47 @@ std::string ResumedDigest(TrainerOptions options) {
   second->Load(state);
   second->Advance(Source(), kSamples, results);
   return second->WeightsSha256();
+}
+
+// A run's digest that goes on from a state saved after so many samples.
+std::string DigestResumedAt(const TrainerOptions& options, std::int64_t samples) {
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  std::vector<SampleResult> results;
+  first->Advance(Source(), samples, results);
+  std::stringstream state;
+  first->Save(state);
+  const std::unique_ptr<Trainer> second = MakeTrainer(options);
+  second->Load(state);
+  second->Advance(Source(), kSamples, results);
+  return second->WeightsSha256();
+}
+
+TEST_CASE("Updates a step after their gradients go on from any saved state", "[optimizer]") {
+  for (const char* name : {"dc-asgd", "gap-aware", "sgdm"}) {
+    for (const bool stashes : {false, true}) {
+      TrainerOptions options = Options(Spec(name));
+      options.workers = 2;
+      if (stashes) options.schedule.weights = hwmodel::WeightVersions::kStashed;
+      const std::string at_once = DigestAfter(options);
+      for (hwmodel::TimedAction& timed : options.schedule.actions) {
+        if (timed.action.kind == hwmodel::ActionKind::kUpdate) ++timed.step;
+      }
+      std::stable_sort(options.schedule.actions.begin(), options.schedule.actions.end(),
+                       [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) {
+                         const auto place = [](const hwmodel::TimedAction& timed) {
+                           const bool is_pass = timed.action.kind != hwmodel::ActionKind::kUpdate;
+                           return 2 * timed.step + (is_pass ? 1 : 0);
+                         };
+                         return place(a) < place(b);
+                       });
+      INFO(name << ", stashes " << stashes);
+      CHECK(DigestAfter(options) == at_once);
+      for (const std::int64_t samples : {4, 30, 36, 40, 42, 44, 46}) {
+        INFO("saved after " << samples);
+        CHECK(DigestResumedAt(options, samples) == at_once);
+      }
+    }
+  }
 }
 
 TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", "[optimizer]") {

@@ -196,6 +196,27 @@ TEST_CASE("Pipelined backpropagation takes a sample through all forwards in one 
   }
 }
 
+TEST_CASE("Updates before a forward are those that the worker makes before it", "[program]") {
+  constexpr std::int64_t kMicrobatches = 60;
+  for (const auto make : {PbOf, OneForwardOneBackwardOf, DoubleBufferedOf, DeepOf, FillDrainOf}) {
+    for (const std::vector<int>& boundaries : {std::vector<int>{6}, std::vector<int>{1, 3, 6}}) {
+      const Program program = make(boundaries);
+      for (const WorkerProgram& worker : program.workers) {
+        std::vector<std::int64_t> updates(kSixStages);
+        for (std::int64_t cycle = 0; cycle < kMicrobatches; ++cycle) {
+          for (const auto& [kind, stage, offset] : worker.actions) {
+            const std::int64_t k = cycle * program.microbatches_per_cycle + offset;
+            if (k < 0 || k >= kMicrobatches) continue;
+            if (kind == ActionKind::kUpdate) ++updates[stage];
+            if (kind != ActionKind::kForward) continue;
+            CHECK(UpdatesBeforeForward(program, stage, k) == updates[stage]);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("A list whose forwards are in one cycle already keeps its order", "[program]") {
   const hwmodel::Schedule schedule = hwmodel::OneForwardOneBackward(4, 16);
   const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);

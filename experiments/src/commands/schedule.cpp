@@ -30,9 +30,6 @@ constexpr std::size_t kMaxJsonActions = 100'000;
 
 // Laying out a list of so many actions, to find its kind's steady state, takes some seconds.
 constexpr std::int64_t kMaxActions = 20'000'000;
-// A file's list that does not repeat is searched in vain, the longer the more so; one that long shows
-// what it does anyway.
-constexpr std::int64_t kMaxSearchedMicrobatches = 5'000;
 
 // Actions, what the check and the summary keep, and the text of one in a file.
 constexpr double kBytesPerAction = 120;
@@ -136,17 +133,12 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   SteadyDelays FindSteadyDelays(const Schedule& schedule, ScheduleSummary& summary) const {
     const std::int64_t per_update = hwmodel::MicrobatchesPerUpdate(schedule);
     const std::int64_t enough = hwmodel::EnoughMicrobatches(schedule.stages, per_update);
-    if (file_.given()) {
-      if (schedule.microbatches > kMaxSearchedMicrobatches) return Shown(summary);
-    } else if (hwmodel::FindScheduleKind(kind_.Text("")).flushes ||
-               schedule.microbatches >= enough) {
+    if (!file_.given() &&
+        (hwmodel::FindScheduleKind(kind_.Text("")).flushes || schedule.microbatches >= enough)) {
       return Shown(summary);
     }
     try {
-      const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
-      const Schedule repeated =
-          hwmodel::Repeat(steady, schedule, hwmodel::EnoughMicrobatches(steady));
-      summary.stages = hwmodel::Summarize(repeated).stages;
+      summary.stages = hwmodel::Summarize(InSteadyState(schedule)).stages;
       return Shown(summary);
     } catch (const analysis::InvalidArgument&) {
       // There is none in the list.

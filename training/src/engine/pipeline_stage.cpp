@@ -75,12 +75,17 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
 
 template <class Real>
 std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
+  return VersionAfter(parameters_->updates(), k);
+}
+
+template <class Real>
+std::int64_t PipelineStage<Real>::VersionAfter(std::int64_t updates, std::int64_t k) const {
   if (options_.plan.schedule.weights == WeightVersions::kDoubleBuffered) {
     return std::max<std::int64_t>(0, k / options_.microbatches_per_update - 1);
   }
   const std::int64_t lag = options_.draws != nullptr ? options_.draws->At(options_.StartOfUpdate(k))
                                                      : options_.plan.forward_lags[number_];
-  return std::max<std::int64_t>(0, parameters_->updates() - lag);
+  return std::max<std::int64_t>(0, updates - lag);
 }
 
 template <class Real>

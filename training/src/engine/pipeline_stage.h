@@ -67,13 +67,19 @@ class PipelineStage {
   StageParameters<Real>* parameters() { return parameters_.get(); }
   const StageParameters<Real>* parameters() const { return parameters_.get(); }
   // For saved states: the version that micro-batch k's forward read, and the gradient that waits for
-  // the rest of a mini-batch.
+  // its update, or for the rest of a mini-batch.
   std::int64_t* forward_version(std::int64_t k) {
     if (forward_versions_.empty()) return nullptr;
     return &forward_versions_[k % static_cast<std::int64_t>(forward_versions_.size())];
   }
   Real* gradient() { return gradient_; }
-  void set_has_pending_gradient(bool value) { has_pending_gradient_ = value; }
+  // None waits.
+  void DropGradient() { has_pending_gradient_ = false; }
+  // One does, to which micro-batch k was the last to add; `updates` were made before k's forward.
+  void KeepGradient(std::int64_t k, std::int64_t updates) {
+    has_pending_gradient_ = true;
+    stale_version_ = VersionAfter(updates, k);
+  }
 
   std::int64_t bytes() const;
 
@@ -91,6 +97,8 @@ class PipelineStage {
   const Real* BackwardParameters(std::int64_t k) {
     return reads_newest() ? parameters_->backward() : ForwardParameters(*forward_version(k));
   }
+  // What micro-batch k's forward reads after so many updates.
+  std::int64_t VersionAfter(std::int64_t updates, std::int64_t k) const;
   bool splits() const { return options_.plan.completes == hwmodel::ActionKind::kWeightGradient; }
   void ShrinkGradient(std::int64_t k);
   // Where micro-batch k's gradient is summed.

@@ -170,7 +170,12 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
                                        worker.first_stage, cycles, options_.microbatches);
   }
   for (int s = span().first; s < span().end; ++s) {
-    stages_[s].set_has_pending_gradient(HasPendingGradient(s, cycles));
+    if (!HasPendingGradient(s, cycles)) {
+      stages_[s].DropGradient();
+      continue;
+    }
+    const std::int64_t k = CountDoneBy(cycles, options_.plan.completes, s) - 1;
+    stages_[s].KeepGradient(k, UpdatesBeforeForward(options_.plan.program, s, k));
   }
   RepeatMessages(cycles);
 }

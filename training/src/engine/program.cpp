@@ -218,6 +218,27 @@ std::int64_t DrainCycles(const Program& program) {
   return (-oldest + program.microbatches_per_cycle - 1) / program.microbatches_per_cycle;
 }
 
+std::int64_t UpdatesBeforeForward(const Program& program, int stage, std::int64_t k) {
+  const std::int64_t per_cycle = program.microbatches_per_cycle;
+  for (const WorkerProgram& worker : program.workers) {
+    for (const ProgramAction& forward : worker.actions) {
+      if (forward.kind != ActionKind::kForward || forward.stage != stage) continue;
+      if ((k - forward.offset) % per_cycle != 0) continue;
+      const std::int64_t cycle = (k - forward.offset) / per_cycle;
+      std::int64_t updates = 0;
+      for (const ProgramAction& action : worker.actions) {
+        if (action.kind != ActionKind::kUpdate || action.stage != stage) continue;
+        // From the first cycle whose micro-batch is one of the run.
+        const std::int64_t first = (per_cycle - 1 - action.offset) / per_cycle;
+        const std::int64_t end = &action < &forward ? cycle + 1 : cycle;
+        updates += std::max<std::int64_t>(0, end - first);
+      }
+      return updates;
+    }
+  }
+  return 0;
+}
+
 std::int64_t CountDone(const Program& program, ActionKind kind, int stage, std::int64_t cycles,
                        std::int64_t microbatches) {
   if (cycles == 0) return 0;

@@ -55,6 +55,9 @@ bool UpdatesAtOnce(const Program& program);
 // Cycles after the last micro-batch has entered until all have left.
 std::int64_t DrainCycles(const Program& program);
 
+// How many updates a stage has made when micro-batch k's forward begins.
+std::int64_t UpdatesBeforeForward(const Program& program, int stage, std::int64_t k);
+
 // How many of an action's micro-batches, of `microbatches` in all, `cycles` cycles do.
 std::int64_t CountDone(const Program& program, hwmodel::ActionKind kind, int stage,
                        std::int64_t cycles, std::int64_t microbatches);

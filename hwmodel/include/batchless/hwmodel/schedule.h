@@ -51,6 +51,9 @@ struct TimedAction {
   friend bool operator==(const TimedAction&, const TimedAction&) = default;
 };
 
+/// Largest lag of forwards: every update of it is one more copy of the weights.
+inline constexpr std::int64_t kMaxForwardLag = 10'000;
+
 enum class WeightVersions : unsigned char { kNewest, kStashed, kDoubleBuffered, kVerticalSync };
 
 /// newest, stashed, double-buffered or vertical-sync.
@@ -66,7 +69,8 @@ struct Schedule {
   std::vector<TimedAction> actions = {};
   int slots_per_step = 2;  ///< 1 or 2
   WeightVersions weights = WeightVersions::kNewest;
-  std::int64_t forward_lag = 0;  ///< L, updates; 0 but with kNewest and kStashed
+  std::int64_t forward_lag =
+      0;  ///< L, updates, at most kMaxForwardLag; 0 but with kNewest and kStashed
   /// (C S), by stage, copy after copy; empty where there is one, and stage s is worker s.
   std::vector<int> worker_of_stage = {};
 

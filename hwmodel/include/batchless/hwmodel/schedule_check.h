@@ -37,7 +37,7 @@ struct BrokenRule {
 };
 
 /// O(actions). Throws analysis::InvalidArgument naming the field where stages, microbatches,
-/// slots_per_step or worker_of_stage are themselves out of range.
+/// slots_per_step, forward_lag or worker_of_stage are themselves out of range.
 std::optional<BrokenRule> FirstBrokenRule(const Schedule& schedule);
 
 /// Throws analysis::InvalidArgument naming `actions` with the first broken rule's place.
