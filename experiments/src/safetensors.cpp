@@ -12,18 +12,16 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "element_types.h"
+#include "text_output.h"
 #include "usage_error.h"
 
 namespace batchless {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little,
               "tensors are written as they lie in memory");

@@ -249,8 +249,9 @@ TEST_CASE("random delays that nobody can draw, and commands that have no list of
 TEST_CASE("a coefficient may be negative, and a text is no number") {
   const TemporaryFolder folder;
   const std::string train = "train " + (folder / "run.toml") + " --out d";
-  CHECK(Run(Words("stability --rule free --sc-a -0.5 --sc-b 2.5 --delay 1 --momentum 0.4 --rate 0.1"))
-            .exit_code == 0);
+  CHECK(
+      Run(Words("stability --rule free --sc-a -0.5 --sc-b 2.5 --delay 1 --momentum 0.4 --rate 0.1"))
+          .exit_code == 0);
   WriteFile(folder / "run.toml", "[run]\nsamples = \"10\"\n");
   CheckRefused(Words(train), "run.samples: got \"10\"");
   WriteFile(folder / "run.toml", "[optimizer]\nmomentum = 1.1\n");

@@ -108,7 +108,8 @@ TEST_CASE("bad input is refused in one line that names key, value, what is accep
     std::string line;  // behind the file's name
   };
   const std::vector<Case> cases = {
-      {"\n[run]\nseed = \"x\"", ":3: run.seed: got \"x\", accepted: an integer from 0 to 4294967295"},
+      {"\n[run]\nseed = \"x\"",
+       ":3: run.seed: got \"x\", accepted: an integer from 0 to 4294967295"},
       {"[run]\nseed = -1", ":2: run.seed: got -1, accepted: an integer from 0 to"},
       {"[run]\nseed = 0.5", ":2: run.seed: got 0.5, accepted: an integer"},
       {"[run]\nseed = true", ":2: run.seed: got true, accepted: an integer"},
