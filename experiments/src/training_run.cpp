@@ -125,14 +125,17 @@ std::int64_t TrainingRun::JoinedUpdates(std::size_t phase) const {
   return is_one && is_alike ? 0 : std::max(now.past.count, now.past_of_vectors.count);
 }
 
+void TrainingRun::RefuseOtherRun() const {
+  throw UsageError("--out", directory_.path(),
+                   "a folder without a run in it, or --resume to go on with this one");
+}
+
 // What each process does by itself; the folder is the first one's.
 void TrainingRun::Prepare(const TrainingRunOptions& options,
                           std::optional<Checkpoint>& checkpoint) {
   if (keeps_) directory_.Check();
-  if (keeps_ && !options.resume && directory_.HoldsRun()) {
-    throw UsageError("--out", *options.out,
-                     "a folder without a run in it, or --resume to go on with this one");
-  }
+  begins_ = keeps_ && !directory_.HoldsRun();
+  if (keeps_ && !options.resume && !begins_) RefuseOtherRun();
   if (keeps_ && options.resume) {
     checkpoint = ReadCheckpoint(directory_.checkpoint());
     if (!checkpoint && directory_.HoldsResults()) {
@@ -398,7 +401,11 @@ Json TrainingRun::Close() {
 
 void TrainingRun::Open() {
   Together(processes_.get(), [&] {
-    if (keeps_) directory_.Open();
+    if (!keeps_) return;
+    directory_.Open();
+    // One that another run has filled since.
+    if (begins_ && directory_.HoldsRun()) RefuseOtherRun();
+    begins_ = false;
   });
   started_ = UtcText();
   if (is_finished() && loaded_.empty()) return;

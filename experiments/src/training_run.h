@@ -100,6 +100,7 @@ class TrainingRun {
   void EnterPhaseAt(std::int64_t samples);
   std::int64_t JoinedUpdates(std::size_t phase) const;
   std::int64_t ConfiguredSamples() const;
+  [[noreturn]] void RefuseOtherRun() const;
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
@@ -128,6 +129,7 @@ class TrainingRun {
   bool keeps_;  // a folder
   bool shows_progress_;
   bool has_trained_ = false;
+  bool begins_ = false;          // in a folder without a run
   std::unique_ptr<RunLog> log_;  // both while it trains, of the process that keeps a folder
   std::unique_ptr<TrainingProgress> progress_;
   RunData data_;

@@ -408,6 +408,17 @@ assert len(os.listdir("/proc/self/fd")) == open_files
     assert done.stdout == "True 0\n" * 3
 
 
+def test_a_folder_that_was_filled_since_is_refused(tmp_path):
+    first, second = (batchless.Trainer(TINY, out=tmp_path / "run") for _ in range(2))
+    list(first.run())
+    del first
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    for _ in range(2):
+        with pytest.raises(ValueError, match="^out: got .*, accepted: a folder without a run in it"):
+            list(second.run())
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
 def test_network_of_the_users_own(tmp_path):
     """As a dict, a text and a file, of a shape that no data set has."""
     text = "".join(f"{name} = {toml.to_toml(value)}\n" for name, value in NETWORK.items())

@@ -207,10 +207,19 @@ class Trainer:
 
     def _rows(self, samples, progress):
         end = math.inf if samples is None else self.samples + samples
-        while (row := self._core.next_row(progress)) is not None:
+        while (row := self._next_row(progress)) is not None:
             yield MetricsRow(row)
             if row["samples"] >= end:
                 return
+
+    def _next_row(self, progress):
+        try:
+            return self._core.next_row(progress)
+        except ValueError as error:
+            # Not one of the caller's own, which goes through as it is.
+            if not str(error).startswith("--out: "):
+                raise
+            raise ValueError(_named_in_python(str(error))) from None
 
     def learn(self, x, y):
         """Trains on a sample, the next of the run, or on several one after the other.
