@@ -129,6 +129,10 @@ FeatureShape SecondShape(const Stage& stage) {
 
 }  // namespace
 
+bool HandsOnRows(const Stage& stage) {
+  return stage.outputs.size() > 1 && stage.layers[0].kind == LayerKind::kEmbedding;
+}
+
 NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes) {
   const auto is_edge = [](int edge) { return edge >= 1 && edge <= kMaxEdge; };
   RefuseIf(!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width), "input",

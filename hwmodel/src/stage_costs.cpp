@@ -23,10 +23,6 @@ bool HasLayer(const Network& network, LayerKind kind) {
   });
 }
 
-bool HandsOnRows(const Stage& stage) {
-  return stage.outputs.size() > 1 && stage.layers[0].kind == LayerKind::kEmbedding;
-}
-
 bool KeepsInput(const Stage& stage) {
   return stage.layers.size() > 1 || TraitsOf(stage.layers[0].kind).keeps == Kept::kInput;
 }
