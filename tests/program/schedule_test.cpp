@@ -117,39 +117,26 @@ TEST_CASE("the steady state of a file's list is found in it, or not") {
 
 TEST_CASE("the steady state of a file whose forwards lag shows the lag") {
   const TemporaryFolder folder;
-  REQUIRE(Run(Words("schedule --kind pb --stages 2 --microbatches 12 --out f.txt"), folder.path())
-              .exit_code == 0);
-  std::string text = ReadFile(folder / "f.txt");
-  text.replace(text.find("=newest"), 7, "=newest-30");
-  WriteFile(folder / "f.txt", text);
-  const Outcome outcome = Run(Words("schedule --file f.txt --json"), folder.path());
-  REQUIRE(outcome.exit_code == 0);
-  const Json lagging = Json::parse(outcome.out);
-  CHECK(lagging["shows_steady_state"] == true);
-  CHECK(lagging["steady_delays"] == Json({32, 30}));
-  CHECK(lagging["weight_versions"] == Json({31, 31}));
-
+  const auto lagging = [&](const std::string& schedule, int lag) {
+    REQUIRE(Run(Words("schedule --kind " + schedule + " --out f.txt"), folder.path()).exit_code ==
+            0);
+    std::string text = ReadFile(folder / "f.txt");
+    text.replace(text.find("=newest"), 7, "=newest-" + std::to_string(lag));
+    WriteFile(folder / "f.txt", text);
+    const Outcome outcome = Run(Words("schedule --file f.txt --json"), folder.path());
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  };
+  const Json some = lagging("pb --stages 2 --microbatches 12", 30);
+  CHECK(some["shows_steady_state"] == true);
+  CHECK(some["steady_delays"] == Json({32, 30}));
+  CHECK(some["weight_versions"] == Json({31, 31}));
   // A list that is long, but not as long as its forwards lag.
-  REQUIRE(Run(Words("schedule --kind pb --stages 2 --microbatches 6000 --out f.txt"), folder.path())
-              .exit_code == 0);
-  text = ReadFile(folder / "f.txt");
-  text.replace(text.find("=newest"), 7, "=newest-8000");
-  WriteFile(folder / "f.txt", text);
-  const Outcome far = Run(Words("schedule --file f.txt --json"), folder.path());
-  REQUIRE(far.exit_code == 0);
-  CHECK(Json::parse(far.out)["steady_delays"] == Json({8002, 8000}));
-
+  CHECK(lagging("pb --stages 2 --microbatches 6000", 8000)["steady_delays"] == Json({8002, 8000}));
   // One that would take gigabytes to show.
-  REQUIRE(Run(Words("schedule --kind gpipe --stages 4 --microbatches 2000 "
-                    "--microbatches-per-update 1000 --out f.txt"),
-              folder.path())
-              .exit_code == 0);
-  text = ReadFile(folder / "f.txt");
-  text.replace(text.find("=newest"), 7, "=newest-10000");
-  WriteFile(folder / "f.txt", text);
-  const Outcome vast = Run(Words("schedule --file f.txt --json"), folder.path());
-  REQUIRE(vast.exit_code == 0);
-  CHECK(Json::parse(vast.out)["shows_steady_state"] == false);
+  const Json vast =
+      lagging("gpipe --stages 4 --microbatches 2000 --microbatches-per-update 1000", 10000);
+  CHECK(vast["shows_steady_state"] == false);
 }
 
 TEST_CASE("actions are left out of the JSON where they go to a file or are too many") {
