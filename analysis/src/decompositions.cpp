@@ -1,5 +1,6 @@
 #include "decompositions.h"
 
+#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 #include <Eigen/LU>
 #include <complex>
@@ -67,6 +68,11 @@ SymmetricEigenpairs<Real> SymmetricEigenpairsOf(const DenseMatrix<Real>& matrix)
 
 template SymmetricEigenpairs<double> SymmetricEigenpairsOf(const DenseMatrix<double>&);
 template SymmetricEigenpairs<long double> SymmetricEigenpairsOf(const DenseMatrix<long double>&);
+
+bool IsPositive(const MatrixXd& matrix, double slack) {
+  const MatrixXd raised = matrix + slack * MatrixXd::Identity(matrix.rows(), matrix.cols());
+  return raised.llt().info() == Eigen::Success;
+}
 
 DenseVector<long double> Solve(const DenseMatrix<long double>& matrix,
                                const DenseVector<long double>& right) {

@@ -35,6 +35,10 @@ struct SymmetricEigenpairs {
 template <class Real>
 SymmetricEigenpairs<Real> SymmetricEigenpairsOf(const DenseMatrix<Real>& matrix);
 
+// Whether a symmetric matrix has no eigenvalue below -slack: pivots of its Cholesky decomposition with that
+// added.
+bool IsPositive(const Eigen::MatrixXd& matrix, double slack);
+
 // x of A x = b.
 DenseVector<long double> Solve(const DenseMatrix<long double>& matrix,
                                const DenseVector<long double>& right);

@@ -1,14 +1,14 @@
 #include "delay_operator.h"
 
-#include <Eigen/Jacobi>
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <functional>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "decompositions.h"
+#include "krylov.h"
 
 namespace batchless::analysis {
 namespace {
@@ -16,118 +16,15 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using Apply = std::function<VectorXd(const VectorXd&)>;
 
-// A Krylov basis of at most this many vectors before a restart, of fewer where they were more numbers than
-// kMostNumbers, and so many restarts.
+// Of vectors, before a restart.
 constexpr Index kBasis = 80;
-constexpr Index kFewest = 40;
-constexpr Index kMostNumbers = Index(1) << 26;
-constexpr int kRestarts = 400;
-// Residuals are small enough at this size relative to the result, and at what roundings leave relative to
-// the operator's norm or the solution's.
-constexpr double kEigenTolerance = 1e-13;
-constexpr double kSolveTolerance = 1e-12;
-constexpr double kRounding = 1e-15;
 
 Index AsIndex(std::size_t value) { return static_cast<Index>(value); }
 
-// apply * basis = basis * hessenberg + (the last row's vector).
-
-struct Krylov {
-  MatrixXd basis;
-  MatrixXd hessenberg;  // one row more than columns
-};
-
-Krylov MakeKrylov(const Apply& apply, const VectorXd& start) {
-  const Index most =
-      std::min(std::clamp(kMostNumbers / start.size(), kFewest, kBasis), start.size());
-  Krylov krylov{MatrixXd(start.size(), most + 1), MatrixXd::Zero(most + 1, most)};
-  krylov.basis.col(0) = start.normalized();
-  for (Index j = 0; j < most; ++j) {
-    VectorXd next = apply(krylov.basis.col(j));
-    const double size = next.norm();
-    // Twice, which is enough.
-    for (int pass = 0; pass < 2; ++pass) {
-      const VectorXd part = krylov.basis.leftCols(j + 1).transpose() * next;
-      next -= krylov.basis.leftCols(j + 1) * part;
-      krylov.hessenberg.col(j).head(j + 1) += part;
-    }
-    const double rest = next.norm();
-    // The space is invariant: nothing but roundings is left.
-    if (!(rest > 1e-15 * size)) {
-      krylov.hessenberg.conservativeResize(j + 2, j + 1);
-      krylov.basis.conservativeResize(Eigen::NoChange, j + 2);
-      krylov.basis.col(j + 1).setZero();
-      return krylov;
-    }
-    krylov.hessenberg(j + 1, j) = rest;
-    krylov.basis.col(j + 1) = next / rest;
-  }
-  return krylov;
-}
-
-// Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue
-// itself. `lags` plain steps before each basis carry a start through the longest delay, which a basis
-// shorter than that never sees the end of.
-double SpectralRadiusOf(const Apply& apply, Index lags, VectorXd start, bool positive) {
-  for (int restart = 0; restart < kRestarts; ++restart) {
-    for (Index lag = 0; lag < lags; ++lag) start = apply(start).normalized();
-    const Krylov krylov = MakeKrylov(apply, start);
-    const Index size = krylov.hessenberg.cols();
-    const Eigenpairs pairs = EigenpairsOf(MatrixXd(krylov.hessenberg.topRows(size)));
-    Index best = 0;
-    const auto order = [&](Index i) {
-      const std::complex<double> value = pairs.values(i);
-      return positive ? value.real() : std::abs(value);
-    };
-    for (Index i = 1; i < size; ++i) {
-      if (order(i) > order(best)) best = i;
-    }
-    const double radius = std::abs(pairs.values(best));
-    const Eigen::VectorXcd vector = pairs.vectors.col(best);
-    const double residual =
-        krylov.hessenberg(size, size - 1) * std::abs(vector(size - 1)) / vector.norm();
-    const double least = kRounding * krylov.hessenberg.norm();
-    if (residual <= std::max(kEigenTolerance * radius, least)) return radius;
-    // A pair of complex ones spans the plane that their sum's images lie in.
-    start = krylov.basis.leftCols(size) * (vector.real() + vector.imag());
-  }
-  throw std::runtime_error("the growth under these delays did not settle in " +
-                           std::to_string(kRestarts) + " restarts on its operator");
-}
-
-// x = apply(x) + constant, with `lags` as above.
-VectorXd FixedPoint(const Apply& apply, const VectorXd& constant, Index lags) {
-  VectorXd x = VectorXd::Zero(constant.size());
-  VectorXd residual = constant;
-  for (int restart = 0; restart < kRestarts; ++restart) {
-    const double least = std::max(kSolveTolerance * constant.norm(), 10 * kRounding * x.norm());
-    if (residual.norm() <= least) return x;
-    const Krylov krylov = MakeKrylov(apply, residual);
-    const Index size = krylov.hessenberg.cols();
-    MatrixXd system = -krylov.hessenberg;
-    system.topRows(size).diagonal().array() += 1;
-    VectorXd right = residual.norm() * VectorXd::Unit(system.rows(), 0);
-    // |system y - right| is least: rotations of neighbouring rows leave a triangle.
-    for (Index k = 0; k < size; ++k) {
-      Eigen::JacobiRotation<double> rotation;
-      rotation.makeGivens(system(k, k), system(k + 1, k));
-      system.rightCols(size - k).applyOnTheLeft(k, k + 1, rotation.adjoint());
-      right.applyOnTheLeft(k, k + 1, rotation.adjoint());
-    }
-    x += krylov.basis.leftCols(size) *
-         system.topRows(size).triangularView<Eigen::Upper>().solve(right.head(size));
-    for (Index i = 0; i < lags; ++i) x = apply(x) + constant;
-    residual = constant + apply(x) - x;
-  }
-  throw std::runtime_error("the variance under these delays did not settle in " +
-                           std::to_string(kRestarts) + " restarts on its operator");
-}
-
 // One matrix for each regime, behind one another in a vector.
 using Step = std::function<MatrixXd(std::size_t, const MatrixXd&)>;
-Apply OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {
+LinearMap OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {
   return [=, &regimes](const VectorXd& states) -> VectorXd {
     const Index size = rows * columns;
     MatrixXd stepped(size, AsIndex(regimes.draws.size()));
@@ -141,7 +38,7 @@ Apply OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step&
   };
 }
 
-Apply SecondMoments(const DelaySystem& system, const Regimes& regimes) {
+LinearMap SecondMoments(const DelaySystem& system, const Regimes& regimes) {
   return OverRegimes(regimes, system.dimension(), system.dimension(),
                      [&](std::size_t regime, const MatrixXd& covariance) {
                        return system.Second(regimes.draws[regime], covariance);
@@ -329,7 +226,7 @@ double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
                              .reshaped()
                              .replicate(1, AsIndex(regimes.draws.size()));
   return std::sqrt(
-      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true));
+      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true, kBasis));
 }
 
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
@@ -345,8 +242,8 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   VectorXd start(system.dimension() * AsIndex(regimes.draws.size()));
   std::mt19937_64 random(1);
   for (double& value : start) value = 0.5 + Uniform(random);
-  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), system.dimension(),
-                          start, false);
+  return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), 3 * system.dimension(),
+                          start, false, kBasis);
 }
 
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
@@ -362,7 +259,7 @@ double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
   }
   const MatrixXd mixed = noise * regimes.transition;
   const VectorXd covariances =
-      FixedPoint(SecondMoments(system, regimes), mixed.reshaped(), dimension);
+      FixedPoint(SecondMoments(system, regimes), mixed.reshaped(), dimension, kBasis, 1e-12);
   double variance = 0;
   for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
     variance += covariances(AsIndex(i) * dimension * dimension);

@@ -33,8 +33,13 @@ class DelaySystem {
   explicit DelaySystem(const std::vector<double>& factors);
 
   Eigen::Index dimension() const { return dimension_; }
-  const Eigen::VectorXd& input(std::size_t entry) const { return input_[entry]; }
   Eigen::Index core() const { return core_.rows(); }
+  const Eigen::MatrixXd& core_matrix() const { return core_; }                     // F
+  const Eigen::MatrixXd& signals() const { return signals_; }                      // S
+  const Eigen::VectorXd& input(std::size_t entry) const { return input_[entry]; }  // G_d
+  // What a delay reads, times the rate: places in the state and their factors.
+  using Reads = std::vector<std::pair<Eigen::Index, double>>;
+  const Reads& reads(std::size_t entry) const { return read_[entry]; }
 
   // A s for each column of `states`.
   Eigen::MatrixXd Apply(std::size_t entry, const Eigen::MatrixXd& states) const;
@@ -58,8 +63,7 @@ class DelaySystem {
   Eigen::MatrixXd core_;
   Eigen::MatrixXd signals_;
   std::vector<Eigen::VectorXd> input_;  // G_d
-  // What a delay reads, times the rate: places in the state and their factors.
-  std::vector<std::vector<std::pair<Eigen::Index, double>>> read_;
+  std::vector<Reads> read_;
 };
 
 // Draws of a chain of regimes, each with delays of its own: one regime for independent delays, one for each

@@ -14,6 +14,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/stability.h"
+#include "chain_moments.h"
 #include "covariance_criterion.h"
 #include "delay_operator.h"
 #include "not_finite.h"
@@ -23,11 +24,13 @@ namespace {
 
 // ln r where a function of it rises through 0, looked for from a guess on; -infinity where it is positive for
 // every r down to the least. Below the radius of the mean the function is kNoRise and says nothing; right
-// above that it mostly is a straight line, steep where the two radii are close.
+// above that it mostly is a straight line, steep where the two radii are close. Known within `tolerance`
+// times ln r and at least within `known_at`; the first step from a guess of 0 is `first`.
 constexpr double kNoRise = -1;
 
 template <class Rise>
-double Crossing(Rise rise, double guess, double tolerance) {
+double Crossing(Rise rise, double guess, double tolerance, double known_at = 0,
+                double first = 0.125) {
   constexpr double kLeast = -600;
   constexpr double kShare = 0.02;  // of the guess: the first step from it
   struct Place {
@@ -35,7 +38,7 @@ double Crossing(Rise rise, double guess, double tolerance) {
   };
   const auto look = [&](double at) { return Place{at, rise(at)}; };
   Place low = look(guess), high = low, higher = low;
-  double step = guess == 0 ? 0.125 : kShare * std::abs(guess);
+  double step = guess == 0 ? first : kShare * std::abs(guess);
   if (low.value < 0) {
     for (high = look(guess + step); high.value < 0; high = look(high.at + (step *= 2))) low = high;
     higher = high;
@@ -47,7 +50,9 @@ double Crossing(Rise rise, double guess, double tolerance) {
   }
   // From above along the line, not all of the way: what is below says nothing.
   constexpr double kWay = 0.9;
-  const auto known = [&](double distance) { return distance <= tolerance * std::abs(high.at); };
+  const auto known = [&](double distance) {
+    return distance <= std::max(tolerance * std::abs(high.at), known_at);
+  };
   bool halve = false;
   while (low.value == kNoRise && !known(high.at - low.at)) {
     const double way = high.value * (higher.at - high.at) / (higher.value - high.value);
@@ -118,6 +123,18 @@ std::pair<VaryingDelay, std::vector<std::size_t>> ListedTrace(const VaryingDelay
 }
 
 bool IsTrace(const VaryingDelay& point) { return point.delays.kind == DelayModel::Kind::kTrace; }
+bool IsChain(const VaryingDelay& point) { return point.delays.kind == DelayModel::Kind::kMarkov; }
+
+// As CriterionLogGrowth, for a chain.
+double ChainLogGrowth(const VaryingDelay& point, double rate, double least = -kInfinity) {
+  const DelaySystem system(point, rate);
+  const Regimes regimes = RegimesOf(point.delays);
+  const auto margin = [&](double log_r) { return ChainMargin(system, regimes, std::exp(log_r)); };
+  if (std::isfinite(least) && margin(least) >= 0) return least;
+  // Where r^M is far from 1 the moments of the longest delays are made of others' roundings.
+  const double first = 1 / static_cast<double>(point.delays.largest() + 2);
+  return Crossing(margin, std::isfinite(least) ? least : 0, 0, 1e-12, first);
+}
 
 double TraceRadius(const VaryingDelay& point, double rate) {
   const auto [listed, entries] = ListedTrace(point);
@@ -129,9 +146,9 @@ struct Task {
   const char* name;
   double chain, trace;
 };
-constexpr Task kPoint = {"one point", 1.5e5, 2e9};
-constexpr Task kCriticalRate = {"a critical rate", 6e3, 1e8};
-constexpr Task kOptimum = {"an optimum", 600, 6e5};
+constexpr Task kPoint = {"one point", 3e5, 2e9};
+constexpr Task kCriticalRate = {"a critical rate", 3e5, 1e8};
+constexpr Task kOptimum = {"an optimum", 1e3, 6e5};
 
 void CheckWork(const VaryingDelay& point, const Task& task) {
   const DelayModel& model = point.delays;
@@ -168,13 +185,18 @@ void CheckVaryingRate(double rate) {
 double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (method == MeanSquareMethod::kCriterion) {
-    return std::exp(CriterionLogGrowth<long double>(point, rate) / 2);
+    return std::exp((IsChain(point) ? ChainLogGrowth(point, rate)
+                                    : CriterionLogGrowth<long double>(point, rate)) /
+                    2);
   }
   return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
 }
 
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
+  if (IsChain(point)) {
+    return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1) > 0;
+  }
   if (MethodOf(point) == MeanSquareMethod::kCriterion) {
     return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
   }
@@ -263,6 +285,9 @@ class Search {
     VaryingDelay point = point_;
     point.momentum = momentum;
     const double rate = std::min(std::exp(log_rate), kMaxRate);
+    if (IsChain(point)) {
+      return std::max(least, ChainLogGrowth(point, std::max(rate, kMinVaryingRate), least));
+    }
     const MeanSquareMethod method = MethodOf(point);
     if (method != MeanSquareMethod::kCriterion) {
       return std::max(least, 2 * std::log(Radius(point, std::max(rate, kMinVaryingRate), method)));
@@ -319,8 +344,7 @@ void Validate(const VaryingDelay& point) {
 }
 
 MeanSquareMethod MethodOf(const VaryingDelay& point) {
-  return point.delays.kind == DelayModel::Kind::kIndependent ? MeanSquareMethod::kCriterion
-                                                             : MeanSquareMethod::kOperator;
+  return IsTrace(point) ? MeanSquareMethod::kOperator : MeanSquareMethod::kCriterion;
 }
 
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
@@ -337,7 +361,7 @@ double MeanRadius(const VaryingDelay& point, double rate) {
   Validate(point);
   CheckVaryingRate(rate);
   if (IsTrace(point)) return TraceRadius(point, rate);
-  if (MethodOf(point) == MeanSquareMethod::kCriterion) {
+  if (!IsChain(point)) {
     const CovarianceCriterion<long double> criterion(point, rate);
     const auto inside = [&](double log_r) {
       return criterion.MeanInside(std::exp(static_cast<long double>(log_r))) ? 1.0 : kNoRise;
@@ -354,6 +378,9 @@ double WeightVariance(const VaryingDelay& point, double rate) {
 double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   Validate(point);
   CheckVaryingRate(rate);
+  if (method == MeanSquareMethod::kCriterion && IsChain(point)) {
+    return ChainVariance(DelaySystem(point, rate), RegimesOf(point.delays)).value_or(kNaN);
+  }
   if (method == MeanSquareMethod::kCriterion && !IsTrace(point)) {
     const CovarianceCriterion<long double> criterion(point, rate);
     return criterion.Gamma(1) < 1 ? static_cast<double>(criterion.Variance()) : kNaN;

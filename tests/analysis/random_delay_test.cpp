@@ -2,6 +2,7 @@
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -238,6 +239,98 @@ TEST_CASE("a chain whose rows are alike draws independently") {
   }
 }
 
+TEST_CASE("a chain of 65 delays whose rows are alike draws independently") {
+  std::vector<Delay> delays;
+  std::vector<double> row;
+  double sum = 0;
+  for (Delay delay = 0; delay <= 64; ++delay) {
+    delays.push_back(delay);
+    row.push_back(std::exp(-static_cast<double>(delay) / 20));
+    sum += row.back();
+  }
+  for (double& probability : row) probability /= sum;
+  const VaryingDelay chain = Point("lwp-w+sc", DelayCompensation::kOwn,
+                                   MarkovDelays(delays, std::vector(row.size(), row)));
+  const VaryingDelay independent =
+      Point("lwp-w+sc", DelayCompensation::kOwn, IndependentDelays(delays, row));
+  CHECK(IsNear(MeanSquareRadius(chain, 1e-3), MeanSquareRadius(independent, 1e-3), 1e-11));
+  CHECK(IsNear(MeanRadius(chain, 1e-3), MeanRadius(independent, 1e-3), kMethodsTolerance));
+  CHECK(IsNear(WeightVariance(chain, 1e-3), WeightVariance(independent, 1e-3), 1e-8));
+}
+
+// Up by one delay, down by one or neither.
+DelayModel Walk(Delay largest) {
+  std::vector<Delay> delays;
+  std::vector<std::vector<double>> transition;
+  for (Delay delay = 0; delay <= largest; ++delay) {
+    delays.push_back(delay);
+    std::vector<double>& row = transition.emplace_back(static_cast<std::size_t>(largest + 1));
+    const auto up = static_cast<std::size_t>(std::min(delay + 1, largest));
+    const auto down = static_cast<std::size_t>(std::max<Delay>(delay - 1, 0));
+    row[static_cast<std::size_t>(delay)] = 0.5;
+    row[up] += 0.25;
+    row[down] += 0.25;
+  }
+  return MarkovDelays(delays, transition);
+}
+
+TEST_CASE("a walk over 21 delays has the moments of its operator", "[.long]") {
+  for (const char* rule : {"sgdm", "sc", "lwp-w", "lwp-v+sc", "lwp-w+sc"}) {
+    for (const DelayCompensation compensation :
+         {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+      const VaryingDelay point = Point(rule, compensation, Walk(20));
+      for (const double rate : {1e-3, 5e-3}) {
+        INFO(rule << " at " << rate);
+        const double radius = MeanSquareRadius(point, rate, MeanSquareMethod::kOperator);
+        CHECK(IsNear(MeanSquareRadius(point, rate), radius, 1e-11));
+        if (radius >= 1) continue;
+        CHECK(IsNear(WeightVariance(point, rate),
+                     WeightVariance(point, rate, MeanSquareMethod::kOperator), 1e-8));
+      }
+    }
+  }
+}
+
+TEST_CASE("chains: the core's covariances alone say what the whole state's operator says") {
+  std::mt19937 random(1);
+  const auto uniform = [&] { return static_cast<double>(random() >> 5) * 0x1p-27; };
+  int stable = 0, unstable = 0;
+  for (int k = 0; k < 60; ++k) {
+    const std::size_t size = 2 + random() % 4;
+    std::vector<Delay> delays;
+    Delay delay = random() % 3;
+    std::vector<std::vector<double>> transition(size, std::vector<double>(size));
+    for (std::size_t i = 0; i < size; ++i) {
+      delays.push_back(delay);
+      delay += 1 + random() % 3;
+      double sum = 0;
+      for (std::size_t j = 0; j < size; ++j) {
+        transition[i][j] = uniform() < 0.3 ? 0 : uniform();
+        if (j == (i + 1) % size) transition[i][j] += 0.1;
+        sum += transition[i][j];
+      }
+      for (double& probability : transition[i]) probability /= sum;
+    }
+    constexpr std::array kNames = {"sgdm",  "nesterov", "sc",      "lwp-v",
+                                   "lwp-w", "lwp-v+sc", "lwp-w+sc"};
+    const char* rule = kNames[random() % kNames.size()];
+    const auto compensation = random() % 2 ? DelayCompensation::kOwn : DelayCompensation::kMean;
+    const VaryingDelay point =
+        Point(rule, compensation, MarkovDelays(delays, transition), 0.95 * uniform());
+    const double rate = std::exp(-1 - 5 * uniform());
+    INFO(k << ": " << rule << ", rate " << rate << ", momentum " << point.momentum);
+    const double radius = MeanSquareRadius(point, rate, MeanSquareMethod::kOperator);
+    CHECK(IsNear(MeanSquareRadius(point, rate, MeanSquareMethod::kCriterion), radius, 1e-11));
+    const double variance = WeightVariance(point, rate, MeanSquareMethod::kCriterion);
+    ++(radius < 1 ? stable : unstable);
+    CHECK(std::isnan(variance) == (radius >= 1));
+    if (radius >= 1) continue;
+    CHECK(IsNear(variance, WeightVariance(point, rate, MeanSquareMethod::kOperator), 1e-8));
+  }
+  CHECK(stable > 10);
+  CHECK(unstable > 10);
+}
+
 TEST_CASE("a chain that alternates grows as the trace of its delays") {
   const DelayModel chain = MarkovDelays({1, 6}, {{0, 1}, {1, 0}});
   const DelayModel trace = TraceDelays({1, 6});
@@ -355,9 +448,9 @@ TEST_CASE("what is out of range is refused by its name") {
       "delays: got a trace of 10000 delays up to 100, accepted: for a critical rate traces of L "
       "delays up to M with (L + 100) (M + 2)^2 up to 1e+08");
   const VaryingDelay chain =
-      Point("sc", DelayCompensation::kOwn, MarkovDelays({1, 20}, {{0.9, 0.1}, {0.1, 0.9}}));
+      Point("sc", DelayCompensation::kOwn, MarkovDelays({1, 60}, {{0.9, 0.1}, {0.1, 0.9}}));
   refused(Refusal([&] { FindOptimum(chain, 10, {}); }),
-          "delays: got a chain of 2 delays up to 20, accepted: for an optimum chains");
+          "delays: got a chain of 2 delays up to 60, accepted: for an optimum chains");
 }
 
 }  // namespace batchless::analysis

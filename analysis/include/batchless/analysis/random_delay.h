@@ -29,9 +29,14 @@
 // Where only what is read varies (`mean`; `own` without compensation for spikes) K is one number, else a
 // matrix over the three of Q. It is a few sums of products of impulse responses, by the recursion in noise.h:
 // (M + 3)^2 operations a response in long double, of which `own` has eight, and four times as many where
-// weight and velocity are both read with delays' own factors. Chains take the operator P -> P' itself,
-// applied in (M + 3)^2 operations a state, its radius by Arnoldi's method and its stationary P by the
-// residuals that this leaves.
+// weight and velocity are both read with delays' own factors.
+//
+// Of a chain of L delays the covariances of old signals follow from those that they had when they were new,
+// by powers of pi and of r: what is left is the covariances of the core with the state, some L^2 (M + 3)
+// operations a step. Where r is above radius^2, and nowhere else, moments that renew themselves under a noise
+// that grows by r are covariances; their size has a pole at radius^2, along which the search goes.
+//
+// kOperator is the operator P -> P' itself, (M + 3)^2 operations a state, for tests.
 //
 // Source: the criterion is this project's, by renewal; second moments of systems with multiplicative
 // noise: Willems & Blankenship 1971 (recalled).
@@ -82,11 +87,11 @@ struct DelayCoefficients {
 DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
 enum class MeanSquareMethod { kCriterion, kOperator };
-/// kCriterion for independent delays, kOperator for chains.
+/// kCriterion but for traces, which have their own way.
 MeanSquareMethod MethodOf(const VaryingDelay& point);
 
 /// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
-/// Root of the growth of the mean square per update. kCriterion only where MethodOf says it.
+/// Root of the growth of the mean square per update.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
 double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.

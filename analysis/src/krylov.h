@@ -1,0 +1,22 @@
+// Large linear operators by Krylov spaces.
+#pragma once
+
+#include <Eigen/Core>
+#include <functional>
+
+namespace batchless::analysis {
+
+using LinearMap = std::function<Eigen::VectorXd(const Eigen::VectorXd&)>;
+
+// Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue
+// itself. `lags` plain steps before each basis carry a start through the longest delay, which a basis
+// shorter than that never sees the end of. Throws std::runtime_error where it does not settle.
+double SpectralRadiusOf(const LinearMap& apply, Eigen::Index lags, Eigen::VectorXd start,
+                        bool positive, Eigen::Index basis);
+
+// x = apply(x) + constant, with `lags` and errors as above, by bases of at most `basis` vectors. What is left
+// is at most `tolerance` of the constant, or what roundings leave of x.
+Eigen::VectorXd FixedPoint(const LinearMap& apply, const Eigen::VectorXd& constant,
+                           Eigen::Index lags, Eigen::Index basis, double tolerance);
+
+}  // namespace batchless::analysis
