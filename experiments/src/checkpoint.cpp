@@ -163,11 +163,11 @@ void WriteCheckpoint(const std::string& path, const RunState& run,
   });
 }
 
-std::optional<Checkpoint> ReadCheckpoint(const std::string& path) {
+std::optional<Checkpoint> ReadCheckpoint(const std::string& argument, const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   const auto refuse = [&](std::string_view why) {
-    throw UsageError("--resume", path,
+    throw UsageError(argument, path,
                      std::string("a checkpoint of this program (") + std::string(why) + ")");
   };
   std::ifstream file(path, std::ios::binary);
@@ -188,7 +188,7 @@ std::optional<Checkpoint> ReadCheckpoint(const std::string& path) {
   std::string line;
   std::getline(file, line);
   try {
-    return Checkpoint{ParseRunState(line), std::move(file)};
+    return Checkpoint{argument, path, ParseRunState(line), std::move(file)};
   } catch (const std::runtime_error&) {
     refuse("its second line is of another version");
   }

@@ -59,6 +59,8 @@ std::string RunStateText(const RunState& run);
 RunState ParseRunState(const std::string& text);
 
 struct Checkpoint {
+  std::string argument;  // that named it, for refusals
+  std::string path;
   RunState run;
   // Open at the trainer's state: of the file that was checked, whatever replaces it meanwhile.
   std::ifstream trainer;
@@ -70,6 +72,6 @@ void WriteCheckpoint(const std::string& path, const RunState& run,
 
 // None where there is no such file. Throws UsageError where it cannot be read or is damaged: its whole
 // content is checked.
-std::optional<Checkpoint> ReadCheckpoint(const std::string& path);
+std::optional<Checkpoint> ReadCheckpoint(const std::string& argument, const std::string& path);
 
 }  // namespace batchless

@@ -76,7 +76,9 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   if (processes_ != nullptr) {
     const std::string text =
         training::BroadcastText(*processes_, 0, checkpoint ? RunStateText(checkpoint->run) : "");
-    if (!leads_ && !text.empty()) checkpoint = Checkpoint{ParseRunState(text), {}};
+    if (!leads_ && !text.empty()) {
+      checkpoint = Checkpoint{options.resumed_by, directory_.checkpoint(), ParseRunState(text), {}};
+    }
   }
   if (!checkpoint) return;
   Together(processes_.get(), [&] {
@@ -88,7 +90,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   });
   // Two of them might not fit in memory.
   trainer_.reset();
-  Restore(*checkpoint, directory_.checkpoint());
+  Restore(*checkpoint);
 }
 
 std::size_t TrainingRun::PhaseAt(std::int64_t samples) const {
@@ -137,7 +139,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   begins_ = keeps_ && !directory_.HoldsRun();
   if (keeps_ && !options.resume && !begins_) RefuseOtherRun();
   if (keeps_ && options.resume) {
-    checkpoint = ReadCheckpoint(directory_.checkpoint());
+    checkpoint = ReadCheckpoint(options.resumed_by, directory_.checkpoint());
     if (!checkpoint && directory_.HoldsResults()) {
       throw UsageError("--resume", *options.out,
                        "a folder with a checkpoint, or without results of a run");
@@ -317,7 +319,7 @@ void TrainingRun::RefuseOtherLog(const RunState& before, const std::string& path
 }
 
 // Nothing is replaced before everything is there: whoever refuses a checkpoint keeps its trainer.
-void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
+void TrainingRun::Restore(Checkpoint& checkpoint) {
   RunState state = checkpoint.run;
   state.configuration = state_.configuration;
   const std::size_t phase = PhaseAt(state.samples);
@@ -328,7 +330,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
   hwmodel::TrainingMemory predicted_memory;
   Together(processes_.get(), [&] {
     if (checkpoint.run.joined_updates != state.joined_updates && !is_at_end) {
-      throw UsageError("--resume", path,
+      throw UsageError(checkpoint.argument, checkpoint.path,
                        "a checkpoint of a version that counts what one phase's optimizer leaves to "
                        "the next: train anew in another folder");
     }
@@ -339,7 +341,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint, const std::string& path) {
     try {
       trainer->Load(checkpoint.trainer);
     } catch (const std::runtime_error& error) {
-      throw UsageError("--resume", path,
+      throw UsageError(checkpoint.argument, checkpoint.path,
                        fmt::format("a checkpoint of this run ({})", error.what()));
     }
   });
@@ -544,7 +546,7 @@ void TrainingRun::SaveTo(const std::string& path) const {
 }
 
 void TrainingRun::LoadFrom(const std::string& path) {
-  std::optional<Checkpoint> checkpoint = ReadCheckpoint(path);
+  std::optional<Checkpoint> checkpoint = ReadCheckpoint("path", path);
   if (!checkpoint) throw UsageError("path", path, "a checkpoint");
   RefuseDifference(ParseConfiguration(checkpoint->run.configuration, path), path);
   RefuseOtherInputs(checkpoint->run);
@@ -554,7 +556,7 @@ void TrainingRun::LoadFrom(const std::string& path) {
     if (log_) log_->Sync(unused);
     RefuseOtherLog(checkpoint->run, path);
   }
-  Restore(*checkpoint, path);
+  Restore(*checkpoint);
   diverged_ = nullptr;
   log_.reset();
   loaded_ = path;

@@ -37,8 +37,9 @@ struct TrainingRunOptions {
   std::optional<std::string> out;  // none: the run keeps no folder
   bool shows_progress = true;
   bool resume = false;
-  std::optional<std::string> init;  // .npz to start from
-  std::string trace;                // file for one of the run's first samples; empty: none
+  std::string resumed_by = "--resume";  // the argument
+  std::optional<std::string> init;      // .npz to start from
+  std::string trace;                    // file for one of the run's first samples; empty: none
   // That train together with this one; null: it is alone.
   std::shared_ptr<training::ProcessGroup> processes;
 };
@@ -108,7 +109,7 @@ class TrainingRun {
   void RefuseDifference(const Configuration& before, const std::string& where) const;
   void RefuseOtherInputs(const RunState& before) const;
   void RefuseOtherLog(const RunState& before, const std::string& path) const;
-  void Restore(Checkpoint& checkpoint, const std::string& path);
+  void Restore(Checkpoint& checkpoint);
   // The first process's number, in all of them.
   std::int64_t BroadcastFromFirst(std::int64_t number) const;
   template <class Error>

@@ -300,19 +300,19 @@ TEST_CASE("SpecTrain's horizons of their own: the loop, the weights alone, one h
   for (int s = 0; s < 7; ++s) options.horizons.push_back(12 - s);
   CHECK(WorstDifference(options, 200) <= kTrajectoryTolerance);
 
-  options = Chain(Spec("spectrain"), 25, 0.5, 0.01);
-  for (int s = 0; s < 25; ++s) options.horizons.push_back(48 - s);
+  options = Chain(Spec("spectrain"), 16, 0.5, 0.01);
+  for (int s = 0; s < 16; ++s) options.horizons.push_back(30 - s);
   REQUIRE(StateDimension(options) > kDenseStateDimension);
   const double whole = test::LargestEigenvalue(StateMatrix(options));
   CHECK(PipelineStability(options).spectral_radius == Approx(whole).margin(1e-10));
 
   // Where every horizon is its stage's delay it is weight prediction.
-  PipelineOptions velocity = Chain(Spec("lwp-v"), 25, 0.5, 0.01);
+  PipelineOptions velocity = Chain(Spec("lwp-v"), 16, 0.5, 0.01);
   options.horizons.assign(velocity.delays.begin(), velocity.delays.end());
   CHECK(PipelineStability(options).spectral_radius == PipelineStability(velocity).spectral_radius);
   velocity.horizons = options.horizons;
   CHECK(WhyInvalid(velocity) ==
-        "horizons: got 25 horizons, accepted: none but with spectrain and xpipe");
+        "horizons: got 16 horizons, accepted: none but with spectrain and xpipe");
 }
 
 TEST_CASE("A chain's radius is not that of any one uniform delay") {

@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   digest.Update(changed);
   const std::string path = fuzz::FileOf("checkpoint", changed + digest.HexDigest() + "\n");
   fuzz::Accepts([&] {
-    std::optional<Checkpoint> checkpoint = ReadCheckpoint(path);
+    std::optional<Checkpoint> checkpoint = ReadCheckpoint("path", path);
     const auto trainer = training::MakeTrainer(Options());
     trainer->Load(checkpoint->trainer);
     std::vector<training::SampleResult> results;

@@ -323,6 +323,11 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
       Run(Words("generate --run named --weights more.npz --prompt 3"), folder.path());
   CHECK(refused.exit_code == 2);
   CHECK(refused.error.find("lm_head.weight") != std::string::npos);
+  WriteFile(folder / "named/checkpoint", "nothing of ours");
+  const Outcome damaged = Run(Words("generate --run named --prompt 3"), folder.path());
+  CHECK(damaged.exit_code == 2);
+  CHECK(damaged.error.find("--run: got named/checkpoint, accepted: a checkpoint") !=
+        std::string::npos);
 }
 
 TEST_CASE("a run goes on with the network file that it was started with, and with no other") {

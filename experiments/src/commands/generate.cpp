@@ -102,6 +102,7 @@ become probabilities; at 0 the most probable token is taken.)",
     for (Configuration::Phase& phase : options.configuration.phases) set_alone(phase.settings);
     options.out = folder;
     options.resume = true;
+    options.resumed_by = run_.name();
     if (weights_.given()) {
       weights = ReadTensors(weights_.name(), weights_.Text(""));
       return NetworkOf(options.configuration, DataShapeOf(options.configuration));
