@@ -447,8 +447,8 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   const auto momentum_of = [&](double u) {
     return fixed ? checked.momentum : std::clamp(1 - std::exp(u), 0.0, kMaxVaryingMomentum);
   };
-  constexpr double kReach = 3.0;  // of ln rate
-  constexpr double kSpan = 0.5;   // of u
+  constexpr double kRateReach = 3.0;  // of ln rate
+  constexpr double kSpan = 0.5;       // of u
   constexpr double kCoarse = 1e-2, kFine = 3e-5, kMomentumTolerance = 1e-3;
   double u = fixed ? 0 : std::log1p(-std::min(start.momentum, kMaxVaryingMomentum));
   double log_rate = std::log(start_rate);
@@ -457,7 +457,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
     const auto line = [&](double at, double tolerance) {
       // The best rate goes with 1 - m.
       const double middle = log_rate + at - u;
-      return search.BestRate(momentum_of(at), middle - kReach, middle + kReach, tolerance);
+      return search.BestRate(momentum_of(at), middle - kRateReach, middle + kRateReach, tolerance);
     };
     if (fixed) {
       std::tie(log_rate, growth) = line(u, kFine);
