@@ -55,6 +55,7 @@ class Moments {
   Index NewestColumn(Index apart, Index a, Index b) const {
     return (apart * width_ + b) * width_ + a;
   }
+  MatrixXd NewestOf(const VectorXd& moments) const;
   void SetNewest(const VectorXd& moments, Index apart, MatrixXd& newest) const;
   // E[signal a of lag k * signal b of lag l] in a regime.
   double OfSignals(const MatrixXd& newest, Index regime, Index k, Index a, Index l, Index b) const {
@@ -113,6 +114,12 @@ Moments::Moments(const DelaySystem& system, const Regimes& regimes, double growt
   }
 }
 
+MatrixXd Moments::NewestOf(const VectorXd& moments) const {
+  MatrixXd newest(size_, NewestColumn(past_ + 1, 0, 0));
+  for (Index j = 0; j <= past_; ++j) SetNewest(moments, j, newest);
+  return newest;
+}
+
 void Moments::SetNewest(const VectorXd& moments, Index apart, MatrixXd& newest) const {
   const MatrixXd identity = MatrixXd::Identity(width_, width_);
   const MatrixXd signals = OnColumns(s_, apart == 0 ? s_ : identity);
@@ -145,8 +152,7 @@ double Moments::GradientSquare(const VectorXd& moments, const MatrixXd& newest,
 }
 
 VectorXd Moments::Sweep(VectorXd moments, const MatrixXd& noise) const {
-  MatrixXd newest(size_, NewestColumn(past_ + 1, 0, 0));
-  for (Index j = 0; j <= past_; ++j) SetNewest(moments, j, newest);
+  MatrixXd newest = NewestOf(moments);
   // c' = F c + G g.
   MatrixXd next = OnColumns(f_, f_) * Lag(moments, 0);
   for (Index i = 0; i < size_; ++i) {
@@ -186,12 +192,11 @@ VectorXd Moments::Stationary(const MatrixXd& noise, double tolerance) const {
   const MatrixXd silence = MatrixXd::Zero(noise.rows(), noise.cols());
   // A basis longer than all lags, without which the longest settle late.
   return FixedPoint([&](const VectorXd& x) { return Sweep(x, silence); }, Sweep(nothing, noise), 0,
-                    80 + 2 * past_, tolerance);
+                    kBasis + 2 * past_, tolerance);
 }
 
 bool Moments::AreCovariances(const VectorXd& moments) const {
-  MatrixXd newest(size_, NewestColumn(past_ + 1, 0, 0));
-  for (Index j = 0; j <= past_; ++j) SetNewest(moments, j, newest);
+  const MatrixXd newest = NewestOf(moments);
   const Index dimension = core_ + past_ * width_;
   for (Index i = 0; i < size_; ++i) {
     MatrixXd covariance = MatrixXd::Zero(dimension, dimension);
@@ -220,8 +225,8 @@ bool Moments::AreCovariances(const VectorXd& moments) const {
 double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth) {
   const Moments moments(system, regimes, growth);
   const MatrixXd each = MatrixXd::Identity(system.core(), system.core()) / growth;
+  // A sign and an interpolation need no more digits; near the pole roundings decide how far it settles.
   const VectorXd stationary =
-      // At the radius^2 itself they are as large as roundings let them be.
       moments.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8);
   const double margin = 1 / (each.reshaped().transpose() * moments.Lag(stationary, 0)).sum();
   return moments.AreCovariances(stationary) ? margin : -std::abs(margin);

@@ -16,8 +16,6 @@ bool HasOneUpdate(const RuleSpec& spec, const DelayCoefficients& coefficients) {
          (coefficients.same_update && !SecondSignalOf(spec, coefficients).velocity);
 }
 
-Eigen::Index AsEigenIndex(std::size_t value) { return static_cast<Eigen::Index>(value); }
-
 template <class Real>
 std::vector<Real> Product(const std::vector<Real>& a, const std::vector<Real>& b) {
   std::vector<Real> product(a.size() + b.size() - 1, Real(0));
@@ -223,7 +221,7 @@ auto CovarianceCriterion<Real>::Map(Real r) const -> Matrix {
   const auto products = ImpulseProducts<Real>(std::move(numerators), Scaled(loop_, root));
   if (products.empty()) return {};
   const std::size_t pairs = inputs_ * (inputs_ + 1) / 2;
-  Matrix map = Matrix::Zero(AsEigenIndex(pairs), AsEigenIndex(pairs));
+  Matrix map = Matrix::Zero(AsIndex(pairs), AsIndex(pairs));
   ForPairs([&](std::size_t column, std::size_t i, std::size_t j) {
     // A pair stands for e_i e_j' + e_j e_i', once where they are one.
     const Real twice = i == j ? 1 : 2;
@@ -237,7 +235,7 @@ auto CovarianceCriterion<Real>::Map(Real r) const -> Matrix {
       }
       square *= twice * rate_ * rate_ * draw.share * std::pow(r, -static_cast<Real>(draw.delay));
       ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
-        map(AsEigenIndex(row), AsEigenIndex(column)) += square * draw.inputs[l] * draw.inputs[k];
+        map(AsIndex(row), AsIndex(column)) += square * draw.inputs[l] * draw.inputs[k];
       });
     }
     // and without what the mean adds
@@ -245,7 +243,7 @@ auto CovarianceCriterion<Real>::Map(Real r) const -> Matrix {
     ForPairs([&](std::size_t row, std::size_t l, std::size_t k) {
       const Real product = products[means + i * inputs_ + l][means + j * inputs_ + k] +
                            products[means + j * inputs_ + l][means + i * inputs_ + k];
-      map(AsEigenIndex(row), AsEigenIndex(column)) -= twice * product / 2;
+      map(AsIndex(row), AsIndex(column)) -= twice * product / 2;
     });
   });
   return map;
@@ -271,7 +269,7 @@ Real CovarianceCriterion<Real>::Variance() const {
   Vector noise = Vector::Zero(map.rows());
   for (const Draw& draw : draws_) {
     ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
-      noise(AsEigenIndex(pair)) += draw.share * draw.inputs[i] * draw.inputs[j];
+      noise(AsIndex(pair)) += draw.share * draw.inputs[i] * draw.inputs[j];
     });
   }
   const DenseMatrix<long double> loop =
@@ -280,7 +278,7 @@ Real CovarianceCriterion<Real>::Variance() const {
   const auto products = ImpulseProducts<Real>(weights_, loop_);
   Real variance = 0;
   ForPairs([&](std::size_t pair, std::size_t i, std::size_t j) {
-    variance += deviations(AsEigenIndex(pair)) * (i == j ? 1 : 2) * products[i][j];
+    variance += deviations(AsIndex(pair)) * (i == j ? 1 : 2) * products[i][j];
   });
   return variance;
 }

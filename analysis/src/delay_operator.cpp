@@ -17,11 +17,6 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Of vectors, before a restart.
-constexpr Index kBasis = 80;
-
-Index AsIndex(std::size_t value) { return static_cast<Index>(value); }
-
 // One matrix for each regime, behind one another in a vector.
 using Step = std::function<MatrixXd(std::size_t, const MatrixXd&)>;
 LinearMap OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {

@@ -16,6 +16,8 @@
 
 namespace batchless::analysis {
 
+inline Eigen::Index AsIndex(std::size_t value) { return static_cast<Eigen::Index>(value); }
+
 // What a gradient is taken at beside the weight, where that is no one signal for all delays. Velocity-form
 // prediction reads the difference of weights in the velocity's place where there is no compensation, eta
 // times as large.

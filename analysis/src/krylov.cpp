@@ -19,8 +19,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// A Krylov basis of at most this many vectors before a restart, of fewer where they were more numbers than
-// kMostNumbers, and so many restarts.
+// A basis has fewer vectors than asked for, but this many, where they were more numbers than kMostNumbers.
 constexpr Index kFewest = 40;
 constexpr Index kMostNumbers = Index(1) << 26;
 constexpr int kRestarts = 400;
@@ -28,11 +27,10 @@ constexpr int kRestarts = 400;
 // the operator's norm or the solution's.
 constexpr double kEigenTolerance = 1e-13;
 constexpr double kRoundings = 1e-15;
-// At most that, relative to the solution, where restarts no longer help.
+// Where restarts no longer help, a residual may be this large relative to the solution.
 constexpr double kStalled = 1e-11;
 
 // apply * basis = basis * hessenberg + (the last row's vector).
-
 struct Krylov {
   MatrixXd basis;
   MatrixXd hessenberg;  // one row more than columns

@@ -6,6 +6,9 @@
 
 namespace batchless::analysis {
 
+// A basis has at most this many vectors before a restart, where nothing asks for more.
+inline constexpr Eigen::Index kBasis = 80;
+
 using LinearMap = std::function<Eigen::VectorXd(const Eigen::VectorXd&)>;
 
 // Largest modulus of an eigenvalue. `positive`: the operator keeps a cone, so that it is an eigenvalue

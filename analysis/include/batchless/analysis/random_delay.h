@@ -31,8 +31,8 @@
 // (M + 3)^2 operations a response in long double, of which `own` has eight, and four times as many where
 // weight and velocity are both read with delays' own factors.
 //
-// Of a chain of L delays the covariances of old signals follow from those that they had when they were new,
-// by powers of pi and of r: what is left is the covariances of the core with the state, some L^2 (M + 3)
+// In a chain of L delays old signals have the covariances that they had when they were new, but for powers of
+// pi and of r: what is left is the covariances of the core with the state, some L^2 (M + 3)
 // operations a step. Where r is above radius^2, and nowhere else, moments that renew themselves under a noise
 // that grows by r are covariances; their size has a pole at radius^2, along which the search goes.
 //
