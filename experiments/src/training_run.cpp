@@ -235,7 +235,13 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   // Times of the first phase that shares them do for the others.
   const auto sharing = std::find_if(phases_.begin(), phases_.end(),
                                     [](const auto& phase) { return phase.PipelineWorkers() > 1; });
-  if (sharing == phases_.end()) return;
+  if (sharing == phases_.end()) {
+    const std::string& path = configuration_.schedule.machine;
+    Together(processes_.get(), [&] {
+      if (leads_ && !path.empty()) static_cast<void>(ReadMachineFile("schedule.machine", path));
+    });
+    return;
+  }
   phase_ = static_cast<std::size_t>(sharing - phases_.begin());
   std::vector<double> costs;
   Together(processes_.get(), [&] {
@@ -432,10 +438,8 @@ void TrainingRun::Open() {
   // At the start it holds the initial weights: a run that is resumed needs no --init. Behind one that began
   // the logs, their headers.
   if (state_.samples == 0 || (!loaded_.empty() && state_.metrics_file.bytes == 0)) Save();
-  std::error_code error;
-  if (keeps_ && (state_.samples == 0 || !std::filesystem::exists(directory_.config(), error))) {
-    ReplaceFile(directory_.config(), state_.configuration);
-  }
+  // Intervals and workers may have changed since the run's start.
+  if (keeps_) ReplaceFile(directory_.config(), state_.configuration);
   WriteManifest("");
   loaded_.clear();
   saved_samples_ = state_.samples;

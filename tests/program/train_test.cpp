@@ -286,8 +286,10 @@ bandwidth = { value = "1 GB/s", source = "made up" }
                            ", accepted: a machine file with measured "
                            "times of the 4 stages of mlp");
   }
-  place.CheckRefused("train run.toml --out x " + two + "--set schedule.machine=none.toml",
-                     "schedule.machine: got none.toml, accepted: a machine file");
+  for (const std::string& workers : {common, two}) {
+    place.CheckRefused("train run.toml --out x " + workers + "--set schedule.machine=none.toml",
+                       "schedule.machine: got none.toml, accepted: a machine file");
+  }
   CHECK_FALSE(fs::exists(place / "x"));
 }
 
@@ -462,11 +464,12 @@ TEST_CASE("a run that is told to stop says how to go on, and goes on to the same
   for (const int signal_number : {SIGINT, SIGTERM}) {
     const std::string out = std::to_string(signal_number);
     int interrupted = 0;
+    std::string interval;
     for (int attempt = 0; attempt < 100; ++attempt) {
       // Only the last checkpoint of an interruption counts: no others on the way.
-      RunningProgram program(Words("train run.toml --resume --set "
-                                   "run.checkpoint_every_samples=1000000" +
-                                   longer + out),
+      interval = std::to_string(1000000 + attempt);
+      RunningProgram program(Words("train run.toml --resume --set run.checkpoint_every_samples=" +
+                                   interval + longer + out),
                              workplace.path());
       // Longer each time: a busy machine may take all of the first ones to start the program.
       Sleep(250 + 50 * attempt);
@@ -482,6 +485,7 @@ TEST_CASE("a run that is told to stop says how to go on, and goes on to the same
     }
     CHECK(interrupted > 0);
     CHECK(ResultOf(workplace, "whole") == ResultOf(workplace, out));
+    CHECK(Contains(ReadFile(workplace / (out + "/config.toml")), "samples = " + interval));
   }
 }
 

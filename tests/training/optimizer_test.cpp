@@ -611,6 +611,13 @@ TEST_CASE("What an optimizer of one's own cannot have is refused by its field", 
   refused({.name = "own", .takes_quotients = true}, "takes_quotients: got true");
 }
 
+TEST_CASE("An optimizer of one's own counts its updates without having betas", "[optimizer]") {
+  const OptimizerSpec own{
+      MakeOptimizer({.name = "own", .arrays = {"velocity"}, .counts_updates = true}, {}), {}};
+  CHECK(PastAfter(Spec("sgdm"), {.count = 5, .alike = 2}, 4, own, 2) ==
+        PastUpdates{.count = 9, .alike = 6});
+}
+
 TEST_CASE("Memory with any optimizer is what is predicted", "[optimizer]") {
   for (const Optimizer& optimizer : Optimizers()) {
     TrainerOptions options = Options(SpecOf(optimizer));

@@ -159,9 +159,13 @@ PastUpdates PastAfter(const OptimizerSpec& before, const PastUpdates& past, std:
   PastUpdates all = past;
   all.count += updates;
   all.alike += updates;
-  const double beta1 = before.Value("beta1");
-  const double beta2 = before.Value("beta2");
-  if (beta1 == after.Value("beta1") && beta2 == after.Value("beta2")) return all;
+  // An optimizer of one's own may count its updates for other ends than the means of Adam.
+  const auto decay = [](const OptimizerSpec& spec, std::string_view name) {
+    return FindHyperparameter(spec.optimizer, name) == nullptr ? 1.0 : spec.Value(name);
+  };
+  const double beta1 = decay(before, "beta1");
+  const double beta2 = decay(before, "beta2");
+  if (beta1 == decay(after, "beta1") && beta2 == decay(after, "beta2")) return all;
   const auto power = static_cast<double>(std::exchange(all.alike, 0));
   all.beta1_product *= std::pow(beta1, power);
   all.beta2_product *= std::pow(beta2, power);
