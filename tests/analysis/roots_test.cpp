@@ -73,8 +73,7 @@ TEST_CASE("At D = 1 the roots of SGDM are those of z^2 - (1 + m) z + m + x") {
             kSimpleTolerance);
 }
 
-TEST_CASE("SGD at its critical rate has a pair at exp(i pi / (2 D + 1))") {
-  const Delay delay = GENERATE(1, 2, 7, 40, 336, 1000);
+void CheckAtCriticalRate(Delay delay) {
   CAPTURE(delay);
   const double angle = std::numbers::pi / (2 * static_cast<double>(delay) + 1);
   const auto roots = AllRoots(Spec("sgdm"), 0, delay, 2 * std::sin(angle / 2));
@@ -83,6 +82,14 @@ TEST_CASE("SGD at its critical rate has a pair at exp(i pi / (2 D + 1))") {
   CHECK(std::abs(std::abs(roots[0]) - 1) <= kSimpleTolerance);
   CHECK(std::abs(roots[0] - std::polar(1.0, angle)) <= kSimpleTolerance);
   CHECK(roots[1] == std::conj(roots[0]));
+}
+
+TEST_CASE("SGD at its critical rate has a pair at exp(i pi / (2 D + 1))") {
+  CheckAtCriticalRate(GENERATE(1, 2, 7, 40, 336));
+}
+
+TEST_CASE("SGD at its critical rate has a pair at exp(i pi / (2 D + 1)), D = 1000", "[.long]") {
+  CheckAtCriticalRate(1000);
 }
 
 TEST_CASE("SGD at its breakaway has a double root at D / (D + 1)") {
