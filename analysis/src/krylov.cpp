@@ -29,8 +29,8 @@ constexpr int kRestarts = 400;
 // the operator's norm or the solution's.
 constexpr double kEigenTolerance = 1e-13;
 constexpr double kRoundings = 1e-15;
-// Of a vector, what is orthogonal to others when they have been subtracted once (Daniel, Gragg, Kaufman and
-// Stewart, Math. Comp. 30 (1976) 772).
+// A vector that keeps this share of its length when others have been subtracted once is orthogonal to them
+// (Daniel, Gragg, Kaufman and Stewart, Math. Comp. 30 (1976) 772).
 constexpr double kMostlyNew = 0.7;
 // The residual of a vector itself may be this many times as large as that by its basis.
 constexpr double kSlack = 10;

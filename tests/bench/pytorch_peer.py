@@ -11,7 +11,8 @@ precision. Prints one line of JSON; samples_per_second is the median over the re
 PyTorch takes convolutions of one small image to the BLAS library, which makes a batch of 1 four
 times as slow with Debian's reference BLAS as with OpenBLAS: install libopenblas0-openmp, which
 keeps to --threads, and see `blas` in the report. cuda-graph records a step once and repeats it, which
-spares a GPU the waiting for Python; there products are of 32 bits, as on the processor (no TF32).
+spares a GPU the waiting for Python. What a GPU rounds is left as PyTorch has it: convolutions by TF32,
+products of matrices in single precision.
 """
 
 from __future__ import annotations
@@ -149,12 +150,11 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda", "cuda-graph"), default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.device != "cpu":
+        torch.set_default_device("cuda")  # PyTorch 1.13, which Debian 12 has, does not know it
+    step = make_step(arguments.network, arguments.norm, arguments.batch)
     samples = arguments.batch
-    if arguments.device == "cpu":
-        step = make_step(arguments.network, arguments.norm, arguments.batch)
-    else:
-        torch.set_default_device("cuda")
-        step = make_step(arguments.network, arguments.norm, arguments.batch)
+    if arguments.device != "cpu":
         step = on_gpu(step, arguments.device == "cuda-graph")
         samples *= STEPS_IN_FLIGHT
     steps_per_second(step, WARM_UP_SHARE * arguments.seconds)
