@@ -210,6 +210,55 @@ TEST_CASE("Layers in any order that a file can have agree with the reference, or
   CHECK(refused > 0);
 }
 
+// Widths with and without columns that fill no block, more outputs than stay in a cache, and numbers of
+// samples around those that are taken together.
+TEST_CASE("A linear layer gives each sample of a micro-batch the bits that it gives it alone",
+          "[vector]") {
+  for (const int block : {8, 16}) {
+    const auto backend = MakeVectorBackend(block);
+    for (const std::int64_t in : {5, 64, 331, 1200}) {
+      for (const std::int64_t n : {1, 2, 5, 11}) {
+        const std::int64_t out = 131;
+        const auto numbers = [](std::int64_t size, int seed) {
+          const Numbers random = RandomNumbers(size, seed);
+          return std::vector<float>(random.begin(), random.end());
+        };
+        const std::vector<float> x = numbers(n * in, 1);
+        const std::vector<float> w = numbers(out * in, 2);
+        const std::vector<float> b = numbers(out, 3);
+        const std::vector<float> dy = numbers(n * out, 4);
+        for (const bool add : {false, true}) {
+          INFO("block " << block << ", in " << in << ", n " << n << ", add " << add);
+          std::vector<float> y(n * out);
+          std::vector<float> dx(n * in);
+          std::vector<float> dw = w;
+          std::vector<float> db = b;
+          backend->Linear(n, in, out, x.data(), w.data(), b.data(), y.data());
+          backend->LinearBackwardInput(n, in, out, dy.data(), w.data(), dx.data());
+          backend->LinearBackwardWeights(n, in, out, x.data(), dy.data(), add, dw.data(),
+                                         db.data());
+          std::vector<float> y_alone(n * out);
+          std::vector<float> dx_alone(n * in);
+          std::vector<float> dw_alone = w;
+          std::vector<float> db_alone = b;
+          for (std::int64_t s = 0; s < n; ++s) {
+            const float* from = x.data() + s * in;
+            const float* gradient = dy.data() + s * out;
+            backend->Linear(1, in, out, from, w.data(), b.data(), y_alone.data() + s * out);
+            backend->LinearBackwardInput(1, in, out, gradient, w.data(), dx_alone.data() + s * in);
+            backend->LinearBackwardWeights(1, in, out, from, gradient, add || s > 0,
+                                           dw_alone.data(), db_alone.data());
+          }
+          CHECK(y == y_alone);
+          CHECK(dx == dx_alone);
+          CHECK(dw == dw_alone);
+          CHECK(db == db_alone);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("A max-pool's window has at most as many pixels as its saved byte tells apart",
           "[vector]") {
   using hwmodel::LayerKind;
