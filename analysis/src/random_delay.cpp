@@ -54,7 +54,7 @@ double Crossing(Rise rise, double guess, double tolerance, double known_at = 0,
     return distance <= std::max(tolerance * std::abs(high.at), known_at);
   };
   bool halve = false;
-  while (low.value == kNoRise && !known(high.at - low.at)) {
+  while (low.value == kNoRise && high.value != 0 && !known(high.at - low.at)) {
     const double way = high.value * (higher.at - high.at) / (higher.value - high.value);
     const bool leads = !halve && way > 0 && high.at - way > low.at;
     const bool ends = leads && known(way);
@@ -129,7 +129,12 @@ bool IsChain(const VaryingDelay& point) { return point.delays.kind == DelayModel
 double ChainLogGrowth(const VaryingDelay& point, double rate, double least = -kInfinity) {
   const DelaySystem system(point, rate);
   const Regimes regimes = RegimesOf(point.delays);
-  const auto margin = [&](double log_r) { return ChainMargin(system, regimes, std::exp(log_r)); };
+  // Roundings make so much of a margin, between which a search would go on for nothing.
+  constexpr double kRoundings = 2e-15;
+  const auto margin = [&](double log_r) {
+    const double value = ChainMargin(system, regimes, std::exp(log_r));
+    return std::abs(value) < kRoundings ? 0 : value;
+  };
   if (std::isfinite(least) && margin(least) >= 0) return least;
   // Where r^M is far from 1 the moments of the longest delays are made of others' roundings.
   const double first = 1 / static_cast<double>(point.delays.largest() + 2);
