@@ -206,6 +206,24 @@ HWY_INLINE void Transpose(std::array<Lanes<B>, B>& rows) {
   }
 }
 
+// Sums of f(p), p = 0 .. count-1: four running sums hide the latency of an addition.
+template <class L, class F>
+HWY_INLINE L SumOver(std::int64_t count, F f) {
+  L s0 = L::Zero();
+  L s1 = L::Zero();
+  L s2 = L::Zero();
+  L s3 = L::Zero();
+  std::int64_t p = 0;
+  for (; p + 4 <= count; p += 4) {
+    s0 = f(p, s0);
+    s1 = f(p + 1, s1);
+    s2 = f(p + 2, s2);
+    s3 = f(p + 3, s3);
+  }
+  for (; p < count; ++p) s0 = f(p, s0);
+  return L::Add(L::Add(s0, s1), L::Add(s2, s3));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace batchless::training
 HWY_AFTER_NAMESPACE();
