@@ -268,8 +268,6 @@ class PythonTrainer {
     ~Turn() { trainer_.is_busy_ = false; }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    Turn(Turn&&) = delete;
-    Turn& operator=(Turn&&) = delete;
 
    private:
     PythonTrainer& trainer_;

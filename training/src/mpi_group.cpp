@@ -44,8 +44,6 @@ class MpiMessage final : public RepeatedMessage {
   }
   MpiMessage(const MpiMessage&) = delete;
   MpiMessage& operator=(const MpiMessage&) = delete;
-  MpiMessage(MpiMessage&&) = delete;
-  MpiMessage& operator=(MpiMessage&&) = delete;
 
   void Start() override {
     Check(MPI_Start(&request_), "starting a message");
@@ -111,8 +109,6 @@ class MpiGroup final : public MpiProcessGroup {
   ~MpiGroup() override { MPI_Finalize(); }
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
-  MpiGroup(MpiGroup&&) = delete;
-  MpiGroup& operator=(MpiGroup&&) = delete;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

@@ -25,8 +25,6 @@ struct Sha256::Context {
   ~Context() { EVP_MD_CTX_free(evp); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
-  Context(Context&&) = delete;
-  Context& operator=(Context&&) = delete;
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {

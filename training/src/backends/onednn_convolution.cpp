@@ -33,8 +33,6 @@ class OneThread {
   }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
-  OneThread(OneThread&&) = delete;
-  OneThread& operator=(OneThread&&) = delete;
 
  private:
   int threads_ = 1;

@@ -60,8 +60,6 @@ struct Decompressor {
   ~Decompressor() { jpeg_destroy_decompress(&info); }
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
-  Decompressor(Decompressor&&) = delete;
-  Decompressor& operator=(Decompressor&&) = delete;
 };
 
 // Everything that libjpeg may jump out of: no object with a destructor lives in here. Returns false

@@ -21,8 +21,6 @@ class Evaluator {
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
-  Evaluator(Evaluator&&) = delete;
-  Evaluator& operator=(Evaluator&&) = delete;
 
   // Means over positions 0 .. samples-1. Collective.
   Evaluation Run(const NetworkWeights<Real>& weights, const SampleSource& source,

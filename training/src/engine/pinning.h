@@ -13,8 +13,6 @@ class PinnedThread {
   ~PinnedThread();
   PinnedThread(const PinnedThread&) = delete;
   PinnedThread& operator=(const PinnedThread&) = delete;
-  PinnedThread(PinnedThread&&) = delete;
-  PinnedThread& operator=(PinnedThread&&) = delete;
 
  private:
   struct Before;

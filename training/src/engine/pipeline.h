@@ -42,8 +42,6 @@ class Pipeline {
   ~Pipeline() = default;
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
-  Pipeline(Pipeline&&) = delete;
-  Pipeline& operator=(Pipeline&&) = delete;
 
   int stage_count() const { return static_cast<int>(stages_.size()); }
   const StageLayout& layout(int stage) const { return stages_[stage].layout(); }

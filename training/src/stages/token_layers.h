@@ -98,8 +98,6 @@ class TokenLayer {
   virtual ~TokenLayer() = default;
   TokenLayer(const TokenLayer&) = delete;
   TokenLayer& operator=(const TokenLayer&) = delete;
-  TokenLayer(TokenLayer&&) = delete;
-  TokenLayer& operator=(TokenLayer&&) = delete;
 
   std::int64_t saved_size() const { return saved_size_; }
   std::int64_t workspace_size() const { return workspace_size_; }

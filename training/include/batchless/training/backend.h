@@ -36,8 +36,6 @@ class Convolution {
   Convolution() = default;
   Convolution(const Convolution&) = delete;
   Convolution& operator=(const Convolution&) = delete;
-  Convolution(Convolution&&) = delete;
-  Convolution& operator=(Convolution&&) = delete;
 
   /// Order and stored size of the weights; offset and names are the stage's.
   virtual ParameterTensor weight_tensor() const = 0;
@@ -152,8 +150,6 @@ class Backend {
   Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
-  Backend(Backend&&) = delete;
-  Backend& operator=(Backend&&) = delete;
 
   /// Channels in a block of image tensors.
   virtual int block() const = 0;

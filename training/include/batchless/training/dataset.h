@@ -53,8 +53,6 @@ class Dataset {
   virtual ~Dataset() = default;
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
-  Dataset(Dataset&&) = delete;
-  Dataset& operator=(Dataset&&) = delete;
 
   /// As in the table above.
   const std::string& name() const { return content_.name; }

@@ -20,8 +20,6 @@ class ForwardPass {
   ~ForwardPass();
   ForwardPass(const ForwardPass&) = delete;
   ForwardPass& operator=(const ForwardPass&) = delete;
-  ForwardPass(ForwardPass&&) = delete;
-  ForwardPass& operator=(ForwardPass&&) = delete;
 
   /// Scores of the classes (labels of a sample, classes), until the next call. input: value 0 in its
   /// stored order, tokens or pixels.

@@ -14,8 +14,6 @@ class GradientConsumer {
   GradientConsumer() = default;
   GradientConsumer(const GradientConsumer&) = delete;
   GradientConsumer& operator=(const GradientConsumer&) = delete;
-  GradientConsumer(GradientConsumer&&) = delete;
-  GradientConsumer& operator=(GradientConsumer&&) = delete;
 
   /// gradient: (size), that of the tensor's stored elements from `first` on; theirs until the return.
   virtual void Take(std::int64_t first, std::int64_t size, const Real* gradient) = 0;

@@ -22,8 +22,6 @@ class RepeatedMessage {
   virtual ~RepeatedMessage() = default;
   RepeatedMessage(const RepeatedMessage&) = delete;
   RepeatedMessage& operator=(const RepeatedMessage&) = delete;
-  RepeatedMessage(RepeatedMessage&&) = delete;
-  RepeatedMessage& operator=(RepeatedMessage&&) = delete;
 
   /// Begins; returns at once. The memory is the message's until it is done.
   virtual void Start() = 0;
@@ -39,8 +37,6 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
-  ProcessGroup(ProcessGroup&&) = delete;
-  ProcessGroup& operator=(ProcessGroup&&) = delete;
 
   virtual int rank() const = 0;  ///< of this process, from 0; the first one talks to users
   virtual int size() const = 0;

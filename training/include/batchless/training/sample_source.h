@@ -32,8 +32,6 @@ class SampleSource {
   virtual ~SampleSource() = default;
   SampleSource(const SampleSource&) = delete;
   SampleSource& operator=(const SampleSource&) = delete;
-  SampleSource(SampleSource&&) = delete;
-  SampleSource& operator=(SampleSource&&) = delete;
 
   /// What messages call it.
   virtual const std::string& name() const = 0;

@@ -15,8 +15,6 @@ class Sha256 {
   ~Sha256();
   Sha256(const Sha256&) = delete;
   Sha256& operator=(const Sha256&) = delete;
-  Sha256(Sha256&&) = delete;
-  Sha256& operator=(Sha256&&) = delete;
 
   /// Appends bytes; how they are cut into pieces makes no difference.
   void Update(std::span<const std::byte> bytes);

@@ -113,8 +113,6 @@ class Stage {
   virtual ~Stage() = default;
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
-  Stage(Stage&&) = delete;
-  Stage& operator=(Stage&&) = delete;
 
   const StageLayout& layout() const { return layout_; }
 

@@ -208,8 +208,6 @@ class Trainer {
   virtual ~Trainer() = default;
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
-  Trainer(Trainer&&) = delete;
-  Trainer& operator=(Trainer&&) = delete;
 
   /// Samples that have entered, from the start of the run; first_sample and whole batches. With pb the
   /// last of them are still on their way, until the run's last sample is in: then all are done. A
