@@ -148,12 +148,6 @@ class ConvolutionStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeConvolutionStage(const StageParts<Real>& parts) {
-  return std::make_unique<ConvolutionStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeConvolutionStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeConvolutionStage(const StageParts<double>&);
+const StageMaker kConvolutionStage = MakerOf<ConvolutionStage>();
 
 }  // namespace batchless::training

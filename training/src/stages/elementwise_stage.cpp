@@ -150,27 +150,8 @@ class DropoutStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeReluStage(const StageParts<Real>& parts) {
-  if (parts.stage.layers.size() > 1) return MakeNormalizationStage(parts);
-  return std::make_unique<ReluStage<Real>>(parts);
-}
-
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts) {
-  return std::make_unique<SumStage<Real>>(parts);
-}
-
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeDropoutStage(const StageParts<Real>& parts) {
-  return std::make_unique<DropoutStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeReluStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeReluStage(const StageParts<double>&);
-template std::unique_ptr<Stage<float>> MakeSumStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeSumStage(const StageParts<double>&);
-template std::unique_ptr<Stage<float>> MakeDropoutStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeDropoutStage(const StageParts<double>&);
+const StageMaker kReluStage = MakerOf<ReluStage>();
+const StageMaker kSumStage = MakerOf<SumStage>();
+const StageMaker kDropoutStage = MakerOf<DropoutStage>();
 
 }  // namespace batchless::training

@@ -82,12 +82,6 @@ class LinearStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLinearStage(const StageParts<Real>& parts) {
-  return std::make_unique<LinearStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeLinearStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeLinearStage(const StageParts<double>&);
+const StageMaker kLinearStage = MakerOf<LinearStage>();
 
 }  // namespace batchless::training

@@ -115,12 +115,6 @@ class LocalResponseStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLocalResponseStage(const StageParts<Real>& parts) {
-  return std::make_unique<LocalResponseStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeLocalResponseStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeLocalResponseStage(const StageParts<double>&);
+const StageMaker kLocalResponseStage = MakerOf<LocalResponseStage>();
 
 }  // namespace batchless::training

@@ -50,13 +50,6 @@ class LossStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts) {
-  if (hwmodel::LabelsOf(parts.network) > 1) return MakeTokenLossStage(parts);
-  return std::make_unique<LossStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeLossStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeLossStage(const StageParts<double>&);
+const StageMaker kLossStage = MakerOf<LossStage>();
 
 }  // namespace batchless::training

@@ -146,12 +146,6 @@ class NormalizationStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeNormalizationStage(const StageParts<Real>& parts) {
-  return std::make_unique<NormalizationStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeNormalizationStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeNormalizationStage(const StageParts<double>&);
+const StageMaker kNormalizationStage = MakerOf<NormalizationStage>();
 
 }  // namespace batchless::training

@@ -73,19 +73,7 @@ class AveragePoolStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeMaxPoolStage(const StageParts<Real>& parts) {
-  return std::make_unique<MaxPoolStage<Real>>(parts);
-}
-
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeAveragePoolStage(const StageParts<Real>& parts) {
-  return std::make_unique<AveragePoolStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeMaxPoolStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeMaxPoolStage(const StageParts<double>&);
-template std::unique_ptr<Stage<float>> MakeAveragePoolStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeAveragePoolStage(const StageParts<double>&);
+const StageMaker kMaxPoolStage = MakerOf<MaxPoolStage>();
+const StageMaker kAveragePoolStage = MakerOf<AveragePoolStage>();
 
 }  // namespace batchless::training

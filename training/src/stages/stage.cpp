@@ -58,49 +58,53 @@ namespace {
 // token's channels side by side.
 enum class Reads : unsigned char { kAny, kBlocks, kRows };
 
-template <class Real>
 struct StageFactory {
   LayerKind last;  // layer of the stage
-  std::unique_ptr<Stage<Real>> (*make)(const StageParts<Real>& parts);
+  const StageMaker* maker;
   Reads reads = Reads::kAny;
 };
 
 // The stage that computes each kind of layer and, where it is several, those before it.
-template <class Real>
-constexpr std::array<StageFactory<Real>, hwmodel::kLayerKindCount> kFactories{{
-    {LayerKind::kConvolution, MakeConvolutionStage, Reads::kBlocks},
-    {LayerKind::kLinear, MakeLinearStage},
-    {LayerKind::kGroupNormalization, MakeNormalizationStage, Reads::kBlocks},
-    {LayerKind::kBatchNormalization, MakeNormalizationStage, Reads::kBlocks},
-    {LayerKind::kLocalResponseNormalization, MakeLocalResponseStage},
-    {LayerKind::kRelu, MakeReluStage},
-    {LayerKind::kMaxPool, MakeMaxPoolStage, Reads::kBlocks},
-    {LayerKind::kAveragePool, MakeAveragePoolStage, Reads::kBlocks},
-    {LayerKind::kDropout, MakeDropoutStage},
-    {LayerKind::kSum, MakeSumStage},
-    {LayerKind::kEmbedding, MakeTokenStage},
-    {LayerKind::kPosition, MakeTokenStage, Reads::kRows},
-    {LayerKind::kLayerNormalization, MakeTokenStage, Reads::kRows},
-    {LayerKind::kRmsNormalization, MakeTokenStage, Reads::kRows},
-    {LayerKind::kTokenLinear, MakeTokenStage, Reads::kRows},
-    {LayerKind::kTiedLinear, MakeTiedLinearStage, Reads::kRows},
-    {LayerKind::kAttention, MakeTokenStage, Reads::kRows},
-    {LayerKind::kGelu, MakeTokenStage, Reads::kRows},
-    {LayerKind::kSquaredRelu, MakeTokenStage, Reads::kRows},
-    {LayerKind::kLoss, MakeLossStage},
+constexpr std::array<StageFactory, hwmodel::kLayerKindCount> kFactories{{
+    {LayerKind::kConvolution, &kConvolutionStage, Reads::kBlocks},
+    {LayerKind::kLinear, &kLinearStage},
+    {LayerKind::kGroupNormalization, &kNormalizationStage, Reads::kBlocks},
+    {LayerKind::kBatchNormalization, &kNormalizationStage, Reads::kBlocks},
+    {LayerKind::kLocalResponseNormalization, &kLocalResponseStage},
+    {LayerKind::kRelu, &kReluStage},
+    {LayerKind::kMaxPool, &kMaxPoolStage, Reads::kBlocks},
+    {LayerKind::kAveragePool, &kAveragePoolStage, Reads::kBlocks},
+    {LayerKind::kDropout, &kDropoutStage},
+    {LayerKind::kSum, &kSumStage},
+    {LayerKind::kEmbedding, &kTokenStage},
+    {LayerKind::kPosition, &kTokenStage, Reads::kRows},
+    {LayerKind::kLayerNormalization, &kTokenStage, Reads::kRows},
+    {LayerKind::kRmsNormalization, &kTokenStage, Reads::kRows},
+    {LayerKind::kTokenLinear, &kTokenStage, Reads::kRows},
+    {LayerKind::kTiedLinear, &kTiedLinearStage, Reads::kRows},
+    {LayerKind::kAttention, &kTokenStage, Reads::kRows},
+    {LayerKind::kGelu, &kTokenStage, Reads::kRows},
+    {LayerKind::kSquaredRelu, &kTokenStage, Reads::kRows},
+    {LayerKind::kLoss, &kLossStage},
 }};
 
 constexpr bool IsComplete() {
   for (std::size_t i = 0; i < hwmodel::kLayerKindCount; ++i) {
-    if (static_cast<std::size_t>(kFactories<float>[i].last) != i) return false;
+    if (static_cast<std::size_t>(kFactories[i].last) != i) return false;
   }
   return true;
 }
 static_assert(IsComplete(), "every kind of layer has a stage, in the order of LayerKind");
 
-template <class Real>
-const StageFactory<Real>& FactoryOf(const hwmodel::Layer& layer) {
-  return kFactories<Real>[static_cast<std::size_t>(layer.kind)];
+const StageFactory& FactoryOf(const hwmodel::Layer& layer) {
+  return kFactories[static_cast<std::size_t>(layer.kind)];
+}
+
+const StageMaker& MakerFor(const hwmodel::Network& network, const hwmodel::Stage& stage) {
+  const hwmodel::Layer& last = stage.layers.back();
+  if (last.kind == LayerKind::kRelu && stage.layers.size() > 1) return kNormalizationStage;
+  if (last.kind == LayerKind::kLoss && hwmodel::LabelsOf(network) > 1) return kTokenLossStage;
+  return *FactoryOf(last).maker;
 }
 
 // A convolution of the network's input reads plain values, which have no gradient.
@@ -110,7 +114,7 @@ bool ReadsBlocks(const StageParts<Real>& parts) {
   const bool reads_input = parts.network.values[parts.stage.inputs[0]].producer < 0;
   if (layers.size() == 1 && layers[0].kind == LayerKind::kConvolution && reads_input) return false;
   return std::any_of(layers.begin(), layers.end(), [](const hwmodel::Layer& layer) {
-    return FactoryOf<Real>(layer).reads == Reads::kBlocks;
+    return FactoryOf(layer).reads == Reads::kBlocks;
   });
 }
 
@@ -119,7 +123,7 @@ template <class Real>
 bool LacksRows(const StageParts<Real>& parts) {
   const hwmodel::Layer& first = parts.stage.layers.front();
   const bool is_loss = first.kind == LayerKind::kLoss;
-  if (FactoryOf<Real>(first).reads != Reads::kRows && !is_loss) return false;
+  if (FactoryOf(first).reads != Reads::kRows && !is_loss) return false;
   return parts.Input(0).block != first.input.channels && first.input.pixels() > 1;
 }
 
@@ -154,7 +158,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
     throw analysis::InvalidArgument("network", parts.stage.name + " of no token's channels",
                                     "an embedding, and layers on tokens behind it");
   }
-  return FactoryOf<Real>(parts.stage.layers.back()).make(parts);
+  return std::get<MakeStageOf<Real>>(MakerFor(network, parts.stage))(parts);
 }
 
 template std::unique_ptr<Stage<float>> MakeStage(const hwmodel::Network&, int, int,

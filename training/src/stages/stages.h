@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "batchless/training/backend.h"
@@ -23,38 +24,33 @@ struct StageParts {
   const ValueLayout& Output(std::size_t i) const { return values.at(stage.outputs.at(i)); }
 };
 
-// A convolution, with a ReLU before it or a normalisation and a ReLU.
+// Makes the stages of one kind, of either number type.
 template <class Real>
-std::unique_ptr<Stage<Real>> MakeConvolutionStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLinearStage(const StageParts<Real>& parts);
-// A normalisation, with a ReLU behind it or without.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeNormalizationStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLocalResponseStage(const StageParts<Real>& parts);
-// A ReLU, with a normalisation before it or alone.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeReluStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeMaxPoolStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeAveragePoolStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeDropoutStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeSumStage(const StageParts<Real>& parts);
-// Layers on tokens, one behind the other.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts);
-// Scores of tokens by the rows of the embedding.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTiedLinearStage(const StageParts<Real>& parts);
-// Softmax cross-entropy, of each sample or each token.
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeLossStage(const StageParts<Real>& parts);
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTokenLossStage(const StageParts<Real>& parts);
+using MakeStageOf = std::unique_ptr<Stage<Real>> (*)(const StageParts<Real>& parts);
+using StageMaker = std::tuple<MakeStageOf<float>, MakeStageOf<double>>;
+
+template <template <class> class Kind, class Real>
+std::unique_ptr<Stage<Real>> MakeStageOfKind(const StageParts<Real>& parts) {
+  return std::make_unique<Kind<Real>>(parts);
+}
+template <template <class> class Kind>
+constexpr StageMaker MakerOf() {
+  return {MakeStageOfKind<Kind, float>, MakeStageOfKind<Kind, double>};
+}
+
+extern const StageMaker kConvolutionStage;  // with a ReLU before it or a normalisation and a ReLU
+extern const StageMaker kLinearStage;
+extern const StageMaker kNormalizationStage;  // with a ReLU behind it or without
+extern const StageMaker kLocalResponseStage;
+extern const StageMaker kReluStage;
+extern const StageMaker kMaxPoolStage;
+extern const StageMaker kAveragePoolStage;
+extern const StageMaker kDropoutStage;
+extern const StageMaker kSumStage;
+extern const StageMaker kTokenStage;       // layers on tokens, one behind the other
+extern const StageMaker kTiedLinearStage;  // scores of tokens by the rows of the embedding
+extern const StageMaker kLossStage;        // softmax cross-entropy of each sample
+extern const StageMaker kTokenLossStage;   // the same of each token
 
 // Rounded up so that what follows is aligned to 64 bytes in float and double.
 constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }

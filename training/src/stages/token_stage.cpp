@@ -229,26 +229,8 @@ class TokenLossStage final : public Stage<Real> {
 
 }  // namespace
 
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTokenStage(const StageParts<Real>& parts) {
-  return std::make_unique<TokenStage<Real>>(parts);
-}
-
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTiedLinearStage(const StageParts<Real>& parts) {
-  return std::make_unique<TiedLinearStage<Real>>(parts);
-}
-
-template <class Real>
-std::unique_ptr<Stage<Real>> MakeTokenLossStage(const StageParts<Real>& parts) {
-  return std::make_unique<TokenLossStage<Real>>(parts);
-}
-
-template std::unique_ptr<Stage<float>> MakeTokenStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeTokenStage(const StageParts<double>&);
-template std::unique_ptr<Stage<float>> MakeTiedLinearStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeTiedLinearStage(const StageParts<double>&);
-template std::unique_ptr<Stage<float>> MakeTokenLossStage(const StageParts<float>&);
-template std::unique_ptr<Stage<double>> MakeTokenLossStage(const StageParts<double>&);
+const StageMaker kTokenStage = MakerOf<TokenStage>();
+const StageMaker kTiedLinearStage = MakerOf<TiedLinearStage>();
+const StageMaker kTokenLossStage = MakerOf<TokenLossStage>();
 
 }  // namespace batchless::training
