@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <span>
 #include <thread>
 #include <utility>
-
-#include "aligned_buffer.h"
 
 namespace batchless::training {
 
@@ -15,23 +12,10 @@ template <class Real>
 class Evaluator<Real>::Passes {
  public:
   Passes(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend)
-      : network_(&network),
+      : pass_(network, backend, network.stage_count()),
         image_(network.input.elements()),
         labels_(hwmodel::LabelsOf(network)),
-        correct_(labels_.size()) {
-    std::int64_t saved = 0;
-    std::int64_t workspace = 0;
-    for (int s = 0; s < network.stage_count(); ++s) {
-      stages_.push_back(MakeStage<Real>(network, s, 1, backend));
-      saved = std::max(saved, stages_.back()->layout().saved_size);
-      workspace = std::max(workspace, stages_.back()->layout().workspace_size);
-    }
-    for (const ValueLayout& value : PlanValues(network, backend->block())) {
-      values_.emplace_back(value.stored_size);
-    }
-    saved_ = AlignedBuffer<Real>(saved);
-    workspace_ = AlignedBuffer<Real>(workspace);
-  }
+        correct_(labels_.size()) {}
 
   // The results of positions first .. last-1 go to results[0 .. last-first).
   void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
@@ -39,7 +23,6 @@ class Evaluator<Real>::Passes {
     for (std::int64_t position = first; position < last; ++position) {
       source.ReadLabels(position, labels_);
       source.Read(position, image_);
-      std::copy(image_.begin(), image_.end(), values_[0].data());
       Real loss = 0;
       Microbatch<Real> microbatch;
       microbatch.first_sample = position;
@@ -47,33 +30,13 @@ class Evaluator<Real>::Passes {
       microbatch.labels = labels_.data();
       microbatch.losses = &loss;
       microbatch.correct = correct_.data();
-      for (int s = 0; s < network_->stage_count(); ++s) {
-        const hwmodel::Stage& stage = network_->stages[s];
-        ForwardArguments<Real> arguments;
-        arguments.microbatch = &microbatch;
-        arguments.parameters = weights.weights[s];
-        for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
-          arguments.inputs[i] = values_[stage.inputs[i]].data();
-        }
-        for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
-          arguments.outputs[i] = values_[stage.outputs[i]].data();
-        }
-        arguments.saved = saved_.data();
-        // Evaluation reads it alone.
-        arguments.state = const_cast<Real*>(weights.states[s]);
-        arguments.workspace = workspace_.data();
-        stages_[s]->Forward(arguments);
-      }
+      pass_.Run(image_, microbatch, weights);
       results[position - first] = MakeSampleResult<Real>(position, labels_, loss, correct_);
     }
   }
 
  private:
-  const hwmodel::Network* network_;
-  std::vector<std::unique_ptr<Stage<Real>>> stages_;
-  std::vector<AlignedBuffer<Real>> values_;
-  AlignedBuffer<Real> saved_;
-  AlignedBuffer<Real> workspace_;
+  SamplePass<Real> pass_;
   std::vector<float> image_;
   std::vector<std::int32_t> labels_;
   std::vector<std::uint8_t> correct_;
