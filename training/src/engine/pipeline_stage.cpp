@@ -111,47 +111,41 @@ void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher&
 
 template <class Real>
 void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* ahead) {
-  const std::int64_t version = ForwardVersion(k);
-  *forward_version(k) = version;
-  if (options_.on_read) {
-    options_.on_read({ActionKind::kForward, number_, options_.InRun(k), version});
-  }
-  ForwardArguments<Real> arguments;
-  arguments.microbatch = &memory_->At(k).microbatch;
-  arguments.parameters = ForwardParameters(version);
-  for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
-    arguments.inputs[i] = memory_->Value(description_.inputs[i], k);
-  }
-  for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
-    arguments.outputs[i] = memory_->Value(description_.outputs[i], k);
-  }
-  arguments.saved = memory_->ForwardSaved(number_, k);
-  arguments.state = parameters_->state();
-  arguments.workspace = workspace;
-  arguments.ahead = ahead;
-  compute_->Forward(arguments);
+  *forward_version(k) = ForwardVersion(k);
+  RunForward(k,
+             {.saved = memory_->ForwardSaved(number_, k),
+              .state = parameters_->state(),
+              .workspace = workspace,
+              .ahead = ahead},
+             [&](int v) { return memory_->Value(v, k); });
 }
 
 template <class Real>
 void PipelineStage<Real>::ForwardAgain(std::int64_t k, Real* workspace) {
+  // Statistics have counted the micro-batch already.
+  state_again_.assign(parameters_->state(), parameters_->state() + layout().state_size);
+  RunForward(
+      k,
+      {.saved = memory_->Saved(number_, k), .state = state_again_.data(), .workspace = workspace},
+      [&](int v) { return memory_->KeptValue(v, number_, k); });
+}
+
+template <class Real>
+template <class ValueOf>
+void PipelineStage<Real>::RunForward(std::int64_t k, ForwardArguments<Real> arguments,
+                                     ValueOf value_of) {
   const std::int64_t version = *forward_version(k);
   if (options_.on_read) {
     options_.on_read({ActionKind::kForward, number_, options_.InRun(k), version});
   }
-  ForwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
   arguments.parameters = ForwardParameters(version);
   for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
-    arguments.inputs[i] = memory_->KeptValue(description_.inputs[i], number_, k);
+    arguments.inputs[i] = value_of(description_.inputs[i]);
   }
   for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
-    arguments.outputs[i] = memory_->KeptValue(description_.outputs[i], number_, k);
+    arguments.outputs[i] = value_of(description_.outputs[i]);
   }
-  arguments.saved = memory_->Saved(number_, k);
-  // Statistics have counted the micro-batch already.
-  state_again_.assign(parameters_->state(), parameters_->state() + layout().state_size);
-  arguments.state = state_again_.data();
-  arguments.workspace = workspace;
   compute_->Forward(arguments);
 }
 

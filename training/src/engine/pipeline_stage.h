@@ -97,6 +97,9 @@ class PipelineStage {
   const Real* BackwardParameters(std::int64_t k) {
     return reads_newest() ? parameters_->backward() : ForwardParameters(*forward_version(k));
   }
+  // A forward of micro-batch k with the version that is noted for it, on values that value_of(v) finds.
+  template <class ValueOf>
+  void RunForward(std::int64_t k, ForwardArguments<Real> arguments, ValueOf value_of);
   // What micro-batch k's forward reads after so many updates.
   std::int64_t VersionAfter(std::int64_t updates, std::int64_t k) const;
   bool splits() const { return options_.plan.completes == hwmodel::ActionKind::kWeightGradient; }
