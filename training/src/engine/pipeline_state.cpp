@@ -131,28 +131,18 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
   std::vector<char> other;
   ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
     const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
-    if (options_.replica() > 0) {
-      if (here) options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
-      return;
-    }
-    if (rank_ != 0) {
-      if (!here) return;
+    if (options_.replica() == 0 && rank_ == 0) {
+      read_size(bytes);
+      if (!here) {
+        other.resize(bytes);
+        data = other.data();
+      }
+      from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
+      for (const int holder : holders) {
+        if (holder != 0) options_.group->Send(holder, {static_cast<std::byte*>(data), bytes});
+      }
+    } else if (options_.replica() == 0 && here) {
       options_.group->Receive(0, {static_cast<std::byte*>(data), bytes});
-      if (options_.peers != nullptr) {
-        options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
-      }
-      return;
-    }
-    read_size(bytes);
-    if (!here) {
-      other.resize(bytes);
-      data = other.data();
-    }
-    from.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
-    for (const int holder : holders) {
-      if (holder != 0) {
-        options_.group->Send(holder, {static_cast<const std::byte*>(data), bytes});
-      }
     }
     if (here && options_.peers != nullptr) {
       options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
