@@ -41,4 +41,12 @@ class AlignedBuffer {
   std::int64_t size_ = 0;
 };
 
+// Of all buffers of a range, or what else has bytes().
+template <class Range>
+std::int64_t SumBytes(const Range& range) {
+  std::int64_t bytes = 0;
+  for (const auto& each : range) bytes += each.bytes();
+  return bytes;
+}
+
 }  // namespace batchless::training

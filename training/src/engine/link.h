@@ -73,11 +73,7 @@ class Link {
     return all_done;
   }
 
-  std::int64_t bytes() const {
-    std::int64_t bytes = 0;
-    for (const AlignedBuffer<Real>& buffer : buffers_) bytes += buffer.bytes();
-    return bytes;
-  }
+  std::int64_t bytes() const { return SumBytes(buffers_); }
 
  private:
   Link(std::vector<Ring<Real>*> rings, std::int64_t depth) : rings_(std::move(rings)) {

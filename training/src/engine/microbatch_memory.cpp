@@ -134,11 +134,10 @@ void MicrobatchMemory<Real>::FeedImages(const SampleSource& source, std::int64_t
 
 template <class Real>
 std::int64_t MicrobatchMemory<Real>::bytes() const {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = SumBytes(saved_once_);
   for (const auto* rings : {&values_, &gradients_, &saved_, &held_, &values_again_}) {
-    for (const Ring<Real>& ring : *rings) bytes += ring.bytes();
+    bytes += SumBytes(*rings);
   }
-  for (const AlignedBuffer<Real>& buffer : saved_once_) bytes += buffer.bytes();
   return bytes;
 }
 

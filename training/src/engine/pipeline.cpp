@@ -107,11 +107,8 @@ void Pipeline<Real>::PlanLinks() {
 
 template <class Real>
 std::int64_t Pipeline<Real>::memory_bytes() const {
-  std::int64_t bytes = memory_->bytes();
-  for (const PipelineStage<Real>& stage : stages_) bytes += stage.bytes();
-  for (const auto* buffers : {&workspaces_, &gradients_}) {
-    for (const AlignedBuffer<Real>& buffer : *buffers) bytes += buffer.bytes();
-  }
+  std::int64_t bytes =
+      memory_->bytes() + SumBytes(stages_) + SumBytes(workspaces_) + SumBytes(gradients_);
   for (const auto* link : {&forwards_in_, &forwards_out_, &backwards_in_, &backwards_out_}) {
     if (*link) bytes += (*link)->bytes();
   }

@@ -250,13 +250,6 @@ bool StageParameters<Real>::IsFinite() const {
                      });
 }
 
-template <class Real>
-std::int64_t StageParameters<Real>::bytes() const {
-  std::int64_t bytes = 0;
-  for (const AlignedBuffer<Real>& array : arrays_) bytes += array.bytes();
-  return bytes;
-}
-
 template class StageParameters<float>;
 template class StageParameters<double>;
 

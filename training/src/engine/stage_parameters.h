@@ -83,7 +83,7 @@ class StageParameters {
 
   // Weights, and what the optimizer keeps.
   bool IsFinite() const;
-  std::int64_t bytes() const;
+  std::int64_t bytes() const { return SumBytes(arrays_); }
 
   // The table of arrays, all that a resumed run needs beside the count of updates: weights, the
   // optimizer's, running statistics, the forward's versions, the backward's, raw ones.
