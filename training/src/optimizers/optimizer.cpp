@@ -89,11 +89,7 @@ const Optimizer& FindOptimizer(std::string_view name) {
     if (definition().row.name == name) return definition().row;
     names.push_back(definition().row.name);
   }
-  std::string accepted;
-  for (const std::string_view known : names) {
-    accepted += (accepted.empty() ? "" : ", ") + std::string(known);
-  }
-  throw InvalidArgument("optimizer", name, accepted + analysis::DidYouMean(name, names));
+  throw InvalidArgument("optimizer", name, analysis::OneOf(name, names));
 }
 
 double OptimizerSpec::Value(std::string_view name) const {
