@@ -188,7 +188,7 @@ def row_of(network: str, workers: int, repeat: int, summary: dict, predicted: di
     return row
 
 
-def comparison_of(arguments: list[str]) -> Comparison:
+def comparison_of(arguments: list[str] | None) -> Comparison:
     parser = Parser(prog="compare_predicted.py", description=__doc__.split("\n")[0])
     parser.add_argument("--out", help="folder for the runs; build/compare_predicted")
     parser.add_argument("--results", help="folder for results.csv and manifest.json; OUT")
@@ -211,8 +211,7 @@ def comparison_of(arguments: list[str]) -> Comparison:
 
 def main(arguments: list[str] | None = None) -> int:
     stop_at_signals()
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("compare_predicted", lambda: comparison_of(words).execute())
+    return exit_code_of("compare_predicted", lambda: comparison_of(arguments).execute())
 
 
 if __name__ == "__main__":

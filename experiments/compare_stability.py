@@ -251,7 +251,7 @@ class Comparison:
         print(", ".join(f"{k} {v}" for k, v in row.items() if v != ""), file=sys.stderr, flush=True)
 
 
-def comparison_of(arguments: list[str]) -> Comparison:
+def comparison_of(arguments: list[str] | None) -> Comparison:
     parser = Parser(prog="compare_stability.py", description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, help="folder with the data sets")
     parser.add_argument("--out", help="folder for the runs; build/compare_stability")
@@ -264,8 +264,7 @@ def comparison_of(arguments: list[str]) -> Comparison:
 
 def main(arguments: list[str] | None = None) -> int:
     stop_at_signals()
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("compare_stability", lambda: comparison_of(words).execute())
+    return exit_code_of("compare_stability", lambda: comparison_of(arguments).execute())
 
 
 if __name__ == "__main__":

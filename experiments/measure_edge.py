@@ -194,7 +194,7 @@ class Experiment:
         write_table(self.results, list(COLUMNS), rows, made_on_one_set(manifests), {})
 
 
-def experiment_of(arguments: list[str]) -> Experiment:
+def experiment_of(arguments: list[str] | None) -> Experiment:
     parser = Parser(prog="measure_edge.py", description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, help="folder with the data sets")
     parser.add_argument("--out", help="folder for the runs; build/measure_edge")
@@ -213,8 +213,7 @@ def experiment_of(arguments: list[str]) -> Experiment:
 
 def main(arguments: list[str] | None = None) -> int:
     stop_at_signals()
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("measure_edge", lambda: experiment_of(words).execute())
+    return exit_code_of("measure_edge", lambda: experiment_of(arguments).execute())
 
 
 if __name__ == "__main__":

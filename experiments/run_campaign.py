@@ -228,7 +228,7 @@ def resume(options) -> None:
         print("not paused any more; nothing runs until run_campaign.py --data DIR is started")
 
 
-def work(arguments: list[str]) -> None:
+def work(arguments: list[str] | None) -> None:
     options = parser().parse_args(arguments)
     for name, action in (
         ("status", show_status), ("pause", pause), ("resume", resume), ("list", show_list),
@@ -243,8 +243,7 @@ def work(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("run_campaign", lambda: work(words))
+    return exit_code_of("run_campaign", lambda: work(arguments))
 
 
 if __name__ == "__main__":

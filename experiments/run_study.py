@@ -33,7 +33,7 @@ from experiments.command_line import (  # noqa: E402
 from experiments.study_runner import Book, Options, Runner  # noqa: E402
 
 
-def runner_of(arguments: list[str]) -> Runner:
+def runner_of(arguments: list[str] | None) -> Runner:
     parser = Parser(prog="run_study.py", description=__doc__.split("\n")[0])
     parser.add_argument(
         "study", nargs="?", default="", help=f"{', '.join(studies.available())}, or a file *.toml"
@@ -60,8 +60,7 @@ def runner_of(arguments: list[str]) -> Runner:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("run_study", lambda: runner_of(words).execute())
+    return exit_code_of("run_study", lambda: runner_of(arguments).execute())
 
 
 if __name__ == "__main__":

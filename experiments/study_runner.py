@@ -209,9 +209,7 @@ class Runner:
         for book in self.books:
             self.finished |= study_results.read_kept(book.study, book.results)
         for run in self.runs:
-            done = study_results.read_run(self.out / "runs" / run.folder, run)
-            if done:
-                self.finished[run.folder] = done
+            self.take(run)
         self.write_results()
         if self.options.alone and self.runs[0].folder in self.finished:
             self.say(f"{self.runs[0].label}: finished already")
@@ -221,12 +219,17 @@ class Runner:
         elif self.finished and not self.options.alone:
             self.say(f"{self.count()} runs were finished already")
 
+    def take(self, run: studies.Run) -> Finished | None:
+        """The run is among the finished ones once it has ended."""
+        done = study_results.read_run(self.out / "runs" / run.folder, run)
+        if done:
+            self.finished[run.folder] = done
+        return done
+
     def is_chosen(self, run: studies.Run) -> bool:
         """Of a run alone: whether no choice among what others have finished has left it out."""
         for rival in self.choices.rivals(run):
-            done = study_results.read_run(self.out / "runs" / rival.folder, rival)
-            if done:
-                self.finished[rival.folder] = done
+            self.take(rival)
         to_come = {rival.folder for rival in self.choices.rivals(run)} - self.finished.keys()
         return self.choices.is_needed(run, to_come, self.finished)
 
@@ -301,9 +304,7 @@ class Runner:
                 time.sleep(POLL_SECONDS)
 
     def collect(self, run: studies.Run, status: int) -> None:
-        done = study_results.read_run(self.out / "runs" / run.folder, run)
-        if done:
-            self.finished[run.folder] = done
+        if done := self.take(run):
             self.write_results()
             self.say(f"[{self.count()}] {run.label}: {study_results.result(done)}")
             return
@@ -323,9 +324,7 @@ class Runner:
         unfinished = []
         for child, run in self.running.items():
             child.wait()
-            done = study_results.read_run(self.out / "runs" / run.folder, run)
-            if done:
-                self.finished[run.folder] = done
+            if self.take(run):
                 self.write_results()
             else:
                 unfinished.append(run)

@@ -54,7 +54,7 @@ def repeated(run: studies.Run, study: studies.Study, out: Path, options: Options
     return runner.finished[run.folder]
 
 
-def work(arguments: list[str]) -> None:
+def work(arguments: list[str] | None) -> None:
     parser = Parser(prog="verify_row.py", description=__doc__.split("\n")[0])
     parser.add_argument("study", metavar="STUDY", help=", ".join(studies.available()))
     parser.add_argument("row", metavar="ROW", help="name of the row, as in results.csv")
@@ -93,8 +93,7 @@ def work(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    words = sys.argv[1:] if arguments is None else arguments
-    return exit_code_of("verify_row", lambda: work(words))
+    return exit_code_of("verify_row", lambda: work(arguments))
 
 
 if __name__ == "__main__":
