@@ -1,7 +1,9 @@
 // The table of keys.
 #include <algorithm>
 #include <iterator>
+#include <variant>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/optimizer.h"
@@ -14,12 +16,12 @@ namespace {
 
 constexpr IntegerRange kAnyCount{0, std::int64_t{1} << 53};
 constexpr IntegerRange kCount{1, std::int64_t{1} << 53};
-constexpr IntegerRange kSeeds{0, 4'294'967'295};
 constexpr NumberRange kFraction{0, 1};
 constexpr NumberRange kRates{0, 1e6};
 constexpr NumberRange kScales{0, analysis::kMaxScale};
 constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kDelays{0, analysis::kMaxCoefficient};
+constexpr std::monostate kAny{};  // any text; true and false of a flag
 
 Choices NetworkChoices() {
   const auto names = hwmodel::NetworkNames();
@@ -30,14 +32,6 @@ Choices RuleChoices() {
   Choices choices;
   for (const analysis::Rule& rule : analysis::AllRules()) {
     if (rule.name != analysis::LinearRule().name) choices.push_back(rule.name);
-  }
-  return choices;
-}
-
-Choices OptimizerChoices() {
-  Choices choices;
-  for (const training::Optimizer& optimizer : training::Optimizers()) {
-    choices.push_back(optimizer.name);
   }
   return choices;
 }
@@ -65,10 +59,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
   constexpr bool kAnyResult = false;
   std::vector<ConfigurationKey> keys{
       {"network", "name", &c.network.name, NetworkChoices(), "which network; resnet20"},
-      {"network",
-       "file",
-       &c.network.file,
-       {},
+      {"network", "file", &c.network.file, kAny,
        "in place of a name: a network of your own, PATH.toml or PATH.onnx (batchless network "
        "--help)",
        kAnyResult},
@@ -84,17 +75,11 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "of a gpt's attention; width / 32"},
       {"network", "token_norm", &c.network.token_norm, Choices{"layer", "rms"},
        "norm of a gpt, nn.LayerNorm or nn.RMSNorm"},
-      {"network",
-       "norm_first",
-       &c.network.norm_first,
-       {},
+      {"network", "norm_first", &c.network.norm_first, kAny,
        "a gpt's norms come before each branch and last, or else behind each sum"},
       {"network", "activation", &c.network.activation, Choices{"gelu", "squared_relu"},
        "of a gpt's MLPs, nn.GELU(approximate=\"tanh\") or max(0, x)^2"},
-      {"network",
-       "tie_word_embeddings",
-       &c.network.tie_word_embeddings,
-       {},
+      {"network", "tie_word_embeddings", &c.network.tie_word_embeddings, kAny,
        "a gpt's scores are by the rows of its embedding, which go with each sample"},
       {"network", "context", &c.network.context, IntegerRange{2, 4096},
        "tokens of a sequence; 128, or the network file's"},
@@ -106,18 +91,15 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
                kOwnSamples},
        "which data set; for gpt a text, a built-in Markov source of 2 bits a token, or a list of "
        "tokens; own: samples that a caller from Python learns one by one"},
-      {"data", "root", &c.data.root, {}, "folder that the data sets lie in", kAnyResult},
-      {"data",
-       "file",
-       &c.data.file,
-       {},
+      {"data", "root", &c.data.root, kAny, "folder that the data sets lie in", kAnyResult},
+      {"data", "file", &c.data.file, kAny,
        "text: any file, whose bytes are tokens; tokens: a list of them, PATH.npy; the last tenth "
        "validates",
        kAnyResult},
       {"data", "image_size", &c.data.image_size, IntegerRange{1, 4096},
        "edge of the images of imagefolder, pixels; 224"},
-      {"data", "seed", &c.data.seed, kSeeds, "of the synthetic set or the Markov source; 1"},
-      {"data", "augment", &c.data.augment, {}, "crop and mirror training samples"},
+      {"data", "seed", &c.data.seed, kSeedRange, "of the synthetic set or the Markov source; 1"},
+      {"data", "augment", &c.data.augment, kAny, "crop and mirror training samples"},
       {"data", "order", &c.data.order, Choices{"shuffled", "sequential"},
        "anew in each epoch, or sample i mod n at step i"},
       {"data", "limit_train", &c.data.limit_train, kAnyCount,
@@ -136,19 +118,12 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "after every micro-batch and with batch normalisation"},
       {"schedule", "workers", &c.schedule.workers, IntegerRange{1, 1024},
        "threads that share the stages, in each process", kAnyResult},
-      {"schedule",
-       "pin",
-       &c.schedule.pin,
-       {},
-       "each of them stays on a processor of its own",
+      {"schedule", "pin", &c.schedule.pin, kAny, "each of them stays on a processor of its own",
        kAnyResult},
       {"schedule", "balance", &c.schedule.balance, Choices{"measured", "flops"},
        "what they share equally: times of the stages, measured before long runs, or FLOPs",
        kAnyResult},
-      {"schedule",
-       "machine",
-       &c.schedule.machine,
-       {},
+      {"schedule", "machine", &c.schedule.machine, kAny,
        "in place of measuring: a machine file with the network's times, as `batchless calibrate` "
        "writes it",
        kAnyResult},
@@ -159,22 +134,13 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"schedule", "gradient_parts", &c.schedule.gradient_parts, kCount,
        "parts in which a mini-batch's gradients are summed, then as a tree; a multiple of "
        "replicas"},
-      {"schedule",
-       "weight_stashing",
-       &c.schedule.weight_stashing,
-       {},
+      {"schedule", "weight_stashing", &c.schedule.weight_stashing, kAny,
        "backwards read the weights of their forwards; pb, 1f1b, paci, amdp, zhang, uniform-delay; "
        "with random-delay they do"},
-      {"schedule",
-       "vertical_sync",
-       &c.schedule.vertical_sync,
-       {},
+      {"schedule", "vertical_sync", &c.schedule.vertical_sync, kAny,
        "with weight_stashing: all stages read the version that the first one read; pb, 1f1b, "
        "zhang"},
-      {"schedule",
-       "recompute",
-       &c.schedule.recompute,
-       {},
+      {"schedule", "recompute", &c.schedule.recompute, kAny,
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
        "pipedream-flush, zb-h1, zb-v, dualpipe-v, 2bw, random-delay, or with "
        "weight_stashing",
@@ -187,10 +153,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "does; each has to hand on one value only"},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
-      {"schedule",
-       "delays",
-       &c.schedule.delays,
-       {},
+      {"schedule", "delays", &c.schedule.delays, kAny,
        "random-delay: age of the weights that both passes of an update read, drawn by run.seed for "
        "each update, the same for all stages: uniform:LO:HI, geometric:P, or F.csv with columns "
        "delay, probability"},
@@ -203,10 +166,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "fill-drain, uniform-delay, random-delay, file"},
       {"schedule", "placement", &c.schedule.placement, kCount,
        "in place of stages: how many of the network's come before each pipeline register"},
-      {"schedule",
-       "file",
-       &c.schedule.file,
-       {},
+      {"schedule", "file", &c.schedule.file, kAny,
        "with kind file: a list of actions as `batchless schedule --out F.csv` writes it",
        kAnyResult},
 
@@ -225,12 +185,9 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"rule", "horizon_scale", &c.rule.horizon_scale, kScales,
        "horizon in units of each stage's delay"},
 
-      {"optimizer", "kind", &c.optimizer.kind, OptimizerChoices(),
+      {"optimizer", "kind", &c.optimizer.kind, analysis::NamesOf(training::Optimizers()),
        "what an update makes of a gradient; batchless optimizers lists them"},
-      {"optimizer",
-       "file",
-       &c.optimizer.file,
-       {},
+      {"optimizer", "file", &c.optimizer.file, kAny,
        "with kind linear: quotients by delay, as `batchless design --json` writes them",
        kAnyResult},
       {"optimizer", "batch", &c.optimizer.batch, IntegerRange{1, 1 << 20}, "samples of one update"},
@@ -273,7 +230,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"run", "epochs", &c.run.epochs, NumberRange{1e-6, 1e6}, "length of the run; 1"},
       {"run", "samples", &c.run.samples, kCount,
        "in place of epochs; either is rounded up to whole batches"},
-      {"run", "seed", &c.run.seed, kSeeds, "of initial weights, order, augmentation and dropout"},
+      {"run", "seed", &c.run.seed, kSeedRange,
+       "of initial weights, order, augmentation and dropout"},
       {"run", "precision", &c.run.precision, Choices{"float", "double"}, "of all arithmetic"},
       {"run", "convolution", &c.run.convolution, Choices{"winograd", "onednn", "reference"},
        "kernels; winograd, reference with double"},
@@ -287,10 +245,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "a worker that waits that long for another one gives up; 0: never", kAnyResult},
       {"run", "trace_samples", &c.run.trace_samples, IntegerRange{1, 100'000},
        "with --trace: how many, the first ones", kAnyResult},
-      {"run",
-       "log_samples",
-       &c.run.log_samples,
-       {},
+      {"run", "log_samples", &c.run.log_samples, kAny,
        "write samples.csv, with label and loss of each sample"},
   };
   const std::vector<ConfigurationKey> hyperparameters = HyperparameterKeys(c);
