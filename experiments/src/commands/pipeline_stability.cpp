@@ -90,25 +90,7 @@ class PipelineStabilityCommand final : public Command {
              "--rate 0.02",
              "pipeline-stability --hessian H.npz --stages 8 --schedule 1f1b --rule lwp-w+sc "
              "--momentum 0.9 --learning-rate 0.1 --json",
-             "pipeline-stability --condition 100 --stages 2,4 --rule sgdm --optimum"}),
-        rule_(app(), RuleArguments::Form::kLists, /*has_schedule=*/true),
-        hessian_(app(), "--hessian", "H.npz", "File with the Hessian, array `hessian`"),
-        spectrum_(app(), "--spectrum", "LIST", "Eigenvalues of the Hessian"),
-        condition_(app(), "--condition", "K", "Condition number, one eigenvalue for each weight"),
-        coupling_(app(), "--coupling", "LIST",
-                  "From 0, no weight meets another, to 1 (default: 1)"),
-        seed_(app(), "--seed", "LIST", "Seeds of the spectrum's rotation (default: 0)"),
-        stages_(app(), "--stages", "LIST", "Numbers of stages, required"),
-        widths_(app(), "--widths", "LIST",
-                "Weights of each stage, or of all (default: even, 1 with --condition)"),
-        schedule_(app(), "--schedule", "NAME",
-                  "A kind of `schedule`, or a list in F.csv or F.txt (default: pb)"),
-        delays_(app(), "--delays", "LIST", "Delay of each stage, in place of a schedule's"),
-        momentum_(app(), "--momentum", "M", "Momentum from 0 to 1"),
-        rate_(app(), "--rate", "X", "Learning rate times the largest eigenvalue"),
-        learning_rate_(app(), "--learning-rate", "ETA", "Learning rate"),
-        optimum_(app(), "--optimum", "The best momentum and rate, beside one delay for all stages"),
-        out_(app(), "--out", "F.csv", "Write the rows of --optimum to this file") {}
+             "pipeline-stability --condition 100 --stages 2,4 --rule sgdm --optimum"}) {}
 
   void Run() override {
     const std::vector<analysis::RuleSpec> rules = rule_.All();
@@ -372,21 +354,25 @@ class PipelineStabilityCommand final : public Command {
     output.Close();
   }
 
-  RuleArguments rule_;
-  Argument hessian_;
-  Argument spectrum_;
-  Argument condition_;
-  Argument coupling_;
-  Argument seed_;
-  Argument stages_;
-  Argument widths_;
-  Argument schedule_;
-  Argument delays_;
-  Argument momentum_;
-  Argument rate_;
-  Argument learning_rate_;
-  Flag optimum_;
-  Argument out_;
+  RuleArguments rule_{app(), RuleArguments::Form::kLists, /*has_schedule=*/true};
+  Argument hessian_{app(), "--hessian", "H.npz", "File with the Hessian, array `hessian`"};
+  Argument spectrum_{app(), "--spectrum", "LIST", "Eigenvalues of the Hessian"};
+  Argument condition_{app(), "--condition", "K",
+                      "Condition number, one eigenvalue for each weight"};
+  Argument coupling_{app(), "--coupling", "LIST",
+                     "From 0, no weight meets another, to 1 (default: 1)"};
+  Argument seed_{app(), "--seed", "LIST", "Seeds of the spectrum's rotation (default: 0)"};
+  Argument stages_{app(), "--stages", "LIST", "Numbers of stages, required"};
+  Argument widths_{app(), "--widths", "LIST",
+                   "Weights of each stage, or of all (default: even, 1 with --condition)"};
+  Argument schedule_{app(), "--schedule", "NAME",
+                     "A kind of `schedule`, or a list in F.csv or F.txt (default: pb)"};
+  Argument delays_{app(), "--delays", "LIST", "Delay of each stage, in place of a schedule's"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1"};
+  Argument rate_{app(), "--rate", "X", "Learning rate times the largest eigenvalue"};
+  Argument learning_rate_{app(), "--learning-rate", "ETA", "Learning rate"};
+  Flag optimum_{app(), "--optimum", "The best momentum and rate, beside one delay for all stages"};
+  Argument out_{app(), "--out", "F.csv", "Write the rows of --optimum to this file"};
 };
 
 }  // namespace
