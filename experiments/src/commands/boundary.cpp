@@ -41,26 +41,14 @@ class BoundaryCommand final : public Command {
       return;
     }
     if (delays_.given()) {
-      RunVarying();
+      Report(
+          kVaryingColumns, points_.Varying(RuleArguments::Form::kLists, delays_),
+          [](const analysis::VaryingDelay& point) { return analysis::CriticalRate(point); },
+          delays_);
       return;
     }
-    const std::vector<RulePoint> points = points_.All(1, "--delay, --momentum");
-    TableOutput table(out_);
-    std::vector<double> critical(points.size());
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      critical[i] = analysis::CriticalRate(points[i].rule, points[i].momentum, points[i].delay);
-    });
-
-    const auto row = [&](std::size_t i) {
-      Json cells = Describe(points[i]);
-      cells["critical_rate"] = critical[i];
-      cells["unlimited"] = std::isinf(critical[i]);
-      return cells;
-    };
-    if (table.ReportPoints(json(), "rule,delay,momentum,horizon,sc_delay,sc_a,sc_b,critical_rate",
-                           points.size(), row)) {
-      PrintText("{}: critical rate {}\n", PointText(points[0]), critical[0]);
-    }
+    Report("rule,delay,momentum,horizon,sc_delay,sc_a,sc_b", points_.All(1, "--delay, --momentum"),
+           [](const RulePoint& p) { return analysis::CriticalRate(p.rule, p.momentum, p.delay); });
   }
 
  private:
@@ -97,22 +85,22 @@ class BoundaryCommand final : public Command {
                  });
   }
 
-  void RunVarying() {
-    const std::vector<analysis::VaryingDelay> points =
-        points_.Varying(RuleArguments::Form::kLists, delays_);
+  // `delays`: what the points are described with, where theirs vary.
+  template <class Point, class Rate, class... Delays>
+  void Report(std::string_view columns, const std::vector<Point>& points, Rate critical_rate,
+              const Delays&... delays) {
     TableOutput table(out_);
     std::vector<double> critical(points.size());
     ParallelRows(points.size(), threads_,
-                 [&](std::size_t i) { critical[i] = analysis::CriticalRate(points[i]); });
+                 [&](std::size_t i) { critical[i] = critical_rate(points[i]); });
     const auto row = [&](std::size_t i) {
-      Json cells = Describe(points[i], delays_);
+      Json cells = Describe(points[i], delays...);
       cells["critical_rate"] = critical[i];
       cells["unlimited"] = std::isinf(critical[i]);
       return cells;
     };
-    const std::string columns = fmt::format("{},critical_rate", kVaryingColumns);
-    if (table.ReportPoints(json(), columns, points.size(), row)) {
-      PrintText("{}: critical rate {}\n", PointText(points[0], delays_), critical[0]);
+    if (table.ReportPoints(json(), fmt::format("{},critical_rate", columns), points.size(), row)) {
+      PrintText("{}: critical rate {}\n", PointText(points[0], delays...), critical[0]);
     }
   }
 
