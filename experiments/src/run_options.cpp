@@ -123,24 +123,10 @@ void CheckLabels(const Configuration& c, const DataShape& shape, const hwmodel::
 
 hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
   const std::string& path = c.network.file;
-  for (const auto& [key, is_given] :
-       {std::pair("name", c.network.name.has_value()),
-        std::pair("norm", c.network.norm.has_value()),
-        std::pair("groups", c.network.groups.has_value()),
-        std::pair("hidden", !c.network.hidden.empty()),
-        std::pair("layers", c.network.layers.has_value()),
-        std::pair("width", c.network.width.has_value()),
-        std::pair("heads", c.network.heads.has_value()),
-        std::pair("token_norm", c.network.token_norm != "layer"),
-        std::pair("norm_first", !c.network.norm_first),
-        std::pair("activation", c.network.activation != "gelu"),
-        std::pair("tie_word_embeddings", c.network.tie_word_embeddings),
-        std::pair("context", c.network.context.has_value()),
-        std::pair("vocabulary", c.network.vocabulary.has_value())}) {
-    if (is_given) {
-      throw UsageError(fmt::format("network.{}", key), "a value",
-                       "nothing with network.file, which says it");
-    }
+  Configuration plain = c;
+  plain.network = {};
+  if (const auto given = FirstDifference(c, plain)) {
+    throw UsageError(given->key, "a value", "nothing with network.file, which says it");
   }
   hwmodel::Network network = ReadNetworkFile("network.file", path);
   if (network.input == shape.image && network.classes == shape.classes) return network;
