@@ -118,11 +118,7 @@ class Reader {
     }
     if (machine_.name.empty())
       throw UsageError(fmt::format("{}: name", path_), "nothing", "a text");
-    try {
-      Validate(machine_);
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine(fmt::format("{}: {}", path_, error.what()));
-    }
+    Within(path_, [&] { Validate(machine_); });
     return std::move(machine_);
   }
 

@@ -304,12 +304,11 @@ class Translator {
       Refuse(fmt::format("epsilon {}", epsilon), fmt::format("{}", kEpsilon));
   }
 
-  void Normalization(LayerKind kind, int groups) {
-    Layer layer{.kind = kind};
+  void Normalization(LayerKind kind, int groups, bool has_shifts = true) {
+    Layer layer{.kind = kind, .groups = groups};
     RequireEpsilon();
     Parameter(1, 1, &layer.name);
-    Parameter(2, 1);
-    layer.groups = groups;
+    if (has_shifts) Parameter(2, 1);
     Add(std::move(layer));
   }
 
@@ -439,10 +438,7 @@ class Translator {
 
   void RmsNormalization() {
     Require("axis", -1, -1);
-    Layer layer{.kind = LayerKind::kRmsNormalization};
-    RequireEpsilon();
-    Parameter(1, 1, &layer.name);
-    Add(std::move(layer));
+    Normalization(LayerKind::kRmsNormalization, 1, /*has_shifts=*/false);
   }
 
   void LocalResponseNormalization() {
@@ -737,69 +733,65 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
   }
   const int classes = is_sequence ? translator.vocabulary() : steps.back().layer.output.channels;
   std::string name = Plain(graph.name);
-  try {
-    hwmodel::NetworkBuilder builder(name.empty() ? "model" : name, input, classes);
-    std::map<std::string, int, std::less<>> values{{graph.input, 0}};
-    std::set<std::string> names;
-    std::set<std::string> parameters;
-    const std::vector<std::span<const Step>> stages = Stages(steps);
-    for (const std::span<const Step> own : stages) {
-      Stage stage;
-      const Step& last = own.back();
-      stage.name = Plain(!last.stage.empty()        ? last.stage
-                         : !last.layer.name.empty() ? last.layer.name
-                                                    : last.node);
-      if (stage.name.empty() || stage.name == "input") {
-        stage.name = hwmodel::TraitsOf(last.layer.kind).name;
-      }
-      const std::string base = stage.name;
-      for (int k = 2; !names.insert(stage.name).second; ++k)
-        stage.name = fmt::format("{}_{}", base, k);
-      for (const Step& step : own) {
-        stage.layers.push_back(step.layer);
-        if (!step.layer.name.empty() && !parameters.insert(step.layer.name).second) {
-          translator.Refuse(step.shown(), step.layer.name,
-                            "a name that no other layer's parameters have");
-        }
-      }
-      for (const std::string& value : own.front().inputs) {
-        const auto found = values.find(value);
-        if (found == values.end()) {
-          translator.Refuse(own.front().shown(), value, "a value that an earlier node makes");
-        }
-        stage.inputs.push_back(found->second);
-      }
-      // Whether a later stage reads an embedding's rows, or what comes into the last layer.
-      const bool has_rows = own.front().layer.kind == LayerKind::kEmbedding;
-      std::string other;
-      if (has_rows) {
-        other = translator.rows();
-      } else if (own.size() > 1) {
-        other = own[own.size() - 2].output;
-      }
-      const Step* const end = own.data() + own.size();
-      const bool is_read =
-          !other.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
-            return std::find(step.inputs.begin(), step.inputs.end(), other) != step.inputs.end();
-          });
-      int second = -1;
-      const int value = builder.Add(std::move(stage), is_read ? &second : nullptr);
-      values[last.output] = value;
-      if (is_read) values[other] = second;
+  hwmodel::NetworkBuilder builder(name.empty() ? "model" : name, input, classes);
+  std::map<std::string, int, std::less<>> values{{graph.input, 0}};
+  std::set<std::string> names;
+  std::set<std::string> parameters;
+  const std::vector<std::span<const Step>> stages = Stages(steps);
+  for (const std::span<const Step> own : stages) {
+    Stage stage;
+    const Step& last = own.back();
+    stage.name = Plain(!last.stage.empty()        ? last.stage
+                       : !last.layer.name.empty() ? last.layer.name
+                                                  : last.node);
+    if (stage.name.empty() || stage.name == "input") {
+      stage.name = hwmodel::TraitsOf(last.layer.kind).name;
     }
-    const std::string output =
-        translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
-    const auto found = values.find(output);
-    if (found == values.end()) refuse("output", output, "a value that a node makes");
-    builder.Add({.name = names.contains("loss") ? "loss_" : "loss",
-                 .layers = {{.kind = LayerKind::kLoss}},
-                 .inputs = {found->second}});
-    Network network = builder.Finish();
-    for (std::size_t s = 0; s < stages.size(); ++s) CheckShapes(translator, network, s, stages[s]);
-    return network;
-  } catch (const analysis::InvalidArgument& error) {
-    throw UsageError::FromLine(fmt::format("{}: {}", where, error.what()));
+    const std::string base = stage.name;
+    for (int k = 2; !names.insert(stage.name).second; ++k)
+      stage.name = fmt::format("{}_{}", base, k);
+    for (const Step& step : own) {
+      stage.layers.push_back(step.layer);
+      if (!step.layer.name.empty() && !parameters.insert(step.layer.name).second) {
+        translator.Refuse(step.shown(), step.layer.name,
+                          "a name that no other layer's parameters have");
+      }
+    }
+    for (const std::string& value : own.front().inputs) {
+      const auto found = values.find(value);
+      if (found == values.end()) {
+        translator.Refuse(own.front().shown(), value, "a value that an earlier node makes");
+      }
+      stage.inputs.push_back(found->second);
+    }
+    // Whether a later stage reads an embedding's rows, or what comes into the last layer.
+    const bool has_rows = own.front().layer.kind == LayerKind::kEmbedding;
+    std::string other;
+    if (has_rows) {
+      other = translator.rows();
+    } else if (own.size() > 1) {
+      other = own[own.size() - 2].output;
+    }
+    const Step* const end = own.data() + own.size();
+    const bool is_read =
+        !other.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
+          return std::find(step.inputs.begin(), step.inputs.end(), other) != step.inputs.end();
+        });
+    int second = -1;
+    const int value = builder.Add(std::move(stage), is_read ? &second : nullptr);
+    values[last.output] = value;
+    if (is_read) values[other] = second;
   }
+  const std::string output =
+      translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
+  const auto found = values.find(output);
+  if (found == values.end()) refuse("output", output, "a value that a node makes");
+  builder.Add({.name = names.contains("loss") ? "loss_" : "loss",
+               .layers = {{.kind = LayerKind::kLoss}},
+               .inputs = {found->second}});
+  Network network = builder.Finish();
+  for (std::size_t s = 0; s < stages.size(); ++s) CheckShapes(translator, network, s, stages[s]);
+  return network;
 }
 
 }  // namespace
@@ -810,7 +802,8 @@ Network ReadOnnxNetwork(const std::string& argument, const std::string& path) {
   constexpr std::string_view kAccepted = "a model, PATH.onnx";
   const std::string text = ReadInput(argument, path, kAccepted, kMaxModelBytes);
   try {
-    return NetworkOf(fmt::format("{} {}", argument, path), ParseOnnxModel(text));
+    const std::string where = fmt::format("{} {}", argument, path);
+    return Within(where, [&] { return NetworkOf(where, ParseOnnxModel(text)); });
   } catch (const ProtobufError& error) {
     throw UsageError(argument, path, fmt::format("{} ({})", kAccepted, error.what()));
   }

@@ -33,6 +33,16 @@ class UsageError : public std::runtime_error {
 using OtherNames = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names = {});
 
+// Calls `work` and puts `where` before what a library refuses in it.
+template <class Work>
+auto Within(std::string_view where, Work work) {
+  try {
+    return work();
+  } catch (const analysis::InvalidArgument& error) {
+    throw UsageError::FromLine(std::string(where) + ": " + error.what());
+  }
+}
+
 // Why a file cannot be read: "there is no such file", "this is a folder", the system's reason; empty
 // where it can.
 std::string WhyUnreadable(const std::string& path);

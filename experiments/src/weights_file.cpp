@@ -72,11 +72,7 @@ std::vector<training::NamedTensor> ReadTensors(std::string_view name, const std:
 
 void ReadWeights(std::string_view name, const std::string& path, training::Trainer& trainer) {
   const std::vector<training::NamedTensor> tensors = ReadTensors(name, path);
-  try {
-    trainer.ImportWeights(tensors);
-  } catch (const analysis::InvalidArgument& error) {
-    throw UsageError::FromLine(fmt::format("{}: {}: {}", name, path, error.what()));
-  }
+  Within(fmt::format("{}: {}", name, path), [&] { trainer.ImportWeights(tensors); });
 }
 
 }  // namespace batchless

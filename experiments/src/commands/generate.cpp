@@ -53,7 +53,9 @@ become probabilities; at 0 the most probable token is taken.)",
       throw UsageError(run_.name(), run_.Text(""),
                        "a run of a network of tokens, gpt for instance");
     }
-    training::ForwardPass pass = MakePass(network, weights);
+    training::ForwardPass pass =
+        Within(fmt::format("{}: {}", weights_.name(), weights_.given() ? weights_.Text("") : ""),
+               [&] { return training::ForwardPass(network, weights); });
     std::vector<int> tokens = TokensOf(prompt, network.classes);
     const std::size_t given = tokens.size();
     training::CounterRandom random(seed, training::RandomStream::kMarkov, 1U << 20);
@@ -71,16 +73,6 @@ become probabilities; at 0 the most probable token is taken.)",
   }
 
  private:
-  training::ForwardPass MakePass(const Network& network,
-                                 std::span<const NamedTensor> weights) const {
-    try {
-      return training::ForwardPass(network, weights);
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine(
-          fmt::format("{}: {}: {}", weights_.name(), weights_.Text(""), error.what()));
-    }
-  }
-
   // The run's configuration says what network it is; its folder is left as it is.
   Network NetworkOfRun(std::vector<NamedTensor>& weights) const {
     heads_.Refuse("nothing together with --run, whose configuration says it");

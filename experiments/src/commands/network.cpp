@@ -99,11 +99,8 @@ Kinds of layers and their fields, those in brackets optional:)" +
     if (!weights_.given()) return OnnxModel(network);
     const std::string& path = weights_.Text("");
     const std::vector<training::NamedTensor> tensors = ReadTensors(weights_.name(), path);
-    try {
-      return OnnxModel(network, tensors);
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine(fmt::format("{}: {}: {}", weights_.name(), path, error.what()));
-    }
+    return Within(fmt::format("{}: {}", weights_.name(), path),
+                  [&] { return OnnxModel(network, tensors); });
   }
 
   hwmodel::Network NetworkOf() const {

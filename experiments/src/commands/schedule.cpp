@@ -181,20 +181,12 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     } else if (out.extension() == ".txt") {
       content = hwmodel::ToText(schedule);
     } else if (out.extension() == ".svg") {
-      content = Picture(schedule);
+      content = Within(fmt::format("{} {}", out_.name(), out_.Text("")),
+                       [&] { return hwmodel::ToSvg(schedule, Title()); });
     } else {
       content = hwmodel::ToTraceJson(schedule);
     }
     out.Write(content);
-  }
-
-  std::string Picture(const Schedule& schedule) const {
-    try {
-      return hwmodel::ToSvg(schedule, Title());
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError::FromLine(
-          fmt::format("{} {}: {}", out_.name(), out_.Text(""), error.what()));
-    }
   }
 
   template <class Value>
