@@ -38,8 +38,6 @@ std::string NumberText(double value, std::string_view format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "–";
 }
 
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 }  // namespace
 
 std::vector<std::string> RunCharts(const std::vector<RunRecord>& runs) {
@@ -101,12 +99,12 @@ Json Outcome(const RunRecord& run) {
   Json object;
   object["run"] = run.path;
   object["state"] = run.state();
-  object["samples"] = NumberOrNull(run.Last("samples"));
-  object["epochs"] = NumberOrNull(run.Last("epoch"));
-  object["validation_accuracy"] = NumberOrNull(run.Last("validation_accuracy"));
-  object["validation_loss"] = NumberOrNull(run.Last("validation_loss"));
-  object["train_loss"] = NumberOrNull(run.Last("train_loss"));
-  object["samples_per_second"] = NumberOrNull(run.Number("samples_per_second"));
+  object["samples"] = run.Last("samples");
+  object["epochs"] = run.Last("epoch");
+  object["validation_accuracy"] = run.Last("validation_accuracy");
+  object["validation_loss"] = run.Last("validation_loss");
+  object["train_loss"] = run.Last("train_loss");
+  object["samples_per_second"] = run.Number("samples_per_second");
   const bool has_weights = run.summary.contains("weights_sha256");
   object["weights_sha256"] = has_weights ? run.summary["weights_sha256"] : Json();
   return object;

@@ -65,8 +65,8 @@ void TableOutput::Write(std::string_view columns, std::size_t count, const Row& 
 }
 
 void TableOutput::Report(const JsonOutput& json, Json about, std::string_view columns,
-                         std::size_t count, const Row& row) {
-  if (file_ || !json) Write(columns, count, row, about);
+                         std::size_t count, const Row& row, const Row& cells) {
+  if (file_ || !json) Write(columns, count, cells ? cells : row, about);
   if (!json) return;
   about["rows"] = Rows(count, row);
   json.Put(about);

@@ -49,9 +49,10 @@ class TableOutput {
   void Write(std::string_view columns, std::size_t count, const Row& row,
              const Json& about = Json::object());
 
-  // CSV unless `json` is wanted and there is no file; JSON: `about`, and the rows in it.
+  // CSV unless `json` is wanted and there is no file; JSON: `about`, and the rows in it. `cells`: rows of
+  // the CSV where they are others.
   void Report(const JsonOutput& json, Json about, std::string_view columns, std::size_t count,
-              const Row& row);
+              const Row& row, const Row& cells = nullptr);
 
   // The same of points, of which one alone is an object of its own in JSON, and has no CSV but in a
   // file. Returns whether it is left to be printed as text.

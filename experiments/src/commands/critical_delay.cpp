@@ -73,27 +73,21 @@ step h where a delay of D updates stops being stable, which tends to the limit a
     });
     const auto row = [&](std::size_t i) -> Json {
       const CriticalDelayPoint& point = points[i];
-      const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
       return {{"rule", point.options.rule.rule.name},
               {"damping", point.options.first_order ? Json() : Json(point.options.damping)},
               {"delay", point.delay ? Json(*point.delay) : Json()},
-              {"critical_delay_time", number(point.critical)},
-              {"relative_distance", number(point.relative_distance())}};
+              {"critical_delay_time", point.critical},
+              {"relative_distance", point.relative_distance()}};
     };
-    if (table.has_file() || !json()) {
-      table.Write("rule,damping,delay,critical_delay_time,relative_distance", points.size(),
-                  [&](std::size_t i) {
-                    Json cells = row(i);
-                    // The limit has no delay in updates; in CSV that is 0.
-                    cells["delay"] = points[i].delay.value_or(0);
-                    return cells;
-                  });
-    }
-    if (!json()) return;
-    Json object;
-    if (points.size() == 1) object["critical_delay_time"] = points[0].critical;
-    object["rows"] = Rows(points.size(), row);
-    json().Put(object);
+    Json about = Json::object();
+    if (points.size() == 1) about["critical_delay_time"] = points[0].critical;
+    table.Report(json(), about, "rule,damping,delay,critical_delay_time,relative_distance",
+                 points.size(), row, [&](std::size_t i) {
+                   Json cells = row(i);
+                   // The limit has no delay in updates; in CSV that is 0.
+                   cells["delay"] = points[i].delay.value_or(0);
+                   return cells;
+                 });
   }
 
  private:

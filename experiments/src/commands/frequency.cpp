@@ -42,20 +42,15 @@ class FrequencyCommand final : public Command {
               {"magnitude", point.magnitude},
               {"phase_radians", point.phase_radians}};
     };
-    if (table.has_file() || !json()) {
-      table.Write("frequency_radians,magnitude,phase_radians,real,imag", points.size(),
-                  [&](std::size_t i) {
-                    Json cells = row(i);
-                    cells["real"] = points[i].magnitude * std::cos(points[i].phase_radians);
-                    cells["imag"] = points[i].magnitude * std::sin(points[i].phase_radians);
-                    return cells;
-                  });
-    }
-    if (!json()) return;
-    Json object = Describe(RulePoint{spec, delay, momentum});
-    object["rate"] = rate;
-    object["rows"] = Rows(points.size(), row);
-    json().Put(object);
+    Json about = Describe(RulePoint{spec, delay, momentum});
+    about["rate"] = rate;
+    table.Report(json(), about, "frequency_radians,magnitude,phase_radians,real,imag",
+                 points.size(), row, [&](std::size_t i) {
+                   Json cells = row(i);
+                   cells["real"] = points[i].magnitude * std::cos(points[i].phase_radians);
+                   cells["imag"] = points[i].magnitude * std::sin(points[i].phase_radians);
+                   return cells;
+                 });
   }
 
  private:

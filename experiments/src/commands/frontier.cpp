@@ -78,15 +78,12 @@ class FrontierCommand final : public Command {
                  curves.size() * half_lives, [&](std::size_t i) -> Json {
                    const Curve& curve = curves[i / half_lives];
                    const analysis::FrontierPoint& point = points[i / half_lives][i % half_lives];
-                   const auto number = [](double value) {
-                     return std::isnan(value) ? Json() : Json(value);
-                   };
                    return {{"method", curve.method},
                            {"delay", curve.delay},
                            {"half_life_updates", point.half_life},
-                           {"loss", number(point.loss)},
-                           {"momentum", number(point.momentum)},
-                           {"rate", number(point.rate)}};
+                           {"loss", point.loss},
+                           {"momentum", point.momentum},
+                           {"rate", point.rate}};
                  });
   }
 
