@@ -3,36 +3,26 @@
 #include <algorithm>
 #include <array>
 
-#include "batchless/analysis/argument.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
 
-constexpr std::array kRules = {WeightVersions::kNewest, WeightVersions::kStashed,
-                               WeightVersions::kDoubleBuffered, WeightVersions::kVerticalSync};
+// In the order of WeightVersions.
+constexpr std::array<std::string_view, 4> kVersionsNames = {"newest", "stashed", "double-buffered",
+                                                            "vertical-sync"};
 
 }  // namespace
 
 std::string_view Name(WeightVersions weights) {
-  switch (weights) {
-    case WeightVersions::kNewest:
-      return "newest";
-    case WeightVersions::kStashed:
-      return "stashed";
-    case WeightVersions::kDoubleBuffered:
-      return "double-buffered";
-    case WeightVersions::kVerticalSync:
-      break;
-  }
-  return "vertical-sync";
+  return kVersionsNames.at(static_cast<std::size_t>(weights));
 }
 
 WeightVersions ParseWeightVersions(std::string_view name) {
-  for (const WeightVersions rule : kRules) {
-    if (name == Name(rule)) return rule;
-  }
-  throw analysis::InvalidArgument("weights", name,
-                                  "newest, stashed, double-buffered or vertical-sync");
+  const auto found = std::find(kVersionsNames.begin(), kVersionsNames.end(), name);
+  RefuseIf(found == kVersionsNames.end(), "weights", name,
+           "newest, stashed, double-buffered or vertical-sync");
+  return static_cast<WeightVersions>(found - kVersionsNames.begin());
 }
 
 int Schedule::copies() const {

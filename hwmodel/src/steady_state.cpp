@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/steady_state.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -141,23 +142,14 @@ class Search {
 
   // Whether every stage does as many of everything as micro-batches enter, and updates.
   bool HasAll(Actions window, std::int64_t microbatches) const {
-    struct Counts {
-      std::int64_t forwards = 0;
-      std::int64_t backwards = 0;
-      std::int64_t weight_gradients = 0;
-      std::int64_t updates = 0;
-    };
-    std::vector<Counts> counts(by_stage_.size());
+    std::vector<std::array<std::int64_t, kActionKinds.size()>> counts(by_stage_.size());
     for (const auto& [step, action] : window) {
-      Counts& own = counts[static_cast<std::size_t>(action.stage)];
-      if (action.kind == ActionKind::kForward) ++own.forwards;
-      if (action.kind == ActionKind::kBackward) ++own.backwards;
-      if (action.kind == ActionKind::kWeightGradient) ++own.weight_gradients;
-      if (action.kind == ActionKind::kUpdate) ++own.updates;
+      ++counts[static_cast<std::size_t>(action.stage)][static_cast<std::size_t>(action.kind)];
     }
-    return std::all_of(counts.begin(), counts.end(), [&](const Counts& own) {
-      return own.forwards == microbatches && own.backwards == microbatches && own.updates > 0 &&
-             own.weight_gradients == (splits_backward_ ? microbatches : 0);
+    return std::all_of(counts.begin(), counts.end(), [&](const auto& of_stage) {
+      const auto [forwards, backwards, weight_gradients, updates] = of_stage;
+      return forwards == microbatches && backwards == microbatches && updates > 0 &&
+             weight_gradients == (splits_backward_ ? microbatches : 0);
     });
   }
 

@@ -1,4 +1,6 @@
+#include <array>
 #include <complex>
+#include <string_view>
 #include <vector>
 
 #include "batchless/analysis/roots.h"
@@ -12,19 +14,12 @@
 namespace batchless {
 namespace {
 
-using analysis::Precision;
 using analysis::SpectralRadius;
 
-const char* Name(Precision precision) {
-  switch (precision) {
-    case Precision::kDouble:
-      return "double";
-    case Precision::kLongDouble:
-      return "long double";
-    case Precision::kFiftyDigits:
-      return "fifty digits";
-  }
-  return "";
+std::string_view Name(analysis::Precision precision) {
+  // In the order of the enumeration.
+  constexpr std::array<std::string_view, 3> kNames = {"double", "long double", "fifty digits"};
+  return kNames.at(static_cast<std::size_t>(precision));
 }
 
 class StabilityCommand final : public Command {
