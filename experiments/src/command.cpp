@@ -55,11 +55,6 @@ Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
   return object;
 }
 
-std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, double momentum) {
-  const std::string text = fmt::format("{}, delay {}", spec.rule.name, delay);
-  return spec.is_linear() ? text : fmt::format("{}, momentum {}", text, momentum);
-}
-
 Json RootsAsJson(const std::vector<std::complex<double>>& roots) {
   Json list = Json::array();
   for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});
@@ -73,7 +68,8 @@ Json Describe(const RulePoint& point) {
 }
 
 std::string PointText(const RulePoint& point) {
-  return PointText(point.rule, point.delay, point.momentum);
+  const std::string text = fmt::format("{}, delay {}", point.rule.rule.name, point.delay);
+  return point.rule.is_linear() ? text : fmt::format("{}, momentum {}", text, point.momentum);
 }
 
 }  // namespace batchless

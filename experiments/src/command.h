@@ -71,8 +71,6 @@ std::unique_ptr<Command> MakeCommand(CLI::App& root) {
 
 // `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
-// "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
-std::string PointText(const analysis::RuleSpec& spec, analysis::Delay delay, double momentum);
 
 // Each as [real part, imaginary part].
 Json RootsAsJson(const std::vector<std::complex<double>>& roots);
@@ -80,6 +78,7 @@ Json RootsAsJson(const std::vector<std::complex<double>>& roots);
 // The same of a point, the start with its momentum.
 struct RulePoint;
 Json Describe(const RulePoint& point);
+// "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
 std::string PointText(const RulePoint& point);
 
 }  // namespace batchless

@@ -53,16 +53,10 @@ class Cells {
   }
 
   Delay DelayAt(std::size_t line, std::size_t column) const {
-    return Read<Delay>(
-        line, column,
-        [&](std::string_view text) { return ParseInteger(name_, text, kVaryingRange); },
-        kVaryingRange.Text());
+    return Read(line, column, ParseInteger, kVaryingRange);
   }
   double ProbabilityAt(std::size_t line, std::size_t column) const {
-    return Read<double>(
-        line, column,
-        [&](std::string_view text) { return ParseNumber(name_, text, kProbabilityRange); },
-        kProbabilityRange.Text());
+    return Read(line, column, ParseNumber, kProbabilityRange);
   }
 
  private:
@@ -79,12 +73,14 @@ class Cells {
                      accepted);
   }
 
-  template <class Value, class Parse>
-  Value Read(std::size_t line, std::size_t column, Parse parse, const std::string& accepted) const {
+  template <class Value, class Range>
+  Value Read(std::size_t line, std::size_t column,
+             Value (*parse)(std::string_view, std::string_view, const Range&),
+             const Range& range) const {
     try {
-      return parse(lines_[line].cells[column]);
+      return parse(name_, lines_[line].cells[column], range);
     } catch (const UsageError&) {
-      Refuse(line, column, accepted);
+      Refuse(line, column, range.Text());
     }
   }
 
@@ -164,11 +160,6 @@ DelayModel ParseByName(std::string_view name, const std::string& text, std::opti
 
 }  // namespace
 
-DelayModel ParseDelays(std::string_view name, const std::string& text,
-                       std::optional<Delay> largest) {
-  return ParseByName(name, text, largest, kDelaysForms);
-}
-
 DelayModel ParseDrawnDelays(std::string_view name, const std::string& text) {
   return ParseByName(name, text, std::nullopt, kDrawnDelaysForms);
 }
@@ -207,7 +198,7 @@ VaryingDelay DelaysArguments::Read() const {
     if (!text().starts_with("geometric:")) largest_.Refuse("nothing but with geometric:P");
     largest = largest_.Integer(kVaryingRange);
   }
-  point.delays = ParseDelays(delays_.name(), text(), largest);
+  point.delays = ParseByName(delays_.name(), text(), largest, kDelaysForms);
   if (compensate_.given() && compensate_.Choice(kCompensateChoices) == 1) {
     point.compensation = DelayCompensation::kOwn;
   }

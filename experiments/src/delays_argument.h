@@ -23,9 +23,7 @@ inline constexpr std::string_view kDelaysForms =
 inline constexpr std::string_view kDrawnDelaysForms = "uniform:LO:HI, geometric:P or F.csv";
 inline constexpr std::string_view kCompensateChoices[] = {"mean", "own"};
 
-// Throws UsageError that names `name`. `largest` cuts geometric delays.
-analysis::DelayModel ParseDelays(std::string_view name, const std::string& text,
-                                 std::optional<analysis::Delay> largest = std::nullopt);
+// Throws UsageError that names `name`.
 analysis::DelayModel ParseDrawnDelays(std::string_view name, const std::string& text);
 
 // A line for each delay: the delay and its share.

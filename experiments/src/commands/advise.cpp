@@ -72,12 +72,13 @@ class AdviseCommand final : public Command {
     mean /= stages;
 
     TableOutput table(out_);
+    const std::optional<double> momentum = momentum_.NumberIfGiven(kMomentumRange);
     std::vector<Advice> advice(rules.size());
     ParallelRows(rules.size(), 0, [&](std::size_t i) {
       Advice& a = advice[i];
       a.rule = rules[i].rule.name;
-      a.largest = analysis::FindOptimum({rules[i], largest, condition, Momentum()});
-      a.mean = analysis::FindOptimum({rules[i], std::llround(mean), condition, Momentum()});
+      a.largest = analysis::FindOptimum({rules[i], largest, condition, momentum});
+      a.mean = analysis::FindOptimum({rules[i], std::llround(mean), condition, momentum});
       a.momentum = a.largest.momentum;
       for (std::size_t s = 0; s < delays.size(); ++s) {
         const bool is_known = s > 0 && delays[s] == delays[s - 1];
@@ -94,11 +95,6 @@ class AdviseCommand final : public Command {
   }
 
  private:
-  std::optional<double> Momentum() const {
-    if (!momentum_.given()) return std::nullopt;
-    return momentum_.Number(kMomentumRange);
-  }
-
   // A rule without a stable rate comes last.
   static double Key(const Advice& advice) {
     const double half_life = advice.largest.half_life_updates;
