@@ -7,7 +7,6 @@
 //   trace:F.csv     column delay, repeated for ever
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
