@@ -113,12 +113,15 @@ std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
 
 namespace {
 
-void CheckLabels(const Configuration& c, const DataShape& shape, const hwmodel::Network& network) {
-  if (hwmodel::LabelsOf(network) == shape.labels) return;
-  throw UsageError(
+UsageError OtherLabels(const Configuration& c, const DataShape& shape, const std::string& network) {
+  return UsageError(
       "data.name", c.data.name,
       fmt::format("data with {} of a sample, as the loss of {} takes them",
-                  shape.labels > 1 ? "one label" : "a label for each token", network.name));
+                  shape.labels > 1 ? "one label" : "a label for each token", network));
+}
+
+void CheckLabels(const Configuration& c, const DataShape& shape, const hwmodel::Network& network) {
+  if (hwmodel::LabelsOf(network) != shape.labels) throw OtherLabels(c, shape, network.name);
 }
 
 hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
@@ -177,9 +180,13 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
     CheckLabels(c, shape, network);
     return network;
   } catch (const InvalidArgument& error) {
-    // The data say how large an image is.
+    // The data say how large an image is, and tokens are none.
     if (error.name() != "network.input") throw;
-    throw UsageError(c.data.name == "imagefolder" ? "data.image_size" : "data.name", error.value(),
+    if (shape.labels > 1) throw OtherLabels(c, shape, options.name);
+    if (c.data.name == "imagefolder") {
+      throw UsageError("data.image_size", error.value(), error.accepted());
+    }
+    throw UsageError("data.name", fmt::format("{}, of {}", c.data.name, error.value()),
                      error.accepted());
   }
 }
