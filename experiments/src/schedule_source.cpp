@@ -95,9 +95,11 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
     try {
       hwmodel::ScheduleOptions options;
       options.stages = stages;
-      const bool each = hwmodel::FindScheduleKind(name).updates_each;
-      options.microbatches_per_update = each ? 1 : stages;
-      options.microbatches = hwmodel::EnoughMicrobatches(stages, each ? 1 : stages);
+      // DualPipe feeds both ends, a micro-batch for each stage from either.
+      std::int64_t per_update = name == "dualpipe" ? 2 * std::int64_t{stages} : stages;
+      if (hwmodel::FindScheduleKind(name).updates_each) per_update = 1;
+      options.microbatches_per_update = per_update;
+      options.microbatches = hwmodel::EnoughMicrobatches(stages, per_update);
       return hwmodel::MakeSchedule(name, options);
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "kind") {

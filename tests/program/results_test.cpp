@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
 #include "npz.h"
 #include "result.h"
@@ -304,6 +305,13 @@ TEST_CASE("pipeline-stability: the delays are those of the schedule") {
   CHECK(Result(line + "--stages 4")["delays"] == Json({6, 4, 2, 0}));
   CHECK(Result(line + "--stages 4 --schedule fill-drain")["delays"] == Json({0, 0, 0, 0}));
   CHECK(Result(line + "--stages 3")["widths"] == Json({2, 1, 1}));
+  // Any kind, with a number of stages that all of them take.
+  for (const batchless::hwmodel::ScheduleKind& kind : batchless::hwmodel::ScheduleKinds()) {
+    INFO(kind.name);
+    const Json delays = Result(line + "--stages 4 --schedule " + std::string(kind.name))["delays"];
+    CHECK(delays.size() == 4);
+    if (kind.flushes) CHECK(delays == Json({0, 0, 0, 0}));
+  }
 }
 
 TEST_CASE("pipeline-stability: the delays of a file are those of its steady state") {
