@@ -56,9 +56,9 @@ const CLI::Option* OptionWithoutValue(const CLI::App& command) {
 
 }  // namespace
 
-Argument::Argument(CLI::App& command, std::string name, const std::string& form,
+Argument::Argument(CLI::App& command, const std::string& name, const std::string& form,
                    const std::string& help)
-    : name_(std::move(name)), option_(command.add_option(name_, text_, help)) {
+    : name_(name.substr(0, name.find(','))), option_(command.add_option(name, text_, help)) {
   option_->option_text(form);
 }
 

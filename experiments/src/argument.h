@@ -24,8 +24,10 @@ namespace batchless {
 
 class Argument {
  public:
-  // `name` is "--delay", `form` what stands for its value in the help, "D".
-  Argument(CLI::App& command, std::string name, const std::string& form, const std::string& help);
+  // `name` is "--delay", or "--network,NETWORK" where the value may stand without its name, too; `form` what
+  // stands for the value in the help, "D".
+  Argument(CLI::App& command, const std::string& name, const std::string& form,
+           const std::string& help);
   // CLI11 holds the address of the text.
   Argument(const Argument&) = delete;
   Argument& operator=(const Argument&) = delete;

@@ -232,6 +232,9 @@ TEST_CASE("commands say the same of a network by name and by file") {
   }
   const Outcome printed = Run(Words("network --network vgg.toml"), folder.path());
   CHECK(printed.out == ReadFile(folder / "vgg.toml"));
+  CHECK(result("network vgg.toml --out vgg.onnx") == result("network --network vgg11"));
+  CHECK(result("network vgg.onnx") == result("network --network vgg11"));
+  CHECK(Run(Words("network vgg.onnx --network vgg11"), folder.path()).exit_code == 2);
   const Outcome refused = Run(Words("costs --network vgg.toml --norm none"), folder.path());
   CHECK(refused.exit_code == 2);
 }

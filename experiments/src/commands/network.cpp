@@ -122,7 +122,7 @@ Kinds of layers and their fields, those in brackets optional:)" +
     }
   }
 
-  Argument network_{app(), "--network", "N",
+  Argument network_{app(), "--network,NETWORK", "N",
                     fmt::format("{}, or a network file PATH.toml or PATH.onnx; required",
                                 fmt::join(hwmodel::NetworkNames(), "|"))};
   Argument norm_{app(), "--norm", "N", NormalizationHelp()};
