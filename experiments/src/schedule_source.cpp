@@ -95,9 +95,9 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
     try {
       hwmodel::ScheduleOptions options;
       options.stages = stages;
-      // DualPipe feeds both ends, a micro-batch for each stage from either.
-      std::int64_t per_update = name == "dualpipe" ? 2 * std::int64_t{stages} : stages;
-      if (hwmodel::FindScheduleKind(name).updates_each) per_update = 1;
+      const hwmodel::ScheduleKind& kind = hwmodel::FindScheduleKind(name);
+      const std::int64_t per_update =
+          kind.updates_each ? 1 : std::int64_t{kind.least_per_stage} * stages;
       options.microbatches_per_update = per_update;
       options.microbatches = hwmodel::EnoughMicrobatches(stages, per_update);
       return hwmodel::MakeSchedule(name, options);

@@ -54,7 +54,7 @@ constexpr std::array<ScheduleKind, 14> kKinds = {{
     {"dualpipe-v", "DualPipeV", false, true, false,
      [](const Options& o) { return DualPipeV(o.stages, o.microbatches, PerUpdate(o)); }},
     {"dualpipe", "DualPipe", false, true, false,
-     [](const Options& o) { return DualPipe(o.stages, o.microbatches, PerUpdate(o)); }},
+     [](const Options& o) { return DualPipe(o.stages, o.microbatches, PerUpdate(o)); }, 2},
     {"amdp", "AMDP, one pipeline", false, false, true,
      [](const Options& o) { return Amdp(o.stages, o.microbatches, PerUpdate(o)); }},
     {"amdp-multi", "AMDP, S/2 pipelines", false, false, false,

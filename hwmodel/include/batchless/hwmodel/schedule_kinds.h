@@ -150,6 +150,7 @@ struct ScheduleKind {
   bool flushes;            ///< the pipeline drains before each update, so that nothing is late
   bool one_stage_each;     ///< every worker has one stage
   Schedule (*make)(const ScheduleOptions& options);
+  int least_per_stage = 1;  ///< so many times the stages are enough micro-batches for an update
 };
 
 /// All of them, in the order of the table above.
