@@ -41,7 +41,7 @@ class AlignedBuffer {
   std::int64_t size_ = 0;
 };
 
-// Of all buffers of a range, or what else has bytes().
+// The bytes of all buffers of a range, or of whatever else has bytes().
 template <class Range>
 std::int64_t SumBytes(const Range& range) {
   std::int64_t bytes = 0;

@@ -53,9 +53,9 @@ become probabilities; at 0 the most probable token is taken.)",
       throw UsageError(run_.name(), run_.Text(""),
                        "a run of a network of tokens, gpt for instance");
     }
-    training::ForwardPass pass =
-        Within(fmt::format("{}: {}", weights_.name(), weights_.given() ? weights_.Text("") : ""),
-               [&] { return training::ForwardPass(network, weights); });
+    const Argument& from = weights_.given() ? weights_ : run_;
+    training::ForwardPass pass = Within(fmt::format("{}: {}", from.name(), from.Text("")),
+                                        [&] { return training::ForwardPass(network, weights); });
     std::vector<int> tokens = TokensOf(prompt, network.classes);
     const std::size_t given = tokens.size();
     training::CounterRandom random(seed, training::RandomStream::kMarkov, 1U << 20);

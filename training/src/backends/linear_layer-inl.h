@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "backends/lanes-inl.h"
+#include "backends/matrix_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
@@ -23,9 +24,8 @@ template <int B>
 struct LinearLayers {
   using L = Lanes<B>;
 
-  static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
-  // Blocks of four rows' sums, in half of the registers.
-  static constexpr int kBlocks = std::max(kRegisters / 8 / L::kVectors, 1);
+  // Four rows of so many blocks of sums, or four sums of so many samples, fill half of the registers.
+  static constexpr int kBlocks = std::max(RegisterTiles<B>::kRegisters / 8 / L::kVectors, 1);
 
   // The lanes of several samples, for SumOver.
   template <int kSamples>
@@ -66,18 +66,16 @@ struct LinearLayers {
     }
   }
 
-  // Samples whose sums, four for each, fit in the registers; rows of weights that the nearest caches keep
-  // while all samples pass. A sample's sums are those that it has by itself.
+  // The nearest caches keep so many rows of weights that all samples pass them before the next ones come.
   static void Forward(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
                       const float* w, const float* b, float* y) {
-    constexpr int kSamples = std::max(kRegisters / 8 / L::kVectors, 1);
     constexpr std::int64_t kCached = 65536;
     const std::int64_t rows = std::max<std::int64_t>(kCached / in, 1);
     for (std::int64_t o = 0; o < out; o += rows) {
       const std::int64_t count = std::min(rows, out - o);
       std::int64_t s = 0;
-      for (; s + kSamples <= n; s += kSamples) {
-        Outputs<kSamples>(in, out, count, x + s * in, w + o * in, b + o, y + s * out + o);
+      for (; s + kBlocks <= n; s += kBlocks) {
+        Outputs<kBlocks>(in, out, count, x + s * in, w + o * in, b + o, y + s * out + o);
       }
       for (; s < n; ++s) {
         Outputs<1>(in, out, count, x + s * in, w + o * in, b + o, y + s * out + o);

@@ -18,6 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
+
 template <int B>
 struct Loops {
   using L = Lanes<B>;

@@ -87,7 +87,7 @@ class Evaluator {
                  std::int64_t samples);
 
  private:
-  class Passes;  // one thread's
+  class Passes;  // what one thread has
 
   const hwmodel::Network* network_;
   std::shared_ptr<const Backend<Real>> backend_;
