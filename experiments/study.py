@@ -17,6 +17,8 @@
       unset   ["section.key"]    what the row takes from neither base nor tier
       from    { study = NAME, row = NAME }    in place of these: a row of another study, whose runs
               count for both. Beside `set`, which then says the same, where that study lacks a tier
+      like    { study = NAME, rows = [PATTERN, ...] }    in place of a name: the rows of another study
+              whose names match, but for what base and tier of this file say, and then `set`
       seeds   how many, from 1 on; a number, or { quick = number, paper = number }
       best    a key of `each`: of the rows that differ in it alone, only the one whose first seed ends at
               the least validation loss has the other seeds
@@ -30,12 +32,13 @@ the trainer's business: it refuses what it does not know before it reads any dat
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import itertools
 import json
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "studies"
@@ -221,22 +224,25 @@ def _study(name: str, tier: str, text: dict) -> Study:
     names: list[str] = []
     varied: list[str] = []
     for row in (expanded for entry in rows for expanded in _expand(entry)):
-        if slug(row["name"]) in map(slug, names):
-            raise StudyError(f"row: '{row['name']}' is there twice")
-        names.append(row["name"])
         varied += [key for key in [*row["set"], *row["unset"]] if key not in varied]
         settings = {k: v for k, v in common.items() if k not in row["unset"]} | row["set"]
-        study, origin = name, row["name"]
-        if row["from"] and not (row["set"] and tier not in tiers_of(_lender(row)["study"])):
-            settings, study, origin = _borrowed(row, tier)
+        lines = [Run(row["name"], 1, settings, name, row["name"], row["choice"])]
+        if row["like"]:
+            own = _own(text, tier) | row["set"]
+            lines = [replace(run, settings=run.settings | own, study=name) for run in _alike(row, tier)]
+        elif row["from"] and not (row["set"] and tier not in tiers_of(_lender(row)["study"])):
+            lines = [replace(_borrowed(row, tier), row=row["name"], choice=row["choice"])]
+        for line in lines:
+            if slug(line.row) in map(slug, names):
+                raise StudyError(f"row: '{line.row}' is there twice")
+            names.append(line.row)
             varied += [
                 key
-                for key, value in settings.items()
-                if common.get(key) != value and key not in ("run.seed", *varied)
+                for key in dict.fromkeys([*line.settings, *common])
+                if line.settings.get(key) != common.get(key) and key not in ("run.seed", *varied)
             ]
-        for seed in range(1, _seeds(row, tier) + 1):
-            settings_of_seed = settings | {"run.seed": seed}
-            runs.append(Run(row["name"], seed, settings_of_seed, study, origin, row["choice"]))
+            for seed in range(1, _seeds(row, tier) + 1):
+                runs.append(replace(line, seed=seed, settings=line.settings | {"run.seed": seed}))
     if not runs:
         raise StudyError(f"seeds: none in the tier {tier}, accepted: one run or more")
     return Study(
@@ -258,8 +264,8 @@ def _lender(row: dict) -> dict:
     return {key: str(source.get(key)) for key in ("study", "row")}
 
 
-def _borrowed(row: dict, tier: str) -> tuple[dict, str, str]:
-    """Settings of a row of another study, that study and the row's name there."""
+def _borrowed(row: dict, tier: str) -> Run:
+    """The first run of a row of another study."""
     where, source = f"row '{row['name']}': from", _lender(row)
     lender = load(source["study"], tier)
     for run in lender.runs:
@@ -270,15 +276,40 @@ def _borrowed(row: dict, tier: str) -> tuple[dict, str, str]:
                         f"row '{row['name']}': set: got {key} = {json.dumps(value)}, accepted: "
                         f"{json.dumps(run.settings.get(key))}, as in the row that it is from"
                     )
-            return run.settings, run.study, run.origin
+            return run
     raise StudyError(f"{where}: got '{source['row']}', accepted: {', '.join(lender.rows)}")
+
+
+def _alike(row: dict, tier: str) -> list[Run]:
+    """The first runs of the rows of another study that match a pattern."""
+    source = _table("like", row["like"])
+    _known("like", source, ("study", "rows"))
+    lender = load(str(source.get("study")), tier)
+    patterns = source.get("rows")
+    if not isinstance(patterns, list) or not patterns:
+        raise StudyError(f"like: rows: got {json.dumps(patterns)}, accepted: a list of patterns")
+    for pattern in patterns:
+        if not fnmatch.filter(lender.rows, str(pattern)):
+            raise StudyError(f"like: got '{pattern}', accepted: {', '.join(lender.rows)}")
+    matching = [name for name in lender.rows if any(fnmatch.fnmatch(name, p) for p in patterns)]
+    firsts = {run.row: replace(run, choice="") for run in reversed(lender.in_table_order())}
+    return [firsts[name] for name in matching]
+
+
+def _own(text: dict, tier: str) -> dict:
+    """What the file itself says of all runs, without its protocol."""
+    shared, by_tier = _settings({key: value for key, value in text.items() if key != "protocol"})
+    return shared | by_tier.get(tier, {})
 
 
 def _expand(entry: object) -> list[dict]:
     row = _table("row", entry)
+    if "like" in row:
+        _known("row: like", row, ("like", "set", "seeds"))
+        row = row | {"name": "like"}
     if not isinstance(row.get("name"), str) or not slug(row["name"]):
         raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
-    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "seeds", "best"))
+    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "like", "seeds", "best"))
     if "from" in row and row.keys() & {"each", "phase", "unset"}:
         raise StudyError(
             f"row '{row['name']}': got 'from' beside 'each', 'phase' or 'unset', accepted: one"
@@ -307,7 +338,7 @@ def _expand(entry: object) -> list[dict]:
         for key, value in chosen.items():
             name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
         shared = {key: value for key, value in chosen.items() if key != best}
-        rest = {"unset": unset, "from": row.get("from"), "seeds": row.get("seeds", 1)}
+        rest = {"unset": unset, "from": row.get("from"), "like": row.get("like"), "seeds": row.get("seeds", 1)}
         rest["choice"] = f"{row['name']} {json.dumps(shared)}" if best else ""
         expanded.append({"name": name, "set": own | chosen} | rest)
     return expanded

@@ -12,6 +12,9 @@ The files in figures/claims state each claim, which no verdict is written into:
     figure          whose data files it reads
     check           a function of figures/lib/checks.py, which defines the other keys
     needs           what a test takes, in place of `check`
+    interim         keys in place of the claim's own until its runs are there, of shorter runs; of these,
+                    `rows` says what to write for a part of a row's name. Claims of a figure stay one
+                    family whichever runs test them
 
 `[default.FIGURE]` has what a file's claims on a figure share.
 
@@ -124,6 +127,37 @@ def with_figure(claim: dict) -> dict:
     return {key: fill(entry) for key, entry in claim.items()}
 
 
+def interim(claim: dict) -> dict:
+    """The claim on the runs that stand in for its own."""
+    keys = claim["interim"]
+
+    def rename(entry):
+        if isinstance(entry, dict):
+            return {key: rename(item) for key, item in entry.items()}
+        if isinstance(entry, list):
+            # What differed in the replaced part alone is there once.
+            renamed = [rename(item) for item in entry]
+            return [item for k, item in enumerate(renamed) if item not in renamed[:k]]
+        for old, new in keys.get("rows", {}).items():
+            entry = entry.replace(old, new)
+        return entry
+
+    renamed = {key: rename(claim[key]) for key in ("case", "higher", "lower", "held_against") if key in claim}
+    return claim | renamed | {key: value for key, value in keys.items() if key != "rows"}
+
+
+def tested(claim: dict, read: Reader) -> tuple[dict, Outcome | str]:
+    """The claim on its own runs, or, where these are not there, on those of the interim."""
+    found = outcome(claim, read)
+    if isinstance(found, str) and "interim" in claim:
+        shorter = interim(claim)
+        first = outcome(shorter, read)
+        if not isinstance(first, str):
+            return shorter, first
+        found = f"{found} Of the figure {shorter['figure']}: {first}"
+    return claim, found
+
+
 def outcome(claim: dict, read: Reader) -> Outcome | str:
     """What the check finds, or why there is nothing to check."""
     if "check" not in claim:
@@ -181,8 +215,9 @@ def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
 
 
 def evaluate(claims: list[dict], read: Reader) -> list[Result]:
-    outcomes = [outcome(claim, read) for claim in claims]
-    return [result(*each) for each in zip(claims, outcomes, adjusted(claims, outcomes))]
+    found = [tested(claim, read) for claim in claims]
+    p = adjusted(claims, [each for _, each in found])
+    return [result(*each, holm_p) for each, holm_p in zip(found, p)]
 
 
 def evaluate_all(folder: Path, data: Path) -> list[Result]:

@@ -4,6 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from experiments import study
 from figures.lib import claims, study_checks
 from figures.lib import spec as specs
 from figures.lib.tables import Data
@@ -79,6 +80,15 @@ class Table(unittest.TestCase):
     def test_every_check_decides_a_claim(self):
         used = {claim.get("check") for claim in claims.load(PATH)}
         self.assertEqual(used - {None}, set(claims.CHECKS))
+
+
+    def test_shorter_runs_have_all_rows_and_seeds_that_they_are_asked_for(self):
+        asked = [claims.interim(claim) for claim in claims.load(PATH) if "interim" in claim]
+        self.assertTrue(asked)
+        for claim in asked:
+            seeds = [run.row for run in study.load(claim["figure"], "paper").runs]
+            for name in study_checks._names(claim):
+                self.assertEqual(seeds.count(name), claim["seeds"], f"{claim['id']}: {name}")
 
 
 class Expected(unittest.TestCase):
@@ -157,6 +167,54 @@ class Verdicts(unittest.TestCase):
                 (self.folder / "t.csv").unlink()
             (result,) = claims.evaluate([claim], lambda figure: Data(self.folder))
             self.assertEqual(result.limit, limit)
+
+    def test_shorter_runs_stand_in_until_the_claims_own_are_there(self):
+        text = """
+[[claim]]
+id = "one"
+figure = "long"
+statement = "s"
+source = "o"
+provenance = "printed"
+verification = "measured"
+quantity = "after 24 epochs"
+check = "paired_above"
+file = "results.csv"
+seeds = 3
+level = 0.05
+case = [{ higher = ["A-20"], lower = ["B-20"] }, { higher = ["A-110"], lower = ["B-110"] }]
+interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "-110" = "-20" } }
+"""
+        self.write(text)
+        head = "row,seed,network,data,validation_accuracy_percent,validation_loss,diverged\n"
+
+        def put(figure, higher, lower, seeds, names):
+            lines = [
+                f"{row}-{name},{seed},x,cifar10,{value + 0.1 * seed * (row == 'A')},1,no\n"
+                for name in names
+                for row, value in (("A", higher), ("B", lower))
+                for seed in range(1, seeds + 1)
+            ]
+            (self.folder / figure).mkdir(exist_ok=True)
+            (self.folder / figure / "results.csv").write_text(head + "".join(lines))
+
+        def result():
+            (found,) = claims.evaluate_all(self.path, self.folder)
+            return found
+
+        put("long", 70, 60, 3, ["20"])
+        put("short", 60, 50, 3, ["20"])
+        self.assertEqual(result().verdict, "not tested")
+        self.assertEqual(result().measured, "6 of 12 runs. Of the figure short: 6 of 8 runs.")
+        put("short", 60, 50, 4, ["20"])
+        found = result()
+        self.assertEqual((found.verdict, found.figure), ("reproduced", "short"))
+        self.assertEqual(found.quantity, "after 6 epochs")
+        self.assertEqual(found.measured.count("A-20 less B-20"), 1)
+        put("long", 50, 60, 3, ["20", "110"])
+        found = result()
+        self.assertEqual((found.verdict, found.figure), ("not reproduced", "long"))
+        self.assertEqual(found.quantity, "after 24 epochs")
 
     def test_each_kind_is_counted_for_itself(self):
         (self.folder / "t.csv").write_text("y\n2.1\n")

@@ -117,6 +117,40 @@ class Study(unittest.TestCase):
         with self.assertRaisesRegex(study.StudyError, message):
             self.load(TEXT + row.replace("delay = 2 }", "delay = 1 }"), "paper")
 
+    def test_rows_like_those_of_another_study_are_its_own_but_for_what_the_file_says(self):
+        self.path.with_name("lender.toml").write_text(TEXT)
+        folder, study.FOLDER = study.FOLDER, self.path.parent
+        self.addCleanup(setattr, study, "FOLDER", folder)
+        text = """
+title = "shorter"
+[base.optimizer]
+decay_points = [0.25]
+[tier.quick.run]
+epochs = 2
+[[row]]
+like = { study = "lender", rows = ["one", "delay *, sc"] }
+set = { rule.name = "lwp-v" }
+seeds = 2
+"""
+        probe = self.load(text)
+        self.assertEqual(probe.rows, ("one", "delay 1, sc", "delay 2, sc"))
+        run = probe.in_table_order()[-1]
+        lent = study.load("lender", "quick").runs[-1]
+        own = {"optimizer.decay_points": [0.25], "run.epochs": 2, "rule.name": "lwp-v", "run.seed": 2}
+        self.assertEqual((run.row, run.origin, run.study), ("delay 2, sc", "delay 2, sc", "probe"))
+        self.assertEqual(run.settings, lent.settings | own)
+        # What the lender's rows vary is known of a line of results, without what all of them share.
+        self.assertEqual(set(probe.varied) & {"schedule.delay", "run.epochs"}, {"schedule.delay"})
+        self.assertEqual(len(set(probe.varied)), len(probe.varied))
+        for old, new, message in (
+            ('"one", "delay *, sc"', '"two"', "like: got 'two', accepted: one, delay 1, sgdm"),
+            ('["one", "delay *, sc"]', '"one"', 'like: rows: got "one", accepted: a list of patterns'),
+            ("seeds = 2", 'name = "mine"', "row: like: got 'name', accepted: like, set, seeds"),
+            ("seeds = 2", '[[row]]\nlike = { study = "lender", rows = ["one"] }', "'one' is there twice"),
+        ):
+            with self.assertRaisesRegex(study.StudyError, message):
+                self.load(text.replace(old, new))
+
     def test_a_row_without_what_the_base_has(self):
         row = '\n[[row]]\nname = "bare"\nunset = ["optimizer.lr"]\n'
         probe = self.load(TEXT + row)
@@ -264,6 +298,7 @@ ASKED = {
     "normalisation": {"network.groups"},
     "adam_batch": {"optimizer.reference_exponent", *OF_AN_OPTIMIZER},
     "designed": {"optimizer.kind", "optimizer.file"},
+    "short": {"network.name", "network.groups", "optimizer.kind", "optimizer.annealing_samples", *OF_AN_OPTIMIZER},
     "zhang_cifar10": OF_A_NETWORK,
     "comparison": {
         "optimizer.kind",

@@ -157,7 +157,7 @@ class Figures(Folder):
             self.assertIn("ynthetic", titles[1])
 
     def test_no_result_is_no_failure(self):
-        self.assertEqual(len(self.figures()), 14)
+        self.assertEqual(len(self.figures()), 15)
         for spec in self.figures():
             captions, titles, words = self.shown(spec)
             self.assertEqual(captions, ["No results on real data yet."])
