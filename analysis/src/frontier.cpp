@@ -30,6 +30,10 @@ constexpr double kMaxBatch = 1024;
 
 // ln of the largest rho at curvatures of [1 / K, 1].
 double ProbedLogRadius(const FrontierOptions& options, double momentum, double rate) {
+  if (options.rule.is_linear()) {
+    return WorstSpectralRadius(options.rule, momentum, options.delay, rate, options.condition)
+        .log_radius;
+  }
   Track track;
   track.spec = &options.rule;
   track.momentum = momentum;
@@ -49,7 +53,7 @@ double ProbedLogRadius(const FrontierOptions& options, double momentum, double r
   return *std::max_element(log_radius.begin(), log_radius.end());
 }
 
-// What a momentum can do: its best rate and the ln rho there.
+// What a momentum can do: its best rate and the ln rho there. The rule `linear` has none, NaN.
 struct Row {
   double momentum;
   double best_rate;
@@ -61,7 +65,7 @@ Row BestOf(const FrontierOptions& options, double momentum) {
   fixed.rule = options.rule;
   fixed.delay = options.delay;
   fixed.condition = options.condition;
-  fixed.momentum = momentum;
+  if (!options.rule.is_linear()) fixed.momentum = momentum;
   const Optimum optimum = FindOptimum(fixed);
   const bool stable = std::isfinite(optimum.half_life_updates);
   return {momentum, optimum.rate, stable ? optimum.worst.log_radius : kInfinity};
@@ -83,13 +87,15 @@ FrontierPoint AtMomentum(const FrontierOptions& options, const Row& row, double 
   }
   point.rate = fast;
   point.loss =
-      StationaryLoss(options.rule, row.momentum, options.delay, fast, options.condition, average);
+      StationaryLoss(options.rule, row.momentum, options.delay, fast, options.condition, average) /
+      options.gradients_per_update;
   if (std::isnan(point.loss)) point.loss = kInfinity;
   return point;
 }
 
 // Every momentum of the grid, and that of the fastest point, which lies between two of them.
 std::vector<Row> Rows(const FrontierOptions& options) {
+  if (options.rule.is_linear()) return {BestOf(options, kNaN)};
   std::vector<Row> rows;
   rows.reserve(kMomenta + 1);
   for (int k = 0; k < kMomenta; ++k) {
@@ -125,6 +131,7 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
     best.loss = best.momentum = best.rate = kNaN;
     return best;
   }
+  if (options.rule.is_linear()) return best;
   // Between the neighbours, in the logarithm of 1 - m, by the golden section. The best momentum is
   // often the largest that is fast enough: what is not has an infinite loss.
   const auto at_u = [&](double u) {
@@ -155,7 +162,6 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
       left_loss = at_u(left);
     }
   }
-  best.loss /= options.gradients_per_update;
   return best;
 }
 
@@ -163,7 +169,6 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
 
 void Validate(const FrontierOptions& options) {
   Validate(options.rule);
-  RefuseLinear(options.rule);
   if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
     throw InvalidArgument("delay", std::to_string(options.delay),
                           "an integer from 0 to " + std::to_string(kMaxFrontierDelay));

@@ -7,6 +7,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
 #include "decompositions.h"
+#include "linear_state.h"
 
 namespace batchless::analysis {
 namespace {
@@ -24,7 +25,8 @@ void CheckInconsistentDelay(std::string_view name, Delay delay) {
 
 // One weight: its coefficients, and where its part of the state begins.
 struct Weight {
-  Coefficients<double> coefficients;
+  Coefficients<double> coefficients;  // but of the rule `linear`
+  Index order;                        // entries of the rule's own
   Index forward_delay;
   Index backward_delay;
   Index begin;
@@ -34,8 +36,8 @@ struct Weight {
   Index w() const { return begin; }
   Index v() const { return begin + 1; }
   Index before() const { return begin + 2; }
-  Index delta() const { return begin + 3; }
-  Index hats() const { return begin + 4; }
+  Index delta() const { return begin + order; }
+  Index hats() const { return delta() + 1; }
   Index bars() const { return hats() + forward_delay; }
   Index end() const { return bars() + backward_delay; }
 };
@@ -47,7 +49,10 @@ std::vector<Weight> Layout(const InconsistentModel& model, const RuleSpec& rule,
     const Delay forward = model.forward_delays[k];
     const Delay backward = model.backward_delays[k];
     Weight weight;
-    weight.coefficients = ComputeCoefficients<double>(rule, momentum, forward);
+    if (!rule.is_linear()) {
+      weight.coefficients = ComputeCoefficients<double>(rule, momentum, forward);
+    }
+    weight.order = rule.is_linear() ? static_cast<Index>(rule.options.denominator.size()) - 1 : 3;
     weight.forward_delay = static_cast<Index>(forward);
     weight.backward_delay = static_cast<Index>(backward);
     weight.begin = begin;
@@ -99,8 +104,7 @@ InconsistentModel FactorisationModel(double ratio, Delay delay) {
 MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec& rule,
                                  BackwardWeights backward, double momentum, double learning_rate) {
   Validate(rule);
-  RefuseLinear(rule);
-  CheckMomentum(momentum);
+  if (!rule.is_linear()) CheckMomentum(momentum);
   CheckRate(learning_rate);
   InconsistentModel read = model;
   if (backward == BackwardWeights::kStashed) read.backward_delays = model.forward_delays;
@@ -142,14 +146,19 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
-    const Coefficients<double>& c = weight.coefficients;
-    matrix.row(weight.v()) = gradient.row(k);
-    matrix(weight.v(), weight.v()) += momentum;
+    if (rule.is_linear()) {
+      LinearUpdate(rule, eta * gradient.row(k), weight.begin, 1, matrix);
+    } else {
+      const Coefficients<double>& c = weight.coefficients;
+      matrix.row(weight.v()) = gradient.row(k);
+      matrix(weight.v(), weight.v()) += momentum;
+      matrix.row(weight.w()) = -eta * (c.a * matrix.row(weight.v()) + c.b * gradient.row(k));
+      matrix(weight.w(), weight.w()) += 1;
+      matrix(weight.before(), weight.w()) = 1;
+    }
     // The move w' - w.
-    const Eigen::RowVectorXd move = -eta * (c.a * matrix.row(weight.v()) + c.b * gradient.row(k));
-    matrix.row(weight.w()) = move;
-    matrix(weight.w(), weight.w()) += 1;
-    matrix(weight.before(), weight.w()) = 1;
+    Eigen::RowVectorXd move = matrix.row(weight.w());
+    move(weight.w()) -= 1;
     matrix.row(weight.delta()) = (1 - weight.decay) * move;
     matrix(weight.delta(), weight.delta()) += weight.decay;
     if (weight.forward_delay > 0) matrix.row(weight.hats()) = hat.row(k);

@@ -9,11 +9,13 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "decompositions.h"
+#include "linear_state.h"
 
 namespace batchless::analysis {
 namespace {
@@ -25,8 +27,19 @@ using Eigen::MatrixXd;
 using Eigen::VectorXcd;
 using Eigen::VectorXd;
 
+// A polynomial and its derivative, highest power first.
+std::pair<Complex, Complex> Horner(const std::vector<double>& coefficients, Complex z) {
+  Complex value = 0, slope = 0;
+  for (const double c : coefficients) {
+    slope = slope * z + value;
+    value = value * z + c;
+  }
+  return {value, slope};
+}
+
 /// psi(z) = lead f z^-D of every weight of a part, and its derivative:
 ///   lead = (a + b) z - b m,   f = 1,  1 + T (z - 1)/lead  or  1 + T (1 - 1/z).
+/// With the rule `linear` psi = N z^-D, and D takes the place of (z - 1)(z - m).
 class Loops {
  public:
   Loops(const PipelineOptions& options, const std::vector<PipelineSpectrum::Lateness>& late)
@@ -34,12 +47,20 @@ class Loops {
     // Neighbours mostly share a delay.
     for (const PipelineSpectrum::Lateness& own : late) {
       if (kinds_.empty() || !(kinds_.back().late == own)) {
-        kinds_.push_back(
-            {own, 0, ComputeCoefficients<double>(own.rule, options.momentum, own.delay)});
+        kinds_.push_back({own, 0, {}});
+        if (!own.rule.is_linear()) {
+          kinds_.back().coefficients =
+              ComputeCoefficients<double>(own.rule, options.momentum, own.delay);
+        }
       }
       ++kinds_.back().width;
     }
     size_ = static_cast<Index>(late.size());
+    if (!options.rule.is_linear()) return;
+    // D = (z - 1) times this, so that it is exact near 1.
+    double carried = 0;
+    for (const double d : options.rule.options.denominator) cofactor_.push_back(carried += d);
+    cofactor_.pop_back();
   }
 
   void Evaluate(Complex z, VectorXcd& psi, VectorXcd& derivative) const {
@@ -51,6 +72,7 @@ class Loops {
       const auto& c = kind.coefficients;
       Complex value = (c.a + c.b) * z - c.b * options_.momentum;
       Complex slope = c.a + c.b;
+      if (is_linear()) std::tie(value, slope) = Horner(options_.rule.options.numerator, z);
       if (options_.rule.rule.prediction == Prediction::kVelocity) {
         value += c.horizon * (z - 1.0);
         slope += c.horizon;
@@ -67,10 +89,38 @@ class Loops {
   }
 
   /// (z - 1)(z - m) and its derivative.
-  Complex Open(Complex z) const { return (z - 1.0) * (z - options_.momentum); }
-  Complex OpenSlope(Complex z) const { return 2.0 * z - 1.0 - options_.momentum; }
+  Complex Open(Complex z) const {
+    return (z - 1.0) * (is_linear() ? Horner(cofactor_, z).first : z - options_.momentum);
+  }
+  Complex OpenSlope(Complex z) const {
+    if (!is_linear()) return 2.0 * z - 1.0 - options_.momentum;
+    const auto [value, slope] = Horner(cofactor_, z);
+    return value + (z - 1.0) * slope;
+  }
+  /// How fast a root leaves 1: it is 1 - pull x for a small loop of gain x.
+  double Pull() const {
+    if (!is_linear()) return 1 / (1 - options_.momentum);
+    return (Horner(options_.rule.options.numerator, 1).first / Horner(cofactor_, 1).first).real();
+  }
+  /// Roots of (z - 1)(z - m) + x, or D + x N: those of a loop without a delay, but for what mitigates it.
+  std::vector<Complex> Undelayed(double x) const {
+    if (!is_linear()) {
+      const double sum = 1 + options_.momentum;
+      const Complex apart = std::sqrt(Complex(sum * sum / 4 - options_.momentum - x));
+      return {sum / 2 + apart, sum / 2 - apart};
+    }
+    const auto order = static_cast<Index>(cofactor_.size());
+    MatrixXd update = MatrixXd::Zero(order, order);
+    Eigen::RowVectorXd weight = Eigen::RowVectorXd::Zero(order);
+    weight[0] = x;
+    LinearUpdate(options_.rule, weight, 0, 1, update);
+    const VectorXcd roots = EigenpairsOf(update).values;
+    return {roots.begin(), roots.end()};
+  }
 
  private:
+  bool is_linear() const { return options_.rule.is_linear(); }
+
   struct Kind {
     PipelineSpectrum::Lateness late;
     Index width;
@@ -78,6 +128,7 @@ class Loops {
   };
   const PipelineOptions& options_;
   std::vector<Kind> kinds_;
+  std::vector<double> cofactor_;
   Index size_ = 0;
 };
 
@@ -308,11 +359,8 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
       }
       candidates.push_back({z, part.eigenvectors.col(j).cast<Complex>()});
     };
-    // The two roots without a delay, and points of the circle near which there can be one.
-    const double sum = 1 + options_.momentum;
-    const Complex apart = std::sqrt(Complex(sum * sum / 4 - options_.momentum - x));
-    start_at(sum / 2 + apart);
-    start_at(sum / 2 - apart);
+    // The roots without a delay, and points of the circle near which there can be one.
+    for (const Complex& root : loops.Undelayed(x)) start_at(root);
     for (const auto& [z, gains] : circle) {
       if (gains[j] > kLeastGainOfLoop) start_at(z);
     }
@@ -429,8 +477,8 @@ double PipelineSpectrum::CoupledRadius(const Part& part, std::vector<Root>& know
 }
 
 bool PipelineSpectrum::HasRootAtOne(const Part& part) const {
-  // Near 1, one is 1 - x / (1 - m).
-  const double rounding = std::numeric_limits<double>::epsilon() * (1 - options_.momentum);
+  const double rounding =
+      std::numeric_limits<double>::epsilon() / std::abs(Loops(options_, part.late).Pull());
   return (options_.learning_rate * part.eigenvalues.array().abs() < std::max(kMinRate, rounding))
       .any();
 }

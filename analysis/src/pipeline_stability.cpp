@@ -13,6 +13,7 @@
 #include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/rates.h"
 #include "decompositions.h"
+#include "linear_state.h"
 #include "pipeline_spectrum.h"
 
 namespace batchless::analysis {
@@ -42,11 +43,11 @@ constexpr double kMostCondition = 1e9;
 // matrix product or of a file with a dozen digits.
 constexpr double kAsymmetryTolerance = 1e-10;
 
-// Entries of the state for one weight of a stage: w_i, v_i, for the weight form w_{i-1}, and D
-// predictions.
-std::size_t EntriesPerWeight(const PipelineOptions& options, std::size_t stage) {
-  const std::size_t previous = options.rule.rule.prediction == Prediction::kWeight ? 1 : 0;
-  return 2 + previous + static_cast<std::size_t>(options.delays[stage]);
+// Entries of the state for one weight of a stage, beside its D predictions: w_i, v_i and for the weight form
+// w_{i-1}, or those of the rule `linear`.
+std::size_t OwnEntries(const RuleSpec& rule) {
+  if (rule.is_linear()) return rule.options.denominator.size() - 1;
+  return rule.rule.prediction == Prediction::kWeight ? 3 : 2;
 }
 
 void CheckHessian(const MatrixXd& hessian) {
@@ -72,7 +73,7 @@ struct Layout {
   Index previous;     // w_{i-1}, of the weight form
   Index predictions;  // w_hat_{i-1}
   Index delay;
-  Coefficients<double> coefficients;
+  Coefficients<double> coefficients = {};  // but of the rule `linear`
 };
 
 std::vector<Layout> Layouts(const PipelineOptions& options) {
@@ -86,11 +87,12 @@ std::vector<Layout> Layouts(const PipelineOptions& options) {
     layout.weight = state;
     layout.velocity = layout.weight + layout.width;
     layout.previous = layout.velocity + layout.width;
-    layout.predictions = layout.previous;
-    if (options.rule.rule.prediction == Prediction::kWeight) layout.predictions += layout.width;
+    layout.predictions = state + static_cast<Index>(OwnEntries(options.rule)) * layout.width;
     layout.delay = static_cast<Index>(options.delays[s]);
-    layout.coefficients =
-        ComputeCoefficients<double>(options.RuleOf(s), options.momentum, options.delays[s]);
+    if (!options.rule.is_linear()) {
+      layout.coefficients =
+          ComputeCoefficients<double>(options.RuleOf(s), options.momentum, options.delays[s]);
+    }
     layouts.push_back(layout);
     hessian += layout.width;
     state = layout.predictions + layout.delay * layout.width;
@@ -176,11 +178,7 @@ RuleSpec PipelineOptions::RuleOf(std::size_t stage) const {
 
 void Validate(const PipelineOptions& options) {
   Validate(options.rule);
-  if (options.rule.is_linear()) {
-    throw InvalidArgument("rule", options.rule.rule.name,
-                          "a rule whose coefficients follow from each stage's delay");
-  }
-  CheckMomentum(options.momentum);
+  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
   if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
     throw InvalidArgument("learning_rate", options.learning_rate,
                           "a number from 0 to " + ToText(kMaxRate));
@@ -231,7 +229,8 @@ VectorXd HessianEigenvalues(const MatrixXd& hessian) {
 std::size_t StateDimension(const PipelineOptions& options) {
   std::size_t dimension = 0;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {
-    dimension += options.widths[s] * EntriesPerWeight(options, s);
+    dimension += options.widths[s] *
+                 (OwnEntries(options.rule) + static_cast<std::size_t>(options.delays[s]));
   }
   return dimension;
 }
@@ -268,12 +267,16 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
     const double eta = options.learning_rate;
     const double m = options.momentum;
 
-    MatrixXd velocity = g;
-    velocity.middleCols(stage.velocity, stage.width) += m * identity;
-    MatrixXd weight = -eta * (c.a * velocity + c.b * g);
-    weight.middleCols(stage.weight, stage.width) += identity;
-    matrix.middleRows(stage.weight, stage.width) = weight;
-    matrix.middleRows(stage.velocity, stage.width) = velocity;
+    if (options.rule.is_linear()) {
+      LinearUpdate(options.rule, eta * g, stage.weight, stage.width, matrix);
+    } else {
+      MatrixXd velocity = g;
+      velocity.middleCols(stage.velocity, stage.width) += m * identity;
+      MatrixXd weight = -eta * (c.a * velocity + c.b * g);
+      weight.middleCols(stage.weight, stage.width) += identity;
+      matrix.middleRows(stage.weight, stage.width) = weight;
+      matrix.middleRows(stage.velocity, stage.width) = velocity;
+    }
     if (options.rule.rule.prediction == Prediction::kWeight) {
       matrix.block(stage.previous, stage.weight, stage.width, stage.width) = identity;
     }
@@ -296,6 +299,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   options.momentum = 0;
   options.learning_rate = 0;
   Validate(options);
+  RefuseLinear(options.rule);
   struct Vertex {
     Point at;
     double radius;

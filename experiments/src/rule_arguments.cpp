@@ -22,12 +22,17 @@ constexpr NumberRange kCoefficientRange{0, analysis::kMaxCoefficient};
 constexpr NumberRange kSignedRange{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kScaleRange{0, analysis::kMaxScale};
 
-std::string RuleNames(bool has_schedule) {
+bool IsOneOf(const Rule& rule, RuleArguments::Rules rules) {
+  if (rule.predicts_by_schedule()) return rules == RuleArguments::Rules::kOfSchedules;
+  return rules != RuleArguments::Rules::kOfMomentum || rule.name != analysis::LinearRule().name;
+}
+
+std::vector<std::string_view> NamesOf(RuleArguments::Rules rules) {
   std::vector<std::string_view> names;
   for (const Rule& rule : analysis::AllRules()) {
-    if (has_schedule || !rule.predicts_by_schedule()) names.push_back(rule.name);
+    if (IsOneOf(rule, rules)) names.push_back(rule.name);
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return names;
 }
 
 const char* Placeholder(RuleArguments::Form form, const char* single, const char* list) {
@@ -92,23 +97,30 @@ void RuleArguments::ForEachGiven(Take take) const {
 void RuleArguments::ReadCoefficients(RuleOptions& options) const {
   if (horizon_.given()) horizon_scale_.Refuse("nothing together with --horizon");
   if (sc_delay_.given()) sc_delay_scale_.Refuse("nothing together with --sc-delay");
-  if (numerator_.given()) options.numerator = numerator_.NumberList(kSignedRange);
-  if (denominator_.given()) options.denominator = denominator_.NumberList(kSignedRange);
+  if (!numerator_) return;
+  if (numerator_->given()) options.numerator = numerator_->NumberList(kSignedRange);
+  if (denominator_->given()) options.denominator = denominator_->NumberList(kSignedRange);
+}
+
+std::string RuleArguments::Names() const {
+  return fmt::format("{}", fmt::join(NamesOf(rules_), ", "));
 }
 
 const Rule& RuleArguments::Find(std::string_view name) const {
-  const Rule& rule = analysis::FindRule(name);
-  if (has_schedule_ || !rule.predicts_by_schedule()) return rule;
-  throw UsageError("--rule", name,
-                   RuleNames(false) +
-                       "; with one delay spectrain is lwp-v, and xpipe's horizons follow from a "
-                       "schedule");
+  std::string accepted = analysis::OneOf(name, NamesOf(rules_));
+  for (const Rule& rule : analysis::AllRules()) {
+    if (rule.name != name) continue;
+    if (IsOneOf(rule, rules_)) return rule;
+    if (!rule.predicts_by_schedule()) continue;
+    accepted += "; with one delay spectrain is lwp-v, and xpipe's horizons follow from a schedule";
+  }
+  throw UsageError("--rule", name, accepted);
 }
 
-RuleArguments::RuleArguments(CLI::App& command, Form form, bool has_schedule)
-    : has_schedule_(has_schedule),
+RuleArguments::RuleArguments(CLI::App& command, Form form, Rules rules)
+    : rules_(rules),
       rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
-            fmt::format("Rule, required: {}", RuleNames(has_schedule))),
+            fmt::format("Rule, required: {}", Names())),
       horizon_(command, "--horizon", Placeholder(form, "T", "LIST"),
                "Prediction horizon in updates (default: the delay)"),
       horizon_scale_(command, "--horizon-scale", Placeholder(form, "F", "LIST"),
@@ -120,14 +132,16 @@ RuleArguments::RuleArguments(CLI::App& command, Form form, bool has_schedule)
       sc_a_(command, "--sc-a", Placeholder(form, "A", "LIST"),
             "Coefficient a itself, in place of m^d"),
       sc_b_(command, "--sc-b", Placeholder(form, "B", "LIST"),
-            "Coefficient b itself, in place of (1 - m^d)/(1 - m)"),
-      numerator_(command, "--numerator", "LIST",
-                 "Rule linear: N of w(z) = -eta N(z)/D(z) g(z), highest power first"),
-      denominator_(command, "--denominator", "LIST",
-                   "Rule linear: D, monic with a root at 1, of a higher degree than N") {}
+            "Coefficient b itself, in place of (1 - m^d)/(1 - m)") {
+  if (rules == Rules::kOfMomentum) return;
+  numerator_.emplace(command, "--numerator", "LIST",
+                     "Rule linear: N of w(z) = -eta N(z)/D(z) g(z), highest power first");
+  denominator_.emplace(command, "--denominator", "LIST",
+                       "Rule linear: D, monic with a root at 1, of a higher degree than N");
+}
 
 RuleSpec RuleArguments::Single() const {
-  RuleSpec spec{Find(rule_.Text(RuleNames(has_schedule_))), {}};
+  RuleSpec spec{Find(rule_.Text(Names())), {}};
   ForEachGiven([&](const RuleNumber& number) {
     number.set(spec.options, number.argument.Number(number.range));
   });
@@ -138,7 +152,7 @@ RuleSpec RuleArguments::Single() const {
 
 std::vector<RuleSpec> RuleArguments::All() const {
   std::vector<RuleSpec> specs;
-  for (const std::string_view name : SplitList(rule_.Text(RuleNames(has_schedule_)))) {
+  for (const std::string_view name : SplitList(rule_.Text(Names()))) {
     const Rule& rule = Find(name);
     const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
     if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});

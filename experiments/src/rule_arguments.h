@@ -22,9 +22,11 @@ class RuleArguments {
  public:
   enum class Form { kSingle, kLists };
 
+  // Horizons of spectrain and xpipe follow from a schedule; linear has no momentum.
+  enum class Rules { kOfOneDelay, kOfSchedules, kOfMomentum };
+
   // With lists, every option but --sc-a, --sc-b and the coefficients of `linear` takes several values.
-  // The rules spectrain and xpipe, whose horizons follow from a schedule, are for commands that have one.
-  RuleArguments(CLI::App& command, Form form, bool has_schedule = false);
+  RuleArguments(CLI::App& command, Form form, Rules rules = Rules::kOfOneDelay);
 
   // The one rule. Throws UsageError or analysis::InvalidArgument.
   analysis::RuleSpec Single() const;
@@ -36,9 +38,10 @@ class RuleArguments {
   template <class Take>
   void ForEachGiven(Take take) const;
   void ReadCoefficients(analysis::RuleOptions& options) const;
+  std::string Names() const;
   const analysis::Rule& Find(std::string_view name) const;
 
-  bool has_schedule_;
+  Rules rules_;
   Argument rule_;
   Argument horizon_;
   Argument horizon_scale_;
@@ -46,8 +49,8 @@ class RuleArguments {
   Argument sc_delay_scale_;
   Argument sc_a_;
   Argument sc_b_;
-  Argument numerator_;
-  Argument denominator_;
+  std::optional<Argument> numerator_;  // none of rules of a momentum
+  std::optional<Argument> denominator_;
 };
 
 // A rule at a delay and a momentum, which is NaN for the rule `linear`.

@@ -48,6 +48,62 @@ TEST_CASE("The open loop is the rules' equations on the unit circle") {
   }
 }
 
+TEST_CASE("A rule by its coefficients has the response of the rule that it is") {
+  const char* name = GENERATE("sgdm", "nesterov", "sc", "lwp-v", "lwp-w", "lwp-v+sc", "lwp-w+sc");
+  const Delay delay = GENERATE(0, 1, 4, 60);
+  const double m = GENERATE(0.3, 0.9, 0.999);
+  CAPTURE(name, delay, m);
+  std::vector<double> frequencies;
+  for (int k = -60; k <= 0; ++k) frequencies.push_back(pi * std::pow(10, k / 10.0));
+  const auto expected = FrequencyResponse(Spec(name), m, delay, 0.05, frequencies);
+  const auto found =
+      FrequencyResponse(AsLinear(name, m, delay), std::nan(""), delay, 0.05, frequencies);
+  for (std::size_t k = 0; k < frequencies.size(); ++k) {
+    CAPTURE(frequencies[k]);
+    // Its coefficients are rounded, which the pole at m feels near 1.
+    CHECK(std::abs(found[k].magnitude / expected[k].magnitude - 1) < 1e-10);
+    CHECK(std::abs(found[k].phase_radians - expected[k].phase_radians) < 1e-10);
+  }
+}
+
+TEST_CASE("A quotient's phase has no jumps, with zeros and poles on both sides of the circle") {
+  // Zeros at 1.25 e^{+-0.5i} and -0.4, poles at 1, 0.95 e^{+-0.3i} and -1.5.
+  const std::vector<double> zeros = {1, -2.5 * std::cos(0.5), 1.5625};
+  const std::vector<double> poles = {1, -1.9 * std::cos(0.3), 0.9025};
+  const auto times = [](const std::vector<double>& a, double root) {
+    std::vector<double> product(a.size() + 1);
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      product[k] += a[k];
+      product[k + 1] -= root * a[k];
+    }
+    return product;
+  };
+  const double sign = GENERATE(1, -1);
+  std::vector<double> numerator = times(zeros, -0.4);
+  for (double& c : numerator) c *= sign;
+  const RuleSpec rule = LinearSpec(numerator, times(times(poles, 1), -1.5));
+  constexpr Delay kDelay = 3;
+  constexpr int kPoints = 4000;
+  std::vector<double> frequencies;
+  for (int k = 1; k <= kPoints; ++k) frequencies.push_back(pi * k / kPoints);
+  const auto value = [](const std::vector<double>& c, std::complex<double> z) {
+    std::complex<double> sum = 0;
+    for (const double each : c) sum = sum * z + each;
+    return sum;
+  };
+  const auto points = FrequencyResponse(rule, std::nan(""), kDelay, 0.2, frequencies);
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    const std::complex<double> z = std::polar(1.0, frequencies[k]);
+    const std::complex<double> expected =
+        0.2 * value(rule.options.numerator, z) / value(rule.options.denominator, z) / (z * z * z);
+    CHECK(std::abs(std::polar(points[k].magnitude, points[k].phase_radians) - expected) <
+          1e-10 * std::abs(expected));
+    if (k > 0) CHECK(std::abs(points[k].phase_radians - points[k - 1].phase_radians) < 0.1);
+  }
+  // A pole at 1 turns the phase back by a quarter, a sign by a half.
+  CHECK(std::abs(points[0].phase_radians - (sign < 0 ? pi / 2 : -pi / 2)) < 0.02);
+}
+
 TEST_CASE("Margins read off the frequency response are those of the analyzer") {
   const char* name = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc");
   CAPTURE(name);

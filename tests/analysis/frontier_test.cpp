@@ -75,6 +75,34 @@ TEST_CASE("No point of momentum and rate lies below the frontier") {
   }
 }
 
+TEST_CASE(
+    "A rule by its coefficients has the losses of its momentum's smallest rate that is fast "
+    "enough") {
+  const double m = 0.8;
+  FrontierOptions options = OptionsAt("sc", 2, {});
+  OptimumOptions fixed{options.rule, 2, 100, m};
+  const Optimum fastest = FindOptimum(fixed);
+  options.rule = AsLinear("sc", m, 2);
+  const double shortest = fastest.half_life_updates;
+  options.half_lives = {0.9 * shortest, 1.2 * shortest, 5 * shortest};
+  options.average = GENERATE(false, true);
+  const auto points = Frontier(options);
+  CHECK(std::isnan(points[0].loss));
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double h = points[i].half_life;
+    CAPTURE(h);
+    CHECK(std::isnan(points[i].momentum));
+    const auto half_life = [&](double rate) {
+      return WorstSpectralRadius(Spec("sc"), m, 2, rate, 100).half_life_updates();
+    };
+    CHECK(half_life(points[i].rate) <= h * (1 + kHalfLifeTolerance));
+    CHECK(half_life(points[i].rate / 1.01) > h);
+    const double length = options.average ? 1 / -std::expm1(-std::numbers::ln2 / h) : 1;
+    const double expected = StationaryLoss(Spec("sc"), m, 2, points[i].rate, 100, length);
+    CHECK(std::abs(points[i].loss / expected - 1) < 1e-9);
+  }
+}
+
 TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
   const double half_life = 2e4;
   const double expected = 100 * std::numbers::ln2 / 8 / half_life;

@@ -115,6 +115,28 @@ Network Train(double ratio, Delay delay, double momentum, double eta, bool stash
   return network;
 }
 
+TEST_CASE("A rule by its coefficients is the rule without prediction that it is") {
+  const char* name = GENERATE("sgdm", "nesterov");
+  const double m = GENERATE(0.0, 0.9);
+  const auto backward =
+      GENERATE(BackwardWeights::kCurrent, BackwardWeights::kStashed, BackwardWeights::kCorrected);
+  CAPTURE(name, m, backward);
+  for (const InconsistentModel& model : {DiscrepancyModel(0.7, 6, 1), FactorisationModel(0.6, 6)}) {
+    for (const double rate : {1e-3, 0.05}) {
+      const double expected = InconsistentSpectralRadius(model, Spec(name), backward, m, rate);
+      const double found =
+          InconsistentSpectralRadius(model, AsLinear(name, m, 6), backward, std::nan(""), rate);
+      CHECK(std::abs(found - expected) < kWorstRadiusTolerance);
+    }
+  }
+  // Whatever the order of its polynomials, consistent weights leave the certified radius.
+  const RuleSpec rule =
+      LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.82638, 0.077475});
+  const double radius = InconsistentSpectralRadius(DiscrepancyModel(0, 4, 0), rule,
+                                                   BackwardWeights::kCurrent, std::nan(""), 0.02);
+  CHECK(std::abs(radius - ComputeSpectralRadius(rule, 0, 4, 0.02).radius) < kWorstRadiusTolerance);
+}
+
 TEST_CASE("Near its minimum the network moves as its linearisation does") {
   const bool stashed = GENERATE(false, true);
   const Delay delay = GENERATE(2, 6);

@@ -22,23 +22,6 @@ namespace {
 // Coefficients are rounded to doubles on the way, and a slow root feels that by 1 / (1 - rho).
 constexpr double kQuotientTolerance = 1e-10;
 
-/// The same rule by its coefficients: z^delay D + x N of characteristic.h, exact but for roundings.
-RuleSpec AsLinear(std::string_view name, double momentum, Delay delay) {
-  RuleSpec spec = Spec(name);
-  const auto k = ComputeCoefficients<double>(spec, momentum, delay);
-  const double lead = k.a + k.b, late = -k.b * momentum, t = k.horizon;
-  switch (spec.rule.prediction) {
-    case Prediction::kNone:
-      return LinearSpec({lead, late}, {1, -(1 + momentum), momentum});
-    case Prediction::kVelocity:
-      return LinearSpec({lead + t, late - t}, {1, -(1 + momentum), momentum});
-    case Prediction::kWeight:
-      return LinearSpec({lead * (1 + t), late * (1 + t) - lead * t, -late * t},
-                        {1, -(1 + momentum), momentum, 0});
-  }
-  return spec;
-}
-
 std::string NameOfRefused(std::vector<double> numerator, std::vector<double> denominator) {
   try {
     Validate(LinearSpec(std::move(numerator), std::move(denominator)));

@@ -459,6 +459,55 @@ TEST_CASE("Above the state that is solved whole, the weights alone give the matr
         kSpectrumTolerance * std::abs(std::log(dense)));
 }
 
+TEST_CASE("A rule by its coefficients: the matrix's radius by the weights alone, and SGDM's own") {
+  const double rate = GENERATE(0.0003, 0.003, 0.03);
+  constexpr double kMomentum = 0.95;
+  const RuleSpec rule =
+      GENERATE(AsLinear("sgdm", kMomentum, 0), AsLinear("lwp-w+sc", kMomentum, 8),
+               LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.82638, 0.077475}));
+  CAPTURE(rate, rule.options.numerator);
+  for (const int stages : {3, 10}) {
+    PipelineOptions options = Chain(rule, stages, std::nan(""), rate);
+    VectorXd eigenvalues(3 * stages);
+    for (int k = 0; k < 3 * stages; ++k) {
+      eigenvalues(k) = std::pow(100.0, -k / (3.0 * stages - 1));
+    }
+    options.hessian = RandomHessian(eigenvalues, 5);
+    options.widths.assign(static_cast<std::size_t>(stages), 3);
+    const MatrixXd matrix = StateMatrix(options);
+    REQUIRE((static_cast<std::size_t>(matrix.rows()) > kDenseStateDimension) == (stages == 10));
+    REQUIRE(static_cast<std::size_t>(matrix.rows()) == StateDimension(options));
+    const double dense = std::log(test::LargestEigenvalue(matrix));
+    const double radius = std::log(PipelineStability(options).spectral_radius);
+    CHECK(std::abs(radius - dense) < kSpectrumTolerance * std::abs(dense));
+    if (rule.options.numerator != AsLinear("sgdm", kMomentum, 0).options.numerator) continue;
+    options.rule = Spec("sgdm");
+    options.momentum = kMomentum;
+    const double sgdm = std::log(PipelineStability(options).spectral_radius);
+    CHECK(std::abs(radius - sgdm) < kSpectrumTolerance * std::abs(sgdm));
+  }
+}
+
+TEST_CASE("A rule by its coefficients: the largest root under one delay, and at rest") {
+  const RuleSpec rule =
+      LinearSpec({1.092803, -1.707838, 0.696482}, {1, -1.903855, 0.82638, 0.077475});
+  const Delay delay = GENERATE(0, 4, 30);
+  const double rate = GENERATE(0.001, 0.02);
+  PipelineOptions options = Scalar(rule, std::nan(""), delay, rate);
+  const double expected = ComputeSpectralRadius(rule, 0, delay, rate).radius;
+  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+  CHECK(std::abs(test::LargestEigenvalue(StateMatrix(options)) - expected) <= kSpectrumTolerance);
+  // Without a rate weights that were w_0 before stay there.
+  options.learning_rate = 0;
+  const MatrixXd matrix = StateMatrix(options);
+  VectorXd state = VectorXd::Ones(matrix.rows());
+  state[1] = 1.903855 - 1;
+  state[2] = -0.077475;
+  CHECK((matrix * state - state).cwiseAbs().maxCoeff() < 1e-12);
+  CHECK_THROWS_WITH(FindPipelineOptimum(options),
+                    "rule: got linear, accepted: a rule of a momentum");
+}
+
 void CheckRadius(const char* rule, int stages) {
   CAPTURE(rule, stages);
   PipelineOptions options = Chain(Spec(rule), stages, 0.9, 2e-4);

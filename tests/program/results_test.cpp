@@ -44,6 +44,37 @@ TEST_CASE("simulate: a cell without a finite number is empty") {
   CHECK(outcome.out.find(",,1,") != std::string::npos);
 }
 
+TEST_CASE("SGDM by its coefficients is SGDM, wherever a rule is asked for") {
+  const std::string named = "--rule sgdm --momentum 0.9 ";
+  const std::string given = "--rule linear --numerator 1,0 --denominator 1,-1.9,0.9 ";
+  struct Question {
+    const char* command;
+    const char* key;
+  };
+  for (const auto& [command, key] : {
+           Question{"stability --delay 4 --rate 0.01 ", "spectral_radius"},
+           Question{"boundary --delay 4 ", "critical_rate"},
+           Question{"inconsistency --model discrepancy --delay 4 --discrepancies 1 ",
+                    "critical_rate"},
+           Question{"pipeline-stability --condition 10 --stages 4 --rate 0.01 ", "spectral_radius"},
+       }) {
+    CAPTURE(command);
+    const double expected = Result(command + named)[key];
+    const Json found = Result(command + given);
+    CHECK(std::abs(double{found[key]} / expected - 1) < 1e-6);
+    CHECK(found["momentum"].is_null());
+  }
+  const std::string frequency = "frequency --delay 4 --rate 0.01 --frequencies 0.5 ";
+  const Json expected = Result(frequency + named)["rows"][0];
+  const Json found = Result(frequency + given)["rows"][0];
+  for (const char* key : {"magnitude", "phase_radians"}) {
+    CHECK(std::abs(double{found[key]} - double{expected[key]}) < 1e-12);
+  }
+  const Json frontier = Result("frontier --delay 2 --condition 10 --half-lives 40 " + given);
+  CHECK(frontier["rows"][0]["momentum"].is_null());
+  CHECK(double{frontier["rows"][0]["loss"]} > 0);
+}
+
 TEST_CASE("every rule of the table is listed") {
   const Json rules = Result("rules")["rules"];
   std::vector<std::string> names;

@@ -27,7 +27,7 @@ momentum 1 - c h and delay tau / h; without it the rule is sgdm without momentum
 an update takes eta. Any curvature: time over sqrt(lambda) and c sqrt(lambda), without
 momentum time over lambda. The rightmost root s says how errors decay, as e^{s t}.
 With --out the trajectory from a weight that was constant before time 0.
-)" + ListHelp(),
+)",
             {"continuous --rule sgdm --delay-time 1.2",
              "continuous --rule lwp-w+sc --damping 1 --delay-time 0.4 --json",
              "continuous --rule sc --damping 0.5 --delay-time 0.8 --duration 30 --out c.csv"}) {}
@@ -35,7 +35,6 @@ With --out the trajectory from a weight that was constant before time 0.
   void Run() override {
     analysis::ContinuousOptions options;
     options.rule = rule_.Single();
-    analysis::RefuseLinear(options.rule);
     options.first_order = !damping_.given();
     options.damping = damping_.NumberOr(1, kDampingRange);
     options.delay_time = delay_time_.Number(kDelayTimeRange);
@@ -76,7 +75,7 @@ With --out the trajectory from a weight that was constant before time 0.
   }
 
  private:
-  RuleArguments rule_{app(), RuleArguments::Form::kSingle};
+  RuleArguments rule_{app(), RuleArguments::Form::kSingle, RuleArguments::Rules::kOfMomentum};
   Argument damping_{app(), "--damping", "C",
                     "(1 - m) / sqrt(eta); without it there is no momentum"};
   Argument delay_time_{app(), "--delay-time", "TAU", "Delay in units of time, required"};

@@ -47,7 +47,6 @@ step h where a delay of D updates stops being stable, which tends to the limit a
     std::vector<double> dampings = {1};
     if (damping_.given()) dampings = damping_.NumberList(kPlantDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
     CheckRows({rules.size(), dampings.size(), delays.size()}, "--damping, --delays");
     std::vector<CriticalDelayPoint> points;
     for (const analysis::RuleSpec& rule : rules) {
@@ -91,7 +90,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
   }
 
  private:
-  RuleArguments rule_{app(), RuleArguments::Form::kLists};
+  RuleArguments rule_{app(), RuleArguments::Form::kLists, RuleArguments::Rules::kOfMomentum};
   Argument damping_{app(), "--damping", "LIST", "(1 - m) / sqrt(eta); without it no momentum"};
   Argument delays_{app(), "--delays", "LIST", "Delays in updates of the discrete rules"};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};

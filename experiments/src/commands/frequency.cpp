@@ -27,22 +27,19 @@ class FrequencyCommand final : public Command {
                  "0.01,0.1,1 --json"}) {}
 
   void Run() override {
-    const analysis::RuleSpec spec = rule_.Single();
-    analysis::RefuseLinear(spec);
-    const analysis::Delay delay = delay_.Integer(kDelayRange);
-    const double momentum = momentum_.Number(kMomentumRange);
+    const RulePoint point = point_.Single(kDelayRange);
     const double rate = rate_.Number(kRateRange);
     const std::vector<double> frequencies = frequencies_.NumberList(kFrequencyRange);
     CheckRows(static_cast<double>(frequencies.size()), "--frequencies");
     TableOutput table(out_);
-    const auto points = analysis::FrequencyResponse(spec, momentum, delay, rate, frequencies);
+    const auto points =
+        analysis::FrequencyResponse(point.rule, point.momentum, point.delay, rate, frequencies);
     const auto row = [&](std::size_t i) -> Json {
-      const analysis::FrequencyPoint& point = points[i];
-      return {{"frequency_radians", point.frequency},
-              {"magnitude", point.magnitude},
-              {"phase_radians", point.phase_radians}};
+      return {{"frequency_radians", points[i].frequency},
+              {"magnitude", points[i].magnitude},
+              {"phase_radians", points[i].phase_radians}};
     };
-    Json about = Describe(RulePoint{spec, delay, momentum});
+    Json about = Describe(point);
     about["rate"] = rate;
     table.Report(json(), about, "frequency_radians,magnitude,phase_radians,real,imag",
                  points.size(), row, [&](std::size_t i) {
@@ -54,9 +51,7 @@ class FrequencyCommand final : public Command {
   }
 
  private:
-  RuleArguments rule_{app(), RuleArguments::Form::kSingle};
-  Argument delay_{app(), "--delay", "D", "Delay of the gradient in updates, required"};
-  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1, required"};
+  RulePointArguments point_{app(), RuleArguments::Form::kSingle};
   Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
   Argument frequencies_{app(), "--frequencies", "LIST", "Radians per update up to pi, required"};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};

@@ -47,7 +47,7 @@ class FrontierCommand final : public Command {
             root, "frontier", "Least stationary loss at a given half-life, against waiting",
             "For each half-life in steps (samples that enter the pipeline) the least mean loss\n"
             "lambda / 2 var(w) over a spectrum of condition number K, in units of\n"
-            "sigma^2 / lambda_max, over momentum and rate. Beside the rules:\n"
+            "sigma^2 / lambda_max, over momentum and rate (linear: rate). Beside the rules:\n"
             "  wait        no delay, D + 1 gradients averaged every D + 1 steps\n"
             "  mini-batch  no delay, N gradients every N + D steps, the best N of 1, 4, ..., 1024\n"
             "  undelayed   no delay and no waiting, which no pipeline can have\n"
@@ -62,7 +62,6 @@ class FrontierCommand final : public Command {
   void Run() override {
     analysis::FrontierOptions common;
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    for (const analysis::RuleSpec& rule : rules) analysis::RefuseLinear(rule);
     const std::vector<std::int64_t> delays = delay_.IntegerList(kFrontierDelayRange);
     common.condition = condition_.Number(kConditionRange);
     common.half_lives = half_lives_.NumberList(kHalfLifeRange);

@@ -51,10 +51,11 @@ class InconsistencyCommand final : public Command {
     const analysis::Delay delay = delay_.Integer(kInconsistentDelayRange);
     const analysis::Delay backward_delay = backward_delay_.IntegerOr(0, kInconsistentDelayRange);
     if (model == 1) backward_delay_.Refuse("nothing together with --model factorisation");
-    const double momentum = momentum_.Number(kMomentumRange);
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const bool none = HaveNoMomentum(rules, momentum_);
+    const double momentum = none ? std::nan("") : momentum_.Number(kMomentumRange);
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
-    for (const analysis::RuleSpec& rule : rule_.All()) {
-      analysis::RefuseLinear(rule);
+    for (const analysis::RuleSpec& rule : rules) {
       for (const double discrepancy : discrepancies) {
         // Looks at the arguments before the work starts.
         static_cast<void>(Model(model, discrepancy, delay, backward_delay));
@@ -97,7 +98,7 @@ class InconsistencyCommand final : public Command {
   Argument delay_{app(), "--delay", "D", "Delay of the forward's weights in updates, required"};
   Argument backward_delay_{app(), "--backward-delay", "D",
                            "Delay of the backward's weights (default: 0)"};
-  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1, required"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1, required; none with linear"};
   Argument backward_{app(), "--backward", "NAME", "current (default), stashed or corrected"};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};

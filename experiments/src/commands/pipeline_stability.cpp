@@ -127,7 +127,7 @@ class PipelineStabilityCommand final : public Command {
     }
     if (rules.size() > 1) throw UsageError("--rule", "several rules", "one rule");
     PipelineOptions& options = cases[0].options;
-    options.momentum = momentum_.Number(kMomentumRange);
+    options.momentum = MomentumOf(options.rule, momentum_);
     CheckRates();
     const double largest = analysis::HessianEigenvalues(options.hessian).maxCoeff();
     options.learning_rate = LearningRate(largest);
@@ -329,6 +329,10 @@ class PipelineStabilityCommand final : public Command {
       object["sc_delay_scale"] = rule.sc_delay_scale;
       object["sc_a"] = optional(rule.sc_a);
       object["sc_b"] = optional(rule.sc_b);
+      if (options.rule.is_linear()) {
+        object["numerator"] = rule.numerator;
+        object["denominator"] = rule.denominator;
+      }
       object["stages"] = options.delays.size();
       object["delays"] = options.delays;
       object["widths"] = options.widths;
@@ -354,7 +358,7 @@ class PipelineStabilityCommand final : public Command {
     output.Close();
   }
 
-  RuleArguments rule_{app(), RuleArguments::Form::kLists, /*has_schedule=*/true};
+  RuleArguments rule_{app(), RuleArguments::Form::kLists, RuleArguments::Rules::kOfSchedules};
   Argument hessian_{app(), "--hessian", "H.npz", "File with the Hessian, array `hessian`"};
   Argument spectrum_{app(), "--spectrum", "LIST", "Eigenvalues of the Hessian"};
   Argument condition_{app(), "--condition", "K",
@@ -368,7 +372,7 @@ class PipelineStabilityCommand final : public Command {
   Argument schedule_{app(), "--schedule", "NAME",
                      "A kind of `schedule`, or a list in F.csv or F.txt (default: pb)"};
   Argument delays_{app(), "--delays", "LIST", "Delay of each stage, in place of a schedule's"};
-  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1"};
+  Argument momentum_{app(), "--momentum", "M", "Momentum from 0 to 1; none with linear"};
   Argument rate_{app(), "--rate", "X", "Learning rate times the largest eigenvalue"};
   Argument learning_rate_{app(), "--learning-rate", "ETA", "Learning rate"};
   Flag optimum_{app(), "--optimum", "The best momentum and rate, beside one delay for all stages"};

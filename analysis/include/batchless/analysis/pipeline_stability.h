@@ -8,7 +8,8 @@
 //
 // Every block runs the same rule with its own D_s in the coefficients a_s, b_s, T_s. The rule `spectrain`
 // is velocity form with the T_s that its schedule says; its backwards' predictions do not matter here,
-// where gradients are linear in the forward's weights alone.
+// where gradients are linear in the forward's weights alone. The rule `linear` is the same N/D in all stages,
+// and its momentum is not read; D(z) takes the place of (z - 1)(z - m) below, and psi = N z^-D.
 //
 // The state's dominant eigenvalue z, by what is cheapest for a part of the Hessian that no entry joins
 // to the rest:
@@ -72,11 +73,13 @@ struct PipelineSummary {
   std::size_t state_dimension = 0;
 };
 
-/// Rows of the state matrix: sum over stages of width * (2 + D, and 1 more for the weight form).
+/// Rows of the state matrix: sum over stages of width * (2 + D, and 1 more for the weight form; the degree of
+/// D(z) in place of 2 for the rule `linear`).
 std::size_t StateDimension(const PipelineOptions& options);
 
 /// One update as a matrix. The state holds the stages one after another, each as
 ///   w_i, v_i, (weight form only) w_{i-1}, w_hat_{i-1}, w_hat_{i-2}, ..., w_hat_{i-D}
+/// or s_1 to s_P of linear_state.h before the predictions,
 /// with `width` numbers to each entry. Remembering predictions, not weights and velocities, is what
 /// keeps it small. A start at w_0 has v_0 = 0 and w_0 in every other place. Throws InvalidArgument,
 /// also above kMaxStateDimension.
@@ -100,7 +103,7 @@ struct PipelineOptimum {
 /// under one delay for all, on the roots known so far; then steps by the slopes of the largest of all. A local
 /// optimum: to about 0.1 % in half-life against other starts, 1 % with many coupled weights. Momentum
 /// and learning rate of `options` are not read. Throws as PipelineStability does, above
-/// kMaxCoupledWeightsOfOptimum.
+/// kMaxCoupledWeightsOfOptimum, and for the rule `linear`.
 PipelineOptimum FindPipelineOptimum(PipelineOptions options);
 
 }  // namespace batchless::analysis
