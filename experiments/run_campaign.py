@@ -17,7 +17,6 @@ of the weights. What is unfinished goes on from the checkpoints in OUT, where th
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -42,6 +41,7 @@ from experiments.study_runner import (  # noqa: E402
     Book,
     Options,
     Runner,
+    flops_per_sample,
     lock,
     unique_runs,
 )
@@ -111,16 +111,6 @@ def runner_of(options) -> Runner:
             flops_per_sample={name: flops_per_sample(program, name) for name in networks},
         ),
     )
-
-
-def flops_per_sample(program: str, network: str) -> float:
-    """Multiplications and additions of a forward pass, a backward pass and an update."""
-    words = [program, "costs", "--network", network, "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return 0.0
-    total = json.loads(done.stdout)["total"]
-    return sum(value for key, value in total.items() if key.endswith("_flops"))
 
 
 def show_list(options) -> None:

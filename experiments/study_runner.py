@@ -88,6 +88,16 @@ def planned_samples(run: studies.Run) -> float:
     return run.settings.get("run.samples", epochs * EPOCH_SAMPLES)
 
 
+def flops_per_sample(program: str, network: str) -> float:
+    """Multiplications and additions of a forward pass, a backward pass and an update."""
+    words = [program, "costs", "--network", network, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return 0.0
+    total = json.loads(done.stdout)["total"]
+    return sum(value for key, value in total.items() if key.endswith("_flops"))
+
+
 def spawn(run: studies.Run, out: Path, options: Options, locks: tuple[int, ...]) -> subprocess.Popen:
     """The trainer on its run; the locks are its own until it ends."""
     config = out / "configs" / f"{run.folder}.toml"

@@ -1,12 +1,13 @@
 """Writes build/figures/report.html and data/claims.json from pictures, manifests and claims.
 
-    python3 -m figures.lib.report
+    python3 -m figures.lib.report --program build/bin/batchless
 
 The page carries its pictures with it and needs neither network nor server.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import importlib
 import json
@@ -18,9 +19,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
+from experiments.command_line import UsageError
+from experiments.study_runner import flops_per_sample
 from figures.lib import claims as claim_table
 from figures.lib import spec as specs
-from figures.lib import study_figure
+from figures.lib import study_figure, waiting
+from figures.lib.study import ReportTable
 from figures.lib.tables import Data, DataError
 
 
@@ -92,7 +96,11 @@ def _mathematics(text: str) -> Markup:
 
 
 def render(
-    figures: list[dict], results: list, manifests: list[dict], has_explorer: bool = False
+    figures: list[dict],
+    results: list,
+    manifests: list[dict],
+    has_explorer: bool = False,
+    to_come: ReportTable | None = None,
 ) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
@@ -111,6 +119,7 @@ def render(
         verdicts=claim_table.VERDICTS,
         origin=origin(manifests),
         has_explorer=has_explorer,
+        to_come=to_come,
     )
 
 
@@ -132,12 +141,15 @@ def write(path: Path, text: str) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="figures.lib.report", description=__doc__.split("\n")[0])
+    parser.add_argument("--program", required=True)
+    program = parser.parse_args().program
     try:
-        all_specs = specs.load_all()
+        to_come = waiting.table(lambda network: flops_per_sample(program, network))
         data = specs.OUTPUT / "data"
         results = claim_table.evaluate_all(specs.ROOT / "claims", data)
         figures = []
-        for number, spec in enumerate(all_specs, 1):
+        for number, spec in enumerate(specs.drawn(), 1):
             manifest = json.loads((spec.data / "manifest.json").read_text(encoding="utf-8"))
             figures.append(
                 {
@@ -151,14 +163,14 @@ def main() -> int:
                     "picture": picture(specs.OUTPUT / f"{spec.name}.png"),
                 }
             )
-    except (specs.SpecError, claim_table.ClaimError, DataError, OSError) as error:
+    except (specs.SpecError, claim_table.ClaimError, DataError, UsageError, OSError) as error:
         print(f"figures: report: {error}", file=sys.stderr)
         return 1
     summary = claim_table.as_json(results)
     write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
     has_explorer = (specs.OUTPUT / "explorer.html").is_file()
-    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer))
+    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer, to_come))
     for provenance, kinds in summary["counts"].items():
         for verification, counts in kinds.items():
             words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

@@ -90,6 +90,11 @@ class Spec:
         """The study's results on real data, where the sources have them."""
         return ROOT.parent / RESULTS / (self.study or self.results) / "results.csv"
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is nothing to draw: a study's figure whose runs are all still to come."""
+        return bool(self.results) and not self.runs and not self.kept_results.is_file()
+
     def trains(self, tier: str, data: str) -> bool:
         """Whether the run step runs the study; on real data it takes days."""
         return bool(self.study) and (tier == "quick" or bool(data))
@@ -180,6 +185,11 @@ def load(name: str, root: Path = ROOT) -> Spec:
         results=table.get("results", ""),
         plot=table.get("plot"),
     )
+
+
+def drawn() -> list[Spec]:
+    """The figures that do not wait for runs."""
+    return [spec for spec in load_all() if not spec.waits]
 
 
 def load_all(root: Path = ROOT) -> list[Spec]:

@@ -102,7 +102,7 @@ def figure(spec: specs.Spec, tier: str, data: str, program: str) -> str:
 
 def text(tier: str, data: str, program: str, python: str, jobs: int) -> str:
     """build.ninja; figures that take few threads come first, most of which take seconds."""
-    figures = specs.load_all()
+    figures = specs.drawn()
     parts = [HEAD.format(folder=path(FOLDER), python=escaped(shlex.quote(python)))]
     for threads in sorted({spec.threads for spec in figures} - {1}):
         parts.append(f"pool threads_{threads}\n  depth = {max(1, jobs // threads)}\n")
@@ -114,6 +114,7 @@ def text(tier: str, data: str, program: str, python: str, jobs: int) -> str:
     for spec in figures:
         read += [spec.data / "manifest.json", OUT / f"{spec.name}.png", spec.folder / "spec.toml"]
     read += sorted((specs.ROOT / "claims").glob("*.toml"))
+    read += [*sorted(Path("experiments/studies").glob("*.toml")), *sorted(specs.RESULTS.glob("*/manifest.json"))]
     tables = [spec.folder / "table.py" for spec in figures]
     read += [LIBRARY / "report.html.j2", *imported(LIBRARY / "report.py", *tables)]
     # The report links to it where it exists.
@@ -121,7 +122,8 @@ def text(tier: str, data: str, program: str, python: str, jobs: int) -> str:
     claims = OUT / "data/claims.json"
     gate = OUT / "data/gate.txt"
     what = "checking the claims and writing the report"
-    parts.append(build([REPORT, claims], read, ["report"], what))
+    words = ["report", "--program", program]
+    parts.append(build([REPORT, claims], [PROGRAM_HASH, *read], words, what))
     what = "looking for claims that have to hold and do not"
     parts.append(build([gate], [claims, LIBRARY / "gate.py"], ["gate"], what))
     everything = [REPORT, gate, *(name for spec in figures for name in pictures(spec))]
@@ -213,6 +215,8 @@ def main() -> int:
     except specs.SpecError as error:
         return refuse(str(error))
     for name in options.figures:
+        if name in known and known[name].waits:
+            return refuse(f"figure: got '{name}', accepted: one with results; none of its runs is there yet")
         if name not in known:
             return refuse(f"figure: got '{name}', accepted: {', '.join(known)}")
     FOLDER.mkdir(parents=True, exist_ok=True)

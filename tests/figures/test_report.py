@@ -1,9 +1,12 @@
 """The page: carries everything with it, and shows what it was given."""
 
 import re
+import tempfile
 import unittest
+from pathlib import Path
 
-from figures.lib import report
+from experiments import study, study_results
+from figures.lib import report, waiting
 from figures.lib.claims import Result
 from figures.lib.study import ReportTable
 
@@ -47,6 +50,48 @@ def page(**changes):
         Result("d", 0, "Ours", "this project", "derived", "measured", "q", "fig", "1", "reproduced"),
     ]  # fmt: skip
     return report.render([figure], results, [MANIFEST, MANIFEST | changes])
+
+
+class Waiting(unittest.TestCase):
+    """What the queue has still to run, without results and with those that are there."""
+
+    def lines(self, results):
+        table = waiting.table(lambda network: 1e6 if network == "resnet20" else 4e6, Path(results))
+        return table, {name: (int(runs), hours) for name, runs, _, hours in table.rows}
+
+    def test_every_run_is_to_come_once_where_none_is_there(self):
+        with tempfile.TemporaryDirectory() as empty:
+            _, lines = self.lines(empty)
+        folders = {run.folder for one in study.queue("paper") for run in one.runs}
+        total, hours = lines.pop("All of them")
+        self.assertEqual((total, hours), (len(folders), "\N{EN DASH}"))
+        self.assertEqual(sum(runs for runs, _ in lines.values()), total)
+
+    def test_what_is_there_is_not_to_come_and_says_how_long_the_rest_takes(self):
+        table, lines = self.lines("experiments/results")
+        queue = study.queue("paper")
+        runs, finished = {}, {}
+        for one in queue:
+            finished |= study_results.read_kept(one, Path("experiments/results", one.name))
+            for run in one.runs:
+                runs.setdefault(run.folder, run)
+        total, hours = lines.pop("All of them")
+        planned = study_results.planned(list(runs.values()), finished)
+        self.assertEqual(total, planned - len(finished))
+        self.assertEqual(sum(runs for runs, _ in lines.values()), total)
+        self.assertAlmostEqual(sum(float(hours) for _, hours in lines.values()), float(hours), delta=6)
+        # In the same epochs a network of four times the work takes four times as long.
+        full = {one.name: lines[one.title] for one in queue if one.title in lines}
+        small, large = (full[f"full_length{name}"] for name in ("", "_resnet56"))
+        self.assertAlmostEqual(float(large[1]) / large[0], 4 * float(small[1]) / small[0], delta=0.5)
+
+    def test_the_page_has_the_table_at_its_end_and_links_to_it(self):
+        self.assertNotIn("waiting", page())
+        table = ReportTable("To come", waiting.COLUMNS, (("A study", "3", "4", "12"),))
+        html = report.render([], [], [MANIFEST], to_come=table)
+        self.assertIn('<th scope="row">A study</th><td>3</td><td>4</td><td>12</td>', html)
+        self.assertLess(html.index('id="claims"'), html.index('id="waiting"'))
+        self.assertIn('href="#waiting"', html)
 
 
 class Page(unittest.TestCase):

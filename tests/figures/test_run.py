@@ -87,7 +87,7 @@ class Spec(Folder):
         for spec in figures:
             self.assertEqual(spec.plot is None, (spec.folder / "plot.py").is_file(), spec.name)
             for tier in specs.TIERS:
-                self.assertTrue(spec.outputs(tier, "data") or spec.results, spec.name)
+                self.assertNotEqual(bool(spec.outputs(tier, "data")), spec.waits, spec.name)
 
 
 class Run(Folder):

@@ -137,6 +137,10 @@ class Workflow(unittest.TestCase):
             "figures/lib", figures / "lib", ignore=shutil.ignore_patterns("__pycache__")
         )
         shutil.copy("figures/batchless.mplstyle", figures)
+        # Without studies: nothing waits.
+        (self.root / "experiments/studies").mkdir(parents=True)
+        for module in Path("experiments").glob("*.py"):
+            shutil.copy(module, self.root / "experiments")
         self.add("probe")
         (figures / "claims").mkdir()
         (figures / "claims/some.toml").write_text(CLAIM)
