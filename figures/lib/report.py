@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -23,7 +24,7 @@ from experiments.command_line import UsageError
 from experiments.study_runner import flops_per_sample
 from figures.lib import claims as claim_table
 from figures.lib import spec as specs
-from figures.lib import study_figure, waiting
+from figures.lib import findings, study_figure, waiting
 from figures.lib.study import ReportTable
 from figures.lib.tables import Data, DataError
 
@@ -101,6 +102,7 @@ def render(
     manifests: list[dict],
     has_explorer: bool = False,
     to_come: ReportTable | None = None,
+    found: Sequence[findings.Part] = (),
 ) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(specs.ROOT / "lib"),
@@ -120,6 +122,8 @@ def render(
         origin=origin(manifests),
         has_explorer=has_explorer,
         to_come=to_come,
+        found=found,
+        pictures={figure["name"]: figure for figure in figures},
     )
 
 
@@ -148,6 +152,7 @@ def main() -> int:
         to_come = waiting.table(lambda network: flops_per_sample(program, network))
         data = specs.OUTPUT / "data"
         results = claim_table.evaluate_all(specs.ROOT / "claims", data)
+        found = findings.load(results)
         figures = []
         for number, spec in enumerate(specs.drawn(), 1):
             manifest = json.loads((spec.data / "manifest.json").read_text(encoding="utf-8"))
@@ -170,7 +175,7 @@ def main() -> int:
     write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
     has_explorer = (specs.OUTPUT / "explorer.html").is_file()
-    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer, to_come))
+    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer, to_come, found))
     for provenance, kinds in summary["counts"].items():
         for verification, counts in kinds.items():
             words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

@@ -114,6 +114,7 @@ def text(tier: str, data: str, program: str, python: str, jobs: int) -> str:
     for spec in figures:
         read += [spec.data / "manifest.json", OUT / f"{spec.name}.png", spec.folder / "spec.toml"]
     read += sorted((specs.ROOT / "claims").glob("*.toml"))
+    read.append(specs.ROOT / "findings.toml")
     read += [*sorted(Path("experiments/studies").glob("*.toml")), *sorted(specs.RESULTS.glob("*/manifest.json"))]
     tables = [spec.folder / "table.py" for spec in figures]
     read += [LIBRARY / "report.html.j2", *imported(LIBRARY / "report.py", *tables)]

@@ -6,8 +6,9 @@ import unittest
 from pathlib import Path
 
 from experiments import study, study_results
-from figures.lib import report, waiting
-from figures.lib.claims import Result
+from figures.lib import claims, findings, report, waiting
+from figures.lib import spec as specs
+from figures.lib.claims import ClaimError, Result
 from figures.lib.study import ReportTable
 
 MANIFEST = {
@@ -28,7 +29,7 @@ MANIFEST = {
 }
 
 
-def page(**changes):
+def page(found=(), **changes):
     figure = {
         "number": 1,
         "name": "fig",
@@ -49,7 +50,7 @@ def page(**changes):
         ),
         Result("d", 0, "Ours", "this project", "derived", "measured", "q", "fig", "1", "reproduced"),
     ]  # fmt: skip
-    return report.render([figure], results, [MANIFEST, MANIFEST | changes])
+    return report.render([figure], results, [MANIFEST, MANIFEST | changes], found=found)
 
 
 class Waiting(unittest.TestCase):
@@ -92,6 +93,85 @@ class Waiting(unittest.TestCase):
         self.assertIn('<th scope="row">A study</th><td>3</td><td>4</td><td>12</td>', html)
         self.assertLess(html.index('id="claims"'), html.index('id="waiting"'))
         self.assertIn('href="#waiting"', html)
+
+
+class Findings(unittest.TestCase):
+    """Sentences stand as long as the ledger bears them out."""
+
+    TEXT = """
+[[part]]
+title = "Does it?"
+figure = "fig"
+
+[[part.sentence]]
+text = "Of {planned} claims {waiting} wait. It loses {a}, the other way {-a}, its second case {b:2}, a count {c}."
+holds = { a = "reproduced", b = "not reproduced", c = "not tested" }
+"""
+
+    def result(self, name, verdict, measured):
+        words = ("s of " + name, "source", "printed", "measured", "q", "fig")
+        return Result(name, 4, *words, measured, verdict)
+
+    def results(self, verdict="reproduced"):
+        return [
+            self.result("a", verdict, "X less Y: +1.80 points, 95 % from -0.73 to +2.86, p = 0.1"),
+            self.result(
+                "b", "not reproduced",
+                "Z: +1.00 nats, 95 % from +0.5 to +2; W: -2.00 nats, 95 % from -3 to -1, p = 1",
+            ),
+            self.result("c", "not tested", "2 of 3 runs."),
+        ]  # fmt: skip
+
+    def load(self, results, text=TEXT):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "findings.toml")
+            path.write_text(text)
+            return findings.load(results, path)
+
+    def test_numbers_are_the_ledgers(self):
+        (part,) = self.load(self.results())
+        minus = "\N{MINUS SIGN}"
+        self.assertEqual(
+            part.sentences[0].text,
+            f"Of 3 claims 1 wait. It loses 1.80 points ({minus}0.73 to 2.86), the other way "
+            f"{minus}1.80 points ({minus}2.86 to 0.73), its second case {minus}2.00 nats ({minus}3.00 to "
+            f"{minus}1.00), a count 2 of 3 runs.",
+        )
+
+    def test_another_verdict_puts_the_ledgers_words_in_its_place(self):
+        (part,) = self.load(self.results("not reproduced"))
+        text = part.sentences[0].text
+        self.assertNotIn("It loses", text)
+        self.assertIn("s of a Not reproduced: X less Y: +1.80 points", text)
+        self.assertIn("s of c Not tested: 2 of 3 runs.", text)
+
+    def test_mistakes_are_named(self):
+        for old, new, message in (
+            ('a = "rep', 'd = "rep', "got claim 'd', accepted: one of figures/claims"),
+            ('"not tested"', '"open"', "c: got 'open', accepted: reproduced"),
+            ("{a}", "{d}", "got '{d}', accepted: a claim of the sentence's `holds`"),
+        ):
+            with self.assertRaisesRegex(ClaimError, re.escape(message)):
+                self.load(self.results(), self.TEXT.replace(old, new))
+
+    def test_the_real_page_speaks_of_claims_that_there_are_and_is_one(self):
+        results = [
+            self.result(claim["id"], "not tested", "") for claim in claims.load(Path("figures/claims"))
+        ]
+        findings.load(results)
+        text = findings.PATH.read_text()
+        words = re.findall(r'^text = "(.*)"$', text, re.MULTILINE)
+        self.assertLess(sum(len(line.split()) for line in words), 600)
+        drawn = {spec.name for spec in specs.drawn()}
+        pictures = re.findall(r'^figure = "(.*)"$', text, re.MULTILINE)
+        self.assertEqual(len(pictures), 4)
+        self.assertLessEqual(set(pictures), drawn)
+
+    def test_the_page_comes_first_and_leads_to_the_ledger(self):
+        html = page(found=self.load(self.results()))
+        self.assertLess(html.index('id="found"'), html.index('id="fig"'))
+        self.assertIn('<sup><a href="#claim-a" title="s of a">4</a></sup>', html)
+        self.assertEqual(html.count("data:image/png;base64,AA=="), 2)
 
 
 class Page(unittest.TestCase):

@@ -137,6 +137,7 @@ class Workflow(unittest.TestCase):
             "figures/lib", figures / "lib", ignore=shutil.ignore_patterns("__pycache__")
         )
         shutil.copy("figures/batchless.mplstyle", figures)
+        (figures / "findings.toml").write_text("part = []\n")
         # Without studies: nothing waits.
         (self.root / "experiments/studies").mkdir(parents=True)
         for module in Path("experiments").glob("*.py"):
