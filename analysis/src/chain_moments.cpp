@@ -22,7 +22,7 @@ class Moments {
   Moments(const DelaySystem& system, const Regimes& regimes, double growth);
 
   // Those that renew themselves: r x = what follows from x, and a noise of the core, a column for each regime.
-  VectorXd Stationary(const MatrixXd& noise, double tolerance) const;
+  VectorXd Stationary(const MatrixXd& noise, double tolerance, const VectorXd& near = {}) const;
   // Whether the covariances of the whole state that follow are positive.
   bool AreCovariances(const VectorXd& moments) const;
 
@@ -68,12 +68,14 @@ class Moments {
 
   const MatrixXd& f_;
   const MatrixXd& s_;
-  const MatrixXd& transition_;
-  double growth_;
+  MatrixXd moved_;                    // by an update: Pi / r
   Index core_, width_, size_, past_;  // past: how many lags
   std::vector<VectorXd> input_;       // by regime, as all that follow
   std::vector<std::vector<Read>> reads_;
-  std::vector<MatrixXd> aged_;  // column k: r^-k times the regime's column of Pi^k
+  MatrixXd on_core_, to_first_,
+      to_next_;                       // of the core's update on the columns of lags 0, 1 and more
+  MatrixXd newest_, newest_of_past_;  // of SetNewest, transposed
+  std::vector<MatrixXd> aged_;        // column k: r^-k times the regime's column of Pi^k
 };
 
 // The matrix of X -> left X right' on the columns of X behind one another.
@@ -90,11 +92,10 @@ MatrixXd OnColumns(const MatrixXd& left, const MatrixXd& right) {
 Moments::Moments(const DelaySystem& system, const Regimes& regimes, double growth)
     : f_(system.core_matrix()),
       s_(system.signals()),
-      transition_(regimes.transition),
-      growth_(growth),
+      moved_(regimes.transition / growth),
       core_(system.core()),
       width_(s_.rows()),
-      size_(transition_.rows()),
+      size_(moved_.rows()),
       past_((system.dimension() - core_) / width_) {
   for (const DelaySystem::Draws& draws : regimes.draws) {
     const std::size_t entry = draws[0].first;
@@ -106,11 +107,17 @@ Moments::Moments(const DelaySystem& system, const Regimes& regimes, double growt
                                : Read{past / width_ + 1, past % width_, factor});
     }
   }
+  const MatrixXd identity = MatrixXd::Identity(width_, width_);
+  on_core_ = OnColumns(f_, f_);
+  to_first_ = OnColumns(f_, s_);
+  to_next_ = OnColumns(f_, identity);
+  newest_ = OnColumns(s_, s_).transpose();
+  newest_of_past_ = OnColumns(s_, identity).transpose();
   aged_.assign(regimes.draws.size(), MatrixXd(size_, past_ + 1));
   MatrixXd power = MatrixXd::Identity(size_, size_);
   for (Index k = 0; k <= past_; ++k) {
     for (Index i = 0; i < size_; ++i) aged_[static_cast<std::size_t>(i)].col(k) = power.col(i);
-    power = power * transition_ / growth;
+    power = power * moved_;
   }
 }
 
@@ -121,10 +128,8 @@ MatrixXd Moments::NewestOf(const VectorXd& moments) const {
 }
 
 void Moments::SetNewest(const VectorXd& moments, Index apart, MatrixXd& newest) const {
-  const MatrixXd identity = MatrixXd::Identity(width_, width_);
-  const MatrixXd signals = OnColumns(s_, apart == 0 ? s_ : identity);
   newest.middleCols(NewestColumn(apart, 0, 0), width_ * width_).noalias() =
-      (signals * Lag(moments, apart)).transpose();
+      Lag(moments, apart).transpose() * (apart == 0 ? newest_ : newest_of_past_);
 }
 
 VectorXd Moments::CoreWithGradient(const VectorXd& moments, Index regime) const {
@@ -154,23 +159,23 @@ double Moments::GradientSquare(const VectorXd& moments, const MatrixXd& newest,
 VectorXd Moments::Sweep(VectorXd moments, const MatrixXd& noise) const {
   MatrixXd newest = NewestOf(moments);
   // c' = F c + G g.
-  MatrixXd next = OnColumns(f_, f_) * Lag(moments, 0);
+  MatrixXd next = on_core_ * Lag(moments, 0);
   for (Index i = 0; i < size_; ++i) {
     const VectorXd& input = input_[static_cast<std::size_t>(i)];
     const MatrixXd cross = f_ * CoreWithGradient(moments, i) * input.transpose();
     const MatrixXd square = GradientSquare(moments, newest, i) * input * input.transpose();
     next.col(i) += (cross + cross.transpose() + square).reshaped();
   }
-  Lag(moments, 0) = next * transition_ / growth_ + noise;
+  Lag(moments, 0) = next * moved_ + noise;
   SetNewest(moments, 0, newest);
-  const MatrixXd identity = MatrixXd::Identity(width_, width_);
+  VectorXd gradient(width_);  // with the signals that move to lag j
   for (Index j = 1; j <= past_; ++j) {
-    next.noalias() = OnColumns(f_, j == 1 ? s_ : identity) * Lag(moments, j - 1);
+    next.noalias() = (j == 1 ? to_first_ : to_next_) * Lag(moments, j - 1);
     for (Index i = 0; i < size_; ++i) {
-      VectorXd gradient = VectorXd::Zero(width_);  // with the signals that move to lag j
       if (j == 1) {
         gradient = s_ * CoreWithGradient(moments, i);
       } else {
+        gradient.setZero();
         for (const Read& read : reads_[static_cast<std::size_t>(i)]) {
           for (Index b = 0; b < width_; ++b) {
             gradient(b) += read.factor *
@@ -179,20 +184,22 @@ VectorXd Moments::Sweep(VectorXd moments, const MatrixXd& noise) const {
           }
         }
       }
-      next.col(i) += (input_[static_cast<std::size_t>(i)] * gradient.transpose()).reshaped();
+      for (Index b = 0; b < width_; ++b) {
+        next.col(i).segment(b * core_, core_) += input_[static_cast<std::size_t>(i)] * gradient(b);
+      }
     }
-    Lag(moments, j) = next * transition_ / growth_;
+    Lag(moments, j).noalias() = next * moved_;
     SetNewest(moments, j, newest);
   }
   return moments;
 }
 
-VectorXd Moments::Stationary(const MatrixXd& noise, double tolerance) const {
+VectorXd Moments::Stationary(const MatrixXd& noise, double tolerance, const VectorXd& near) const {
   const VectorXd nothing = VectorXd::Zero(Offset(past_ + 1));
   const MatrixXd silence = MatrixXd::Zero(noise.rows(), noise.cols());
   // A basis longer than all lags, without which the longest settle late.
   return FixedPoint([&](const VectorXd& x) { return Sweep(x, silence); }, Sweep(nothing, noise), 0,
-                    kBasis + 2 * past_, tolerance);
+                    kBasis + 2 * past_, tolerance, near);
 }
 
 bool Moments::AreCovariances(const VectorXd& moments) const {
@@ -222,12 +229,13 @@ bool Moments::AreCovariances(const VectorXd& moments) const {
 
 }  // namespace
 
-double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth) {
+double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth,
+                   VectorXd& stationary) {
   const Moments moments(system, regimes, growth);
   const MatrixXd each = MatrixXd::Identity(system.core(), system.core()) / growth;
   // A sign and an interpolation need no more digits; near the pole roundings decide how far it settles.
-  const VectorXd stationary =
-      moments.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8);
+  stationary =
+      moments.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8, stationary);
   const double margin = 1 / (each.reshaped().transpose() * moments.Lag(stationary, 0)).sum();
   return moments.AreCovariances(stationary) ? margin : -std::abs(margin);
 }

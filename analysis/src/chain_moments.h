@@ -17,8 +17,10 @@
 namespace batchless::analysis {
 
 // 1 / the size of those moments at r, negative where they are no covariances: it rises through 0 at the
-// radius^2, mostly along a line.
-double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth);
+// radius^2, mostly along a line. `moments` become those at r; what they were at an r nearby, if not empty, is
+// where their search starts.
+double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth,
+                   Eigen::VectorXd& moments);
 
 // E[c_0^2] under unit noise in the gradient; nothing where the mean square is not stable.
 std::optional<double> ChainVariance(const DelaySystem& system, const Regimes& regimes);

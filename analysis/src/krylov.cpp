@@ -163,9 +163,13 @@ double SpectralRadiusOf(const LinearMap& apply, Index lags, VectorXd start, bool
 }
 
 VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags, Index basis,
-                    double tolerance) {
+                    double tolerance, const VectorXd& start) {
   VectorXd x = VectorXd::Zero(constant.size());
   VectorXd residual = constant;
+  if (start.size() == constant.size()) {
+    x = start;
+    residual += apply(x) - x;
+  }
   double last = std::numeric_limits<double>::infinity();
   for (int restart = 0; restart < kRestarts; ++restart) {
     const double size = residual.norm();

@@ -18,8 +18,10 @@ double SpectralRadiusOf(const LinearMap& apply, Eigen::Index lags, Eigen::Vector
                         bool positive, Eigen::Index basis);
 
 // x = apply(x) + constant, with `lags` and errors as above, by bases of at most `basis` vectors. What is left
-// is at most `tolerance` of the constant, or what roundings leave of x.
+// is at most `tolerance` of the constant, or what roundings leave of x. `start`, where it has the constant's
+// size, is near x.
 Eigen::VectorXd FixedPoint(const LinearMap& apply, const Eigen::VectorXd& constant,
-                           Eigen::Index lags, Eigen::Index basis, double tolerance);
+                           Eigen::Index lags, Eigen::Index basis, double tolerance,
+                           const Eigen::VectorXd& start = {});
 
 }  // namespace batchless::analysis

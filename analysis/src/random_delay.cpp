@@ -131,8 +131,10 @@ double ChainLogGrowth(const VaryingDelay& point, double rate, double least = -kI
   const Regimes regimes = RegimesOf(point.delays);
   // Roundings make so much of a margin, between which a search would go on for nothing.
   constexpr double kRoundings = 2e-15;
+  // What one look has found is near what the next one will.
+  Eigen::VectorXd moments;
   const auto margin = [&](double log_r) {
-    const double value = ChainMargin(system, regimes, std::exp(log_r));
+    const double value = ChainMargin(system, regimes, std::exp(log_r), moments);
     return std::abs(value) < kRoundings ? 0 : value;
   };
   if (std::isfinite(least) && margin(least) >= 0) return least;
@@ -200,7 +202,8 @@ double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
   if (IsChain(point)) {
-    return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1) > 0;
+    Eigen::VectorXd moments;
+    return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1, moments) > 0;
   }
   if (MethodOf(point) == MeanSquareMethod::kCriterion) {
     return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;

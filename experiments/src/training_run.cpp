@@ -416,7 +416,15 @@ void TrainingRun::Open() {
     begins_ = false;
   });
   started_ = UtcText();
-  if (is_finished() && loaded_.empty()) return;
+  if (is_finished() && loaded_.empty()) {
+    // Without its summary it is written again.
+    std::error_code error;
+    Together(processes_.get(), [&] {
+      if (keeps_ && std::filesystem::exists(directory_.summary(), error))
+        directory_.CheckSums("--out");
+    });
+    return;
+  }
   has_trained_ = true;
   // Not before: one process may have read its data long before another.
   if (processes_ != nullptr) {

@@ -501,7 +501,7 @@ TEST_CASE("A rule by its coefficients: the largest root under one delay, and at 
   options.learning_rate = 0;
   const MatrixXd matrix = StateMatrix(options);
   VectorXd state = VectorXd::Ones(matrix.rows());
-  state[1] = 1.903855 - 1;
+  state[1] = 1 - 1.903855;
   state[2] = -0.077475;
   CHECK((matrix * state - state).cwiseAbs().maxCoeff() < 1e-12);
   CHECK_THROWS_WITH(FindPipelineOptimum(options),

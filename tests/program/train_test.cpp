@@ -438,6 +438,11 @@ TEST_CASE("nothing is overwritten without --resume, and a finished run stays as 
   CHECK(Contains(again.out, "finished already"));
   CHECK(ReadFile(workplace / "a/summary.json") == summary);
   CHECK(ResultOf(workplace, "a") == result);
+  // What somebody has changed since is not its result.
+  WriteFile(workplace / "a/summary.json", "");
+  workplace.CheckRefused("train run.toml --out a --resume",
+                         "--out: got a/summary.json, accepted: the file that the run left");
+  WriteFile(workplace / "a/summary.json", summary);
   // Without its checkpoint it cannot go on, and is not begun anew over what is there.
   fs::rename(workplace / "a/checkpoint", workplace / "checkpoint");
   workplace.CheckRefused("train run.toml --out a --resume", "--resume: got a, accepted: a folder");

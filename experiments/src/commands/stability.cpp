@@ -1,5 +1,6 @@
 #include <array>
 #include <complex>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "commands/commands.h"
 #include "delays_argument.h"
+#include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "usage_error.h"
 #include "values.h"
@@ -86,9 +88,13 @@ class StabilityCommand final : public Command {
         point_.Varying(RuleArguments::Form::kSingle, delays_).front();
     const double rate = rate_.Number(kRateRange);
     if (roots_.given()) throw UsageError("--roots", "the flag", "nothing together with --delays");
-    const double radius = analysis::MeanSquareRadius(point, rate);
-    const double mean = analysis::MeanRadius(point, rate);
-    const analysis::LogRate log_rate = analysis::SimulateLogRate(point, rate);
+    double radius = 0, mean = 0;
+    analysis::LogRate log_rate;
+    const std::array<std::function<void()>, 3> parts = {
+        [&] { radius = analysis::MeanSquareRadius(point, rate); },
+        [&] { mean = analysis::MeanRadius(point, rate); },
+        [&] { log_rate = analysis::SimulateLogRate(point, rate); }};
+    ParallelRows(parts.size(), 0, [&](std::size_t i) { parts[i](); });
     if (json()) {
       Json object = Describe(point, delays_);
       object["rate"] = rate;
