@@ -230,14 +230,14 @@ bool Moments::AreCovariances(const VectorXd& moments) const {
 }  // namespace
 
 double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth,
-                   VectorXd& stationary) {
-  const Moments moments(system, regimes, growth);
+                   VectorXd& moments) {
+  const Moments operation(system, regimes, growth);
   const MatrixXd each = MatrixXd::Identity(system.core(), system.core()) / growth;
   // A sign and an interpolation need no more digits; near the pole roundings decide how far it settles.
-  stationary =
-      moments.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8, stationary);
-  const double margin = 1 / (each.reshaped().transpose() * moments.Lag(stationary, 0)).sum();
-  return moments.AreCovariances(stationary) ? margin : -std::abs(margin);
+  moments =
+      operation.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8, moments);
+  const double margin = 1 / (each.reshaped().transpose() * operation.Lag(moments, 0)).sum();
+  return operation.AreCovariances(moments) ? margin : -std::abs(margin);
 }
 
 std::optional<double> ChainVariance(const DelaySystem& system, const Regimes& regimes) {
