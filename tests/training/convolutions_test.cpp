@@ -210,11 +210,12 @@ double RelativeError(const Numbers& actual, const Numbers& expected) {
 
 TEST_CASE("Winograd's convolutions of whole numbers", "[winograd]") {
   // Odd and even edges, single pixels, rows longer than a block of tiles, channels that are no
-  // whole block, one sample and several in one block of tiles.
-  for (const Size& size : {Size{8, 8, 1, 1, 1}, Size{8, 16, 2, 2, 1}, Size{16, 8, 1, 5, 2},
-                           Size{24, 40, 5, 3, 1}, Size{32, 16, 7, 7, 3}, Size{5, 11, 6, 4, 2},
-                           Size{200, 150, 3, 4, 1}, Size{16, 16, 3, 80, 1}, Size{16, 24, 33, 35, 1},
-                           Size{64, 32, 8, 8, 2}, Size{40, 72, 4, 4, 5}}) {
+  // whole block, one sample and several in one block of tiles, weights that are read for more of them.
+  for (const Size& size :
+       {Size{8, 8, 1, 1, 1}, Size{8, 16, 2, 2, 1}, Size{16, 8, 1, 5, 2}, Size{24, 40, 5, 3, 1},
+        Size{32, 16, 7, 7, 3}, Size{5, 11, 6, 4, 2}, Size{200, 150, 3, 4, 1},
+        Size{16, 16, 3, 80, 1}, Size{16, 24, 33, 35, 1}, Size{64, 32, 8, 8, 2},
+        Size{40, 72, 4, 4, 5}, Size{368, 360, 2, 1, 130}}) {
     const Results expected = RunReference(size, SmallIntegers);
     for (const int block : {8, 16}) {
       INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
@@ -305,6 +306,7 @@ TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct][
   // Few tiles do not pay; several samples have more.
   CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 1}, 16)) == 0);
   CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 4}, 16)) == 2);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 128}, 16)) == 2);
   CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 1}, 16)) == 2);
   CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 16}, 16)) == 4);
   CHECK(WinogradEdge(ShapeOf({16, 16, 15, 13, 1}, 16)) == 4);

@@ -26,7 +26,9 @@ int WinogradEdge(const ConvolutionShape& shape) {
   // batch one (bench_convolution), speed relative to direct sums': F(2x2) 1.6 to 1.9 with 8x8 pixels,
   // 16 tiles; 1.3 with 4x4 pixels, 4 tiles; 0.7 with one tile. F(4x4) relative to F(2x2): 1.2 to 1.7
   // with 32x32 and 16x16 pixels, 64 and 16 tiles; 0.8 to 1.1 with 8x8 pixels, 4 tiles.
-  if (ShapeOf(shape, 4).tiles() >= 16) return 4;
+  // An image of 2x2 pixels fills a quarter of a tile of F(4x4), which takes 36 products for it, F(2x2) 16.
+  const bool fills = std::max(layer.input.height, layer.input.width) > 2;
+  if (fills && ShapeOf(shape, 4).tiles() >= 16) return 4;
   if (ShapeOf(shape, 2).tiles() >= 4) return 2;
   return 0;
 }

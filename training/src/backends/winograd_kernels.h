@@ -44,11 +44,14 @@ struct WinogradShape {
   std::int64_t tiles() const { return microbatch * tile_rows() * row_tiles(); }
 
   // Rows of tiles, of any sample, that are worked on at once: enough for every product of matrices
-  // to pay for reading its weights, few enough to stay in the nearest caches.
+  // to pay for reading its weights, few enough to stay in the nearest caches. Weights whose U no cache holds
+  // are read for more of them: VGG-16 by mini-batches of 128 trains 1.05 times as fast alone on the machine,
+  // 1.25 times beside another run.
   std::int64_t block_rows() const {
-    constexpr std::int64_t kTiles = 32;
+    constexpr std::int64_t kMany = 1 << 17;
+    const std::int64_t tiles = in_channels * out_channels >= kMany ? 128 : 32;
     const std::int64_t all = microbatch * tile_rows();
-    const std::int64_t rows = kTiles / row_tiles();
+    const std::int64_t rows = tiles / row_tiles();
     return std::clamp<std::int64_t>(rows, 1, all);
   }
   std::int64_t block_tiles() const { return block_rows() * row_tiles(); }
