@@ -68,14 +68,15 @@ class Moments {
 
   const MatrixXd& f_;
   const MatrixXd& s_;
-  MatrixXd moved_;                    // by an update: Pi / r
   Index core_, width_, size_, past_;  // past: how many lags
-  std::vector<VectorXd> input_;       // by regime, as all that follow
+  MatrixXd moved_;                    // by an update: Pi / r
+  // The core's update on the columns of lag 0, as they become those of lag 1, and from lag to lag.
+  MatrixXd on_core_, to_first_, to_next_;
+  // H_{0, j} from the columns of lag j, transposed: of j = 0, and of the others.
+  MatrixXd newest_, newest_of_past_;
+  std::vector<VectorXd> input_;  // by regime, as all that follow
   std::vector<std::vector<Read>> reads_;
-  MatrixXd on_core_, to_first_,
-      to_next_;                       // of the core's update on the columns of lags 0, 1 and more
-  MatrixXd newest_, newest_of_past_;  // of SetNewest, transposed
-  std::vector<MatrixXd> aged_;        // column k: r^-k times the regime's column of Pi^k
+  std::vector<MatrixXd> aged_;  // column k: r^-k times the regime's column of Pi^k
 };
 
 // The matrix of X -> left X right' on the columns of X behind one another.
@@ -92,11 +93,11 @@ MatrixXd OnColumns(const MatrixXd& left, const MatrixXd& right) {
 Moments::Moments(const DelaySystem& system, const Regimes& regimes, double growth)
     : f_(system.core_matrix()),
       s_(system.signals()),
-      moved_(regimes.transition / growth),
       core_(system.core()),
       width_(s_.rows()),
-      size_(moved_.rows()),
-      past_((system.dimension() - core_) / width_) {
+      size_(regimes.transition.rows()),
+      past_((system.dimension() - core_) / width_),
+      moved_(regimes.transition / growth) {
   for (const DelaySystem::Draws& draws : regimes.draws) {
     const std::size_t entry = draws[0].first;
     input_.push_back(system.input(entry));
