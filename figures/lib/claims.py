@@ -13,8 +13,8 @@ The files in figures/claims state each claim, which no verdict is written into:
     check           a function of figures/lib/checks.py, which defines the other keys
     needs           what a test takes, in place of `check`
     interim         keys in place of the claim's own until its runs are there, of shorter runs; of these,
-                    `rows` says what to write for a part of a row's name. Claims of a figure stay one
-                    family whichever runs test them
+                    `rows` has other names for rows, or other beginnings, which end in a comma. Claims of
+                    a figure stay one family whichever runs test them
 
 `[default.FIGURE]` has what a file's claims on a figure share.
 
@@ -139,7 +139,8 @@ def interim(claim: dict) -> dict:
             renamed = [rename(item) for item in entry]
             return [item for k, item in enumerate(renamed) if item not in renamed[:k]]
         for old, new in keys.get("rows", {}).items():
-            entry = entry.replace(old, new)
+            if entry == old or (old.endswith(",") and entry.startswith(old)):
+                return new + entry.removeprefix(old)
         return entry
 
     renamed = {key: rename(claim[key]) for key in ("case", "higher", "lower", "held_against") if key in claim}

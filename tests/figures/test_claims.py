@@ -182,15 +182,15 @@ check = "paired_above"
 file = "results.csv"
 seeds = 3
 level = 0.05
-case = [{ higher = ["A-20"], lower = ["B-20"] }, { higher = ["A-110"], lower = ["B-110"] }]
-interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "-110" = "-20" } }
+case = [{ higher = ["20, A"], lower = ["20, B"] }, { higher = ["110, A"], lower = ["110, B"] }]
+interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "110," = "20," } }
 """
         self.write(text)
         head = "row,seed,network,data,validation_accuracy_percent,validation_loss,diverged\n"
 
         def put(figure, higher, lower, seeds, names):
             lines = [
-                f"{row}-{name},{seed},x,cifar10,{value + 0.1 * seed * (row == 'A')},1,no\n"
+                f'"{name}, {row}",{seed},x,cifar10,{value + 0.1 * seed * (row == "A")},1,no\n'
                 for name in names
                 for row, value in (("A", higher), ("B", lower))
                 for seed in range(1, seeds + 1)
@@ -210,7 +210,7 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
         found = result()
         self.assertEqual((found.verdict, found.figure), ("reproduced", "short"))
         self.assertEqual(found.quantity, "after 6 epochs")
-        self.assertEqual(found.measured.count("A-20 less B-20"), 1)
+        self.assertEqual(found.measured.count("20, A less 20, B"), 1)
         put("long", 50, 60, 3, ["20", "110"])
         found = result()
         self.assertEqual((found.verdict, found.figure), ("not reproduced", "long"))
