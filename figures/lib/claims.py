@@ -75,6 +75,7 @@ class Result:
     verdict: str
     limit: str = ""
     gates: bool = False  # figures/lib/gate.py fails where the claim does
+    hours: float = 0  # of a processor, which the runs take that it waits for
 
 
 def load(folder: Path) -> list[dict]:

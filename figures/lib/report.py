@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import jinja2
@@ -149,9 +150,16 @@ def main() -> int:
     parser.add_argument("--program", required=True)
     program = parser.parse_args().program
     try:
-        to_come = waiting.table(lambda network: flops_per_sample(program, network))
+        queue = waiting.Queue(lambda network: flops_per_sample(program, network))
+        to_come = queue.table()
         data = specs.OUTPUT / "data"
-        results = claim_table.evaluate_all(specs.ROOT / "claims", data)
+        claims = {claim["id"]: claim for claim in claim_table.load(specs.ROOT / "claims")}
+        results = [
+            replace(found, hours=round(queue.hours_of(claims[found.id]), 1))
+            if found.verdict == "not tested"
+            else found
+            for found in claim_table.evaluate_all(specs.ROOT / "claims", data)
+        ]
         found = findings.load(results)
         figures = []
         for number, spec in enumerate(specs.drawn(), 1):

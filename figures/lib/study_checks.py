@@ -118,7 +118,8 @@ def _cases(claim: dict) -> list[dict]:
     return claim.get("case", [claim])
 
 
-def _names(claim: dict) -> list[str]:
+def names(claim: dict) -> list[str]:
+    """The rows that it is about, as it names them."""
     pairs = [*_cases(claim), *([claim["held_against"]] if "held_against" in claim else [])]
     return list(dict.fromkeys(name for pair in pairs for name in pair["higher"] + pair["lower"]))
 
@@ -126,7 +127,7 @@ def _names(claim: dict) -> list[str]:
 def _runs(claim: dict, read: Reader) -> Table:
     """All runs that the claim is about, or Incomplete with how many of them there are."""
     measure = _measure(claim)
-    planned = sum(measure.runs(claim, name) for name in _names(claim))
+    planned = sum(measure.runs(claim, name) for name in names(claim))
     try:
         table = read(claim["figure"]).table(claim["file"])
     except (FileNotFoundError, DataError):
@@ -135,7 +136,7 @@ def _runs(claim: dict, read: Reader) -> Table:
     if not len(table):
         raise Incomplete(f"0 of {planned} runs")
     finished, complete = 0, True
-    for name in _names(claim):
+    for name in names(claim):
         found = _named(table, name)
         runs = 0 if found is None else len(found)
         finished += min(runs, measure.runs(claim, name))

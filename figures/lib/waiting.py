@@ -1,13 +1,16 @@
-"""What the queue of studies has still to run, for the table at the report's end."""
+"""What the queue of studies has still to run, in hours: for the table at the report's end, and by claim."""
 
 from __future__ import annotations
 
+import fnmatch
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from experiments import study as studies
 from experiments import study_results, study_runner
+from figures.lib import claims, study_checks
 from figures.lib.study import ReportTable
 
 RESULTS = Path("experiments/results")
@@ -15,48 +18,80 @@ HOUR_SECONDS = 3600
 COLUMNS = ("", "runs to come", "of", "processor hours")
 
 
-def table(flops_per_sample: Callable[[str], float], results: Path = RESULTS) -> ReportTable | None:
-    """A line for each study with runs to come, in the order of the queue; a run that several studies have is
-    the first one's. Hours are by floating-point operations, at the median speed of the runs that there are;
-    `flops_per_sample` says how many a network takes for a sample."""
-    queue = studies.queue("paper")
-    finished: dict[str, study_results.Finished] = {}
-    first: dict[str, studies.Study] = {}
-    runs: dict[str, studies.Run] = {}
-    for study in queue:
-        finished |= study_results.read_kept(study, results / study.name)
-        for run in study.runs:
-            first.setdefault(run.folder, study)
-            runs.setdefault(run.folder, run)
-    networks = {run.settings["network.name"] for run in runs.values()}
-    flops = {network: flops_per_sample(network) for network in networks}
-    speeds = [
-        int(item.cells["samples"]) * flops[item.cells["network"]] / item.entry["training_seconds"]
-        for item in finished.values()
-        if item.entry["training_seconds"]
-    ]
-    choices = study_results.Choices(list(runs.values()))
-    to_come = runs.keys() - finished.keys()
-    needed = [
-        run for folder, run in runs.items()
-        if folder in to_come and choices.is_needed(run, to_come, finished)
-    ]  # fmt: skip
-    lines, total, hours = [], 0, 0.0
-    for study in queue:
-        own = [run for run in needed if first[run.folder] is study]
-        if not own:
-            continue
-        work = sum(study_runner.planned_samples(run) * flops[run.settings["network.name"]] for run in own)
-        took = work / statistics.median(speeds) / HOUR_SECONDS if speeds else 0
-        planned = len({run.folder for run in study.runs})
-        lines.append((study.title, f"{len(own)}", f"{planned}", f"{took:.0f}" if took else "–"))
-        total, hours = total + len(own), hours + took
-    if not lines:
-        return None
-    lines.append(("All of them", f"{total}", "", f"{hours:.0f}" if hours else "–"))
-    caption = (
-        "Runs of the queue (`experiments/run_campaign.py`) that claims and figures wait for. A run that several "
-        "studies share stands with the first of them; hours are by floating-point operations, at the median "
-        "speed of the runs that have finished. A study without any has no figure."
-    )
-    return ReportTable(caption, COLUMNS, tuple(lines))
+class Queue:
+    """Runs of all studies that have a priority, those that there are results of, and how long the others take:
+    by floating-point operations, at the median speed of the finished ones. `flops_per_sample` says how many
+    a network takes for a sample."""
+
+    def __init__(self, flops_per_sample: Callable[[str], float], results: Path = RESULTS):
+        self.studies = {study.name: study for study in studies.queue("paper")}
+        finished: dict[str, study_results.Finished] = {}
+        self.first: dict[str, studies.Study] = {}  # that has a run, by the run's folder
+        runs: dict[str, studies.Run] = {}
+        for study in self.studies.values():
+            finished |= study_results.read_kept(study, results / study.name)
+            for run in study.runs:
+                self.first.setdefault(run.folder, study)
+                runs.setdefault(run.folder, run)
+        networks = {run.settings["network.name"] for run in runs.values()}
+        self.flops = {network: flops_per_sample(network) for network in networks}
+        speeds = [
+            int(item.cells["samples"]) * self.flops[item.cells["network"]] / item.entry["training_seconds"]
+            for item in finished.values()
+            if item.entry["training_seconds"]
+        ]
+        self.speed = statistics.median(speeds) if speeds else math.inf
+        choices = study_results.Choices(list(runs.values()))
+        to_come = runs.keys() - finished.keys()
+        self.to_come = {
+            folder: run for folder, run in runs.items()
+            if folder in to_come and choices.is_needed(run, to_come, finished)
+        }  # fmt: skip
+
+    def hours(self, runs: Iterable[studies.Run]) -> float:
+        """What is to come of them, in processor hours; 0 where nothing says how long a run takes."""
+        left = {run.folder: run for run in runs if run.folder in self.to_come}
+        work = sum(
+            study_runner.planned_samples(run) * self.flops[run.settings["network.name"]]
+            for run in left.values()
+        )
+        return work / self.speed / HOUR_SECONDS
+
+    def hours_of(self, claim: dict) -> float:
+        """Until a claim on a study can be tested, by its own runs or by those of the interim."""
+        either = [claim, *([claims.interim(claim)] if "interim" in claim else [])]
+        return min(map(self._hours_of, either))
+
+    def _hours_of(self, claim: dict) -> float:
+        study = self.studies.get(claim.get("figure", ""))
+        if study is None or claim.get("check") not in study_checks.CHECKS:
+            return 0
+        rows = study_checks.names(claim)
+        return self.hours(
+            run
+            for run in study.runs
+            if run.seed <= claim["seeds"] and any(fnmatch.fnmatchcase(run.row, row) for row in rows)
+        )
+
+    def table(self) -> ReportTable | None:
+        """A line for each study with runs to come; a run that several studies have is the first one's."""
+        lines = []
+        for study in self.studies.values():
+            own = [run for folder, run in self.to_come.items() if self.first[folder] is study]
+            planned = len({run.folder for run in study.runs})
+            if own:
+                lines.append((study.title, f"{len(own)}", f"{planned}", _rounded(self.hours(own))))
+        if not lines:
+            return None
+        every = self.to_come.values()
+        lines.append(("All of them", f"{len(every)}", "", _rounded(self.hours(every))))
+        caption = (
+            "Runs of the queue (`experiments/run_campaign.py`) that claims and figures wait for. A run that "
+            "several studies share stands with the first of them; hours are by floating-point operations, at "
+            "the median speed of the runs that have finished. A study without any has no figure."
+        )
+        return ReportTable(caption, COLUMNS, tuple(lines))
+
+
+def _rounded(hours: float) -> str:
+    return f"{hours:.0f}" if hours else "–"

@@ -87,7 +87,7 @@ class Table(unittest.TestCase):
         self.assertTrue(asked)
         for claim in asked:
             seeds = [run.row for run in study.load(claim["figure"], "paper").runs]
-            for name in study_checks._names(claim):
+            for name in study_checks.names(claim):
                 self.assertEqual(seeds.count(name), claim["seeds"], f"{claim['id']}: {name}")
 
 

@@ -57,7 +57,8 @@ class Waiting(unittest.TestCase):
     """What the queue has still to run, without results and with those that are there."""
 
     def lines(self, results):
-        table = waiting.table(lambda network: 1e6 if network == "resnet20" else 4e6, Path(results))
+        self.queue = waiting.Queue(lambda network: 1e6 if network == "resnet20" else 4e6, Path(results))
+        table = self.queue.table()
         return table, {name: (int(runs), hours) for name, runs, _, hours in table.rows}
 
     def test_every_run_is_to_come_once_where_none_is_there(self):
@@ -85,6 +86,20 @@ class Waiting(unittest.TestCase):
         full = {one.name: lines[one.title] for one in queue if one.title in lines}
         small, large = (full[f"full_length{name}"] for name in ("", "_resnet56"))
         self.assertAlmostEqual(float(large[1]) / large[0], 4 * float(small[1]) / small[0], delta=0.5)
+
+    def test_a_claim_waits_for_its_own_runs_or_shorter_ones(self):
+        self.lines("experiments/results")
+        queue = self.queue
+        one = {"check": "paired_above", "figure": "full_length", "seeds": 5, "higher": ["PB"], "lower": ["PB"]}
+        both = one | {"higher": ["SGDM, N = 128"]}
+        self.assertAlmostEqual(queue.hours_of(both), 2 * queue.hours_of(one))
+        self.assertAlmostEqual(queue.hours_of(one | {"seeds": 1}) * 5, queue.hours_of(one))
+        quarter = one | {"interim": {"figure": "short", "seeds": 5, "rows": {"PB": "delay 8, stashing true, sgdm"}}}
+        # That is 163.84 epochs of whole mini-batches of 128.
+        self.assertAlmostEqual(queue.hours_of(quarter) / queue.hours_of(one), 6.4 / 163.84)
+        # Whose runs are there, or which is not about runs of the queue, waits for nothing.
+        self.assertEqual(queue.hours_of(one | {"figure": "resnet20_pb", "seeds": 3}), 0)
+        self.assertEqual(queue.hours_of({"id": "imagenet", "needs": "years"}), 0)
 
     def test_the_page_has_the_table_at_its_end_and_links_to_it(self):
         self.assertNotIn("waiting", page())
