@@ -420,8 +420,8 @@ void TrainingRun::Open() {
     // Without its summary it is written again.
     std::error_code error;
     Together(processes_.get(), [&] {
-      if (keeps_ && std::filesystem::exists(directory_.summary(), error))
-        directory_.CheckSums("--out");
+      if (!keeps_ || !std::filesystem::exists(directory_.summary(), error)) return;
+      directory_.CheckSums("--out");
     });
     return;
   }

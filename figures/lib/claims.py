@@ -36,7 +36,7 @@ from pathlib import Path
 from figures.lib import checks, slowdowns, stable_rates, study_checks, theory_checks
 from figures.lib.checks import Outcome, Reader
 from figures.lib.statistics import holm
-from figures.lib.tables import Data, DataError, Incomplete
+from figures.lib.tables import DataError, Incomplete
 
 CHECKS = (
     checks.CHECKS | study_checks.CHECKS | theory_checks.CHECKS | stable_rates.CHECKS | slowdowns.CHECKS
@@ -220,10 +220,6 @@ def evaluate(claims: list[dict], read: Reader) -> list[Result]:
     found = [tested(claim, read) for claim in claims]
     p = adjusted(claims, [each for _, each in found])
     return [result(*each, holm_p) for each, holm_p in zip(found, p)]
-
-
-def evaluate_all(folder: Path, data: Path) -> list[Result]:
-    return evaluate(load(folder), lambda figure: Data(data / figure))
 
 
 def count(results: list[Result]) -> dict[str, dict[str, dict[str, int]]]:

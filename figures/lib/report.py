@@ -153,12 +153,14 @@ def main() -> int:
         queue = waiting.Queue(lambda network: flops_per_sample(program, network))
         to_come = queue.table()
         data = specs.OUTPUT / "data"
-        claims = {claim["id"]: claim for claim in claim_table.load(specs.ROOT / "claims")}
+        claims = claim_table.load(specs.ROOT / "claims")
         results = [
-            replace(found, hours=round(queue.hours_of(claims[found.id]), 1))
-            if found.verdict == "not tested"
-            else found
-            for found in claim_table.evaluate_all(specs.ROOT / "claims", data)
+            replace(result, hours=round(queue.hours_of(claim), 1))
+            if result.verdict == "not tested"
+            else result
+            for claim, result in zip(
+                claims, claim_table.evaluate(claims, lambda figure: Data(data / figure)), strict=True
+            )
         ]
         found = findings.load(results)
         figures = []

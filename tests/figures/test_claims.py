@@ -199,7 +199,8 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
             (self.folder / figure / "results.csv").write_text(head + "".join(lines))
 
         def result():
-            (found,) = claims.evaluate_all(self.path, self.folder)
+            read = claims.load(self.path)
+            (found,) = claims.evaluate(read, lambda figure: Data(self.folder / figure))
             return found
 
         put("long", 70, 60, 3, ["20"])
