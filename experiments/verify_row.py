@@ -3,8 +3,8 @@
 
     experiments/verify_row.py resnet20_pb "PB+SC_D" 1 --data DIR
 
-The run goes into OUT, by the program that is there now, and goes on where an earlier call of the same
-command stopped. It has to end with the same digest of its weights, the same loss and the same accuracy:
+The run goes into OUT, by the program that is there now, and goes on where an earlier call with the same
+program, threads and data stopped. It has to end with the same digest of its weights, the same loss and the same accuracy:
 neither later commits nor threads change them, nor does the processor where it has AVX2. Prints the
 row's origin (commit, processor, dates) and exits 1 where anything is another.
 """
@@ -12,6 +12,7 @@ row's origin (commit, processor, dates) and exits 1 where anything is another.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import sys
 from pathlib import Path
 
@@ -46,6 +47,13 @@ def run_of(study: studies.Study, row: str, seed: int) -> studies.Run:
     raise UsageError(f"SEED: got '{seed}', accepted: an integer from 1 to {len(runs)}")
 
 
+def folder_of(out: Path, program: str, run: studies.Run) -> Path:
+    """Another program, other threads or other data repeat a run that has ended here, too."""
+    digest = hashlib.sha256(Path(program).read_bytes())
+    digest.update(repr([run.settings.get(key) for key in ("schedule.workers", "data.root")]).encode())
+    return out / digest.hexdigest()[:12]
+
+
 def repeated(run: studies.Run, study: studies.Study, out: Path, options: Options):
     """The run as it ends here; nothing is taken from results elsewhere."""
     alone = dataclasses.replace(study, runs=(run,))
@@ -76,12 +84,12 @@ def work(arguments: list[str] | None) -> None:
     workers = processors() if options.workers is None else positive("--workers", options.workers)
     run.settings["schedule.workers"] = workers
     if options.data is not None:
-        run.settings["data.root"] = existing_folder("--data", options.data)
+        run.settings["data.root"] = str(Path(existing_folder("--data", options.data)).resolve())
     program, out = trainer(options.program), output_folder("--out", options.out)
 
     origin = ", ".join(str(row.entry[key]) for key in ("commit", "cpu", "finished"))
     print(f"{run.label}: {study_results.result(row)} ({origin})", flush=True)
-    now = repeated(run, study, out, Options(program, jobs=1))
+    now = repeated(run, study, folder_of(out, program, run), Options(program, jobs=1))
     other = [
         f"{run.label}: {name}: got '{now.cells[name]}', expected '{row.cells[name]}'"
         for name in COMPARED
@@ -89,7 +97,8 @@ def work(arguments: list[str] | None) -> None:
     ]
     if other:
         raise RunError("\n".join(other))
-    print(f"repeated, with the same weights: {now.cells['weights_sha256']}")
+    same = "end" if now.diverged else f"weights: {now.cells['weights_sha256']}"
+    print(f"repeated, with the same {same}")
 
 
 def main(arguments: list[str] | None = None) -> int:

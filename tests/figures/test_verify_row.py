@@ -31,6 +31,25 @@ class VerifyRow(Folder):
         self.assertIn("(c2, Some CPU, f)", shown)
         self.assertEqual(len(self.calls()), before + 1)
 
+    def test_another_program_or_number_of_threads_repeats_it_anew(self):
+        before = len(self.calls())
+        for words, count in (((), 1), ((), 1), (("--workers", "3"), 2)):
+            status, _, said = self.verify("second", "1", *words)
+            self.assertEqual((status, len(self.calls())), (0, before + count), said)
+        program = self.root / "batchless"
+        program.write_text(program.read_text().replace('"w" * 64', '"v" * 64'))
+        status, _, said = self.verify("second", "1")
+        self.assertEqual(status, 1)
+        self.assertIn("weights_sha256", said)
+
+    def test_a_run_that_diverged_has_no_weights(self):
+        self.trainer("lost = seed == 2")
+        status, said = self.call("--out", "lost")
+        self.assertEqual(status, 0, said)
+        status, shown, said = self.verify("first, of two", "2", results="lost")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(shown.splitlines()[-1], "repeated, with the same end")
+
     def test_other_weights_are_named(self):
         program = self.root / "batchless"
         program.write_text(TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
