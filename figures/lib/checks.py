@@ -41,7 +41,8 @@ class Outcome:
     passed: bool
     limit: str = ""  # how near counts, in words; empty where the claim itself says it
     p: float | None = None  # of a test over seeds
-    power: str = ""  # which difference the seeds could have shown
+    # Which difference the seeds could have shown, by how many tests of the family are not passed.
+    power: Callable[[int], str] | None = None
 
 
 def text(value: float) -> str:

@@ -174,18 +174,21 @@ def outcome(claim: dict, read: Reader) -> Outcome | str:
         raise ClaimError(f"{claim['id']}: {error}") from error
 
 
-def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[float | None]:
-    """Holm's p of each test over seeds, for all such claims of its figure. One that could not be
-    tested yet counts: a verdict does not change because another study row has been finished."""
+def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[tuple[float, int] | None]:
+    """Holm's p of each test over seeds, for all such claims of its figure, and how many of these do not
+    pass. One that could not be tested yet counts: a verdict does not change because another study row has
+    been finished."""
     families: dict[str, list[int]] = {}
     for k, claim in enumerate(claims):
         if claim.get("check") in study_checks.CHECKS:
             families.setdefault(claim["figure"], []).append(k)
-    found: list[float | None] = [None] * len(claims)
+    found: list[tuple[float, int] | None] = [None] * len(claims)
     for members in families.values():
         p = [getattr(outcomes[k], "p", None) for k in members]
-        for k, value in zip(members, holm([1.0 if x is None else x for x in p])):
-            found[k] = value
+        values = holm([1.0 if x is None else x for x in p])
+        open_tests = sum(value >= claims[k]["level"] for k, value in zip(members, values))
+        for k, value in zip(members, values):
+            found[k] = value, open_tests
     return found
 
 
@@ -195,15 +198,16 @@ def is_gating(claim: dict) -> bool:
     return checked and claim["verification"] == "equation checked"
 
 
-def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
+def result(claim: dict, found: Outcome | str, among: tuple[float, int] | None) -> Result:
     if isinstance(found, str):
         measured, limit, verdict = found, "", "not tested"
     else:
         measured, limit, passed = found.measured, found.limit, found.passed
-        if holm_p is not None:
+        if among is not None:
+            holm_p, open_tests = among
             passed &= holm_p < claim["level"]
             measured += f"; after Holm p = {holm_p:.2g}"
-            measured += "" if passed else f"; {found.power}"
+            measured += "" if passed else f"; {found.power(open_tests)}"
         verdict = "reproduced" if passed else "not reproduced"
     return Result(
         row=claim.get("row", 0),
@@ -218,8 +222,8 @@ def result(claim: dict, found: Outcome | str, holm_p: float | None) -> Result:
 
 def evaluate(claims: list[dict], read: Reader) -> list[Result]:
     found = [tested(claim, read) for claim in claims]
-    p = adjusted(claims, [each for _, each in found])
-    return [result(*each, holm_p) for each, holm_p in zip(found, p)]
+    among = adjusted(claims, [each for _, each in found])
+    return [result(*each, its) for each, its in zip(found, among)]
 
 
 def count(results: list[Result]) -> dict[str, dict[str, dict[str, int]]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from figures.lib import claims, study_checks, study_figure, style
 from figures.lib import spec as specs
+from figures.lib.statistics import Differences
 from figures.lib.tables import Data, DataError, Incomplete
 
 HEADER = (
@@ -216,7 +217,7 @@ class Checks(Folder):
         self.assertAlmostEqual(found.p, 2 * self.p(4 * math.sqrt(3)), places=12)
         self.assertIn("PB+SC_D less PB: +4.00 points, 95 % from +1.52 to +6.48", found.measured)
         self.assertIn("effect size 4.0", found.measured)
-        self.assertIn("3 seeds show a difference of 3.26 points", found.power)
+        self.assertIn("3 seeds show a difference of 3.26 points", found.power(1))
         back = self.outcome("paired_above", higher=["PB"], lower=["PB+SC_D"])
         self.assertFalse(back.passed)
         self.assertEqual(back.p, 1)
@@ -367,6 +368,28 @@ class Families(Folder):
             self.assertEqual("power of 80 %" in found[0].measured, count == 4)
             self.assertEqual({r.verdict for r in found[1:]}, {"not tested"} if count else set())
             self.assertTrue(all(r.measured == "3 of 6 runs." for r in found[1:]))
+
+    def test_power_is_that_of_the_level_that_holm_leaves(self):
+        # Differences of mean 3.4 and deviation 1, p = 0.028; one of three tests passes, so that the next has
+        # to be below 5 % / 2.
+        lines = {"PB": (40, 40, 40), "PB+SC_D": (48, 48.5, 49), "SGDM": (42.4, 43.4, 44.4)}
+        self.write(
+            "paper.csv",
+            *(line(row, k + 1, x, "cifar10") for row, xs in lines.items() for k, x in enumerate(xs)),
+        )
+        words = dict.fromkeys(claims.REQUIRED, "x") | {"level": 0.05, "seeds": 3, "figure": "f"}
+        words |= {"check": "paired_above", "file": "paper.csv", "lower": ["PB"]}
+        tests = [words | {"higher": [row]} for row in ("SGDM", "none", "PB+SC_D")]
+        found = claims.evaluate(tests, lambda figure: self.data)
+        self.assertEqual([x.verdict for x in found], ["not reproduced", "not tested", "reproduced"])
+        # Without the others, less than what was found would have been enough.
+        self.assertLess(Differences((2.4, 3.4, 4.4)).detectable(0.025), 3.4)
+        seen = Differences((2.4, 3.4, 4.4)).detectable(0.0125)
+        self.assertGreater(seen, 3.4)
+        self.assertIn(
+            f"3 seeds show a difference of {seen:.2f} points with a power of 80 % at Holm's level of 2.5 %",
+            found[0].measured,
+        )
 
 
 if __name__ == "__main__":
