@@ -29,15 +29,15 @@ def draw(data):
 
 
 def best_cells(table) -> dict[str, np.ndarray]:
-    """Excess of each run, in bits, by the cell's name; of its rates the best by the first seed."""
+    """Excess of each run, in bits, infinite of one that diverged, by the cell's name; of its rates the best
+    by the first seed."""
     cells: dict[str, np.ndarray] = {}
     for name, runs in study.rows(table).items():
         lost = study.diverged(runs)
-        bits = np.where(lost, np.nan, np.array(runs["validation_loss"], dtype=float)) / math.log(2)
+        bits = np.where(lost, np.inf, np.array(runs["validation_loss"], dtype=float)) / math.log(2)
         excess = bits[np.argsort(runs["seed"])] - ENTROPY_BITS
         cell = name.rsplit(", rate ", 1)[0]
-        # A run that diverged is no better than any.
-        if cell not in cells or np.nan_to_num(excess[0], nan=np.inf) < cells[cell][0]:
+        if cell not in cells or excess[0] < cells[cell][0]:
             cells[cell] = excess
     return cells
 
@@ -45,10 +45,11 @@ def best_cells(table) -> dict[str, np.ndarray]:
 def draw_cells(ax, cells) -> None:
     for y, (name, excess) in enumerate(cells.items()):
         color = COLORS[name.split(",")[0]]
-        ax.plot(excess, [y] * len(excess), "o", color=color, markerfacecolor="none")
-        # A line without dots: it diverged at every rate.
         finite = excess[np.isfinite(excess)]
+        ax.plot(finite, [y] * len(finite), "o", color=color, markerfacecolor="none")
         ax.plot([finite.mean() if len(finite) else np.nan] * 2, [y - 0.32, y + 0.32], color=color)
+        if len(finite) < len(excess):
+            ax.plot(1, y, "x", color=color, clip_on=False, transform=ax.get_yaxis_transform())
     ax.set_yticks(range(len(cells)), [subscripts(name.replace(f"{MINI_BATCHES}, ", "")) for name in cells])
     ax.set_ylim(len(cells) - 0.5, -0.5)
     ax.margins(x=0.08)

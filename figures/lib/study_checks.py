@@ -43,6 +43,8 @@ class Measure:
     resolution: float  # step that it is counted in
     values: Callable[[Table, str], dict[int, float]]
     runs: Callable[[dict, str], int]  # planned ones of a name
+    # The row that a name stands for, where a run of it that diverged counts as guessing.
+    row: Callable[[Table, str], Table | None] = lambda table, name: None
 
 
 def _named(table: Table, pattern: str) -> Table | None:
@@ -51,27 +53,38 @@ def _named(table: Table, pattern: str) -> Table | None:
     return table.keep(keep) if keep.any() else None
 
 
-def _best(table: Table, name: str, values: Callable[[Table], np.ndarray], sign: int) -> dict[int, float]:
-    """By seed; of several rows, of the one whose first seed has the largest `sign` times its value and
-    has not diverged."""
+def _best(table: Table, name: str, values: Callable[[Table], np.ndarray], sign: int) -> Table | None:
+    """Of several rows, the one whose first seed has the largest `sign` times its value and has not
+    diverged."""
     found = _named(table, name)
     if found is None:
-        return {}
+        return None
 
     def first(row: Table) -> float:
         of_seed = (row["seed"] == study.FIRST_SEED) & ~study.diverged(row)
         return max(sign * values(row)[of_seed], default=-math.inf)
 
-    best = max(study.rows(found).values(), key=first)
-    return dict(zip(map(int, best["seed"]), map(float, values(best))))
+    return max(study.rows(found).values(), key=first)
 
 
-def _accuracies(table: Table, name: str) -> dict[int, float]:
+def _by_seed(row: Table | None, values: Callable[[Table], np.ndarray]) -> dict[int, float]:
+    return {} if row is None else dict(zip(map(int, row["seed"]), map(float, values(row))))
+
+
+def _most_accurate(table: Table, name: str) -> Table | None:
     return _best(table, name, study.accuracies, 1)
 
 
-def _losses(table: Table, name: str) -> dict[int, float]:
+def _least_loss(table: Table, name: str) -> Table | None:
     return _best(table, name, study.losses, -1)
+
+
+def _accuracies(table: Table, name: str) -> dict[int, float]:
+    return _by_seed(_most_accurate(table, name), study.accuracies)
+
+
+def _losses(table: Table, name: str) -> dict[int, float]:
+    return _by_seed(_least_loss(table, name), study.losses)
 
 
 def _stable_rates(table: Table, name: str) -> dict[int, float]:
@@ -101,9 +114,9 @@ def _runs_of_one_row(claim: dict, name: str) -> int:
 
 MEASURES = {
     # 10,000 images make steps of 0.01 %.
-    "accuracy": Measure("points", 0.01, _accuracies, _runs_of_one_row),
+    "accuracy": Measure("points", 0.01, _accuracies, _runs_of_one_row, _most_accurate),
     # In natural units, of a token or an image.
-    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row),
+    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row, _least_loss),
     "log2_stable_rate": Measure(
         "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"]
     ),
@@ -159,17 +172,28 @@ def _differences(claim: dict, pair: dict, table: Table) -> Differences:
     return Differences(values, measure.resolution)
 
 
+def _guessed(claim: dict, pair: dict, table: Table) -> str:
+    """How many of the pair's runs diverged, in words; nothing where none did."""
+    rows = [_measure(claim).row(table, name) for name in dict.fromkeys(pair["higher"] + pair["lower"])]
+    lost = sum(
+        int(np.count_nonzero(study.diverged(row) & (row["seed"] <= claim["seeds"])))
+        for row in rows
+        if row is not None
+    )
+    return f", {lost} {'run' if lost == 1 else 'runs'} diverged and counted as guessing" if lost else ""
+
+
 def _in_units(claim: dict, number: float) -> str:
     return f"{number:g} {_measure(claim).unit}"
 
 
-def _in_words(claim: dict, pair: dict, found: Differences, p: float) -> str:
+def _in_words(claim: dict, pair: dict, found: Differences, p: float, guessed: str) -> str:
     unit = _measure(claim).unit
     low, high = found.interval()
     higher, lower = (" + ".join(pair[side]) for side in ("higher", "lower"))
     return (
         f"{higher} less {lower}: {found.mean:+.2f} {unit}, 95 % from {low:+.2f} to {high:+.2f}, "
-        f"effect size {found.effect_size:.1f}, p = {p:.2g}"
+        f"effect size {found.effect_size:.1f}, p = {p:.2g}{guessed}"
     )
 
 
@@ -185,12 +209,13 @@ def _tested(
     table = _runs(claim, read)
     if "held_against" in claim:
         effect = _differences(claim, claim["held_against"], table).mean
+        guessed = _guessed(claim, claim["held_against"], table)
         if claim["margin"] >= effect:
             raise Incomplete(
                 f"the margin of {_in_units(claim, claim['margin'])} is no smaller than the effect that it is "
                 f"held against, {effect:.2f}"
             )
-        limit += f"; against an effect of {effect:.2f}"
+        limit += f"; against an effect of {effect:.2f}{guessed}"
     found = [(pair, _differences(claim, pair, table)) for pair in _cases(claim)]
     p = [probability(differences) for _, differences in found]
     worst = max(range(len(p)), key=lambda k: p[k])
@@ -205,7 +230,10 @@ def _tested(
         )
 
     return Outcome(
-        "; ".join(_in_words(claim, *each, probability(each[1])) for each in found),
+        "; ".join(
+            _in_words(claim, pair, differences, probability(differences), _guessed(claim, pair, table))
+            for pair, differences in found
+        ),
         p[worst] < claim["level"],
         limit,
         p=p[worst],

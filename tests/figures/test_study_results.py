@@ -6,6 +6,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import numpy as np
+
+from figures.gpt import plot as gpt
 from figures.lib import claims, study_checks, study_figure, style
 from figures.lib import spec as specs
 from figures.lib.statistics import Differences
@@ -188,6 +191,22 @@ class Figures(Folder):
         self.assertEqual((cross.get_marker(), list(cross.get_ydata())), ("x", [1]))
 
 
+class LanguageModels(Folder):
+    def test_lost_runs_are_no_better_than_any_and_are_marked(self):
+        rows = {"AdamW, PB, rate 1": (None,), "AdamW, PB, rate 2": (50, None, 50), "SGDM, PB, rate 1": (None,)}
+        rows["Muon, N = 8, plain, rate 1"] = (50,)
+        self.write("results.csv", *(
+            line(row, k + 1, x, "markov") for row, xs in rows.items() for k, x in enumerate(xs)
+        ))  # fmt: skip
+        cells = gpt.best_cells(self.data.table("results.csv"))
+        found = [list(np.isfinite(x)) for x in cells.values()]
+        self.assertEqual(found, [[True, False, True], [False], [True]])
+        ax = gpt.draw(self.data).axes[0]
+        crosses = [drawn for drawn in ax.lines if drawn.get_marker() == "x"]
+        self.assertEqual([list(drawn.get_ydata()) for drawn in crosses], [[0], [1]])
+        self.assertEqual([len(drawn.get_xdata()) for drawn in ax.lines if drawn.get_marker() == "o"], [2, 0])
+
+
 SIDES = {"higher": ["PB+SC_D"], "lower": ["PB"]}
 
 
@@ -314,11 +333,14 @@ class Checks(Folder):
 
         found = outcome()
         self.assertIn("+0.60 nats", found.measured)
+        self.assertNotIn("diverged", found.measured)
         # t = 0.6 / (0.1 / sqrt(3)).
         self.assertAlmostEqual(found.p, 2 * self.p(6 * math.sqrt(3)), places=12)
         rows["PB, rate 2"] = (2.5, None, 2.7)
         # A run that diverged has the loss of guessing one of ten: differences of 0.5, ln 10 - 2 and 0.7.
-        self.assertIn(f"{(0.5 + math.log(10) - 2 + 0.7) / 3:+.2f} nats", outcome().measured)
+        found = outcome().measured
+        self.assertIn(f"{(0.5 + math.log(10) - 2 + 0.7) / 3:+.2f} nats", found)
+        self.assertRegex(found, "p = [0-9.]+, 1 run diverged and counted as guessing$")
 
     def stable(self, *columns):
         """Rows PB at the rates 1, 2 and 4; what each seed loses at them, None where it diverged."""
