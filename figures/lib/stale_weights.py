@@ -251,7 +251,7 @@ def _table(data: Data, table: Table, manifest: dict) -> study.ReportTable:
         "are paired by seed. Hybrid training has its registers in its first half."
     )
     if study.diverged(table).any():
-        caption += f" A diverged run counts as guessing, {study.CHANCE_PERCENT:g} %."
+        caption += study.losing()
     progress = study.progress(manifest, table)
     caption += f" So far {progress}." if progress else ""
     return study.ReportTable(caption + study.origin(manifest, table), COLUMNS, tuple(lines))

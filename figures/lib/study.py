@@ -76,10 +76,16 @@ def _each(values, names: dict[str, str]) -> str:
 
 
 def _span(table: Table) -> str:
-    """How long the runs were; those that diverged have ended early."""
-    samples, epochs = float(np.max(table["samples"])), float(np.max(table["epochs"]))
-    length = f"{samples:,.0f} samples"
-    return f"{length}, {epochs:.3g} epochs" if epochs >= 1 else length
+    """How long the runs were, from the shortest to the longest; those that diverged have ended early."""
+    ended = ~diverged(table)
+    whole = table.keep(ended) if ended.any() else table
+
+    def between(column: str, form: str) -> str:
+        ends = dict.fromkeys(format(float(end(whole[column])), form) for end in (np.min, np.max))
+        return " to ".join(ends)
+
+    length = f"{between('samples', ',.0f')} samples"
+    return f"{length}, {between('epochs', '.3g')} epochs" if np.max(whole["epochs"]) >= 1 else length
 
 
 def subject(table: Table) -> str:
@@ -105,6 +111,13 @@ def about(manifest: dict, table: Table) -> dict:
     """What is known about the origin of a table's runs."""
     of_tiers = manifest.get("studies", {}).get(Path(table.source).stem, {})
     return of_tiers or manifest.get("kept", {})
+
+
+def losing(value: str = "accuracy") -> str:
+    """What a table makes of runs that diverged, of which it shows a value."""
+    if value == "accuracy":
+        return f" A diverged run counts as guessing, {CHANCE_PERCENT:g} %."
+    return " Where a run diverged there is no mean."
 
 
 def progress(manifest: dict, table: Table) -> str:

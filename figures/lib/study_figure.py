@@ -183,10 +183,12 @@ def tables(data: Data, manifest: dict, plot: dict) -> list[study.ReportTable]:
     ]
 
 
-def _table(table: Table, manifest: dict, text: str, columns: list, rows: list) -> study.ReportTable:
+def _table(
+    table: Table, manifest: dict, layout: Layout, text: str, columns: list, rows: list
+) -> study.ReportTable:
     caption = f"{study.title(table)}. {text}"
     if study.diverged(table).any():
-        caption += f" A diverged run counts as guessing, {study.CHANCE_PERCENT:g} %."
+        caption += study.losing(layout.value)
     progress = study.progress(manifest, table)
     caption += f" So far {progress}." if progress else ""
     caption += study.origin(manifest, table)
@@ -218,7 +220,7 @@ def by_row(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
     if not layout.reference:
         columns, lines = columns[:4], [line[:4] for line in lines]
         text = f"Final {layout.unit}."
-    return _table(table, manifest, text, columns, lines)
+    return _table(table, manifest, layout, text, columns, lines)
 
 
 def _difference(pairs: tuple[float, ...]) -> list[str]:
@@ -238,7 +240,7 @@ def by_curve(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
             line.append(_cell(layout.measured(points[x]), points[x]) if x in points else "–")
         lines.append(tuple(line))
     text = f"Final {layout.unit}, means over the seeds; in brackets how many where not one."
-    return _table(table, manifest, text, [layout.axis.replace("$", ""), *curves], lines)
+    return _table(table, manifest, layout, text, [layout.axis.replace("$", ""), *curves], lines)
 
 
 def _cell(values: np.ndarray, runs: Table) -> str:

@@ -84,8 +84,28 @@ class Table(Folder):
 
     def test_a_diverged_run_counts_as_guessing(self):
         self.write("quick.csv", line("PB", 1, 40), line("PB", 2, None))
-        (row,) = self.by_row().rows
+        table = self.by_row()
+        (row,) = table.rows
         self.assertEqual((row[1], row[3]), ("25.00", "2, 1 diverged"))
+        self.assertIn("A diverged run counts as guessing, 10 %.", table.caption)
+
+    def test_a_diverged_run_has_no_loss(self):
+        self.write("quick.csv", line("PB", 1, 40), line("PB", 2, None))
+        layout = study_figure.Layout(value="loss")
+        table = study_figure.by_row(self.data.table("quick.csv"), {}, layout)
+        self.assertEqual(table.rows[0][1], "–")
+        self.assertIn("Where a run diverged there is no mean.", table.caption)
+        self.assertNotIn("guessing", table.caption)
+
+    def test_runs_of_several_lengths_are_titled_by_all_of_them(self):
+        short = line("B", 1, 30).replace(",1,4,40000,", ",1,1.5,15000,")
+        early = line("C", 1, None).replace(",1,4,40000,", ",1,,700,")
+        for lines, span in (
+            ((line("A", 1, 40), early), ": LeNet-5, 40,000 samples, 4 epochs"),
+            ((line("A", 1, 40), short, early), ": LeNet-5, 15,000 to 40,000 samples, 1.5 to 4 epochs"),
+        ):
+            self.write("quick.csv", *lines)
+            self.assertIn(span, self.by_row().caption)
 
     def test_without_the_reference(self):
         self.write("quick.csv", line("A", 1, 40), line("A", 2, 42))
