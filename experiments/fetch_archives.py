@@ -154,7 +154,8 @@ if __name__ == "__main__":
         print(error)
         sys.exit(1)
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}")
+        # What fails while bytes are written, on a full disk, names no file.
+        print(f"{error.filename or sys.argv[3]}: {error.strerror or error}")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

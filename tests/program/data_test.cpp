@@ -1,5 +1,6 @@
 // The command `data`, and fetching from folders that stand for the network.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -132,6 +133,22 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   CHECK(ReadFile(folder / ".small.partial/set.tar.gz.partial").size() == half);
   FetchSet(server.Set(), folder.path(), "");
   CHECK(folder.Files() == std::vector<std::string>{"cifar-10-batches-bin"});
+}
+
+TEST_CASE("fetch: files that cannot be written whole are named by their folder") {
+  const Server server;
+  const TemporaryFolder folder;
+  rlimit before = {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  // The archive has room, what is unpacked has not.
+  rlimit less = before;
+  less.rlim_cur = 4096;
+  REQUIRE(server.archive().size() < less.rlim_cur);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &less) == 0);
+  const std::string error = FetchError(server.Set(), folder.path());
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(Contains(error, folder.path().string()));
+  CHECK(Contains(error, ": File too large"));
 }
 
 TEST_CASE("fetch: more than there should be is not waited for") {
