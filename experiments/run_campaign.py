@@ -204,8 +204,14 @@ def pause(options) -> None:
     """Returns once no trainer runs."""
     out = Path(existing_folder("--out", options.out))
     replace(out / "pause", "")
+    asked = (out / "pause").stat().st_mtime_ns
     deadline = time.monotonic() + PAUSE_SECONDS
-    while is_running(out) and not status_of(out).get("paused"):
+
+    def is_paused() -> bool:
+        # A status from before may be that of an earlier pause.
+        return bool(status_of(out).get("paused")) and (out / "status.json").stat().st_mtime_ns > asked
+
+    while is_running(out) and not is_paused():
         if time.monotonic() > deadline:
             raise RunError(f"{out}: still running after {PAUSE_SECONDS} s")
         time.sleep(POLL_SECONDS)

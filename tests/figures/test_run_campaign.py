@@ -284,6 +284,19 @@ class Pausing(Queue):
         self.assertEqual(len(self.results("lender")), 5)
         self.assertEqual(len(self.lines("calls")), RUNS + 2)
 
+    def test_the_status_of_an_earlier_pause_does_not_count(self):
+        out = self.root / "out"
+        out.mkdir()
+        (out / "status.json").write_text('{"paused": true}')
+        with study_runner.lock(out / "lock"):
+            child = subprocess.Popen(self.command("--pause"), cwd=self.root)
+            self.addCleanup(child.kill)
+            self.wait_until((out / "pause").exists)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                child.wait(timeout=1)
+            (out / "status.json").write_text('{"paused": true}')
+            self.assertEqual(child.wait(timeout=60), 0)
+
     def test_a_signal_ends_a_pause(self):
         (self.root / "out").mkdir()
         self.assertEqual(self.call("--pause")[0], 0)
