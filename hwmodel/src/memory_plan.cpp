@@ -19,12 +19,39 @@ MemoryPlan::MemoryPlan(const Network& network, bool splits_backward,
       recomputed_(std::move(recomputed)) {
   // Sums come after their inputs' other readers in the order of the stages, so going backwards the
   // output's place is known first.
+  // By place: how many of its values have other readers, which add to it. By value: how many of those it
+  // is a part of, whose gradients are all its own.
+  std::vector<int> added(network.values.size());
+  std::vector<int> behind(network.values.size());
   for (int v = static_cast<int>(network.values.size()) - 1; v > 0; --v) {
     const int last = LastConsumer(v);
-    const bool shares = last >= 0 && TraitsOf(StageOf(last).layers.back().kind).passes_gradient &&
+    const bool passes = last >= 0 && TraitsOf(StageOf(last).layers.back().kind).passes_gradient &&
                         ValueOf(v).shape == StageOf(last).layers.back().output;
-    gradient_of_[v] = shares ? gradient_of(StageOf(last).outputs[0]) : v;
+    gradient_of_[v] = v;
+    if (passes) {
+      const int sum = StageOf(last).outputs[0];
+      const int place = gradient_of(sum);
+      const int own = behind[sum] + (HasMoreReaders(sum) ? 1 : 0);
+      if (added[place] == own && !AddsTooEarly(v, place)) {
+        gradient_of_[v] = place;
+        behind[v] = own;
+      }
+    }
+    if (HasMoreReaders(v)) ++added[gradient_of(v)];
   }
+}
+
+bool MemoryPlan::AddsTooEarly(int v, int place) const {
+  if (!HasMoreReaders(v)) return false;
+  const std::vector<int>& consumers = ValueOf(v).consumers;
+  const int adds = consumers[consumers.size() - 2];
+  // Values are in the order of their producers, and the sum that reads v last has an output.
+  for (int w = v + 1; Producer(w) <= adds; ++w) {
+    // A stage can add to the place of its first output's gradient once it has read it.
+    const bool is_own = Producer(w) == adds && StageOf(adds).outputs[0] == w;
+    if (gradient_of(w) == place && !is_own) return true;
+  }
+  return false;
 }
 
 // The network's input comes from before the first stage, which feeds it.

@@ -155,7 +155,6 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   if (options_.on_read) {
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
-  if (layout().passes_gradient) return;
   BackwardArguments<Real> arguments;
   arguments.microbatch = &memory_->At(k).microbatch;
   arguments.parameters = BackwardParameters(k);

@@ -72,29 +72,36 @@ class ConvolutionStage final : public Stage<Real> {
                           workspace.kernel, arguments.ahead);
   }
 
-  // A consumer may change the weights, so that their gradient comes last.
+  // A consumer may change the weights, so that their gradient comes after what reads them; and before the
+  // input's is added to where that is in the place of the output's, behind a sum of both.
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.part != BackwardPart::kWeights) BackwardInput(arguments);
+    const bool adds_last = arguments.input_gradients[0] == arguments.output_gradients[0];
+    const bool has_input = arguments.part != BackwardPart::kWeights;
+    if (has_input) BackwardConvolution(arguments);
+    if (has_input && !adds_last) BackwardInput(arguments);
     if (arguments.part != BackwardPart::kInput) BackwardWeights(arguments);
+    if (has_input && adds_last) BackwardInput(arguments);
   }
 
  private:
+  // The gradient of what is convolved: in scratch, or where the input's is where that is all of it.
+  void BackwardConvolution(const BackwardArguments<Real>& arguments) {
+    if (!norm_relu_ && arguments.input_gradients[0] == nullptr) return;
+    const Workspace workspace = Divide(arguments.workspace);
+    const bool is_all = !norm_relu_ && !arguments.add_input_gradients[0];
+    convolution_->BackwardInput(arguments.output_gradients[0], arguments.parameters + weight_,
+                                is_all ? arguments.input_gradients[0] : workspace.dh,
+                                workspace.kernel, arguments.ahead);
+  }
+
   void BackwardInput(const BackwardArguments<Real>& arguments) {
     const Workspace workspace = Divide(arguments.workspace);
-    const Real* dy = arguments.output_gradients[0];
-    const Real* weights = arguments.parameters + weight_;
+    Real* dx = arguments.input_gradients[0];
     if (norm_relu_) {
-      convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
       norm_relu_->Backward(arguments, workspace.dh, arguments.output_gradients[1],
                            workspace.kernel);
-    } else if (arguments.input_gradients[0] != nullptr) {
-      Real* dx = arguments.input_gradients[0];
-      if (arguments.add_input_gradients[0]) {
-        convolution_->BackwardInput(dy, weights, workspace.dh, workspace.kernel, arguments.ahead);
-        backend_->Add(gradient_size_, dx, workspace.dh, dx);
-      } else {
-        convolution_->BackwardInput(dy, weights, dx, workspace.kernel, arguments.ahead);
-      }
+    } else if (dx != nullptr && arguments.add_input_gradients[0]) {
+      backend_->Add(gradient_size_, dx, workspace.dh, dx);
     }
   }
 

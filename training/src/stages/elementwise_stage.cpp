@@ -65,11 +65,16 @@ class SumStage final : public Stage<Real> {
     ForEachShared([&](std::int64_t i, std::int64_t j) { sum[i] += second[j]; });
   }
 
-  // The first input has the sum's gradient.
+  // Inputs of the sum's shape have its gradient, unless it lies in their place already.
   void Backward(const BackwardArguments<Real>& arguments) override {
-    Real* gradient = arguments.input_gradients[1];
-    if (this->layout_.passes_gradient || gradient == nullptr) return;
     const Real* dy = arguments.output_gradients[0];
+    const bool passes = this->layout_.passes_gradient;
+    for (int i = 0; i < (passes ? 2 : 1); ++i) {
+      Real* dx = arguments.input_gradients[i];
+      if (dx != nullptr && dx != dy) std::copy_n(dy, size_, dx);
+    }
+    Real* gradient = arguments.input_gradients[1];
+    if (passes || gradient == nullptr) return;
     std::fill_n(gradient, microbatch_ * second_.stored_size, Real(0));
     ForEachShared([&](std::int64_t i, std::int64_t j) { gradient[j] = dy[i]; });
   }

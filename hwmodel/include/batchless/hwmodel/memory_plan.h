@@ -8,7 +8,8 @@
 // Gradients go the other way likewise.
 //
 // The inputs of a sum that come to their last reader there share the gradient of its output: one place
-// for all of them, named by gradient_of.
+// for all of them, named by gradient_of. An input has a place of its own, into which the sum copies, where
+// what its other readers add would get into the gradient of another value, as beside parallel branches.
 //
 // Groups of stages can make their values a second time, from what came in, just before the group's first
 // backward (activation recomputation; GPipe, arXiv 1811.06965): what the first time made is then gone as
@@ -91,6 +92,10 @@ class MemoryPlan {
   // Whether the stage's backward reads v, an input of the stage, again.
   bool KeepsValue(int stage, int v) const;
   int LastConsumer(int v) const;  // -1 where there is none
+  // Whether other stages than the last that reads v add to its gradient.
+  bool HasMoreReaders(int v) const { return ValueOf(v).consumers.size() > 1; }
+  // Whether one of them would do so before the gradient of another value in that place is read.
+  bool AddsTooEarly(int v, int place) const;
 
   const Network* network_;
   ActionKind last_;  // that reads what is kept of a micro-batch

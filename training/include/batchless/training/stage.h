@@ -102,8 +102,8 @@ struct StageLayout {
   std::int64_t input_part = 0;
   bool keeps_input = false;
   bool keeps_output = false;
-  /// The gradient of every input is that of the output (a sum): the engine lets them share memory
-  /// instead of calling the backward.
+  /// The gradient of every input is that of the output (a sum). Where the engine lets them share memory, a
+  /// backward has nothing to do.
   bool passes_gradient = false;
 };
 
