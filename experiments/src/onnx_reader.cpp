@@ -710,6 +710,16 @@ void CheckShapes(const Translator& translator, const Network& network, std::size
   }
 }
 
+// Channels of a value: those of the last layer before it that says how many it makes.
+int ChannelsOf(const std::vector<Step>& steps, std::string value, int of_input) {
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (step->output != value) continue;
+    if (step->layer.output.channels > 0) return step->layer.output.channels;
+    value = step->inputs[0];
+  }
+  return of_input;
+}
+
 Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
   Translator translator(where, graph);
   const std::vector<Step> steps = translator.Steps();
@@ -731,13 +741,20 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
   } else {
     input = {static_cast<int>(shape[0]), static_cast<int>(shape[1]), static_cast<int>(shape[2])};
   }
-  const int classes = is_sequence ? translator.vocabulary() : steps.back().layer.output.channels;
+  const std::vector<std::span<const Step>> stages = Stages(steps);
+  const std::string output =
+      translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
+  if (std::none_of(stages.begin(), stages.end(),
+                   [&](const auto& own) { return own.back().output == output; })) {
+    refuse("output", output, "a value that a node makes");
+  }
+  const int classes =
+      is_sequence ? translator.vocabulary() : ChannelsOf(steps, output, input.channels);
   std::string name = Plain(graph.name);
   hwmodel::NetworkBuilder builder(name.empty() ? "model" : name, input, classes);
   std::map<std::string, int, std::less<>> values{{graph.input, 0}};
   std::set<std::string> names;
   std::set<std::string> parameters;
-  const std::vector<std::span<const Step>> stages = Stages(steps);
   for (const std::span<const Step> own : stages) {
     Stage stage;
     const Step& last = own.back();
@@ -782,13 +799,9 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
     values[last.output] = value;
     if (is_read) values[other] = second;
   }
-  const std::string output =
-      translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
-  const auto found = values.find(output);
-  if (found == values.end()) refuse("output", output, "a value that a node makes");
   builder.Add({.name = names.contains("loss") ? "loss_" : "loss",
                .layers = {{.kind = LayerKind::kLoss}},
-               .inputs = {found->second}});
+               .inputs = {values.at(output)}});
   Network network = builder.Finish();
   for (std::size_t s = 0; s < stages.size(); ++s) CheckShapes(translator, network, s, stages[s]);
   return network;

@@ -124,6 +124,8 @@ class Writer {
       }
       if (!stage.outputs.empty()) names_.at(stage.outputs[0]) = last_;
     }
+    // The scores of an image are a row of numbers.
+    if (!is_flat_ && !IsSequence(network_)) last_ = Flat(last_);
     for (const auto& [name, tensor] : weights_) {
       if (!used_weights_.contains(name) && !training::IsPyTorchBuffer(name, used_weights_)) {
         throw analysis::InvalidArgument(name, "a tensor", "those of the network alone");
@@ -229,10 +231,8 @@ class Writer {
         return Node("Conv", WithParameters(inputs[0], layer),
                     {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
                      Integers("pads", {p, p, p, p})});
-      case LayerKind::kLinear: {
-        const std::string flat = Node("Flatten", inputs, {Integer("axis", 1)});
-        return Node("Gemm", WithParameters(flat, layer), {Integer("transB", 1)});
-      }
+      case LayerKind::kLinear:
+        return Node("Gemm", WithParameters(Flat(inputs[0]), layer), {Integer("transB", 1)});
       case LayerKind::kGroupNormalization:
         return Node("GroupNormalization", WithParameters(inputs[0], layer),
                     {Integer("num_groups", layer.groups),
@@ -298,6 +298,11 @@ class Writer {
     return inputs[0];
   }
 
+  std::string Flat(const std::string& value) {
+    is_flat_ = true;
+    return Node("Flatten", {value}, {Integer("axis", 1)});
+  }
+
   std::string ByTransposed(const std::string& value, const std::string& matrix) {
     return Node("MatMul", {value, Node("Transpose", {matrix}, {Integers("perm", {1, 0})})});
   }
@@ -323,6 +328,7 @@ class Writer {
   const Stage* stage_ = nullptr;
   Names names_;  // of values
   std::string last_;
+  bool is_flat_ = false;  // height and width are gone
   std::set<std::string> used_;
   std::vector<ProtobufWriter> inputs_;
   ProtobufWriter graph_;

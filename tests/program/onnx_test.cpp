@@ -219,6 +219,20 @@ layers = ["loss"]
 )");
 }
 
+TEST_CASE("classes are the channels of the output, whatever makes it") {
+  Foreign model;
+  model.nodes.at(3) = Node("GlobalAveragePool", {"3"}, "4");
+  model.nodes.at(4) = Node("Flatten", {"4"}, "5");
+  const Network network = Read(model.Model());
+  CHECK(network.classes == 4);
+  CHECK(Read(OnnxModel(network)) == network);
+  // A pool of the input itself.
+  model.nodes = {Node("GlobalAveragePool", {"x"}, "1"), Node("Flatten", {"1"}, "y")};
+  CHECK(Read(model.Model()).classes == 3);
+  model.nodes.pop_back();
+  CHECK(Refusal(model.Model()) == ": output: got y, accepted: a value that a node makes");
+}
+
 TEST_CASE("what no layer is, is refused by the node") {
   const auto with = [](std::size_t place, ProtobufWriter node) {
     Foreign model;

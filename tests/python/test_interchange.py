@@ -35,6 +35,16 @@ SMALL = {
     ],
 }  # fmt: skip
 
+POOLED = {
+    **SMALL,
+    "stage": [
+        *SMALL["stage"][:4],
+        {"name": "scores", "layers": [{"kind": "convolution", "channels": 5, "kernel": 1}]},
+        {"name": "mean", "layers": ["average_pool"]},
+        {"name": "loss", "layers": ["loss"]},
+    ],
+}
+
 
 def token_linear(name, features, **more):
     return {"kind": "token_linear", "name": name, "features": features, **more}
@@ -230,7 +240,7 @@ def document(network):
 
 def made(name, program, tmp_path):
     """A trainer with weights other than its first ones, and its network as a model."""
-    own = {"small": SMALL, "gpt": GPT}.get(name)
+    own = {"small": SMALL, "pooled": POOLED, "gpt": GPT}.get(name)
     path, norm = name, ["--norm", "group"] if name.endswith("v1") else []
     if own:
         path = tmp_path / "net.toml"
@@ -251,7 +261,7 @@ def made(name, program, tmp_path):
     return trainer, (tmp_path / "net.onnx").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["small", "resnet20", "resnet20-v1"])
+@pytest.mark.parametrize("name", ["small", "pooled", "resnet20", "resnet20-v1"])
 def test_scores_by_the_operators_definitions_give_the_trainers_loss(name, program, tmp_path):
     trainer, model = made(name, program, tmp_path)
     x = numpy.random.default_rng(2).standard_normal((2, *trainer.input_shape), dtype=numpy.float32)
@@ -266,7 +276,7 @@ def test_scores_of_a_sequence_too(program, tmp_path):
     assert trainer.evaluate()["loss"] == pytest.approx(cross_entropy(scores, tokens[1:]), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["small", "gpt"])
+@pytest.mark.parametrize("name", ["small", "pooled", "gpt"])
 def test_the_model_reads_back_as_the_network(name, program, tmp_path):
     made(name, program, tmp_path)
     text = program("network", "--network", "net.toml")["text"]
