@@ -6,7 +6,7 @@
 //   group_norm             GroupNormalization of operator set 21; read, too, as torch.onnx writes it before
 //                          (Reshape, InstanceNormalization, Reshape, Mul, Add)
 //   batch_norm             BatchNormalization
-//   local_response_norm    LRN
+//   local_response_norm    LRN of an odd size; even windows lie otherwise there
 //   relu, gelu             Relu, Gelu by tanh
 //   squared_relu           Relu, Mul of it by itself
 //   max_pool, average_pool MaxPool, GlobalAveragePool
@@ -53,7 +53,7 @@ std::vector<OnnxParameter> OnnxParameters(const hwmodel::Layer& layer);
 
 /// The model's bytes, with the values of its parameters where weights are given. Throws
 /// analysis::InvalidArgument naming a tensor that is missing, has another shape or is none of the
-/// network's.
+/// network's, and for a layer that no operator is.
 std::string OnnxModel(
     const hwmodel::Network& network,
     const std::optional<std::span<const training::NamedTensor>>& weights = std::nullopt);

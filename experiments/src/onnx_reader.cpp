@@ -442,8 +442,11 @@ class Translator {
   }
 
   void LocalResponseNormalization() {
+    const int size = Integer("size", 0);
+    // Of an even size ONNX has the longer side behind the channel, PyTorch and the trainer before it.
+    if (size > 0 && size % 2 == 0) Refuse(fmt::format("size {}", size), "an odd number");
     Add({.kind = LayerKind::kLocalResponseNormalization,
-         .kernel = Integer("size", 0),
+         .kernel = size,
          .alpha = Shortest(Number("alpha", 1e-4)),
          .beta = Shortest(Number("beta", 0.75)),
          .k = Shortest(Number("bias", 1))});

@@ -241,6 +241,10 @@ class Writer {
         return Node("BatchNormalization", WithParameters(inputs[0], layer),
                     {Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kLocalResponseNormalization:
+        if (k % 2 == 0) {
+          throw analysis::InvalidArgument(stage_->name + ".size", std::to_string(k),
+                                          "an odd number in a model of ONNX");
+        }
         return Node("LRN", inputs,
                     {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
                      Float("bias", layer.k)});

@@ -297,6 +297,16 @@ TEST_CASE("fields of layers have the ranges that network files have") {
              StartsWith(": max_pool.stride: got 0, accepted: from 1 to "));
   CHECK_THAT(with(Node("LRN", {"1"}, "2")),
              StartsWith(": local_response_norm.size: got 0, accepted: from "));
+  // Even windows of ONNX are other ones than PyTorch's.
+  CHECK(with(Node("LRN", {"1"}, "2", {Attribute("size", 4)})) ==
+        ": node 2: got size 4, accepted: an odd number");
+  Foreign odd = model;
+  odd.nodes.at(1) = Node("LRN", {"1"}, "2", {Attribute("size", 3)});
+  Network network = Read(odd.Model());
+  CHECK(Read(OnnxModel(network)) == network);
+  network.stages[1].layers[0].kernel = 4;
+  CHECK_THROWS_WITH(OnnxModel(network),
+                    "local_response_norm.size: got 4, accepted: an odd number in a model of ONNX");
   // A normalisation whose scales are not those of its input's channels.
   model.parameters = {Tensor("g", {3}), Tensor("b", {3})};
   CHECK(with(Node("GroupNormalization", {"1", "g", "b"}, "2", {Attribute("num_groups", 2)})) ==
