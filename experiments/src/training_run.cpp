@@ -397,12 +397,13 @@ Json TrainingRun::Close() {
     directory_.WriteSums();
   }
   if (!diverged_.is_null()) {
-    EndTogether(std::runtime_error(
-        fmt::format("training diverged in stage {} at sample {}: a loss or weight is no finite "
-                    "number; the last "
-                    "checkpoint is at sample {} in {}",
-                    diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(),
-                    diverged_["checkpoint_samples"].get<std::int64_t>(), directory_.path())));
+    const Json& checkpoint = diverged_["checkpoint_samples"];
+    EndTogether(std::runtime_error(fmt::format(
+        "training diverged in stage {} at sample {}: a loss or weight is no finite number{}",
+        diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(),
+        checkpoint.is_null() ? ""
+                             : fmt::format("; the last checkpoint is at sample {} in {}",
+                                           checkpoint.get<std::int64_t>(), directory_.path()))));
   }
   return summary;
 }
@@ -476,15 +477,16 @@ std::optional<MetricsRow> TrainingRun::Step() {
     if (IsDue(configuration_.run.checkpoint_every_samples)) {
       const Clock::time_point save_start = Clock::now();
       Save();
-      saved_samples_ = state_.samples;
       state_.seconds += SecondsSince(save_start);
     }
   } catch (const training::Diverged& error) {
+    const bool has_folder = !directory_.path().empty();
     diverged_ = {{"stage", error.stage()},
                  {"sample", error.sample()},
-                 {"checkpoint_samples", saved_samples_}};
-    // Whole mini-batches before the bad one, however much the trainer was given at a time.
-    state_.samples = error.sample() / trainer_options().batch * trainer_options().batch;
+                 {"checkpoint_samples", has_folder ? Json(saved_samples_) : Json(nullptr)}};
+    // The phase's whole mini-batches before the bad one, however much the trainer was given at a time.
+    const training::TrainerOptions& phase = trainer_options();
+    state_.samples = error.sample() - (error.sample() - phase.first_sample) % phase.batch;
     if (log_) log_->Sync(state_);
   }
   return row;
@@ -610,6 +612,7 @@ void TrainingRun::Save() {
     std::ostringstream unused;
     trainer_->Save(unused);
   }
+  saved_samples_ = state_.samples;
 }
 
 // Whether a multiple of the interval lies in the samples that were trained on last.

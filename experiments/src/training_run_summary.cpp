@@ -26,6 +26,13 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
   ReplaceFile(directory_.manifest(), JsonText(manifest, 2) + "\n");
 }
 
+std::int64_t TrainingRun::Updates() const {
+  const training::TrainerOptions& now = trainer_options();
+  std::int64_t updates = (state_.samples - now.first_sample) / now.batch;
+  for (std::size_t p = 0; p < phase_; ++p) updates += phases_[p].samples / phases_[p].batch;
+  return updates;
+}
+
 Json TrainingRun::Summary() const {
   Json object;
   object["network"] = trainer_options().network.name;
@@ -48,7 +55,7 @@ Json TrainingRun::Summary() const {
   object["samples"] = state_.samples;
   object["epochs"] = ToJson(Epochs());
   object["delays"] = trainer_->delays();
-  object["updates"] = state_.samples / trainer_options().batch;
+  object["updates"] = Updates();
   object["learning_rate"] = trainer_options().learning_rate.base;
   object["momentum"] = trainer_options().momentum;
   object["train_loss"] = ToJson(state_.last.train_loss);

@@ -515,7 +515,10 @@ TEST_CASE("a phase of a larger mini-batch follows one of few samples") {
   const Outcome outcome = workplace.Call("train larger.toml --out a --json --set run.samples=72");
   INFO(outcome.error);
   REQUIRE(outcome.exit_code == 0);
-  CHECK(Json::parse(outcome.out)["samples"] == 72);
+  const Json summary = Json::parse(outcome.out);
+  CHECK(summary["samples"] == 72);
+  // 8 of one sample and 2 of 32.
+  CHECK(summary["updates"] == 10);
 }
 
 TEST_CASE("a checkpoint of a phase whose updates were not counted is refused") {
@@ -760,6 +763,23 @@ TEST_CASE("a run that diverges says where, keeps its log and fails") {
   // It goes on from the checkpoint, to the same end.
   CHECK(workplace.Call("train run.toml --out a --set optimizer.lr=1000 --resume").error ==
         "goes on from sample 48 of 1000\n" + outcome.error);
+}
+
+TEST_CASE("a phase that diverges counts its own mini-batches") {
+  const Workplace workplace;
+  WriteFile(workplace / "phases.toml",
+            kConfiguration + std::string("\n[[phase]]\nuntil = 0.099\noptimizer.batch = 1\n"
+                                         "optimizer.lr = 1e-4\n[[phase]]\noptimizer.batch = 64\n"
+                                         "optimizer.lr = 1e6\n"));
+  const Outcome outcome = workplace.Call("train phases.toml --out a");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 1);
+  const Json summary = Json::parse(ReadFile(workplace / "a/summary.json"));
+  const auto sample = summary["diverged"]["sample"].get<int>();
+  REQUIRE(sample >= 99);
+  const int batches = (sample - 99) / 64;
+  CHECK(summary["samples"] == 99 + 64 * batches);
+  CHECK(summary["updates"] == 99 + batches);
 }
 
 TEST_CASE("what cannot be written fails in one line") {

@@ -622,6 +622,17 @@ def test_divergence_is_a_runtime_error():
         trainer.learn(x * 1e3, y)
 
 
+def test_a_run_that_diverges_without_a_folder_names_no_checkpoint():
+    trainer = batchless.Trainer(
+        network={"name": "mlp", "hidden": [16]}, lr=1e5, batch=8, samples=1000,
+        data={"name": "synthetic", "limit_train": 200, "limit_validation": 50},
+    )  # fmt: skip
+    with pytest.raises(RuntimeError, match="^training diverged in stage .* is no finite number$"):
+        list(trainer.run())
+    assert trainer.summary().diverged.checkpoint_samples is None
+    assert trainer.samples == trainer.summary().samples
+
+
 def test_other_threads_run_while_it_trains_and_are_kept_out():
     trainer = batchless.Trainer({**TINY, "run": {"samples": 60000}})
     steps = 0
