@@ -228,12 +228,14 @@ class PythonTrainer {
     return run_->trainer().WeightsSha256();
   }
 
-  py::array_t<std::int64_t> Delays() const {
+  py::array_t<std::int64_t> Delays() {
+    const Turn turn(*this);
     const std::vector<std::int64_t> delays = run_->trainer().delays();
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(delays.size()), delays.data());
   }
 
-  py::dict PredictMemory() const {
+  py::dict PredictMemory() {
+    const Turn turn(*this);
     const hwmodel::TrainingMemory memory = training::PredictMemory(run_->trainer_options());
     py::dict values;
     values["total_bytes"] = memory.total();
@@ -245,7 +247,8 @@ class PythonTrainer {
   std::string ConfigurationText() const {
     return batchless::ConfigurationText(run_->configuration());
   }
-  std::int64_t samples() const { return run_->trainer().samples_done(); }
+  // For other threads while one trains, too: between phases there is no trainer to ask.
+  std::int64_t samples() const { return run_->samples(); }
   std::optional<std::int64_t> total_samples() const {
     if (run_->total_samples() == 0) return std::nullopt;
     return run_->total_samples();

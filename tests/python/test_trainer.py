@@ -658,6 +658,28 @@ def test_other_threads_run_while_it_trains_and_are_kept_out():
     assert failures in ([], ["the trainer is at work in another thread"])
 
 
+def test_other_threads_see_how_far_a_run_of_phases_is():
+    phases = [{"until": until / 8} for until in range(1, 9)]
+    script = f"""
+import batchless, threading
+trainer = batchless.Trainer({ {**TINY, 'phase': phases}!r})
+ended = threading.Event()
+def look():
+    before = 0
+    while not ended.is_set():
+        assert before <= trainer.samples <= trainer.total_samples
+        before = trainer.samples
+thread = threading.Thread(target=look)
+thread.start()
+rows = list(trainer.run())
+ended.set()
+thread.join()
+print(rows[-1].samples, trainer.samples)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "150 150\n", "")
+
+
 def test_ctrl_c_ends_a_run_that_can_go_on(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
