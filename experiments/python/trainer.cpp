@@ -63,16 +63,25 @@ class PythonTrainer {
       if (closed_) return;
       if (!opened_) run_->Open();
       opened_ = true;
-      while (!row && !run_->is_over()) {
-        if (monitor.stop) return run_->Keep();
+      while (!row && !run_->is_over() && !monitor.stop) {
         row = run_->Step();
         monitor.done = static_cast<std::size_t>(run_->samples());
       }
       if (run_->is_over()) {
         closed_ = true;
         run_->Close();
+      } else if (monitor.stop) {
+        run_->Keep();
       }
     });
+    // Rows may follow each other faster than anybody looks for Ctrl-C.
+    if (PyErr_CheckSignals() != 0) {
+      if (!closed_) {
+        const py::gil_scoped_release release;
+        run_->Keep();
+      }
+      throw py::error_already_set();
+    }
     if (!row) return py::none();
     const auto number = [](bool is_there, double value) -> py::object {
       if (!is_there) return py::none();

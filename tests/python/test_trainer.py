@@ -703,3 +703,27 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "interrupted True True\n"
+
+
+def test_ctrl_c_among_many_rows_leaves_a_checkpoint_of_the_last(tmp_path):
+    many = 100_000_000
+    run = {"samples": many, "log_every_samples": 25, "validate_every_samples": many,
+           "checkpoint_every_samples": many}  # fmt: skip
+    script = f"""
+import batchless, json, os, signal, threading
+def is_kept(folder):
+    trainer = batchless.Trainer({ {**TINY, 'run': run}!r}, out=folder)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        for row in trainer.run():
+            pass
+    except KeyboardInterrupt:
+        pass
+    with open(folder + "/checkpoint", "rb") as file:
+        file.readline()
+        return 0 < trainer.samples == json.loads(file.readline())["samples"]
+# It may come between two rows, where the loop is the caller's.
+print(any(is_kept({str(tmp_path)!r} + "/" + str(k)) for k in range(5)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
