@@ -60,6 +60,11 @@ class AdviseCommand final : public Command {
       for (const std::string_view name : SplitList(rule_.Text(""))) {
         rules.push_back({analysis::FindRule(name), {}});
         analysis::RefuseLinear(rules.back());
+        // Their horizons are those of each pass in the schedule, not one delay's.
+        if (rules.back().rule.predicts_by_schedule()) {
+          throw UsageError(rule_.name(), name,
+                           "a rule of one delay; pipeline-stability takes spectrain and xpipe");
+        }
       }
     } else {
       for (const analysis::Rule& rule : analysis::Rules()) {
