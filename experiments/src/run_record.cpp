@@ -31,6 +31,10 @@ std::map<std::string, std::vector<double>, std::less<>> ReadMetrics(std::string_
   for (const std::string_view name : SplitList(line)) names.emplace_back(name);
   std::map<std::string, std::vector<double>, std::less<>> columns;
   for (const std::string& name : names) columns[name];
+  // Curves and rows are over the samples.
+  if (!columns.contains("samples") || columns.size() != names.size()) {
+    throw UsageError(argument, fmt::format("{}:1", path), "columns, each once, samples among them");
+  }
   for (int row = 2; std::getline(text, line); ++row) {
     const std::vector<std::string_view> fields = SplitList(line);
     if (fields.size() != names.size()) {

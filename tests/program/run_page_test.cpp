@@ -177,6 +177,15 @@ TEST_CASE("A run that goes on is shown as far as it is") {
   CHECK_THROWS_AS(ReadRun("RUN", runs.first), UsageError);
   test::WriteFile(runs.first + "/metrics.csv", metrics + "80\n64,1,,,,,\n");
   CHECK_THROWS_AS(ReadRun("RUN", runs.first), UsageError);
+  // No row can be told without its samples, nor where a column is there twice.
+  for (const char* text : {"", "epoch\n1\n", "samples,epoch,samples\n1,1,1\n"}) {
+    test::WriteFile(runs.first + "/metrics.csv", text);
+    const test::Outcome outcome = Run({"compare", runs.first, "--out", runs.folder / "c.csv"});
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.error ==
+          "batchless: RUN: got " + runs.first +
+              "/metrics.csv:1, accepted: columns, each once, samples among them\n");
+  }
   std::filesystem::remove(runs.first + "/config.toml");
   CHECK_THROWS_AS(ReadRun("RUN", runs.first), UsageError);
 }
