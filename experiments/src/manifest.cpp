@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -43,16 +44,25 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
   object["cpu"] = CpuModel();
   object["cpu_threads"] = std::thread::hardware_concurrency();
   object["processes"] = processes;
-  object["replicas"] = configuration.schedule.replicas;
-  object["threads"] = configuration.schedule.workers;  // of each process
+  // Of the phase that has the most.
+  std::int64_t replicas = 0;
+  std::int64_t threads = 0;  // of each process
+  for (const Configuration& settings : SettingsOf(configuration)) {
+    replicas = std::max(replicas, settings.schedule.replicas);
+    threads = std::max(threads, settings.schedule.workers);
+  }
+  object["replicas"] = replicas;
+  object["threads"] = threads;
   object["seed"] = configuration.run.seed;
   object["data"] = {{"name", data.train->dataset().name()},
                     {"train_sha256", state.train_digest},
                     {"validation_sha256", state.validation_digest}};
-  object["schedule_sha256"] =
-      state.schedule_digest.empty() ? Json(nullptr) : Json(state.schedule_digest);
-  object["network_sha256"] =
-      state.network_digest.empty() ? Json(nullptr) : Json(state.network_digest);
+  const auto digest = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  object["schedule_sha256"] = digest(state.schedule_digest);
+  object["network_sha256"] = digest(state.network_digest);
+  object["quotients_sha256"] = digest(state.quotients_digest);
   object["initial_weights_sha256"] = state.initial_weights_sha256;
   object["resumed_from_sample"] = resumed_from_sample;
   object["started"] = started;

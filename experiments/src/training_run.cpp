@@ -232,16 +232,16 @@ void TrainingRun::RefuseDifference(const Configuration& before, const std::strin
 
 // No result depends on how they are shared, so a run that is resumed may share them anew.
 void TrainingRun::ShareStages(std::int64_t samples_left) {
+  Together(processes_.get(), [&] {
+    for (const Configuration& settings : SettingsOf(configuration_)) {
+      const std::string& path = settings.schedule.machine;
+      if (leads_ && !path.empty()) static_cast<void>(ReadMachineFile("schedule.machine", path));
+    }
+  });
   // Times of the first phase that shares them do for the others.
   const auto sharing = std::find_if(phases_.begin(), phases_.end(),
                                     [](const auto& phase) { return phase.PipelineWorkers() > 1; });
-  if (sharing == phases_.end()) {
-    const std::string& path = configuration_.schedule.machine;
-    Together(processes_.get(), [&] {
-      if (leads_ && !path.empty()) static_cast<void>(ReadMachineFile("schedule.machine", path));
-    });
-    return;
-  }
+  if (sharing == phases_.end()) return;
   phase_ = static_cast<std::size_t>(sharing - phases_.begin());
   std::vector<double> costs;
   Together(processes_.get(), [&] {
@@ -254,10 +254,11 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   for (training::TrainerOptions& phase : phases_) phase.stage_costs = costs;
 }
 
-// From the machine file or, where there is none and the run is long enough, measured here; empty where
-// the stages' FLOPs have to do.
+// Of the phase, from its machine file or, where there is none and the run is long enough, measured here;
+// empty where the stages' FLOPs have to do.
 std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const {
-  const std::string& path = configuration_.schedule.machine;
+  const Configuration settings = SettingsOf(configuration_)[phase_];
+  const std::string& path = settings.schedule.machine;
   const hwmodel::Network& network = trainer_options().network;
   if (!path.empty()) {
     const hwmodel::Machine machine = ReadMachineFile("schedule.machine", path);
@@ -271,7 +272,7 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const 
     }
     return StageCosts(*measured, trainer_options());
   }
-  if (configuration_.schedule.balance == "flops" || data_.train == nullptr) return {};
+  if (settings.schedule.balance == "flops" || data_.train == nullptr) return {};
   // As many rounds as there are stages: half a second for ResNet-20.
   const std::int64_t rounds = network.stage_count();
   const std::int64_t measured_samples =
@@ -296,16 +297,21 @@ void TrainingRun::RefuseOtherInputs(const RunState& before) const {
     throw UsageError("network.file", configuration_.network.file,
                      "the network that the run was started with");
   }
+  // Those of the first phase that has one.
+  std::string quotients;
+  std::string list;
+  std::string delays;
+  for (const Configuration& settings : SettingsOf(configuration_)) {
+    if (quotients.empty()) quotients = settings.optimizer.file;
+    if (list.empty()) list = settings.schedule.file;
+    if (delays.empty()) delays = settings.schedule.delays;
+  }
   if (before.quotients_digest != state_.quotients_digest) {
-    throw UsageError("optimizer.file", configuration_.optimizer.file,
-                     "the quotients that the run was started with");
+    throw UsageError("optimizer.file", quotients, "the quotients that the run was started with");
   }
   if (before.schedule_digest != state_.schedule_digest) {
-    const auto& schedule = configuration_.schedule;
-    const bool is_drawn = !schedule.delays.empty();
-    throw UsageError(is_drawn ? "schedule.delays" : "schedule.file",
-                     is_drawn ? schedule.delays : schedule.file,
-                     "the schedule that the run was started with");
+    throw UsageError(list.empty() ? "schedule.delays" : "schedule.file",
+                     list.empty() ? delays : list, "the schedule that the run was started with");
   }
 }
 

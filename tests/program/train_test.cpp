@@ -290,6 +290,15 @@ bandwidth = { value = "1 GB/s", source = "made up" }
     place.CheckRefused("train run.toml --out x " + workers + "--set schedule.machine=none.toml",
                        "schedule.machine: got none.toml, accepted: a machine file");
   }
+  // A phase's own count, too.
+  WriteFile(place / "hybrid.toml", kConfiguration + std::string("[[phase]]\nuntil = 0.5\n"
+                                                                "[[phase]]\n"));
+  const std::string hybrid = "train hybrid.toml --out x " + common;
+  place.CheckRefused(hybrid + "--set phase.2.schedule.machine=none.toml",
+                     "schedule.machine: got none.toml, accepted: a machine file");
+  place.CheckRefused(
+      hybrid + "--set phase.2.schedule.workers=2 --set phase.2.schedule.machine=short.toml",
+      "schedule.machine: got short.toml, accepted: a machine file with measured times");
   CHECK_FALSE(fs::exists(place / "x"));
 }
 
@@ -312,6 +321,27 @@ TEST_CASE("other networks, rules and schedules train") {
     CHECK(workplace.Train(name, options + " --set run.epochs=0.1 ")["samples"] ==
           (Contains(options, "synthetic") ? 1000 : 24));
   }
+}
+
+TEST_CASE("the manifest names the files that a run depends on, and what its phases took") {
+  const Workplace place;
+  WriteFile(place / "q.json",
+            R"({"rows": [{"delay": 0, "numerator": [1, 0], "denominator": [1, -1.9, 0.9]}]})");
+  const auto manifest = [&](const std::string& out, const std::string& options) {
+    const Outcome outcome =
+        place.Call("train phases.toml --out " + out + " --set run.epochs=0.5 " + options);
+    INFO(outcome.error);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(ReadFile(place / (out + "/manifest.json")));
+  };
+  const Json own = manifest("a", "");
+  CHECK(own["quotients_sha256"].is_null());
+  // Its second phase has two workers.
+  CHECK(own["threads"] == 2);
+  CHECK(own["replicas"] == 1);
+  const Json other =
+      manifest("b", "--set phase.2.optimizer.kind=linear --set phase.2.optimizer.file=q.json ");
+  CHECK(other["quotients_sha256"].get<std::string>().size() == 64);
 }
 
 TEST_CASE("random delays train from a text or a file, which is part of the run") {
@@ -338,6 +368,17 @@ TEST_CASE("random delays train from a text or a file, which is part of the run")
       "--set schedule.delays=uniform:8:0",
       "schedule.delays: got uniform:8:0, with 0, accepted: an integer from 8 to");
   CHECK_FALSE(std::filesystem::exists(place / "e"));
+
+  // In a phase alone it is refused by its own name, too.
+  WriteFile(place / "phase.toml",
+            kConfiguration + std::string("[[phase]]\nuntil = 0.5\n[[phase]]\n"
+                                         "schedule.kind = \"random-delay\"\n"
+                                         "schedule.delays = \"delays.csv\"\n"));
+  const std::string phase = "train phase.toml --out f --resume " + shorter;
+  REQUIRE(place.Call(phase).exit_code == 0);
+  WriteFile(place / "delays.csv", "delay,probability\n0,0.3\n1,0.7\n");
+  place.CheckRefused(phase,
+                     "schedule.delays: got delays.csv, accepted: the schedule that the run was");
 }
 
 TEST_CASE("a schedule's file trains as the schedule that it holds") {
