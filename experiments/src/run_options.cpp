@@ -180,7 +180,14 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
     CheckLabels(c, shape, network);
     return network;
   } catch (const InvalidArgument& error) {
-    // The data say how large an image is, and tokens are none.
+    // The data say how many classes there are, how large an image is, and tokens are none.
+    if (error.name() == "network.classes") {
+      const bool is_folder = c.data.name == "imagefolder";
+      throw UsageError(
+          is_folder ? "data.root" : "data.file",
+          fmt::format("{}, of {} classes", is_folder ? c.data.root : c.data.file, error.value()),
+          error.accepted());
+    }
     if (error.name() != "network.input") throw;
     if (shape.labels > 1) throw OtherLabels(c, shape, options.name);
     if (c.data.name == "imagefolder") {

@@ -584,6 +584,15 @@ optimizer.batch = 6
 optimizer.lr = 0.001
 )";
 
+TEST_CASE("a number of classes that no network has is said of the data") {
+  CHECK_THROWS_WITH(
+      NetworkOf(Load("", {"data.name=imagefolder", "data.root=photos"}), {{3, 32, 32}, 1}),
+      "data.root: got photos, of 1 classes, accepted: 2 to 1048576");
+  CHECK_THROWS_WITH(NetworkOf(Load("", {"network.name=gpt", "data.name=tokens", "data.file=t.npy"}),
+                              {{1, 8, 1}, 5'000'001, 8}),
+                    "data.file: got t.npy, of 5000001 classes, accepted: 2 to 1048576");
+}
+
 TEST_CASE("phases have settings of their own and share the rest") {
   Configuration c = Load(kTwoPhases, {"run.samples=100", "data.name=mnist"});
   const std::vector<training::TrainerOptions> phases = Resolve(c, {{1, 28, 28}, 10}, 1000);

@@ -323,6 +323,31 @@ TEST_CASE("other networks, rules and schedules train") {
   }
 }
 
+TEST_CASE("a network of layers that do not train together is refused by its key") {
+  const Workplace place;
+  WriteFile(place / "net.toml", R"(name = "net"
+input = [3, 32, 32]
+classes = 10
+[[stage]]
+name = "conv"
+layers = [{ kind = "convolution", channels = 8, kernel = 3 }]
+[[stage]]
+name = "norm"
+layers = ["layer_norm"]
+[[stage]]
+name = "fc"
+layers = [{ kind = "linear", features = 10 }]
+[[stage]]
+name = "loss"
+layers = ["loss"]
+)");
+  const std::string line = "train run.toml --set network.file=net.toml ";
+  const std::string refused =
+      "batchless: network.file: got norm of no token's channels, accepted: ";
+  place.CheckRefused(line + "--out a", refused);
+  place.CheckRefused(line + "--init-only --export-weights w.npz", refused);
+}
+
 TEST_CASE("the manifest names the files that a run depends on, and what its phases took") {
   const Workplace place;
   WriteFile(place / "q.json",

@@ -70,6 +70,11 @@ Keys of CONFIG and their defaults (...: it depends on others):
     }
   }
 
+  // What no stage computes is in a network of the user's own.
+  UsageError Refused(const analysis::InvalidArgument& error) const override {
+    return OptionError(error, {{"network", "network.file"}});
+  }
+
  private:
   std::optional<std::string> Given(const Argument& argument) const {
     if (!argument.given()) return std::nullopt;
