@@ -86,7 +86,7 @@ class Translator {
     return std::move(steps_);
   }
 
-  // The value that a name stands for.
+  // The value that a name stands for, or the parameter before Unsqueeze.
   std::string Behind(const std::string& name) const {
     const auto found = alias_.find(name);
     return found == alias_.end() ? name : found->second;
@@ -211,10 +211,7 @@ class Translator {
       Refuse(fmt::format("{} of shape ({})", name, fmt::join(shape, ", ")),
              fmt::format("a parameter of {} dimensions", dimensions));
     }
-    if (layer != nullptr) {
-      const auto origin = origins_.find(name);
-      *layer = LayerName(origin == origins_.end() ? name : origin->second);
-    }
+    if (layer != nullptr) *layer = LayerName(Behind(name));
     parameters_.push_back(shape);
     return shape;
   }
@@ -423,7 +420,7 @@ class Translator {
     }
     tensor.shape.resize(3, 1);
     tensors_[node_->outputs[0]] = std::move(tensor);
-    origins_[node_->outputs[0]] = node_->inputs[0];
+    alias_[node_->outputs[0]] = node_->inputs[0];
   }
 
   void BatchNormalization() {
@@ -621,8 +618,11 @@ class Translator {
 
   // Writers that keep equal parameters once give each layer its own by Identity.
   void Same() {
-    if (IsParameter(0)) tensors_[node_->outputs[0]] = tensors_.find(node_->inputs[0])->second;
-    alias_[node_->outputs[0]] = Behind(node_->inputs[0]);
+    if (IsParameter(0)) {
+      tensors_[node_->outputs[0]] = tensors_.find(node_->inputs[0])->second;
+    } else {
+      alias_[node_->outputs[0]] = Behind(node_->inputs[0]);
+    }
   }
 
   void Probabilities() {
@@ -643,9 +643,8 @@ class Translator {
   const OnnxNode* node_ = nullptr;
   std::vector<Step> steps_;
   std::map<std::string, std::string, std::less<>> alias_;
-  std::map<std::string, OnnxTensor, std::less<>> tensors_;   // the graph's and those made of them
-  std::map<std::string, std::string, std::less<>> origins_;  // parameters before Unsqueeze
-  std::map<std::string, std::string, std::less<>> shapes_;   // values that Shape was taken of
+  std::map<std::string, OnnxTensor, std::less<>> tensors_;  // the graph's and those made of them
+  std::map<std::string, std::string, std::less<>> shapes_;  // values that Shape was taken of
   std::map<std::string, Groups, std::less<>> groups_;
   std::map<std::string, std::string, std::less<>> transposed_;
   struct Shortcut {

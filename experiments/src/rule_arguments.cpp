@@ -204,21 +204,16 @@ std::vector<analysis::VaryingDelay> RulePointArguments::Varying(
     RuleArguments::Form form, const DelaysArguments& delays) const {
   const bool lists = form == RuleArguments::Form::kLists;
   const std::vector<RuleSpec> rules = lists ? rule_.All() : std::vector{rule_.Single()};
-  const bool no_momentum = std::all_of(rules.begin(), rules.end(),
-                                       [](const RuleSpec& rule) { return rule.is_linear(); });
-  if (lists && !no_momentum) {
-    CheckRows({rules.size(), momentum_.NumberList(kMomentumRange).size()}, "--rule, --momentum");
+  const std::vector<double> none = {std::numeric_limits<double>::quiet_NaN()};
+  std::vector<double> momenta = none;
+  if (!HaveNoMomentum(rules, momentum_)) {
+    momenta = lists ? momentum_.NumberList(kMomentumRange)
+                    : std::vector{momentum_.Number(kMomentumRange)};
   }
+  CheckRows({rules.size(), momenta.size()}, "--rule, --momentum");
   std::vector<analysis::VaryingDelay> points;
   for (analysis::VaryingDelay& point : VaryingPoints(rules, delay_, delays)) {
-    std::vector<double> momenta = {std::numeric_limits<double>::quiet_NaN()};
-    if (!point.rule.is_linear()) {
-      momenta = lists ? momentum_.NumberList(kMomentumRange)
-                      : std::vector{momentum_.Number(kMomentumRange)};
-    } else if (rules.size() == 1) {
-      MomentumOf(point.rule, momentum_);
-    }
-    for (const double momentum : momenta) {
+    for (const double momentum : point.rule.is_linear() ? none : momenta) {
       point.momentum = momentum;
       analysis::Validate(point);
       points.push_back(point);

@@ -252,6 +252,12 @@ TEST_CASE("delays that vary: known numbers, by the mean and by each gradient's o
   CHECK(std::abs(rows[1]["half_life_updates"].get<double>() - 40.89) < 0.01);
   CHECK(Result("boundary --rule sgdm,sc --delays geometric:0.3 --momentum 0.9")["rows"].size() ==
         2);
+  // The rule linear has no momentum to print.
+  const Outcome linear =
+      Run(Words("optimum --rule linear --numerator 0.1 --denominator 1,-1 --delays uniform:0:2 "
+                "--condition 10"));
+  CHECK(linear.exit_code == 0);
+  CHECK(linear.out.find("nan") == std::string::npos);
 }
 
 TEST_CASE("delays from files: a distribution, a chain and a trace") {

@@ -13,7 +13,6 @@ namespace batchless {
 namespace {
 
 constexpr IntegerRange kFrontierDelayRange{0, analysis::kMaxFrontierDelay};
-constexpr NumberRange kConditionRange{1, 1e12};
 constexpr NumberRange kHalfLifeRange{1e-3, analysis::kMaxFrontierHalfLife};
 
 // One curve: a late rule, or the better of two rules without delay that wait.

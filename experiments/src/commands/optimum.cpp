@@ -179,7 +179,9 @@ interleaved copies of the triple momentum method.
     TextOutput output;
     output.Print("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
     output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
-    output.Print("  momentum         {}\n", optima[0].momentum);
+    if (!points[0].point.rule.is_linear()) {
+      output.Print("  momentum         {}\n", optima[0].momentum);
+    }
     output.Print("  rate             {}\n", optima[0].rate);
     output.Print("  spectral radius  {}\n", optima[0].radius);
     output.Close();
