@@ -193,6 +193,8 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
           }
           rotations.emplace_back().makeGivens(column(k), column(k + 1));
           column.applyOnTheLeft(k, k + 1, rotations.back().adjoint());
+          // Where 1 is an eigenvalue to the last bit the solution is as large as roundings leave one.
+          if (column(k) == 0) column(k) = std::numeric_limits<double>::epsilon();
           right.conservativeResize(columns + 1);
           right(columns) = 0;
           right.applyOnTheLeft(k, k + 1, rotations.back().adjoint());

@@ -19,7 +19,8 @@ double SpectralRadiusOf(const LinearMap& apply, Eigen::Index lags, Eigen::Vector
 
 // x = apply(x) + constant, with `lags` and errors as above, by bases of at most `basis` vectors. What is left
 // is at most `tolerance` of the constant, or what roundings leave of x. `start`, where it has the constant's
-// size, is near x.
+// size, is near x. Where 1 is an eigenvalue of the map to the last bit, to which a search for one comes, x is
+// as large as roundings leave it.
 Eigen::VectorXd FixedPoint(const LinearMap& apply, const Eigen::VectorXd& constant,
                            Eigen::Index lags, Eigen::Index basis, double tolerance,
                            const Eigen::VectorXd& start = {});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../analysis/src/delay_operator.h"
+#include "../../analysis/src/krylov.h"
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
@@ -340,6 +341,21 @@ TEST_CASE("a chain that alternates grows as the trace of its delays") {
     CHECK(IsNear(MeanSquareRadius(a, 0.02), MeanSquareRadius(b, 0.02), kMethodsTolerance));
     CHECK(IsNear(WeightVariance(a, 0.02), WeightVariance(b, 0.02), 1e-8));
     CHECK(SimulateLogRate(b, 0.02).rate == std::log(MeanSquareRadius(b, 0.02)));
+  }
+}
+
+TEST_CASE("a search for a chain's radius may come to it to the last bit") {
+  // The moments have no size there.
+  const Eigen::VectorXd one = Eigen::VectorXd::Ones(1);
+  const LinearMap same = [](const Eigen::VectorXd& x) { return x; };
+  CHECK(FixedPoint(same, one, /*lags=*/0, kBasis, /*tolerance=*/1e-8).norm() > 1e14);
+  // Without momentum the operator has so few eigenvalues that roundings often meet one.
+  const VaryingDelay point = Point("sgdm", DelayCompensation::kMean,
+                                   MarkovDelays({2, 2}, {{0, 1}, {1, 0}}), /*momentum=*/0);
+  for (const double rate : {0.19, 0.275, 0.3}) {
+    CAPTURE(rate);
+    const double radius = ComputeSpectralRadius(point.rule, 0, 2, rate).radius;
+    CHECK(IsNear(MeanSquareRadius(point, rate), radius, kMethodsTolerance));
   }
 }
 
