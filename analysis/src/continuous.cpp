@@ -115,7 +115,8 @@ struct DiscretePoint {
 
 DiscretePoint Discrete(const ContinuousOptions& options, double h) {
   if (options.first_order) return {0, h};
-  return {1 - options.damping * h, h * h};
+  // 0 at the largest step, but for roundings.
+  return {std::max(0.0, 1 - options.damping * h), h * h};
 }
 
 }  // namespace
@@ -246,22 +247,23 @@ Complex RightmostRoot(const ContinuousOptions& options) {
   const Complex undelayed = {-options.damping / 2 + apart.real(), apart.imag()};
   if (tau == 0) return undelayed;
   // A momentum of at least 0 bounds the step.
-  const double h = std::min(tau / kRootDelay, 1 / options.damping);
-  const auto delay = static_cast<Delay>(std::llround(tau / h));
-  if (delay > kMaxRootsDelay) {
+  const double updates = std::ceil(std::max<double>(kRootDelay, tau * options.damping));
+  if (updates > static_cast<double>(kMaxRootsDelay)) {
     throw InvalidArgument("delay_time", tau,
                           "at most " +
                               ToText(static_cast<double>(kMaxRootsDelay) / options.damping) +
                               " at this damping");
   }
-  const DiscretePoint point = Discrete(options, tau / static_cast<double>(delay));
+  const double h = tau / updates;
+  const DiscretePoint point = Discrete(options, h);
   std::vector<Complex> starts;
   if (point.rate < kMinRate) {
     starts.push_back(undelayed);
   } else {
+    const auto delay = static_cast<Delay>(updates);
     for (const Complex z : AllRoots(options.rule, point.momentum, delay, point.rate)) {
       if (z == 0.0 || starts.size() == 12) break;
-      if (z.imag() >= 0) starts.push_back(std::log(z) / (tau / static_cast<double>(delay)));
+      if (z.imag() >= 0) starts.push_back(std::log(z) / h);
     }
   }
   Complex rightmost(-std::numeric_limits<double>::infinity(), 0);
@@ -294,14 +296,14 @@ double CriticalDelayTime(const ContinuousOptions& options) {
     return std::atan(first * omega) + std::atan(second * omega) + std::atan2(c, omega) -
            omega * tau;
   };
-  // In steps that a window of instability would have to be narrower than to go unnoticed.
+  // In steps that a window of instability would have to be narrower than to go unnoticed. They come to an
+  // end: the phases add up to less than 3 pi / 2, and leads only raise omega.
   constexpr double kStep = 1.01;
   double stable = 1e-9;
   double unstable = stable;
   while (margin(unstable) > 0) {
     stable = unstable;
     unstable *= kStep;
-    if (unstable > kMaxDelayTime) return std::numeric_limits<double>::infinity();
   }
   for (double middle;
        middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {

@@ -1,6 +1,7 @@
 #include "batchless/analysis/continuous.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -146,6 +147,18 @@ TEST_CASE("The rightmost root") {
                  std::complex<double>(-0.4, std::sqrt(1 - 0.16))) < kRootTolerance);
 }
 
+TEST_CASE("The rightmost root where damping bounds the discrete rule's step") {
+  // c tau is no whole number of steps of momentum 0.
+  for (const auto& [damping, delay_time, expected] :
+       {std::array{20.0, 2.42, -0.0576521794857035}, std::array{30.0, 1.81, -0.0355937380732220}}) {
+    CAPTURE(damping);
+    const std::complex<double> s = RightmostRoot(Options("sgdm", damping, delay_time));
+    CHECK(std::abs(s - expected) < kRootTolerance);
+  }
+  CHECK_THROWS_WITH(RightmostRoot(Options("sgdm", 500, 2.001)),
+                    "delay_time: got 2.001, accepted: at most 2 at this damping");
+}
+
 TEST_CASE("A trajectory decays as the rightmost root says") {
   const char* rule = GENERATE("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc", "msnag");
   CAPTURE(rule);
@@ -183,8 +196,8 @@ TEST_CASE("The critical delay is where the rightmost root crosses") {
 }
 
 TEST_CASE("The heavy ball's critical delay has a closed form") {
-  const double c = GENERATE(0.01, 0.7, 3.0);
-  const double omega = std::sqrt((-c * c + std::sqrt(c * c * c * c + 4)) / 2);
+  const double c = GENERATE(0.01, 0.7, 3.0, kMaxDamping);
+  const double omega = std::sqrt(2 / (c * c + std::sqrt(c * c * c * c + 4)));
   const double expected = std::atan2(c, omega) / omega;
   CHECK(std::abs(CriticalDelayTime(Options("sgdm", c, 0)) / expected - 1) < kRootTolerance);
   CHECK(CriticalDelayTime(FirstOrder(0)) == pi / 2);
