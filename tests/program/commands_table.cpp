@@ -260,7 +260,7 @@ std::vector<CommandCase> MakeCases() {
        {{"--network", "lenet5", {"", "resnet19", "lenet"}, true},
         {"--condition", "100", Plus(kNoNumber, {"0.5", "1e20"}), true},
         {"--schedule", "1f1b", {"", "pipe", "PB"}},
-        {"--rule", "sgdm,sc", {"", "sgd", "linear", "sgdm,"}},
+        {"--rule", "sgdm,sc", {"", "sgd", "linear", "spectrain", "xpipe", "sgdm,"}},
         {"--momentum", "0.9", Plus(kNoNumber, {"-0.1", "1.1"})},
         csv},
        {}},

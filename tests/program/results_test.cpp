@@ -443,12 +443,6 @@ TEST_CASE("advise: largest stable rates by stage are those of SGD at its delay")
   const Json optimum = Result("optimum --rule sc --momentum 0 --condition 100 --delay " +
                               std::to_string(advice["largest_delay"].get<int>()));
   CHECK(advice["rules"][1]["half_life_updates"] == optimum["half_life_updates"]);
-  // Its half-life is not that of lwp-v at the stage's delay.
-  const Outcome refused = Run(Words("advise --network lenet5 --condition 100 --rule spectrain"));
-  CHECK(refused.exit_code == 2);
-  CHECK(refused.error ==
-        "batchless: --rule: got spectrain, accepted: a rule of one delay; pipeline-stability takes "
-        "spectrain and xpipe\n");
   // 11 to 0; what a half of an update costs nobody says.
   CHECK(
       Result("advise --network lenet5 --condition 100 --schedule 1f1b --rule sgdm")["mean_delay"] ==

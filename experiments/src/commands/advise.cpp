@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/stability.h"
 #include "commands/commands.h"
@@ -58,13 +59,7 @@ class AdviseCommand final : public Command {
     std::vector<analysis::RuleSpec> rules;
     if (rule_.given()) {
       for (const std::string_view name : SplitList(rule_.Text(""))) {
-        rules.push_back({analysis::FindRule(name), {}});
-        analysis::RefuseLinear(rules.back());
-        // Their horizons are those of each pass in the schedule, not one delay's.
-        if (rules.back().rule.predicts_by_schedule()) {
-          throw UsageError(rule_.name(), name,
-                           "a rule of one delay; pipeline-stability takes spectrain and xpipe");
-        }
+        rules.push_back({analysis::FindRow(analysis::Rules(), "rule", name), {}});
       }
     } else {
       for (const analysis::Rule& rule : analysis::Rules()) {
