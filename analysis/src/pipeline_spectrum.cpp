@@ -486,6 +486,11 @@ bool PipelineSpectrum::HasRootAtOne(const Part& part) const {
 double PipelineSpectrum::ScalarRadius(const Lateness& late, double eigenvalue) const {
   const double rate = options_.learning_rate * eigenvalue;
   if (std::abs(rate) < kMinRate) return 1;
+  if (rate > kMaxRate) {
+    throw InvalidArgument("learning_rate", options_.learning_rate,
+                          "at most " + ToText(kMaxRate / eigenvalue) + ", a rate of " +
+                              ToText(kMaxRate) + " at the eigenvalue " + ToText(eigenvalue));
+  }
   if (rate > 0) {
     return ComputeSpectralRadius(late.rule, options_.momentum, late.delay, rate).radius;
   }

@@ -309,6 +309,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   PipelineSpectrum::Roots known;
   const auto move_to = [&](Point& at) {
     at[0] = std::clamp(at[0], kLeastLogDamping, 0.0);
+    at[1] = std::min(at[1], std::log(kMaxRate));
     options.momentum = 0 - std::expm1(at[0]);
     options.learning_rate = std::min(std::exp(at[1]), kMaxRate);
   };
@@ -436,9 +437,10 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
     best = descend(best.at);
     if (holds(best)) break;
   }
+  move_to(best.at);
   PipelineOptimum optimum;
-  optimum.momentum = 0 - std::expm1(best.at[0]);
-  optimum.learning_rate = std::exp(best.at[1]);
+  optimum.momentum = options.momentum;
+  optimum.learning_rate = options.learning_rate;
   optimum.spectral_radius = best.radius;
   optimum.half_life_updates = best.radius < 1 ? -std::log(2.0) / std::log(best.radius)
                                               : std::numeric_limits<double>::quiet_NaN();

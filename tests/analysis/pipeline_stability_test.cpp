@@ -373,6 +373,10 @@ TEST_CASE("Options that can not be solved are refused by name") {
   bad = good;
   bad.rule.options.horizon = 2;
   CHECK(error(bad).find("horizon: got 2") == 0);
+  PipelineOptions steep = Scalar(Spec("sgdm"), 0.5, 2, 0.5);
+  steep.hessian *= 1e7;
+  CHECK_THROWS_WITH(PipelineStability(steep),
+                    Catch::Matchers::StartsWith("learning_rate: got 0.5, accepted: at most 0.1"));
 }
 
 TEST_CASE("A state that is too large is refused with its dimension") {
@@ -614,6 +618,17 @@ TEST_CASE(
     }
   }
   CHECK(std::log(optimum.spectral_radius) <= 0.999 * std::log(best));
+}
+
+TEST_CASE(
+    "The best learning rate is at most the largest, and has the radius that it is said to have") {
+  PipelineOptions options = Chain(Spec("sgdm"), 4, 0, 0);
+  options.hessian *= 1e-12;
+  const PipelineOptimum optimum = FindPipelineOptimum(options);
+  CHECK(optimum.learning_rate <= kMaxRate);
+  options.momentum = optimum.momentum;
+  options.learning_rate = optimum.learning_rate;
+  CHECK(PipelineStability(options).spectral_radius == optimum.spectral_radius);
 }
 
 }  // namespace

@@ -202,6 +202,10 @@ TEST_CASE("options that exclude each other") {
   CheckRefused(Words(pipeline), "or --learning-rate in its place");
   CheckRefused(Words(pipeline + "--rate 1 --delays 1,0 --schedule pb"), "--schedule");
   CheckRefused(Words(pipeline + "--rate 1 --hessian text.npz"), "--hessian");
+  const std::string steep = "pipeline-stability --stages 1 --rule sc --momentum 0.5 --spectrum ";
+  CheckRefused(Words(steep + "1e-8 --rate 0.1"),
+               "--rate: got 0.1, accepted: at most 1e+06 times the largest eigenvalue");
+  CheckRefused(Words(steep + "1e7 --learning-rate 0.5"), "--learning-rate: got 0.5, accepted");
   const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";
   CheckRefused(Words(stability + "sgdm --horizon 1"), "--horizon");
   CheckRefused(Words(stability + "sgdm --delays uniform:0:8"), "--delay: got");

@@ -136,7 +136,8 @@ class PipelineStabilityCommand final : public Command {
   }
 
   UsageError Refused(const analysis::InvalidArgument& error) const override {
-    return OptionError(error, {{"delays", stages_.name()}});
+    return OptionError(error,
+                       {{"delays", stages_.name()}, {"learning_rate", learning_rate_.name()}});
   }
 
  private:
@@ -216,7 +217,13 @@ class PipelineStabilityCommand final : public Command {
                        fmt::format("--learning-rate instead, because the largest eigenvalue is {}",
                                    largest_eigenvalue));
     }
-    return rate / largest_eigenvalue;
+    const double learning_rate = rate / largest_eigenvalue;
+    if (learning_rate > analysis::kMaxRate) {
+      throw UsageError(rate_.name(), rate_.Text(""),
+                       fmt::format("at most {} times the largest eigenvalue, {}",
+                                   analysis::ToText(analysis::kMaxRate), largest_eigenvalue));
+    }
+    return learning_rate;
   }
 
   void SetHessian(PipelineOptions& options, std::size_t stages, double coupling,
