@@ -282,20 +282,21 @@ std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay dela
   const auto at = [&](Extended theta) {
     return EvaluateLogRatio<Extended>(p, log_rate, PointAt<Extended>(0, theta));
   };
-  // Angles crowd towards 0, where the slow modes are.
+  // Angles crowd towards 0, where the slow modes are. Below the first of them the gain is an integrator's,
+  // down to where the least rates cross.
   constexpr int kAngles = 4000;
   constexpr double kDecades = 12;
+  constexpr Extended kLeastAngle = 1e-90L;
   std::vector<GainCrossover> crossovers;
-  Extended before = Pi<Extended>() * std::pow(Extended(10), Extended(-kDecades));
+  Extended before = kLeastAngle;
   Extended size_before = at(before).log_size;
-  for (int i = 1; i <= kAngles; ++i) {
+  for (int i = 0; i <= kAngles; ++i) {
     const Extended power = Extended(kDecades) * (Extended(i) / kAngles - 1);
     const Extended now = Pi<Extended>() * std::pow(Extended(10), power);
     const Extended size_now = at(now).log_size;
     if ((size_before < 0) != (size_now < 0)) {
       Extended lo = before, hi = now;
-      for (int step = 0; step < 70; ++step) {
-        const Extended middle = (lo + hi) / 2;
+      for (Extended middle; middle = (lo + hi) / 2, lo < middle && middle < hi;) {
         ((at(middle).log_size < 0) == (size_before < 0) ? lo : hi) = middle;
       }
       // A lag in g raises the phase; a root is on the circle where that is a whole turn.

@@ -70,6 +70,13 @@ TEST_CASE("Critical rate and margins are those of the rule of a momentum") {
     CHECK(CriticalRate(LinearSpec({1}, {1, -1}), 0, delay) ==
           Approx(2 * std::sin(M_PI / (4.0 * static_cast<double>(delay) + 2))).epsilon(1e-14));
   }
+  // A small gain is crossed at an angle as small.
+  for (const double rate : {1e-9, 1e-13, 1e-30, kMinRate}) {
+    CAPTURE(rate);
+    const Margins margins = ComputeMargins(LinearSpec({1}, {1, -1}), 0, 1, rate);
+    CHECK(margins.gain_crossover_radians == Approx(rate).epsilon(1e-14));
+    CHECK(margins.delay_margin_updates == Approx(M_PI / 2 / rate).epsilon(1e-8));
+  }
 }
 
 TEST_CASE("The best rate over a spectrum is that of the rule at its best momentum") {
