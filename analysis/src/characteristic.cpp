@@ -54,4 +54,9 @@ void CheckDelay(Delay delay) {
 
 void CheckRate(double rate) { CheckBetween("rate", rate, kMinRate, kMaxRate); }
 
+void Validate(const RuleSpec& spec, double momentum) {
+  Validate(spec);
+  if (!spec.is_linear()) CheckMomentum(momentum);
+}
+
 }  // namespace batchless::analysis

@@ -76,8 +76,7 @@ std::vector<FrequencyPoint> LinearResponse(const RuleSpec& spec, Delay delay, do
 
 std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momentum, Delay delay,
                                               double rate, std::span<const double> frequencies) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckDelay(delay);
   CheckRate(rate);
   for (const double theta : frequencies) {

@@ -103,8 +103,7 @@ InconsistentModel FactorisationModel(double ratio, Delay delay) {
 
 MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec& rule,
                                  BackwardWeights backward, double momentum, double learning_rate) {
-  Validate(rule);
-  if (!rule.is_linear()) CheckMomentum(momentum);
+  Validate(rule, momentum);
   CheckRate(learning_rate);
   InconsistentModel read = model;
   if (backward == BackwardWeights::kStashed) read.backward_delays = model.forward_delays;

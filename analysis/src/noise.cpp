@@ -139,8 +139,7 @@ long double ImpulseEnergy(std::span<const long double> numerator,
 
 double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double rate,
                       double average) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckRate(rate);
   if (delay < 0 || delay > kMaxNoiseDelay) {
     throw InvalidArgument("delay", std::to_string(delay),

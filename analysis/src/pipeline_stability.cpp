@@ -177,8 +177,7 @@ RuleSpec PipelineOptions::RuleOf(std::size_t stage) const {
 }
 
 void Validate(const PipelineOptions& options) {
-  Validate(options.rule);
-  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
+  Validate(options.rule, options.momentum);
   if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
     throw InvalidArgument("learning_rate", options.learning_rate,
                           "a number from 0 to " + ToText(kMaxRate));

@@ -290,8 +290,7 @@ void Validate(const OptimumOptions& options) {
 
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
                                    double condition) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckDelay(delay);
   CheckRate(rate);
   CheckCondition(condition);

@@ -243,8 +243,7 @@ std::vector<std::complex<double>> RootsOf(const P& p, long double exact_rate,
 
 std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum, Delay delay,
                                            double rate) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckDelay(delay);
   CheckRate(rate);
   if (delay > kMaxRootsDelay) {

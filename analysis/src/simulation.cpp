@@ -136,8 +136,7 @@ double Slope(const std::vector<double>& x, const std::vector<double>& y) {
 }  // namespace
 
 void Validate(const SimulationOptions& options) {
-  Validate(options.rule);
-  if (!options.rule.is_linear()) CheckMomentum(options.momentum);
+  Validate(options.rule, options.momentum);
   CheckDelay(options.delay);
   if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
     throw InvalidArgument("learning_rate", options.learning_rate,

@@ -14,8 +14,7 @@ namespace batchless::analysis {
 namespace {
 
 void CheckPoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckDelay(delay);
   CheckRate(rate);
 }

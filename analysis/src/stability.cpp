@@ -31,8 +31,7 @@ Characteristic<double> WithDelay(Characteristic<double> p, Delay shift) {
 }  // namespace
 
 double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
-  Validate(spec);
-  if (!spec.is_linear()) CheckMomentum(momentum);
+  Validate(spec, momentum);
   CheckDelay(delay);
   if (spec.is_linear()) return LinearCriticalRate(spec, delay);
   const auto coarse = MakeCharacteristic<double>(spec, momentum, delay);

@@ -227,8 +227,7 @@ SpectralRadius WorstQuadratic(const WorstCasePoint& point, const SpectralRadius&
 }  // namespace
 
 void Validate(const WorstCasePoint& point) {
-  Validate(point.rule);
-  if (!point.rule.is_linear()) CheckMomentum(point.momentum);
+  Validate(point.rule, point.momentum);
   if (point.delay < 0 || point.delay > kMaxWorstCaseDelay) {
     throw InvalidArgument("delay", std::to_string(point.delay),
                           "an integer from 0 to " + std::to_string(kMaxWorstCaseDelay));

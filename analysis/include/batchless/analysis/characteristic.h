@@ -105,6 +105,8 @@ std::vector<Real> DenseCoefficients(const Characteristic<Real>& p, std::type_ide
 void CheckMomentum(double momentum);
 void CheckDelay(Delay delay);
 void CheckRate(double rate);
+/// The rule, and the momentum but for the rule `linear`, which has none.
+void Validate(const RuleSpec& spec, double momentum);
 
 }  // namespace batchless::analysis
 
