@@ -110,8 +110,12 @@ class Sweep {
       }
     }
     RefuseIf(best_.plans == 0, "batch", static_cast<double>(options_.batch),
-             "one that divides into micro-batches for " + std::to_string(options_.machines) +
-                 " machines" + (updates_late_ ? ", at least as many as the pipeline is deep" : ""));
+             (options_.depth > 0
+                  ? fmt::format("a multiple of {}, the copies of a pipeline of {} machines",
+                                options_.machines / options_.depth, options_.depth)
+                  : fmt::format("one that divides into micro-batches for {} machines",
+                                options_.machines)) +
+                 (updates_late_ ? ", with as many micro-batches as the pipeline is deep" : ""));
     return std::move(best_);
   }
 

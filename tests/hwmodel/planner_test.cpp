@@ -419,6 +419,8 @@ TEST_CASE("Options of planners out of range are refused by name", "[planner]") {
   refuses({.machines = 0}, "machines");
   refuses({.batch = 0}, "batch");
   refuses({.machines = 7, .batch = 2}, "batch");
+  refuses({.scheme = "gpipe", .machines = 7, .batch = 11, .depth = 3},
+          "batch: got 11, accepted: a multiple of 2, the copies of a pipeline of 3 machines");
   Machine alone = Gpu();
   alone.network_bytes_per_second = 0;
   CHECK_THROWS_WITH(MakePlan(workload, alone, {}), Catch::Matchers::StartsWith("network"));
