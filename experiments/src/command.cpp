@@ -55,6 +55,26 @@ Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
   return object;
 }
 
+Json DescribeGivenRule(const analysis::RuleSpec& spec) {
+  const analysis::RuleOptions& options = spec.options;
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  Json object;
+  object["rule"] = spec.rule.name;
+  object["horizon"] = optional(options.horizon);
+  object["horizon_scale"] = options.horizon_scale;
+  object["sc_delay"] = optional(options.sc_delay);
+  object["sc_delay_scale"] = options.sc_delay_scale;
+  object["sc_a"] = optional(options.sc_a);
+  object["sc_b"] = optional(options.sc_b);
+  if (spec.is_linear()) {
+    object["numerator"] = options.numerator;
+    object["denominator"] = options.denominator;
+  }
+  return object;
+}
+
 Json RootsAsJson(const std::vector<std::complex<double>>& roots) {
   Json list = Json::array();
   for (const std::complex<double>& root : roots) list.push_back({root.real(), root.imag()});

@@ -71,6 +71,8 @@ std::unique_ptr<Command> MakeCommand(CLI::App& root) {
 
 // `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
+// `rule` and its options as they were given, for rows that are of no single delay.
+Json DescribeGivenRule(const analysis::RuleSpec& spec);
 
 // Each as [real part, imaginary part].
 Json RootsAsJson(const std::vector<std::complex<double>>& roots);

@@ -294,6 +294,51 @@ TEST_CASE("delays from files: a distribution, a chain and a trace") {
   refused("delay,probability\n1,0.5\n2,0.4\n", "probabilities that sum to 1");
 }
 
+TEST_CASE("rows of one rule with several options say which they are of") {
+  struct Table {
+    const char* line;
+    const char* option;
+    const char* columns;  // at the end
+  };
+  for (const auto& [line, option, columns] : {
+           Table{"margin --rule sc --delay 4 --momentum 0.9 --rate 0.005 --sc-delay 1,2",
+                 "sc_delay", "horizon,sc_delay,sc_a,sc_b"},
+           Table{"frontier --rule sc --delay 1 --condition 10 --half-lives 40 --sc-delay 1,2",
+                 "sc_delay", "horizon,sc_delay,sc_a,sc_b"},
+           Table{"inconsistency --model discrepancy --rule sc --delay 4 --momentum 0.9 "
+                 "--discrepancies 1 --sc-delay 1,2",
+                 "sc_delay", "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b"},
+           Table{"pipeline-stability --rule sc --condition 10 --stages 1 --widths 2 --optimum "
+                 "--sc-delay 1,2",
+                 "sc_delay", "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b"},
+           Table{"critical-delay --rule sc --damping 1 --sc-delay-scale 1,2", "sc_delay_scale",
+                 "horizon_scale,sc_delay_scale"},
+       }) {
+    INFO(line);
+    const Json rows = Result(line)["rows"];
+    REQUIRE(rows.size() >= 2);
+    CHECK(rows[0][option] == 1);
+    CHECK(rows[1][option] == 2);
+    const std::vector<std::string> table = Lines(Run(Words(line)).out);
+    CHECK(table[0].ends_with("," + std::string(columns)));
+    const std::vector<std::string> names = Split(table[0], ',');
+    const auto place = std::find(names.begin(), names.end(), option) - names.begin();
+    CHECK(Split(table[1], ',').at(place) == "1");
+    CHECK(Split(table[2], ',').at(place) == "2");
+  }
+}
+
+TEST_CASE("inconsistency: linear has no momentum, whatever the rules beside it have") {
+  const std::string line =
+      "inconsistency --model discrepancy --rule linear,sgdm --numerator 1 --denominator 1,-1 "
+      "--delay 4 --momentum 0.9 --discrepancies 1";
+  const std::vector<std::string> table = Lines(Run(Words(line)).out);
+  REQUIRE(table.size() == 3);
+  CHECK(table[1].starts_with("discrepancy,linear,current,4,0,,1,"));
+  CHECK(table[2].starts_with("discrepancy,sgdm,current,4,0,0.9,1,"));
+  CHECK(Result(line)["rows"][0]["momentum"].is_null());
+}
+
 TEST_CASE("margin: the gain margin leads to the boundary") {
   const double critical = Result("boundary --rule sc --delay 4 --momentum 0.9")["critical_rate"];
   const Json margin = Result("margin --rule sc --delay 4 --momentum 0.9 --rate 0.005");

@@ -76,11 +76,15 @@ step h where a delay of D updates stops being stable, which tends to the limit a
               {"damping", point.options.first_order ? Json() : Json(point.options.damping)},
               {"delay", point.delay ? Json(*point.delay) : Json()},
               {"critical_delay_time", point.critical},
-              {"relative_distance", point.relative_distance()}};
+              {"relative_distance", point.relative_distance()},
+              {"horizon_scale", point.options.rule.options.horizon_scale},
+              {"sc_delay_scale", point.options.rule.options.sc_delay_scale}};
     };
     Json about = Json::object();
     if (points.size() == 1) about["critical_delay_time"] = points[0].critical;
-    table.Report(json(), about, "rule,damping,delay,critical_delay_time,relative_distance",
+    table.Report(json(), about,
+                 "rule,damping,delay,critical_delay_time,relative_distance,horizon_scale,"
+                 "sc_delay_scale",
                  points.size(), row, [&](std::size_t i) {
                    Json cells = row(i);
                    // The limit has no delay in updates; in CSV that is 0.

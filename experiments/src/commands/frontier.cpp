@@ -72,16 +72,20 @@ class FrontierCommand final : public Command {
     ParallelRows(curves.size(), threads_, [&](std::size_t i) { points[i] = Solve(curves[i]); });
     const std::size_t half_lives = common.half_lives.size();
     table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
-                 "method,delay,condition,average,half_life_updates,loss,momentum,rate",
+                 "method,delay,condition,average,half_life_updates,loss,momentum,rate,"
+                 "horizon,sc_delay,sc_a,sc_b",
                  curves.size() * half_lives, [&](std::size_t i) -> Json {
                    const Curve& curve = curves[i / half_lives];
                    const analysis::FrontierPoint& point = points[i / half_lives][i % half_lives];
-                   return {{"method", curve.method},
-                           {"delay", curve.delay},
-                           {"half_life_updates", point.half_life},
-                           {"loss", point.loss},
-                           {"momentum", point.momentum},
-                           {"rate", point.rate}};
+                   Json cells = {{"method", curve.method},
+                                 {"delay", curve.delay},
+                                 {"half_life_updates", point.half_life},
+                                 {"loss", point.loss},
+                                 {"momentum", point.momentum},
+                                 {"rate", point.rate}};
+                   // Those that wait run the better of two rules without options.
+                   if (!curve.waits) cells.update(DescribeRule(curve.options.rule, curve.delay));
+                   return cells;
                  });
   }
 

@@ -76,12 +76,16 @@ class InconsistencyCommand final : public Command {
                   {"momentum", momentum}};
     if (points.size() == 1) about["critical_rate"] = points[0].critical_rate;
     table.Report(json(), about,
-                 "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate",
+                 "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate,"
+                 "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b",
                  points.size(), [&](std::size_t i) -> Json {
-                   return {{"rule", points[i].rule.rule.name},
-                           {"discrepancy", points[i].discrepancy},
-                           {"critical_rate", points[i].critical_rate},
-                           {"unlimited", std::isinf(points[i].critical_rate)}};
+                   Json cells = {{"rule", points[i].rule.rule.name},
+                                 {"discrepancy", points[i].discrepancy},
+                                 {"critical_rate", points[i].critical_rate},
+                                 {"unlimited", std::isinf(points[i].critical_rate)}};
+                   if (points[i].rule.is_linear()) cells["momentum"] = nullptr;
+                   cells.update(DescribeGivenRule(points[i].rule));
+                   return cells;
                  });
   }
 

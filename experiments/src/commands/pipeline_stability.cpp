@@ -180,22 +180,25 @@ class PipelineStabilityCommand final : public Command {
     ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });
     const auto row = [&](std::size_t i) -> Json {
       const PipelineOptions& options = cases[i].options;
-      return {{"rule", options.rule.rule.name},
-              {"stages", options.delays.size()},
-              {"weights", options.hessian.rows()},
-              {"coupling", cases[i].coupling},
-              {"seed", cases[i].seed},
-              {"half_life_updates", best[i].own.half_life_updates},
-              {"momentum", best[i].own.momentum},
-              {"learning_rate", best[i].own.learning_rate},
-              {"mean_delay", best[i].mean_delay},
-              {"mean_half_life_updates", best[i].mean_half_life_updates},
-              {"largest_delay", best[i].largest_delay},
-              {"largest_half_life_updates", best[i].largest_half_life_updates}};
+      Json cells = {{"rule", options.rule.rule.name},
+                    {"stages", options.delays.size()},
+                    {"weights", options.hessian.rows()},
+                    {"coupling", cases[i].coupling},
+                    {"seed", cases[i].seed},
+                    {"half_life_updates", best[i].own.half_life_updates},
+                    {"momentum", best[i].own.momentum},
+                    {"learning_rate", best[i].own.learning_rate},
+                    {"mean_delay", best[i].mean_delay},
+                    {"mean_half_life_updates", best[i].mean_half_life_updates},
+                    {"largest_delay", best[i].largest_delay},
+                    {"largest_half_life_updates", best[i].largest_half_life_updates}};
+      cells.update(DescribeGivenRule(options.rule));
+      return cells;
     };
     table.Report(json(), Json::object(),
                  "rule,stages,weights,coupling,seed,half_life_updates,momentum,learning_rate,"
-                 "mean_delay,mean_half_life_updates,largest_delay,largest_half_life_updates",
+                 "mean_delay,mean_half_life_updates,largest_delay,largest_half_life_updates,"
+                 "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b",
                  cases.size(), row);
   }
 
@@ -324,22 +327,7 @@ class PipelineStabilityCommand final : public Command {
     const bool stable = radius < 1;
     const double half_life = stable ? -std::log(2.0) / std::log(radius) : std::nan("");
     if (json()) {
-      Json object;
-      const analysis::RuleOptions& rule = options.rule.options;
-      const auto optional = [](const std::optional<double>& value) {
-        return value ? Json(*value) : Json(nullptr);
-      };
-      object["rule"] = options.rule.rule.name;
-      object["horizon"] = optional(rule.horizon);
-      object["horizon_scale"] = rule.horizon_scale;
-      object["sc_delay"] = optional(rule.sc_delay);
-      object["sc_delay_scale"] = rule.sc_delay_scale;
-      object["sc_a"] = optional(rule.sc_a);
-      object["sc_b"] = optional(rule.sc_b);
-      if (options.rule.is_linear()) {
-        object["numerator"] = rule.numerator;
-        object["denominator"] = rule.denominator;
-      }
+      Json object = DescribeGivenRule(options.rule);
       object["stages"] = options.delays.size();
       object["delays"] = options.delays;
       object["widths"] = options.widths;
