@@ -440,6 +440,31 @@ def test_network_of_the_users_own(tmp_path):
         batchless.Trainer(network={**NETWORK, "stage": []})
 
 
+def test_the_program_goes_on_with_a_network_given_as_text(program, tmp_path):
+    out = tmp_path / "run"
+    images = {**NETWORK, "input": [3, 32, 32], "classes": 10,
+              "stage": [{"name": "fc", "layers": [{"kind": "linear", "features": 10}]}, NETWORK["stage"][-1]]}
+    settings = dict(network=images, data=TINY["data"], run=TINY["run"], batch=1, lr=1e-4)
+    with pytest.raises(ValueError, match="^momentum: got 2|^optimizer.momentum: got 2"):
+        batchless.Trainer(**settings, momentum=2.0, out=out)
+    assert not out.exists()
+    whole = batchless.Trainer(**settings)
+    list(whole.run())
+    trainer = batchless.Trainer(**settings, out=out)
+    next(trainer.run())
+    del trainer
+    # Another network is refused, and leaves nothing.
+    before = files_of(out)
+    other = {**images, "stage": [{**images["stage"][0], "name": "head"}, images["stage"][1]]}
+    with pytest.raises(ValueError, match="^network.file: got the text, accepted: the network that"):
+        batchless.Trainer(**{**settings, "network": other}, out=out, resume=True)
+    assert files_of(out) == before
+    summary = program("train", out / "config.toml", "--out", out, "--resume")
+    assert summary["weights_sha256"] == whole.weights_sha256
+    again = batchless.Trainer(**settings, out=out, resume=True)
+    assert again.weights_sha256 == whole.weights_sha256
+
+
 def test_weights_go_out_and_in():
     trainer = own_trainer()
     weights = trainer.weights

@@ -1,5 +1,6 @@
 """Texts as the program takes them: whole, and as files where it takes files."""
 
+import hashlib
 import os
 import tempfile
 
@@ -31,6 +32,28 @@ def as_file(text, files, texts):
     file.flush()
     texts[file.name] = "the text"
     return file.name
+
+
+def kept_file(text, folder, files, texts):
+    """The same in a folder that keeps it, by its digest: whoever goes on there reads it again. What was not there
+    before goes with `files`."""
+    folder = os.path.abspath(folder)
+    content = encoded(text)
+    path = os.path.join(folder, f"network-{hashlib.sha256(content).hexdigest()[:8]}.toml")
+    new = [place for place in (folder, path) if not os.path.exists(place)]
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+    except OSError:
+        # The program says what is wrong with the folder.
+        return as_file(text, files, texts)
+    if folder in new:
+        files.callback(os.rmdir, folder)
+    if path in new:
+        files.callback(os.unlink, path)
+    texts[path] = "the text"
+    return path
 
 
 def without_temporary_names(line, texts):

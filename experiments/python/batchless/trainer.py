@@ -9,7 +9,7 @@ import os
 import re
 
 from . import _core
-from .files import as_file, checked_path, checked_text, encoded, without_temporary_names
+from .files import as_file, checked_path, checked_text, encoded, kept_file, without_temporary_names
 from .result import Result
 from .toml import to_document, to_toml
 
@@ -82,7 +82,8 @@ class Trainer:
         As `batchless train` takes it: sections network, data, schedule, rule, optimizer, run, and a list
         of phases. None: everything by keywords
     network : str, path, TOML text, or dict
-        A built-in network's name, or a network of your own as `batchless.network()` writes it
+        A built-in network's name, or a network of your own as `batchless.network()` writes it; a text or dict
+        is kept in `out`
     data, schedule, rule, optimizer, run : dict or str
         Keys of that section; a text is data.name, schedule.kind, rule.name or optimizer.kind
     out : path
@@ -160,25 +161,30 @@ class Trainer:
             raise TypeError(
                 f"configuration: got {type(configuration).__name__}, accepted: a dict, a path or TOML text"
             )
+        folder = None if out is None else checked_path("out", out)
         with contextlib.ExitStack() as files:
             texts = {}
             if network is not None:
-                values.update(_network_values(network, files, texts))
+                values.update(_network_values(network, folder, files, texts))
             for name, value in keywords.items():
                 values.update(_keyword_values(name, value))
             names_data = has_file or "name" in (configuration or {}).get("data", {})
             if not names_data and "data.name" not in values:
                 values["data.name"] = "own"
             overrides = [f"{name}={to_toml(value, name)}" for name, value in values.items()]
-            folder = None if out is None else encoded(checked_path("out", out))
             try:
-                self._core = _core.Trainer(text, encoded(path), overrides, folder, resume)
+                self._core = _core.Trainer(
+                    text, encoded(path), overrides, None if folder is None else encoded(folder), resume
+                )
             except (ValueError, RuntimeError) as error:
                 # An error of the caller's own, from a signal's handler, goes through as it is.
                 if type(error) not in (ValueError, RuntimeError):
                     raise
                 line = without_temporary_names(str(error), texts).removeprefix("--set: ")
                 raise type(error)(_named_in_python(line)) from None
+            if folder is not None:
+                # The run reads its network there from now on.
+                files.pop_all()
 
     def run(self, samples=None, progress=None):
         """Trains on the configured data set and yields the rows of metrics.csv as they come.
@@ -327,13 +333,15 @@ def _document(configuration):
     return to_document(configuration)
 
 
-def _network_values(network, files, texts):
+def _network_values(network, folder, files, texts):
     if isinstance(network, dict):
         if "input" not in network:
             return _keyword_values("network", network)
         network = to_document(network)
     text = checked_text("network", os.fspath(network))
     if "\n" in text:
+        if folder:
+            return {"network.file": kept_file(text, folder, files, texts)}
         return {"network.file": as_file(text, files, texts)}
     if isinstance(network, os.PathLike) or re.search(r"[/.]", text):
         return {"network.file": text}
