@@ -560,6 +560,13 @@ training::Evaluation TrainingRun::Evaluate() {
 }
 
 void TrainingRun::SaveTo(const std::string& path) const {
+  // The trainer went on behind the samples that still count.
+  if (trainer_->samples_done() != state_.samples) {
+    throw std::runtime_error(
+        fmt::format("{}: training diverged, which no checkpoint is made of; "
+                    "load one from before",
+                    path));
+  }
   RunState state = state_;
   if (log_) log_->Sync(state);
   WriteCheckpoint(path, state, *trainer_);

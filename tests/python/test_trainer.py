@@ -658,6 +658,27 @@ def test_a_run_that_diverges_without_a_folder_names_no_checkpoint():
     assert trainer.samples == trainer.summary().samples
 
 
+def test_no_checkpoint_is_made_of_a_divergence(tmp_path):
+    network = {"name": "mlp", "hidden": [16]}
+    run = batchless.Trainer(
+        network=network, lr=1e5, batch=8, samples=1000,
+        data={"name": "synthetic", "limit_train": 200, "limit_validation": 50},
+    )  # fmt: skip
+    own = own_trainer(network=network, lr=1e6, rule="sgdm")
+    x, y = synthetic_samples(200)
+    for trainer, train in ((run, lambda: list(run.run())), (own, lambda: own.learn(x * 1e3, y))):
+        trainer.save(tmp_path / "before")
+        with pytest.raises(RuntimeError):
+            train()
+        # Finite weights are none of the samples that count, either.
+        trainer.weights = {name: numpy.zeros_like(value) for name, value in trainer.weights.items()}
+        with pytest.raises(RuntimeError, match="training diverged"):
+            trainer.save(tmp_path / "after")
+        assert not (tmp_path / "after").exists()
+        trainer.load(tmp_path / "before")
+        trainer.save(tmp_path / "before")
+
+
 def test_other_threads_run_while_it_trains_and_are_kept_out():
     trainer = batchless.Trainer({**TINY, "run": {"samples": 60000}})
     steps = 0
