@@ -51,9 +51,13 @@ struct OnnxParameter {
 };
 std::vector<OnnxParameter> OnnxParameters(const hwmodel::Layer& layer);
 
+/// Throws analysis::InvalidArgument naming the stage whose layer acts on channels here and whose operator acts on
+/// another dimension: ONNX has tokens as (N, T, d), images as (N, C, H, W).
+void RefuseOtherDimensions(const hwmodel::Network& network);
+
 /// The model's bytes, with the values of its parameters where weights are given. Throws
 /// analysis::InvalidArgument naming a tensor that is missing, has another shape or is none of the
-/// network's, and for a layer that no operator is.
+/// network's, and for a layer that no operator is there.
 std::string OnnxModel(
     const hwmodel::Network& network,
     const std::optional<std::span<const training::NamedTensor>>& weights = std::nullopt);

@@ -805,6 +805,7 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
                .layers = {{.kind = LayerKind::kLoss}},
                .inputs = {values.at(output)}});
   Network network = builder.Finish();
+  RefuseOtherDimensions(network);
   for (std::size_t s = 0; s < stages.size(); ++s) CheckShapes(translator, network, s, stages[s]);
   return network;
 }

@@ -373,8 +373,44 @@ std::vector<OnnxParameter> OnnxParameters(const Layer& layer) {
   }
 }
 
+void RefuseOtherDimensions(const Network& network) {
+  const bool has_tokens = HasLayer(network, LayerKind::kEmbedding);
+  for (const Stage& stage : network.stages) {
+    for (const Layer& layer : stage.layers) {
+      switch (layer.kind) {
+        case LayerKind::kConvolution:
+        case LayerKind::kLinear:
+        case LayerKind::kGroupNormalization:
+        case LayerKind::kBatchNormalization:
+        case LayerKind::kLocalResponseNormalization:
+        case LayerKind::kMaxPool:
+        case LayerKind::kAveragePool:
+          if (!has_tokens) continue;
+          break;
+        case LayerKind::kPosition:
+        case LayerKind::kLayerNormalization:
+        case LayerKind::kRmsNormalization:
+        case LayerKind::kTokenLinear:
+        case LayerKind::kAttention:
+          // One pixel is a vector, with or without height and width.
+          if (has_tokens || layer.input.pixels() == 1) continue;
+          break;
+        default:
+          continue;
+      }
+      throw analysis::InvalidArgument(
+          stage.name + ".layers",
+          fmt::format("{} on {}", hwmodel::TraitsOf(layer.kind).name,
+                      has_tokens ? "tokens" : "an image"),
+          has_tokens ? "layers on tokens behind an embedding in a model of ONNX"
+                     : "layers on images in a model of ONNX");
+    }
+  }
+}
+
 std::string OnnxModel(const Network& network,
                       const std::optional<std::span<const training::NamedTensor>>& weights) {
+  RefuseOtherDimensions(network);
   return Writer(network, weights).Write();
 }
 

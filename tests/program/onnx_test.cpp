@@ -313,6 +313,61 @@ TEST_CASE("fields of layers have the ranges that network files have") {
         ": node 2: got a parameter of shape (3), accepted: (4)");
 }
 
+TEST_CASE("a layer whose operator acts on another dimension is refused, read and written") {
+  // ONNX normalises over the tokens, the trainer over the channels.
+  constexpr const char* kOnTokens =
+      "norm.layers: got local_response_norm on tokens, accepted: layers on tokens behind an "
+      "embedding in a model of ONNX";
+  const TemporaryFolder folder;
+  const auto written = [&](const std::string& layer) {
+    WriteFile(folder / "n.toml", R"(name = "n"
+input = [1, 4, 1]
+classes = 5
+stage = [
+  { name = "wte", layers = [{ kind = "embedding", features = 8 }] },
+  { name = "norm", layers = [)" + layer +
+                                     R"(] },
+  { name = "head", layers = [{ kind = "token_linear", features = 5 }] },
+  { name = "loss", layers = ["loss"] },
+]
+)");
+    return OnnxModel(ReadNetworkFile("--network", folder / "n.toml"));
+  };
+  CHECK_THROWS_WITH(written(R"({ kind = "local_response_norm", size = 3 })"), kOnTokens);
+  CHECK_THROWS_WITH(written(R"({ kind = "group_norm", groups = 2 })"),
+                    Catch::Matchers::StartsWith("norm.layers: got group_norm on tokens"));
+  CHECK(Read(written("\"layer_norm\"")).stage_count() == 4);
+
+  const auto read = [](const ProtobufWriter& node) {
+    ProtobufWriter graph;
+    graph.Message(onnx::Graph::kInput, Value("x", {1, 4}))
+        .Message(onnx::Graph::kOutput, Value("y", {1, 4, 5}));
+    for (const char* name : {"wte.weight", "head.weight"}) {
+      graph.Message(onnx::Graph::kInitializer, Tensor(name, {5, 8}));
+    }
+    for (const ProtobufWriter& each :
+         {Node("Gather", {"wte.weight", "x"}, "1"), node, Node("Transpose", {"head.weight"}, "3"),
+          Node("MatMul", {"2", "3"}, "y")}) {
+      graph.Message(onnx::Graph::kNode, each);
+    }
+    return Refusal(
+        ProtobufWriter()
+            .Message(onnx::Model::kOpset, ProtobufWriter().Integer(onnx::Opset::kVersion, 21))
+            .Message(onnx::Model::kGraph, graph)
+            .bytes());
+  };
+  CHECK(read(Node("LRN", {"1"}, "2", {Attribute("size", 3)})) ==
+        ": local_response_" + std::string(kOnTokens));
+  CHECK(read(Node("Relu", {"1"}, "2")) == "it was read");
+
+  // Of an image the last axis is the width.
+  Foreign image;
+  image.parameters = {Tensor("g", {4}), Tensor("b", {4})};
+  image.nodes.at(1) = Node("LayerNormalization", {"1", "g", "b"}, "2");
+  CHECK(Refusal(image.Model()) ==
+        ": g.layers: got layer_norm on an image, accepted: layers on images in a model of ONNX");
+}
+
 TEST_CASE("a pool of one pixel is a sum's second value, or a pool") {
   Foreign model;
   model.nodes.at(2) = Node("MaxPool", {"2"}, "3",
