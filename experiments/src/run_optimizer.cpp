@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -35,6 +36,13 @@ training::AdamHyperparameters ScaledAdam(const Configuration& c,
   });
 }
 
+// A scaled decay that the precision holds no more: nothing is left of it after an update.
+double HeldDecay(const Configuration& c, double decay) {
+  const bool is_held =
+      c.run.precision == "double" || decay >= double{std::numeric_limits<float>::min()};
+  return is_held ? decay : 0;
+}
+
 // As it is given.
 training::OptimizerSpec GivenOptimizer(const Configuration& c) {
   training::OptimizerSpec spec{training::FindOptimizer(c.optimizer.kind), {}};
@@ -61,8 +69,8 @@ training::OptimizerSpec OptimizerOf(const Configuration& c) {
   if (HasBetas(spec.optimizer) && c.optimizer.reference_lr && c.optimizer.reference_batch) {
     InSection("optimizer", [&] { training::Validate(spec); });
     const training::AdamHyperparameters scaled = ScaledAdam(c, spec);
-    spec.values["beta1"] = scaled.beta1;
-    spec.values["beta2"] = scaled.beta2;
+    spec.values["beta1"] = HeldDecay(c, scaled.beta1);
+    spec.values["beta2"] = HeldDecay(c, scaled.beta2);
   }
   if (!c.optimizer.file.empty()) {
     spec.by_delay = ReadQuotientFile("optimizer.file", c.optimizer.file);
@@ -116,7 +124,7 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
         "optimizer.reference_batch", std::to_string(*o.reference_batch),
         fmt::format("one from which the momentum scales to less than 1 at batch {}", o.batch));
   }
-  return {scaled.learning_rate, scaled.momentum};
+  return {scaled.learning_rate, HeldDecay(c, scaled.momentum)};
 }
 
 // Defaults are in every resolved file.

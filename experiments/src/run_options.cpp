@@ -56,6 +56,11 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
       {"warm_up_samples", "optimizer.warmup_samples"},
       {"workers", "schedule.workers"},
   };
+  // The number that is refused is not the one that was given.
+  if (c.optimizer.reference_lr && (name == "base" || name == "momentum")) {
+    return fmt::format("optimizer.reference_{}, scaled to the batch",
+                       name == "base" ? "lr" : "momentum");
+  }
   if (const auto key = kKeys.find(name); key != kKeys.end()) return std::string(key->second);
   if (name.starts_with("sc_") || name.starts_with("horizon")) return fmt::format("rule.{}", name);
   if (name == "weights" || name == "schedule" || name == "actions") {

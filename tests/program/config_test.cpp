@@ -357,6 +357,9 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"optimizer.reference_lr=0", "optimizer.reference_momentum=0",
         "optimizer.reference_batch=1"},
        "optimizer.reference_lr: got 0"},
+      {{"optimizer.reference_lr=1e6", "optimizer.reference_momentum=0",
+        "optimizer.reference_batch=1", "optimizer.batch=100"},
+       "optimizer.reference_lr, scaled to the batch: got 1e+08"},
       {{"optimizer.decay_points=[0.5,0.2]"}, "optimizer.decay_points: got [0.5, 0.2]"},
       {{"optimizer.schedule=one-cycle", "optimizer.peak=0"}, "optimizer.peak: got 0"},
       {{"optimizer.start=0.5"},
@@ -547,6 +550,26 @@ TEST_CASE("rate and betas of a reference batch reach the trainer") {
   CHECK(c.optimizer.hyperparameters["beta1"] == 0.9);
   CHECK(c.optimizer.hyperparameters["beta2"] == 0.99);
   CHECK(c.optimizer.reference_exponent == 0.5);
+}
+
+TEST_CASE("a momentum that scales to less than float holds is none") {
+  const std::vector<std::string> scaled = {"optimizer.reference_lr=1e-3",
+                                           "optimizer.reference_batch=1", "optimizer.batch=1024",
+                                           "run.samples=1024"};
+  const auto options = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = scaled;
+    all.insert(all.end(), more);
+    Configuration c = Load("", all);
+    return Resolve(c, kShape, 1024).front();
+  };
+  // 0.9^1024 is 1.4e-47.
+  const training::TrainerOptions sgdm = options({"optimizer.reference_momentum=0.9"});
+  CHECK(sgdm.momentum == 0);
+  CHECK(sgdm.learning_rate.base == Approx(1e-3 * 1024 / (1 - 0.9)).epsilon(1e-12));
+  const training::TrainerOptions adam = options({"optimizer.kind=adam"});
+  CHECK(adam.optimizer.Value("beta1") == 0);
+  CHECK(adam.optimizer.Value("beta2") == Approx(std::pow(0.999, 1024)).epsilon(1e-12));
+  CHECK(options({"optimizer.reference_momentum=0.9", "run.precision=double"}).momentum > 0);
 }
 
 TEST_CASE("rate, momentum and drops reach the trainer") {
