@@ -110,14 +110,15 @@ std::string FileDigest(const std::string& path, std::int64_t bytes) {
 
 AppendedFile::AppendedFile(std::string path, const FileStart& kept)
     : path_(std::move(path)), bytes_(kept.bytes), descriptor_(-1) {
-  const Descriptor file(path_, O_WRONLY | O_CREAT | O_CLOEXEC);
   const auto refuse = [&](std::string_view why) {
     throw UsageError("--resume", path_,
                      fmt::format("the file that the checkpoint goes with{}", why));
   };
-  if (AddStart(path_, kept.bytes, digest_) < kept.bytes) {
-    refuse(fmt::format(", of at least {} bytes", kept.bytes));
-  }
+  const auto refuse_as_short = [&] { refuse(fmt::format(", of at least {} bytes", kept.bytes)); };
+  // Opened, one that is missing would be there.
+  if (kept.bytes > 0 && access(path_.c_str(), F_OK) != 0) refuse_as_short();
+  const Descriptor file(path_, O_WRONLY | O_CREAT | O_CLOEXEC);
+  if (AddStart(path_, kept.bytes, digest_) < kept.bytes) refuse_as_short();
   if (!kept.sha256.empty() && digest_.HexDigest() != kept.sha256) {
     refuse(fmt::format(" (the checksum of its first {} bytes is wrong)", kept.bytes));
   }

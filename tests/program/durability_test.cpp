@@ -217,6 +217,15 @@ TEST_CASE("a run goes on with the logs of its checkpoint alone") {
       CHECK(outcome.error.find("run/" + name) != std::string::npos);
       CHECK(ReadFile(path) == changed);
     }
+    if (name != "checkpoint") {
+      fs::remove(path);
+      const Outcome outcome = workplace.Call(kTrain);
+      INFO(outcome.error);
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.error.find("run/" + name + ", accepted: the file that the checkpoint goes") !=
+            std::string::npos);
+      CHECK_FALSE(fs::exists(path));
+    }
     WriteFile(path, content);
   }
   CHECK(workplace.Call(kTrain).exit_code == 0);
