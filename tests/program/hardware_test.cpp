@@ -88,6 +88,10 @@ TEST_CASE("what the model refuses names the machine's file, or the option") {
   CHECK(
       Error("throughput --network resnet998 --schedule gpipe --hardware " + kMachines + "wse2.toml")
           .find("--workers: got 1501, accepted: fewer with gpipe") != std::string::npos);
+  CHECK(
+      Error(On("wse2", "lenet5", "sequential") + " --batch lin:1:1001:1001 --cores lin:1:1001:1001")
+          .find("--batch, --cores: got lists that multiply to 1002001 rows, accepted: at most "
+                "1000000 rows") != std::string::npos);
 }
 
 TEST_CASE("a batch is what each schedule makes of it") {

@@ -258,6 +258,13 @@ TEST_CASE("delays that vary: known numbers, by the mean and by each gradient's o
                 "--condition 10"));
   CHECK(linear.exit_code == 0);
   CHECK(linear.out.find("nan") == std::string::npos);
+  // One that grows by itself is stable at no rate.
+  const Outcome none =
+      Run(Words("optimum --rule linear --numerator 1 --denominator 1,-3,2 --delays uniform:0:2 "
+                "--condition 10"));
+  CHECK(none.exit_code == 0);
+  CHECK(Contains(none.out, "\n  no rate is stable\n"));
+  CHECK_FALSE(Contains(none.out, "nan"));
 }
 
 TEST_CASE("delays from files: a distribution, a chain and a trace") {
@@ -473,6 +480,14 @@ TEST_CASE("pipeline-stability: the best rates of several pipelines are rows") {
     if (row["stages"] == 1) CHECK(own == Approx(largest).epsilon(1e-3));
     CHECK(own < 1.01 * largest);
   }
+}
+
+TEST_CASE("advise: a rule that is named twice is looked at once") {
+  const Json advice = Result("advise --network lenet5 --condition 100 --rule sc,sgdm,sc");
+  REQUIRE(advice["rules"].size() == 2);
+  CHECK(advice["rules"][0]["rule"] == "sc");
+  CHECK(advice["rules"][1]["rule"] == "sgdm");
+  CHECK(advice["rows"].size() == 2 * advice["stages"].get<std::size_t>());
 }
 
 TEST_CASE("advise: largest stable rates by stage are those of SGD at its delay") {

@@ -160,6 +160,24 @@ TEST_CASE("Names that are not UTF-8 are written with U+FFFD, in every kind of fi
   }
 }
 
+TEST_CASE("Rows side by side have the excess over the entropy where a run has it") {
+  const Runs runs;
+  // As a run on a source of known entropy writes it.
+  const auto lines = test::Lines(test::ReadFile(runs.second + "/metrics.csv"));
+  std::string metrics = lines[0] + ",validation_excess_bits\n";
+  for (std::size_t i = 1; i < lines.size(); ++i) metrics += lines[i] + ",0.5\n";
+  std::filesystem::remove(runs.second + "/SHA256SUMS");
+  test::WriteFile(runs.second + "/metrics.csv", metrics);
+  REQUIRE(Run({"compare", runs.first, runs.second, "--out", runs.folder / "c.csv"}).exit_code == 0);
+  const auto rows = test::Lines(test::ReadFile(runs.folder / "c.csv"));
+  CHECK(rows.front() == "run," + lines[0] + ",validation_excess_bits");
+  for (const std::string& row : {rows[1], rows.back()}) {
+    const auto fields = test::Split(row, ',');
+    REQUIRE(fields.size() == 9);
+    CHECK(fields.back() == (fields[0] == "one" ? "" : "0.5"));
+  }
+}
+
 TEST_CASE("A run that goes on is shown as far as it is") {
   const Runs runs;
   // What a run that has not ended lacks.

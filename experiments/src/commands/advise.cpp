@@ -59,7 +59,9 @@ class AdviseCommand final : public Command {
     std::vector<analysis::RuleSpec> rules;
     if (rule_.given()) {
       for (const std::string_view name : SplitList(rule_.Text(""))) {
-        rules.push_back({analysis::FindRow(analysis::Rules(), "rule", name), {}});
+        const analysis::Rule& rule = analysis::FindRow(analysis::Rules(), "rule", name);
+        const auto same = [&](const analysis::RuleSpec& s) { return s.rule.name == rule.name; };
+        if (std::none_of(rules.begin(), rules.end(), same)) rules.push_back({rule, {}});
       }
     } else {
       for (const analysis::Rule& rule : analysis::Rules()) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "commands/commands.h"
 #include "output_file.h"
@@ -95,15 +97,21 @@ class CompareCommand final : public Command {
   }
 
   static std::string Csv(const std::vector<RunRecord>& runs) {
-    constexpr auto kColumns = std::to_array<std::string_view>(
-        {"samples", "epoch", "learning_rate", "train_loss", "train_accuracy", "validation_loss",
-         "validation_accuracy"});
-    std::string text = fmt::format("run,{}\n", fmt::join(kColumns, ","));
+    std::vector<std::string_view> columns{
+        "samples",        "epoch",           "learning_rate",      "train_loss",
+        "train_accuracy", "validation_loss", "validation_accuracy"};
+    // Where the entropy of the data is known.
+    constexpr std::string_view kExcess = "validation_excess_bits";
+    if (std::any_of(runs.begin(), runs.end(),
+                    [&](const RunRecord& run) { return run.metrics.contains(kExcess); })) {
+      columns.push_back(kExcess);
+    }
+    std::string text = fmt::format("run,{}\n", fmt::join(columns, ","));
     for (const RunRecord& run : runs) {
       const std::size_t count = run.metrics.at("samples").size();
       for (std::size_t i = 0; i < count; ++i) {
         text += CsvField(run.name);
-        for (const std::string_view column : kColumns) {
+        for (const std::string_view column : columns) {
           const auto found = run.metrics.find(column);
           const bool is_there = found != run.metrics.end() && !std::isnan(found->second[i]);
           text += is_there ? fmt::format(",{}", found->second[i]) : ",";

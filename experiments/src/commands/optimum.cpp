@@ -178,6 +178,13 @@ interleaved copies of the triple momentum method.
     if (!table.ReportPoints(json(), columns, points.size(), row)) return;
     TextOutput output;
     output.Print("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
+    if (std::isnan(optima[0].half_life_updates)) {
+      const std::optional<double> momentum = points[0].momentum;
+      if (momentum) output.Print("  momentum         {}\n", *momentum);
+      output.Print("  no rate is stable{}\n", momentum ? " at this momentum" : "");
+      output.Close();
+      return;
+    }
     output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
     if (!points[0].point.rule.is_linear()) {
       output.Print("  momentum         {}\n", optima[0].momentum);

@@ -9,6 +9,7 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "commands/commands.h"
 #include "memory.h"
+#include "parallel_rows.h"
 #include "table_output.h"
 #include "usage_error.h"
 #include "workload_argument.h"
@@ -71,6 +72,7 @@ class ThroughputCommand final : public Command {
     if (cores_.given()) cores = cores_.IntegerList(kThroughputCores);
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
+    CheckRows({batches.size(), cores.size()}, "--batch, --cores");
     const std::size_t rows = batches.size() * cores.size();
     TableOutput table(out_);
     std::vector<Point> points;
