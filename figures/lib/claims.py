@@ -110,6 +110,8 @@ def _require(claim: dict, seen: set[str]) -> None:
         if key in claim and claim[key] not in accepted:
             words = "1 to 34" if key == "row" else ", ".join(accepted)
             raise ClaimError(f"{key}: got '{claim[key]}', accepted: {words}")
+    if claim.get("check") in study_checks.CHECKS and "level" not in claim:
+        raise ClaimError("'level' is missing")
     if "check" not in claim and "needs" not in claim:
         raise ClaimError("without 'check', 'needs' says what a test takes")
 
@@ -172,6 +174,8 @@ def outcome(claim: dict, read: Reader) -> Outcome | str:
         return f"{error}."
     except DataError as error:
         raise ClaimError(f"{claim['id']}: {error}") from error
+    except KeyError as error:
+        raise ClaimError(f"{claim['id']}: {error} is missing, which its check takes") from error
 
 
 def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[tuple[float, int] | None]:

@@ -74,7 +74,10 @@ def _value(match: re.Match, by_id: dict[str, Result], counts: dict[str, int]) ->
     found = DIFFERENCE.findall(measured)
     if not found:
         return measured.rstrip(".")
-    value, unit, low, high = found[int(case or 1) - 1]
+    number = int(case or 1)
+    if not 1 <= number <= len(found):
+        raise ClaimError(f"{PATH}: got '{match.group()}', accepted: a case from 1 to {len(found)}")
+    value, unit, low, high = found[number - 1]
     numbers = [float(value), float(low), float(high)]
     if minus:
         numbers = [-numbers[0], -numbers[2], -numbers[1]]

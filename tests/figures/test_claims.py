@@ -243,6 +243,12 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
         with self.assertRaisesRegex(claims.ClaimError, "one: .*no column 'y'"):
             self.verdict()
 
+    def test_a_key_that_the_check_takes_is_named_where_it_is_missing(self):
+        (self.folder / "t.csv").write_text("x,y\n1,2\n")
+        self.write(CLAIM.format(provenance="recalled").replace("tolerance", "tolerence"))
+        with self.assertRaisesRegex(claims.ClaimError, "^one: 'tolerance' is missing"):
+            self.verdict()
+
     def test_bad_claims_are_named(self):
         good = CLAIM.format(provenance="recalled")
         for text, message in (
@@ -252,6 +258,7 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
             (good.replace('"values"', '"none"'), "one: check: got 'none', accepted: values, "),
             (good.replace('quantity = "q"', ""), "one: 'quantity' is missing"),
             (good * 2, "one: the id is taken"),
+            (good.replace('"values"', '"paired_above"'), "one: 'level' is missing"),
         ):
             self.write(text)
             with self.assertRaisesRegex(claims.ClaimError, message):

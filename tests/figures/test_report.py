@@ -165,6 +165,8 @@ holds = { a = "reproduced", b = "not reproduced", c = "not tested" }
             ('a = "rep', 'd = "rep', "got claim 'd', accepted: one of figures/claims"),
             ('"not tested"', '"open"', "c: got 'open', accepted: reproduced"),
             ("{a}", "{d}", "got '{d}', accepted: a claim of the sentence's `holds`"),
+            ("{a}", "{a:3}", "got '{a:3}', accepted: a case from 1 to 1"),
+            ("{a}", "{a:0}", "got '{a:0}', accepted: a case from 1 to 1"),
         ):
             with self.assertRaisesRegex(ClaimError, re.escape(message)):
                 self.load(self.results(), self.TEXT.replace(old, new))
