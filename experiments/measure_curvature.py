@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tomllib
 from pathlib import Path
@@ -38,8 +39,10 @@ STAGE_PRODUCTS = 4
 
 
 def measure(options: argparse.Namespace) -> dict:
-    with open(options.config, "rb") as file:
-        configuration = tomllib.load(file)
+    try:
+        configuration = tomllib.loads(options.config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"CONFIG: got '{options.config}', accepted: a TOML file ({error})") from None
     weights = flat(dict(np.load(options.weights)))
     loss = Loss(configuration, options.samples, options.h)
     expected = flat(loss.tensors).size
@@ -81,7 +84,7 @@ def measure(options: argparse.Namespace) -> dict:
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config")
+    parser.add_argument("config", type=Path)
     parser.add_argument("--weights", required=True, type=Path)
     parser.add_argument("--samples", default="256")
     parser.add_argument("--eigenvalues", default="1")
@@ -93,6 +96,12 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.samples = positive("--samples", options.samples)
     options.eigenvalues = positive("--eigenvalues", options.eigenvalues)
+    for name, path in (("CONFIG", options.config), ("--weights", options.weights)):
+        if not path.is_file():
+            raise UsageError(f"{name}: got '{path}', accepted: a file that exists")
+    for name, distance in (("--h", options.h), ("--check", options.check)):
+        if not 0 < distance < math.inf:
+            raise UsageError(f"{name}: got '{distance:g}', accepted: a number above 0")
     return options
 
 

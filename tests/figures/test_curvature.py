@@ -168,9 +168,16 @@ class Softmax(unittest.TestCase):
         status, _, error = self.call(*words[:-1], "0")
         self.assertEqual(status, 2)
         self.assertIn("--samples: got '0'", error)
-        status, _, error = self.call(str(config), "--weights", "none.npz")
-        self.assertEqual(status, 1)
-        self.assertIn("none.npz", error)
+        for bad, line in (
+            ((str(config), "--weights", "none.npz"), "--weights: got 'none.npz', accepted: a file that exists"),
+            (("none.toml", *words[1:]), "CONFIG: got 'none.toml', accepted: a file that exists"),
+            ((str(file), *words[1:]), f"CONFIG: got '{file}', accepted: a TOML file ("),
+            ((*words, "--h", "0"), "--h: got '0', accepted: a number above 0"),
+            ((*words, "--check", "nan"), "--check: got 'nan', accepted: a number above 0"),
+        ):
+            status, _, error = self.call(*bad)
+            self.assertEqual(status, 2)
+            self.assertIn(line, error)
 
     def call(self, *words):
         out, error = io.StringIO(), io.StringIO()
