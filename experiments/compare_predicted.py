@@ -13,7 +13,7 @@ backpropagation at one sample a step, on the built-in synthetic set. The folder 
     manifest.json                what made them: build, machine, times
 
 The last two are written anew after each run that ends. The same command goes on where an earlier one
-stopped. Networks take turns, so that an hour in which the machine is slow does not decide about one of
+stopped; a new OUT measures anew. Networks take turns, so that an hour in which the machine is slow does not decide about one of
 them. Nothing else should run meanwhile.
 """
 
@@ -88,6 +88,7 @@ class Comparison:
             for count in workers
         ]
         self.networks = networks
+        self.is_measured = True  # before this command
 
     def execute(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -107,6 +108,8 @@ class Comparison:
                 file=sys.stderr,
                 flush=True,
             )
+        if self.is_measured:
+            print(f"all was measured before, in {self.out}; another --out measures anew", file=sys.stderr)
 
     def measure(self, network: str, workers: int, repeat: int) -> dict:
         folder = self.out / network / str(repeat)
@@ -123,16 +126,20 @@ class Comparison:
             replace(prediction, text)
         predicted = json.loads(prediction.read_text(encoding="utf-8"))
         run = folder / f"run-{workers}"
+        samples = round(self.seconds * predicted["samples_per_second"])
         if not (run / "summary.json").exists():
+            self.is_measured = False
             settings = {
                 "network.name": network,
                 "schedule.workers": workers,
                 "schedule.machine": machine,
-                "run.samples": round(self.seconds * predicted["samples_per_second"]),
+                "run.samples": samples,
             }
             words = [word for key, x in settings.items() for word in ("--set", f"{key}={x}")]
             self.call("train", str(self.out / "config.toml"), *words, "--resume", "--out", str(run))
         summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        if summary["samples"] != samples:
+            raise UsageError(f"--seconds: got '{self.seconds}', accepted: those of the runs in '{self.out}'")
         manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
         return {"row": row_of(network, workers, repeat, summary, predicted), "manifest": manifest}
 

@@ -108,6 +108,11 @@ class Compare(Folder):
         self.call("--repeats", "1")
         self.assertEqual(len(self.rows()), 4)
         self.assertTrue(all("network.name=a" not in line for line in self.calls()[before:]))
+        before = len(self.calls())
+        self.assertIn("all was measured before, in out; another --out", self.call("--repeats", "1"))
+        line = self.call("--repeats", "1", "--seconds", "5", code=2)
+        self.assertIn("--seconds: got '5', accepted: those of the runs in 'out'", line)
+        self.assertEqual(len(self.calls()), before)
 
     def test_another_split_than_the_predicted_one_is_an_error(self):
         self.program('spans[2] = [(0, 2), (2, 4)] if words[0] == "train" else spans[2]')
