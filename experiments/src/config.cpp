@@ -94,6 +94,21 @@ std::string Quoted(std::string_view where, std::string_view name, std::string_vi
                        : fmt::format("a text in quotes, \"{}\"", got);
 }
 
+// What is accepted in a section in place of a key that it has not: its keys, with the one of another section by
+// that name, or the section's own name or kind by the other word.
+std::string AcceptedKeys(const std::vector<ConfigurationKey>& keys, const Choices& of_section,
+                         std::string_view section, std::string_view name) {
+  const bool is_main = name == "name" || name == "kind";
+  std::vector<std::string> meant;
+  for (const ConfigurationKey& key : keys) {
+    const bool fits = is_main ? key.section == section && (key.name == "name" || key.name == "kind")
+                              : key.name == name;
+    if (fits) meant.push_back(key.FullName());
+  }
+  if (meant.size() != 1) return analysis::OneOf(name, of_section);
+  return fmt::format("{} (did you mean {}?)", fmt::join(of_section, ", "), meant.front());
+}
+
 // Reads one value into its place; `phase` comes before its name in what is refused.
 void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
             std::string_view phase, std::string_view section, std::string_view name,
@@ -112,7 +127,9 @@ void Assign(const std::vector<ConfigurationKey>& keys, std::string_view where,
   const auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigurationKey& candidate) {
     return candidate.section == section && candidate.name == name;
   });
-  if (key == keys.end()) Refuse(where, full_name, "an unknown key", analysis::OneOf(name, names));
+  if (key == keys.end()) {
+    Refuse(where, full_name, "an unknown key", AcceptedKeys(keys, names, section, name));
+  }
   const bool is_read =
       std::visit([&](auto* value) { return Read(*key, node, *value); }, key->value);
   if (is_read) return;

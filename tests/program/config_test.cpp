@@ -398,6 +398,17 @@ TEST_CASE("values that do not go together are refused by name") {
   }
 }
 
+TEST_CASE("a key of another section is answered with its own") {
+  const auto line = [](const std::string& text) { return Refusal([&] { Load("", {text}); }); };
+  CHECK(Contains(line("run.workers=1"), "run.workers: got an unknown key, accepted: epochs, "));
+  CHECK(line("run.workers=1").ends_with(" (did you mean schedule.workers?)"));
+  CHECK(line("optimizer.name=adamw").ends_with(" (did you mean optimizer.kind?)"));
+  CHECK(line("network.kind=mlp").ends_with(" (did you mean network.name?)"));
+  CHECK(line("run.sample=1").ends_with(" (did you mean samples?)"));
+  // Of two that have it neither is meant more than the other.
+  CHECK_FALSE(Contains(line("network.seed=1"), "data.seed"));
+}
+
 TEST_CASE("a list that cannot be trained by is refused by its key") {
   const TemporaryFolder folder;
   const std::string path = folder / "list.csv";
