@@ -50,10 +50,12 @@ void Exchange(const Execution& execution, std::size_t s, ActionKind kind, CoreWo
 StageTimes LaunchesOf(const Execution& execution, std::size_t s) {
   if (!execution.launched) return {};
   const double launch = execution.machine.launch_seconds;
-  const double weights = execution.workload.stages[s].parameters > 0 ? launch : 0;
+  const StageCost& cost = execution.workload.stages[s];
+  const double inputs = cost.input_gradient_flops > 0 ? launch : 0;
+  const double weights = cost.parameters > 0 ? launch : 0;
   const double again = execution.recomputes ? launch : 0;
-  return {launch, again + (s > 0 ? launch : 0) + (execution.split ? 0 : weights),
-          execution.split ? weights : 0, weights};
+  return {launch, again + inputs + (execution.split ? 0 : weights), execution.split ? weights : 0,
+          weights};
 }
 
 void Add(StageTimes& sum, const StageTimes& times) {

@@ -4,6 +4,12 @@
 #include "batchless/hwmodel/network.h"
 
 namespace batchless::hwmodel {
+namespace {
+
+// The network's input has none, whichever stages read it.
+bool HasGradient(int value) { return value > 0; }
+
+}  // namespace
 
 std::vector<int> BoundaryValues(const Network& network, int stage) {
   std::vector<int> values;
@@ -59,6 +65,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     StageCost& cost = costs[s];
     std::int64_t sample_parameters = 0;
     bool read_in_part = false;
+    bool has_gradient = std::any_of(stage.inputs.begin(), stage.inputs.end(), HasGradient);
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
       const std::int64_t multiply_adds = MultiplyAddsOf(layer);
@@ -68,7 +75,11 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       cost.parameters += ParametersOf(layer);
       cost.forward_flops += 2 * multiply_adds + products + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;
-      if (s > 0) cost.input_gradient_flops += 2 * multiply_adds + 2 * products + elementwise;
+      if (has_gradient) {
+        cost.input_gradient_flops += 2 * multiply_adds + 2 * products + elementwise;
+      }
+      // An embedding takes the gradient of what positions are added to as it is.
+      has_gradient = has_gradient || layer.kind != LayerKind::kEmbedding;
       if (traits.sample_parameters != nullptr && !HandsOnRows(stage)) {
         read_in_part = true;
         sample_parameters += traits.sample_parameters(layer);
@@ -89,7 +100,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     const bool sums = TraitsOf(stage.layers.back().kind).passes_gradient;
     for (const int value : stage.inputs) {
       cost.read_bytes += bytes_of(value);
-      if (s == 0 || sums) continue;
+      if (!HasGradient(value) || sums) continue;
       const bool adds = network.values[value].consumers.back() != s;
       cost.gradient_bytes += (adds ? 2 : 1) * bytes_of(value);
     }

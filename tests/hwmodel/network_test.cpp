@@ -352,6 +352,34 @@ TEST_CASE("Costs of single layers are those counted by hand", "[network]") {
   CHECK(relu.activation_bytes == 4 * kElements);
 }
 
+TEST_CASE("The network's input has no gradient, whichever stages read it", "[network]") {
+  // Two branches from the input, the second behind a normalisation, which wants a gradient itself.
+  NetworkBuilder builder("branches", {3, 8, 6}, 4);
+  const auto conv = [](const char* name) {
+    return Layer{.kind = LayerKind::kConvolution, .name = name, .output = {.channels = 5}};
+  };
+  const Layer norm{.kind = LayerKind::kBatchNormalization, .name = "norm"};
+  const int a = builder.Add({.name = "a", .layers = {conv("a")}, .inputs = {0}});
+  const int b = builder.Add({.name = "b", .layers = {conv("b")}, .inputs = {0}});
+  const int c = builder.Add(
+      {.name = "c", .layers = {norm, {.kind = LayerKind::kRelu}, conv("c")}, .inputs = {0}});
+  const Layer sum{.kind = LayerKind::kSum};
+  int x = builder.Add({.name = "ab", .layers = {sum}, .inputs = {a, b}});
+  x = builder.Add({.name = "abc", .layers = {sum}, .inputs = {x, c}});
+  const Layer linear{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+  x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
+  builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
+  const std::vector<StageCost> costs = ComputeCosts(builder.Finish());
+  constexpr std::int64_t kPixels = 8 * 6;
+  for (const int s : {0, 1, 2}) {
+    CAPTURE(s);
+    CHECK(costs[s].weight_gradient_flops == 2 * 15 * kPixels);
+    CHECK(costs[s].input_gradient_flops == (s < 2 ? 0 : (2 * 15 + 3) * kPixels));
+    CHECK(costs[s].gradient_bytes == 4 * 5 * kPixels);  // its output's alone
+  }
+  CHECK(costs[5].input_gradient_flops == costs[5].forward_flops);
+}
+
 TEST_CASE("Convolutions have a bias in networks without normalisation alone", "[network]") {
   for (const auto norm : {Normalization::kNone, Normalization::kGroup, Normalization::kBatch}) {
     for (const Stage& stage : Make("vgg13", norm).stages) {

@@ -266,6 +266,18 @@ TEST_CASE("Layers one after the other: launches below a batch, the roofline abov
         Approx(1).epsilon(1e-4));
 }
 
+TEST_CASE("No gradient that nobody wants is launched", "[throughput]") {
+  // Stages of a linear layer without, and with, a gradient of what they read.
+  Workload workload = Equal(2, 1000);
+  workload.stages[0].input_gradient_flops = 0;
+  const Throughput two = PredictThroughput(workload, Gpu(), {.schedule = "sequential"});
+  CHECK(two.workers[1].times.backward_seconds - two.workers[0].times.backward_seconds ==
+        Approx(5e-6).epsilon(0.01));
+  workload.stages[1].input_gradient_flops = 0;
+  const Throughput one = PredictThroughput(workload, Gpu(), {.schedule = "sequential"});
+  CHECK(one.workers[1].times.backward_seconds == one.workers[0].times.backward_seconds);
+}
+
 TEST_CASE("One worker alone is the layers one after the other", "[throughput]") {
   const Workload workload = MakeWorkload("resnet20");
   // With cores enough that the last stages cannot be shared by all.

@@ -145,7 +145,8 @@ int LabelsOf(const Network& network);
 struct StageCost {
   std::int64_t parameters = 0;
   std::int64_t forward_flops = 0;
-  std::int64_t input_gradient_flops = 0;  ///< 0 at stage 0, whose input has no gradient
+  /// Without that of the network's input, which nobody wants: 0 of a layer alone that reads it.
+  std::int64_t input_gradient_flops = 0;
   std::int64_t weight_gradient_flops = 0;
   /// FLOPs of all passes over a sample, without the update.
   std::int64_t training_flops() const {
