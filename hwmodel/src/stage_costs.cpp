@@ -1,6 +1,7 @@
 // Work and sizes of a network's stages.
 #include <algorithm>
 
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/network.h"
 
 namespace batchless::hwmodel {
@@ -60,6 +61,7 @@ int LabelsOf(const Network& network) {
 std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number) {
   std::vector<StageCost> costs(network.stages.size());
   std::vector<int> kept_by(network.values.size(), -1);
+  const MemoryPlan plan(network, /*splits_backward=*/false);
   for (int s = 0; s < network.stage_count(); ++s) {
     const Stage& stage = network.stages[s];
     StageCost& cost = costs[s];
@@ -98,15 +100,18 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       return network.values[value].shape.elements() * bytes_per_number;
     };
     const bool sums = TraitsOf(stage.layers.back().kind).passes_gradient;
+    bool reads_gradient = !sums;
     for (const int value : stage.inputs) {
       cost.read_bytes += bytes_of(value);
-      if (!HasGradient(value) || sums) continue;
+      if (!HasGradient(value)) continue;
+      if (sums && plan.gradient_of(value) == plan.gradient_of(stage.outputs[0])) continue;
+      reads_gradient = true;
       const bool adds = network.values[value].consumers.back() != s;
       cost.gradient_bytes += (adds ? 2 : 1) * bytes_of(value);
     }
     for (const int value : stage.outputs) {
       cost.written_bytes += bytes_of(value);
-      if (!sums) cost.gradient_bytes += bytes_of(value);
+      if (reads_gradient) cost.gradient_bytes += bytes_of(value);
     }
     cost.saved_bytes = SavedBytes(stage, bytes_per_number);
     cost.activation_bytes = cost.kept_bytes = cost.saved_bytes;

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/memory_plan.h"
+#include "batchless/hwmodel/network_builder.h"
 #include "catch.h"
 
 namespace batchless::hwmodel {
@@ -98,6 +100,52 @@ TEST_CASE("Stages move what they read and make themselves", "[workload]") {
   CHECK(sum.written_bytes == y);
   CHECK(sum.gradient_bytes + sum.kept_bytes == 0);
   CHECK(workload.stages.front().gradient_bytes == workload.stages.front().written_bytes);
+}
+
+TEST_CASE("A sum moves the gradients that it copies", "[workload]") {
+  // The shortcut of a ResNet as first published takes every second pixel: one of its own.
+  const Network network = MakeNetwork({.name = "resnet20-v1"});
+  const std::vector<StageCost> costs = ComputeCosts(network);
+  int copies = 0;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    const Stage& stage = network.stages[s];
+    if (stage.layers.back().kind != LayerKind::kSum) continue;
+    const bool strided = stage.layers.back().stride > 1;
+    copies += strided ? 1 : 0;
+    CAPTURE(stage.name);
+    const std::int64_t shortcut = 4 * network.values[stage.inputs[1]].shape.elements();
+    CHECK(costs[s].gradient_bytes == (strided ? costs[s].written_bytes + shortcut : 0));
+  }
+  CHECK(copies == 2);
+
+  // Two values, each read by a convolution as well, in one sum: what both convolutions add would meet in
+  // its place, so that one has a copy.
+  NetworkBuilder builder("parallel", {3, 8, 6}, 4);
+  const auto conv = [](const char* name) {
+    return Layer{.kind = LayerKind::kConvolution, .name = name, .output = {.channels = 5}};
+  };
+  const Layer sum{.kind = LayerKind::kSum};
+  const int x = builder.Add({.name = "x", .layers = {conv("x")}, .inputs = {0}});
+  const int y = builder.Add({.name = "y", .layers = {conv("y")}, .inputs = {x}});
+  const int z = builder.Add({.name = "z", .layers = {conv("z")}, .inputs = {y}});
+  const int both = builder.Add({.name = "both", .layers = {sum}, .inputs = {x, y}});
+  const int all = builder.Add({.name = "all", .layers = {sum}, .inputs = {z, both}});
+  const Layer linear{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+  const int scores = builder.Add({.name = "fc", .layers = {linear}, .inputs = {all}});
+  builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {scores}});
+  const Network parallel = builder.Finish();
+  const std::vector<StageCost> of_parallel = ComputeCosts(parallel);
+  const MemoryPlan plan(parallel, /*splits_backward=*/false);
+  constexpr std::int64_t kValue = 4 * 5 * 8 * 6;
+  for (const int s : {3, 4}) {
+    std::int64_t copied = 0;
+    for (const int value : parallel.stages[s].inputs) {
+      if (plan.gradient_of(value) == value) ++copied;
+    }
+    CAPTURE(s);
+    CHECK(of_parallel[s].gradient_bytes == (copied > 0 ? (1 + copied) * kValue : 0));
+  }
+  CHECK(of_parallel[3].gradient_bytes + of_parallel[4].gradient_bytes > 0);
 }
 
 TEST_CASE("An embedding reads the rows of its words", "[workload]") {

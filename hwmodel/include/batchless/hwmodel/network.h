@@ -166,7 +166,8 @@ struct StageCost {
   std::int64_t saved_bytes = 0;    ///< that its forward writes for its backward alone
   std::int64_t kept_bytes = 0;     ///< that its backward reads again, what is saved with them
   /// Gradients that its backward reads and writes. Into that of a value that several stages read all
-  /// but the last of them add; a sum passes its output's on as it is.
+  /// but the last of them add; a sum passes its output's on as it is, but for the copies that it makes
+  /// where an input's has another place (memory_plan.h).
   std::int64_t gradient_bytes = 0;
   /// Weights that one sample reads and whose gradients it writes; 0: all of them.
   std::int64_t sample_parameter_bytes = 0;
