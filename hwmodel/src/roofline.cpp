@@ -191,8 +191,9 @@ double WorkerBytes(const Workload& workload, int first, int end, double b, doubl
     parameters += static_cast<double>(workload.stages[s].parameter_bytes);
   }
   const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
-  const double activations = recomputes ? b * kept + boundary(first - 1) * activations_in_flight
-                                        : b * kept * activations_in_flight;
+  const auto input = static_cast<double>(workload.WorkerInputBytes(first, end));
+  const double activations =
+      recomputes ? b * kept + b * input * activations_in_flight : b * kept * activations_in_flight;
   return parameters * (weight_versions + 2) + activations +
          2 * (boundary(end - 1) + boundary(first - 1));
 }

@@ -35,12 +35,9 @@ const MemoryScheme& FindMemoryScheme(std::string_view name) {
 
 WorkerSizes MeasureWorker(const Workload& workload, int first, int end, std::int64_t microbatch) {
   const auto b = static_cast<double>(microbatch);
-  const std::int64_t input =
-      first == 0 ? workload.input_bytes
-                 : workload.stages[static_cast<std::size_t>(first) - 1].boundary_bytes;
   WorkerSizes worker{
       .activations = b * static_cast<double>(workload.WorkerActivationBytes(first, end)),
-      .input = b * static_cast<double>(input)};
+      .input = b * static_cast<double>(workload.WorkerInputBytes(first, end))};
   for (int s = first; s < end; ++s) {
     worker.weights += static_cast<double>(workload.stages[s].parameter_bytes);
   }

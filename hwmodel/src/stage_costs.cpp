@@ -129,6 +129,9 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     if (KeepsOutput(stage)) keep(stage.outputs[0]);
     for (const int value : BoundaryValues(network, s)) {
       cost.boundary_bytes += bytes_of(value);
+      const std::vector<int>& readers = network.values[value].consumers;
+      const int next = *std::upper_bound(readers.begin(), readers.end(), s);
+      if (next > s + 1) cost.passing.push_back({bytes_of(value), next});
     }
   }
   return costs;

@@ -63,6 +63,16 @@ std::int64_t Workload::WorkerActivationBytes(int first, int end) const {
   return sum;
 }
 
+std::int64_t Workload::WorkerInputBytes(int first, int end) const {
+  if (first == 0) return input_bytes;
+  const StageCost& before = stages[first - 1];
+  std::int64_t bytes = before.boundary_bytes;
+  for (const PassingValue& value : before.passing) {
+    if (value.next_reader >= end) bytes -= value.bytes;
+  }
+  return bytes;
+}
+
 std::int64_t Workload::training_flops() const {
   std::int64_t sum = 0;
   for (const StageCost& cost : stages) sum += cost.training_flops();

@@ -69,6 +69,29 @@ TEST_CASE("The last worker of an asynchronous pipeline keeps one of each", "[sch
   }
 }
 
+TEST_CASE("What only crosses a worker is none of its inputs", "[scheme_memory]") {
+  // A value of the first stage that the last one reads, as large as ten boundaries.
+  constexpr std::int64_t kSkipBytes = 10 * kBoundaryBytes;
+  Workload workload = Equal();
+  for (int s = 0; s + 1 < kStages; ++s) {
+    workload.stages[s].boundary_bytes += kSkipBytes;
+    if (s + 2 < kStages) workload.stages[s].passing = {{kSkipBytes, kStages - 1}};
+  }
+  for (const std::string_view name : {"2bw-recompute", "2bw", "gpipe-recompute"}) {
+    CAPTURE(name);
+    const auto of = [&](const Workload& measured) {
+      return PredictSchemeMemory(FindMemoryScheme(name), measured, Ends(4), {1, 4});
+    };
+    const std::vector<SchemeMemory> crossed = of(workload);
+    const std::vector<SchemeMemory> plain = of(Equal());
+    for (std::size_t g = 0; g < 3; ++g) {
+      CHECK(crossed[g].activation_bytes == plain[g].activation_bytes);
+    }
+    const double in_flight = name == "gpipe-recompute" ? 4 : 1;
+    CHECK(crossed[3].activation_bytes == plain[3].activation_bytes + in_flight * kSkipBytes);
+  }
+}
+
 TEST_CASE("Groups that are none are refused", "[scheme_memory]") {
   const Workload workload = Equal();
   const MemoryScheme& pb = FindMemoryScheme("pb");

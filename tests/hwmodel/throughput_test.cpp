@@ -104,6 +104,10 @@ TEST_CASE("Recomputation costs a forward, and keeps inputs in place of activatio
   CHECK(kept.workers[1].memory_bytes - again.workers[1].memory_bytes == 2 * 1000 - 3 * 100);
   // Nominal FLOPs are those of training, however often forwards are done.
   CHECK(again.flops_per_sample == kept.flops_per_sample);
+  // Three quarters of what comes to the second worker are for the fourth.
+  workload.stages[0].passing = {{75, 3}};
+  const Throughput passing = PredictThroughput(workload, Fine(4), options);
+  CHECK(again.workers[1].memory_bytes - passing.workers[1].memory_bytes == 3 * 75);
   options.schedule = "1f1b";
   options.microbatches_per_update = 0;
   CHECK_THROWS_AS(PredictThroughput(workload, Fine(4), options), analysis::InvalidArgument);

@@ -189,6 +189,30 @@ TEST_CASE("A worker keeps every value that its stages read again, once", "[workl
   }
 }
 
+TEST_CASE("A worker's input is what its stages read of others, once", "[workload]") {
+  const Network resnet = MakeNetwork({.name = "resnet20"});
+  // The rows of tied embeddings cross every stage to the last but one.
+  const Network gpt = MakeNetwork(
+      {.name = "gpt", .input = {1, 8, 1}, .layers = 2, .width = 8, .tied_embeddings = true});
+  for (const Network* network : {&resnet, &gpt}) {
+    const Workload workload = MakeWorkload(*network, 4);
+    for (int first = 0; first < network->stage_count(); ++first) {
+      for (int end = first + 1; end <= network->stage_count(); ++end) {
+        std::set<int> read;
+        for (int s = first; s < end; ++s) {
+          for (const int value : network->stages[s].inputs) {
+            if (network->values[value].producer < first) read.insert(value);
+          }
+        }
+        std::int64_t bytes = 0;
+        for (const int value : read) bytes += 4 * network->values[value].shape.elements();
+        CAPTURE(network->name, first, end);
+        REQUIRE(workload.WorkerInputBytes(first, end) == bytes);
+      }
+    }
+  }
+}
+
 TEST_CASE("What is unknown is refused with the nearest name", "[workload]") {
   CHECK_THROWS_AS(MakeWorkload("resnet21"), analysis::InvalidArgument);
   CHECK_THROWS_AS(MakeNetwork({.name = "resnet020"}), analysis::InvalidArgument);

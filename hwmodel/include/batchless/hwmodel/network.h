@@ -141,6 +141,12 @@ bool SavesInput(const Stage& stage, std::size_t layer);
 /// Labels of a sample: one, or with a loss of each token as many as these.
 int LabelsOf(const Network& network);
 
+/// A value that crosses a stage without being read there.
+struct PassingValue {
+  std::int64_t bytes = 0;
+  int next_reader = 0;  ///< stage
+};
+
 /// Work and sizes of one stage for one sample, by its layers' (layer.h).
 struct StageCost {
   std::int64_t parameters = 0;
@@ -176,6 +182,7 @@ struct StageCost {
   std::int64_t layer_output_bytes = 0;
   std::int64_t relu_output_bytes = 0;  ///< of these, what ReLUs in place do without
   std::int64_t boundary_bytes = 0;  ///< of the values that cross to the next stage, one direction
+  std::vector<PassingValue> passing{};  ///< those of them that the next stage does not read
   /// Values that its largest layer makes.
   std::int64_t largest_output = 1;
 };

@@ -1,7 +1,8 @@
 // Memory of each worker under every scheme of the literature, by what it keeps.
 //
 //   d   workers in a pipeline, g = 0 (input) .. d-1    m   micro-batches an update, of b samples
-//   W   a worker's weights   A(b)   all activations of its stages for a micro-batch, I(b) its input
+//   W   a worker's weights   A(b)   all activations of its stages for a micro-batch
+//   I(b)   what these stages read of earlier workers, without what only crosses them
 //   v   weight versions, n   micro-batches in flight: derived from the scheme's list of actions
 //
 //   scheme            list               weights        activations

@@ -51,6 +51,8 @@ struct Workload {
   std::int64_t parameters() const;
   /// What a worker with stages first .. end-1 keeps of a sample; every value once.
   std::int64_t WorkerActivationBytes(int first, int end) const;
+  /// What these stages read of a sample and do not make; nothing that only crosses them.
+  std::int64_t WorkerInputBytes(int first, int end) const;
   /// Forward, both gradients, without the update.
   std::int64_t training_flops() const;
 };
