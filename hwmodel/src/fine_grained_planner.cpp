@@ -32,7 +32,7 @@ void Check(const Workload& workload, const Machine& machine, const FineGrainedOp
 
 ScheduleSummary SummaryFor(const FineGrainedOptions& options, int workers) {
   return Summarize(MakeSchedule(options.schedule, {.stages = workers,
-                                                   .microbatches = 4 * workers + 4,
+                                                   .microbatches = EnoughMicrobatches(workers, 1),
                                                    .weight_stashing = options.weight_stashing}));
 }
 

@@ -1,5 +1,6 @@
 #include "batchless/hwmodel/scheme_memory.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -62,12 +63,15 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
   CheckAtLeastOne("microbatch", options.microbatch);
   const auto workers = static_cast<int>(group_ends.size());
   const bool updates_each = FindScheduleKind(scheme.schedule).updates_each;
-  const std::int64_t m =
+  const std::int64_t given =
       options.microbatches_per_update > 0 ? options.microbatches_per_update : workers;
+  const std::int64_t m = updates_each ? 1 : given;
+  // Four updates, or as many as fill the pipeline.
+  const std::int64_t updates = std::max<std::int64_t>(4, (4 * workers + m - 1) / m);
   const Schedule schedule =
       MakeSchedule(scheme.schedule, {.stages = workers,
-                                     .microbatches = updates_each ? 4 * workers : 4 * m,
-                                     .microbatches_per_update = updates_each ? 0 : m,
+                                     .microbatches = updates * m,
+                                     .microbatches_per_update = m,
                                      .weight_stashing = scheme.weight_stashing,
                                      .vertical_sync = scheme.vertical_sync});
   const ScheduleSummary summary = Summarize(schedule);

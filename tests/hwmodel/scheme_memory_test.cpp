@@ -69,6 +69,18 @@ TEST_CASE("The last worker of an asynchronous pipeline keeps one of each", "[sch
   }
 }
 
+TEST_CASE("Updates of few micro-batches fill the pipeline all the same", "[scheme_memory]") {
+  // n = d - g with paci, however few there are in an update.
+  const Workload workload = Equal();
+  for (const std::int64_t m : {1, 2, 5, 12, 30}) {
+    CAPTURE(m);
+    const std::vector<SchemeMemory> memory =
+        PredictSchemeMemory(FindMemoryScheme("paci"), workload, Ends(12), {1, m});
+    CHECK(memory[0].activation_bytes == 12 * kActivationBytes);
+    CHECK(memory[6].activation_bytes == 6 * kActivationBytes);
+  }
+}
+
 TEST_CASE("What only crosses a worker is none of its inputs", "[scheme_memory]") {
   // A value of the first stage that the last one reads, as large as ten boundaries.
   constexpr std::int64_t kSkipBytes = 10 * kBoundaryBytes;
