@@ -135,6 +135,14 @@ void SetOnce(std::optional<Value>& place, const Value& value, std::string_view n
 }
 
 class CsvReader {
+  static constexpr int kNone = -1;
+
+  struct Row {
+    TimedAction timed;
+    std::size_t line = 0;
+    int worker = kNone;
+  };
+
  public:
   void ReadHeader(std::string_view line) { columns_ = ParseHeader(line); }
 
@@ -153,40 +161,70 @@ class CsvReader {
     timed.action.microbatch = ParseNumber("microbatch", fields[kMicrobatch], kMaxNumber);
     schedule_.stages = std::max(schedule_.stages, timed.action.stage + 1);
     schedule_.microbatches = std::max(schedule_.microbatches, timed.action.microbatch + 1);
-    rows_.push_back({timed, number});
+    Row& row = rows_.emplace_back(Row{.timed = timed, .line = number});
     for (const Column column : columns_) {
-      if (column >= kRequired) ReadExtra(column, fields[column], timed.action);
+      if (column >= kRequired) ReadExtra(column, fields[column], row);
     }
   }
 
   // The rows by their steps, in the file's order within one.
   Schedule Take(std::vector<std::size_t>* lines) {
+    SetWorkers();
     std::stable_sort(rows_.begin(), rows_.end(),
                      [](const Row& a, const Row& b) { return a.timed.step < b.timed.step; });
     for (const Row& row : rows_) {
       schedule_.actions.push_back(row.timed);
       if (lines != nullptr) lines->push_back(row.line);
     }
-    SetWorkers();
     schedule_.slots_per_step = slots_ ? *slots_ : FewestSlots(schedule_);
     return std::move(schedule_);
   }
 
  private:
-  // One copy of the stages where their workers are the same for all micro-batches, else two.
+  // As few copies of the stages as have one worker for each of theirs: one, or an even number.
   void SetWorkers() {
-    const bool is_one = std::all_of(workers_.begin(), workers_.end(), [](const auto& of_stage) {
-      return !of_stage[0] || !of_stage[1] || of_stage[0] == of_stage[1];
-    });
-    for (std::size_t copy = 0; copy < (is_one ? 1 : 2); ++copy) {
-      for (const auto& of_stage : workers_) {
-        const std::optional<int>& worker = of_stage[copy] ? of_stage[copy] : of_stage[1 - copy];
-        schedule_.worker_of_stage.push_back(worker.value_or(0));
-      }
+    const auto rows = static_cast<std::int64_t>(rows_.size());
+    if (rows == 0 || rows_.front().worker == kNone) return;
+    // Every copy has rows of every stage.
+    const std::int64_t stages = schedule_.stages;
+    const std::int64_t most = std::max<std::int64_t>(2, std::min(stages / 2, rows / stages));
+    // The number that most rows agree with.
+    const Row* refused = nullptr;
+    std::int64_t best = 2;
+    for (std::int64_t copies = 1; copies <= most; copies += copies == 1 ? 1 : 2) {
+      const Row* const other = TryCopies(copies);
+      if (other == nullptr) return;
+      if (refused != nullptr && other <= refused) continue;
+      refused = other;
+      best = std::max<std::int64_t>(copies, 2);
     }
+    const std::int64_t copy = refused->timed.action.microbatch % best;
+    const InvalidArgument error(
+        "worker", std::to_string(refused->worker),
+        fmt::format("the same in all rows of stage {} and micro-batches {}, {}, ..",
+                    refused->timed.action.stage, copy, copy + best));
+    throw ScheduleFileError(refused->line, error.what());
   }
 
-  void ReadExtra(Column column, std::string_view text, const Action& action) {
+  // Sets the workers of so many copies, or returns the first row that has another worker.
+  const Row* TryCopies(std::int64_t copies) {
+    const std::int64_t stages = schedule_.stages;
+    std::vector<int>& workers = schedule_.worker_of_stage;
+    std::vector<int> of_any(static_cast<std::size_t>(stages), 0);
+    workers.assign(static_cast<std::size_t>(copies * stages), kNone);
+    for (const Row& row : rows_) {
+      const auto& [stage, kind, microbatch] = row.timed.action;
+      int& worker = workers[microbatch % copies * stages + stage];
+      if (worker == kNone) worker = of_any[stage] = row.worker;
+      if (worker != row.worker) return &row;
+    }
+    for (std::size_t k = 0; k < workers.size(); ++k) {
+      if (workers[k] == kNone) workers[k] = of_any[k % of_any.size()];
+    }
+    return nullptr;
+  }
+
+  void ReadExtra(Column column, std::string_view text, Row& row) {
     static const std::string kSame = "the same in all rows";
     switch (column) {
       case kSlots:
@@ -196,27 +234,14 @@ class CsvReader {
         SetOnce(weights_, std::string(text), "weights", text, kSame);
         ReadVersions(text, schedule_);
         break;
-      default: {
-        const int worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
-        const auto stage = static_cast<std::size_t>(action.stage);
-        if (workers_.size() <= stage) workers_.resize(stage + 1);
-        SetOnce(workers_[stage][action.microbatch % 2], worker, "worker", text,
-                fmt::format("the same in all rows of stage {} and {} micro-batches", stage,
-                            action.microbatch % 2 == 0 ? "even" : "odd"));
-      }
+      default:
+        row.worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
     }
   }
-
-  struct Row {
-    TimedAction timed;
-    std::size_t line;
-  };
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;
   Schedule schedule_;
-  // By stage, of even and of odd micro-batches.
-  std::vector<std::array<std::optional<int>, 2>> workers_;
   std::optional<int> slots_;
   std::optional<std::string> weights_;
 };

@@ -47,6 +47,26 @@ TEST_CASE("every kind comes back from CSV and from text as it was") {
   }
 }
 
+TEST_CASE("pipelines in more than two directions come back from CSV, and from text") {
+  for (const int stages : {8, 12}) {
+    for (const int minibatches : {1, 3}) {
+      CAPTURE(stages, minibatches);
+      const Schedule schedule = AmdpMulti(stages, minibatches * stages, stages);
+      REQUIRE(schedule.copies() == stages / 2);
+      CHECK(ParseCsv(ToCsv(schedule)) == schedule);
+      CHECK(ParseScheduleText(ToText(schedule)) == schedule);
+    }
+  }
+  // No number of copies makes one worker of two.
+  std::string csv = ToCsv(AmdpMulti(8, 8, 8));
+  csv += "99,0,U,0,7\n";
+  CHECK(Contains(Error(kCsv, csv),
+                 ": worker: got 7, accepted: the same in all rows of stage 0 and "
+                 "micro-batches 0, 4, .."));
+  CHECK(Contains(Error(kCsv, "step,stage,kind,microbatch,worker\n0,999999,F,0,0\n1,999999,B,0,1\n"),
+                 "line 3: worker: got 1, accepted: the same in all rows of stage 999999"));
+}
+
 TEST_CASE("CSV, written out") {
   CHECK(ToCsv(OneForwardOneBackward(1, 1)) ==
         "step,stage,kind,microbatch\n0,0,F,0\n1,0,B,0\n1,0,U,0\n");

@@ -8,7 +8,9 @@
 // The last three columns may each be left out, in any combination, and are written only where the
 // schedule is not what a reader takes it for without them:
 //
-//   worker          of the row's stage, the same in all its rows    without it: stage s is worker s
+//   worker          of the row's stage, in the copy of the stages   without it: stage s is worker s
+//                   that its micro-batch goes through: one, or an
+//                   even number of copies (schedule.h)
 //   slots_per_step  1 or 2, the same in all rows                    without it: as few as fit
 //   weights         newest, stashed or double-buffered, likewise    without it: newest
 //                   with the forwards' lag in updates, "stashed-4"
@@ -21,7 +23,7 @@
 //   0: 0F0
 //   1: 0F1 1F0 1B0 1U0
 //
-// The first line may end in the workers of the stages, worker_of_stage=0,1,0,1.
+// The first line may end in the workers of the stages, copy after copy, worker_of_stage=0,1,0,1.
 //
 // Steps may come in any order; blank lines at the end and a byte order mark do not count. Reading does not
 // ask whether the actions make a schedule: that
