@@ -75,10 +75,12 @@ void SetOutput(const Stage& stage, Layer& layer) {
   }
   // Products of a layer fit into 64 bits.
   constexpr double kMostProducts = 1e17;
-  const double products =
-      static_cast<double>(layer.output.elements()) * static_cast<double>(layer.kernel) *
-      layer.kernel *
-      (layer.kind == LayerKind::kLinear ? static_cast<double>(in.elements()) : in.channels);
+  const std::int64_t read = layer.kind == LayerKind::kLinear      ? in.elements()
+                            : layer.kind == LayerKind::kAttention ? in.pixels()
+                                                                  : in.channels;
+  const double products = static_cast<double>(layer.output.elements()) *
+                          static_cast<double>(layer.kernel) * layer.kernel *
+                          static_cast<double>(read);
   if (products > kMostProducts) {
     Refuse(stage, "layers", ToText(in) + " to " + ToText(layer.output), "a smaller layer");
   }

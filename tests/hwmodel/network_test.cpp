@@ -380,6 +380,23 @@ TEST_CASE("The network's input has no gradient, whichever stages read it", "[net
   CHECK(costs[5].input_gradient_flops == costs[5].forward_flops);
 }
 
+TEST_CASE("A layer whose products do not fit into 64 bits is refused", "[network]") {
+  // Products of an attention grow with the square of its places.
+  const auto attend = [](int edge) {
+    NetworkBuilder builder("wide", {3, edge, edge}, 4);
+    const Layer conv{
+        .kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = 120'000}};
+    const int x = builder.Add({.name = "conv", .layers = {conv}, .inputs = {0}});
+    builder.Add({.name = "attend",
+                 .layers = {{.kind = LayerKind::kAttention, .heads = 40'000}},
+                 .inputs = {x}});
+  };
+  CHECK_NOTHROW(attend(1024));
+  CHECK_THROWS_WITH(
+      attend(4096),
+      "attend.layers: got 120000x4096x4096 to 40000x4096x4096, accepted: a smaller layer");
+}
+
 TEST_CASE("Convolutions have a bias in networks without normalisation alone", "[network]") {
   for (const auto norm : {Normalization::kNone, Normalization::kGroup, Normalization::kBatch}) {
     for (const Stage& stage : Make("vgg13", norm).stages) {
