@@ -53,7 +53,7 @@ class Partitioner {
                               .launched = workers_ == 1 && machine.launch_seconds > 0,
                               .measured = Measured(workload, machine, workers_)};
     const auto parts = [&](Memory memory) {
-      return PartsOf(WorkOf(execution, memory), 0, stages_);
+      return PartsOf(execution, WorkOf(execution, memory), 0, stages_);
     };
     if (machine.local_memory_bytes > 0) work_ = parts(Memory::kLocal);
     if (machine.shared_memory_bytes > 0) shared_work_ = parts(Memory::kShared);

@@ -130,7 +130,8 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   std::vector<std::int64_t> minimums(workers, 1);
   std::vector<std::vector<CoreWork>> parts(workers);
   const auto place = [&](std::size_t g, Memory memory) {
-    parts[g] = PartsOf(setting.work(memory), g == 0 ? 0 : group_ends[g - 1], group_ends[g]);
+    parts[g] =
+        PartsOf(setting, setting.work(memory), g == 0 ? 0 : group_ends[g - 1], group_ends[g]);
     layout.local[g] = memory == Memory::kLocal;
     if (layout.local[g]) minimums[g] = CoresFor(machine, uses[g].memory);
   };
@@ -172,8 +173,9 @@ Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
   for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
     if (setting.work(memory).empty()) continue;
     if (!given.empty()) return Improved(setting, summary, best, given);
-    best = Improved(setting, summary, best,
-                    BalancedPartition(OneCoreSeconds(setting.work(memory)), setting.workers));
+    best =
+        Improved(setting, summary, best,
+                 BalancedPartition(OneCoreSeconds(setting, setting.work(memory)), setting.workers));
   }
   return best;
 }

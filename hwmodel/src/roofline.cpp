@@ -165,18 +165,23 @@ std::vector<StageWork> WorkOf(const Execution& execution, Memory memory) {
   return work;
 }
 
-std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end) {
+std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageWork> work,
+                              int first, int end) {
   std::vector<CoreWork> parts;
   for (int s = first; s < end; ++s) {
-    const StageWork& stage = work[s];
-    parts.insert(parts.end(), stage.begin(), stage.end());
+    for (std::size_t kind = 0; kind < kActionKinds.size(); ++kind) {
+      CoreWork& part = parts.emplace_back(work[s][kind]);
+      part.seconds *= execution.Weight(kActionKinds[kind]);
+    }
   }
   return parts;
 }
 
-std::vector<double> OneCoreSeconds(std::span<const StageWork> work) {
+std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const StageWork> work) {
   std::vector<double> seconds;
-  for (const StageWork& stage : work) seconds.push_back(SecondsOn(stage, 1));
+  for (int s = 0; s < std::ssize(work); ++s) {
+    seconds.push_back(SecondsOn(PartsOf(execution, work, s, s + 1), 1));
+  }
   return seconds;
 }
 

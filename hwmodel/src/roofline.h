@@ -66,11 +66,12 @@ using StageWork = std::array<CoreWork, kActionKinds.size()>;
 // By stage.
 std::vector<StageWork> WorkOf(const Execution& execution, Memory memory);
 
-// Parts of stages first .. end-1, one after the other.
-std::vector<CoreWork> PartsOf(std::span<const StageWork> work, int first, int end);
+// Parts of stages first .. end-1, one after the other, for a micro-batch: of an update its part.
+std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageWork> work,
+                              int first, int end);
 
-// Seconds of each stage on one core.
-std::vector<double> OneCoreSeconds(std::span<const StageWork> work);
+// Seconds of each stage on one core, likewise.
+std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const StageWork> work);
 
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
 // the stages keep of the micro-batches in flight, a message in each direction. With recomputation it

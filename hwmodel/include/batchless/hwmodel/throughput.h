@@ -29,10 +29,11 @@
 // operation this is part of the launch.
 //
 // Pipelines: stages are grouped evenly into W workers (partition.h), or as given, and the cores shared
-// among them by their time (core_allotment.h). A worker in local memory has at least as many as what
-// it keeps needs. Where a machine has both memories, workers come to local memory in the order of
-// their traffic for each byte that they keep, as many of them as make the slowest, or shared memory,
-// fastest; where it has no shared memory and the local one is too small it does not fit. Of
+// among them (core_allotment.h), both by their time for a micro-batch with its part of the update. A
+// worker in local memory has at least as many as what it keeps needs. Where a machine has both memories,
+// workers come to local memory in the order of their traffic for each byte that they keep, as many of
+// them as make the slowest, or shared memory, fastest; where it has no shared memory and the local one
+// is too small it does not fit. Of
 // P cores in a mesh each region is a strip, so that a message crosses to the next region on as many
 // links as the smaller one has cores, at most sqrt(P). Workers run on beside one another, so that a
 // pipeline knows no launch time; one worker alone is launched as `sequential` is. The period is
@@ -116,8 +117,8 @@ struct Throughput {
   /// Share of the schedule's slots that are used, in the steady state or over the run, by stages that
   /// take equal times.
   double utilisation = 0;
-  /// Share of the time in which the cores work; less than utilisation where workers
-  /// are unequal.
+  /// Share of the time in which the cores work; less than utilisation where workers are unequal, but with
+  /// fill-drain, whose passes do not wait for the ends of their steps.
   double busy = 0;
   double peak_share = 0;          ///< FLOPs a second over the machine's peak
   double seconds_per_update = 0;  ///< samples_per_update / samples_per_second
