@@ -589,6 +589,20 @@ void TrainingRun::LoadFrom(const std::string& path) {
   loaded_ = path;
 }
 
+void TrainingRun::ImportWeights(std::span<const training::NamedTensor> tensors) {
+  // How many updates a phase takes over was said before the run began.
+  const auto counts = std::find_if(
+      phases_.begin() + static_cast<std::ptrdiff_t>(phase_), phases_.end(),
+      [](const auto& phase) { return phase.past.count > 0 || phase.past_of_vectors.count > 0; });
+  if (state_.samples > 0 && counts != phases_.end()) {
+    throw UsageError("weights", fmt::format("others after {} samples", state_.samples),
+                     fmt::format("others before the first sample of a run whose phases hand on "
+                                 "how many updates {} has counted",
+                                 counts->optimizer.optimizer.name));
+  }
+  trainer_->ImportWeights(tensors);
+}
+
 std::optional<MetricsRow> TrainingRun::MakeRow() {
   MetricsRow row;
   if (IsDue(configuration_.run.log_every_samples) && state_.interval.samples > 0) {

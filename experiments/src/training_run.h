@@ -78,9 +78,7 @@ class TrainingRun {
   // for a checkpoint of another configuration or other data, and where the folder's logs are not its own:
   // nothing has changed then. For a moment there are two trainers.
   void LoadFrom(const std::string& path);
-  void ImportWeights(std::span<const training::NamedTensor> tensors) {
-    trainer_->ImportWeights(tensors);
-  }
+  void ImportWeights(std::span<const training::NamedTensor> tensors);
   training::Evaluation Evaluate(const training::SampleSource& source, std::int64_t samples) {
     return trainer_->Evaluate(source, samples);
   }

@@ -548,6 +548,22 @@ def test_weights_that_are_no_real_numbers_are_refused(change, got):
     assert trainer.weights_sha256 == before
 
 
+def test_weights_stay_where_phases_hand_on_a_count_of_updates():
+    trainer = batchless.Trainer(
+        {
+            "network": {"name": "mlp", "hidden": [24, 16]},
+            "data": {"name": "own"},
+            "optimizer": {"kind": "adam", "batch": 1},
+            "run": {"samples": 6},
+            "phase": [{"until": 0.5}, {"schedule": {"kind": "pb"}}],
+        }
+    )
+    trainer.weights = trainer.weights
+    trainer.learn(IMAGES[0], 3)
+    with pytest.raises(ValueError, match="^weights: got others after 1 samples, accepted: others before .* adam"):
+        trainer.weights = trainer.weights
+
+
 def test_arguments_of_another_type_are_named(tmp_path):
     with pytest.raises(TypeError, match="^weights: got int, accepted: a dict of arrays by name$"):
         own_trainer().weights = 5

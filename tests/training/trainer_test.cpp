@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
@@ -11,6 +12,7 @@
 #include "batchless/hwmodel/stage_groups.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/forward_pass.h"
+#include "batchless/training/own_optimizer.h"
 #include "catch.h"
 #include "narrow_vgg.h"
 #include "pb.h"
@@ -212,6 +214,63 @@ TEST_CASE("What two optimizers keep by the same name goes on, the rest begins at
   const std::unique_ptr<Trainer> begun = MakeTrainer(phases[1]);
   begun->ImportWeights(adam->ExportWeights());
   CHECK(Train(*taken, 24) == Train(*begun, 24));
+}
+
+TEST_CASE("An optimizer begins anew with weights that are replaced on the way", "[trainer]") {
+  for (const char* optimizer : {"adam", "nadamw", "basis-rotation"}) {
+    INFO(optimizer);
+    TrainerOptions whole = Options("resnet8", 4);
+    whole.optimizer = {FindOptimizer(optimizer), {}};
+    whole.learning_rate.base = 1e-3;
+    TrainerOptions rest = whole;
+    rest.first_sample = 12;
+    const auto trainer = MakeTrainer(whole);
+    Train(*trainer, 12);
+    trainer->ImportWeights(trainer->ExportWeights());
+    std::stringstream state;
+    trainer->Save(state);
+    const auto resumed = MakeTrainer(whole);
+    resumed->Load(state);
+    const auto begun = MakeTrainer(rest);
+    begun->ImportWeights(trainer->ExportWeights());
+    const Outcome expected = Train(*begun, 28);
+    CHECK(Train(*trainer, 28) == expected);
+    CHECK(Train(*resumed, 28) == expected);
+  }
+}
+
+TEST_CASE("Each stage counts its updates from where weights were replaced", "[trainer]") {
+  // By delay, which no two stages have alike, the number of the first update that was made.
+  static std::map<analysis::Delay, std::int64_t> first;
+  TrainerOptions options = Options("mlp", 1);
+  options.network = hwmodel::MakeNetwork({.name = "mlp", .hidden = {4}});
+  options.schedule = PbOf(options.network);
+  options.learning_rate.base = 1e-4;
+  options.samples = 40;
+  options.optimizer.optimizer = MakeOptimizer(
+      {.name = "counting", .arrays = {"sum"}},
+      [](const OptimizerSpec& /*spec*/, const UpdatePoint& point) -> OwnNumbers<double> {
+        first.emplace(point.delay, point.update);
+        return {};
+      },
+      [](const auto& /*numbers*/, auto& w) {
+        w.states[0] += w.gradient;
+        w.u = w.states[0];
+        w.p = w.gradient;
+      });
+  const auto trainer = MakeTrainer(options);
+  Train(*trainer, 12);
+  trainer->ImportWeights(trainer->ExportWeights());
+  first.clear();
+  Train(*trainer, 16);
+  CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 1}, {2, 1}, {4, 1}, {6, 1}});
+  std::stringstream state;
+  trainer->Save(state);
+  const auto resumed = MakeTrainer(options);
+  resumed->Load(state);
+  first.clear();
+  Train(*resumed, 20);
+  CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 5}, {2, 5}, {4, 5}, {6, 5}});
 }
 
 TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bits", "[trainer]") {

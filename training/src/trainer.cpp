@@ -31,9 +31,15 @@ using analysis::InvalidArgument;
   throw InvalidArgument(name, std::to_string(value), accepted);
 }
 
-// The start of a saved state: its version, and whether samples wait for their mini-batch.
-constexpr std::string_view kMagic = "batchless trainer 3\n";
-constexpr std::string_view kMagicWaiting = "batchless trainer 3 with waiting samples\n";
+// The start of a saved state: its version, whether samples wait for their mini-batch, and whether the
+// weights were replaced on the way.
+constexpr const char* kWaiting = " with waiting samples";
+constexpr const char* kReplaced = " with replaced weights";
+
+std::string Magic(bool waits, bool is_replaced) {
+  return std::string("batchless trainer 3") + (waits ? kWaiting : "") +
+         (is_replaced ? kReplaced : "") + "\n";
+}
 
 template <class Real>
 class TrainerOf final : public Trainer {
@@ -152,7 +158,7 @@ class TrainerOf final : public Trainer {
         states[tensor.name] = &tensor;
       }
     }
-    ImportWeights(weights);
+    ReplaceWeights(weights);
     // A tensor whose optimizer counts updates takes over all its arrays or none.
     std::set<std::string> incomplete;
     ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t number) {
@@ -171,39 +177,8 @@ class TrainerOf final : public Trainer {
   }
 
   void ImportWeights(std::span<const NamedTensor> tensors) override {
-    const std::set<std::string> names = TensorNames();
-    std::map<std::string, const NamedTensor*> given;
-    for (const NamedTensor& tensor : tensors) {
-      if (!IsPyTorchBuffer(tensor.name, names)) given[tensor.name] = &tensor;
-    }
-    std::size_t used = 0;
-    const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
-      std::vector<Real> block(size);
-      for (const ParameterTensor& tensor : expected) {
-        const auto found = given.find(tensor.name);
-        if (found == given.end()) {
-          RefusePrefix(given, tensor.name);
-          throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
-        }
-        PackChecked(tensor, *found->second, block.data());
-        ++used;
-      }
-      return block;
-    };
-    std::vector<std::pair<std::vector<Real>, std::vector<Real>>> blocks;
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      const StageLayout& layout = pipeline_.layout(s);
-      std::vector<Real> weights = pack(layout.parameters, layout.parameter_size);
-      blocks.emplace_back(std::move(weights), pack(layout.state, layout.state_size));
-    }
-    if (used != given.size()) {
-      for (const std::string& name : names) given.erase(name);
-      throw InvalidArgument(given.begin()->first, "a tensor",
-                            "the tensors of " + options_.network.name + " alone");
-    }
-    for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
-      pipeline_.parameters(s).Reset(blocks[s].first, blocks[s].second);
-    }
+    ReplaceWeights(tensors);
+    ForgetUpdates(cycles_);
   }
 
   std::string WeightsSha256() const override {
@@ -218,9 +193,10 @@ class TrainerOf final : public Trainer {
   void Save(std::ostream& to) const override {
     CheckWeights();
     if (IsFirst()) {
-      WriteText(to, waiting_.count() == 0 ? kMagic : kMagicWaiting);
+      WriteText(to, Magic(waiting_.count() > 0, replaced_at_ > 0));
       WriteText(to, Signature());
       Write(to, &cycles_, sizeof cycles_);
+      if (replaced_at_ > 0) Write(to, &replaced_at_, sizeof replaced_at_);
       if (waiting_.count() > 0) waiting_.Save(to);
     }
     if (Replica() == 0) pipeline_.Save(to, cycles_);
@@ -229,27 +205,33 @@ class TrainerOf final : public Trainer {
 
   void Load(std::istream& from) override {
     std::int64_t cycles = 0;
+    std::int64_t replaced_at = 0;
     WaitingSamples waiting;
     RunOnFirst(options_.processes.get(), [&] {
       const std::string magic = ReadText(from);
-      if (magic != kMagic && magic != kMagicWaiting) {
+      const bool waits = magic.find(kWaiting) != std::string::npos;
+      const bool is_replaced = magic.find(kReplaced) != std::string::npos;
+      if (magic != Magic(waits, is_replaced)) {
         throw std::runtime_error("not a state of this trainer");
       }
       if (const std::string signature = ReadText(from); signature != Signature()) {
         throw std::runtime_error("a state of another configuration: " + signature);
       }
       Read(from, &cycles, sizeof cycles);
-      if (cycles < 0 || cycles > AllCycles()) {
+      if (is_replaced) Read(from, &replaced_at, sizeof replaced_at);
+      if (cycles < 0 || cycles > AllCycles() || replaced_at < 0 || replaced_at > cycles) {
         throw std::runtime_error("the trainer's state is damaged");
       }
-      if (magic == kMagicWaiting) waiting.Load(from, options_.network, CycleSamples());
+      if (waits) waiting.Load(from, options_.network, CycleSamples());
     });
     if (options_.processes != nullptr) {
       cycles = BroadcastNumber(*options_.processes, 0, cycles);
+      replaced_at = BroadcastNumber(*options_.processes, 0, replaced_at);
       waiting.Share(*options_.processes);
     }
     pipeline_.Load(from, cycles, cycles_);
     cycles_ = cycles;
+    ForgetUpdates(replaced_at);
     waiting_ = std::move(waiting);
   }
 
@@ -313,6 +295,51 @@ class TrainerOf final : public Trainer {
       text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
     }
     return text + ")";
+  }
+
+  void ReplaceWeights(std::span<const NamedTensor> tensors) {
+    const std::set<std::string> names = TensorNames();
+    std::map<std::string, const NamedTensor*> given;
+    for (const NamedTensor& tensor : tensors) {
+      if (!IsPyTorchBuffer(tensor.name, names)) given[tensor.name] = &tensor;
+    }
+    std::size_t used = 0;
+    const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
+      std::vector<Real> block(size);
+      for (const ParameterTensor& tensor : expected) {
+        const auto found = given.find(tensor.name);
+        if (found == given.end()) {
+          RefusePrefix(given, tensor.name);
+          throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
+        }
+        PackChecked(tensor, *found->second, block.data());
+        ++used;
+      }
+      return block;
+    };
+    std::vector<std::pair<std::vector<Real>, std::vector<Real>>> blocks;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      const StageLayout& layout = pipeline_.layout(s);
+      std::vector<Real> weights = pack(layout.parameters, layout.parameter_size);
+      blocks.emplace_back(std::move(weights), pack(layout.state, layout.state_size));
+    }
+    if (used != given.size()) {
+      for (const std::string& name : names) given.erase(name);
+      throw InvalidArgument(given.begin()->first, "a tensor",
+                            "the tensors of " + options_.network.name + " alone");
+    }
+    for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
+      pipeline_.parameters(s).Reset(blocks[s].first, blocks[s].second);
+    }
+  }
+
+  // What the optimizer keeps began at 0 after so many cycles; 0: with the trainer.
+  void ForgetUpdates(std::int64_t cycles) {
+    replaced_at_ = cycles;
+    forgotten_updates_.clear();
+    for (int s = 0; s < pipeline_.stage_count() && cycles > 0; ++s) {
+      forgotten_updates_.push_back(pipeline_.UpdatesBy(cycles, s));
+    }
   }
 
   // The names that parameters and running statistics have in a file of weights.
@@ -437,6 +464,11 @@ class TrainerOf final : public Trainer {
                       .update = (samples - options_.first_sample) / options_.batch + 1,
                       .past = options_.past,
                       .past_of_vectors = options_.past_of_vectors};
+    if (!forgotten_updates_.empty()) {
+      point.update -= forgotten_updates_[stage];
+      point.past = {};
+      point.past_of_vectors = {};
+    }
     if (options_.rule.rule.predicts_by_schedule()) point.horizons = plan_.horizons[stage];
     if (draws_) return RandomDelayCoefficients(point);
     if (!options_.deepest_momentum) {
@@ -629,7 +661,9 @@ class TrainerOf final : public Trainer {
   Pipeline<Real> pipeline_;
   Evaluator<Real> evaluator_;
   std::int64_t cycles_ = 0;
-  WaitingSamples waiting_;  // whose cycle is not whole yet
+  std::int64_t replaced_at_ = 0;                 // cycles before the weights were; 0: they were not
+  std::vector<std::int64_t> forgotten_updates_;  // by stage, before that; empty: none
+  WaitingSamples waiting_;                       // whose cycle is not whole yet
 };
 
 }  // namespace

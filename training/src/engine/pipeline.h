@@ -75,6 +75,12 @@ class Pipeline {
   // `now`: cycles that this pipeline has run.
   void Load(std::istream& from, std::int64_t cycles, std::int64_t now);
 
+  // How many updates a stage, whichever process has it, has made after that many cycles.
+  std::int64_t UpdatesBy(std::int64_t cycles, int stage) const {
+    return CountDoneBy(cycles, hwmodel::ActionKind::kUpdate, stage) /
+           options_.microbatches_per_update;
+  }
+
   // The times of all workers.
   std::vector<WorkerTimes> worker_times() const { return log_->Times(options_.group); }
   std::vector<TraceEvent> trace() const { return log_->Events(options_.group); }
