@@ -601,6 +601,7 @@ void TrainingRun::ImportWeights(std::span<const training::NamedTensor> tensors) 
                                  counts->optimizer.optimizer.name));
   }
   trainer_->ImportWeights(tensors);
+  if (state_.samples == 0) state_.initial_weights_sha256 = trainer_->WeightsSha256();
 }
 
 std::optional<MetricsRow> TrainingRun::MakeRow() {

@@ -548,6 +548,15 @@ def test_weights_that_are_no_real_numbers_are_refused(change, got):
     assert trainer.weights_sha256 == before
 
 
+def test_a_manifest_has_the_weights_that_the_run_began_with(tmp_path):
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run")
+    trainer.weights = {name: array / 2 for name, array in trainer.weights.items()}
+    began_with = trainer.weights_sha256
+    list(trainer.run())
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["initial_weights_sha256"] == began_with
+
+
 def test_weights_stay_where_phases_hand_on_a_count_of_updates():
     trainer = batchless.Trainer(
         {
