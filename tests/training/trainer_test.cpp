@@ -283,6 +283,52 @@ TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bit
   }
 }
 
+// Ten channels of one pixel, which kernels store in whole blocks, and what reads them before the loss.
+hwmodel::Network PixelNetwork(bool has_pool, bool has_norm) {
+  using hwmodel::LayerKind;
+  hwmodel::NetworkBuilder builder("pixel", {.channels = 3, .height = 32, .width = 32}, 10);
+  int x = builder.Add({.name = "conv",
+                       .layers = {{.kind = LayerKind::kConvolution,
+                                   .name = "conv",
+                                   .output = {.channels = 10},
+                                   .kernel = has_pool ? 31 : 32}},
+                       .inputs = {0}});
+  const auto add = [&](const char* name, const hwmodel::Layer& layer) {
+    x = builder.Add({.name = name, .layers = {layer}, .inputs = {x}});
+  };
+  if (has_pool) add("pool", {.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 2});
+  if (has_norm) add("norm", {.kind = LayerKind::kLayerNormalization, .name = "norm"});
+  add("loss", {.kind = LayerKind::kLoss});
+  return builder.Finish();
+}
+
+TEST_CASE("Padded scores come to the loss sample by sample", "[trainer]") {
+  // Single precision over two updates.
+  constexpr double kRounding = 1e-4;
+  for (const bool has_pool : {false, true}) {
+    TrainerOptions one = Options("resnet8", 4);
+    one.network = PixelNetwork(has_pool, /*has_norm=*/false);
+    one.learning_rate.base = 1e-4;
+    TrainerOptions four = one;
+    four.microbatch = 4;
+    const Outcome a = Train(one, 8);
+    const Outcome b = Train(four, 8);
+    REQUIRE(a.losses.size() == b.losses.size());
+    for (std::size_t i = 0; i < a.losses.size(); ++i) {
+      CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(kRounding));
+    }
+  }
+}
+
+TEST_CASE("Layers on tokens take padded channels of one sample alone", "[trainer]") {
+  TrainerOptions options = Options("resnet8", 4);
+  options.network = PixelNetwork(/*has_pool=*/false, /*has_norm=*/true);
+  CHECK_NOTHROW(MakeTrainer(options));
+  options.microbatch = 4;
+  CHECK_THROWS_WITH(MakeTrainer(options),
+                    Catch::Matchers::StartsWith("network: got norm of channels in blocks"));
+}
+
 TEST_CASE("Micro-batches of another size change the rounding alone", "[trainer]") {
   // ResNet-20's layers, a third of its work: doubles have the plain kernels alone.
   TrainerOptions one = Options("resnet8", 8);

@@ -127,6 +127,19 @@ bool LacksRows(const StageParts<Real>& parts) {
   return parts.Input(0).block != first.input.channels && first.input.pixels() > 1;
 }
 
+// Rows of several samples follow each other without the padding that a block's channels may have.
+template <class Real>
+void CheckPadding(const StageParts<Real>& parts) {
+  const hwmodel::Layer& first = parts.stage.layers.front();
+  if (FactoryOf(first).reads != Reads::kRows || parts.microbatch == 1) return;
+  if (parts.Input(0).stored_size == first.input.elements()) return;
+  throw analysis::InvalidArgument(
+      "network",
+      parts.stage.name + " of channels in blocks, in micro-batches of " +
+          std::to_string(parts.microbatch) + " samples",
+      "micro-batches of one, an average pool before it, or the reference kernels");
+}
+
 void CheckReaders(const hwmodel::Network& network, int number) {
   const hwmodel::Stage& stage = network.stages[number];
   if (hwmodel::TraitsOf(stage.layers.back().kind).adds_input_gradient) return;
@@ -158,6 +171,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
     throw analysis::InvalidArgument("network", parts.stage.name + " of no token's channels",
                                     "an embedding, and layers on tokens behind it");
   }
+  CheckPadding(parts);
   return std::get<MakeStageOf<Real>>(MakerFor(network, parts.stage))(parts);
 }
 
