@@ -375,6 +375,50 @@ TEST_CASE("A saved state goes on to the same bits, with any number of workers", 
   CHECK(third->samples_done() == 0);
 }
 
+// The samples, one of which cannot be read.
+class DamagedSource final : public SampleSource {
+ public:
+  explicit DamagedSource(std::int64_t bad) : bad_(bad) {}
+
+  const std::string& name() const override { return source_.name(); }
+  const ImageShape& shape() const override { return source_.shape(); }
+  int classes() const override { return source_.classes(); }
+  int Label(std::int64_t position) const override { return source_.Label(position); }
+  void Read(std::int64_t position, std::span<float> image) const override {
+    if (position == bad_) throw std::runtime_error("damaged");
+    source_.Read(position, image);
+  }
+
+ private:
+  DatasetSource source_ = Source();
+  std::int64_t bad_;
+};
+
+TEST_CASE("From a sample that cannot be read only an earlier state goes on", "[trainer]") {
+  for (const bool is_pipelined : {false, true}) {
+    TrainerOptions options = Options("mlp", is_pipelined ? 1 : 4);
+    options.network = hwmodel::MakeNetwork({.name = "mlp", .hidden = {4}});
+    if (is_pipelined) options.schedule = PbOf(options.network);
+    options.learning_rate.base = 1e-4;
+    const auto trainer = MakeTrainer(options);
+    Train(*trainer, 8);
+    std::stringstream state;
+    trainer->Save(state);
+    const Outcome expected = Train(*trainer, 24);
+
+    const auto failing = MakeTrainer(options);
+    std::vector<SampleResult> results;
+    // In the midst of the fourth mini-batch of four.
+    CHECK_THROWS_WITH(failing->Advance(DamagedSource(14), 24, results), "damaged");
+    CHECK_THROWS_AS(failing->Advance(Source(), 24, results), std::runtime_error);
+    CHECK_THROWS_AS(failing->Finish(), std::runtime_error);
+    std::ostringstream unused;
+    CHECK_THROWS_AS(failing->Save(unused), std::runtime_error);
+    failing->Load(state);
+    CHECK(Train(*failing, 24) == expected);
+  }
+}
+
 TEST_CASE("Weights come back bit for bit, and wrong ones are refused by name", "[trainer]") {
   for (const char* network : {"resnet20", "narrow-vgg", "lenet5"}) {
     TrainerOptions options = Options(network, 4);

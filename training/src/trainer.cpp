@@ -83,6 +83,7 @@ class TrainerOf final : public Trainer {
   void Advance(const SampleSource& source, std::int64_t to,
                std::vector<SampleResult>& results) override {
     CheckSource(options_.network, source);
+    CheckWhole();
     if (waiting_.count() > 0) {
       Refuse("to", to,
              "Learn or Finish, while " + std::to_string(waiting_.count()) +
@@ -92,6 +93,7 @@ class TrainerOf final : public Trainer {
   }
 
   std::vector<SampleResult> Learn(std::span<const float> image, int label) override {
+    CheckWhole();
     const std::int64_t left =
         options_.first_sample + updates_ * options_.batch - samples_done() - waiting_.count();
     if (left <= 0) {
@@ -106,6 +108,7 @@ class TrainerOf final : public Trainer {
   }
 
   std::vector<SampleResult> Finish() override {
+    CheckWhole();
     waiting_.KeepFirst(waiting_.count() / options_.batch * options_.batch);
     updates_ = (samples_done() - options_.first_sample + waiting_.count()) / options_.batch;
     pipeline_.EndAfter(updates_ * options_.MicrobatchesPerUpdate());
@@ -191,6 +194,7 @@ class TrainerOf final : public Trainer {
   }
 
   void Save(std::ostream& to) const override {
+    CheckWhole();
     CheckWeights();
     if (IsFirst()) {
       WriteText(to, Magic(waiting_.count() > 0, replaced_at_ > 0));
@@ -233,6 +237,7 @@ class TrainerOf final : public Trainer {
     cycles_ = cycles;
     ForgetUpdates(replaced_at);
     waiting_ = std::move(waiting);
+    is_whole_ = true;
   }
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
@@ -266,7 +271,9 @@ class TrainerOf final : public Trainer {
     while (cycles_ < last) {
       const std::int64_t next = std::min(last, cycles_ + between_checks);
       const std::size_t old_results = results.size();
+      is_whole_ = false;
       pipeline_.Run(source, cycles_, next, results);
+      is_whole_ = true;
       cycles_ = next;
       for (std::size_t i = old_results; i < results.size(); ++i) {
         if (std::isfinite(results[i].loss)) continue;
@@ -277,6 +284,13 @@ class TrainerOf final : public Trainer {
     }
     // No loss says what the last updates have made of the weights.
     if (cycles_ == AllCycles()) CheckWeights();
+  }
+
+  // A cycle that something was thrown in is done in some stages and not in others.
+  void CheckWhole() const {
+    if (is_whole_) return;
+    throw std::runtime_error(
+        "the trainer's state was lost when training failed: load an earlier one");
   }
 
   // What Learn was given since the last whole cycle; at the end of the run less than one.
@@ -664,6 +678,7 @@ class TrainerOf final : public Trainer {
   std::int64_t replaced_at_ = 0;                 // cycles before the weights were; 0: they were not
   std::vector<std::int64_t> forgotten_updates_;  // by stage, before that; empty: none
   WaitingSamples waiting_;                       // whose cycle is not whole yet
+  bool is_whole_ = true;                         // whether all stages have done the same cycles
 };
 
 }  // namespace

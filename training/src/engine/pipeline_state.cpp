@@ -149,6 +149,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
     }
   });
   if (options_.plan.drains) {
+    for (int s = span().first; s < span().end; ++s) stages_[s].DropGradient();
     SetProgress(cycles * options_.plan.program.microbatches_per_cycle);
     return;
   }

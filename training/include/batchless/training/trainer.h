@@ -217,7 +217,8 @@ class Trainer {
   /// Trains on positions samples_done() .. to-1 of `source`; `to` is rounded up to a whole number of
   /// mini-batches. The results of samples that met their loss are appended in the order of the
   /// samples. Throws Diverged, with the results and the state as they are then, and whatever reading
-  /// a sample throws; analysis::InvalidArgument while Learn has a part of a mini-batch.
+  /// a sample throws, after which only Load goes on; analysis::InvalidArgument while Learn has a part of a
+  /// mini-batch.
   virtual void Advance(const SampleSource& source, std::int64_t to,
                        std::vector<SampleResult>& results) = 0;
 
