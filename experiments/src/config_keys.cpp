@@ -74,7 +74,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"network", "heads", &c.network.heads, IntegerRange{1, 1 << 18},
        "of a gpt's attention; width / 32"},
       {"network", "token_norm", &c.network.token_norm, Choices{"layer", "rms"},
-       "norm of a gpt, nn.LayerNorm or nn.RMSNorm"},
+       "norm of a gpt, nn.LayerNorm or nn.RMSNorm(eps=1e-5)"},
       {"network", "norm_first", &c.network.norm_first, kAny,
        "a gpt's norms come before each branch and last, or else behind each sum"},
       {"network", "activation", &c.network.activation, Choices{"gelu", "squared_relu"},
