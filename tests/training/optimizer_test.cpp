@@ -137,6 +137,44 @@ TEST_CASE("Every optimizer agrees with its equations in NumPy", "[optimizer]") {
   CHECK(missing.empty());
 }
 
+TEST_CASE("Zeros that fill a block change no update", "[optimizer]") {
+  constexpr std::int64_t kDelay = 2;
+  constexpr int kSize = 10;
+  const Json shape = Json::array({kSize});
+  for (const Optimizer& optimizer : Optimizers()) {
+    const OptimizerSpec spec = SpecOf(optimizer);
+    const auto weights_after = [&](bool is_padded) {
+      StageLayout layout = PlainLayout(Json::array({shape}));
+      if (is_padded) layout.parameters[0].stored_size = layout.parameter_size;
+      const VersionCounts versions{.predicted_backward = optimizer.sets_backward_weights,
+                                   .raw = optimizer.keeps_forward_weights ? kDelay + 1 : 0};
+      StageParameters<double> parameters(layout, versions, {&optimizer, 1});
+      parameters.Reset(InBlock<double>(layout, std::vector<double>(kSize, 1)), {});
+      std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, optimizer));
+      for (int u = 0; u < 6; ++u) {
+        std::vector<double> numbers;
+        for (int i = 0; i < kSize; ++i) {
+          numbers.push_back(std::sin(static_cast<double>(1 + i * i + 7 * u)));
+        }
+        const std::vector<double> gradient = InBlock<double>(layout, numbers);
+        const auto coefficients = MakeCoefficients<double>(spec, {analysis::FindRule("sgdm"), {}},
+                                                           {.rate = 0.1,
+                                                            .largest_rate = 0.1,
+                                                            .momentum = 0.9,
+                                                            .weight_decay = 0.1,
+                                                            .delay = kDelay,
+                                                            .samples = u,
+                                                            .update = u + 1});
+        parameters.Update(gradient.data(), coefficients, std::max<std::int64_t>(0, u - kDelay),
+                          workspace.data());
+      }
+      return std::vector<double>(parameters.weights(), parameters.weights() + kSize);
+    };
+    INFO(optimizer.name);
+    CHECK(weights_after(true) == weights_after(false));
+  }
+}
+
 DatasetSource Source() {
   static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
   return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};

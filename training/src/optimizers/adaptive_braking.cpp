@@ -38,7 +38,7 @@ struct AdaptiveBraking {
     return {L::Mul(gradient, velocity), L::Mul(gradient, gradient), L::Mul(velocity, velocity)};
   }
 
-  static void Use(const std::array<double, kSums>& sums, Numbers<L>& own) {
+  static void Use(const std::array<double, kSums>& sums, std::int64_t /*size*/, Numbers<L>& own) {
     const double norms = std::sqrt(sums[1] * sums[2]);
     const double cosine = norms > 0 ? sums[0] / norms : 0;
     own[3] = static_cast<typename L::Real>(1 - double{own[2]} * cosine);

@@ -17,7 +17,7 @@ template <class L>
 struct GapAware {
   static constexpr int kStates = 1;
   static constexpr bool kReadsStale = true;
-  static constexpr int kSums = 2;
+  static constexpr int kSums = 1;
 
   explicit GapAware(const Numbers<L>& own)
       : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), per_step(L::Set(own[3])) {}
@@ -31,14 +31,15 @@ struct GapAware {
     return {e.states[0], gradient, e.weight};
   }
 
-  // v v, and 1 for their number.
+  // v v.
   HWY_INLINE std::array<L, kSums> Terms(const Element<L>& e) const {
-    return {L::Mul(e.states[0], e.states[0]), L::Set(1)};
+    return {L::Mul(e.states[0], e.states[0])};
   }
 
-  static void Use(const std::array<double, kSums>& sums, Numbers<L>& own) {
+  static void Use(const std::array<double, kSums>& sums, std::int64_t size, Numbers<L>& own) {
     constexpr double kEpsilon = 1e-8;
-    const double step = double{own[2]} * (std::sqrt(sums[0] / sums[1]) + kEpsilon);
+    const double mean = sums[0] / static_cast<double>(size);
+    const double step = double{own[2]} * (std::sqrt(mean) + kEpsilon);
     own[3] = static_cast<typename L::Real>(step > 0 ? 1 / step : 0);
   }
 

@@ -11,7 +11,8 @@
 //     L Backward(const L& old, const L& updated, Element<L>& e) const;    instead of the look-ahead
 //     static constexpr int kSums;                   sums over the tensor before the update, of
 //     std::array<L, kSums> Terms(const Element<L>& e) const;    and what follows from them:
-//     static void Use(const std::array<double, kSums>& sums, Numbers<L>& own);
+//     static void Use(const std::array<double, kSums>& sums, std::int64_t size, Numbers<L>& own);
+//                                                   size: the tensor's numbers without padding
 //     static void Prepare(const ParameterTensor&, UpdateArguments<Real>&, Real* workspace);
 //   };                                              a whole tensor's, where nothing else will do
 //
@@ -214,7 +215,7 @@ void Update(const UpdateArguments<typename L::Real>& c) {
 
 // The optimizer's sums over the tensor; lanes add up a stretch in their own precision.
 template <template <class> class Optimizer, class L>
-void Gather(const ParameterTensor& /*tensor*/, UpdateArguments<typename L::Real>& c,
+void Gather(const ParameterTensor& tensor, UpdateArguments<typename L::Real>& c,
             typename L::Real* /*workspace*/) {
   constexpr std::int64_t kStretch = 64 * L::kSize;
   constexpr int kSums = Optimizer<L>::kSums;
@@ -233,7 +234,7 @@ void Gather(const ParameterTensor& /*tensor*/, UpdateArguments<typename L::Real>
   for (std::int64_t i = 0; i < whole; i += kStretch) add(lanes, i, std::min(i + kStretch, whole));
   const Pass<Optimizer, Rest<L>> rest(c.coefficients);
   if (whole < c.size) add(rest, whole, c.size);
-  Optimizer<L>::Use(sums, c.coefficients.own);
+  Optimizer<L>::Use(sums, tensor.size(), c.coefficients.own);
 }
 
 template <template <class> class Optimizer, class L>
