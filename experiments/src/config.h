@@ -98,6 +98,7 @@ struct Configuration {
     std::optional<std::int64_t> reference_batch;
     std::optional<double> reference_exponent;
     double weight_decay = 0;
+    std::optional<double> max_gradient_norm;
     std::string schedule = "steps";
     std::vector<double> decay_points;
     double decay_factor = 0.1;

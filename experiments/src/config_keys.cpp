@@ -18,6 +18,7 @@ constexpr IntegerRange kAnyCount{0, std::int64_t{1} << 53};
 constexpr IntegerRange kCount{1, std::int64_t{1} << 53};
 constexpr NumberRange kFraction{0, 1};
 constexpr NumberRange kRates{0, 1e6};
+constexpr NumberRange kNorms{1e-30, 1e30};
 constexpr NumberRange kScales{0, analysis::kMaxScale};
 constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kDelays{0, analysis::kMaxCoefficient};
@@ -213,6 +214,10 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "power; 0.5"},
       {"optimizer", "weight_decay", &c.optimizer.weight_decay, kFraction,
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
+      {"optimizer", "max_gradient_norm", &c.optimizer.max_gradient_norm, kNorms,
+       "clips each stage's gradient of a mini-batch, for itself, to this norm; none: no gradient "
+       "is "
+       "clipped"},
       {"optimizer", "schedule", &c.optimizer.schedule, Choices{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kFraction,

@@ -258,6 +258,7 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.deepest_momentum = c.optimizer.deepest_momentum;
   options.samples = options.batch;  // until SetLengths
   options.weight_decay = c.optimizer.weight_decay;
+  options.max_gradient_norm = c.optimizer.max_gradient_norm;
   options.seed = static_cast<std::uint64_t>(c.run.seed);
   const bool is_double = c.run.precision == "double";
   options.precision = is_double ? training::Precision::kDouble : training::Precision::kSingle;

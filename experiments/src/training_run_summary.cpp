@@ -58,6 +58,9 @@ Json TrainingRun::Summary() const {
   object["updates"] = Updates();
   object["learning_rate"] = trainer_options().learning_rate.base;
   object["momentum"] = trainer_options().momentum;
+  if (trainer_options().max_gradient_norm) {
+    object["max_gradient_norm"] = *trainer_options().max_gradient_norm;
+  }
   object["train_loss"] = ToJson(state_.last.train_loss);
   object["train_accuracy"] = ToJson(state_.last.train_accuracy);
   object["validation_loss"] = ToJson(state_.last.validation_loss);

@@ -342,6 +342,7 @@ TEST_CASE("values that do not go together are refused by name") {
         "schedule.weight_stashing=true"},
        "rule.name: got xpipe, accepted: a pipeline with delays"},
       {{"optimizer.deepest_momentum=1"}, "optimizer.deepest_momentum: got 1"},
+      {{"optimizer.max_gradient_norm=0"}, "--set: optimizer.max_gradient_norm: got 0, accepted: "},
       {{"schedule.kind=random-delay", "schedule.delays=uniform:0:8",
         "optimizer.deepest_momentum=0.99"},
        "optimizer.deepest_momentum: got 0.99, accepted: nothing with random delays"},

@@ -172,6 +172,9 @@ TrainerOptions OptionsOf(const Json& golden, const Json& expected) {
   options.momentum = golden["momentum"];
   options.weight_decay = expected["weight_decay"];
   options.gradient_shrink = expected.value("gradient_shrink", 1.0);
+  if (expected.contains("max_gradient_norm")) {
+    options.max_gradient_norm = expected["max_gradient_norm"];
+  }
   if (expected.contains("deepest_momentum")) {
     options.deepest_momentum = expected["deepest_momentum"];
   }

@@ -1,9 +1,11 @@
 #include "batchless/training/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "batchless/analysis/argument.h"
@@ -651,6 +653,7 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   CHECK(why([](TrainerOptions& o) { o.workers = 0; }) == "workers");
   CHECK(why([](TrainerOptions& o) { o.momentum = 1; }) == "momentum");
   CHECK(why([](TrainerOptions& o) { o.weight_decay = -1; }) == "weight_decay");
+  CHECK(why([](TrainerOptions& o) { o.max_gradient_norm = 0; }) == "max_gradient_norm");
   CHECK(why([](TrainerOptions& o) { o.workers = 35; }) == "workers");
   CHECK(why([](TrainerOptions& o) {
           o.network = hwmodel::MakeNetwork(
@@ -742,6 +745,53 @@ std::vector<double> GradientOf(TrainerOptions options) {
     }
   }
   return gradient;
+}
+
+TEST_CASE("Each stage clips its gradient for itself", "[trainer]") {
+  TrainerOptions options = Options("lenet5", 8);
+  options.network = hwmodel::MakeNetwork({.name = "lenet5", .input = {3, 32, 32}});
+  const std::vector<double> whole = GradientOf(options);
+  std::map<std::string, double> squares;  // of a stage, by the name of its layer
+  std::vector<std::string> stages;        // of the numbers
+  for (const NamedTensor& tensor : MakeTrainer(options)->ExportWeights()) {
+    stages.insert(stages.end(), tensor.values.size(),
+                  tensor.name.substr(0, tensor.name.rfind('.')));
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) squares[stages[i]] += whole[i] * whole[i];
+  std::vector<double> norms;
+  for (const auto& [stage, square] : squares) norms.push_back(std::sqrt(square));
+  std::sort(norms.begin(), norms.end());
+  REQUIRE(norms.size() == 5);
+  REQUIRE(norms.front() < norms.back());
+  options.max_gradient_norm = norms[2] * 0.99;  // two are below
+  for (const int workers : {1, 4}) {
+    options.workers = workers;
+    const std::vector<double> clipped = GradientOf(options);
+    double largest = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const double norm = std::sqrt(squares[stages[i]]);
+      const double factor = std::min(1.0, *options.max_gradient_norm / (norm + 1e-6));
+      largest = std::max(largest, std::abs(clipped[i] - factor * whole[i]));
+    }
+    // What is left of weights less weights of an update later.
+    CHECK(largest < 1e-14);
+  }
+}
+
+TEST_CASE("Clipped runs are the same bits on any workers, and unclipped ones below the bound",
+          "[trainer]") {
+  TrainerOptions options = Options("resnet20", 1);
+  options.schedule = PbOf(options.network);
+  const auto train = [&](int workers, std::optional<double> bound) {
+    options.workers = workers;
+    options.max_gradient_norm = bound;
+    return Train(*MakeTrainer(options), 40);
+  };
+  const Outcome unclipped = train(1, std::nullopt);
+  CHECK(train(1, 1e6) == unclipped);
+  const Outcome clipped = train(1, 0.05);
+  CHECK_FALSE(clipped == unclipped);
+  CHECK(train(3, 0.05) == clipped);
 }
 
 TEST_CASE("A mini-batch has one gradient, however it is cut into micro-batches and stages") {

@@ -436,6 +436,9 @@ void CheckNumbers(const TrainerOptions& options) {
   if (options.deepest_momentum) CheckHeld<Real>("deepest_momentum", *options.deepest_momentum, 1);
   CheckHeld<Real>("weight_decay", options.weight_decay);
   CheckHeld<Real>("gradient_shrink", options.gradient_shrink);
+  if (options.max_gradient_norm) {
+    CheckHeld<Real>("max_gradient_norm", *options.max_gradient_norm);
+  }
   const analysis::RuleOptions& rule = options.rule.options;
   for (const auto& [name, value] :
        {std::pair("sc_delay", rule.sc_delay), std::pair("horizon", rule.horizon),
@@ -489,6 +492,9 @@ void ValidateOptions(const TrainerOptions& options) {
   ValidateDeepestMomentum(options);
   if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
     throw InvalidArgument("weight_decay", options.weight_decay, "a number from 0 to 1");
+  }
+  if (options.max_gradient_norm && !(*options.max_gradient_norm > 0)) {
+    throw InvalidArgument("max_gradient_norm", *options.max_gradient_norm, "a number above 0");
   }
   ValidatePrecision(options);
 }

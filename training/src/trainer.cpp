@@ -441,6 +441,7 @@ class TrainerOf final : public Trainer {
             .seed = options_.seed,
             .plan = plan_,
             .gradient_shrink = options_.gradient_shrink,
+            .max_gradient_norm = options_.max_gradient_norm,
             .microbatches = updates_ * per_update,
             .first_sample = options_.first_sample,
             .draws = draws_ ? &*draws_ : nullptr,
@@ -581,6 +582,9 @@ class TrainerOf final : public Trainer {
     }
     add("weight_decay", analysis::ToText(options_.weight_decay));
     add("gradient_shrink", analysis::ToText(options_.gradient_shrink));
+    if (options_.max_gradient_norm) {
+      add("max_gradient_norm", analysis::ToText(*options_.max_gradient_norm));
+    }
     const bool is_own = options_.compensation == analysis::DelayCompensation::kOwn;
     if (draws_) add("compensate", is_own ? "own" : "mean");
     for (std::size_t i = 0; draws_ && i < draws_->delays().size(); ++i) {

@@ -183,6 +183,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
                  summary["network"].get<std::string>(), summary["data"].get<std::string>(),
                  summary["samples"].get<std::int64_t>(), number("seconds"),
                  number("training_seconds"), number("samples_per_second"));
+    if (summary.contains("max_gradient_norm")) {
+      output.Print("gradients   clipped stage by stage, to norms of at most {:g}\n",
+                   number("max_gradient_norm"));
+    }
     output.Print("training    loss {:.4f}, accuracy {:.2f} %, in the last row of metrics.csv\n",
                  number("train_loss"), 100 * number("train_accuracy"));
     output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),

@@ -16,6 +16,7 @@ than TOLERANCE. Everything is in double precision and follows the definitions:
 """
 
 import json
+import math
 import pathlib
 import re
 import sys
@@ -304,6 +305,13 @@ def softmax_loss(logits, label):
     return losses.mean(), gradient.reshape(logits.shape) / len(labels)
 
 
+def clipped(case, gradients):
+    """A stage's, each for itself, as torch.nn.utils.clip_grad_norm_ does."""
+    norm = math.sqrt(sum(float((g**2).sum()) for g in gradients.values()))
+    factor = min(1, case.get("max_gradient_norm", math.inf) / (norm + 1e-6))
+    return {name: factor * gradient for name, gradient in gradients.items()}
+
+
 def run(case, data):
     network = NETWORKS[case["network"]]
     stages = len(network["stages"]) + 1
@@ -357,7 +365,7 @@ def run(case, data):
                     handed = case.get("gradient_shrink", 1) * dy
                     gradients[i][read] = gradients[i].get(read, 0) + handed
         else:
-            weights[s].update(sums[s])
+            weights[s].update(clipped(case, sums[s]))
             sums[s] = {}
     return losses
 
@@ -434,6 +442,10 @@ def cases():
                weight_stashing=True)
     yield case("mlp", gradient_shrink=0.3)
     yield case("mlp", "1f1b", gradient_shrink=0.2, weight_stashing=True)
+    for network in ("mlp", "convolutions", "gpt"):
+        yield case(network, rule="lwp-v+sc", max_gradient_norm=0.3)
+        yield case(network, "gpipe", optimizer="adaptive-braking", values={"braking": 0.7}, batch=4,
+                   max_gradient_norm=0.2)
 
     def random(compensate, rule, network="mlp", **more):
         return case(network, "random-delay", rule=rule, compensate=compensate, seed=5,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "batchless/hwmodel/action.h"
 #include "batchless/hwmodel/network.h"
@@ -43,9 +44,10 @@ struct PipelineOptions {
   std::int64_t gradient_parts = 1;
   std::uint64_t seed = 0;
   PipelinePlan plan;
-  double gradient_shrink = 1;     // of the stages that the plan names
-  std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
-  std::int64_t first_sample = 0;  // position in the run of the first of them
+  double gradient_shrink = 1;               // of the stages that the plan names
+  std::optional<double> max_gradient_norm;  // of a stage; none: it may have any
+  std::int64_t microbatches = 0;            // of the whole run and one replica; none beyond enters
+  std::int64_t first_sample = 0;            // position in the run of the first of them
   // Delays in place of the plan's lags; null: none are drawn.
   const DelayDraws* draws = nullptr;
   // Whether forwards or backwards read other weights than the newest of their versions.

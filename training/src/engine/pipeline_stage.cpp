@@ -1,7 +1,12 @@
 #include "engine/pipeline_stage.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/link.h"
 
@@ -13,6 +18,35 @@ using hwmodel::WeightVersions;
 
 // Vectors of every slot are aligned.
 constexpr std::int64_t kGradientAlignment = 16;
+
+template <class Real>
+double SquaredNorm(std::span<const Real> x) {
+  // Sums side by side, whose order does not depend on a processor's vectors.
+  std::array<double, 16> sums{};
+  for (std::size_t first = 0; first < x.size(); first += sums.size()) {
+    const std::size_t count = std::min(sums.size(), x.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      const double number = x[first + i];
+      sums[i] += number * number;
+    }
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+// As torch.nn.utils.clip_grad_norm_ does.
+template <class Real>
+void ClipGradient(const std::vector<ParameterTensor>& tensors, double most, Real* gradient) {
+  const auto part = [&](const ParameterTensor& tensor) {
+    return std::span(gradient + tensor.offset, static_cast<std::size_t>(tensor.stored_size));
+  };
+  double squares = 0;
+  for (const ParameterTensor& tensor : tensors) squares += SquaredNorm<Real>(part(tensor));
+  const double factor = most / (std::sqrt(squares) + 1e-6);
+  if (factor >= 1) return;
+  for (const ParameterTensor& tensor : tensors) {
+    for (Real& number : part(tensor)) number *= static_cast<Real>(factor);
+  }
+}
 
 }  // namespace
 
@@ -62,7 +96,9 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
   gradient_ = gradient;
   if (gradient != nullptr) {
     const int tensor = layout().consumed;
-    if (tensor >= 0 && parameters_->TakesPieces(tensor)) updated_in_backward_ = tensor;
+    // A norm is of the whole gradient.
+    const bool takes_pieces = tensor >= 0 && parameters_->TakesPieces(tensor);
+    if (takes_pieces && !options_.max_gradient_norm) updated_in_backward_ = tensor;
     return;
   }
   own_gradient_ = AlignedBuffer<Real>(parts.slots() * gradient_size_);
@@ -296,6 +332,9 @@ std::int64_t PipelineStage<Real>::workspace_size() const {
 
 template <class Real>
 void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
+  if (options_.max_gradient_norm) {
+    ClipGradient(layout().parameters, *options_.max_gradient_norm, gradient_);
+  }
   parameters_->Update(gradient_, Coefficients(k), stale_version_, workspace, updated_in_backward_);
   has_pending_gradient_ = false;
 }

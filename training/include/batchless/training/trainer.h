@@ -123,6 +123,10 @@ struct TrainerOptions {
   /// 2505.01099 (at second hand).
   std::optional<double> deepest_momentum;
   double weight_decay = 0;
+  /// c: a stage's gradient g of a mini-batch, before weight decay, becomes g min(1, c / (|g| + 1e-6)), |g| the
+  /// root of the sum of the squares of all its numbers; none: g stays. Each stage clips for itself, since none
+  /// of a pipeline waits for the norms of the others. Source: torch.nn.utils.clip_grad_norm_, stage by stage.
+  std::optional<double> max_gradient_norm;
   std::uint64_t seed = 0;  ///< of initialisation, dropout and random delays
   Precision precision = Precision::kSingle;
   /// Double precision has the reference's alone.
