@@ -179,6 +179,7 @@ std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageW
 
 std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const StageWork> work) {
   std::vector<double> seconds;
+  seconds.reserve(work.size());
   for (int s = 0; s < std::ssize(work); ++s) {
     seconds.push_back(SecondsOn(PartsOf(execution, work, s, s + 1), 1));
   }

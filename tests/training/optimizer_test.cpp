@@ -152,9 +152,9 @@ TEST_CASE("Zeros that fill a block change no update", "[optimizer]") {
       parameters.Reset(InBlock<double>(layout, std::vector<double>(kSize, 1)), {});
       std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, optimizer));
       for (int u = 0; u < 6; ++u) {
-        std::vector<double> numbers;
+        std::vector<double> numbers(kSize);
         for (int i = 0; i < kSize; ++i) {
-          numbers.push_back(std::sin(static_cast<double>(1 + i * i + 7 * u)));
+          numbers[i] = std::sin(static_cast<double>(1 + i * i + 7 * u));
         }
         const std::vector<double> gradient = InBlock<double>(layout, numbers);
         const auto coefficients = MakeCoefficients<double>(spec, {analysis::FindRule("sgdm"), {}},

@@ -759,6 +759,7 @@ TEST_CASE("Each stage clips its gradient for itself", "[trainer]") {
   }
   for (std::size_t i = 0; i < whole.size(); ++i) squares[stages[i]] += whole[i] * whole[i];
   std::vector<double> norms;
+  norms.reserve(squares.size());
   for (const auto& [stage, square] : squares) norms.push_back(std::sqrt(square));
   std::sort(norms.begin(), norms.end());
   REQUIRE(norms.size() == 5);
