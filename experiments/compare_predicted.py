@@ -13,8 +13,8 @@ backpropagation at one sample a step, on the built-in synthetic set. The folder 
     manifest.json                what made them: build, machine, times
 
 The last two are written anew after each run that ends. The same command goes on where an earlier one
-stopped; a new OUT measures anew. Networks take turns, so that an hour in which the machine is slow does not decide about one of
-them. Nothing else should run meanwhile.
+stopped; a new OUT measures anew. Networks take turns, so that an hour in which the machine is slow does
+not decide about one of them. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations

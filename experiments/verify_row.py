@@ -4,9 +4,9 @@
     experiments/verify_row.py resnet20_pb "PB+SC_D" 1 --data DIR
 
 The run goes into OUT, by the program that is there now, and goes on where an earlier call with the same
-program, threads and data stopped. It has to end with the same digest of its weights, the same loss and the same accuracy:
-neither later commits nor threads change them, nor does the processor where it has AVX2. Prints the
-row's origin (commit, processor, dates) and exits 1 where anything is another.
+program, threads and data stopped. It has to end with the same digest of its weights, the same loss and
+the same accuracy: neither later commits nor threads change them, nor does the processor where it has
+AVX2. Prints the row's origin (commit, processor, dates) and exits 1 where anything is another.
 """
 
 from __future__ import annotations

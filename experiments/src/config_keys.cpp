@@ -215,9 +215,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"optimizer", "weight_decay", &c.optimizer.weight_decay, kFraction,
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
       {"optimizer", "max_gradient_norm", &c.optimizer.max_gradient_norm, kNorms,
-       "clips each stage's gradient of a mini-batch, for itself, to this norm; none: no gradient "
-       "is "
-       "clipped"},
+       "each stage's gradient of a mini-batch is clipped to it; none: none is"},
       {"optimizer", "schedule", &c.optimizer.schedule, Choices{"steps", "cosine", "one-cycle"},
        "shape of the learning rate over the run"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kFraction,

@@ -44,7 +44,7 @@ Json MakeManifest(const Configuration& configuration, const RunData& data, int p
   object["cpu"] = CpuModel();
   object["cpu_threads"] = std::thread::hardware_concurrency();
   object["processes"] = processes;
-  // Of the phase that has the most.
+  // The most that a phase has.
   std::int64_t replicas = 0;
   std::int64_t threads = 0;  // of each process
   for (const Configuration& settings : SettingsOf(configuration)) {

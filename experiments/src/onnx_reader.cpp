@@ -440,7 +440,7 @@ class Translator {
 
   void LocalResponseNormalization() {
     const int size = Integer("size", 0);
-    // Of an even size ONNX has the longer side behind the channel, PyTorch and the trainer before it.
+    // ONNX has an even window's longer side behind the channel, PyTorch and the trainer before it.
     if (size > 0 && size % 2 == 0) Refuse(fmt::format("size {}", size), "an odd number");
     Add({.kind = LayerKind::kLocalResponseNormalization,
          .kernel = size,

@@ -97,6 +97,10 @@ ProtobufWriter ValueOf(std::string_view name, int type, const Shape& shape, bool
       .Message(onnx::ValueInfo::kType, ProtobufWriter().Message(onnx::Type::kTensor, tensor));
 }
 
+bool IsSequence(const Network& network) {
+  return network.stages.front().layers.front().kind == LayerKind::kEmbedding;
+}
+
 class Writer {
  public:
   Writer(const Network& network,
@@ -143,10 +147,6 @@ class Writer {
   }
 
  private:
-  static bool IsSequence(const Network& network) {
-    return network.stages.front().layers.front().kind == LayerKind::kEmbedding;
-  }
-
   ProtobufWriter Finished() {
     const bool is_sequence = IsSequence(network_);
     const FeatureShape& in = network_.input;
@@ -374,7 +374,7 @@ std::vector<OnnxParameter> OnnxParameters(const Layer& layer) {
 }
 
 void RefuseOtherDimensions(const Network& network) {
-  const bool has_tokens = HasLayer(network, LayerKind::kEmbedding);
+  const bool has_tokens = IsSequence(network);
   for (const Stage& stage : network.stages) {
     for (const Layer& layer : stage.layers) {
       switch (layer.kind) {

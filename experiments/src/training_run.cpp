@@ -254,8 +254,8 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   for (training::TrainerOptions& phase : phases_) phase.stage_costs = costs;
 }
 
-// Of the phase, from its machine file or, where there is none and the run is long enough, measured here;
-// empty where the stages' FLOPs have to do.
+// They come from the phase's machine file or, where it has none and the run is long enough, are measured
+// here; empty where the stages' FLOPs have to do.
 std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const {
   const Configuration settings = SettingsOf(configuration_)[phase_];
   const std::string& path = settings.schedule.machine;

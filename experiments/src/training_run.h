@@ -98,7 +98,7 @@ class TrainingRun {
   std::size_t PhaseAt(std::int64_t samples) const;
   void EnterPhaseAt(std::int64_t samples);
   std::int64_t JoinedUpdates(std::size_t phase) const;
-  // Of all phases so far, each by its own mini-batches.
+  // Counts those of all phases so far, each by its own mini-batches.
   std::int64_t Updates() const;
   std::int64_t ConfiguredSamples() const;
   [[noreturn]] void RefuseOtherRun() const;

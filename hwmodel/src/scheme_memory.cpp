@@ -1,6 +1,5 @@
 #include "batchless/hwmodel/scheme_memory.h"
 
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -66,11 +65,9 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
   const std::int64_t given =
       options.microbatches_per_update > 0 ? options.microbatches_per_update : workers;
   const std::int64_t m = updates_each ? 1 : given;
-  // Four updates, or as many as fill the pipeline.
-  const std::int64_t updates = std::max<std::int64_t>(4, (4 * workers + m - 1) / m);
   const Schedule schedule =
       MakeSchedule(scheme.schedule, {.stages = workers,
-                                     .microbatches = updates * m,
+                                     .microbatches = EnoughMicrobatches(workers, m),
                                      .microbatches_per_update = m,
                                      .weight_stashing = scheme.weight_stashing,
                                      .vertical_sync = scheme.vertical_sync});

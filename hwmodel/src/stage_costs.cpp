@@ -5,12 +5,6 @@
 #include "batchless/hwmodel/network.h"
 
 namespace batchless::hwmodel {
-namespace {
-
-// The network's input has none, whichever stages read it.
-bool HasGradient(int value) { return value > 0; }
-
-}  // namespace
 
 std::vector<int> BoundaryValues(const Network& network, int stage) {
   std::vector<int> values;
@@ -67,7 +61,8 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     StageCost& cost = costs[s];
     std::int64_t sample_parameters = 0;
     bool read_in_part = false;
-    bool has_gradient = std::any_of(stage.inputs.begin(), stage.inputs.end(), HasGradient);
+    bool has_gradient = std::any_of(stage.inputs.begin(), stage.inputs.end(),
+                                    [&](int value) { return plan.gradient_of(value) >= 0; });
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
       const std::int64_t multiply_adds = MultiplyAddsOf(layer);
@@ -103,7 +98,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     bool reads_gradient = !sums;
     for (const int value : stage.inputs) {
       cost.read_bytes += bytes_of(value);
-      if (!HasGradient(value)) continue;
+      if (plan.gradient_of(value) < 0) continue;
       if (sums && plan.gradient_of(value) == plan.gradient_of(stage.outputs[0])) continue;
       reads_gradient = true;
       const bool adds = network.values[value].consumers.back() != s;

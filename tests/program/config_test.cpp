@@ -406,7 +406,7 @@ TEST_CASE("a key of another section is answered with its own") {
   CHECK(line("optimizer.name=adamw").ends_with(" (did you mean optimizer.kind?)"));
   CHECK(line("network.kind=mlp").ends_with(" (did you mean network.name?)"));
   CHECK(line("run.sample=1").ends_with(" (did you mean samples?)"));
-  // Of two that have it neither is meant more than the other.
+  // Where two have it, neither is meant more than the other.
   CHECK_FALSE(Contains(line("network.seed=1"), "data.seed"));
 }
 

@@ -360,7 +360,7 @@ stage = [
         ": local_response_" + std::string(kOnTokens));
   CHECK(read(Node("Relu", {"1"}, "2")) == "it was read");
 
-  // Of an image the last axis is the width.
+  // The last axis of an image is the width.
   Foreign image;
   image.parameters = {Tensor("g", {4}), Tensor("b", {4})};
   image.nodes.at(1) = Node("LayerNormalization", {"1", "g", "b"}, "2");

@@ -106,8 +106,8 @@ class Trainer:
         D_s, updates: by how many a forward's weights are older than those that its gradient updates
     weights : dict of arrays, float32 or float64
         Parameters, then running statistics, by PyTorch's names and with its shapes. Assigning a dict
-        replaces them; what the optimizer keeps starts at 0, its count of updates,
-        too. weights() gives the same dict
+        replaces them; what the optimizer keeps starts at 0, its count of updates, too. weights() gives the
+        same dict
     weights_sha256 : str
         Their digest, as the program's summary has it
     configuration : str

@@ -251,7 +251,8 @@ class Trainer {
   /// Parameters, then running statistics, in the order of the stages.
   virtual std::vector<NamedTensor> ExportWeights() const = 0;
   /// Replaces the weights; what the optimizer keeps starts at 0, and so does its count of updates. Every
-  /// tensor of ExportWeights has to be there; what PyTorch's modules keep beside them (num_batches_tracked, attention masks) is passed over.
+  /// tensor of ExportWeights has to be there; what PyTorch's modules keep beside them
+  /// (num_batches_tracked, attention masks) is passed over.
   /// Throws analysis::InvalidArgument naming the tensor for one that is missing, of another shape,
   /// not finite or unknown.
   virtual void ImportWeights(std::span<const NamedTensor> tensors) = 0;
