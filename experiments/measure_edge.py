@@ -12,12 +12,14 @@ Hessian at the start, and runs are equally long in units of eta / (1 - m). POINT
 eigenvalue, by Lanczos' method from the last one's vector. At the end of some runs, the density of all
 eigenvalues, of the whole and of each stage's block.
 
-OUT gets a folder for each run; RESULTS gets results.csv and manifest.json, written anew after each run. The
-same command goes on where an earlier one stopped. Needs the Python module (`make python`).
+OUT gets a folder for each run; RESULTS gets results.csv and manifest.json, written anew after each run, where
+rows of networks that are not measured now stay. The same command goes on where an earlier one stopped. Needs
+the Python module (`make python`).
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import multiprocessing
 import shutil
@@ -165,10 +167,20 @@ def densities(case: Case, place: dict, loss: Loss, weights: np.ndarray) -> list[
     return rows
 
 
+def of_other_networks(results: Path, networks: list[str]) -> tuple[list[dict], list[dict]]:
+    """The rows of other networks that a folder of results holds, and its manifest, if there are any."""
+    if not (results / "results.csv").exists():
+        return [], []
+    with (results / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["network"] not in networks]
+    return rows, [json.loads((results / "manifest.json").read_text(encoding="utf-8"))] if rows else []
+
+
 class Experiment:
     def __init__(self, data: str, out: Path, results: Path, jobs: int, networks: list[str]):
         self.data, self.out, self.results, self.jobs = str(Path(data).resolve()), out, results, jobs
         self.networks = networks
+        self.kept, self.kept_manifest = of_other_networks(results, networks)
 
     def execute(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -188,9 +200,12 @@ class Experiment:
         done = [folder for folder in folders if (folder / "rows.json").exists()]
         if not done:
             return
-        rows = [row for folder in done
-                for row in json.loads((folder / "rows.json").read_text(encoding="utf-8"))]  # fmt: skip
-        manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in done]
+        rows = list(self.kept)
+        for folder in done:
+            rows += json.loads((folder / "rows.json").read_text(encoding="utf-8"))
+        manifests = self.kept_manifest + [
+            json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in done
+        ]
         write_table(self.results, list(COLUMNS), rows, made_on_one_set(manifests), {})
 
 

@@ -1,6 +1,7 @@
 """Loss, gradient and curvature of softmax regression, whose Hessian is known; blocks of a known quadratic."""
 
 import contextlib
+import csv
 import io
 import json
 import struct
@@ -14,7 +15,7 @@ import numpy as np
 if find_spec("batchless") is None:
     raise unittest.SkipTest("no Python module batchless")
 
-from experiments import curvature, measure_curvature, measure_edge
+from experiments import curvature, measure_curvature, measure_edge, study_results
 
 # H = diag(1 + k) + 1/4 over the places k of all weights, but 40 at place 3.
 HESSIAN = np.diag([1.0, 2, 3, 40, *range(5, 25)]) + 0.25
@@ -192,6 +193,24 @@ class Edge(unittest.TestCase):
             if case.momentum == 0:
                 exact = 2 * np.sin(np.pi / (4 * case.delay + 2))
                 self.assertAlmostEqual(measure_edge.critical_rate(case) / exact, 1, delta=1e-9)
+
+    def test_rows_of_networks_that_are_not_measured_now_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results, out = Path(folder) / "results", Path(folder) / "out"
+            made = {"program": {}, "machine": {}, "data": {}, "started": "b", "finished": "c"}
+            rows = [{"part": "run", "network": name, "delay": 4, "edge": 0.1} for name in ("mlp", "resnet20")]
+            study_results.write_table(results, list(measure_edge.COLUMNS), rows, made, {})
+            experiment = measure_edge.Experiment(".", out, results, 1, ["resnet20"])
+            case = measure_edge.cases("resnet20")[0]
+            (out / case.name).mkdir(parents=True)
+            new = [{"part": "run", "network": "resnet20", "delay": 1, "edge": 0.3}]
+            (out / case.name / "rows.json").write_text(json.dumps(new))
+            (out / case.name / "manifest.json").write_text(json.dumps(made | {"started": "a"}))
+            experiment.write([case])
+            with (results / "results.csv").open() as file:
+                found = [(row["network"], row["delay"], row["edge"]) for row in csv.DictReader(file)]
+            self.assertEqual(found, [("mlp", "4", "0.1"), ("resnet20", "1", "0.3")])
+            self.assertEqual(json.loads((results / "manifest.json").read_text())["started"], "a")
 
     def test_what_it_refuses(self):
         for words, line in (
