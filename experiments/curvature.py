@@ -10,6 +10,7 @@ weights: small against what changes the curvature, large against the rounding of
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -41,8 +42,11 @@ def full_batches(configuration: dict, samples: int, **keywords) -> batchless.Tra
     run = {"samples": samples * (NEVER // samples), "log_every_samples": samples,
            "validate_every_samples": NEVER, "checkpoint_every_samples": NEVER}  # fmt: skip
     optimizer = {"batch": samples, "weight_decay": 0.0, "decay_points": []}
+    # A fifth faster than one by one.
+    schedule = {"microbatch": math.gcd(samples, 16)}
     return batchless.Trainer(
         sections, **{**keywords, "run": run | keywords.get("run", {}),
+                     "schedule": schedule | keywords.get("schedule", {}),
                      "optimizer": optimizer | keywords.get("optimizer", {})},
     )  # fmt: skip
 
