@@ -109,10 +109,11 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "validation samples, the first ones; 0: all"},
 
       {"schedule", "kind", &c.schedule.kind,
-       Choices{"sequential", "fill-drain", "gpipe", "pipedream-flush", "zb-h1", "zb-v",
-               "dualpipe-v", "pb", "1f1b", "2bw", "paci", "amdp", "zhang", "uniform-delay",
+       Choices{"sequential", "fill-drain", "gpipe", "pipedream-flush", "interleaved", "zb-h1",
+               "zb-v", "dualpipe-v", "pb", "1f1b", "2bw", "paci", "amdp", "zhang", "uniform-delay",
                "random-delay", "file"},
-       "who does what when; zhang: pb over groups of stages"},
+       "who does what when; zhang: pb over groups of stages; interleaved: each worker of the list "
+       "has two stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
        "update "
@@ -143,7 +144,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "zhang"},
       {"schedule", "recompute", &c.schedule.recompute, kAny,
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
-       "pipedream-flush, zb-h1, zb-v, dualpipe-v, 2bw, random-delay, or with "
+       "pipedream-flush, interleaved, zb-h1, zb-v, dualpipe-v, 2bw, random-delay, or with "
        "weight_stashing",
        kAnyResult},
       {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,

@@ -109,6 +109,10 @@ hwmodel::Schedule ScheduleByName(const Configuration& c, const training::Trainer
       if (error.name() == "stages") {
         throw UsageError("schedule.stages", error.value(), error.accepted());
       }
+      if (error.name() == "chunks") {
+        throw UsageError("schedule.stages", std::to_string(options.stages),
+                         "a multiple of 2 with interleaved: each worker of the list has two");
+      }
       if (error.name() != "microbatches_per_update") throw;
       throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
                        fmt::format("a number of micro-batches of an update, now {}, that is {}",

@@ -352,6 +352,12 @@ TEST_CASE("values that do not go together are refused by name") {
         "schedule.microbatch=1"},
        "optimizer.batch: got 4, accepted: a number of micro-batches of an update, now 4, that is "
        "at least 6 with 6 stages"},
+      {{"schedule.kind=interleaved", "schedule.stages=3", "optimizer.batch=8"},
+       "schedule.stages: got 3, accepted: a multiple of 2 with interleaved"},
+      {{"schedule.kind=interleaved", "schedule.stages=6", "optimizer.batch=8",
+        "schedule.microbatch=1"},
+       "optimizer.batch: got 8, accepted: a number of micro-batches of an update, now 8, that is "
+       "a multiple of the number of workers, 3"},
       {{"optimizer.lr=0.1", "optimizer.reference_lr=0.1"}, "optimizer.lr: got 0.1"},
       {{"optimizer.momentum=0.5", "optimizer.reference_lr=0.1"}, "optimizer.momentum: got 0.5"},
       {{"optimizer.reference_lr=0.1"}, "optimizer.reference_momentum: got nothing"},
