@@ -217,8 +217,10 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
       {"optimizer", "max_gradient_norm", &c.optimizer.max_gradient_norm, kNorms,
        "each stage's gradient of a mini-batch is clipped to it; none: none is"},
-      {"optimizer", "schedule", &c.optimizer.schedule, Choices{"steps", "cosine", "one-cycle"},
-       "shape of the learning rate over the run"},
+      {"optimizer", "schedule", &c.optimizer.schedule,
+       Choices{"steps", "cosine", "warmup-cosine", "one-cycle"},
+       "shape of the learning rate over the run; cosine falls from the first sample on, "
+       "warmup-cosine from the end of the warm-up"},
       {"optimizer", "decay_points", &c.optimizer.decay_points, kFraction,
        "steps: where the rate drops, in units of the run"},
       {"optimizer", "decay_factor", &c.optimizer.decay_factor, kFraction, "steps: by what"},
@@ -227,7 +229,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"optimizer", "peak", &c.optimizer.peak, kFraction,
        "one-cycle: where the rate is lr, in units of the run"},
       {"optimizer", "final", &c.optimizer.final, kFraction,
-       "cosine, one-cycle: last rate, in units of lr"},
+       "cosine, warmup-cosine, one-cycle: last rate, in units of lr"},
       {"optimizer", "warmup_samples", &c.optimizer.warmup_samples, kAnyCount,
        "samples over which the rate rises from 0 first"},
 

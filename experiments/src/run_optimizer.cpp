@@ -144,7 +144,7 @@ void CheckRateSchedule(const Configuration& c) {
     refuse("peak", analysis::ToText(o.peak), "one-cycle");
   }
   if (is_steps && o.final != defaults.optimizer.final) {
-    refuse("final", analysis::ToText(o.final), "cosine or one-cycle");
+    refuse("final", analysis::ToText(o.final), "cosine, warmup-cosine or one-cycle");
   }
   if (!is_steps && !o.decay_points.empty()) {
     refuse("decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")), "steps");
@@ -169,6 +169,7 @@ training::LearningRate LearningRateOf(const Configuration& c, std::int64_t sampl
                      fmt::format("0 to {}, the samples of the run", samples));
   }
   if (o.schedule == "cosine") rate.shape = training::LearningRateShape::kCosine;
+  if (o.schedule == "warmup-cosine") rate.shape = training::LearningRateShape::kWarmUpCosine;
   if (o.schedule == "one-cycle") rate.shape = training::LearningRateShape::kOneCycle;
   if (o.schedule == "steps") {
     if (!std::is_sorted(o.decay_points.begin(), o.decay_points.end())) {

@@ -374,7 +374,7 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"optimizer.schedule=cosine", "optimizer.start=0.5"}, "optimizer.start: got 0.5"},
       {{"optimizer.peak=0.5"}, "optimizer.peak: got 0.5, accepted: nothing but with"},
       {{"optimizer.final=0.5"},
-       "optimizer.final: got 0.5, accepted: nothing but with optimizer.schedule = cosine or one-"},
+       "optimizer.final: got 0.5, accepted: nothing but with optimizer.schedule = cosine, warmup-"},
       {{"optimizer.schedule=cosine", "optimizer.decay_points=[0.5,0.75]"},
        "optimizer.decay_points: got [0.5, 0.75], accepted: nothing but with optimizer.schedule = "
        "steps"},
@@ -511,6 +511,7 @@ TEST_CASE("a resolved configuration reads back as the same one") {
       {"optimizer.kind=nadam", "optimizer.reference_lr=0.001", "optimizer.reference_batch=128",
        "optimizer.reference_exponent=1", "optimizer.beta1=0.8"},
       {"optimizer.schedule=cosine", "optimizer.warmup_samples=100"},
+      {"optimizer.schedule=warmup-cosine", "optimizer.warmup_samples=100", "optimizer.final=0.1"},
       {"optimizer.schedule=one-cycle", "optimizer.start=0.2", "optimizer.peak=0.1"},
       {"run.precision=double", "run.samples=100", "optimizer.weight_decay=0.1234567890123456789"},
       {"rule.name=lwp-w+sc", "rule.horizon_scale=2", "rule.sc_delay=3.5",

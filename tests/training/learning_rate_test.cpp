@@ -56,6 +56,30 @@ TEST_CASE("cosine: from base to final, the mean of both half-way") {
   CHECK(rate.At(1000) == Approx(0.375).epsilon(1e-15));
 }
 
+TEST_CASE(
+    "warmup-cosine: up to base by the warm-up's end, half-way between there and the end the mean") {
+  LearningRate rate;
+  rate.base = 1;
+  rate.shape = LearningRateShape::kWarmUpCosine;
+  rate.samples = 110;
+  rate.warm_up_samples = 10;
+  rate.final = 0.1;
+  CHECK(rate.At(0) == 0.1);
+  CHECK(rate.At(9) == 1);
+  CHECK(rate.At(10) == 1);
+  CHECK(rate.At(60) == Approx(0.55).epsilon(1e-15));
+  CHECK(rate.At(110) == Approx(0.1).epsilon(1e-15));
+  // A warm-up as long as the run.
+  rate.warm_up_samples = 110;
+  CHECK(rate.At(54) == 0.5);
+  CHECK(rate.At(110) == 1);
+
+  LearningRate cosine = rate;
+  cosine.shape = LearningRateShape::kCosine;
+  cosine.warm_up_samples = rate.warm_up_samples = 0;
+  for (const int i : {0, 1, 50, 110}) CHECK(rate.At(i) == cosine.At(i));
+}
+
 TEST_CASE("one-cycle: up to base at the peak, down to final at the end") {
   LearningRate rate;
   rate.base = 2;

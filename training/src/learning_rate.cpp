@@ -26,8 +26,11 @@ double LearningRate::At(std::int64_t sample) const {
         if (i >= drop.sample) scale *= drop.factor;
       }
       break;
-    case LearningRateShape::kCosine: {
-      const double share = static_cast<double>(i) / static_cast<double>(samples);
+    case LearningRateShape::kCosine:
+    case LearningRateShape::kWarmUpCosine: {
+      const std::int64_t begin = shape == LearningRateShape::kCosine ? 0 : warm_up_samples;
+      if (i < begin || begin == samples) break;
+      const double share = static_cast<double>(i - begin) / static_cast<double>(samples - begin);
       scale = final + (1 - final) * (1 + std::cos(std::numbers::pi * share)) / 2;
       break;
     }
@@ -68,7 +71,7 @@ void Validate(const LearningRate& rate) {
   }
   if (rate.samples < 1) {
     throw InvalidArgument("samples", std::to_string(rate.samples),
-                          "at least 1 with the schedules cosine and one-cycle");
+                          "at least 1 with the schedules cosine, warmup-cosine and one-cycle");
   }
   Check("final", rate.final, 0, 1, "a number from 0 to 1");
   if (rate.shape == LearningRateShape::kOneCycle) {

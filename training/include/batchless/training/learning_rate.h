@@ -5,6 +5,8 @@
 //   warm      min(1, (i + 1) / warm_up_samples), 1 without warm-up
 //   steps     shape = product of the factors of all drops at or before i
 //   cosine    shape = final + (1 - final) (1 + cos(pi i / n)) / 2
+//   warmup-cosine, the same from the end of the warm-up on, w = warm_up_samples:
+//             shape = final + (1 - final) (1 + cos(pi (i - w) / (n - w))) / 2, before it 1
 //   one-cycle from `start` up to 1 at peak_fraction * n, down to `final` at n, both linear
 //             (Smith and Topin, arXiv 1708.07120)
 //
@@ -17,7 +19,7 @@
 
 namespace batchless::training {
 
-enum class LearningRateShape : unsigned char { kSteps, kCosine, kOneCycle };
+enum class LearningRateShape : unsigned char { kSteps, kCosine, kWarmUpCosine, kOneCycle };
 
 struct LearningRateDrop {
   std::int64_t sample = 0;
@@ -27,10 +29,10 @@ struct LearningRateDrop {
 struct LearningRate {
   double base = 0.1;
   LearningRateShape shape = LearningRateShape::kSteps;
-  std::int64_t samples = 0;             ///< n; cosine and one-cycle need it
+  std::int64_t samples = 0;             ///< n; all but steps need it
   std::vector<LearningRateDrop> drops;  ///< steps: in ascending order of samples
   double start = 0.1;                   ///< one-cycle: at sample 0, in units of base
-  double final = 0;                     ///< cosine and one-cycle: at sample n, in units of base
+  double final = 0;                     ///< all but steps: at sample n, in units of base
   double peak_fraction = 0.3;           ///< one-cycle
   std::int64_t warm_up_samples = 0;
 
