@@ -319,6 +319,31 @@ TEST_CASE("Vector kernels of sequences are near the reference ones", "[token]") 
   }
 }
 
+TEST_CASE("Attention has its gradients where all scores are large, too", "[token]") {
+  const AttentionShape shape{.sequences = 1, .tokens = 37, .heads = 1, .head_width = 16};
+  // Products of whole numbers, exact in float: scores of 32768 and some more or less.
+  Numbers x = SmallIntegers(shape.rows() * 3 * shape.width(), 4);
+  for (std::int64_t t = 0; t < shape.tokens; ++t) {
+    x[3 * t * shape.width()] = 256;
+    x[(3 * t + 1) * shape.width()] = 512;
+  }
+  const Numbers dy = SmallIntegers(shape.rows() * shape.width(), 5);
+  const auto gradient = [&]<class Real>(const std::shared_ptr<const Backend<Real>>& backend) {
+    const std::vector<Real> input(x.begin(), x.end());
+    const std::vector<Real> output_gradient(dy.begin(), dy.end());
+    std::vector<Real> y(dy.size());
+    std::vector<Real> log_sums(shape.rows() * shape.heads);
+    std::vector<Real> dx(x.size());
+    std::vector<Real> workspace(backend->AttentionWorkspace(shape));
+    backend->Attention(shape, input.data(), y.data(), log_sums.data(), workspace.data());
+    backend->AttentionBackward(shape, input.data(), log_sums.data(), output_gradient.data(),
+                               dx.data(), workspace.data());
+    return Numbers(dx.begin(), dx.end());
+  };
+  const Numbers expected = gradient(MakeReferenceBackend<double>());
+  for (const int block : {8, 16}) CheckClose(gradient(MakeVectorBackend(block)), expected);
+}
+
 TEST_CASE("Products of small whole numbers are exact, however they lie", "[token]") {
   const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
   for (const int block : {8, 16}) {

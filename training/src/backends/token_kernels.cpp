@@ -388,21 +388,32 @@ struct TokenLoops {
     }
   }
 
+  // A larger logarithm is rounded so far that a softmax made of it no longer adds up to 1. What is too much
+  // of the sum of P dP is then no small part of ds, near 0 where one key has almost all of the softmax.
+  static constexpr float kLargestLogSum = 128;
+
   // For a query with `count` keys z becomes the softmax of scale z, and dp the gradient of z; 0 up to
   // `size`.
   static void ScoreGradient(std::int64_t count, std::int64_t size, float scale, float log_sum,
                             float* z, float* dp) {
     const std::int64_t end = P::Rounded(count);
     const L factor = L::Set(scale);
-    const L offset = L::Set(-log_sum);
     L sum = L::Zero();
-    for (std::int64_t k = 0; k < end; k += B) {
-      L power = Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset)));
-      if (k + B == end) power = L::Part(power, count - k);
-      power.Store(z + k);
-      sum = L::MulAdd(power, L::Load(dp + k), sum);
+    if (std::abs(log_sum) > kLargestLogSum) {
+      Softmax(count, size, scale, z);
+      for (std::int64_t k = 0; k < end; k += B) {
+        sum = L::MulAdd(L::Load(z + k), L::Load(dp + k), sum);
+      }
+    } else {
+      const L offset = L::Set(-log_sum);
+      for (std::int64_t k = 0; k < end; k += B) {
+        L power = Exp(L::Max(L::Set(-87), L::MulAdd(L::Load(z + k), factor, offset)));
+        if (k + B == end) power = L::Part(power, count - k);
+        power.Store(z + k);
+        sum = L::MulAdd(power, L::Load(dp + k), sum);
+      }
+      std::fill(z + end, z + size, 0.0F);
     }
-    std::fill(z + end, z + size, 0.0F);
     const L mean = L::Set(sum.Sum());
     for (std::int64_t k = 0; k < end; k += B) {
       L::Mul(L::Mul(L::Load(z + k), factor), L::Sub(L::Load(dp + k), mean)).Store(dp + k);
