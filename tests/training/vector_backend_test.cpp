@@ -5,6 +5,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
+#include "batchless/training/forward_pass.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
 #include "stage_harness.h"
@@ -281,6 +282,39 @@ TEST_CASE("A max-pool's window has at most as many pixels as its saved byte tell
   CompareStage(pool(16), 1, 2);
   CHECK_THROWS_WITH(MakeStage<float>(pool(17), 1, 2, MakeVectorBackend()),
                     Catch::Matchers::Contains("windows of at most 16 by 16"));
+}
+
+// What an evaluation saves of a stage lies where that of the stage before did: here winners of 255, four of
+// which are no number.
+TEST_CASE("A batch normalisation's evaluation reads nothing that another stage saved", "[vector]") {
+  using hwmodel::Layer;
+  using hwmodel::LayerKind;
+  constexpr int kEdge = 20;
+  hwmodel::NetworkBuilder builder("padded", {1, kEdge, kEdge}, 2);
+  const std::vector<Layer> layers = {
+      {.kind = LayerKind::kConvolution, .name = "first", .output = {.channels = 10}},
+      {.kind = LayerKind::kMaxPool, .kernel = 16},
+      {.kind = LayerKind::kBatchNormalization, .name = "norm"},
+      {.kind = LayerKind::kConvolution, .name = "last", .output = {.channels = 2}},
+      {.kind = LayerKind::kAveragePool},
+      {.kind = LayerKind::kLoss}};
+  int x = 0;
+  for (const Layer& layer : layers) {
+    x = builder.Add({.name = std::string(hwmodel::TraitsOf(layer.kind).name),
+                     .layers = {layer},
+                     .inputs = {x}});
+  }
+  const Numbers ones(10, 1.0);
+  const std::vector<NamedTensor> tensors = {
+      {"first.weight", {10, 1, 1, 1}, ones}, {"norm.weight", {10}, ones},
+      {"norm.bias", {10}, Numbers(10)},      {"norm.running_mean", {10}, Numbers(10)},
+      {"norm.running_var", {10}, ones},      {"last.weight", {2, 10, 1, 1}, Numbers(20, 1.0)}};
+  // Every window's largest pixel is its last one.
+  std::vector<float> image;
+  for (int i = 0; i < kEdge * kEdge; ++i) image.push_back(static_cast<float>(i));
+  const float mean = 17 * kEdge + 17;
+  ForwardPass pass(builder.Finish(), tensors);
+  for (const float score : pass.Scores(image)) CHECK(score == Approx(10 * mean).epsilon(1e-4));
 }
 
 TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector]") {

@@ -59,7 +59,8 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
     const Real* beta = arguments.parameters + beta_;
     const bool batch = shape_.kind == Normalization::kBatch;
     if (batch && !arguments.microbatch->training) {
-      for (std::int64_t c = 0; c < shape_.channels; ++c) {
+      // Scale and shift of channels that pad a block are zero.
+      for (std::int64_t c = 0; c < shape_.stored_channels(); ++c) {
         const double mean = arguments.state[running_mean_ + c];
         const double inverse =
             1 / std::sqrt(arguments.state[running_variance_ + c] + kNormalizationEpsilon);
