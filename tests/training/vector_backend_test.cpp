@@ -1,6 +1,7 @@
 // The vector backend's stages against the reference's in double, for both blocks of channels.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
@@ -315,6 +316,37 @@ TEST_CASE("A batch normalisation's evaluation reads nothing that another stage s
   const float mean = 17 * kEdge + 17;
   ForwardPass pass(builder.Finish(), tensors);
   for (const float score : pass.Scores(image)) CHECK(score == Approx(10 * mean).epsilon(1e-4));
+}
+
+TEST_CASE("What is no number goes through a ReLU, alone or behind a normalisation", "[vector]") {
+  std::vector<float> x;
+  // The last ones fill no block.
+  for (int i = 0; i < 37; ++i) {
+    x.push_back(i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                           : static_cast<float>(i % 3 == 1 ? i : -i));
+  }
+  const auto check = [&](const std::vector<float>& h) {
+    for (std::size_t i = 0; i < h.size(); ++i) {
+      if (std::isnan(x[i])) {
+        CHECK(std::isnan(h[i]));
+      } else {
+        CHECK(h[i] == std::max(0.0F, x[i]));
+      }
+    }
+  };
+  for (const int block : {1, 8, 16}) {
+    INFO("block " << block);
+    const auto backend = block == 1 ? MakeReferenceBackend<float>() : MakeVectorBackend(block);
+    std::vector<float> alone(x.size());
+    backend->NormalizedRelu({.channels = static_cast<int>(x.size())}, x.data(), {}, alone.data());
+    check(alone);
+    std::vector<float> behind(32);
+    std::vector<float> scale(behind.size(), 1);
+    std::vector<float> shift(behind.size(), 0);
+    backend->NormalizedRelu({.channels = 32, .block = block}, x.data(),
+                            {.scale = scale.data(), .shift = shift.data()}, behind.data());
+    check(behind);
+  }
 }
 
 TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector]") {

@@ -141,7 +141,8 @@ class ReferenceBackend final : public ReferenceTokens<Real> {
         const std::int64_t k = set * shape.channels + c;
         const Real normalized =
             constants.scale == nullptr ? x[i] : constants.scale[k] * x[i] + constants.shift[k];
-        h[i] = shape.rectifies ? std::max(Real(0), normalized) : normalized;
+        // Whose order lets what is no number through.
+        h[i] = shape.rectifies ? std::max(normalized, Real(0)) : normalized;
       });
     }
   }

@@ -97,6 +97,10 @@ struct Loops {
     }
   }
 
+  // What is no number stays none, as in the reference: a run that has come to that ends by its loss.
+  // L::Max takes its second operand where one is no number.
+  static HWY_INLINE L Rectify(const L& x) { return L::Max(L::Zero(), x); }
+
   static void NormalizedRelu(const NormalizationShape& s, const float* x,
                              const ChannelConstants<float>& constants, float* h) {
     s.rectifies ? Normalize<true>(s, x, constants, h) : Normalize<false>(s, x, constants, h);
@@ -115,7 +119,7 @@ struct Loops {
         const L shift = L::Load(constants.shift + channel);
         for (std::int64_t p = 0; p < s.pixels; ++p) {
           const L value = L::MulAdd(L::Load(x + start + p * B), scale, shift);
-          (kRelu ? L::Max(value, L::Zero()) : value).Store(h + start + p * B);
+          (kRelu ? Rectify(value) : value).Store(h + start + p * B);
         }
       }
     }
@@ -341,7 +345,7 @@ struct Loops {
 
   static void Relu(std::int64_t size, const float* x, float* y) {
     ForEach(
-        size, [&](std::int64_t i) { L::Max(L::Load(x + i), L::Zero()).Store(y + i); },
+        size, [&](std::int64_t i) { Rectify(L::Load(x + i)).Store(y + i); },
         [&](std::int64_t i) { y[i] = std::max(x[i], 0.0F); });
   }
 
