@@ -8,10 +8,7 @@ namespace {
 
 template <class Real>
 PoolShape MakePoolShape(const StageParts<Real>& parts) {
-  return {.microbatch = parts.microbatch,
-          .layer = parts.stage.layers[0],
-          .input_block = parts.Input(0).block,
-          .output_block = parts.Output(0).block};
+  return {.microbatch = parts.microbatch, .layer = parts.stage.layers[0]};
 }
 
 template <class Real>

@@ -94,8 +94,6 @@ inline constexpr int kMostMaxPoolKernel = 16;
 struct PoolShape {
   int microbatch = 1;
   hwmodel::Layer layer;
-  int input_block = 1;
-  int output_block = 1;
 };
 
 /// c[r][n] = bias[n] + sum over k of a[r][k] b[k][n], or that added to c. Numbers are where the distances
