@@ -109,7 +109,9 @@ class SumStage final : public Stage<Real> {
 };
 
 // Inverted dropout: what survives is divided by the probability to survive. The mask is a function
-// of the seed, the sample's position in the run and the stage, drawn again in the backward.
+// of the seed, the sample's position in the run and the stage, drawn again in the backward. It follows
+// the order in which values lie: that of an image in blocks of 16 channels is another one than in blocks
+// of 8 or plain.
 template <class Real>
 class DropoutStage final : public Stage<Real> {
  public:
