@@ -207,6 +207,11 @@ struct Override {
 
   const toml::node& node() const { return *value.get("value"); }
   std::string FullName() const { return section + "." + name; }
+  // As --set names it.
+  std::string ShownName() const {
+    if (phase == 0) return FullName();
+    return fmt::format("phase.{}.{}", phase, section.empty() ? name : FullName());
+  }
 };
 
 Override ParseOverride(const std::string& text) {
@@ -239,6 +244,18 @@ Override ParseOverride(const std::string& text) {
   return given;
 }
 
+// Nobody who gives a key twice knows which of them counts.
+void RefuseRepetitions(std::span<const Override> overrides) {
+  for (std::size_t later = 1; later < overrides.size(); ++later) {
+    for (const Override& given : overrides.first(later)) {
+      if (given.ShownName() != overrides[later].ShownName()) continue;
+      Refuse(kSet, given.ShownName(),
+             fmt::format("{} and {}", ShownText(given.node()), ShownText(overrides[later].node())),
+             "one value, given once");
+    }
+  }
+}
+
 bool IsOfPhases(std::string_view section) {
   return std::find(kPhaseSections.begin(), kPhaseSections.end(), section) != kPhaseSections.end();
 }
@@ -253,7 +270,7 @@ std::string PlaceOf(const TomlReader& file, const toml::table& phase, std::size_
                     std::span<const Override> overrides, const Override& key) {
   for (const Override& other : overrides) {
     if (other.phase == number && other.FullName() == key.FullName()) {
-      return fmt::format("{} phase.{}.{}", kSet, number, key.FullName());
+      return fmt::format("{} {}", kSet, other.ShownName());
     }
   }
   const toml::table* const section = phase.get_as<toml::table>(key.section);
@@ -452,6 +469,7 @@ Configuration ParseConfiguration(const std::string& text, const std::string& pat
   ReadSections(keys, file, file.document(), "phase");
   std::vector<Override> overrides;
   for (const std::string& text_of_one : given) overrides.push_back(ParseOverride(text_of_one));
+  RefuseRepetitions(overrides);
   const auto has = [&](std::string_view key) {
     return std::any_of(overrides.begin(), overrides.end(), [&](const Override& each) {
       return each.phase == 0 && each.FullName() == key;

@@ -156,7 +156,8 @@ struct ConfigurationKey {
 std::vector<ConfigurationKey> KeysOf(Configuration& configuration);
 
 // Reads `path` and applies the overrides, each "section.key=value", or "phase.N.section.key=value" (N from 1)
-// for a phase alone: a TOML value, or else a text. One of a key that every phase sets is refused.
+// for a phase alone: a TOML value, or else a text. One of a key that every phase sets is refused, and the
+// second one of a key.
 // An override of run.samples takes the place of run.epochs, and the other way round; one of
 // network.file that of the file's network, and one of network.name that of its network.file.
 // Throws UsageError in one line that names section.key, and the file's line where there is one.

@@ -85,10 +85,10 @@ TEST_CASE("values of every type are read") {
   CHECK(c.optimizer.decay_points == std::vector<double>{0.5, 1});
 }
 
-TEST_CASE("overrides are TOML values, or else texts; the last one counts") {
+TEST_CASE("overrides are TOML values, or else texts; one of a key counts") {
   const Configuration c =
       Load("[run]\nseed = 3\n",
-           {"run.seed=4", "network.name=vgg11", "network.norm=\"batch\"", "network.hidden=[1,2]",
+           {"network.name=vgg11", "network.norm=\"batch\"", "network.hidden=[1,2]",
             "data.root=/a b=c.d/e", "run.log_samples=true", "run.seed=5", "optimizer.lr=1e-3"});
   CHECK(c.run.seed == 5);
   CHECK(c.network.name == "vgg11");
@@ -97,6 +97,16 @@ TEST_CASE("overrides are TOML values, or else texts; the last one counts") {
   CHECK(c.data.root == "/a b=c.d/e");
   CHECK(c.run.log_samples);
   CHECK(c.optimizer.lr == 1e-3);
+
+  const auto refusal = [](const std::vector<std::string>& overrides) {
+    return Refusal([&] { Load("[[phase]]\nuntil = 0.5\n[[phase]]\n", overrides); });
+  };
+  CHECK(refusal({"run.seed=4", "optimizer.lr=1", "run.seed=5"}) ==
+        "--set: run.seed: got 4 and 5, accepted: one value, given once");
+  CHECK(refusal({"phase.1.until=0.2", "phase.01.until=0.3"}) ==
+        "--set: phase.1.until: got 0.2 and 0.3, accepted: one value, given once");
+  CHECK(refusal({"optimizer.lr=1", "phase.1.optimizer.lr=2", "phase.2.optimizer.momentum=0"})
+            .empty());
 
   CHECK(RunSamples(Load("[run]\nepochs = 3", {"run.samples=256"}), 1000) == 256);
   CHECK(RunSamples(Load("[run]\nsamples = 3", {"run.epochs=0.5"}), 1000) == 512);

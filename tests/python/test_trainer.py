@@ -492,6 +492,7 @@ def test_weights_go_out_and_in():
         (lambda: own_trainer(momentum=1), "optimizer.momentum: got 1, accepted: "),
         (lambda: own_trainer(decay_points=[0.5]), r"optimizer.decay_points: got \[0.5\], accepted: run.samples"),
         (lambda: own_trainer(epochs=2), "run.epochs: got 2, accepted: run.samples"),
+        (lambda: own_trainer(optimizer={"lr": 0.1}), "optimizer.lr: got 0.0001 and 0.1, accepted: one value"),
         (lambda: own_trainer(out="x"), "data.name: got own, accepted: a data set"),
         (lambda: batchless.Trainer("[optimizer]\nlr = 2e9\n"), "configuration:2: optimizer.lr: got"),
         (lambda: batchless.Trainer("nowhere.toml"), "configuration: got nowhere.toml, accepted: "),

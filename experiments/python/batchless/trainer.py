@@ -168,7 +168,12 @@ class Trainer:
             if network is not None:
                 values.update(_network_values(network, folder, files, texts))
             for name, value in keywords.items():
-                values.update(_keyword_values(name, value))
+                for key, item in _keyword_values(name, value).items():
+                    if key in values:
+                        raise ValueError(
+                            f"{key}: got {values[key]!r} and {item!r}, accepted: one value, given once"
+                        )
+                    values[key] = item
             names_data = has_file or "name" in (configuration or {}).get("data", {})
             if not names_data and "data.name" not in values:
                 values["data.name"] = "own"

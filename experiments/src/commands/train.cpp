@@ -215,7 +215,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
   RepeatedArgument overrides_{
       app(), "--set", "section.key=value",
       "Override a key, in a phase alone as phase.N.section.key=value; may be "
-      "given several times"};
+      "given several times, once for a key"};
   Flag resume_{app(), "--resume", "Go on with the run in DIR, or start it"};
   Flag init_only_{app(), "--init-only", "Write the initial weights and do not train"};
 };
