@@ -155,9 +155,6 @@ FoundSet FetchSet(const OfficialSet& set, const fs::path& root, const std::strin
   const fs::path work = root / fmt::format(".{}.partial", set.name);
   // What is unpacked in here replaces the archives in `work`.
   const fs::path unpacked = work / "unpacked";
-  fs::create_directories(work);
-  fs::remove_all(unpacked);
-  fs::create_directories(unpacked / set.folder);
   std::vector<std::string> arguments = {FindScript(), base, work,
                                         set.is_tar ? unpacked : unpacked / set.folder,
                                         set.is_tar ? "--unpack" : "--copy"};
@@ -165,7 +162,19 @@ FoundSet FetchSet(const OfficialSet& set, const fs::path& root, const std::strin
     arguments.insert(arguments.end(), {std::string(archive.file), std::to_string(archive.bytes),
                                        std::string(archive.sha256)});
   }
-  RunScript(arguments);
+  fs::create_directories(work);
+  fs::remove_all(unpacked);
+  fs::create_directories(unpacked / set.folder);
+  try {
+    RunScript(arguments);
+  } catch (...) {
+    // What came stays for the next attempt, empty folders do not.
+    std::error_code ignored;
+    for (const fs::path& folder : {unpacked / set.folder, unpacked, work}) {
+      fs::remove(folder, ignored);
+    }
+    throw;
+  }
   FoundSet found = ReadOfficialSet(set, unpacked);
   if (!found.is_official) {
     throw std::runtime_error(

@@ -124,9 +124,11 @@ TEST_CASE("fetch: a failure leaves nothing in place, and the next attempt goes o
   server.Close();
   const std::string error = FetchError(server.Set(), folder.path());
   CHECK(Contains(error, "/set.tar.gz: No such file or directory"));
+  CHECK(folder.Files().empty());
 
   // Half of it is there already, and is not fetched again: the server's first half is damaged.
   const std::size_t half = server.archive().size() / 2;
+  fs::create_directory(folder / ".small.partial");
   WriteFile(folder / ".small.partial/set.tar.gz.partial", server.archive().substr(0, half));
   server.Damage(half / 2);
   CHECK(FetchError(server.Set(), folder.path(), "file://" + (folder / "missing/")) != "fetched");
@@ -240,7 +242,12 @@ TEST_CASE("fetch: the command names what it does not know and where it failed") 
     CHECK(failed.out.empty());
     CHECK(Lines(failed.error).size() == 1);
     CHECK(Contains(failed.error, "batchless: " + mirror + "/"));
+    CHECK(folder.Files().empty());
   }
+  // A folder of the user's stays, empty or not.
+  fs::create_directory(folder / "d");
+  CHECK(Run(Words("data fetch mnist --out d --mirror " + mirror), folder.path()).exit_code == 1);
+  CHECK(fs::is_empty(folder / "d"));
 
   // This set has the same name, but is not the official one.
   fs::create_directory(folder / "d/cifar-10-batches-bin");

@@ -124,10 +124,21 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
       throw UsageError(mirror_.name(), mirror,
                        "a URL that starts with https://, http:// or file://");
     }
-    const fs::path root = OutFolder(out_.given() ? out_.Text("") : kDefaultFolder);
+    const std::string out = out_.given() ? out_.Text("") : kDefaultFolder;
     std::error_code error;
+    const bool is_new = !fs::exists(out, error);
+    const fs::path root = OutFolder(out);
     const bool is_there = fs::exists(root / set.folder, error);
-    const FoundSet found = is_there ? ReadOfficialSet(set, root) : FetchSet(set, root, mirror);
+    const auto fetch = [&] {
+      try {
+        return FetchSet(set, root, mirror);
+      } catch (...) {
+        // Only where nothing came that the next attempt takes up.
+        if (is_new) fs::remove(root, error);
+        throw;
+      }
+    };
+    const FoundSet found = is_there ? ReadOfficialSet(set, root) : fetch();
     if (!found.is_official) {
       throw UsageError(
           out_.name(), root.string(),
