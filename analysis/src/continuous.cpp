@@ -322,7 +322,8 @@ double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) 
     return ComputeSpectralRadius(options.rule, point.momentum, delay, point.rate).stable();
   };
   constexpr double kStep = 1.02;
-  double stable = 1e-4 / updates;
+  // Below the limit, too, which is as small as the damping where no lead helps.
+  double stable = std::min(1e-4, CriticalDelayTime(options) / 2) / updates;
   if (!(stable < largest) || !stable_at(stable)) return std::numeric_limits<double>::quiet_NaN();
   double unstable = stable;
   while (stable_at(unstable)) {

@@ -221,6 +221,17 @@ TEST_CASE("The discrete boundary tends to the continuous one at first order") {
   CHECK(std::abs(DiscreteCriticalDelayTime(FirstOrder(0), 10) / exact - 1) < kRootTolerance);
 }
 
+TEST_CASE("The discrete boundary of a weakly damped heavy ball is found") {
+  // D = 1 is stable for x < 1 - m: D h = c, and with more updates the limit is as near.
+  const double c = GENERATE(1e-6, 1e-5, 1e-4);
+  for (const Delay delay : {1, 4}) {
+    CAPTURE(c, delay);
+    // Momenta near 1 are multiples of 1.1e-16.
+    const double rounding = 4e-16 * static_cast<double>(delay) / (c * c);
+    CHECK(std::abs(DiscreteCriticalDelayTime(Options("sgdm", c, 0), delay) / c - 1) < rounding);
+  }
+}
+
 TEST_CASE("A limit says what it does not take") {
   std::string why = WhyInvalid(Options("nesterov", 1, 1));
   CHECK(why.starts_with("rule: got nesterov"));

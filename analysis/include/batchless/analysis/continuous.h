@@ -90,7 +90,8 @@ double CriticalDelayTime(const ContinuousOptions& options);
 
 /// The same of the discrete rule with a delay of D updates: D h at the step h where it stops being
 /// stable, m = 1 - c h and x = h^2 (first order: m = 0, x = h). Tends to CriticalDelayTime as
-/// 1 / D. NaN where the smallest step that is looked at is not stable.
+/// 1 / D. NaN where the smallest step that is looked at is not stable. The momentum's rounding lets steps be
+/// told apart to 1e-16 / c: few digits are left where c is small and D large.
 double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay);
 
 }  // namespace batchless::analysis
