@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -232,10 +233,13 @@ void TrainingRun::RefuseDifference(const Configuration& before, const std::strin
 
 // No result depends on how they are shared, so a run that is resumed may share them anew.
 void TrainingRun::ShareStages(std::int64_t samples_left) {
+  // Each file is read once: a pipe, as a shell's <(...) is, has nothing left for a second time.
+  std::map<std::string, hwmodel::Machine> machines;
   Together(processes_.get(), [&] {
     for (const Configuration& settings : SettingsOf(configuration_)) {
       const std::string& path = settings.schedule.machine;
-      if (leads_ && !path.empty()) static_cast<void>(ReadMachineFile("schedule.machine", path));
+      if (!leads_ || path.empty() || machines.contains(path)) continue;
+      machines.emplace(path, ReadMachineFile("schedule.machine", path));
     }
   });
   // Times of the first phase that shares them do for the others.
@@ -245,7 +249,9 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   phase_ = static_cast<std::size_t>(sharing - phases_.begin());
   std::vector<double> costs;
   Together(processes_.get(), [&] {
-    if (leads_) costs = MeasuredCosts(samples_left);
+    if (!leads_) return;
+    const auto machine = machines.find(SettingsOf(configuration_)[phase_].schedule.machine);
+    costs = MeasuredCosts(samples_left, machine == machines.end() ? nullptr : &machine->second);
   });
   if (processes_ != nullptr) {
     costs.resize(static_cast<std::size_t>(BroadcastFromFirst(std::ssize(costs))));
@@ -256,16 +262,15 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
 
 // They come from the phase's machine file or, where it has none and the run is long enough, are measured
 // here; empty where the stages' FLOPs have to do.
-std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left) const {
+std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
+                                               const hwmodel::Machine* machine) const {
   const Configuration settings = SettingsOf(configuration_)[phase_];
-  const std::string& path = settings.schedule.machine;
   const hwmodel::Network& network = trainer_options().network;
-  if (!path.empty()) {
-    const hwmodel::Machine machine = ReadMachineFile("schedule.machine", path);
+  if (machine != nullptr) {
     const std::optional<hwmodel::MeasuredNetwork> measured =
-        machine.MeasuredTimes(network.name, trainer_options().PipelineWorkers());
+        machine->MeasuredTimes(network.name, trainer_options().PipelineWorkers());
     if (!measured || std::ssize(measured->forward_seconds) != network.stage_count()) {
-      throw UsageError("schedule.machine", path,
+      throw UsageError("schedule.machine", settings.schedule.machine,
                        fmt::format("a machine file with measured times of the {} stages of {}, as "
                                    "batchless calibrate writes it",
                                    network.stage_count(), network.name));

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "batchless/hwmodel/machine.h"
 #include "batchless/training/trainer.h"
 #include "checkpoint.h"
 #include "config.h"
@@ -104,7 +105,8 @@ class TrainingRun {
   [[noreturn]] void RefuseOtherRun() const;
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
-  std::vector<double> MeasuredCosts(std::int64_t samples_left) const;
+  std::vector<double> MeasuredCosts(std::int64_t samples_left,
+                                    const hwmodel::Machine* machine) const;
   std::vector<Setting> SharedSettings() const;
   void RefuseDifference(const Configuration& before, const std::string& where) const;
   void RefuseOtherInputs(const RunState& before) const;

@@ -1,6 +1,9 @@
 // Training from configuration to summary: what it writes, and that nothing but the configuration
 // decides what is in it, whenever the program ended and went on.
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -274,7 +277,16 @@ bandwidth = { value = "1 GB/s", source = "made up" }
   };
   WriteFile(place / "machine.toml", machine + measured("[1, 1, 1, 3]"));
   CHECK(shared(place.Train("file", two + "--set schedule.machine=machine.toml")) == 3);
-  for (const std::string out : {"measured", "flops", "file"}) {
+  // From a pipe, which can be read once.
+  std::array<int, 2> ends = {};
+  REQUIRE(pipe(ends.data()) == 0);
+  const std::string content = ReadFile(place / "machine.toml");
+  REQUIRE(write(ends[1], content.data(), content.size()) == std::ssize(content));
+  close(ends[1]);
+  const std::string pipe_end = "/dev/fd/" + std::to_string(ends[0]);
+  CHECK(shared(place.Train("pipe", two + "--set schedule.machine=" + pipe_end)) == 3);
+  close(ends[0]);
+  for (const std::string out : {"measured", "flops", "file", "pipe"}) {
     CHECK(ResultOf(place, out) == ResultOf(place, "alone"));
   }
 
