@@ -19,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include "batchless/analysis/argument.h"
 #include "element_types.h"
 #include "usage_error.h"
 
@@ -200,6 +201,7 @@ std::string ReadHeader(Reader& member) {
 class FileReader {
  public:
   explicit FileReader(const std::string& path) : file_(path, std::ios::binary | std::ios::ate) {
+    if (const std::string why = WhyUnreadable(path); !why.empty()) throw NpzError(why);
     if (!file_) throw NpzError("it cannot be read");
     left_ = static_cast<std::uint64_t>(file_.tellg());
     file_.seekg(0);
@@ -220,25 +222,32 @@ class FileReader {
   std::uint64_t left_ = 0;
 };
 
-// Single bytes are masks beside weights.
-constexpr std::array<ElementType, 6> kNpyTypes{{
+// Those of an archive come first, where single bytes are masks beside weights. Numbers of two bytes may be
+// another format's bits there, bfloat16's for instance.
+constexpr std::array<ElementType, 11> kNpyTypes{{
     {"<f8", 8, ToDoubles<double>},
-    {"<i8", 8, ToDoubles<std::int64_t>},
     {"<f4", 4, ToDoubles<float>},
+    {"<i8", 8, ToDoubles<std::int64_t>},
     {"<i4", 4, ToDoubles<std::int32_t>},
     {"|u1", 1, ToDoubles<std::uint8_t>},
     {"|b1", 1, ToDoubles<std::uint8_t>},
+    {"|i1", 1, ToDoubles<std::int8_t>},
+    {"<i2", 2, ToDoubles<std::int16_t>},
+    {"<u2", 2, ToDoubles<std::uint16_t>},
+    {"<u4", 4, ToDoubles<std::uint32_t>},
+    {"<u8", 8, ToDoubles<std::uint64_t>},
 }};
+constexpr std::size_t kTypesInArchives = 6;
 
 template <class Reader>
-NpzArray ReadArray(Reader& member, std::size_t max_values) {
+NpzArray ReadArray(Reader& member, std::size_t max_values, std::span<const ElementType> types) {
   const NpyDescription description = ParseNpyHeader(ReadHeader(member));
-  const ElementType* const type =
-      std::find_if(kNpyTypes.begin(), kNpyTypes.end(),
-                   [&](const ElementType& each) { return each.name == description.type; });
-  if (type == kNpyTypes.end()) {
-    throw NpzError(
-        fmt::format("an array of type {}, not <f8, <f4, <i8, <i4, |u1 or |b1", description.type));
+  const auto type = std::find_if(types.begin(), types.end(), [&](const ElementType& each) {
+    return each.name == description.type;
+  });
+  if (type == types.end()) {
+    throw NpzError(fmt::format("an array of type {}, not one of {}", description.type,
+                               fmt::join(analysis::NamesOf(types), ", ")));
   }
   std::uint64_t count = 1;
   for (const std::size_t extent : description.shape) {
@@ -316,12 +325,12 @@ void NpzWriter::Close() {
 
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values) {
   MemberReader member(path, name + ".npy");
-  return ReadArray(member, max_values);
+  return ReadArray(member, max_values, std::span(kNpyTypes).first(kTypesInArchives));
 }
 
 NpzArray ReadNpy(const std::string& path, std::size_t max_values) {
   FileReader file(path);
-  return ReadArray(file, max_values);
+  return ReadArray(file, max_values, kNpyTypes);
 }
 
 std::vector<std::string> NpzNames(const std::string& path) {

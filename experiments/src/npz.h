@@ -51,7 +51,7 @@ struct NpzArray {
 // An array of more than `max_values` is refused before it is read. Throws NpzError.
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values);
 
-// The one array of a .npy file, as above.
+// The one array of a .npy file, as above; of integers of any size.
 NpzArray ReadNpy(const std::string& path, std::size_t max_values);
 
 // Names of all arrays, in the order of the file. Throws NpzError.

@@ -81,6 +81,23 @@ TEST_CASE("single precision, no dimensions, names with dots, and the list of nam
   CHECK_THROWS_AS(NpzNames(folder / "none.npz"), NpzError);
 }
 
+TEST_CASE("an array that is a file of its own may be of integers of any size") {
+  const TemporaryFolder folder;
+  for (const std::string type : {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"}) {
+    const std::string header =
+        "{'descr': '" + type + "', 'fortran_order': False, 'shape': (2,), }\n";
+    std::string file =
+        std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0';
+    file += header;
+    for (const char value : {'\x01', '\x7f'}) {
+      file += value + std::string(static_cast<std::size_t>(type[2] - '1'), '\0');
+    }
+    WriteFile(folder / "list.npy", file);
+    CAPTURE(type);
+    CHECK(ReadNpy(folder / "list.npy", 2).values == std::vector<double>{1, 127});
+  }
+}
+
 TEST_CASE("what cannot be written says why") {
   const std::vector<double> values(10'000);
   const auto write = [&] {
@@ -112,6 +129,11 @@ TEST_CASE("what cannot be read says why") {
   other.replace(other.find("<f8"), 3, "|O8");
   WriteFile(path, other);
   CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
+  // Beside weights these may be the bits of another format.
+  other.replace(other.find("|O8"), 3, "<u2");
+  WriteFile(path, other);
+  CHECK_THROWS_WITH(ReadNpz(path, "first", 9),
+                    "an array of type <u2, not one of <f8, <f4, <i8, <i4, |u1, |b1");
 
   std::string longer = good;
   longer.replace(longer.find("(3,)"), 4, "(9,)");
