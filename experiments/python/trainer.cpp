@@ -63,6 +63,7 @@ class PythonTrainer {
       if (closed_) return;
       if (!opened_) run_->Open();
       opened_ = true;
+      row = run_->EndLearned();
       while (!row && !run_->is_over() && !monitor.stop) {
         row = run_->Step();
         monitor.done = static_cast<std::size_t>(run_->samples());
@@ -332,6 +333,12 @@ class PythonTrainer {
   Samples SamplesOf(const py::object& images, const py::object& y) const {
     constexpr const char* kImages = "float32, as the network is to see the images";
     constexpr const char* kLabels = "an integer for each image";
+    const hwmodel::Network& network = run_->trainer_options().network;
+    if (const int count = hwmodel::LabelsOf(network); count != 1) {
+      Refuse(
+          "x", "samples of your own",
+          fmt::format("those of a data set, as {} takes {} labels of each", network.name, count));
+    }
     const py::array x = ArrayOf("x", images, kImages);
     if (!py::isinstance<py::array_t<float>>(x)) Refuse("x", KindOf(x), kImages);
     const std::vector<py::ssize_t> image{input().channels, input().height, input().width};

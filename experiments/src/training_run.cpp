@@ -368,6 +368,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
   trainer_ = std::move(trainer);
   predicted_memory_ = predicted_memory;
   resumed_from_ = state_.samples;
+  learned_ = false;
   ReleaseFreeMemory();
 }
 
@@ -428,7 +429,7 @@ void TrainingRun::Open() {
     begins_ = false;
   });
   started_ = UtcText();
-  if (is_finished() && loaded_.empty()) {
+  if (is_finished() && loaded_.empty() && !learned_) {
     // Without its summary it is written again.
     std::error_code error;
     Together(processes_.get(), [&] {
@@ -549,8 +550,18 @@ void TrainingRun::Account(std::span<const training::SampleResult> results) {
 
 std::vector<training::SampleResult> TrainingRun::Learn(std::span<const float> image, int label) {
   std::vector<training::SampleResult> results = trainer_->Learn(image, label);
+  learned_ = true;
+  if (log_) log_->AddSamples(results);
   if (trainer_->samples_done() > state_.samples) Account(results);
   return results;
+}
+
+std::optional<MetricsRow> TrainingRun::EndLearned() {
+  const bool is_end = diverged_.is_null() && state_.samples == ConfiguredSamples();
+  if (!keeps_ || !learned_ || !is_end) return std::nullopt;
+  std::optional<MetricsRow> row = MakeRow();
+  Save();
+  return row;
 }
 
 std::vector<training::SampleResult> TrainingRun::Finish() {
@@ -646,6 +657,7 @@ void TrainingRun::Save() {
     trainer_->Save(unused);
   }
   saved_samples_ = state_.samples;
+  learned_ = false;
 }
 
 // Whether a multiple of the interval lies in the samples that were trained on last.

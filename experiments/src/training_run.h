@@ -70,6 +70,8 @@ class TrainingRun {
 
   // Training on samples of the caller's own (training::Trainer::Learn), phases and all.
   std::vector<training::SampleResult> Learn(std::span<const float> image, int label);
+  // What Step leaves at the end of a run with a folder, its last row and checkpoint, where the end was learned.
+  std::optional<MetricsRow> EndLearned();
   std::vector<training::SampleResult> Finish();
 
   // Between steps: for the validation set, where there is one, and files of the caller's own.
@@ -147,7 +149,8 @@ class TrainingRun {
   std::int64_t slice_ = 1;           // samples of the next step
   std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
-  std::string loaded_;  // the checkpoint of LoadFrom that the folder does not follow yet
+  bool learned_ = false;  // samples that no checkpoint of the folder has, one by one
+  std::string loaded_;    // the checkpoint of LoadFrom that the folder does not follow yet
   // Samples before the logs' first row: where a checkpoint of a run without a folder was loaded.
   std::int64_t log_begins_at_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer

@@ -389,6 +389,21 @@ def test_learning_goes_on_from_a_checkpoint_after_the_end(tmp_path):
     assert trainer.weights_sha256 == digest
 
 
+@pytest.mark.parametrize("learned", [20, 12])
+def test_a_run_that_is_learned_to_its_end_leaves_its_last_row_and_checkpoint(learned, tmp_path):
+    settings = dict(out=tmp_path / "run", samples=20, log_every_samples=8, log_samples=True)
+    trainer = batchless.Trainer(TINY, **settings)
+    rows = list(trainer.run(20 - learned)) if learned < 20 else []
+    x, y = synthetic_samples(learned)
+    trainer.learn(x, y)
+    rows += trainer.run()
+    assert rows[-1].samples == 20 and rows[-1].validation_loss > 0
+    assert list(trainer.run()) == []
+    again = batchless.Trainer(TINY, resume=True, **settings)
+    assert again.samples == 20 and again.weights_sha256 == trainer.weights_sha256
+    assert list(again.run()) == []
+
+
 def test_a_folder_at_work_is_refused_each_time(tmp_path):
     """In a process of its own, which a null pointer would end."""
     script = f"""
@@ -498,6 +513,8 @@ def test_weights_go_out_and_in():
         (lambda: batchless.Trainer("nowhere.toml"), "configuration: got nowhere.toml, accepted: "),
         (lambda: batchless.Trainer({"optimiser": {}}), "optimiser: got a section, accepted: network, "),
         (lambda: own_trainer().run(), "data.name: got own, accepted: a data set, for run"),
+        (lambda: batchless.Trainer(network="gpt", data="markov", samples=8).evaluate(IMAGES, [1, 2]),
+         "x: got samples of your own, accepted: those of a data set, as gpt takes 128 labels of each"),
         (lambda: own_trainer().learn(numpy.zeros((3, 32, 32)), 1), "x: got float64, accepted: float32"),
         (lambda: own_trainer().learn(numpy.zeros((3, 32), numpy.float32), 1),
          r"x: got shape \(3, 32\), accepted: \(3, 32, 32\)"),
