@@ -75,7 +75,7 @@ ci: ## everything that continuous integration runs
 check-all: ## what takes too long for every change: sanitizers, Clang, long tests [ONLY="asan tsan"]
 	@.ci/check-all
 
-clean: ## remove everything that was built
+clean: ## remove everything that was built but build/campaign [CAMPAIGN=1: that, too]
 	@.ci/clean
 
 help: ## list the targets

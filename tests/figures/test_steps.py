@@ -1,5 +1,7 @@
-"""Continuous integration's steps: which failures are tried once more."""
+"""Continuous integration's steps, which failures are tried once more; what cleaning leaves."""
 
+import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -69,6 +71,30 @@ class StepsTest(unittest.TestCase):
         """
         done = subprocess.run(["bash", "-c", script, f"{ROOT}/.ci/test"], cwd=ROOT, capture_output=True, text=True)
         self.assertIn("tests: not tried again", done.stdout)
+
+
+class CleanTest(unittest.TestCase):
+    def test_the_queues_checkpoints_stay_unless_told_otherwise(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            (place / ".ci").mkdir()
+            for name in ("clean", "common.sh"):
+                shutil.copy(ROOT / ".ci" / name, place / ".ci" / name)
+
+            def clean(**words):
+                (place / "build/bin").mkdir(parents=True, exist_ok=True)
+                environment = {name: value for name, value in os.environ.items() if name != "CAMPAIGN"}
+                done = subprocess.run([place / ".ci/clean"], env=environment | words, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+
+            self.assertEqual(clean(), "clean: removed build\n")
+            (place / "build/campaign/run").mkdir(parents=True)
+            self.assertIn("CAMPAIGN=1", clean())
+            self.assertEqual([path.name for path in (place / "build").iterdir()], ["campaign"])
+            self.assertTrue((place / "build/campaign/run").exists())
+            clean(CAMPAIGN="1")
+            self.assertFalse((place / "build").exists())
 
 
 if __name__ == "__main__":

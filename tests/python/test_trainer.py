@@ -594,6 +594,8 @@ def test_weights_stay_where_phases_hand_on_a_count_of_updates():
 def test_arguments_of_another_type_are_named(tmp_path):
     with pytest.raises(TypeError, match="^weights: got int, accepted: a dict of arrays by name$"):
         own_trainer().weights = 5
+    with pytest.raises(TypeError, match="^network: got int, accepted: a name, a path, TOML text or a dict$"):
+        own_trainer(network=5)
     with pytest.raises(TypeError, match="^resume: got 'yes', accepted: True or False$"):
         batchless.Trainer(TINY, out=tmp_path / "run", resume="yes")
     with pytest.raises(TypeError, match="^out: got int, accepted: a path$"):

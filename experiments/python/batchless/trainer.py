@@ -344,6 +344,8 @@ def _network_values(network, folder, files, texts):
         if "input" not in network:
             return _keyword_values("network", network)
         network = to_document(network)
+    if not isinstance(network, (str, os.PathLike)):
+        raise TypeError(f"network: got {type(network).__name__}, accepted: a name, a path, TOML text or a dict")
     text = checked_text("network", os.fspath(network))
     if "\n" in text:
         if folder:
