@@ -1,9 +1,16 @@
-#include "backends/vector_kernels.h"
-
+// The vector backend, compiled for several instruction sets of which one is chosen when the program runs. A
+// vector's lanes are channels, so the order of every sum, and with it every bit, depends on the block alone
+// and not on the width of the machine's vectors.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+
+#include "backends/direct_convolution.h"
+#include "backends/onednn_convolution.h"
+#include "backends/small_image_convolution.h"
+#include "backends/winograd_convolution.h"
+#include "batchless/training/backend.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/vector_kernels.cpp"
@@ -14,15 +21,36 @@
 
 #include "backends/lanes-inl.h"
 #include "backends/linear_layer-inl.h"
+#include "backends/token_kernels-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
 template <int B>
-struct Loops {
+struct VectorBackend final : VectorTokens<B> {
   using L = Lanes<B>;
+  using Gradient = Backend<float>::NormalizationGradient;
 
+  explicit VectorBackend(ConvolutionMethod method) : method_(method) {}
+
+  int block() const override { return B; }
+
+  std::unique_ptr<Convolution<float>> MakeConvolution(
+      const ConvolutionShape& shape) const override {
+    if (method_ == ConvolutionMethod::kWinograd) {
+      if (SuitsSmallImage(shape)) return MakeSmallImageConvolution(shape);
+      if (const int edge = WinogradEdge(shape); edge != 0) {
+        return MakeWinogradConvolution(shape, edge);
+      }
+      if (SuitsDirect(shape)) return MakeDirectConvolution(shape);
+    }
+    return MakeOneDnnConvolution(shape, TransposeBlocks);
+  }
+
+  static std::int64_t Elements(const NormalizationShape& s) {
+    return s.microbatch * s.stored_channels() * s.pixels;
+  }
   // Samples that share a set of constants, and the position of a sample's channel block.
   static std::int64_t SamplesInSet(const NormalizationShape& s) {
     return s.kind == hwmodel::Normalization::kGroup ? 1 : s.microbatch;
@@ -38,8 +66,9 @@ struct Loops {
     for (int c = 0; c < s.channels; c += width) visit(c, c + width);
   }
 
-  static void Statistics(const NormalizationShape& s, const float* x, const float* gamma,
-                         const float* beta, const ChannelConstants<float>& constants) {
+  void NormalizationStatistics(const NormalizationShape& s, const float* x, const float* gamma,
+                               const float* beta,
+                               const ChannelConstants<float>& constants) const override {
     const std::int64_t samples = SamplesInSet(s);
     const std::int64_t blocks = s.stored_channels() / B;
     for (std::int64_t set = 0; set < s.sets(); ++set) {
@@ -101,9 +130,15 @@ struct Loops {
   // L::Max takes its second operand where one is no number.
   static HWY_INLINE L Rectify(const L& x) { return L::Max(L::Zero(), x); }
 
-  static void NormalizedRelu(const NormalizationShape& s, const float* x,
-                             const ChannelConstants<float>& constants, float* h) {
-    s.rectifies ? Normalize<true>(s, x, constants, h) : Normalize<false>(s, x, constants, h);
+  void NormalizedRelu(const NormalizationShape& s, const float* x,
+                      const ChannelConstants<float>& constants, float* h) const override {
+    if (constants.scale == nullptr) {
+      Relu(Elements(s), x, h);
+    } else if (s.rectifies) {
+      Normalize<true>(s, x, constants, h);
+    } else {
+      Normalize<false>(s, x, constants, h);
+    }
   }
 
   template <bool kRelu>
@@ -125,10 +160,12 @@ struct Loops {
     }
   }
 
-  using Gradient = Backend<float>::NormalizationGradient;
-
-  static void NormalizedReluBackward(const NormalizationShape& s, const Gradient& g) {
-    if (!s.rectifies) {
+  void NormalizedReluBackward(const NormalizationShape& s, const Gradient& g) const override {
+    if (g.constants.scale == nullptr) {
+      if (g.dx == nullptr) return;
+      ReluBackward(Elements(s), g.x, g.dh, g.add_dx, g.dx);
+      if (g.dh_extra != nullptr) ReluBackward(Elements(s), g.x, g.dh_extra, true, g.dx);
+    } else if (!s.rectifies) {
       NormalizedReluBackwardSums<false, false>(s, g);
     } else if (g.dh_extra != nullptr) {
       NormalizedReluBackwardSums<true, true>(s, g);
@@ -249,7 +286,8 @@ struct Loops {
     }
   }
 
-  static void BiasGradient(const NormalizationShape& s, const float* dy, bool add, float* sums) {
+  void BiasGradient(const NormalizationShape& s, const float* dy, bool add,
+                    float* sums) const override {
     for (std::int64_t c = 0; c < s.stored_channels(); c += B) {
       L sum = add ? L::Load(sums + c) : L::Zero();
       for (std::int64_t sample = 0; sample < s.microbatch; ++sample) {
@@ -262,7 +300,8 @@ struct Loops {
     }
   }
 
-  static void MaxPool(const PoolShape& shape, const float* x, float* y, std::uint8_t* winners) {
+  void MaxPool(const PoolShape& shape, const float* x, float* y,
+               std::uint8_t* winners) const override {
     const hwmodel::Layer& l = shape.layer;
     const std::int64_t blocks = shape.microbatch * std::int64_t{(l.input.channels + B - 1) / B};
     for (std::int64_t block = 0; block < blocks; ++block) {
@@ -297,7 +336,32 @@ struct Loops {
     }
   }
 
-  static void AveragePool(const PoolShape& shape, const float* x, float* y) {
+  void MaxPoolBackward(const PoolShape& shape, const std::uint8_t* winners, const float* dy,
+                       float* dx) const override {
+    const hwmodel::Layer& l = shape.layer;
+    const std::int64_t blocks = shape.microbatch * std::int64_t{(l.input.channels + B - 1) / B};
+    const std::int64_t image = l.input.pixels() * B;
+    std::fill_n(dx, blocks * image, 0.0F);
+    // From the window's first pixel to the one that a winner's byte stands for.
+    std::array<std::int32_t, kMostMaxPoolKernel * kMostMaxPoolKernel> offsets{};
+    for (int k = 0; k < l.kernel * l.kernel; ++k) {
+      offsets[k] = (k / l.kernel * l.input.width + k % l.kernel) * B;
+    }
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      for (int oh = 0; oh < l.output.height; ++oh) {
+        for (int ow = 0; ow < l.output.width; ++ow) {
+          const std::int64_t top = oh * l.stride - l.padding;
+          const std::int64_t left = ow * l.stride - l.padding;
+          const std::int64_t first = b * image + (top * l.input.width + left) * B;
+          for (int lane = 0; lane < B; ++lane, ++winners, ++dy) {
+            dx[first + offsets[*winners] + lane] += *dy;
+          }
+        }
+      }
+    }
+  }
+
+  void AveragePool(const PoolShape& shape, const float* x, float* y) const override {
     const hwmodel::FeatureShape& in = shape.layer.input;
     const L factor = L::Set(1 / static_cast<float>(in.pixels()));
     alignas(64) std::array<float, B> means;
@@ -314,7 +378,7 @@ struct Loops {
     }
   }
 
-  static void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) {
+  void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) const override {
     const hwmodel::FeatureShape& in = shape.layer.input;
     const L factor = L::Set(1 / static_cast<float>(in.pixels()));
     for (std::int64_t sample = 0; sample < shape.microbatch; ++sample) {
@@ -329,6 +393,21 @@ struct Loops {
     }
   }
 
+  void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const float* x, const float* w,
+              const float* b, float* y) const override {
+    LinearLayers<B>::Forward(n, in, out, x, w, b, y);
+  }
+
+  void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out, const float* dy,
+                           const float* w, float* dx) const override {
+    LinearLayers<B>::BackwardInput(n, in, out, dy, w, dx);
+  }
+
+  void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
+                             const float* dy, bool add, float* dw, float* db) const override {
+    LinearLayers<B>::BackwardWeights(n, in, out, x, dy, add, dw, db);
+  }
+
   // vectors(i) for every whole block of B of `size` elements, then scalar(i) for the rest.
   template <class Vectors, class Scalar>
   static HWY_INLINE void ForEach(std::int64_t size, Vectors vectors, Scalar scalar) {
@@ -337,7 +416,7 @@ struct Loops {
     for (; i < size; ++i) scalar(i);
   }
 
-  static void Add(std::int64_t size, const float* a, const float* b, float* sum) {
+  void Add(std::int64_t size, const float* a, const float* b, float* sum) const override {
     ForEach(
         size, [&](std::int64_t i) { L::Add(L::Load(a + i), L::Load(b + i)).Store(sum + i); },
         [&](std::int64_t i) { sum[i] = a[i] + b[i]; });
@@ -349,8 +428,8 @@ struct Loops {
         [&](std::int64_t i) { y[i] = std::max(x[i], 0.0F); });
   }
 
-  static void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
-                           float* dx) {
+  void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
+                    float* dx) const override {
     ForEach(
         size,
         [&](std::int64_t i) {
@@ -370,25 +449,14 @@ struct Loops {
     }
   }
 
-  static VectorKernels Table() {
-    return {.statistics = Statistics,
-            .normalized_relu = NormalizedRelu,
-            .normalized_relu_backward = NormalizedReluBackward,
-            .bias_gradient = BiasGradient,
-            .max_pool = MaxPool,
-            .average_pool = AveragePool,
-            .average_pool_backward = AveragePoolBackward,
-            .add = Add,
-            .relu = Relu,
-            .relu_backward = ReluBackward,
-            .linear = LinearLayers<B>::Forward,
-            .linear_backward_input = LinearLayers<B>::BackwardInput,
-            .linear_backward_weights = LinearLayers<B>::BackwardWeights,
-            .transpose_blocks = TransposeBlocks};
-  }
+ private:
+  ConvolutionMethod method_;
 };
 
-VectorKernels Table(int block) { return block == 16 ? Loops<16>::Table() : Loops<8>::Table(); }
+std::shared_ptr<const Backend<float>> MakeVectors(int block, ConvolutionMethod method) {
+  if (block == 16) return std::make_shared<VectorBackend<16>>(method);
+  return std::make_shared<VectorBackend<8>>(method);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace batchless::training
@@ -398,13 +466,14 @@ HWY_AFTER_NAMESPACE();
 namespace batchless::training {
 namespace {
 
-HWY_EXPORT(Table);
+HWY_EXPORT(MakeVectors);
 
 }  // namespace
 
-VectorKernels FindVectorKernels(int block) { return HWY_DYNAMIC_DISPATCH(Table)(block); }
-
-int PreferredBlock() { return (hwy::SupportedTargets() & HWY_AVX3) != 0 ? 16 : 8; }
+std::shared_ptr<const Backend<float>> MakeVectorBackend(int block, ConvolutionMethod method) {
+  const int preferred = (hwy::SupportedTargets() & HWY_AVX3) != 0 ? 16 : 8;
+  return HWY_DYNAMIC_DISPATCH(MakeVectors)(block == 0 ? preferred : block, method);
+}
 
 }  // namespace batchless::training
 #endif

@@ -1,26 +1,31 @@
-#include "backends/token_kernels.h"
+// The vector backend's functions of sequences, for each instruction set that the including file is compiled
+// for. A vector's lanes are columns of the result, so the order of every sum depends on the block alone.
+#if defined(BATCHLESS_TRAINING_TOKEN_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BATCHLESS_TRAINING_TOKEN_KERNELS_INL_H_
+#undef BATCHLESS_TRAINING_TOKEN_KERNELS_INL_H_
+#else
+#define BATCHLESS_TRAINING_TOKEN_KERNELS_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/token_kernels.cpp"
-#include <hwy/foreach_target.h>
-// foreach_target.h has to come first.
-#include <hwy/contrib/math/math-inl.h>
-#include <hwy/highway.h>
-
 #include "backends/lanes-inl.h"
 #include "backends/packed_product-inl.h"
+#include "batchless/training/backend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
 template <int B>
-struct TokenLoops {
+struct VectorTokens : Backend<float> {
   using L = Lanes<B>;
   using P = PackedProducts<B>;
 
@@ -44,19 +49,19 @@ struct TokenLoops {
         [=](const L& x, float* to) HWY_ATTR { x.StorePart(rest, to); });
   }
 
-  static std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
-                                       std::int64_t steps) {
+  std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
+                                std::int64_t steps) const override {
     return P::PackedSize(columns, steps) + P::TailSize(rows, columns);
   }
 
-  static void Multiply(const Product<float>& p, float* workspace) {
+  void Multiply(const Product<float>& p, float* workspace) const override {
     const std::int64_t packed_size = P::PackedSize(p.columns, p.steps);
     P::Pack(p.columns, p.steps, p.b, p.b_step, p.b_column, workspace);
     P::Multiply(p, workspace, p.steps * B, workspace + packed_size);
   }
 
-  static void SumRows(std::int64_t rows, std::int64_t columns, const float* y, bool add,
-                      float* sums) {
+  void SumRows(std::int64_t rows, std::int64_t columns, const float* y, bool add,
+               float* sums) const override {
     ForEach(columns, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
       L even = add ? load(sums + c) : L::Zero();
       L odd = L::Zero();
@@ -70,7 +75,7 @@ struct TokenLoops {
     });
   }
 
-  static void RowStatistics(const RowNormalization<float>& norm) {
+  void RowStatistics(const RowNormalization<float>& norm) const override {
     const auto width = static_cast<float>(norm.width);
     for (std::int64_t r = 0; r < norm.rows; ++r) {
       const float* x = norm.x + r * norm.width;
@@ -95,8 +100,8 @@ struct TokenLoops {
     }
   }
 
-  static void NormalizeRows(const RowNormalization<float>& norm, const float* gamma,
-                            const float* beta, float* y) {
+  void NormalizeRows(const RowNormalization<float>& norm, const float* gamma, const float* beta,
+                     float* y) const override {
     for (std::int64_t r = 0; r < norm.rows; ++r) {
       const L mean = L::Set(norm.mean[r]);
       const L inverse = L::Set(norm.inverse_standard_deviation[r]);
@@ -110,9 +115,9 @@ struct TokenLoops {
   }
 
   // With g = dy gamma:  dx = inverse (g - mean(g) - x_hat mean(g x_hat)), mean(g) where it is centred.
-  static void NormalizeRowsBackward(const RowNormalization<float>& norm, const float* gamma,
-                                    const float* dy, bool add_dx, float* dx, bool add_gradient,
-                                    float* dgamma, float* dbeta) {
+  void NormalizeRowsBackward(const RowNormalization<float>& norm, const float* gamma,
+                             const float* dy, bool add_dx, float* dx, bool add_gradient,
+                             float* dgamma, float* dbeta) const override {
     const std::int64_t width = norm.width;
     ForEach(width, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
       L scale = add_gradient ? load(dgamma + c) : L::Zero();
@@ -164,7 +169,7 @@ struct TokenLoops {
     return L::Div(L::Set(1), L::Add(L::Set(1), Exp(L::Min(L::Set(88), z))));
   }
 
-  static void Gelu(std::int64_t size, const float* x, float* y) {
+  void Gelu(std::int64_t size, const float* x, float* y) const override {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
       const L u = load(x + i);
       store(L::Mul(u, Gate(u, L::Mul(u, u))), y + i);
@@ -172,8 +177,8 @@ struct TokenLoops {
   }
 
   // With s the gate:  dx = dy (s + x s (1 - s) 2 dz/dx).
-  static void GeluBackward(std::int64_t size, const float* x, const float* dy, bool add,
-                           float* dx) {
+  void GeluBackward(std::int64_t size, const float* x, const float* dy, bool add,
+                    float* dx) const override {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
       const L u = load(x + i);
       const L square = L::Mul(u, u);
@@ -187,15 +192,15 @@ struct TokenLoops {
   }
 
   // L::Max takes its second operand where one is no number: a NaN stays one, as in the reference.
-  static void SquaredRelu(std::int64_t size, const float* x, float* y) {
+  void SquaredRelu(std::int64_t size, const float* x, float* y) const override {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
       const L u = L::Max(L::Zero(), load(x + i));
       store(L::Mul(u, u), y + i);
     });
   }
 
-  static void SquaredReluBackward(std::int64_t size, const float* x, const float* dy, bool add,
-                                  float* dx) {
+  void SquaredReluBackward(std::int64_t size, const float* x, const float* dy, bool add,
+                           float* dx) const override {
     ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
       const L u = L::Max(L::Zero(), load(x + i));
       const L gradient = L::Mul(load(dy + i), L::Add(u, u));
@@ -242,7 +247,7 @@ struct TokenLoops {
     }
   };
 
-  static std::int64_t AttentionWorkspace(const AttentionShape& s) {
+  std::int64_t AttentionWorkspace(const AttentionShape& s) const override {
     return AttentionScratch(s, nullptr).size;
   }
 
@@ -266,11 +271,8 @@ struct TokenLoops {
                 packed, s.head_width * B, tail);
   }
 
-  static void Attention(const AttentionShape& s, const float* x,
-                        float* y,  // NOLINT(readability-non-const-parameter)
-                        float* log_sums,
-                        float* workspace) {  // NOLINT(readability-non-const-parameter)
-
+  void Attention(const AttentionShape& s, const float* x, float* y, float* log_sums,
+                 float* workspace) const override {
     const AttentionScratch scratch(s, workspace);
     const std::int64_t width = s.width();
     const float scale = Scale(s);
@@ -330,10 +332,8 @@ struct TokenLoops {
   }
 
   // With P the softmax and dP = dy v':  ds = P (dP - sum of P dP), dq = ds k, dk = ds' q, dv = P' dy.
-  static void AttentionBackward(const AttentionShape& s, const float* x, const float* log_sums,
-                                const float* dy, float* dx,
-                                float* workspace) {  // NOLINT(readability-non-const-parameter)
-
+  void AttentionBackward(const AttentionShape& s, const float* x, const float* log_sums,
+                         const float* dy, float* dx, float* workspace) const override {
     const AttentionScratch scratch(s, workspace);
     const std::int64_t width = s.width();
     const std::int64_t row = 3 * width;
@@ -421,9 +421,9 @@ struct TokenLoops {
     std::fill(dp + end, dp + size, 0.0F);
   }
 
-  static void CrossEntropy(std::int64_t rows, std::int64_t classes, const float* z,
-                           const std::int32_t* labels, float* p, float* losses,
-                           std::uint8_t* correct) {
+  void CrossEntropy(std::int64_t rows, std::int64_t classes, const float* z,
+                    const std::int32_t* labels, float* p, float* losses,
+                    std::uint8_t* correct) const override {
     for (std::int64_t r = 0; r < rows; ++r, z += classes, p += classes) {
       L most = L::LoadPart(z, std::min<std::int64_t>(B, classes),
                            -std::numeric_limits<float>::infinity());
@@ -460,42 +460,10 @@ struct TokenLoops {
           label == largest && std::find(z, z + labels[r], largest) == z + labels[r] ? 1 : 0;
     }
   }
-
-  static TokenKernels Table() {
-    return {.product_workspace = ProductWorkspace,
-            .multiply = Multiply,
-            .sum_rows = SumRows,
-            .row_statistics = RowStatistics,
-            .normalize_rows = NormalizeRows,
-            .normalize_rows_backward = NormalizeRowsBackward,
-            .gelu = Gelu,
-            .gelu_backward = GeluBackward,
-            .squared_relu = SquaredRelu,
-            .squared_relu_backward = SquaredReluBackward,
-            .attention_workspace = AttentionWorkspace,
-            .attention = Attention,
-            .attention_backward = AttentionBackward,
-            .cross_entropy = CrossEntropy};
-  }
 };
-
-TokenKernels TokenTable(int block) {
-  return block == 16 ? TokenLoops<16>::Table() : TokenLoops<8>::Table();
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace batchless::training
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace batchless::training {
-namespace {
-
-HWY_EXPORT(TokenTable);
-
-}  // namespace
-
-TokenKernels FindTokenKernels(int block) { return HWY_DYNAMIC_DISPATCH(TokenTable)(block); }
-
-}  // namespace batchless::training
-#endif
+#endif  // include guard that each target toggles
