@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/direct_convolution.h"
-#include "backends/small_image_convolution.h"
-#include "backends/winograd_convolution.h"
+#include "backends/direct_kernels.h"
+#include "backends/small_image_kernels.h"
+#include "backends/winograd_kernels.h"
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/backend.h"

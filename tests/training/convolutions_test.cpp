@@ -3,9 +3,9 @@
 #include <cmath>
 #include <span>
 
-#include "backends/direct_convolution.h"
-#include "backends/small_image_convolution.h"
-#include "backends/winograd_convolution.h"
+#include "backends/direct_kernels.h"
+#include "backends/small_image_kernels.h"
+#include "backends/winograd_kernels.h"
 #include "batchless/training/backend.h"
 #include "catch.h"
 #include "stage_harness.h"

@@ -1,28 +1,52 @@
-// What a family of kernels of our own gives for its kind of shape: the three passes of a convolution.
+// Convolutions by kernels of our own, a family of them for each kind of shape.
 #pragma once
 
 #include <hwy/cache_control.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "batchless/training/gradient_consumer.h"
-#include "batchless/training/prefetcher.h"
+#include "backends/blocked_weights.h"
 
 namespace batchless::training {
 
-// `weights` OIhwBiBo, or OhwiBo where the input is not in blocks. dw is overwritten, or scratch for
-// the consumer's pieces where it is not null.
-template <class Shape>
-struct ConvolutionKernels {
-  // `bias` may be null.
-  void (*forward)(const Shape&, const float* x, const float* weights, const float* bias, float* y,
-                  float* workspace, Prefetcher* ahead);
-  void (*backward_input)(const Shape&, const float* dy, const float* weights, float* dx,
-                         float* workspace, Prefetcher* ahead);
-  void (*backward_weights)(const Shape&, const float* x, const float* dy, float* dw,
-                           float* workspace, Prefetcher* ahead, GradientConsumer<float>* consumer);
+// `Kernels` has the three passes as functions of a shape, with the arguments of the methods here. Weights are
+// OIhwBiBo, or OhwiBo where the input is not in blocks.
+template <class Kernels, class Shape>
+class KernelConvolution final : public Convolution<float> {
+ public:
+  KernelConvolution(const ConvolutionShape& convolution, const Shape& shape)
+      : weight_(BlockedWeights(convolution)), shape_(shape) {}
+
+  ParameterTensor weight_tensor() const override { return weight_; }
+  std::int64_t workspace_size() const override { return shape_.workspace_size(); }
+
+  void Forward(const float* x, const float* weights, const float* bias, float* y, float* workspace,
+               Prefetcher* ahead) override {
+    Kernels::Forward(shape_, x, weights, bias, y, workspace, ahead);
+  }
+
+  void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace,
+                     Prefetcher* ahead) override {
+    Kernels::BackwardInput(shape_, dy, weights, dx, workspace, ahead);
+  }
+
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
+                       Prefetcher* ahead, GradientConsumer<float>* consumer) override {
+    Kernels::BackwardWeights(shape_, x, dy, dw, workspace, ahead, consumer);
+  }
+
+ private:
+  ParameterTensor weight_;
+  Shape shape_;
 };
+
+template <class Kernels, class Shape>
+std::unique_ptr<Convolution<float>> MakeKernelConvolution(const ConvolutionShape& convolution,
+                                                          const Shape& shape) {
+  return std::make_unique<KernelConvolution<Kernels, Shape>>(convolution, shape);
+}
 
 // Weights that a kernel works on together: `outs` output channels from `out` on by `ins` input
 // channels from `in` on.

@@ -9,6 +9,7 @@
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
 
+#include "backends/convolution_kernels.h"
 #include "backends/lanes-inl.h"
 #include "backends/matrix_product-inl.h"
 
@@ -275,15 +276,12 @@ struct Direct {
       }
     });
   }
-
-  static DirectKernels Table() {
-    return {
-        .forward = Forward, .backward_input = BackwardInput, .backward_weights = BackwardWeights};
-  }
 };
 
-DirectKernels DirectTable(int block) {
-  return block == 16 ? Direct<16>::Table() : Direct<8>::Table();
+std::unique_ptr<Convolution<float>> MakeDirect(const ConvolutionShape& convolution,
+                                               const DirectShape& shape) {
+  return convolution.output_block == 16 ? MakeKernelConvolution<Direct<16>>(convolution, shape)
+                                        : MakeKernelConvolution<Direct<8>>(convolution, shape);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -294,11 +292,38 @@ HWY_AFTER_NAMESPACE();
 namespace batchless::training {
 namespace {
 
-HWY_EXPORT(DirectTable);
+HWY_EXPORT(MakeDirect);
+
+DirectShape ShapeOf(const ConvolutionShape& shape) {
+  const hwmodel::Layer& layer = shape.layer;
+  const bool planar = shape.input_block == 1;
+  return {.microbatch = shape.microbatch,
+          .in_channels = RoundUp(layer.input.channels, shape.input_block),
+          .in_block = planar ? layer.input.channels : shape.input_block,
+          .out_channels = RoundUp(layer.output.channels, shape.output_block),
+          .planar_input = planar,
+          .height = layer.input.height,
+          .width = layer.input.width,
+          .out_height = layer.output.height,
+          .out_width = layer.output.width,
+          .kernel = layer.kernel,
+          .stride = layer.stride,
+          .padding = layer.padding};
+}
 
 }  // namespace
 
-DirectKernels FindDirectKernels(int block) { return HWY_DYNAMIC_DISPATCH(DirectTable)(block); }
+bool SuitsDirect(const ConvolutionShape& shape) {
+  // Measured on AVX2 at batch one (bench_convolution), all three passes together, speed relative to
+  // oneDNN's: 16-32x32s2 1.1, 128-128x56s2 1.4, 512-512x14s2 1.1, 3-16x32 1.0, 1-6x28k5 far
+  // above (its weight gradients there are plain loops), 3-64x224k7s2 1.0; 64-192x8k5 0.9, 1x1 kernels
+  // 0.6 to 0.8. Where they are even, there is no library's call to pay for.
+  return shape.layer.kernel == 3 || shape.input_block == 1;
+}
+
+std::unique_ptr<Convolution<float>> MakeDirectConvolution(const ConvolutionShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(MakeDirect)(shape, ShapeOf(shape));
+}
 
 }  // namespace batchless::training
 #endif

@@ -13,9 +13,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "backends/convolution_kernels.h"
-#include "batchless/training/parameter_tensor.h"
+#include "batchless/training/backend.h"
 
 namespace batchless::training {
 
@@ -70,9 +70,10 @@ struct DirectShape {
   }
 };
 
-using DirectKernels = ConvolutionKernels<DirectShape>;
+// Whether these kernels do the layer faster than oneDNN's.
+bool SuitsDirect(const ConvolutionShape& shape);
 
-// For `block` 8 or 16.
-DirectKernels FindDirectKernels(int block);
+// In the same layouts as convolutions by oneDNN.
+std::unique_ptr<Convolution<float>> MakeDirectConvolution(const ConvolutionShape& shape);
 
 }  // namespace batchless::training

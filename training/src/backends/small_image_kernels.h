@@ -9,8 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
-#include "backends/convolution_kernels.h"
+#include "batchless/training/backend.h"
 
 namespace batchless::training {
 
@@ -22,9 +23,10 @@ struct SmallImageShape {
   static std::int64_t workspace_size() { return 0; }
 };
 
-using SmallImageKernels = ConvolutionKernels<SmallImageShape>;
+// Whether these kernels can do the layer, and do it fastest.
+bool SuitsSmallImage(const ConvolutionShape& shape);
 
-// For `block` 8 or 16, `edge` 2 or 4.
-SmallImageKernels FindSmallImageKernels(int block, int edge);
+// In the same layouts as convolutions by oneDNN.
+std::unique_ptr<Convolution<float>> MakeSmallImageConvolution(const ConvolutionShape& shape);
 
 }  // namespace batchless::training

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backends/direct_convolution.h"
+#include "backends/direct_kernels.h"
 #include "backends/onednn_convolution.h"
-#include "backends/small_image_convolution.h"
-#include "backends/winograd_convolution.h"
+#include "backends/small_image_kernels.h"
+#include "backends/winograd_kernels.h"
 #include "batchless/training/backend.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -23,9 +23,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "backends/convolution_kernels.h"
-#include "batchless/training/parameter_tensor.h"
+#include "batchless/training/backend.h"
 
 namespace batchless::training {
 
@@ -87,9 +87,12 @@ struct WinogradShape {
   }
 };
 
-using WinogradKernels = ConvolutionKernels<WinogradShape>;
+// The edge of the tiles by which the layer is done fastest, 2 or 4; 0 where these kernels cannot do it, or
+// direct sums are faster.
+int WinogradEdge(const ConvolutionShape& shape);
 
-// For `block` 8 or 16, `edge` 2 or 4.
-WinogradKernels FindWinogradKernels(int block, int edge);
+// By F(edge x edge, 3x3), edge 2 or 4, in the same layouts as convolutions by oneDNN.
+std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape,
+                                                            int edge);
 
 }  // namespace batchless::training
