@@ -1,52 +1,63 @@
 // Softmax cross-entropy:  loss = log sum_c exp(z_c) - z_label,  dloss/dz_c = p_c - [c = label].
-#include <algorithm>
-#include <cmath>
-
+#include "backends/reference_tokens.h"
 #include "stages/stages.h"
 
 namespace batchless::training {
 namespace {
 
+// The loss of a sample with several labels, those of its tokens, is the mean over them.
 template <class Real>
 class LossStage final : public Stage<Real> {
  public:
   explicit LossStage(const StageParts<Real>& parts)
-      : n_(parts.microbatch), classes_(parts.network.classes), stored_(parts.Input(0).stored_size) {
-    this->layout_.saved_size = Aligned(n_ * classes_);
+      : backend_(parts.backend),
+        samples_(parts.microbatch),
+        labels_(hwmodel::LabelsOf(parts.network)),
+        classes_(parts.network.classes),
+        stored_(parts.Input(0).stored_size / labels_) {
+    this->layout_.saved_size = Aligned(samples_ * labels_ * classes_);
+    if (labels_ > 1) this->layout_.workspace_size = samples_ * labels_;
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
     const Microbatch<Real>& microbatch = *arguments.microbatch;
-    for (std::int64_t sample = 0; sample < n_; ++sample) {
-      const Real* z = arguments.inputs[0] + sample * stored_;
-      Real* p = arguments.saved + sample * classes_;
-      const std::int64_t best = std::max_element(z, z + classes_) - z;
-      double sum = 0;
-      for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(double{z[c]} - z[best]);
-      for (std::int64_t c = 0; c < classes_; ++c) {
-        p[c] = static_cast<Real>(std::exp(double{z[c]} - z[best]) / sum);
+    const Real* z = arguments.inputs[0];
+    if (labels_ == 1) {
+      for (std::int64_t i = 0; i < samples_; ++i) {
+        CrossEntropyOfRow(classes_, z + i * stored_, microbatch.labels[i],
+                          arguments.saved + i * classes_, microbatch.losses[i],
+                          microbatch.correct[i]);
       }
-      const std::int32_t label = microbatch.labels[sample];
-      microbatch.losses[sample] = static_cast<Real>(std::log(sum) + (double{z[best]} - z[label]));
-      microbatch.correct[sample] = best == label ? 1 : 0;
+      return;
+    }
+    Real* losses = arguments.workspace;
+    backend_->CrossEntropy(samples_ * labels_, classes_, z, microbatch.labels, arguments.saved,
+                           losses, microbatch.correct);
+    for (std::int64_t i = 0; i < samples_; ++i) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < labels_; ++t) sum += losses[i * labels_ + t];
+      microbatch.losses[i] = static_cast<Real>(sum / static_cast<double>(labels_));
     }
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
     if (arguments.input_gradients[0] == nullptr) return;
     const Microbatch<Real>& microbatch = *arguments.microbatch;
-    for (std::int64_t sample = 0; sample < n_; ++sample) {
-      const Real* p = arguments.saved + sample * classes_;
-      Real* dz = arguments.input_gradients[0] + sample * stored_;
-      for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * microbatch.gradient_scale;
-      dz[microbatch.labels[sample]] -= microbatch.gradient_scale;
+    const Real scale = microbatch.gradient_scale / static_cast<Real>(labels_);
+    for (std::int64_t row = 0; row < samples_ * labels_; ++row) {
+      const Real* p = arguments.saved + row * classes_;
+      Real* dz = arguments.input_gradients[0] + row * stored_;
+      for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * scale;
+      dz[microbatch.labels[row]] -= scale;
     }
   }
 
  private:
-  std::int64_t n_;
+  std::shared_ptr<const Backend<Real>> backend_;
+  std::int64_t samples_;
+  std::int64_t labels_;  // of a sample
   std::int64_t classes_;
-  std::int64_t stored_;  // of a sample's scores; a convolution's or pool's are padded
+  std::int64_t stored_;  // of a label's scores; a convolution's or pool's are padded
 };
 
 }  // namespace

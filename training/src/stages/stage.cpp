@@ -100,10 +100,9 @@ const StageFactory& FactoryOf(const hwmodel::Layer& layer) {
   return kFactories[static_cast<std::size_t>(layer.kind)];
 }
 
-const StageMaker& MakerFor(const hwmodel::Network& network, const hwmodel::Stage& stage) {
+const StageMaker& MakerFor(const hwmodel::Stage& stage) {
   const hwmodel::Layer& last = stage.layers.back();
   if (last.kind == LayerKind::kRelu && stage.layers.size() > 1) return kNormalizationStage;
-  if (last.kind == LayerKind::kLoss && hwmodel::LabelsOf(network) > 1) return kTokenLossStage;
   return *FactoryOf(last).maker;
 }
 
@@ -172,7 +171,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                     "an embedding, and layers on tokens behind it");
   }
   CheckPadding(parts);
-  return std::get<MakeStageOf<Real>>(MakerFor(network, parts.stage))(parts);
+  return std::get<MakeStageOf<Real>>(MakerFor(parts.stage))(parts);
 }
 
 template std::unique_ptr<Stage<float>> MakeStage(const hwmodel::Network&, int, int,

@@ -49,8 +49,7 @@ extern const StageMaker kDropoutStage;
 extern const StageMaker kSumStage;
 extern const StageMaker kTokenStage;       // layers on tokens, one behind the other
 extern const StageMaker kTiedLinearStage;  // scores of tokens by the rows of the embedding
-extern const StageMaker kLossStage;        // softmax cross-entropy of each sample
-extern const StageMaker kTokenLossStage;   // the same of each token
+extern const StageMaker kLossStage;        // softmax cross-entropy of each sample, or each token
 
 // Rounded up so that what follows is aligned to 64 bytes in float and double.
 constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }

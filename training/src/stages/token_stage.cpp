@@ -1,4 +1,4 @@
-// Stages of layers that work on tokens, and the loss of each token of a sequence.
+// Stages of layers that work on tokens.
 #include <algorithm>
 #include <array>
 
@@ -183,54 +183,9 @@ class TiedLinearStage final : public Stage<Real> {
   RowProducts<Real> products_;
 };
 
-// The mean of softmax cross-entropies over the tokens of each sequence.
-template <class Real>
-class TokenLossStage final : public Stage<Real> {
- public:
-  explicit TokenLossStage(const StageParts<Real>& parts)
-      : backend_(parts.backend),
-        sequences_(parts.microbatch),
-        tokens_(parts.stage.layers[0].input.pixels()),
-        classes_(parts.network.classes) {
-    this->layout_.saved_size = Aligned(sequences_ * tokens_ * classes_);
-    this->layout_.workspace_size = sequences_ * tokens_;
-  }
-
-  void Forward(const ForwardArguments<Real>& arguments) override {
-    const Microbatch<Real>& microbatch = *arguments.microbatch;
-    Real* losses = arguments.workspace;
-    backend_->CrossEntropy(sequences_ * tokens_, classes_, arguments.inputs[0], microbatch.labels,
-                           arguments.saved, losses, microbatch.correct);
-    for (std::int64_t i = 0; i < sequences_; ++i) {
-      double sum = 0;
-      for (std::int64_t t = 0; t < tokens_; ++t) sum += losses[i * tokens_ + t];
-      microbatch.losses[i] = static_cast<Real>(sum / static_cast<double>(tokens_));
-    }
-  }
-
-  void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradients[0] == nullptr) return;
-    const Microbatch<Real>& microbatch = *arguments.microbatch;
-    const Real scale = microbatch.gradient_scale / static_cast<Real>(tokens_);
-    for (std::int64_t row = 0; row < sequences_ * tokens_; ++row) {
-      const Real* p = arguments.saved + row * classes_;
-      Real* dz = arguments.input_gradients[0] + row * classes_;
-      for (std::int64_t c = 0; c < classes_; ++c) dz[c] = p[c] * scale;
-      dz[microbatch.labels[row]] -= scale;
-    }
-  }
-
- private:
-  std::shared_ptr<const Backend<Real>> backend_;
-  std::int64_t sequences_;
-  std::int64_t tokens_;
-  std::int64_t classes_;
-};
-
 }  // namespace
 
 const StageMaker kTokenStage = MakerOf<TokenStage>();
 const StageMaker kTiedLinearStage = MakerOf<TiedLinearStage>();
-const StageMaker kTokenLossStage = MakerOf<TokenLossStage>();
 
 }  // namespace batchless::training
