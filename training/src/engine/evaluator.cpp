@@ -9,53 +9,38 @@
 namespace batchless::training {
 
 template <class Real>
-class Evaluator<Real>::Passes {
- public:
-  Passes(const hwmodel::Network& network, const std::shared_ptr<const Backend<Real>>& backend)
-      : pass_(network, backend, network.stage_count()),
-        image_(network.input.elements()),
-        labels_(hwmodel::LabelsOf(network)),
-        correct_(labels_.size()) {}
-
-  // The results of positions first .. last-1 go to results[0 .. last-first).
-  void Run(const NetworkWeights<Real>& weights, const SampleSource& source, std::int64_t first,
-           std::int64_t last, SampleResult* results) {
-    for (std::int64_t position = first; position < last; ++position) {
-      source.ReadLabels(position, labels_);
-      source.Read(position, image_);
-      Real loss = 0;
-      Microbatch<Real> microbatch;
-      microbatch.first_sample = position;
-      microbatch.training = false;
-      microbatch.labels = labels_.data();
-      microbatch.losses = &loss;
-      microbatch.correct = correct_.data();
-      pass_.Run(image_, microbatch, weights);
-      results[position - first] = MakeSampleResult<Real>(position, labels_, loss, correct_);
-    }
-  }
-
- private:
-  SamplePass<Real> pass_;
-  std::vector<float> image_;
-  std::vector<std::int32_t> labels_;
-  std::vector<std::uint8_t> correct_;
-};
-
-template <class Real>
 Evaluator<Real>::Evaluator(const hwmodel::Network& network,
                            std::shared_ptr<const Backend<Real>> backend, int threads,
                            ProcessGroup* group)
     : network_(&network), backend_(std::move(backend)), threads_(threads), group_(group) {}
 
 template <class Real>
-Evaluator<Real>::~Evaluator() = default;
+void Evaluator<Real>::RunShare(SamplePass<Real>& pass, const NetworkWeights<Real>& weights,
+                               const SampleSource& source, std::int64_t first, std::int64_t last,
+                               std::vector<SampleResult>& results) const {
+  std::vector<float> image(network_->input.elements());
+  std::vector<std::int32_t> labels(hwmodel::LabelsOf(*network_));
+  std::vector<std::uint8_t> correct(labels.size());
+  Real loss = 0;
+  Microbatch<Real> microbatch;
+  microbatch.training = false;
+  microbatch.labels = labels.data();
+  microbatch.losses = &loss;
+  microbatch.correct = correct.data();
+  for (std::int64_t position = first; position < last; ++position) {
+    source.ReadLabels(position, labels);
+    source.Read(position, image);
+    microbatch.first_sample = position;
+    pass.Run(image, microbatch, weights);
+    results[position] = MakeSampleResult<Real>(position, labels, loss, correct);
+  }
+}
 
 template <class Real>
 Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const SampleSource& source,
                                 std::int64_t samples) {
   while (std::ssize(passes_) < threads_) {
-    passes_.push_back(std::make_unique<Passes>(*network_, backend_));
+    passes_.emplace_back(*network_, backend_, network_->stage_count());
   }
   const int processes = group_ == nullptr ? 1 : group_->size();
   const int rank = group_ == nullptr ? 0 : group_->rank();
@@ -69,8 +54,7 @@ Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const Sampl
     for (int t = 0; t < threads_; ++t) {
       const auto run = [&, t] {
         try {
-          const std::int64_t first = share(rank, t);
-          passes_[t]->Run(weights, source, first, share(rank, t + 1), results.data() + first);
+          RunShare(passes_[t], weights, source, share(rank, t), share(rank, t + 1), results);
         } catch (...) {
           failures[t] = std::current_exception();
         }

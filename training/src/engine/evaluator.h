@@ -78,22 +78,22 @@ class Evaluator {
   // `group` null: this process alone.
   Evaluator(const hwmodel::Network& network, std::shared_ptr<const Backend<Real>> backend,
             int threads, ProcessGroup* group);
-  ~Evaluator();
-  Evaluator(const Evaluator&) = delete;
-  Evaluator& operator=(const Evaluator&) = delete;
 
   // Means over positions 0 .. samples-1. Collective.
   Evaluation Run(const NetworkWeights<Real>& weights, const SampleSource& source,
                  std::int64_t samples);
 
  private:
-  class Passes;  // what one thread has
+  // One thread's positions first .. last-1, whose results go to their places.
+  void RunShare(SamplePass<Real>& pass, const NetworkWeights<Real>& weights,
+                const SampleSource& source, std::int64_t first, std::int64_t last,
+                std::vector<SampleResult>& results) const;
 
   const hwmodel::Network* network_;
   std::shared_ptr<const Backend<Real>> backend_;
   int threads_;
   ProcessGroup* group_;
-  std::vector<std::unique_ptr<Passes>> passes_;  // by thread, from the first Run on
+  std::vector<SamplePass<Real>> passes_;  // by thread, from the first Run on
 };
 
 }  // namespace batchless::training
