@@ -242,13 +242,13 @@ class TrainerOf final : public Trainer {
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }
   std::vector<WorkerTimes> worker_times() const override {
-    return Gather(groups_.peers.get(), pipeline_.worker_times());
+    return Gather(options_.processes.get(), pipeline_.log().times());
   }
   std::vector<TraceEvent> trace() const override {
-    std::vector<TraceEvent> events = pipeline_.trace();
+    std::vector<TraceEvent> events = pipeline_.log().Events();
     const int workers = static_cast<int>(plan_.program.workers.size());
     for (TraceEvent& event : events) event.worker += Replica() * workers;
-    return Gather(groups_.peers.get(), std::move(events));
+    return Gather(options_.processes.get(), std::move(events));
   }
   std::int64_t memory_bytes() const override {
     const std::vector<std::int64_t> all = OfAllProcesses(pipeline_.memory_bytes());

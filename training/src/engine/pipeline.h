@@ -81,9 +81,8 @@ class Pipeline {
            options_.microbatches_per_update;
   }
 
-  // The times of all workers.
-  std::vector<WorkerTimes> worker_times() const { return log_->Times(options_.group); }
-  std::vector<TraceEvent> trace() const { return log_->Events(options_.group); }
+  // What this process's workers did.
+  const WorkerLog& log() const { return *log_; }
   // The bytes that this process holds.
   std::int64_t memory_bytes() const;
 

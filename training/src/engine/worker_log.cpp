@@ -1,7 +1,5 @@
 #include "engine/worker_log.h"
 
-#include "engine/collective.h"
-
 namespace batchless::training {
 
 WorkerLog::WorkerLog(const Program& program, std::size_t first_worker, std::size_t end_worker,
@@ -31,16 +29,12 @@ void WorkerLog::AddSeconds(std::size_t worker, double busy, double waiting) {
   times_[worker - first_worker_].waiting_seconds += waiting;
 }
 
-std::vector<WorkerTimes> WorkerLog::Times(ProcessGroup* group) const {
-  return Gather(group, times_);
-}
-
-std::vector<TraceEvent> WorkerLog::Events(ProcessGroup* group) const {
-  std::vector<TraceEvent> own;
+std::vector<TraceEvent> WorkerLog::Events() const {
+  std::vector<TraceEvent> all;
   for (const std::vector<TraceEvent>& events : events_) {
-    own.insert(own.end(), events.begin(), events.end());
+    all.insert(all.end(), events.begin(), events.end());
   }
-  return Gather(group, own);
+  return all;
 }
 
 }  // namespace batchless::training

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "batchless/training/process_group.h"
 #include "batchless/training/trainer.h"
 #include "engine/program.h"
 
@@ -34,10 +33,9 @@ class WorkerLog {
                 bool is_wait, double start);
   void AddSeconds(std::size_t worker, double busy, double waiting);
 
-  // The times of all processes that share the stages, in order; of this one where `group` is null.
-  // Collective.
-  std::vector<WorkerTimes> Times(ProcessGroup* group) const;
-  std::vector<TraceEvent> Events(ProcessGroup* group) const;
+  // Of this process, by worker.
+  const std::vector<WorkerTimes>& times() const { return times_; }
+  std::vector<TraceEvent> Events() const;
 
  private:
   using Clock = std::chrono::steady_clock;
