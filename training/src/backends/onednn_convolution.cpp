@@ -41,8 +41,7 @@ class OneThread {
 // Everything that oneDNN 3 changed: descriptors lost their own objects.
 struct Descriptions {
   memory::desc x;
-  memory::desc forward_weights;
-  memory::desc backward_weights;
+  memory::desc weights;
   memory::desc bias;
   memory::desc y;
   memory::dims strides;
@@ -56,28 +55,19 @@ dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine&
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   if (d.bias.get_size() == 0) {
-    return {engine, kind,      algorithm, d.x,       d.forward_weights,
+    return {engine, kind,      algorithm, d.x,       d.weights,
             d.y,    d.strides, d.padding, d.padding, attributes};
   }
-  return {engine, kind,      algorithm, d.x,       d.forward_weights, d.bias,
+  return {engine, kind,      algorithm, d.x,       d.weights, d.bias,
           d.y,    d.strides, d.padding, d.padding, attributes};
 }
 
-dnnl::convolution_backward_data::primitive_desc InputDescription(
+template <class Primitive>
+typename Primitive::primitive_desc BackwardDescription(
     const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const dnnl::convolution_forward::primitive_desc& hint) {
+    const memory::desc& weights, const dnnl::convolution_forward::primitive_desc& hint) {
   return {engine,    dnnl::algorithm::convolution_direct,
-          d.x,       d.backward_weights,
-          d.y,       d.strides,
-          d.padding, d.padding,
-          hint,      attributes};
-}
-
-dnnl::convolution_backward_weights::primitive_desc WeightsDescription(
-    const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const dnnl::convolution_forward::primitive_desc& hint) {
-  return {engine,    dnnl::algorithm::convolution_direct,
-          d.x,       d.forward_weights,
+          d.x,       weights,
           d.y,       d.strides,
           d.padding, d.padding,
           hint,      attributes};
@@ -89,29 +79,20 @@ dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine&
   using Description = dnnl::convolution_forward::desc;
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const Description description = d.bias.get_size() == 0
-                                      ? Description(kind, algorithm, d.x, d.forward_weights, d.y,
-                                                    d.strides, d.padding, d.padding)
-                                      : Description(kind, algorithm, d.x, d.forward_weights, d.bias,
-                                                    d.y, d.strides, d.padding, d.padding);
+  const Description description =
+      d.bias.get_size() == 0
+          ? Description(kind, algorithm, d.x, d.weights, d.y, d.strides, d.padding, d.padding)
+          : Description(kind, algorithm, d.x, d.weights, d.bias, d.y, d.strides, d.padding,
+                        d.padding);
   return {description, attributes, engine};
 }
 
-dnnl::convolution_backward_data::primitive_desc InputDescription(
+template <class Primitive>
+typename Primitive::primitive_desc BackwardDescription(
     const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_data::desc description(dnnl::algorithm::convolution_direct, d.x,
-                                                          d.backward_weights, d.y, d.strides,
-                                                          d.padding, d.padding);
-  return {description, attributes, engine, hint};
-}
-
-dnnl::convolution_backward_weights::primitive_desc WeightsDescription(
-    const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_weights::desc description(dnnl::algorithm::convolution_direct,
-                                                             d.x, d.forward_weights, d.y, d.strides,
-                                                             d.padding, d.padding);
+    const memory::desc& weights, const dnnl::convolution_forward::primitive_desc& hint) {
+  const typename Primitive::desc description(dnnl::algorithm::convolution_direct, d.x, weights, d.y,
+                                             d.strides, d.padding, d.padding);
   return {description, attributes, engine, hint};
 }
 #endif
@@ -193,8 +174,7 @@ class OneDnnConvolution final : public Convolution<float> {
     Descriptions d;
     d.x = memory::desc({shape.microbatch, in, layer.input.height, layer.input.width}, type,
                        first ? memory::format_tag::nchw : tags.image);
-    d.forward_weights =
-        memory::desc(weight_dims, type, first ? tags.first_weights : tags.forward_weights);
+    d.weights = memory::desc(weight_dims, type, first ? tags.first_weights : tags.forward_weights);
     d.y = memory::desc({shape.microbatch, out, layer.output.height, layer.output.width}, type,
                        tags.image);
     if (layer.bias) d.bias = memory::desc({out}, type, memory::format_tag::x);
@@ -204,22 +184,21 @@ class OneDnnConvolution final : public Convolution<float> {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto forward = ForwardDescription(engine_, attributes, d);
-    forward_ =
-        Call(engine_, dnnl::convolution_forward(forward), forward.scratchpad_desc(),
-             {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.forward_weights}, {DNNL_ARG_DST, d.y}});
+    forward_ = Call(engine_, dnnl::convolution_forward(forward), forward.scratchpad_desc(),
+                    {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.weights}, {DNNL_ARG_DST, d.y}});
     if (layer.bias) forward_.Add(engine_, DNNL_ARG_BIAS, d.bias);
-    const auto weights = WeightsDescription(engine_, attributes, d, forward);
-    weights_ = Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
-                    {{DNNL_ARG_SRC, d.x},
-                     {DNNL_ARG_DIFF_DST, d.y},
-                     {DNNL_ARG_DIFF_WEIGHTS, d.forward_weights}});
+    const auto weights = BackwardDescription<dnnl::convolution_backward_weights>(
+        engine_, attributes, d, d.weights, forward);
+    weights_ =
+        Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
+             {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.weights}});
     if (!first) {
-      d.backward_weights = memory::desc(weight_dims, type, tags.backward_weights);
-      const auto input = InputDescription(engine_, attributes, d, forward);
-      input_ = Call(engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
-                    {{DNNL_ARG_DIFF_DST, d.y},
-                     {DNNL_ARG_WEIGHTS, d.backward_weights},
-                     {DNNL_ARG_DIFF_SRC, d.x}});
+      const memory::desc transposed(weight_dims, type, tags.backward_weights);
+      const auto input = BackwardDescription<dnnl::convolution_backward_data>(
+          engine_, attributes, d, transposed, forward);
+      input_ = Call(
+          engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
+          {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, transposed}, {DNNL_ARG_DIFF_SRC, d.x}});
     }
   }
 
