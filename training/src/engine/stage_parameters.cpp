@@ -88,7 +88,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
     const OptimizerDefinition& definition =
         DefinitionFor(*optimizer.optimizer, tensor.shape.size());
     tensors_.push_back({.description = tensor,
-                        .kernels = &KernelsOf<Real>(definition, optimizer.block),
+                        .kernels = KernelsOf<Real>(definition, optimizer.block),
                         .own = std::get<OwnLoop<Real>>(definition.own.loops),
                         .is_vector = tensor.shape.size() < 2});
   }
@@ -205,7 +205,7 @@ void StageParameters<Real>::UpdatePiece(int tensor, std::int64_t first, std::int
                                         const StageCoefficients<Real>& coefficients,
                                         std::int64_t forward) {
   const Tensor& updated = tensors_[tensor];
-  updated.kernels->update(Arguments(updated, first, size, gradient, coefficients, forward));
+  updated.kernels.update(Arguments(updated, first, size, gradient, coefficients, forward));
 }
 
 template <class Real>
@@ -218,10 +218,10 @@ void StageParameters<Real>::Update(const Real* gradient,
     UpdateArguments<Real> arguments =
         Arguments(tensor, 0, tensor.description.stored_size, gradient + tensor.description.offset,
                   coefficients, forward);
-    if (tensor.kernels->prepare != nullptr) {
-      tensor.kernels->prepare(tensor.description, arguments, workspace);
+    if (tensor.kernels.prepare != nullptr) {
+      tensor.kernels.prepare(tensor.description, arguments, workspace);
     }
-    tensor.kernels->update(arguments);
+    tensor.kernels.update(arguments);
   }
   ++updates_;
 }

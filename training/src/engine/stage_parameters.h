@@ -65,7 +65,7 @@ class StageParameters {
   }
 
   // Whether an update can be made piece by piece.
-  bool TakesPieces(int tensor) const { return tensors_[tensor].kernels->prepare == nullptr; }
+  bool TakesPieces(int tensor) const { return tensors_[tensor].kernels.prepare == nullptr; }
 
   // `gradient`: the stage's, of a micro-batch whose forward read version `forward`. All tensors but
   // the one that UpdatePiece has been over already (-1: none). `workspace`: WorkspaceSize numbers.
@@ -115,7 +115,7 @@ class StageParameters {
 
   struct Tensor {
     ParameterTensor description;
-    const UpdateKernels<Real>* kernels = nullptr;
+    UpdateKernels<Real> kernels;
     OwnLoop<Real> own = nullptr;
     bool is_vector = false;
     // Where it lies in the optimizer's arrays; -1: in none.

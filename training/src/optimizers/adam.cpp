@@ -81,7 +81,6 @@ void SetAdam(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers&
 }  // namespace
 
 const OptimizerDefinition& AdamDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(AdamKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "adam",
               .title = "Adam",
@@ -108,7 +107,7 @@ const OptimizerDefinition& AdamDefinition() {
               .learning_rate = 1e-3,
               .counts_updates = true},
       .set = SetAdam<false>,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(AdamKernels)()};
   return definition;
 }
 

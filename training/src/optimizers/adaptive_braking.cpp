@@ -69,7 +69,6 @@ void SetAdaptiveBraking(const OptimizerSpec& spec, const UpdatePoint& point,
 }  // namespace
 
 const OptimizerDefinition& AdaptiveBrakingDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(AdaptiveBrakingKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "adaptive-braking",
               .title = "Adaptive Braking",
@@ -83,7 +82,7 @@ const OptimizerDefinition& AdaptiveBrakingDefinition() {
                                    .high = 100,
                                    .help = "rho of adaptive-braking"}}},
       .set = SetAdaptiveBraking,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(AdaptiveBrakingKernels)()};
   return definition;
 }
 

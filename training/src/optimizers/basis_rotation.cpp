@@ -172,7 +172,6 @@ std::vector<std::int64_t> BasisRotationArray(const ParameterTensor& tensor, std:
 }  // namespace
 
 const OptimizerDefinition& BasisRotationDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(BasisRotationKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "basis-rotation",
               .title = "Basis rotation",
@@ -197,7 +196,7 @@ const OptimizerDefinition& BasisRotationDefinition() {
               .for_vectors = "adamw",
               .counts_updates = true},
       .set = SetBasisRotation,
-      .kernels = &kernels,
+      .kernels = HWY_DYNAMIC_DISPATCH(BasisRotationKernels)(),
       .workspace_size = BasisRotationWorkspace,
       .tensor_array_shape = BasisRotationArray};
   return definition;

@@ -51,7 +51,6 @@ void SetDcAsgd(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumber
 }  // namespace
 
 const OptimizerDefinition& DcAsgdDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(DcAsgdKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "dc-asgd",
               .title = "DC-ASGD",
@@ -66,7 +65,7 @@ const OptimizerDefinition& DcAsgdDefinition() {
                                    .help = "lambda of dc-asgd"}},
               .keeps_forward_weights = true},
       .set = SetDcAsgd,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(DcAsgdKernels)()};
   return definition;
 }
 

@@ -104,7 +104,7 @@ struct OptimizerDefinition {
   Optimizer row;
   // Replaces what is not the learning rate as it is and the rule's own coefficients. Null: nothing.
   void (*set)(const OptimizerSpec&, const UpdatePoint&, UpdateNumbers&) = nullptr;
-  const OptimizerKernels* kernels = nullptr;
+  OptimizerKernels kernels = {};
   // Numbers of scratch that `prepare` takes for a tensor; null: none.
   std::int64_t (*workspace_size)(const ParameterTensor&) = nullptr;
   // Shape of the tensor's array of that number among those with sizes of their own; empty: it has none.
@@ -122,7 +122,7 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 
 // For a backend's block; 1: plain loops.
 template <class Real>
-const UpdateKernels<Real>& KernelsOf(const OptimizerDefinition& definition, int block);
+UpdateKernels<Real> KernelsOf(const OptimizerDefinition& definition, int block);
 
 // Null where it has none of that name.
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name);

@@ -62,7 +62,6 @@ void SetEmaNesterov(const OptimizerSpec& spec, const UpdatePoint& point, UpdateN
 }  // namespace
 
 const OptimizerDefinition& EmaNesterovDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(EmaNesterovKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "ema-nesterov",
               .title = "EMA-Nesterov",
@@ -79,7 +78,7 @@ const OptimizerDefinition& EmaNesterovDefinition() {
                                    .high_is_open = true,
                                    .help = "gamma of ema-nesterov's mean of the steps"}}},
       .set = SetEmaNesterov,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(EmaNesterovKernels)()};
   return definition;
 }
 

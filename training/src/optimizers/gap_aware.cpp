@@ -67,7 +67,6 @@ void SetGapAware(const OptimizerSpec& /*spec*/, const UpdatePoint& point, Update
 }  // namespace
 
 const OptimizerDefinition& GapAwareDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(GapAwareKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "gap-aware",
               .title = "Gap-Aware",
@@ -80,7 +79,7 @@ const OptimizerDefinition& GapAwareDefinition() {
               .arrays = {"velocity"},
               .keeps_forward_weights = true},
       .set = SetGapAware,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(GapAwareKernels)()};
   return definition;
 }
 

@@ -72,7 +72,6 @@ void SetLinear(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumber
 }  // namespace
 
 const OptimizerDefinition& LinearDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(LinearKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "linear",
               .title = "Linear",
@@ -85,7 +84,7 @@ const OptimizerDefinition& LinearDefinition() {
               .momentum = "",
               .takes_quotients = true},
       .set = SetLinear,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(LinearKernels)()};
   return definition;
 }
 

@@ -115,7 +115,6 @@ std::int64_t MuonWorkspace(const ParameterTensor& tensor) {
 }  // namespace
 
 const OptimizerDefinition& MuonDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(MuonKernels)();
   static const OptimizerDefinition definition = [] {
     OptimizerDefinition muon{
         .row = {.name = "muon",
@@ -130,7 +129,7 @@ const OptimizerDefinition& MuonDefinition() {
                 .learning_rate = 0.02,
                 .for_vectors = "adamw"},
         .set = SetMuon,
-        .kernels = &kernels,
+        .kernels = HWY_DYNAMIC_DISPATCH(MuonKernels)(),
         .workspace_size = MuonWorkspace};
     muon.row.hyperparameters.push_back(
         {.name = "vector_lr_ratio",

@@ -182,14 +182,14 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 }
 
 template <>
-const UpdateKernels<double>& KernelsOf(const OptimizerDefinition& definition, int /*block*/) {
-  return definition.kernels->twofold;
+UpdateKernels<double> KernelsOf(const OptimizerDefinition& definition, int /*block*/) {
+  return definition.kernels.twofold;
 }
 
 template <>
-const UpdateKernels<float>& KernelsOf(const OptimizerDefinition& definition, int block) {
-  if (block == 1) return definition.kernels->single;
-  return block == 8 ? definition.kernels->blocks_of_8 : definition.kernels->blocks_of_16;
+UpdateKernels<float> KernelsOf(const OptimizerDefinition& definition, int block) {
+  if (block == 1) return definition.kernels.single;
+  return block == 8 ? definition.kernels.blocks_of_8 : definition.kernels.blocks_of_16;
 }
 
 template <class Real>

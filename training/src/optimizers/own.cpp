@@ -117,10 +117,9 @@ void Validate(const Optimizer& row) {
 }  // namespace
 
 Optimizer MakeOptimizer(Optimizer row, const OwnFunctions& functions) {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(OwnKernels)();
   Validate(row);
-  row.own = std::make_shared<const OptimizerDefinition>(
-      OptimizerDefinition{.row = row, .set = SetOwn, .kernels = &kernels, .own = functions});
+  row.own = std::make_shared<const OptimizerDefinition>(OptimizerDefinition{
+      .row = row, .set = SetOwn, .kernels = HWY_DYNAMIC_DISPATCH(OwnKernels)(), .own = functions});
   return row;
 }
 

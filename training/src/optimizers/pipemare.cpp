@@ -70,7 +70,6 @@ void SetPipemare(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumb
 }  // namespace
 
 const OptimizerDefinition& PipemareDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(PipemareKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "pipemare",
               .title = "PipeMare",
@@ -94,7 +93,7 @@ const OptimizerDefinition& PipemareDefinition() {
                                    .help = "d of pipemare's backward weights; 1: the newest"}},
               .sets_backward_weights = true},
       .set = SetPipemare,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(PipemareKernels)()};
   return definition;
 }
 

@@ -59,7 +59,6 @@ void SetCgad(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers&
 }  // namespace
 
 const OptimizerDefinition& SgdmDefinition() {
-  static const OptimizerKernels kernels = HWY_DYNAMIC_DISPATCH(SgdmKernels)();
   static const OptimizerDefinition definition{
       .row = {.name = "sgdm",
               .title = "SGDM",
@@ -68,12 +67,11 @@ const OptimizerDefinition& SgdmDefinition() {
               .reduces_to = "SGD at m = 0",
               .arrays = {"velocity"}},
       .set = SetSgdm,
-      .kernels = &kernels};
+      .kernels = HWY_DYNAMIC_DISPATCH(SgdmKernels)()};
   return definition;
 }
 
 const OptimizerDefinition& CgadDefinition() {
-  static const OptimizerKernels* const kernels = SgdmDefinition().kernels;
   static const OptimizerDefinition definition{
       .row = {.name = "cgad",
               .title = "gated by age",
@@ -88,7 +86,7 @@ const OptimizerDefinition& CgadDefinition() {
                                    .initial = 0.01,
                                    .help = "alpha of cgad's gate, for each update of delay"}}},
       .set = SetCgad,
-      .kernels = kernels};
+      .kernels = SgdmDefinition().kernels};
   return definition;
 }
 
