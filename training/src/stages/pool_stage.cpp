@@ -6,16 +6,15 @@
 namespace batchless::training {
 namespace {
 
+// A max-pool, or the average of all pixels.
 template <class Real>
-PoolShape MakePoolShape(const StageParts<Real>& parts) {
-  return {.microbatch = parts.microbatch, .layer = parts.stage.layers[0]};
-}
-
-template <class Real>
-class MaxPoolStage final : public Stage<Real> {
+class PoolStage final : public Stage<Real> {
  public:
-  explicit MaxPoolStage(const StageParts<Real>& parts)
-      : backend_(parts.backend), shape_(MakePoolShape(parts)) {
+  explicit PoolStage(const StageParts<Real>& parts)
+      : backend_(parts.backend),
+        shape_{.microbatch = parts.microbatch, .layer = parts.stage.layers[0]},
+        is_max_(shape_.layer.kind == hwmodel::LayerKind::kMaxPool) {
+    if (!is_max_) return;
     const int kernel = shape_.layer.kernel;
     if (kernel > kMostMaxPoolKernel) {
       const auto square = [](int edge) {
@@ -32,45 +31,35 @@ class MaxPoolStage final : public Stage<Real> {
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
-    backend_->MaxPool(shape_, arguments.inputs[0], arguments.outputs[0],
-                      reinterpret_cast<std::uint8_t*>(arguments.saved));
+    const Real* x = arguments.inputs[0];
+    Real* y = arguments.outputs[0];
+    if (is_max_) {
+      backend_->MaxPool(shape_, x, y, reinterpret_cast<std::uint8_t*>(arguments.saved));
+    } else {
+      backend_->AveragePool(shape_, x, y);
+    }
   }
 
   void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradients[0] == nullptr) return;
-    backend_->MaxPoolBackward(shape_, reinterpret_cast<const std::uint8_t*>(arguments.saved),
-                              arguments.output_gradients[0], arguments.input_gradients[0]);
+    const Real* dy = arguments.output_gradients[0];
+    Real* dx = arguments.input_gradients[0];
+    if (dx == nullptr) return;
+    if (is_max_) {
+      backend_->MaxPoolBackward(shape_, reinterpret_cast<const std::uint8_t*>(arguments.saved), dy,
+                                dx);
+    } else {
+      backend_->AveragePoolBackward(shape_, dy, dx);
+    }
   }
 
  private:
   std::shared_ptr<const Backend<Real>> backend_;
   PoolShape shape_;
-};
-
-template <class Real>
-class AveragePoolStage final : public Stage<Real> {
- public:
-  explicit AveragePoolStage(const StageParts<Real>& parts)
-      : backend_(parts.backend), shape_(MakePoolShape(parts)) {}
-
-  void Forward(const ForwardArguments<Real>& arguments) override {
-    backend_->AveragePool(shape_, arguments.inputs[0], arguments.outputs[0]);
-  }
-
-  void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradients[0] == nullptr) return;
-    backend_->AveragePoolBackward(shape_, arguments.output_gradients[0],
-                                  arguments.input_gradients[0]);
-  }
-
- private:
-  std::shared_ptr<const Backend<Real>> backend_;
-  PoolShape shape_;
+  bool is_max_;
 };
 
 }  // namespace
 
-const StageMaker kMaxPoolStage = MakerOf<MaxPoolStage>();
-const StageMaker kAveragePoolStage = MakerOf<AveragePoolStage>();
+const StageMaker kPoolStage = MakerOf<PoolStage>();
 
 }  // namespace batchless::training

@@ -43,8 +43,7 @@ extern const StageMaker kLinearStage;
 extern const StageMaker kNormalizationStage;  // with a ReLU behind it or without
 extern const StageMaker kLocalResponseStage;
 extern const StageMaker kReluStage;
-extern const StageMaker kMaxPoolStage;
-extern const StageMaker kAveragePoolStage;
+extern const StageMaker kPoolStage;
 extern const StageMaker kDropoutStage;
 extern const StageMaker kSumStage;
 extern const StageMaker kTokenStage;       // layers on tokens, one behind the other
