@@ -84,12 +84,8 @@ std::vector<Optimizer> Optimizers() {
 }
 
 const Optimizer& FindOptimizer(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const auto definition : kDefinitions) {
-    if (definition().row.name == name) return definition().row;
-    names.push_back(definition().row.name);
-  }
-  throw InvalidArgument("optimizer", name, analysis::OneOf(name, names));
+  static const std::vector<Optimizer> rows = Optimizers();
+  return analysis::FindRow(rows, "optimizer", name);
 }
 
 double OptimizerSpec::Value(std::string_view name) const {
