@@ -25,24 +25,21 @@ constexpr int ExchangeChannel(int stage) { return 2 + 2 * stage; }
 template <class Real>
 class Link {
  public:
-  // To or from the process `partner`: a message holds a micro-batch's slots of these rings.
-  static std::unique_ptr<Link> Outgoing(ProcessGroup& group, int partner, LinkChannel channel,
-                                        std::vector<Ring<Real>*> rings, std::int64_t depth) {
-    auto link = std::unique_ptr<Link>(new Link(std::move(rings), depth));
-    for (AlignedBuffer<Real>& buffer : link->buffers_) {
-      link->messages_.push_back(group.MakeSend(partner, static_cast<int>(channel), Bytes(buffer)));
+  // To the process `partner` (is_out) or from it: a message holds a micro-batch's slots of these rings.
+  Link(ProcessGroup& group, int partner, LinkChannel channel, bool is_out,
+       std::vector<Ring<Real>*> rings, std::int64_t depth)
+      : rings_(std::move(rings)) {
+    std::int64_t elements = 0;
+    for (const Ring<Real>* ring : rings_) elements += ring->slot_size();
+    for (std::int64_t i = 0; i < depth; ++i) {
+      // A message says at least that the micro-batch has passed.
+      AlignedBuffer<Real>& buffer = buffers_.emplace_back(std::max<std::int64_t>(elements, 1));
+      const auto memory = std::as_writable_bytes(
+          std::span<Real>(buffer.data(), static_cast<std::size_t>(buffer.size())));
+      messages_.push_back(is_out ? group.MakeSend(partner, static_cast<int>(channel), memory)
+                                 : group.MakeReceive(partner, static_cast<int>(channel), memory));
+      if (!is_out) messages_.back()->Start();
     }
-    return link;
-  }
-  static std::unique_ptr<Link> Incoming(ProcessGroup& group, int partner, LinkChannel channel,
-                                        std::vector<Ring<Real>*> rings, std::int64_t depth) {
-    auto link = std::unique_ptr<Link>(new Link(std::move(rings), depth));
-    for (AlignedBuffer<Real>& buffer : link->buffers_) {
-      link->messages_.push_back(
-          group.MakeReceive(partner, static_cast<int>(channel), Bytes(buffer)));
-      link->messages_.back()->Start();
-    }
-    return link;
   }
 
   // Whether the next message can be written, or has come in.
@@ -76,24 +73,10 @@ class Link {
   std::int64_t bytes() const { return SumBytes(buffers_); }
 
  private:
-  Link(std::vector<Ring<Real>*> rings, std::int64_t depth) : rings_(std::move(rings)) {
-    // A message says at least that the micro-batch has passed.
-    std::int64_t elements = 0;
-    for (const Ring<Real>* ring : rings_) elements += ring->slot_size();
-    for (std::int64_t i = 0; i < depth; ++i) {
-      buffers_.emplace_back(std::max<std::int64_t>(elements, 1));
-    }
-  }
-
   // Sends it, or waits for another one in its place.
   void StartNext() {
     messages_[next_]->Start();
     next_ = (next_ + 1) % messages_.size();
-  }
-
-  static std::span<std::byte> Bytes(AlignedBuffer<Real>& buffer) {
-    return std::as_writable_bytes(
-        std::span<Real>(buffer.data(), static_cast<std::size_t>(buffer.size())));
   }
 
   std::vector<Ring<Real>*> rings_;

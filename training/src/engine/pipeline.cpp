@@ -92,8 +92,7 @@ void Pipeline<Real>::PlanLinks() {
         forward ? memory_->CrossingValues(stage) : memory_->CrossingGradients(stage);
     const LinkChannel channel = forward ? LinkChannel::kForward : LinkChannel::kBackward;
     const int partner = forward == out ? rank_ + 1 : rank_ - 1;
-    return out ? Link<Real>::Outgoing(*options_.group, partner, channel, rings, depths[0])
-               : Link<Real>::Incoming(*options_.group, partner, channel, rings, depths[0]);
+    return std::make_unique<Link<Real>>(*options_.group, partner, channel, out, rings, depths[0]);
   };
   if (!is_first_process()) {
     forwards_in_ = plan(span().first, /*forward=*/true, /*out=*/false);
