@@ -2,6 +2,7 @@
 // shared, single precision beside double.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -349,6 +350,9 @@ TEST_CASE("Equal matrices of a file stay two, tied rows stay one, and what is mi
   CHECK_THROWS_WITH(tied->ImportWeights(tensors), Catch::Matchers::StartsWith("wte.weight"));
   CHECK_THROWS_WITH(ForwardPass(options.network, tensors),
                     Catch::Matchers::StartsWith("wte.weight"));
+  std::vector<NamedTensor> bad = tied->ExportWeights();
+  bad[1].values[0] = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH(ForwardPass(options.network, bad), Catch::Matchers::StartsWith(bad[1].name));
 }
 
 TEST_CASE(

@@ -18,6 +18,7 @@
 #include "engine/group_part.h"
 #include "engine/pipeline.h"
 #include "initial_values.h"
+#include "named_tensors.h"
 #include "plan.h"
 #include "state_stream.h"
 #include "waiting_samples.h"
@@ -174,8 +175,8 @@ class TrainerOf final : public Trainer {
     ForEachOwnState([&](int stage, const ParameterTensor& tensor, std::size_t number) {
       const auto found = states.find(StateName(tensor, number));
       if (found == states.end() || incomplete.contains(tensor.name)) return;
-      PackChecked(tensor, *found->second,
-                  pipeline_.parameters(stage).array(StageParameters<Real>::kStates + number));
+      PackNamed(tensor, *found->second,
+                pipeline_.parameters(stage).array(StageParameters<Real>::kStates + number));
     });
   }
 
@@ -187,7 +188,7 @@ class TrainerOf final : public Trainer {
   std::string WeightsSha256() const override {
     Sha256 digest;
     ForEachTensor([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
-      digest.Update(tensor.name + " " + Text(tensor.shape) + "\n");
+      digest.Update(tensor.name + " " + ShapeText(tensor.shape) + "\n");
       digest.Update(std::as_bytes(std::span<const Real>(values)));
     });
     return digest.HexDigest();
@@ -303,47 +304,13 @@ class TrainerOf final : public Trainer {
             first + samples.count(), results);
   }
 
-  static std::string Text(const std::vector<std::int64_t>& shape) {
-    std::string text = "(";
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-    }
-    return text + ")";
-  }
-
   void ReplaceWeights(std::span<const NamedTensor> tensors) {
-    const std::set<std::string> names = TensorNames();
-    std::map<std::string, const NamedTensor*> given;
-    for (const NamedTensor& tensor : tensors) {
-      if (!IsPyTorchBuffer(tensor.name, names)) given[tensor.name] = &tensor;
-    }
-    std::size_t used = 0;
-    const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
-      std::vector<Real> block(size);
-      for (const ParameterTensor& tensor : expected) {
-        const auto found = given.find(tensor.name);
-        if (found == given.end()) {
-          RefusePrefix(given, tensor.name);
-          throw InvalidArgument(tensor.name, "nothing", "a tensor of shape " + Text(tensor.shape));
-        }
-        PackChecked(tensor, *found->second, block.data());
-        ++used;
-      }
-      return block;
-    };
-    std::vector<std::pair<std::vector<Real>, std::vector<Real>>> blocks;
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      const StageLayout& layout = pipeline_.layout(s);
-      std::vector<Real> weights = pack(layout.parameters, layout.parameter_size);
-      blocks.emplace_back(std::move(weights), pack(layout.state, layout.state_size));
-    }
-    if (used != given.size()) {
-      for (const std::string& name : names) given.erase(name);
-      throw InvalidArgument(given.begin()->first, "a tensor",
-                            "the tensors of " + options_.network.name + " alone");
-    }
+    std::vector<const StageLayout*> layouts;
+    for (int s = 0; s < pipeline_.stage_count(); ++s) layouts.push_back(&pipeline_.layout(s));
+    const std::vector<StageBlocks<Real>> blocks =
+        PackStages<Real>(options_.network, layouts, tensors);
     for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
-      pipeline_.parameters(s).Reset(blocks[s].first, blocks[s].second);
+      pipeline_.parameters(s).Reset(blocks[s].parameters, blocks[s].state);
     }
   }
 
@@ -354,48 +321,6 @@ class TrainerOf final : public Trainer {
     for (int s = 0; s < pipeline_.stage_count() && cycles > 0; ++s) {
       forgotten_updates_.push_back(pipeline_.UpdatesBy(cycles, s));
     }
-  }
-
-  // The names that parameters and running statistics have in a file of weights.
-  std::set<std::string> TensorNames() const {
-    std::set<std::string> names;
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      for (const ParameterTensor& tensor : pipeline_.layout(s).parameters) {
-        names.insert(tensor.name);
-      }
-      for (const ParameterTensor& tensor : pipeline_.layout(s).state) names.insert(tensor.name);
-    }
-    return names;
-  }
-
-  // Says so where the tensor is there by a longer name, and all names begin as that one does.
-  static void RefusePrefix(const std::map<std::string, const NamedTensor*>& given,
-                           const std::string& name) {
-    for (const auto& [other, tensor] : given) {
-      if (!other.ends_with("." + name)) continue;
-      const std::string prefix = other.substr(0, other.size() - name.size());
-      const bool is_common = std::all_of(given.begin(), given.end(), [&](const auto& any) {
-        return any.first.starts_with(prefix);
-      });
-      if (!is_common) continue;
-      throw InvalidArgument(other, "the prefix " + prefix, "names without a prefix, " + name);
-    }
-  }
-
-  // Into its place in `block`.
-  static void PackChecked(const ParameterTensor& tensor, const NamedTensor& given, Real* block) {
-    if (given.shape != tensor.shape) {
-      throw InvalidArgument(given.name, "shape " + Text(given.shape),
-                            "shape " + Text(tensor.shape));
-    }
-    const std::vector<Real> values(given.values.begin(), given.values.end());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (std::isfinite(values[i])) continue;
-      throw InvalidArgument(
-          given.name, given.values[i],
-          std::string("finite numbers of ") + (sizeof(Real) == sizeof(float) ? "float" : "double"));
-    }
-    Pack<Real>(tensor, values, block);
   }
 
   std::size_t StateCount() const {

@@ -14,8 +14,7 @@ namespace batchless::training {
 
 class ForwardPass {
  public:
-  /// `tensors`: as Trainer::ImportWeights takes them. Throws analysis::InvalidArgument naming the tensor
-  /// for one that is missing, of another shape or unknown.
+  /// `tensors`: as Trainer::ImportWeights takes them, and refuses them.
   ForwardPass(const hwmodel::Network& network, std::span<const NamedTensor> tensors);
   ~ForwardPass();
   ForwardPass(const ForwardPass&) = delete;
