@@ -18,15 +18,15 @@ template <class L>
 struct Adam {
   static constexpr int kStates = 2;
 
-  explicit Adam(const Numbers<L>& own)
-      : beta1(L::Set(own[0])),
-        rest1(L::Set(own[1])),
-        beta2(L::Set(own[2])),
-        rest2(L::Set(own[3])),
-        deviation_scale(L::Set(own[4])),
-        epsilon(L::Set(own[5])),
-        weight_decay(L::Set(own[6])),
-        kept_weight(L::Set(own[7])) {}
+  const Numbers<L>& own;
+  L beta1 = L::Set(own[0]);
+  L rest1 = L::Set(own[1]);
+  L beta2 = L::Set(own[2]);
+  L rest2 = L::Set(own[3]);
+  L deviation_scale = L::Set(own[4]);
+  L epsilon = L::Set(own[5]);
+  L weight_decay = L::Set(own[6]);
+  L kept_weight = L::Set(own[7]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
@@ -38,15 +38,6 @@ struct Adam {
     const L scale = L::Div(L::Set(1), L::MulAdd(deviation_scale, L::Sqrt(v), epsilon));
     return {L::Mul(m, scale), L::Mul(last, scale), L::Mul(kept_weight, e.weight)};
   }
-
-  L beta1;
-  L rest1;
-  L beta2;
-  L rest2;
-  L deviation_scale;
-  L epsilon;
-  L weight_decay;
-  L kept_weight;
 };
 
 OptimizerKernels AdamKernels() { return MakeKernels<Adam>(); }

@@ -18,8 +18,10 @@ struct AdaptiveBraking {
   static constexpr int kStates = 1;
   static constexpr int kSums = 3;
 
-  explicit AdaptiveBraking(const Numbers<L>& own)
-      : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), scale(L::Set(own[3])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L scale = L::Set(own[3]);
 
   HWY_INLINE L Decayed(const Element<L>& e) const {
     return L::MulAdd(weight_decay, e.weight, e.gradient);
@@ -43,10 +45,6 @@ struct AdaptiveBraking {
     const double cosine = norms > 0 ? sums[0] / norms : 0;
     own[3] = static_cast<typename L::Real>(1 - double{own[2]} * cosine);
   }
-
-  L momentum;
-  L weight_decay;
-  L scale;
 };
 
 OptimizerKernels AdaptiveBrakingKernels() { return MakeKernels<AdaptiveBraking>(); }

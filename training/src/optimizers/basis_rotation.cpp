@@ -21,7 +21,8 @@ struct BasisRotation {
   using Real = typename L::Real;
   static constexpr int kStates = 1;
 
-  explicit BasisRotation(const Numbers<L>& own) : kept_weight(L::Set(own[7])) {}
+  const Numbers<L>& own;
+  L kept_weight = L::Set(own[7]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     return {e.states[0], e.gradient, L::Mul(kept_weight, e.weight)};
@@ -131,8 +132,6 @@ struct BasisRotation {
     c.states[0] = u;
     c.gradient = p;
   }
-
-  L kept_weight;
 };
 
 OptimizerKernels BasisRotationKernels() { return MakeKernels<BasisRotation>(); }

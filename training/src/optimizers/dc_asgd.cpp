@@ -16,8 +16,10 @@ struct DcAsgd {
   static constexpr int kStates = 1;
   static constexpr bool kReadsStale = true;
 
-  explicit DcAsgd(const Numbers<L>& own)
-      : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), lambda(L::Set(own[2])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L lambda = L::Set(own[2]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L square = L::Mul(e.gradient, e.gradient);
@@ -26,10 +28,6 @@ struct DcAsgd {
     e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
     return {e.states[0], gradient, e.weight};
   }
-
-  L momentum;
-  L weight_decay;
-  L lambda;
 };
 
 OptimizerKernels DcAsgdKernels() { return MakeKernels<DcAsgd>(); }

@@ -15,12 +15,12 @@ template <class L>
 struct EmaNesterov {
   static constexpr int kStates = 2;
 
-  explicit EmaNesterov(const Numbers<L>& own)
-      : momentum(L::Set(own[0])),
-        weight_decay(L::Set(own[1])),
-        decay(L::Set(own[2])),
-        state_share(L::Set(own[3])),
-        gradient_share(L::Set(own[4])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L decay = L::Set(own[2]);
+  L state_share = L::Set(own[3]);
+  L gradient_share = L::Set(own[4]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
@@ -33,12 +33,6 @@ struct EmaNesterov {
   }
 
   HWY_INLINE L Along(const Element<L>& e) const { return e.states[1]; }
-
-  L momentum;
-  L weight_decay;
-  L decay;
-  L state_share;
-  L gradient_share;
 };
 
 OptimizerKernels EmaNesterovKernels() { return MakeKernels<EmaNesterov>(); }

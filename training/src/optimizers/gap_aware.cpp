@@ -19,8 +19,10 @@ struct GapAware {
   static constexpr bool kReadsStale = true;
   static constexpr int kSums = 1;
 
-  explicit GapAware(const Numbers<L>& own)
-      : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), per_step(L::Set(own[3])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L per_step = L::Set(own[3]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L moved = L::Sub(e.weight, e.stale);
@@ -42,10 +44,6 @@ struct GapAware {
     const double step = double{own[2]} * (std::sqrt(mean) + kEpsilon);
     own[3] = static_cast<typename L::Real>(step > 0 ? 1 / step : 0);
   }
-
-  L momentum;
-  L weight_decay;
-  L per_step;
 };
 
 OptimizerKernels GapAwareKernels() { return MakeKernels<GapAware>(); }

@@ -19,13 +19,13 @@ template <class L>
 struct Linear {
   static constexpr int kStates = 2;
 
-  explicit Linear(const Numbers<L>& own)
-      : n0(L::Set(own[0])),
-        n1(L::Set(own[1])),
-        n2(L::Set(own[2])),
-        minus_e1(L::Set(own[3])),
-        minus_e2(L::Set(own[4])),
-        weight_decay(L::Set(own[5])) {}
+  const Numbers<L>& own;
+  L n0 = L::Set(own[0]);
+  L n1 = L::Set(own[1]);
+  L n2 = L::Set(own[2]);
+  L minus_e1 = L::Set(own[3]);
+  L minus_e2 = L::Set(own[4]);
+  L weight_decay = L::Set(own[5]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
@@ -36,13 +36,6 @@ struct Linear {
     s2 = L::MulAdd(n2, gradient, L::Mul(minus_e2, q));
     return {q, gradient, e.weight};
   }
-
-  L n0;
-  L n1;
-  L n2;
-  L minus_e1;
-  L minus_e2;
-  L weight_decay;
 };
 
 OptimizerKernels LinearKernels() { return MakeKernels<Linear>(); }

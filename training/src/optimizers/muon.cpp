@@ -19,7 +19,8 @@ struct Muon {
   using Real = typename L::Real;
   static constexpr int kStates = 0;
 
-  explicit Muon(const Numbers<L>& own) : kept_weight(L::Set(own[3])) {}
+  const Numbers<L>& own;
+  L kept_weight = L::Set(own[3]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     return {e.gradient, L::Set(0), L::Mul(kept_weight, e.weight)};
@@ -81,8 +82,6 @@ struct Muon {
     Pack<Real>(alone, std::span<const Real>(x, size), direction);
     c.gradient = direction;
   }
-
-  L kept_weight;
 };
 
 OptimizerKernels MuonKernels() { return MakeKernels<Muon>(); }

@@ -26,7 +26,7 @@ template <class L>
 struct Given {
   static constexpr int kStates = 2;
 
-  explicit Given(const Numbers<L>& /*own*/) {}
+  const Numbers<L>& own;
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     return {e.states[0], e.gradient, e.states[1]};

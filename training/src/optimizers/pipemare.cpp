@@ -18,12 +18,12 @@ template <class L>
 struct Pipemare {
   static constexpr int kStates = 2;
 
-  explicit Pipemare(const Numbers<L>& own)
-      : momentum(L::Set(own[0])),
-        weight_decay(L::Set(own[1])),
-        decay(L::Set(own[2])),
-        rest(L::Set(own[3])),
-        minus_delay(L::Set(own[4])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L decay = L::Set(own[2]);
+  L rest = L::Set(own[3]);
+  L minus_delay = L::Set(own[4]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
@@ -36,12 +36,6 @@ struct Pipemare {
     change = L::MulAdd(decay, change, L::Mul(rest, L::Sub(updated, old)));
     return L::MulAdd(minus_delay, change, updated);
   }
-
-  L momentum;
-  L weight_decay;
-  L decay;
-  L rest;
-  L minus_delay;
 };
 
 OptimizerKernels PipemareKernels() { return MakeKernels<Pipemare>(); }

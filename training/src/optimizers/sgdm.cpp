@@ -19,18 +19,16 @@ template <class L>
 struct Sgdm {
   static constexpr int kStates = 1;
 
-  explicit Sgdm(const Numbers<L>& own)
-      : momentum(L::Set(own[0])), weight_decay(L::Set(own[1])), share(L::Set(own[2])) {}
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L share = L::Set(own[2]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
     e.states[0] = L::MulAdd(momentum, e.states[0], L::Mul(share, gradient));
     return {e.states[0], gradient, e.weight};
   }
-
-  L momentum;
-  L weight_decay;
-  L share;
 };
 
 OptimizerKernels SgdmKernels() { return MakeKernels<Sgdm>(); }

@@ -3,7 +3,7 @@
 //
 //   template <class L> struct NAME {
 //     static constexpr int kStates;                 arrays beside the weights that the pass changes
-//     explicit NAME(const Numbers<L>& own);         the update's numbers of its own
+//     const Numbers<L>& own;                        first member: the update's numbers of its own
 //     Step<L> operator()(Element<L>& e) const;      u, p and w0; changes e.states
 //
 //     L Along(const Element<L>& e) const;           what velocity look-aheads go along, in place of u
@@ -126,7 +126,7 @@ class Pass {
   using Arguments = UpdateArguments<Real>;
 
   explicit Pass(const UpdateCoefficients<Real>& c)
-      : optimizer_(c.own),
+      : optimizer_{c.own},
         state_step_(L::Set(c.state_step)),
         gradient_step_(L::Set(c.gradient_step)),
         forward_(c.forward_horizon),
