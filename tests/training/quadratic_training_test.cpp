@@ -116,8 +116,8 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
   auto options = EngineOptions<double>(network, program, steps);
   options.plan.forward_lags.assign(options.plan.forward_lags.size(), lag);
   options.plan.version_ages.assign(stages, lag);
-  options.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
-  options.predicts_backward = !horizons.empty();
+  options.plan.predicts_forward = rule.rule.prediction != analysis::Prediction::kNone;
+  options.plan.predicts_backward = !horizons.empty();
   options.coefficients = [&](int stage, std::int64_t) {
     UpdatePoint point{.rate = rate, .momentum = momentum, .delay = delays[stage]};
     if (!horizons.empty()) point.horizons = horizons[stage];
@@ -288,7 +288,7 @@ TEST_CASE("Backwards on other weights follow the analyzer's state matrix, PipeMa
         spec.values["discrepancy_decay"] = analysis::kCorrectionDecay;
       }
       options.optimizer = &spec.optimizer;
-      options.predicts_backward = backward == BackwardWeights::kCorrected;
+      options.plan.predicts_backward = backward == BackwardWeights::kCorrected;
       const analysis::RuleSpec rule{FindRule("sgdm"), {}};
       options.coefficients = [&](int, std::int64_t) {
         return MakeCoefficients<double>(spec, rule,

@@ -48,7 +48,6 @@ std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samp
   engine.microbatches = samples;
   engine.microbatch = static_cast<int>(options.microbatch);
   engine.microbatches_per_update = options.batch / options.microbatch;
-  engine.predicts_forward = true;
   engine.watchdog_seconds = watchdog_seconds;
   engine.on_read = on_read;
   engine.coefficients = [&](int stage, std::int64_t) {

@@ -534,6 +534,10 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
   plan.program = SteadyProgram(steady, boundaries);
   if (schedule.splits_backward()) plan.completes = ActionKind::kWeightGradient;
   plan.drains = schedule.weights == WeightVersions::kDoubleBuffered;
+  plan.predicts_forward = options.rule.rule.prediction != analysis::Prediction::kNone;
+  plan.predicts_backward = schedule.weights == WeightVersions::kNewest &&
+                           (options.rule.rule.predicts_by_schedule() ||
+                            options.optimizer.optimizer.sets_backward_weights);
   ValidateParts(options, plan);
 
   const auto lag = static_cast<double>(schedule.forward_lag);
@@ -561,12 +565,6 @@ bool TrainerOptions::IsValid(std::string* why) const {
     return false;
   }
   return true;
-}
-
-bool PredictsBackward(const TrainerOptions& options, const PipelinePlan& plan) {
-  return plan.schedule.weights == WeightVersions::kNewest &&
-         (options.rule.rule.predicts_by_schedule() ||
-          options.optimizer.optimizer.sets_backward_weights);
 }
 
 namespace {
@@ -622,12 +620,11 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.microbatch = options.microbatch;
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
   memory.workers = options.workers;
-  const analysis::Rule& rule = options.rule.rule;
   const Optimizer& optimizer = options.optimizer.optimizer;
   const PipelinePlan plan = MakePlan(options);
-  memory.predicts_forward = rule.prediction != analysis::Prediction::kNone;
+  memory.predicts_forward = plan.predicts_forward;
+  memory.predicts_backward = plan.predicts_backward;
   memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
-  memory.predicts_backward = PredictsBackward(options, plan);
   memory.recomputed = plan.recomputed;
   if (optimizer.keeps_forward_weights) memory.kept_delays = plan.delays;
   (options.precision == Precision::kDouble ? AddStages<double> : AddStages<float>)(options, memory);

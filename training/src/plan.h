@@ -16,7 +16,4 @@ std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method);
 // Throws analysis::InvalidArgument for options out of range.
 PipelinePlan MakePlan(const TrainerOptions& options);
 
-// Whether backwards read weights that are neither the newest nor their forwards'.
-bool PredictsBackward(const TrainerOptions& options, const PipelinePlan& plan);
-
 }  // namespace batchless::training

@@ -352,8 +352,6 @@ class TrainerOf final : public Trainer {
   }
 
   typename Pipeline<Real>::Options PipelineOptions() {
-    const analysis::Rule& rule = options_.rule.rule;
-    const Optimizer& optimizer = options_.optimizer.optimizer;
     const std::int64_t per_update = options_.MicrobatchesPerUpdate();
     return {.network = &options_.network,
             .group = groups_.pipeline.get(),
@@ -370,9 +368,7 @@ class TrainerOf final : public Trainer {
             .microbatches = updates_ * per_update,
             .first_sample = options_.first_sample,
             .draws = draws_ ? &*draws_ : nullptr,
-            .predicts_forward = rule.prediction != analysis::Prediction::kNone,
-            .predicts_backward = PredictsBackward(options_, plan_),
-            .optimizer = &optimizer,
+            .optimizer = &options_.optimizer.optimizer,
             .coefficients = [this](int stage,
                                    std::int64_t samples) { return Coefficients(stage, samples); },
             .pin_workers = options_.pin_workers,

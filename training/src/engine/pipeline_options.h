@@ -50,9 +50,6 @@ struct PipelineOptions {
   std::int64_t first_sample = 0;            // position in the run of the first of them
   // Delays in place of the plan's lags; null: none are drawn.
   const DelayDraws* draws = nullptr;
-  // Whether forwards or backwards read other weights than the newest of their versions.
-  bool predicts_forward = false;
-  bool predicts_backward = false;
   const Optimizer* optimizer = &FindOptimizer("sgdm");
   // Coefficients of stage s's update after `samples` samples of the run.
   std::function<StageCoefficients<Real>(int stage, std::int64_t samples)> coefficients;

@@ -26,6 +26,10 @@ struct PipelinePlan {
   // By stage: how many versions before the newest a forward reads. Double-buffered forwards read what
   // their micro-batches' numbers say instead.
   std::vector<std::int64_t> forward_lags;
+  // Whether forwards read predicted weights, and backwards weights that are neither the newest nor their
+  // forwards'.
+  bool predicts_forward = false;
+  bool predicts_backward = false;
   // By stage: from a pass to its micro-batch's last backward; where backwards read their forwards'
   // weights again, from the forward to its gradient's update. With the rule xpipe that rule's.
   std::vector<Horizons> horizons;

@@ -79,8 +79,8 @@ PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int num
                                   : MakeStage<Real>(*options.network, number, options.microbatch,
                                                     options.backend)) {
   const std::int64_t age = options.plan.version_ages[number];
-  if (age > 0 || options.predicts_forward) versions_.forward = age + 1;
-  versions_.predicted_backward = options.predicts_backward;
+  if (age > 0 || options.plan.predicts_forward) versions_.forward = age + 1;
+  versions_.predicted_backward = options.plan.predicts_backward;
   if (options.optimizer->keeps_forward_weights) versions_.raw = options.plan.delays[number] + 1;
 }
 

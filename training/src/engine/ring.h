@@ -18,7 +18,6 @@ class Ring {
 
   // Elements of a slot, rounded up.
   std::int64_t slot_size() const { return slot_size_; }
-  std::int64_t depth() const { return depth_; }
   Real* Slot(std::int64_t microbatch) { return buffer_.data() + microbatch % depth_ * slot_size_; }
   std::span<Real> SlotSpan(std::int64_t microbatch) {
     return {Slot(microbatch), static_cast<std::size_t>(slot_size_)};
