@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
@@ -262,18 +263,11 @@ std::vector<bool> ShrinkingStages(const TrainerOptions& options,
     throw InvalidArgument("gradient_shrink", options.gradient_shrink,
                           "1 with a schedule that is no pipeline of several workers");
   }
-  const hwmodel::Network& network = options.network;
+  const hwmodel::MemoryPlan values(options.network, /*splits_backward=*/false);
   for (int s = 1; s < schedule.stages; ++s) {
     if (schedule.worker(s) == schedule.worker(s - 1)) continue;
-    // What comes before stage s and is read from there on.
-    std::vector<int> crossing;
-    for (std::size_t v = 0; v < network.values.size(); ++v) {
-      const hwmodel::Value& value = network.values[v];
-      if (value.producer < s && !value.consumers.empty() && value.consumers.back() >= s) {
-        crossing.push_back(static_cast<int>(v));
-      }
-    }
-    if (crossing.size() != 1 || network.stages[s].inputs != crossing) {
+    const std::vector<int> crossing = values.CrossingValues(s);
+    if (crossing.size() != 1 || options.network.stages[s].inputs != crossing) {
       throw InvalidArgument("gradient_shrink", options.gradient_shrink,
                             "1 where more than one value goes on to stage " + std::to_string(s) +
                                 ", as inside a residual block or with tied embeddings");
@@ -420,12 +414,8 @@ void CheckHeld(std::string_view name, double value,
 template <class Real>
 void CheckNumbers(const TrainerOptions& options) {
   for (const Hyperparameter& h : options.optimizer.optimizer.hyperparameters) {
-    const double value = options.optimizer.Value(h.name);
-    if (h.high_is_open) {
-      CheckHeld<Real>(h.name, value, h.high);
-    } else {
-      CheckHeld<Real>(h.name, value);
-    }
+    const double end = h.high_is_open ? h.high : std::numeric_limits<double>::infinity();
+    CheckHeld<Real>(h.name, options.optimizer.Value(h.name), end);
   }
   for (const auto& [delay, rule] : options.optimizer.by_delay) {
     for (const auto* coefficients : {&rule.options.numerator, &rule.options.denominator}) {
