@@ -95,7 +95,7 @@ void CheckCase(const Json& golden, const Json& expected, int block, double toler
   const VersionCounts versions{.forward = 2,
                                .predicted_backward = optimizer.sets_backward_weights,
                                .raw = optimizer.keeps_forward_weights ? delay + 1 : 0};
-  StageParameters<Real> parameters(layout, versions, {&optimizer, block});
+  StageParameters<Real> parameters(layout, versions, optimizer, block);
   parameters.Reset(InBlock<Real>(layout, golden["start"]), {});
   std::vector<Real> workspace(StageParameters<Real>::WorkspaceSize(layout, optimizer));
   for (const Json& numbers : golden["gradients"]) {
@@ -148,7 +148,7 @@ TEST_CASE("Zeros that fill a block change no update", "[optimizer]") {
       if (is_padded) layout.parameters[0].stored_size = layout.parameter_size;
       const VersionCounts versions{.predicted_backward = optimizer.sets_backward_weights,
                                    .raw = optimizer.keeps_forward_weights ? kDelay + 1 : 0};
-      StageParameters<double> parameters(layout, versions, {&optimizer, 1});
+      StageParameters<double> parameters(layout, versions, optimizer, 1);
       parameters.Reset(InBlock<double>(layout, std::vector<double>(kSize, 1)), {});
       std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, optimizer));
       for (int u = 0; u < 6; ++u) {
@@ -294,7 +294,7 @@ TEST_CASE("Steps by gradients of one size stay as long as they are when betas ch
   const StageLayout layout = PlainLayout(Json::array({Json::array({3, 4})}));
   const std::vector<double> gradient(layout.parameter_size, 0.5);
   for (const char* name : {"adam", "adamw"}) {
-    StageParameters<double> parameters(layout, {}, {&FindOptimizer(name), 1});
+    StageParameters<double> parameters(layout, {}, FindOptimizer(name), 1);
     parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
     OptimizerSpec before;
     PastUpdates past;
@@ -373,7 +373,7 @@ TEST_CASE("Muon as published is Muon with spike compensation at a delay of one",
 std::vector<double> WeightsAfter(const char* optimizer, const Json& shape, int updates) {
   const StageLayout layout = PlainLayout(Json::array({shape}));
   const OptimizerSpec spec = Spec(optimizer);
-  StageParameters<double> parameters(layout, {}, {&spec.optimizer, 1});
+  StageParameters<double> parameters(layout, {}, spec.optimizer, 1);
   parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
   std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, spec.optimizer));
   std::vector<double> gradient(layout.parameter_size);

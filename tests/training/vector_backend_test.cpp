@@ -451,7 +451,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
   const int block = MakeVectorBackend()->block();
   const VersionCounts versions{.forward = 3, .predicted_backward = true};
   const Optimizer& sgdm = FindOptimizer("sgdm");
-  StageParameters<float> parameters(layout, versions, {&sgdm, block});
+  StageParameters<float> parameters(layout, versions, sgdm, block);
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
   parameters.Reset({start.begin(), start.end()}, {});
   StageCoefficients<float> c;

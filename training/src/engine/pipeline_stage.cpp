@@ -89,8 +89,8 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
                                  Real* gradient) {
   memory_ = &memory;
   parts_ = &parts;
-  parameters_ = std::make_unique<StageParameters<Real>>(
-      layout(), versions_, StageOptimizer{options_.optimizer, options_.backend->block()});
+  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, *options_.optimizer,
+                                                        options_.backend->block());
   forward_versions_.resize(memory.InFlight(number_));
   gradient_size_ = RoundUp(layout().parameter_size, kGradientAlignment);
   gradient_ = gradient;

@@ -80,25 +80,24 @@ StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, s
 
 template <class Real>
 StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts,
-                                       StageOptimizer optimizer)
+                                       const Optimizer& optimizer, int block)
     : counts_(counts),
-      states_(CountStates(*optimizer.optimizer)),
-      tensor_arrays_(CountArrays(*optimizer.optimizer, &Optimizer::tensor_arrays)) {
+      states_(CountStates(optimizer)),
+      tensor_arrays_(CountArrays(optimizer, &Optimizer::tensor_arrays)) {
   for (const ParameterTensor& tensor : layout.parameters) {
-    const OptimizerDefinition& definition =
-        DefinitionFor(*optimizer.optimizer, tensor.shape.size());
+    const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
     tensors_.push_back({.description = tensor,
-                        .kernels = KernelsOf<Real>(definition, optimizer.block),
+                        .kernels = KernelsOf<Real>(definition, block),
                         .own = std::get<OwnLoop<Real>>(definition.own.loops),
                         .is_vector = tensor.shape.size() < 2});
   }
   for (std::size_t number = 0; number < states_; ++number) {
-    const StateLayout state = LayOutState(layout, *optimizer.optimizer, number);
+    const StateLayout state = LayOutState(layout, optimizer, number);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       tensors_[i].state_offsets[number] = state.tensors[i] ? state.tensors[i]->offset : -1;
     }
   }
-  for (const std::int64_t size : ArraySizes(layout, counts, *optimizer.optimizer)) {
+  for (const std::int64_t size : ArraySizes(layout, counts, optimizer)) {
     arrays_.emplace_back(size);
   }
 }

@@ -29,16 +29,12 @@ struct VersionCounts {
   std::int64_t raw = 0;             // that an optimizer reads again; 0: none
 };
 
-// What updates a stage's parameters.
-struct StageOptimizer {
-  const Optimizer* optimizer = &FindOptimizer("sgdm");
-  int block = 1;  // of the backend
-};
-
 template <class Real>
 class StageParameters {
  public:
-  StageParameters(const StageLayout& layout, VersionCounts counts, StageOptimizer optimizer);
+  // `block`: the backend's.
+  StageParameters(const StageLayout& layout, VersionCounts counts, const Optimizer& optimizer,
+                  int block);
 
   // Updates made so far: the newest version.
   std::int64_t updates() const { return updates_; }
