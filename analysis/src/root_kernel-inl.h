@@ -453,7 +453,8 @@ struct RootKernel {
     const V t = zero - (b + L::Select(L::Lt(b, zero), zero - root_disc, root_disc)) * C(0.5);
     const V u1 = t / a;
     const V u2 = L::Select(L::Lt(zero, L::Abs(t)), c / t, zero);
-    const M first = L::Lt(L::Abs(one + u2), L::Abs(one + u1));
+    // By (1 + u1)^2 - (1 + u2)^2, in which the 1 does not swallow roots that are close to it.
+    const M first = L::Lt(zero, (u1 - u2) * (two + u1 + u2));
     const V u = L::Select(first, u1, u2);
     const M positive = L::Lt(C(-1), u);
     const V real_s = L::Select(positive, L::Log1p(L::Select(positive, u, zero)),

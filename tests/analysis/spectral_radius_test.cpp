@@ -222,6 +222,19 @@ TEST_CASE("A point is stable where the whole bound is") {
   CHECK(std::isnan(unknown.half_life_updates()));
 }
 
+TEST_CASE("Of two roots next to 1 the larger one decides") {
+  RuleSpec spec{FindRule("sc"), {}};
+  spec.options.sc_a = -1;
+  spec.options.sc_b = 0;
+  // u^2 = x, on both sides of 1.
+  for (const double rate : {1e-60, 1e-40, 1e-20}) {
+    const SpectralRadius value = ComputeSpectralRadius(spec, 1, 0, rate);
+    CAPTURE(rate);
+    CHECK_FALSE(value.stable());
+    CHECK(value.log_radius == Approx(std::sqrt(rate)).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("Where every root is 0 the error is gone after one update") {
   for (const char* name : {"sgdm", "sc", "lwp-v", "lwp-w+sc"}) {
     const RuleSpec spec{FindRule(name), {}};
