@@ -193,9 +193,7 @@ bool StableOver(const LinearPolynomial<Extended>& p, double low, double high) {
 SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate, LinearGuess* guess,
                                 Climb climb) {
   LinearGuess near = guess != nullptr ? *guess : LinearGuess{};
-  // Where an arithmetic proves nothing at all its bound stays infinite.
-  SpectralRadius value;
-  value.log_radius_error = std::numeric_limits<double>::infinity();
+  SpectralRadius value = kNothingProven;
   const bool met =
       SolveIn<Extended>(Precision::kLongDouble, spec, delay, rate, near.s, near.theta, value);
   if (!met && (climb == Climb::kAlways || !std::isfinite(value.log_radius_error))) {

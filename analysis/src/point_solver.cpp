@@ -122,7 +122,7 @@ void WalkOne(const TrackGroup& group) { kernel::WalkTracks<OneLane>(group); }
 }  // namespace
 
 SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
-  SpectralRadius value;
+  SpectralRadius value = kNothingProven;
   Guess guess;
   if (SolveIn<double>(Precision::kDouble, spec, momentum, delay, rate, guess, value)) return value;
   if (SolveIn<long double>(Precision::kLongDouble, spec, momentum, delay, rate, guess, value)) {

@@ -4,8 +4,12 @@
 #include <vector>
 
 #include "batchless/analysis/spectral_radius.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
+
+/// What is said of a point where no arithmetic proves anything.
+inline constexpr SpectralRadius kNothingProven{0, kInfinity, 1, kInfinity, Precision::kFiftyDigits};
 
 /// rho at one valid point, starting in double and climbing to long double and 50 digits until the
 /// tolerances are met.

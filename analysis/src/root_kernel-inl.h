@@ -460,10 +460,15 @@ struct RootKernel {
     const V real_s = L::Select(positive, L::Log1p(L::Select(positive, u, zero)),
                                L::Log(L::Max(L::Abs(one + u), C(1e-300))));
     const V disc_step = disc_noise / L::Max(root_disc, L::Sqrt(disc_noise));
+    // C may cancel, where only that of u2 = C / t is left of its noise.
+    const M has_c = L::Lt(zero, L::Abs(c));
+    const V of_c = L::Select(has_c, c_size / L::Max(L::Abs(c), C(1e-300)), zero);
+    const V rest = L::Select(L::Or(has_c, first), zero, c_size / L::Max(L::Abs(t), C(1e-300)));
     // Relative noise of t, and of A, B and C in either root.
     const V du = L::Abs(u) * (disc_step / L::Max(L::Abs(two * t), C(1e-300)) +
                               unit * (one + b_size / L::Max(L::Abs(b) + root_disc, C(1e-300)) +
-                                      a_size / abs_a + c_size / L::Max(L::Abs(c), C(1e-300))));
+                                      a_size / abs_a + of_c)) +
+                 unit * rest;
     const V real_noise = du / L::Max(L::Abs(one + u), C(1e-300));
 
     root.s = L::Select(complex_pair, pair_s, real_s);

@@ -2,6 +2,7 @@
 
 #include "batchless/analysis/spectral_radius.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -233,6 +234,25 @@ TEST_CASE("Of two roots next to 1 the larger one decides") {
     CHECK_FALSE(value.stable());
     CHECK(value.log_radius == Approx(std::sqrt(rate)).epsilon(1e-9));
   }
+}
+
+TEST_CASE("A rule whose gain cancels keeps a root at 1, and its bounds hold") {
+  RuleSpec spec{FindRule("sc"), {}};
+  spec.options.sc_a = -1;
+  spec.options.sc_b = 2;
+  // (z - 1) (z - 0.5 + x)
+  for (const double rate : {0.1, 1.5, 2.0, 21.0, 1000.0}) {
+    const SpectralRadius value = ComputeSpectralRadius(spec, 0.5, 0, rate);
+    CAPTURE(rate);
+    CHECK(std::abs(value.radius - std::max(1.0, rate - 0.5)) <= value.error_bound);
+    CHECK(value.error_bound <= kRadiusTolerance * value.radius);
+    CHECK_FALSE(value.stable());
+  }
+  // Nothing is left of p but the double root of its momentum.
+  spec.options.sc_a = spec.options.sc_b = 0;
+  const SpectralRadius nothing = ComputeSpectralRadius(spec, 1, 0, 1);
+  CHECK(std::abs(nothing.radius - 1) <= nothing.error_bound);
+  CHECK_FALSE(nothing.stable());
 }
 
 TEST_CASE("Where every root is 0 the error is gone after one update") {
