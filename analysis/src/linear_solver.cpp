@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "linear_polynomial.h"
 #include "track_group.h"
@@ -94,7 +95,8 @@ Real SearchPoint(const LinearPolynomial<Real>& p, double index) {
   return index < 0 ? Real(-held) : held;
 }
 
-/// Whether there are roots outside; a circle that a root lies on is left for one beside it.
+/// Whether there are roots outside; a circle that a root lies on is left for one beside it. Where none is
+/// clear there are roots about, and inside the unit circle the search goes on outwards from them.
 template <class Real>
 bool HasRootsOutside(const LinearPolynomial<Real>& p, double rate, Real& s,
                      LinearCount<Real>& count) {
@@ -103,7 +105,7 @@ bool HasRootsOutside(const LinearPolynomial<Real>& p, double rate, Real& s,
     if (count.clear) break;
     s *= Real(1 + 1e-3 * (i + 1));
   }
-  return count.outside > 0;
+  return count.clear ? count.outside > 0 : s < 0;
 }
 
 /// The dominant root from nothing: bisection on the count, Newton's method as soon as it takes.
@@ -158,6 +160,11 @@ LinearRoot<Real> SolveLinear(const LinearPolynomial<Real>& p, double rate, doubl
   return Search(p, rate);
 }
 
+/// No root at all outside the smallest circle of the search.
+SpectralRadius NoRoot(Precision precision) {
+  return {-kInfinity, 0, 0, 2 * std::exp(-kLogLimit / 2), precision};
+}
+
 template <class Real>
 bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate, double& s,
              double& theta, SpectralRadius& value) {
@@ -171,8 +178,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate
   value.precision = precision;
   value.log_radius = s;
   if (s < -kLogLimit) {
-    value = {-std::numeric_limits<double>::infinity(), 0, 0, 2 * std::exp(-kLogLimit / 2),
-             precision};
+    value = NoRoot(precision);
     return true;
   }
   value.radius = static_cast<double>(Real(exp(root.s)));
@@ -181,6 +187,19 @@ bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate
   value.error_bound = value.radius * (delta + 2 * kRounding);
   return value.error_bound < TrackGroup::kRadiusGoal * std::max(1.0, value.radius) &&
          value.log_radius_error < TrackGroup::kLogGoal * std::abs(s);
+}
+
+/// Whether every root is 0: all coefficients but the first cancel, which fifty digits tell exactly and
+/// no count does.
+bool EveryRootIsZero(const RuleSpec& spec, Delay delay, double rate) {
+  // Where the delay is longer than N the last coefficient of z^n A stays.
+  if (static_cast<std::size_t>(delay) >= spec.options.numerator.size()) return false;
+  const auto p = MakeLinearPolynomial<FiftyDigits>(spec, delay);
+  std::vector<FiftyDigits> c(p.degree() + 1, FiftyDigits(0));
+  std::copy(p.a.in_z.rbegin(), p.a.in_z.rend(), c.rbegin());
+  for (std::size_t k = 0; k < p.b.in_z.size(); ++k) c[k] += FiftyDigits(rate) * p.b.in_z[k];
+  c.pop_back();
+  return std::all_of(c.begin(), c.end(), [](const FiftyDigits& value) { return value == 0; });
 }
 
 bool StableOver(const LinearPolynomial<Extended>& p, double low, double high) {
@@ -192,6 +211,7 @@ bool StableOver(const LinearPolynomial<Extended>& p, double low, double high) {
 
 SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate, LinearGuess* guess,
                                 Climb climb) {
+  if (EveryRootIsZero(spec, delay, rate)) return NoRoot(Precision::kFiftyDigits);
   LinearGuess near = guess != nullptr ? *guess : LinearGuess{};
   SpectralRadius value = kNothingProven;
   const bool met =

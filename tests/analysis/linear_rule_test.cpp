@@ -52,6 +52,29 @@ TEST_CASE("A rule of a momentum and its coefficients have the same spectral radi
   }
 }
 
+TEST_CASE("Roots at 0 hide neither one another nor the largest") {
+  struct Deadbeat {
+    std::vector<double> numerator, denominator;
+    double radius;
+  };
+  const std::vector<Deadbeat> rules = {
+      {{1}, {1, -1}, 0},                     // z
+      {{1, 0}, {1, -1, 0}, 0},               // z^2
+      {{0.5, 0.5}, {1, -0.5, -0.5}, 0},      // z^2
+      {{0.25, 0.5}, {1, -0.5, -0.5}, 0.25},  // z (z - 0.25)
+      // z^3 (z - 0.25)
+      {{0.25, 0.25, 0.125, 0.125}, {1, -0.5, -0.25, -0.125, -0.125}, 0.25},
+  };
+  for (const Deadbeat& rule : rules) {
+    const RuleSpec spec = LinearSpec(rule.numerator, rule.denominator);
+    const SpectralRadius value = ComputeSpectralRadius(spec, 0, 0, 1);
+    CAPTURE(rule.radius, rule.denominator.size());
+    CHECK(std::abs(value.radius - rule.radius) <= value.error_bound);
+    CHECK(value.error_bound <= kRadiusTolerance);
+    CHECK(value.stable());
+  }
+}
+
 TEST_CASE("Critical rate and margins are those of the rule of a momentum") {
   for (const std::string name : {"sgdm", "nesterov", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"}) {
     const RuleSpec linear = AsLinear(name, 0.9, 4);
