@@ -102,7 +102,7 @@ bool HasRootsOutside(const LinearPolynomial<Real>& p, double rate, Real& s,
                      LinearCount<Real>& count) {
   for (int i = 0; i < 4; ++i) {
     count = CountOutside<Real>(p, rate, rate, s);
-    if (count.clear) break;
+    if (count.clear || s == 0) break;  // nothing is beside the unit circle by a factor
     s *= Real(1 + 1e-3 * (i + 1));
   }
   return count.clear ? count.outside > 0 : s < 0;
@@ -237,8 +237,13 @@ SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low
     if (there.log_radius > best.log_radius) best = there;
   };
   take(low);
+  if (!std::isfinite(best.log_radius_error)) return best;
   const auto p = MakeLinearPolynomial<Extended>(spec, delay);
-  const double unit = kSpectrumTolerance * std::abs(best.log_radius);
+  // A root on the unit circle, whose logarithm is 0, leaves nothing to be relative to.
+  double unit = kSpectrumTolerance * std::abs(best.log_radius);
+  if (best.log_radius_error >= unit) {
+    unit = std::max(best.log_radius_error, std::numeric_limits<double>::epsilon());
+  }
   // Upwards in growing steps to a circle that no rate has a root outside of. A circle that is not
   // shows a rate whose root is out there, or all but.
   double above = best.log_radius + unit;

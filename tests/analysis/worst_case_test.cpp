@@ -347,6 +347,14 @@ TEST_CASE("No certificate of ten thousand lies below the radius of a quadratic",
   CheckAgainstQuadratics(10'000, 4);
 }
 
+TEST_CASE("A root that stays on the unit circle has no certificate") {
+  // (z - 1) (z + x), with both roots there at x = 1.
+  const WorstCase worst = CertifyWorstCase({LinearSpec({1, -1}, {1, -1, 0}), 0, 0, 1, 10});
+  CHECK(std::isnan(worst.rate));
+  CHECK(std::abs(worst.quadratic.radius - 1) <= worst.quadratic.error_bound);
+  CHECK(worst.quadratic.error_bound <= 1e-13);
+}
+
 TEST_CASE("What is no certificate is refused") {
   RandomPoints points(5);
   int tried = 0;
