@@ -118,6 +118,13 @@ TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
   CHECK(std::abs(Frontier(waiting)[0].loss / expected - 1) < kTolerance);
 }
 
+TEST_CASE("The longest half-life has an average") {
+  FrontierOptions options = OptionsAt("sgdm", 0, {kMaxFrontierHalfLife});
+  options.average = true;
+  const double expected = 100 * std::numbers::ln2 / 8 / kMaxFrontierHalfLife;
+  CHECK(Frontier(options)[0].loss < expected);
+}
+
 TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") {
   const auto undelayed = Frontier(OptionsAt("sgdm", 0, {20, 50}));
   FrontierOptions waiting = OptionsAt("sgdm", 0, {100, 250});

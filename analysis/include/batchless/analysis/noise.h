@@ -30,9 +30,10 @@ namespace batchless::analysis {
 /// Largest delay for which a variance is computed: the recursion takes seconds there.
 inline constexpr Delay kMaxNoiseDelay = 10'000;
 
-/// Range of the length K of an average of iterates, in updates; 1 is no average.
+/// Range of the length K of an average of iterates, in updates; 1 is no average. The longest is more than
+/// that of a frontier's longest half-life, over ln 2.
 inline constexpr double kMinAverage = 1;
-inline constexpr double kMaxAverage = 1e9;
+inline constexpr double kMaxAverage = 2e9;
 
 /// Relative error of WeightVariance that its climb to higher precision is made for.
 inline constexpr double kVarianceTolerance = 1e-11;
