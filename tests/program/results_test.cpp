@@ -200,6 +200,18 @@ TEST_CASE("optimum: lists give every combination in order, without useless optio
   CHECK(Result("optimum --rule sc --delay 1 --condition 10 --momentum 0.5")["momentum"] == 0.5);
 }
 
+TEST_CASE("worst-case: a file tells the coefficients of a list apart") {
+  const TemporaryFolder folder;
+  REQUIRE(Run(Words("worst-case --rule sc --sc-a 1,0.5 --sc-b 0.2 --delay 0 --momentum 0.5 "
+                    "--rate 0.1 --condition 10 --out w.csv"),
+              folder.path())
+              .exit_code == 0);
+  const std::string file = ReadFile(folder / "w.csv");
+  CHECK(file.starts_with("rule,delay,horizon,sc_delay,sc_a,sc_b,momentum,"));
+  CHECK(file.find("\nsc,0,0,,1,0.2,0.5,") != std::string::npos);
+  CHECK(file.find("\nsc,0,0,,0.5,0.2,0.5,") != std::string::npos);
+}
+
 TEST_CASE("boundary: SGD is stable up to 2 sin(pi / (4D + 2))") {
   const Json rows = Result("boundary --rule sgdm --delay 0,1,2,4,100,10000 --momentum 0")["rows"];
   REQUIRE(rows.size() == 6);

@@ -55,8 +55,9 @@ class WorstCaseCommand final : public Command {
                  [&](std::size_t i) { worst[i] = analysis::CertifyWorstCase(points[i]); });
     const auto row = [&](std::size_t i) { return Describe(points[i], worst[i]); };
     if (table.ReportPoints(json(),
-                           "rule,delay,horizon,sc_delay,momentum,learning_rate,condition,rate,"
-                           "half_life_updates,quadratic_spectral_radius,multiplier_taps",
+                           "rule,delay,horizon,sc_delay,sc_a,sc_b,momentum,learning_rate,"
+                           "condition,rate,half_life_updates,quadratic_spectral_radius,"
+                           "multiplier_taps",
                            points.size(), row)) {
       PrintPoint(points[0], worst[0]);
     }
