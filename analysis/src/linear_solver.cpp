@@ -280,8 +280,10 @@ int CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate,
   return count.outside;
 }
 
-double LinearCriticalRate(const RuleSpec& spec, Delay delay) {
-  const auto p = MakeLinearPolynomial<Extended>(spec, delay);
+namespace {
+
+/// The end of the stable rates that begin at the least one that is told from 0; 0 where none do.
+double EndOfStableRates(const LinearPolynomial<Extended>& p) {
   // Poles on the unit circle besides 1 can be told from roots only above some rate.
   double least = 0;
   for (const double rate : {kMinRate, 1e-40, 1e-25, 1e-15, 1e-12, 1e-9, 1e-6}) {
@@ -297,6 +299,18 @@ double LinearCriticalRate(const RuleSpec& spec, Delay delay) {
     (StableOver(p, least, std::exp(middle)) ? stable : unstable) = middle;
   }
   return std::exp(stable);
+}
+
+}  // namespace
+
+double LinearCriticalRate(const RuleSpec& spec, Delay delay) {
+  const auto p = MakeLinearPolynomial<Extended>(spec, delay);
+  // Where the rate vanishes roots are poles, and one outside leaves no stable rates next to 0. Those on
+  // the unit circle are as far from it as the rounding of coefficients moves them.
+  constexpr double kOnCircle = 1e-10;
+  const auto poles = CountOutside<Extended>(p, kMinRate, kMinRate, Extended(kOnCircle));
+  if (poles.clear && poles.outside > 0) return 0;
+  return EndOfStableRates(p);
 }
 
 std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay delay, double rate) {
@@ -349,7 +363,7 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   constexpr double kResolution =
       1e-11;  // of ln x: an optimum at a double root feels the root of it
   constexpr double kGolden = 0.6180339887498949;
-  const double critical = LinearCriticalRate(spec, delay);
+  const double critical = EndOfStableRates(MakeLinearPolynomial<Extended>(spec, delay));
   if (!(critical > 0)) return 0;
   const SpectrumSteps steps = StepsOfSpectrum(condition, kStep);
   const std::size_t window = steps.window;

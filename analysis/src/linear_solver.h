@@ -34,7 +34,7 @@ SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low
 int CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate, bool* clear);
 
 /// sup { x : every rate in (0, x) is stable }, proven for whole intervals of rates down to the least
-/// that long double arithmetic tells from 0.
+/// that long double arithmetic tells from 0; 0 where a pole is outside the unit circle.
 double LinearCriticalRate(const RuleSpec& spec, Delay delay);
 
 /// As GainCrossovers of point_solver.h, as many as there are.

@@ -102,6 +102,21 @@ TEST_CASE("Critical rate and margins are those of the rule of a momentum") {
   }
 }
 
+TEST_CASE("A pole outside the unit circle leaves no stable rates next to 0") {
+  // Stable from about 1e-8 on.
+  const RuleSpec outside = LinearSpec({1, -0.9}, {1, -2.00000001, 1.00000001});
+  CHECK_FALSE(ComputeSpectralRadius(outside, 0, 0, 1e-9).stable());
+  CHECK(ComputeSpectralRadius(outside, 0, 0, 0.5).stable());
+  CHECK(CriticalRate(outside, 0, 0) == 0);
+  CHECK(ComputeMargins(outside, 0, 0, 1e-9).gain_margin == 0);
+  CHECK(FindOptimum({outside, 0, 10, {}}).half_life_updates > 0);
+  // Poles on it, but for a rounding: z^5 in place of z.
+  const double m = 0.3;
+  const RuleSpec on =
+      LinearSpec({1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 0, 0, 0, 0, -(1 + m), 0, 0, 0, 0, m});
+  CHECK(CriticalRate(on, 0, 4) > 1);
+}
+
 TEST_CASE("The best rate over a spectrum is that of the rule at its best momentum") {
   for (const std::string name : {"sgdm", "lwp-w+sc"}) {
     const Optimum named = FindOptimum({Spec(name), 1, 100, {}});
