@@ -93,6 +93,13 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
     }
     margins.largest_stable_delay = static_cast<Delay>(std::ceil(bears)) - 1;
   }
+  // A rule that is made for a delay may need it.
+  if (margins.stable) {
+    const double bears =
+        std::min(margins.delay_margin_updates, static_cast<double>(kMaxDelay - delay) + 1);
+    const Delay largest = delay + static_cast<Delay>(std::ceil(bears)) - 1;
+    margins.largest_stable_delay = std::max(margins.largest_stable_delay, largest);
+  }
   return margins;
 }
 

@@ -117,6 +117,18 @@ TEST_CASE("A pole outside the unit circle leaves no stable rates next to 0") {
   CHECK(CriticalRate(on, 0, 4) > 1);
 }
 
+TEST_CASE("A rule that is stable with its delay alone bears that delay") {
+  // Five interleaved heavy balls.
+  const RuleSpec spec =
+      LinearSpec({1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 0, 0, 0, 0, -1.3, 0, 0, 0, 0, 0.3});
+  CHECK_FALSE(ComputeMargins(spec, 0, 3, 1).stable);
+  CHECK_FALSE(ComputeMargins(spec, 0, 5, 1).stable);
+  CHECK(ComputeMargins(spec, 0, 3, 1).largest_stable_delay == -1);
+  const Margins margins = ComputeMargins(spec, 0, 4, 1);
+  CHECK(margins.stable);
+  CHECK(margins.largest_stable_delay == 4);
+}
+
 TEST_CASE("The best rate over a spectrum is that of the rule at its best momentum") {
   for (const std::string name : {"sgdm", "lwp-w+sc"}) {
     const Optimum named = FindOptimum({Spec(name), 1, 100, {}});
