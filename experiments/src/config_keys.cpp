@@ -145,7 +145,8 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"schedule", "recompute", &c.schedule.recompute, kAny,
        "backwards make what their stage's forwards made once more, in place of keeping it; gpipe, "
        "pipedream-flush, interleaved, zb-h1, zb-v, dualpipe-v, 2bw, random-delay, or with "
-       "weight_stashing",
+       "weight_stashing, where a run goes on with the same recompute_stages and, in groups of "
+       "stages, which are shared by FLOPs then, the same workers",
        kAnyResult},
       {"schedule", "recompute_stages", &c.schedule.recompute_stages, kAnyCount,
        "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},

@@ -41,6 +41,17 @@ constexpr double kSliceSeconds = 0.5;
 // A run has to be that many times as long as the measurement of its stages.
 constexpr std::int64_t kLeastLength = 20;
 
+// Whether what a checkpoint holds depends on how the stages are shared: of groups of them that make
+// values again, with micro-batches in flight.
+bool KeepsByShares(const training::TrainerOptions& phase) {
+  using hwmodel::WeightVersions;
+  const hwmodel::Schedule& schedule = phase.schedule;
+  const bool stays_full = schedule.weights == WeightVersions::kStashed ||
+                          schedule.weights == WeightVersions::kVerticalSync;
+  return phase.recompute && stays_full && !schedule.actions.empty() &&
+         schedule.workers() < phase.network.stage_count();
+}
+
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -278,6 +289,8 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
     return StageCosts(*measured, trainer_options());
   }
   if (settings.schedule.balance == "flops" || data_.train == nullptr) return {};
+  // Times are others when the run goes on.
+  if (std::any_of(phases_.begin(), phases_.end(), KeepsByShares)) return {};
   // As many rounds as there are stages: half a second for ResNet-20.
   const std::int64_t rounds = network.stage_count();
   const std::int64_t measured_samples =

@@ -194,6 +194,44 @@ TEST_CASE("The pipeline's stages that recompute are chosen, and no result depend
   CHECK(refused({1}, false) == "recomputed_workers: got 1, accepted: nothing without recompute");
 }
 
+TEST_CASE("A state in flight goes on where the same stages make values again", "[pb]") {
+  TrainerOptions options = Options("lenet5", 24);
+  hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(4, 32);
+  list.weights = WeightVersions::kStashed;
+  options.schedule =
+      hwmodel::ExpandGroups(list, std::vector<int>{3, 6, 9, options.network.stage_count()});
+  options.recompute = true;
+  const auto whole = MakeTrainer(options);
+  Losses(*whole, 24);
+  const auto half = [&] {
+    const auto trainer = MakeTrainer(options);
+    Losses(*trainer, 12);
+    std::ostringstream state;
+    trainer->Save(state);
+    return state.str();
+  };
+  const auto end_of = [&](const std::string& state) {
+    const auto trainer = MakeTrainer(options);
+    std::istringstream from(state);
+    trainer->Load(from);
+    Losses(*trainer, 24);
+    return trainer->WeightsSha256();
+  };
+  const auto other = Catch::Matchers::StartsWith("a state of another configuration: lenet5");
+  const std::string of_groups = half();
+  CHECK(end_of(of_groups) == whole->WeightsSha256());
+  // Five workers divide one of the four groups.
+  options.workers = 5;
+  CHECK_THROWS_WITH(end_of(of_groups), other);
+  CHECK(end_of(half()) == whole->WeightsSha256());
+  options.workers = 1;
+  options.recomputed_workers = {0, 3};
+  const std::string of_outer = half();
+  CHECK(end_of(of_outer) == whole->WeightsSha256());
+  options.recomputed_workers = {1, 2};
+  CHECK_THROWS_WITH(end_of(of_outer), other);
+}
+
 TEST_CASE("Statistics of batch normalisation count a micro-batch that is made again once", "[pb]") {
   TrainerOptions options = Options("resnet20", 24);
   options.network =

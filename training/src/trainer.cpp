@@ -467,6 +467,24 @@ class TrainerOf final : public Trainer {
     return updates_ == kEndless ? "without an end" : std::to_string(updates_) + " updates";
   }
 
+  // Which stages make their values again, and from where on: what is kept of the micro-batches in flight
+  // depends on it. Nothing where the stages of all of the schedule's workers do.
+  std::string Groups() const {
+    const hwmodel::Schedule& schedule = plan_.schedule;
+    std::string text;
+    int stages = 0;
+    std::size_t workers = 0;
+    for (const hwmodel::StageSpan& group : plan_.recomputed) {
+      text += (text.empty() ? " in stages " : ", ") + std::to_string(group.first);
+      if (group.end - group.first > 1) text += " to " + std::to_string(group.end - 1);
+      stages += group.end - group.first;
+    }
+    for (int s = 0; s < schedule.stages; ++s) {
+      if (s == 0 || schedule.worker(s) != schedule.worker(s - 1)) ++workers;
+    }
+    return stages == schedule.stages && plan_.recomputed.size() == workers ? "" : text;
+  }
+
   // What a state belongs to: everything that its arrays' sizes and orders depend on.
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
@@ -481,7 +499,7 @@ class TrainerOf final : public Trainer {
                 : ", from sample " + std::to_string(options_.first_sample) + " on") +
            ", cycles of " + std::to_string(CycleSamples()) + " samples, " +
            std::string(Name(plan_.schedule.weights)) + " weights, " +
-           (drained || plan_.recomputed.empty() ? "" : "values made again, ") +
+           (drained || plan_.recomputed.empty() ? "" : "values made again" + Groups() + ", ") +
            (optimizer == "sgdm" ? "" : std::string(optimizer) + ", ") + "delay " +
            std::to_string(plan_.schedule.forward_lag) + (draws_ ? " at most, random" : "") +
            ", block " + std::to_string(backend_->block()) + ", " + std::to_string(sizeof(Real)) +

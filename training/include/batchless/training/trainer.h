@@ -85,7 +85,9 @@ struct TrainerOptions {
   std::int64_t gradient_parts = 1;  ///< P; divides the micro-batches of an update
   /// Backwards first make again what the forwards of their worker's stages made, so that a micro-batch in
   /// flight takes the memory of what comes in to each of the schedule's workers alone. For schedules
-  /// whose backwards read the weights of their forwards. No result depends on it.
+  /// whose backwards read the weights of their forwards. No result depends on it. A state with
+  /// micro-batches in flight goes on where the same stages make again, from the same ones on: workers or
+  /// processes that divide a schedule's worker among them make it another state.
   bool recompute = false;
   /// With `recompute`, the schedule's workers whose stages do, ascending; empty: all.
   std::vector<int> recomputed_workers{};
