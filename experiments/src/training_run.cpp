@@ -556,6 +556,7 @@ void TrainingRun::Account(std::span<const training::SampleResult> results) {
   last_rate_ = options.learning_rate.At(state_.samples - options.batch);
   if (phase_ + 1 < phases_.size() && state_.samples >= phases_[phase_ + 1].first_sample) {
     const std::vector<training::NamedTensor> state = trainer_->ExportState();
+    trace_ = Trace();
     EnterPhaseAt(state_.samples);
     trainer_->ImportState(state);
   }

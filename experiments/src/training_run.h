@@ -55,6 +55,10 @@ class TrainingRun {
   // Whether nothing is left to do.
   bool is_finished() const { return total_samples_ > 0 && state_.samples >= total_samples_; }
   const training::Trainer& trainer() const { return *trainer_; }
+  // Of the samples that were to be traced, in the first phase. Collective.
+  std::vector<training::TraceEvent> Trace() const {
+    return phase_ == 0 ? trainer_->trace() : trace_;
+  }
 
   // Goes on to the end and returns the summary. Throws Interrupted after Ctrl-C and a checkpoint, and
   // std::runtime_error where training diverges or a file cannot be written.
@@ -141,6 +145,7 @@ class TrainingRun {
   std::vector<training::TrainerOptions> phases_;
   std::size_t phase_ = 0;
   std::unique_ptr<training::Trainer> trainer_;
+  std::vector<training::TraceEvent> trace_;  // of the first phase, once it is over
   std::int64_t total_samples_ = 0;
   std::int64_t validation_samples_ = 0;
   RunState state_;

@@ -161,7 +161,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
         }
       }
       if (trace_.given()) {
-        const std::vector<training::TraceEvent> events = run.trainer().trace();
+        const std::vector<training::TraceEvent> events = run.Trace();
         if (trace) WriteTrace(*trace, events);
       }
       if (!leads) return;
