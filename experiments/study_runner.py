@@ -279,6 +279,8 @@ class Runner:
 
     def needed(self, waiting: list[studies.Run]) -> list[studies.Run]:
         """Without those that a choice has left out, and those that a failure keeps from being chosen."""
+        if self.options.alone:  # Its rivals are other processes' runs: take_finished has looked.
+            return waiting
         to_come = self.to_come(waiting)
         return [
             run for run in waiting

@@ -184,6 +184,14 @@ class Order(Queue):
         self.assertEqual(said[1].strip(), "rate 0.4, seed 2: left out, not the best")
         self.assertEqual(len(self.lines("ends")), 4)
 
+    def test_a_run_alone_waits_for_no_choice(self):
+        self.choose(CHOOSER_OF_RATES)
+        # Its job may begin before the first seeds of others have ended.
+        status, said = self.call("--run", "5")
+        self.assertEqual(status, 0, said)
+        self.assertIn("rate 0.4, seed 2: ", said)
+        self.assertEqual(len(self.lines("ends")), 1)
+
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
         self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
