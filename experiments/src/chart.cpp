@@ -211,7 +211,9 @@ std::vector<double> Ticks(double low, double high, int most) {
     if (factor * power >= least) step = factor * power;
   }
   std::vector<double> ticks;
-  for (double k = std::ceil(low / step); k * step <= high; ++k) ticks.push_back(k * step);
+  // Counted: where `low` is more than 2^53 steps, adding 1 changes nothing.
+  const double first = std::ceil(low / step);
+  for (int i = 0; i <= most && (first + i) * step <= high; ++i) ticks.push_back((first + i) * step);
   return ticks;
 }
 

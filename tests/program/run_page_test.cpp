@@ -61,6 +61,8 @@ TEST_CASE("Ticks are round numbers within the range") {
     CHECK(ticks.size() <= 7);
     CHECK(ticks.back() <= high);
   }
+  // Neighbours among the numbers, as losses of a run that hardly moves.
+  CHECK(Ticks(2.403022220535651, std::nextafter(2.403022220535651, 3), 6).size() <= 7);
 }
 
 TEST_CASE("A chart draws each curve, and breaks it where it is not finite") {
