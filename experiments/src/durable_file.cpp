@@ -19,8 +19,6 @@
 namespace batchless {
 namespace {
 
-constexpr std::size_t kFlushBytes = 1 << 16;
-
 [[noreturn]] void Fail(const std::string& path) {
   throw std::runtime_error(fmt::format("{}: {}", path, std::strerror(errno)));
 }
@@ -136,10 +134,11 @@ void AppendedFile::Append(std::string_view text) {
   digest_.Update(text);
   buffer_ += text;
   bytes_ += static_cast<std::int64_t>(text.size());
-  if (buffer_.size() >= kFlushBytes) Flush();
 }
 
 void AppendedFile::Flush() {
+  // A flush that failed may have written a part.
+  if (lseek(descriptor_, bytes_ - std::ssize(buffer_), SEEK_SET) < 0) Fail(path_);
   WriteAll(descriptor_, buffer_, path_);
   buffer_.clear();
 }

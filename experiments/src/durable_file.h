@@ -46,7 +46,7 @@ class AppendedFile {
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void Append(std::string_view text);
-  // Hands everything to the system.
+  // Hands everything to the system; what fails can be tried again.
   void Flush();
   // Brings everything to the disk.
   void Sync();

@@ -90,7 +90,11 @@ void RunLog::AddRow(const MetricsRow& row) {
     }
   }
   metrics_.Append(text + "\n");
-  metrics_.Flush();  // for whoever watches the file
+}
+
+void RunLog::Flush() {
+  metrics_.Flush();
+  if (samples_) samples_->Flush();
 }
 
 void RunLog::Sync(RunState& state) {

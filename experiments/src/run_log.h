@@ -49,6 +49,8 @@ class RunLog {
 
   void AddSamples(std::span<const training::SampleResult> results);
   void AddRow(const MetricsRow& row);
+  // Into the files, for whoever watches them.
+  void Flush();
   // Brings everything to the disk and notes in the state what the files hold.
   void Sync(RunState& state);
 

@@ -411,6 +411,8 @@ void TrainingRun::EndTogether(const Error& error) const {
 }
 
 Json TrainingRun::Close() {
+  // Where the last step's could not be written.
+  if (has_trained_ && diverged_.is_null()) Keep();
   Json summary = Summary();
   std::error_code error;
   if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.summary(), error))) {
@@ -499,6 +501,8 @@ std::optional<MetricsRow> TrainingRun::Step() {
              std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting), 1, most);
     row = MakeRow();
     state_.seconds += SecondsSince(start);
+    // Now that the state counts them: whoever goes on after a full disk has every row once.
+    if (log_) log_->Flush();
     if (IsDue(configuration_.run.checkpoint_every_samples)) {
       const Clock::time_point save_start = Clock::now();
       Save();

@@ -1,8 +1,13 @@
 // What reaches the disk in which order, and what is left where the system refuses a call.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "catch.h"
+#include "durable_file.h"
 #include "run_program.h"
 
 using namespace batchless::test;
@@ -198,6 +203,34 @@ TEST_CASE("a full disk leaves no result and what was there before") {
     CHECK(outcome.error.find("No space left on device") != std::string::npos);
     CHECK(ReadFile(file) == "kept");
   }
+}
+
+TEST_CASE("what a full disk did not take is written once when it does") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "rows.csv";
+  batchless::AppendedFile file(path, {});
+  const std::string before(1000, 'a');
+  const std::string after(1000, 'b');
+  file.Append(before);
+  file.Flush();
+  file.Append(after);
+  // A part fits.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual = {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  const rlimit small = {.rlim_cur = 1500, .rlim_max = usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  bool failed = false;
+  try {
+    file.Flush();
+  } catch (const std::runtime_error&) {
+    failed = true;
+  }
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  CHECK(failed);
+  CHECK(ReadFile(path) == before + after.substr(0, 500));
+  file.Sync();
+  CHECK(ReadFile(path) == before + after);
 }
 
 TEST_CASE("a run goes on with the logs of its checkpoint alone") {

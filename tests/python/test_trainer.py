@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import threading
@@ -722,6 +723,31 @@ def test_no_checkpoint_is_made_of_a_divergence(tmp_path):
         assert not (tmp_path / "after").exists()
         trainer.load(tmp_path / "before")
         trainer.save(tmp_path / "before")
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_run_goes_on_after_a_full_disk(rows, tmp_path):
+    run = {"samples": 600, "log_samples": True, "log_every_samples": 50, "checkpoint_every_samples": 200}
+    for name in ("whole", "full"):
+        trainer = batchless.Trainer({**TINY, "run": run}, out=tmp_path / name)
+        if name == "full":
+            stream = trainer.run()
+            for _ in range(rows):
+                next(stream)
+            usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+            try:
+                # Python ignores the signal: the write fails, once a part of it has been made.
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1500, usual[1]))
+                with pytest.raises(RuntimeError, match="File too large"):
+                    list(stream)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        list(trainer.run())
+        del trainer
+    for name in ("samples.csv", "metrics.csv"):
+        assert (tmp_path / "full" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    again = batchless.Trainer({**TINY, "run": run}, out=tmp_path / "full", resume=True)
+    assert again.samples == 600
 
 
 def test_other_threads_run_while_it_trains_and_are_kept_out():
