@@ -365,7 +365,7 @@ class Choices:
         def loss(rival: studies.Run) -> float:
             done = finished.get(rival.folder)
             # What diverged, or failed, is no better than any.
-            return float(done.cells["validation_loss"]) if done and not done.diverged else math.inf
+            return float(done.cells["validation_loss"] or "inf") if done else math.inf
 
         return min(rivals, key=loss).row == run.row
 
@@ -424,7 +424,8 @@ def result(done: Finished) -> str:
     cells, speed = done.cells, f"{done.entry['samples_per_second'] or 0:.0f} samples/s"
     if done.diverged:
         return f"diverged at sample {done.entry['diverged_at']:,}, {speed}"
+    # Weights may be finite and their loss no number.
     return (
         f"{float(cells['validation_accuracy_percent']):.2f} %, "
-        f"loss {float(cells['validation_loss']):.4f}, {int(cells['samples']):,} samples, {speed}"
+        f"loss {float(cells['validation_loss'] or 'nan'):.4f}, {int(cells['samples']):,} samples, {speed}"
     )

@@ -174,6 +174,16 @@ class Order(Queue):
         later = [row for row, seed in self.results("chooser") if seed != "1"]
         self.assertEqual(later, 2 * ["rate 0.3"])
 
+    def test_a_loss_that_is_no_number_is_no_better_than_any(self):
+        self.choose(CHOOSER_OF_RATES)
+        self.trainer("loss = None if config['optimizer']['lr'] == 0.3 else config['optimizer']['lr']")
+        status, said = self.call()
+        self.assertEqual(status, 0, said)
+        self.assertIn("loss nan", said)
+        later = [row for row, seed in self.results("chooser") if seed != "1"]
+        self.assertEqual(later, 2 * ["rate 0.4"])
+        self.assertIn("loss nan", self.call("--list")[1])
+
     def test_a_run_alone_is_left_out_too(self):
         self.choose(CHOOSER_OF_RATES)
         self.trainer("loss = config['optimizer']['lr']")

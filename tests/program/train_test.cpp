@@ -844,6 +844,28 @@ TEST_CASE("a run that diverges says where, keeps its log and fails") {
         "goes on from sample 48 of 1000\n" + outcome.error);
 }
 
+TEST_CASE("a validation loss that is no number is not said to be 0") {
+  const Workplace workplace;
+  // Negative weights let nothing through; after one step of their decay alone they are 1e5 each.
+  const std::string options =
+      " --set network.hidden=[16,16,16,16,16,16,16,16] --set run.samples=8 --set optimizer.lr=1e6 "
+      "--set optimizer.momentum=0 --set optimizer.weight_decay=1 ";
+  REQUIRE(workplace.Call("train run.toml --init-only --export-weights w.npz" + options).exit_code ==
+          0);
+  batchless::NpzWriter archive(workplace / "negative.npz");
+  for (const std::string& name : batchless::NpzNames(workplace / "w.npz")) {
+    batchless::NpzArray array = batchless::ReadNpz(workplace / "w.npz", name, 1 << 20);
+    if (name.ends_with("weight")) std::fill(array.values.begin(), array.values.end(), -0.1);
+    archive.Add(name, array.values, array.shape);
+  }
+  archive.Close();
+  const Outcome outcome = workplace.Call("train run.toml --out a --init negative.npz" + options);
+  INFO(outcome.error);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(Json::parse(ReadFile(workplace / "a/summary.json"))["validation_loss"].is_null());
+  CHECK(Contains(outcome.out, "validation  loss nan"));
+}
+
 TEST_CASE("a phase that diverges counts its own mini-batches") {
   const Workplace workplace;
   WriteFile(workplace / "phases.toml",

@@ -174,8 +174,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
   }
 
   static void Print(const Json& summary, bool was_finished) {
+    // Null where it is no finite number: of weights that are finite the validation loss may be none.
     const auto number = [&](const char* key) {
-      return summary[key].is_number() ? summary[key].get<double>() : 0.0;
+      return summary[key].is_number() ? summary[key].get<double>()
+                                      : std::numeric_limits<double>::quiet_NaN();
     };
     TextOutput output;
     if (was_finished) output.Print("the run was finished already\n");
