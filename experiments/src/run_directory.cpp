@@ -79,8 +79,10 @@ void RunDirectory::Open() {
   if (descriptor < 0) Refuse(path_, std::strerror(errno));
   // The system gives the lock back however this program ends.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    // A file system without locks has a reason of its own.
+    const int why = errno;
     close(descriptor);
-    Refuse(path_, "another run is at work in it");
+    Refuse(path_, why == EWOULDBLOCK ? "another run is at work in it" : std::strerror(why));
   }
   descriptor_ = descriptor;
 }

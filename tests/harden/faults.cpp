@@ -8,13 +8,14 @@
 //   BATCHLESS_FAULT_LOG=FILE            a line for each call to a file, "write PATH", and at the end
 //                                       how many calls of each kind there were, "count KIND N"
 //
-// Kinds: open, read, write, short (a write of half of it), fsync, rename, close, map, malloc, thread.
+// Kinds: open, read, write, short (a write of half of it), fsync, rename, close, lock, map, malloc, thread.
 // Standard streams are left alone, and so is what the C library does within itself, and what libcrypto
 // allocates: its start does not look whether it got a lock (OpenSSL 3.0, CRYPTO_THREAD_read_lock).
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -46,13 +47,15 @@ enum Kind : unsigned char {
   kFsync,
   kRename,
   kClose,
+  kLock,
   kMap,
   kMalloc,
   kThread,
   kKinds
 };
-constexpr std::array<const char*, kKinds> kNames = {"open",   "read",  "write", "short",  "fsync",
-                                                    "rename", "close", "map",   "malloc", "thread"};
+constexpr std::array<const char*, kKinds> kNames = {"open",  "read",   "write", "short",
+                                                    "fsync", "rename", "close", "lock",
+                                                    "map",   "malloc", "thread"};
 
 bool armed = false;  // main() has begun
 std::uintptr_t libcrypto_begin = 0;
@@ -252,6 +255,10 @@ int rename(const char* from, const char* to) {
   NEXT(rename);
   Log("from", from);
   return FileFails(kRename, to) ? -1 : next(from, to);
+}
+int flock(int descriptor, int operation) {
+  NEXT(flock);
+  return Fails(kLock) ? -1 : next(descriptor, operation);
 }
 int close(int descriptor) {
   NEXT(close);

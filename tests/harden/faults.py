@@ -9,7 +9,7 @@ from pathlib import Path
 
 import common
 
-KINDS = ("open", "read", "write", "short", "fsync", "rename", "close", "map", "thread", "malloc")
+KINDS = ("open", "read", "write", "short", "fsync", "rename", "close", "lock", "map", "thread", "malloc")
 ENOSPC = 28
 # Of one kind in one command; malloc has thousands.
 MOST = {"malloc": 40}

@@ -192,6 +192,14 @@ TEST_CASE("a configuration that cannot be opened is refused, and not taken as an
   CHECK(!fs::exists(workplace / "run"));
 }
 
+TEST_CASE("a folder that cannot be locked is refused with the system's reason") {
+  const Workplace workplace;
+  const Outcome outcome = workplace.CallWithFault(kTrain, "lock:1:37");
+  CHECK(outcome.exit_code == 2);
+  CHECK(Lines(outcome.error).back() ==
+        "batchless: --out: got run, accepted: a folder for the run's files (No locks available)");
+}
+
 TEST_CASE("a full disk leaves no result and what was there before") {
   const Workplace workplace;
   for (const std::string extension : {"csv", "npz"}) {
