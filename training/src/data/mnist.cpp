@@ -13,7 +13,7 @@ namespace batchless::training {
 namespace {
 
 constexpr int kSide = 28;
-constexpr int kClasses = 10;
+constexpr int kDigits = 10;
 
 struct IdxFile {
   std::filesystem::path path;
@@ -82,14 +82,14 @@ std::shared_ptr<const Dataset> LoadMnist(const std::filesystem::path& root, Spli
                                      images.path.filename().string());
   }
   for (std::size_t i = 0; i < labels.data.size(); ++i) {
-    if (labels.data[i] < kClasses) continue;
+    if (labels.data[i] < kDigits) continue;
     throw DataError(labels.path, static_cast<std::int64_t>(i),
                     "the label is " + std::to_string(labels.data[i]) + ", not 0 to 9");
   }
   ByteDataset::Options options;
   options.name = "mnist";
   options.shape = {1, kSide, kSide};
-  options.classes = kClasses;
+  options.classes = kDigits;
   options.mean = {0.1307F};
   options.standard_deviation = {0.3081F};
   options.padding = 2;

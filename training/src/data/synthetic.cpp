@@ -31,7 +31,7 @@ namespace {
 constexpr std::int64_t kMaxSize = 10'000'000;
 constexpr int kImageSide = 32;
 constexpr int kPixels = kImageSide * kImageSide;
-constexpr std::size_t kImageBytes = 3 * kPixels;
+constexpr std::size_t kStoredBytes = 3 * kPixels;
 constexpr int kDirections = 2;
 constexpr int kShapes = 10;
 
@@ -288,15 +288,15 @@ class DefaultSynthetic final : public ByteDataset {
                         ? "f18b150226f6e33361076e4d75b525ea5f127d03fc60f4bd7d0f7122643b0f1b"
                         : "db5f6867510bf66b28b8782ddb391f0c9e71bcd198093886079bf16a0a40c763"),
         split_(split),
-        pixels_(std::make_unique_for_overwrite<std::uint8_t[]>(size * kImageBytes)),
+        pixels_(std::make_unique_for_overwrite<std::uint8_t[]>(size * kStoredBytes)),
         is_drawn_(size) {}
 
  private:
   std::span<const std::uint8_t> Image(std::int64_t sample) const override {
     const auto i = static_cast<std::size_t>(sample);
-    std::uint8_t* image = pixels_.get() + i * kImageBytes;
+    std::uint8_t* image = pixels_.get() + i * kStoredBytes;
     std::call_once(is_drawn_[i], [&] { Draw(RandomOf(kSyntheticSeed, split_, i), image); });
-    return {image, kImageBytes};
+    return {image, kStoredBytes};
   }
 
   Split split_;
@@ -318,9 +318,9 @@ std::shared_ptr<const Dataset> MakeSynthetic(std::uint64_t seed, Split split,
     return std::make_shared<DefaultSynthetic>(split, size);
   }
   std::vector<int> labels(size);
-  std::vector<std::uint8_t> pixels(size * kImageBytes);
+  std::vector<std::uint8_t> pixels(size * kStoredBytes);
   for (std::size_t i = 0; i < size; ++i) {
-    labels[i] = Draw(RandomOf(seed, split, i), pixels.data() + i * kImageBytes);
+    labels[i] = Draw(RandomOf(seed, split, i), pixels.data() + i * kStoredBytes);
   }
   return std::make_shared<ByteDataset>(SyntheticOptions(), labels, std::move(pixels));
 }
