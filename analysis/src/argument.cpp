@@ -83,6 +83,22 @@ std::string ToText(double value) {
 #endif
 }
 
+void CheckNumber(std::string_view name, double value, double low, double high,
+                 std::string_view where) {
+  // Written so that a NaN fails.
+  if (value >= low && value <= high) return;
+  throw InvalidArgument(
+      name, value, "a number from " + ToText(low) + " to " + ToText(high) + std::string(where));
+}
+
+void CheckInteger(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high,
+                  std::string_view where) {
+  if (value >= low && value <= high) return;
+  throw InvalidArgument(name, std::to_string(value),
+                        "an integer from " + std::to_string(low) + " to " + std::to_string(high) +
+                            std::string(where));
+}
+
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view nearest;
   std::size_t least = 0;

@@ -5,16 +5,6 @@
 #include "batchless/analysis/argument.h"
 
 namespace batchless::analysis {
-namespace {
-
-void CheckBetween(std::string_view name, double value, double low, double high) {
-  // Written so that a NaN fails.
-  if (!(value >= low && value <= high)) {
-    throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
-  }
-}
-
-}  // namespace
 
 template <class Real>
 std::vector<Real> DenseCoefficients(const Characteristic<Real>& p,
@@ -43,16 +33,11 @@ template std::vector<double> DenseCoefficients(const Characteristic<double>&, do
 template std::vector<long double> DenseCoefficients(const Characteristic<long double>&,
                                                     long double);
 
-void CheckMomentum(double momentum) { CheckBetween("momentum", momentum, 0, 1); }
+void CheckMomentum(double momentum) { CheckNumber("momentum", momentum, 0, 1); }
 
-void CheckDelay(Delay delay) {
-  if (delay < 0 || delay > kMaxDelay) {
-    throw InvalidArgument("delay", std::to_string(delay),
-                          "an integer from 0 to " + std::to_string(kMaxDelay));
-  }
-}
+void CheckDelay(Delay delay) { CheckInteger("delay", delay, 0, kMaxDelay); }
 
-void CheckRate(double rate) { CheckBetween("rate", rate, kMinRate, kMaxRate); }
+void CheckRate(double rate) { CheckNumber("rate", rate, kMinRate, kMaxRate); }
 
 void Validate(const RuleSpec& spec, double momentum) {
   Validate(spec);

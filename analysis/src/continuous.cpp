@@ -46,12 +46,6 @@ Terms MakeTerms(const ContinuousOptions& options, double tau) {
   return terms;
 }
 
-void CheckRange(std::string_view name, double value, double low, double high) {
-  if (!(value >= low && value <= high)) {
-    throw InvalidArgument(name, value, "a number from " + ToText(low) + " to " + ToText(high));
-  }
-}
-
 double StepLength(const ContinuousOptions& options) {
   const double unit = options.delay_time > 0 ? options.delay_time : 1;
   return unit / options.steps_per_delay;
@@ -145,17 +139,14 @@ void Validate(const ContinuousOptions& options) {
       throw InvalidArgument("rule", options.rule.rule.name, "sgdm where there is no --damping");
     }
   } else {
-    CheckRange("damping", options.damping, kMinDamping, kMaxDamping);
+    CheckNumber("damping", options.damping, kMinDamping, kMaxDamping);
   }
-  CheckRange("delay_time", options.delay_time, 0, kMaxDelayTime);
-  CheckRange("duration", options.duration, 0, kMaxDuration);
+  CheckNumber("delay_time", options.delay_time, 0, kMaxDelayTime);
+  CheckNumber("duration", options.duration, 0, kMaxDuration);
   if (!std::isfinite(options.initial_weight)) {
     throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
   }
-  if (options.steps_per_delay < 1 || options.steps_per_delay > kMaxStepsPerDelay) {
-    throw InvalidArgument("steps_per_delay", std::to_string(options.steps_per_delay),
-                          "an integer from 1 to " + std::to_string(kMaxStepsPerDelay));
-  }
+  CheckInteger("steps_per_delay", options.steps_per_delay, 1, kMaxStepsPerDelay);
 }
 
 void ValidateTrajectory(const ContinuousOptions& options) {

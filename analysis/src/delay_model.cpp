@@ -15,17 +15,9 @@ namespace {
 
 constexpr std::string_view kName = "delays";
 
-std::string FromTo(Delay low, Delay high) {
-  return "an integer from " + std::to_string(low) + " to " + std::to_string(high);
-}
-
 void CheckDelays(const std::vector<Delay>& delays) {
   if (delays.empty()) throw InvalidArgument(kName, "nothing", "at least one delay");
-  for (const Delay delay : delays) {
-    if (delay < 0 || delay > kMaxVaryingDelay) {
-      throw InvalidArgument(kName, std::to_string(delay), FromTo(0, kMaxVaryingDelay));
-    }
-  }
+  for (const Delay delay : delays) CheckInteger(kName, delay, 0, kMaxVaryingDelay);
 }
 
 // Divides by the sum, which has to be nearly 1.
@@ -83,9 +75,7 @@ Delay DelayModel::largest() const { return *std::max_element(delays.begin(), del
 
 DelayModel UniformDelays(Delay low, Delay high) {
   CheckDelays({low, high});
-  if (low > high) {
-    throw InvalidArgument(kName, std::to_string(high), FromTo(low, kMaxVaryingDelay));
-  }
+  CheckInteger(kName, high, low, kMaxVaryingDelay);
   DelayModel model;
   for (Delay d = low; d <= high; ++d) model.delays.push_back(d);
   model.shares.assign(model.delays.size(), 1 / static_cast<double>(model.delays.size()));
@@ -96,9 +86,7 @@ DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
   if (!(probability > 0 && probability <= 1)) {
     throw InvalidArgument(kName, probability, "a probability above 0, up to 1");
   }
-  if (largest && (*largest < 0 || *largest > kMaxVaryingDelay)) {
-    throw InvalidArgument("largest_delay", std::to_string(*largest), FromTo(0, kMaxVaryingDelay));
-  }
+  if (largest) CheckInteger("largest_delay", *largest, 0, kMaxVaryingDelay);
   DelayModel model;
   double p = probability;
   double rest = 1;

@@ -9,8 +9,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/cancellation.h"
@@ -318,16 +316,10 @@ Candidate BestOf(PathFollowing search, std::vector<Candidate> starts, Real weigh
 }  // namespace
 
 void Validate(const DesignOptions& options) {
-  const auto check = [](std::string_view name, double value, double low, double high,
-                        std::string_view why = {}) {
-    if (value >= low && value <= high) return;
-    throw InvalidArgument(
-        name, value, "a number from " + ToText(low) + " to " + ToText(high) + std::string(why));
-  };
-  check("delay", static_cast<double>(options.delay), 0, static_cast<double>(kMaxDesignDelay));
-  check("condition", options.condition, kMinDesignCondition, kMaxDesignCondition);
-  check("order", options.order, kMinDesignOrder, kMaxDesignOrder);
-  check("noise", options.noise, 0, kMaxDesignNoise, kWhyMaxDesignNoise);
+  CheckNumber("delay", static_cast<double>(options.delay), 0, static_cast<double>(kMaxDesignDelay));
+  CheckNumber("condition", options.condition, kMinDesignCondition, kMaxDesignCondition);
+  CheckNumber("order", options.order, kMinDesignOrder, kMaxDesignOrder);
+  CheckNumber("noise", options.noise, 0, kMaxDesignNoise, kWhyMaxDesignNoise);
 }
 
 namespace {

@@ -169,10 +169,7 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
 
 void Validate(const FrontierOptions& options) {
   Validate(options.rule);
-  if (options.delay < 0 || options.delay > kMaxFrontierDelay) {
-    throw InvalidArgument("delay", std::to_string(options.delay),
-                          "an integer from 0 to " + std::to_string(kMaxFrontierDelay));
-  }
+  CheckInteger("delay", options.delay, 0, kMaxFrontierDelay);
   CheckCondition(options.condition);
   for (const double half_life : options.half_lives) {
     if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {

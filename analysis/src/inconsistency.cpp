@@ -16,13 +16,6 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-void CheckInconsistentDelay(std::string_view name, Delay delay) {
-  if (delay < 0 || delay > kMaxInconsistentDelay) {
-    throw InvalidArgument(name, std::to_string(delay),
-                          "an integer from 0 to " + std::to_string(kMaxInconsistentDelay));
-  }
-}
-
 // One weight: its coefficients, and where its part of the state begins.
 struct Weight {
   Coefficients<double> coefficients;  // but of the rule `linear`
@@ -67,8 +60,8 @@ std::vector<Weight> Layout(const InconsistentModel& model, const RuleSpec& rule,
 }  // namespace
 
 InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Delay backward_delay) {
-  CheckInconsistentDelay("forward_delay", forward_delay);
-  CheckInconsistentDelay("backward_delay", backward_delay);
+  CheckInteger("forward_delay", forward_delay, 0, kMaxInconsistentDelay);
+  CheckInteger("backward_delay", backward_delay, 0, kMaxInconsistentDelay);
   if (backward_delay > forward_delay) {
     throw InvalidArgument("backward_delay", std::to_string(backward_delay),
                           "at most the forward's, " + std::to_string(forward_delay));
@@ -85,7 +78,7 @@ InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Dela
 }
 
 InconsistentModel FactorisationModel(double ratio, Delay delay) {
-  CheckInconsistentDelay("delay", delay);
+  CheckInteger("delay", delay, 0, kMaxInconsistentDelay);
   if (delay < 2 || delay % 2 != 0) {
     throw InvalidArgument("delay", std::to_string(delay),
                           "an even number from 2, the first of two neighbouring stages'");

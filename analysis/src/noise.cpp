@@ -141,14 +141,8 @@ double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double
                       double average) {
   Validate(spec, momentum);
   CheckRate(rate);
-  if (delay < 0 || delay > kMaxNoiseDelay) {
-    throw InvalidArgument("delay", std::to_string(delay),
-                          "an integer from 0 to " + std::to_string(kMaxNoiseDelay));
-  }
-  if (!(average >= kMinAverage && average <= kMaxAverage)) {
-    throw InvalidArgument("average", average,
-                          "a number from " + ToText(kMinAverage) + " to " + ToText(kMaxAverage));
-  }
+  CheckInteger("delay", delay, 0, kMaxNoiseDelay);
+  CheckNumber("average", average, kMinAverage, kMaxAverage);
   if (!ComputeSpectralRadius(spec, momentum, delay, rate).stable()) {
     return std::numeric_limits<double>::quiet_NaN();
   }

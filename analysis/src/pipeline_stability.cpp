@@ -178,10 +178,7 @@ RuleSpec PipelineOptions::RuleOf(std::size_t stage) const {
 
 void Validate(const PipelineOptions& options) {
   Validate(options.rule, options.momentum);
-  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
-    throw InvalidArgument("learning_rate", options.learning_rate,
-                          "a number from 0 to " + ToText(kMaxRate));
-  }
+  CheckNumber("learning_rate", options.learning_rate, 0, kMaxRate);
   CheckHessian(options.hessian);
   if (options.delays.empty()) throw InvalidArgument("delays", "0", "at least one stage");
   for (const Delay delay : options.delays) CheckDelay(delay);

@@ -182,11 +182,10 @@ Delay LargestOfOptimum(const VaryingDelay& point, double condition) {
   return slow ? 40 : 64;
 }
 
+constexpr std::string_view kWhereDelaysVary = " where delays vary";
+
 void CheckVaryingRate(double rate) {
-  if (rate >= kMinVaryingRate && rate <= kMaxRate) return;
-  throw InvalidArgument("rate", rate,
-                        "a number from " + ToText(kMinVaryingRate) + " to " + ToText(kMaxRate) +
-                            " where delays vary");
+  CheckNumber("rate", rate, kMinVaryingRate, kMaxRate, kWhereDelaysVary);
 }
 
 double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
@@ -334,10 +333,8 @@ void Validate(const VaryingDelay& point) {
   if (point.rule.rule.predicts_by_schedule()) {
     throw InvalidArgument("rule", point.rule.rule.name, "a rule of one delay");
   }
-  if (!point.rule.is_linear() && !(point.momentum >= 0 && point.momentum <= kMaxVaryingMomentum)) {
-    throw InvalidArgument(
-        "momentum", point.momentum,
-        "a number from 0 to " + ToText(kMaxVaryingMomentum) + " where delays vary");
+  if (!point.rule.is_linear()) {
+    CheckNumber("momentum", point.momentum, 0, kMaxVaryingMomentum, kWhereDelaysVary);
   }
   CheckWork(point, kPoint);
   const bool chain = point.delays.kind == DelayModel::Kind::kMarkov;
@@ -433,11 +430,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   VaryingDelay checked = point;
   if (momentum) checked.momentum = *momentum;
   Validate(checked);
-  if (!(condition >= 1 && condition <= kMaxVaryingCondition)) {
-    throw InvalidArgument(
-        "condition", condition,
-        "a number from 1 to " + ToText(kMaxVaryingCondition) + " where delays vary");
-  }
+  CheckNumber("condition", condition, 1, kMaxVaryingCondition, kWhereDelaysVary);
   CheckWork(point, kOptimum);
   const Delay largest = LargestOfOptimum(point, condition);
   if (point.delays.largest() > largest) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <string>
 
 #include "batchless/analysis/argument.h"
 #include "decompositions.h"
@@ -246,11 +245,7 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
   Validate(spec, momentum);
   CheckDelay(delay);
   CheckRate(rate);
-  if (delay > kMaxRootsDelay) {
-    throw InvalidArgument("delay", std::to_string(delay),
-                          "an integer from 0 to " + std::to_string(kMaxRootsDelay) +
-                              " where all roots are asked for");
-  }
+  CheckInteger("delay", delay, 0, kMaxRootsDelay, " where all roots are asked for");
   const auto exact_rate = static_cast<long double>(rate);
   if (spec.is_linear()) {
     const auto p = MakeLinearPolynomial<long double>(spec, delay);

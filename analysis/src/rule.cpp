@@ -194,12 +194,6 @@ template <class Takes>
       "nothing with rule " + std::string(rule.name) + "; rules that take it: " + Join(names));
 }
 
-void CheckFromZero(std::string_view option, double value, double maximum) {
-  if (!(value >= 0 && value <= maximum)) {
-    throw InvalidArgument(option, value, "a number from 0 to " + ToText(maximum));
-  }
-}
-
 bool TakesCoefficients(const Rule& rule) {
   return rule.compensation != Compensation::kNone && rule.compensation != Compensation::kLinear;
 }
@@ -211,33 +205,18 @@ bool TakesHorizonScale(const Rule& rule) {
   return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
 }
 
-void CheckSigned(std::string_view option, double value) {
-  if (!(std::abs(value) <= kMaxCoefficient)) {
-    throw InvalidArgument(
-        option, value,
-        "a number from " + ToText(-kMaxCoefficient) + " to " + ToText(kMaxCoefficient));
-  }
-}
-
-template <class Takes>
-void CheckCoefficient(const Rule& rule, std::string_view option, const std::optional<double>& value,
-                      Takes takes) {
-  if (!value) return;
-  CheckSigned(option, *value);
-  if (!takes(rule)) ThrowMisplaced(rule, option, *value, takes);
-}
-
+// From `low` up to kMaxCoefficient.
 template <class Takes>
 void CheckOption(const Rule& rule, std::string_view option, const std::optional<double>& value,
-                 double maximum, Takes takes) {
+                 double low, Takes takes) {
   if (!value) return;
-  CheckFromZero(option, *value, maximum);
+  CheckNumber(option, *value, low, kMaxCoefficient);
   if (!takes(rule)) ThrowMisplaced(rule, option, *value, takes);
 }
 
 template <class Takes>
 void CheckScale(const Rule& rule, std::string_view option, double scale, Takes takes) {
-  CheckFromZero(option, scale, kMaxScale);
+  CheckNumber(option, scale, 0, kMaxScale);
   if (scale != 1 && !takes(rule)) ThrowMisplaced(rule, option, scale, takes);
 }
 
@@ -246,7 +225,7 @@ void CheckPolynomial(std::string_view option, const std::vector<double>& coeffic
     throw InvalidArgument(option, "nothing",
                           "the coefficients of rule linear, highest power first");
   }
-  for (const double c : coefficients) CheckSigned(option, c);
+  for (const double c : coefficients) CheckNumber(option, c, -kMaxCoefficient, kMaxCoefficient);
 }
 
 // A list as it is written on the command line.
@@ -324,10 +303,10 @@ void RefuseLinear(const RuleSpec& spec) {
 void Validate(const RuleSpec& spec) {
   const Rule& rule = spec.rule;
   const RuleOptions& options = spec.options;
-  CheckOption(rule, "sc_delay", options.sc_delay, kMaxCoefficient, TakesCompensationDelay);
-  CheckOption(rule, "horizon", options.horizon, kMaxCoefficient, TakesHorizon);
-  CheckCoefficient(rule, "sc_a", options.sc_a, TakesCoefficients);
-  CheckCoefficient(rule, "sc_b", options.sc_b, TakesCoefficients);
+  CheckOption(rule, "sc_delay", options.sc_delay, 0, TakesCompensationDelay);
+  CheckOption(rule, "horizon", options.horizon, 0, TakesHorizon);
+  CheckOption(rule, "sc_a", options.sc_a, -kMaxCoefficient, TakesCoefficients);
+  CheckOption(rule, "sc_b", options.sc_b, -kMaxCoefficient, TakesCoefficients);
   CheckScale(rule, "sc_delay_scale", options.sc_delay_scale, TakesCompensationDelay);
   CheckScale(rule, "horizon_scale", options.horizon_scale, TakesHorizonScale);
   if (spec.is_linear()) {

@@ -138,10 +138,7 @@ double Slope(const std::vector<double>& x, const std::vector<double>& y) {
 void Validate(const SimulationOptions& options) {
   Validate(options.rule, options.momentum);
   CheckDelay(options.delay);
-  if (!(options.learning_rate >= 0 && options.learning_rate <= kMaxRate)) {
-    throw InvalidArgument("learning_rate", options.learning_rate,
-                          "a number from 0 to " + ToText(kMaxRate));
-  }
+  CheckNumber("learning_rate", options.learning_rate, 0, kMaxRate);
   if (!std::isfinite(options.initial_weight)) {
     throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -228,18 +227,9 @@ SpectralRadius WorstQuadratic(const WorstCasePoint& point, const SpectralRadius&
 
 void Validate(const WorstCasePoint& point) {
   Validate(point.rule, point.momentum);
-  if (point.delay < 0 || point.delay > kMaxWorstCaseDelay) {
-    throw InvalidArgument("delay", std::to_string(point.delay),
-                          "an integer from 0 to " + std::to_string(kMaxWorstCaseDelay));
-  }
-  if (!(point.rate >= kMinWorstCaseRate && point.rate <= kMaxRate)) {
-    throw InvalidArgument("rate", point.rate,
-                          "a number from " + ToText(kMinWorstCaseRate) + " to " + ToText(kMaxRate));
-  }
-  if (!(point.condition >= 1 && point.condition <= kMaxWorstCaseCondition)) {
-    throw InvalidArgument("condition", point.condition,
-                          "a number from 1 to " + ToText(kMaxWorstCaseCondition));
-  }
+  CheckInteger("delay", point.delay, 0, kMaxWorstCaseDelay);
+  CheckNumber("rate", point.rate, kMinWorstCaseRate, kMaxRate);
+  CheckNumber("condition", point.condition, 1, kMaxWorstCaseCondition);
 }
 
 bool IsCertificate(const WorstCasePoint& point, double log_rate, const Multiplier& taps) {

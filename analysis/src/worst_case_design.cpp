@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -275,11 +274,7 @@ WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options, const Optim
 WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
   const OptimumOptions options{{FindRule("lwp-w+sc"), {}}, delay, condition, {}};
   ValidateWorstCase(options);
-  if (order < kMinDesignOrder || order > kMaxWorstCaseOrder) {
-    throw InvalidArgument("order", std::to_string(order),
-                          "an integer from " + std::to_string(kMinDesignOrder) + " to " +
-                              std::to_string(kMaxWorstCaseOrder));
-  }
+  CheckInteger("order", order, kMinDesignOrder, kMaxWorstCaseOrder);
   WorstCaseDesign design;
   const WorstCaseOptimum published = FindWorstCaseOptimum(options);
   if (std::isnan(published.worst.rate)) {

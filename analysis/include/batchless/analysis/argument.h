@@ -2,6 +2,7 @@
 // accepted.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,12 @@ class InvalidArgument : public std::invalid_argument {
 
 /// Shortest decimal text that reads back as the same double.
 std::string ToText(double value);
+
+/// Throw InvalidArgument unless the value is in [low, high]; `where` ends what is accepted.
+void CheckNumber(std::string_view name, double value, double low, double high,
+                 std::string_view where = {});
+void CheckInteger(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high,
+                  std::string_view where = {});
 
 /// The candidate with the least edit distance to `word`, the first of equals: insertions,
 /// deletions, substitutions and swaps of neighbours count one each. Empty where there is no
