@@ -4,7 +4,6 @@
 #include <array>
 #include <boost/numeric/odeint/stepper/runge_kutta_dopri5.hpp>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +11,8 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/roots.h"
 #include "batchless/analysis/spectral_radius.h"
+#include "largest_stable.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
@@ -257,7 +258,7 @@ Complex RightmostRoot(const ContinuousOptions& options) {
       if (z.imag() >= 0) starts.push_back(std::log(z) / h);
     }
   }
-  Complex rightmost(-std::numeric_limits<double>::infinity(), 0);
+  Complex rightmost(-kInfinity, 0);
   for (Complex s : starts) {
     if (Polish(options, s) && s.real() > rightmost.real()) rightmost = s;
   }
@@ -287,20 +288,9 @@ double CriticalDelayTime(const ContinuousOptions& options) {
     return std::atan(first * omega) + std::atan(second * omega) + std::atan2(c, omega) -
            omega * tau;
   };
-  // In steps that a window of instability would have to be narrower than to go unnoticed. They come to an
-  // end: the phases add up to less than 3 pi / 2, and leads only raise omega.
-  constexpr double kStep = 1.01;
-  double stable = 1e-9;
-  double unstable = stable;
-  while (margin(unstable) > 0) {
-    stable = unstable;
-    unstable *= kStep;
-  }
-  for (double middle;
-       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
-    (margin(middle) > 0 ? stable : unstable) = middle;
-  }
-  return stable;
+  const auto stable = [&](double tau) { return margin(tau) > 0; };
+  // The steps come to an end: the phases add up to less than 3 pi / 2, and leads only raise omega.
+  return LargestStable(1e-9, kInfinity, 1.01, 0, stable, stable);
 }
 
 double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) {
@@ -312,21 +302,11 @@ double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) 
     const DiscretePoint point = Discrete(options, h);
     return ComputeSpectralRadius(options.rule, point.momentum, delay, point.rate).stable();
   };
-  constexpr double kStep = 1.02;
   // Below the limit, too, which is as small as the damping where no lead helps.
-  double stable = std::min(1e-4, CriticalDelayTime(options) / 2) / updates;
-  if (!(stable < largest) || !stable_at(stable)) return std::numeric_limits<double>::quiet_NaN();
-  double unstable = stable;
-  while (stable_at(unstable)) {
-    stable = unstable;
-    if (unstable == largest) return std::numeric_limits<double>::quiet_NaN();
-    unstable = std::min(unstable * kStep, largest);
-  }
-  for (double middle;
-       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
-    (stable_at(middle) ? stable : unstable) = middle;
-  }
-  return stable * updates;
+  const double least = std::min(1e-4, CriticalDelayTime(options) / 2) / updates;
+  if (!(least < largest)) return kNaN;
+  const double critical = LargestStable(least, largest, 1.02, 0, stable_at, stable_at);
+  return critical > 0 && critical < kInfinity ? critical * updates : kNaN;
 }
 
 }  // namespace batchless::analysis

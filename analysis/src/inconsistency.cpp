@@ -1,12 +1,12 @@
 #include "batchless/analysis/inconsistency.h"
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/characteristic.h"
 #include "decompositions.h"
+#include "largest_stable.h"
 #include "linear_state.h"
 
 namespace batchless::analysis {
@@ -175,22 +175,7 @@ double InconsistentCriticalRate(const InconsistentModel& model, const RuleSpec& 
   const auto stable = [&](double rate) {
     return InconsistentSpectralRadius(model, rule, backward, momentum, rate) < 1;
   };
-  // In steps that a window of instability would have to be narrower than to go unnoticed.
-  constexpr double kStep = 1.2;
-  constexpr double kTolerance = 1e-6;
-  if (!stable(kFirstRate)) return 0;
-  double low = kFirstRate;
-  double high = kFirstRate;
-  while (stable(high)) {
-    low = high;
-    high *= kStep;
-    if (high > kLastRate) return std::numeric_limits<double>::infinity();
-  }
-  while (high - low > kTolerance * low) {
-    const double middle = low + (high - low) / 2;
-    (stable(middle) ? low : high) = middle;
-  }
-  return low;
+  return LargestStable(kFirstRate, kLastRate, 1.2, 1e-6, stable, stable);
 }
 
 }  // namespace batchless::analysis

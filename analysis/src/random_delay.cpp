@@ -17,6 +17,7 @@
 #include "chain_moments.h"
 #include "covariance_criterion.h"
 #include "delay_operator.h"
+#include "largest_stable.h"
 #include "not_finite.h"
 
 namespace batchless::analysis {
@@ -409,20 +410,8 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
 double CriticalRate(const VaryingDelay& point) {
   Validate(point);
   CheckWork(point, kCriticalRate);
-  constexpr double kStep = 1.25;
-  constexpr double kDigits = 1e-10;
-  if (!IsStable(point, kMinVaryingRate)) return 0;
-  double stable = kMinVaryingRate, unstable = kMinVaryingRate * kStep;
-  while (IsStable(point, unstable)) {
-    stable = unstable;
-    if (stable >= kMaxRate) return kInfinity;
-    unstable = std::min(unstable * kStep, kMaxRate);
-  }
-  while (unstable - stable > kDigits * stable) {
-    const double middle = stable + (unstable - stable) / 2;
-    (IsStable(point, middle) ? stable : unstable) = middle;
-  }
-  return stable;
+  const auto stable = [&](double rate) { return IsStable(point, rate); };
+  return LargestStable(kMinVaryingRate, kMaxRate, 1.25, 1e-10, stable, stable);
 }
 
 VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "largest_stable.h"
 #include "linear_solver.h"
 #include "point_solver.h"
 
@@ -37,21 +38,9 @@ double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
   const auto coarse = MakeCharacteristic<double>(spec, momentum, delay);
   const auto fine = MakeCharacteristic<long double>(spec, momentum, delay);
 
-  // From the smallest rate up, in steps that a window of instability would have to be narrower than
-  // to go unnoticed.
-  constexpr double kStep = 1.1;
-  if (!IsStable(coarse, kMinRate)) return 0;
-  double stable = kMinRate, unstable = kMinRate * kStep;
-  while (IsStable(coarse, unstable)) {
-    stable = unstable;
-    if (stable >= kMaxRate) return std::numeric_limits<double>::infinity();
-    unstable = std::min(unstable * kStep, kMaxRate);
-  }
-  for (double middle;
-       middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
-    (IsStable(fine, middle) ? stable : unstable) = middle;
-  }
-  return stable;
+  return LargestStable(
+      kMinRate, kMaxRate, 1.1, 0, [&](double rate) { return IsStable(coarse, rate); },
+      [&](double rate) { return IsStable(fine, rate); });
 }
 
 Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate) {

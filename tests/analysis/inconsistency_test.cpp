@@ -183,6 +183,16 @@ TEST_CASE("Without delays of its own the network has the Hessian's two curvature
   CHECK((hessian - hessian.transpose()).norm() == 0);
 }
 
+TEST_CASE("Critical rates are found up to the last rate that is looked at") {
+  // w' = (1 - eta a) w.
+  const auto critical = [](double rate) {
+    return InconsistentCriticalRate(DiscrepancyModel(0, 0, 0), FreeSpec(2 / rate, 0, 0),
+                                    BackwardWeights::kCurrent, 0);
+  };
+  CHECK(critical(0.95 * kLastRate) == Approx(0.95 * kLastRate).epsilon(kRateTolerance));
+  CHECK(std::isinf(critical(1.05 * kLastRate)));
+}
+
 TEST_CASE("A model of inconsistency says what it does not take") {
   CHECK_THROWS_AS(DiscrepancyModel(0, 2, 3), InvalidArgument);
   CHECK_THROWS_AS(DiscrepancyModel(0, kMaxInconsistentDelay + 1, 0), InvalidArgument);
