@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
-#include <span>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/rates.h"
+#include "golden_section.h"
 #include "not_finite.h"
 
 namespace batchless::analysis {
@@ -16,12 +17,12 @@ namespace {
 // Momenta 1 - 10^u of the grid.
 constexpr int kMomenta = 25;
 constexpr double kSmallestU = -6;
-// Narrowings of the momentum's bracket, and of the rate's.
-constexpr int kMomentumSteps = 15;
-constexpr int kRateSteps = 40;
-// Where the search for a rate starts, relative to the fastest one, and how near it ends.
+// How near the search for a momentum ends, relative to the interval that it begins with.
+constexpr double kMomentumResolution = 1e-3;
+// Where the search for a rate starts, relative to the fastest one, how near it ends, and its most steps.
 constexpr double kSlowest = 1e-10;
 constexpr double kRateResolution = 1e-4;
+constexpr int kRateSteps = 40;
 // Points of [x / K, x] at which the search for a rate looks.
 constexpr int kProbes = 12;
 // Mini-batches 1, 4, 16, ..., 1024.
@@ -34,22 +35,14 @@ double ProbedLogRadius(const FrontierOptions& options, double momentum, double r
     return WorstSpectralRadius(options.rule, momentum, options.delay, rate, options.condition)
         .log_radius;
   }
-  Track track;
-  track.spec = &options.rule;
-  track.momentum = momentum;
-  track.delay = options.delay;
-  track.polynomial = MakeCharacteristic<double>(options.rule, momentum, options.delay);
-  std::vector<double> rates(kProbes);
+  std::vector<double> rates(kProbes), log_radius(kProbes), error(kProbes);
   for (int k = 0; k < kProbes; ++k) {
     rates[static_cast<std::size_t>(k)] =
         rate * std::pow(options.condition, -static_cast<double>(k) / (kProbes - 1));
   }
-  track.rates = rates;
-  std::vector<double> log_radius(kProbes), error(kProbes);
-  TrackValues values;
-  values.log_radius = log_radius;
-  values.log_radius_error = error;
-  EvaluateTracks(std::span<const Track>(&track, 1), values);
+  const Track track{MakeCharacteristic<double>(options.rule, momentum, options.delay),
+                    &options.rule, momentum, options.delay, rates};
+  EvaluateTracks({&track, 1}, {log_radius, error, {}, {}, {}});
   return *std::max_element(log_radius.begin(), log_radius.end());
 }
 
@@ -61,10 +54,7 @@ struct Row {
 };
 
 Row BestOf(const FrontierOptions& options, double momentum) {
-  OptimumOptions fixed;
-  fixed.rule = options.rule;
-  fixed.delay = options.delay;
-  fixed.condition = options.condition;
+  OptimumOptions fixed{options.rule, options.delay, options.condition, {}};
   if (!options.rule.is_linear()) fixed.momentum = momentum;
   const Optimum optimum = FindOptimum(fixed);
   const bool stable = std::isfinite(optimum.half_life_updates);
@@ -101,11 +91,7 @@ std::vector<Row> Rows(const FrontierOptions& options) {
   for (int k = 0; k < kMomenta; ++k) {
     rows.push_back(BestOf(options, 1 - std::pow(10.0, kSmallestU * k / (kMomenta - 1))));
   }
-  OptimumOptions free;
-  free.rule = options.rule;
-  free.delay = options.delay;
-  free.condition = options.condition;
-  const Optimum optimum = FindOptimum(free);
+  const Optimum optimum = FindOptimum({options.rule, options.delay, options.condition, {}});
   rows.push_back({optimum.momentum, optimum.rate, optimum.worst.log_radius});
   std::sort(rows.begin(), rows.end(),
             [](const Row& a, const Row& b) { return a.momentum < b.momentum; });
@@ -140,28 +126,9 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
     if (point.loss < best.loss) best = point;
     return point.loss;
   };
-  constexpr double kGolden = std::numbers::phi - 1;
-  double low = std::log1p(-rows[std::min(at + 1, rows.size() - 1)].momentum);
-  double high = std::log1p(-rows[at == 0 ? 0 : at - 1].momentum);
-  double left = high - kGolden * (high - low);
-  double right = low + kGolden * (high - low);
-  double left_loss = at_u(left);
-  double right_loss = at_u(right);
-  for (int step = 0; step < kMomentumSteps; ++step) {
-    if (right_loss <= left_loss) {
-      low = left;
-      left = right;
-      left_loss = right_loss;
-      right = low + kGolden * (high - low);
-      right_loss = at_u(right);
-    } else {
-      high = right;
-      right = left;
-      right_loss = left_loss;
-      left = high - kGolden * (high - low);
-      left_loss = at_u(left);
-    }
-  }
+  const double low = std::log1p(-rows[std::min(at + 1, rows.size() - 1)].momentum);
+  const double high = std::log1p(-rows[at == 0 ? 0 : at - 1].momentum);
+  GoldenSection(low, high, kMomentumResolution * (high - low), std::less<>(), at_u);
   return best;
 }
 

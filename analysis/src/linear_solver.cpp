@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "golden_section.h"
 #include "linear_polynomial.h"
 #include "track_group.h"
 
@@ -362,7 +364,6 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   constexpr double kAbove = 0.2;  // of ln x above it
   constexpr double kResolution =
       1e-11;  // of ln x: an optimum at a double root feels the root of it
-  constexpr double kGolden = 0.6180339887498949;
   const double critical = EndOfStableRates(MakeLinearPolynomial<Extended>(spec, delay));
   if (!(critical > 0)) return 0;
   const SpectrumSteps steps = StepsOfSpectrum(condition, kStep);
@@ -406,21 +407,10 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
     return std::max({inside, at(x, at_top), at(x / condition, at_bottom)});
   };
   const double above = window == 0 ? std::log(condition) : 0;
-  double lo = log_rate(*best + window) - step, hi = log_rate(*best + window) + step + above;
-  double a = hi - kGolden * (hi - lo), b = lo + kGolden * (hi - lo);
-  double at_a = worst_at(a), at_b = worst_at(b);
-  while (hi - lo > kResolution) {
-    if (at_a < at_b) {
-      hi = b, b = a, at_b = at_a;
-      a = hi - kGolden * (hi - lo);
-      at_a = worst_at(a);
-    } else {
-      lo = a, a = b, at_a = at_b;
-      b = lo + kGolden * (hi - lo);
-      at_b = worst_at(b);
-    }
-  }
-  return std::exp((lo + hi) / 2);
+  const double near = log_rate(*best + window);
+  const GoldenBracket left =
+      GoldenSection(near - step, near + step + above, kResolution, std::less<>(), worst_at);
+  return std::exp((left.low + left.high) / 2);
 }
 
 }  // namespace batchless::analysis

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -17,6 +18,7 @@
 #include "chain_moments.h"
 #include "covariance_criterion.h"
 #include "delay_operator.h"
+#include "golden_section.h"
 #include "largest_stable.h"
 #include "not_finite.h"
 
@@ -213,24 +215,9 @@ bool IsStable(const VaryingDelay& point, double rate) {
 
 // The least value of a function with one minimum in [low, high], and where.
 template <class Value>
-std::pair<double, double> Golden(double low, double high, double tolerance, Value value) {
-  constexpr double kRatio = 0.6180339887498949;
-  double a = high - kRatio * (high - low), b = low + kRatio * (high - low);
-  double at_a = value(a), at_b = value(b);
-  while (high - low > tolerance) {
-    if (at_a <= at_b) {
-      high = std::exchange(b, a);
-      at_b = at_a;
-      a = high - kRatio * (high - low);
-      at_a = value(a);
-    } else {
-      low = std::exchange(a, b);
-      at_a = at_b;
-      b = low + kRatio * (high - low);
-      at_b = value(b);
-    }
-  }
-  return at_a <= at_b ? std::pair(a, at_a) : std::pair(b, at_b);
+std::pair<double, double> Least(double low, double high, double tolerance, Value value) {
+  const GoldenBracket left = GoldenSection(low, high, tolerance, std::less_equal<>(), value);
+  return left.at_a <= left.at_b ? std::pair(left.a, left.at_a) : std::pair(left.b, left.at_b);
 }
 
 // Search for the best momentum and rate: a line of rates for each momentum.
@@ -263,7 +250,7 @@ class Search {
 
   // ln rate and worst growth of the best rate between two.
   std::pair<double, double> BestRate(double momentum, double low, double high, double tolerance) {
-    return Golden(low, high, tolerance, [&](double log_rate) { return Worst(momentum, log_rate); });
+    return Least(low, high, tolerance, [&](double log_rate) { return Worst(momentum, log_rate); });
   }
 
   // Whether some other curvature of a fine grid is worse, which is worked with from then on.
@@ -463,7 +450,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
       }
     }
     const double refined =
-        Golden(best - kSpan, std::min(best + kSpan, 0.0), kMomentumTolerance, [&](double at) {
+        Least(best - kSpan, std::min(best + kSpan, 0.0), kMomentumTolerance, [&](double at) {
           return line(at, kFine).second;
         }).first;
     std::tie(log_rate, growth) = line(refined, kFine);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/worst_case.h"
+#include "golden_section.h"
 #include "multiplier_search.h"
 #include "not_finite.h"
 #include "powers_of_u.h"
@@ -69,27 +71,13 @@ class OptimumSearch {
     }
     if (!std::isfinite(least)) return least;
     const double step = (high - low) / steps;
-    double a = std::max(low, at - step), b = std::min(high, at + step);
-    constexpr double kGolden = 0.6180339887498949;
-    double c = b - kGolden * (b - a), d = a + kGolden * (b - a);
-    double value_c = function(c), value_d = function(d);
-    while (b - a > tolerance) {
-      // The higher one of two rates without a certificate goes.
-      if (value_c <= value_d) {
-        b = d;
-        d = c;
-        value_d = value_c;
-        c = b - kGolden * (b - a);
-        value_c = function(c);
-      } else {
-        a = c;
-        c = d;
-        value_c = value_d;
-        d = a + kGolden * (b - a);
-        value_d = function(d);
-      }
-      least = std::min({least, value_c, value_d});
-    }
+    // The higher one of two rates without a certificate goes.
+    GoldenSection(std::max(low, at - step), std::min(high, at + step), tolerance,
+                  std::less_equal<>(), [&](double x) {
+                    const double value = function(x);
+                    least = std::min(least, value);
+                    return value;
+                  });
     return least;
   }
 
