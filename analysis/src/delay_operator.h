@@ -77,9 +77,10 @@ struct Regimes {
 };
 Regimes RegimesOf(const DelayModel& model);
 
-double OperatorRadius(const DelaySystem& system, const Regimes& regimes);      // of the mean square
-double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);  // of the mean
-// E[c_0^2] under unit noise in the gradient; the mean square has to be stable.
+double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);
+// The radius of the mean square and, where that is stable, E[c_0^2] under unit noise in the gradient:
+// (dimension)^2 operations a regime, for tests of the criterion and of the chain's moments.
+double OperatorRadius(const DelaySystem& system, const Regimes& regimes);
 double OperatorVariance(const DelaySystem& system, const Regimes& regimes);
 
 // Over one period of a trace of entries 0..length-1.

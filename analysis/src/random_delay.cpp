@@ -191,26 +191,14 @@ void CheckVaryingRate(double rate) {
   CheckNumber("rate", rate, kMinVaryingRate, kMaxRate, kWhereDelaysVary);
 }
 
-double Radius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
-  if (IsTrace(point)) return TraceRadius(point, rate);
-  if (method == MeanSquareMethod::kCriterion) {
-    return std::exp((IsChain(point) ? ChainLogGrowth(point, rate)
-                                    : CriterionLogGrowth<long double>(point, rate)) /
-                    2);
-  }
-  return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
-}
-
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
   if (IsChain(point)) {
     Eigen::VectorXd moments;
     return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1, moments) > 0;
   }
-  if (MethodOf(point) == MeanSquareMethod::kCriterion) {
-    return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
-  }
-  return Radius(point, rate, MeanSquareMethod::kOperator) < 1;
+  if (IsTrace(point)) return TraceRadius(point, rate) < 1;
+  return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
 }
 
 // The least value of a function with one minimum in [low, high], and where.
@@ -283,9 +271,8 @@ class Search {
     if (IsChain(point)) {
       return std::max(least, ChainLogGrowth(point, std::max(rate, kMinVaryingRate), least));
     }
-    const MeanSquareMethod method = MethodOf(point);
-    if (method != MeanSquareMethod::kCriterion) {
-      return std::max(least, 2 * std::log(Radius(point, std::max(rate, kMinVaryingRate), method)));
+    if (IsTrace(point)) {
+      return std::max(least, 2 * std::log(TraceRadius(point, std::max(rate, kMinVaryingRate))));
     }
     // Two roots near 1 lie about as far apart as 1 - m and the rate over that: a rounding, over their product.
     const double apart = rate * (point.rule.is_linear() ? 1 : 1 - momentum);
@@ -336,18 +323,13 @@ void Validate(const VaryingDelay& point) {
                                               : " where each gradient is compensated by its own"));
 }
 
-MeanSquareMethod MethodOf(const VaryingDelay& point) {
-  return IsTrace(point) ? MeanSquareMethod::kOperator : MeanSquareMethod::kCriterion;
-}
-
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
-  return MeanSquareRadius(point, rate, MethodOf(point));
-}
-
-double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   Validate(point);
   CheckVaryingRate(rate);
-  return Radius(point, rate, method);
+  if (IsTrace(point)) return TraceRadius(point, rate);
+  return std::exp((IsChain(point) ? ChainLogGrowth(point, rate)
+                                  : CriterionLogGrowth<long double>(point, rate)) /
+                  2);
 }
 
 double MeanRadius(const VaryingDelay& point, double rate) {
@@ -365,25 +347,18 @@ double MeanRadius(const VaryingDelay& point, double rate) {
 }
 
 double WeightVariance(const VaryingDelay& point, double rate) {
-  return WeightVariance(point, rate, MethodOf(point));
-}
-
-double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod method) {
   Validate(point);
   CheckVaryingRate(rate);
-  if (method == MeanSquareMethod::kCriterion && IsChain(point)) {
+  if (IsChain(point)) {
     return ChainVariance(DelaySystem(point, rate), RegimesOf(point.delays)).value_or(kNaN);
   }
-  if (method == MeanSquareMethod::kCriterion && !IsTrace(point)) {
-    const CovarianceCriterion<long double> criterion(point, rate);
-    return criterion.Gamma(1) < 1 ? static_cast<double>(criterion.Variance()) : kNaN;
-  }
-  if (!(Radius(point, rate, method) < 1)) return kNaN;
   if (IsTrace(point)) {
+    if (!(TraceRadius(point, rate) < 1)) return kNaN;
     const auto [listed, entries] = ListedTrace(point);
     return TraceVariance(DelaySystem(listed, rate), entries);
   }
-  return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
+  const CovarianceCriterion<long double> criterion(point, rate);
+  return criterion.Gamma(1) < 1 ? static_cast<double>(criterion.Variance()) : kNaN;
 }
 
 LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t seed,

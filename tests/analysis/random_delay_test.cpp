@@ -64,6 +64,13 @@ double SimulatedVariance(const VaryingDelay& point, double rate, std::size_t upd
   return squares / static_cast<double>(updates - start);
 }
 
+double OperatorRadius(const VaryingDelay& point, double rate) {
+  return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
+}
+double OperatorVariance(const VaryingDelay& point, double rate) {
+  return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
+}
+
 template <class Call>
 std::string Refusal(Call call) {
   try {
@@ -104,17 +111,15 @@ TEST_CASE("delays longer than a Krylov basis settle") {
   // By bases of 80 and of 120 vectors.
   const double radius = 0.97769038737;
   CHECK(IsNear(MeanSquareRadius(sc, 1e-3), radius, 1e-10));
-  CHECK(IsNear(MeanSquareRadius(sc, 1e-3, MeanSquareMethod::kOperator), radius, 1e-10));
+  CHECK(IsNear(OperatorRadius(sc, 1e-3), radius, 1e-10));
   const auto uniform = [](std::mt19937_64& random) { return random() % 65; };
   CHECK(IsNear(SimulatedVariance(sc, 1e-3, 4'000'000, uniform), WeightVariance(sc, 1e-3),
                kSimulationTolerance));
   for (const char* rule : {"sgdm", "lwp-w"}) {
     INFO(rule);
     const VaryingDelay point = Point(rule, DelayCompensation::kOwn, UniformDelays(30, 64));
-    CHECK(IsNear(MeanSquareRadius(point, 1e-3, MeanSquareMethod::kOperator),
-                 MeanSquareRadius(point, 1e-3), kMethodsTolerance));
-    CHECK(IsNear(WeightVariance(point, 1e-3, MeanSquareMethod::kOperator),
-                 WeightVariance(point, 1e-3), 1e-8));
+    CHECK(IsNear(OperatorRadius(point, 1e-3), MeanSquareRadius(point, 1e-3), kMethodsTolerance));
+    CHECK(IsNear(OperatorVariance(point, 1e-3), WeightVariance(point, 1e-3), 1e-8));
   }
 }
 
@@ -184,24 +189,20 @@ TEST_CASE("criterion and operator agree where both apply") {
     INFO(point.rule.rule.name);
     for (const double rate : {1e-3, 0.02, 0.3}) {
       const double radius = MeanSquareRadius(point, rate);
-      CHECK(IsNear(MeanSquareRadius(point, rate, MeanSquareMethod::kOperator), radius,
-                   kMethodsTolerance));
+      CHECK(IsNear(OperatorRadius(point, rate), radius, kMethodsTolerance));
       CHECK(MeanRadius(point, rate) <= radius * (1 + kMethodsTolerance));
       const double variance = WeightVariance(point, rate);
       CHECK(std::isnan(variance) == !(radius < 1));
       if (radius >= 1) continue;
-      CHECK(IsNear(WeightVariance(point, rate, MeanSquareMethod::kOperator), variance, 1e-8));
+      CHECK(IsNear(OperatorVariance(point, rate), variance, 1e-8));
     }
   }
 }
 
 TEST_CASE("the operator settles where delay lines are longer than its Krylov basis") {
   const VaryingDelay mean = Point("lwp-w+sc", DelayCompensation::kMean, UniformDelays(0, 64));
-  REQUIRE(MethodOf(mean) == MeanSquareMethod::kCriterion);
-  CHECK(IsNear(MeanSquareRadius(mean, 1e-3, MeanSquareMethod::kOperator),
-               MeanSquareRadius(mean, 1e-3), kMethodsTolerance));
-  CHECK(IsNear(WeightVariance(mean, 1e-3, MeanSquareMethod::kOperator), WeightVariance(mean, 1e-3),
-               1e-8));
+  CHECK(IsNear(OperatorRadius(mean, 1e-3), MeanSquareRadius(mean, 1e-3), kMethodsTolerance));
+  CHECK(IsNear(OperatorVariance(mean, 1e-3), WeightVariance(mean, 1e-3), 1e-8));
 }
 
 TEST_CASE("one delay is a constant delay, by either compensation, as a chain and as a trace") {
@@ -282,11 +283,10 @@ TEST_CASE("a walk over 21 delays has the moments of its operator", "[.long]") {
       const VaryingDelay point = Point(rule, compensation, Walk(20));
       for (const double rate : {1e-3, 5e-3}) {
         INFO(rule << " at " << rate);
-        const double radius = MeanSquareRadius(point, rate, MeanSquareMethod::kOperator);
+        const double radius = OperatorRadius(point, rate);
         CHECK(IsNear(MeanSquareRadius(point, rate), radius, 1e-11));
         if (radius >= 1) continue;
-        CHECK(IsNear(WeightVariance(point, rate),
-                     WeightVariance(point, rate, MeanSquareMethod::kOperator), 1e-8));
+        CHECK(IsNear(WeightVariance(point, rate), OperatorVariance(point, rate), 1e-8));
       }
     }
   }
@@ -320,13 +320,13 @@ TEST_CASE("chains: the core's covariances alone say what the whole state's opera
         Point(rule, compensation, MarkovDelays(delays, transition), 0.95 * uniform());
     const double rate = std::exp(-1 - 5 * uniform());
     INFO(k << ": " << rule << ", rate " << rate << ", momentum " << point.momentum);
-    const double radius = MeanSquareRadius(point, rate, MeanSquareMethod::kOperator);
-    CHECK(IsNear(MeanSquareRadius(point, rate, MeanSquareMethod::kCriterion), radius, 1e-11));
-    const double variance = WeightVariance(point, rate, MeanSquareMethod::kCriterion);
+    const double radius = OperatorRadius(point, rate);
+    CHECK(IsNear(MeanSquareRadius(point, rate), radius, 1e-11));
+    const double variance = WeightVariance(point, rate);
     ++(radius < 1 ? stable : unstable);
     CHECK(std::isnan(variance) == (radius >= 1));
     if (radius >= 1) continue;
-    CHECK(IsNear(variance, WeightVariance(point, rate, MeanSquareMethod::kOperator), 1e-8));
+    CHECK(IsNear(variance, OperatorVariance(point, rate), 1e-8));
   }
   CHECK(stable > 10);
   CHECK(unstable > 10);

@@ -36,8 +36,6 @@
 // operations a step. Where r is above radius^2, and nowhere else, moments that renew themselves under a noise
 // that grows by r are covariances; their size has a pole at radius^2, along which the search goes.
 //
-// kOperator is the operator P -> P' itself, (M + 3)^2 operations a state, for tests.
-//
 // Source: the criterion is this project's, by renewal; second moments of systems with multiplicative
 // noise: Willems & Blankenship 1971 (recalled).
 #pragma once
@@ -86,19 +84,13 @@ struct DelayCoefficients {
 };
 DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
-enum class MeanSquareMethod { kCriterion, kOperator };
-/// kCriterion but for traces, which have their own way.
-MeanSquareMethod MethodOf(const VaryingDelay& point);
-
 /// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
 /// Root of the growth of the mean square per update.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
-double MeanSquareRadius(const VaryingDelay& point, double rate, MeanSquareMethod method);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.
 double MeanRadius(const VaryingDelay& point, double rate);
 /// In units of eta^2 sigma^2, the mean over a trace's period; NaN where the mean square is not stable.
 double WeightVariance(const VaryingDelay& point, double rate);
-double WeightVariance(const VaryingDelay& point, double rate, MeanSquareMethod method);
 
 /// ln of the growth per update along one run of random delays, and the standard error of it.
 struct LogRate {
