@@ -166,6 +166,7 @@ template <class Real>
 struct LinearCount {
   int outside = 0;     ///< roots with |z| > r, for every rate of the interval
   bool clear = false;  ///< no root is within rounding of the circle, whatever the rate
+  bool all_inside() const { return clear && outside == 0; }
   /// Where on the circle a root looks nearest, and the rate for which it does.
   Real near_theta{0};
   double near_rate = 0;

@@ -9,15 +9,12 @@
 
 #include "golden_section.h"
 #include "linear_polynomial.h"
-#include "track_group.h"
 
 namespace batchless::analysis {
 namespace {
 
 using Extended = long double;
 
-// The search ends at |ln rho| = 100, as in the kernel for rules of a momentum.
-constexpr double kLogLimit = 99;
 constexpr double kSmallestPower = 200;  // |s| >= 2^-200 / (n + 2) at the start of the search
 constexpr double kLargestPower = 24;
 
@@ -162,33 +159,15 @@ LinearRoot<Real> SolveLinear(const LinearPolynomial<Real>& p, double rate, doubl
   return Search(p, rate);
 }
 
-/// No root at all outside the smallest circle of the search.
-SpectralRadius NoRoot(Precision precision) {
-  return {-kInfinity, 0, 0, 2 * std::exp(-kLogLimit / 2), precision};
-}
-
 template <class Real>
 bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate, double& s,
              double& theta, SpectralRadius& value) {
-  using std::exp;
   const auto p = MakeLinearPolynomial<Real>(spec, delay);
   const LinearRoot<Real> root = SolveLinear<Real>(p, rate, s, theta);
   if (!root.certified) return false;
-  constexpr double kRounding = std::numeric_limits<double>::epsilon();
   s = static_cast<double>(root.s);
   theta = static_cast<double>(root.theta);
-  value.precision = precision;
-  value.log_radius = s;
-  if (s < -kLogLimit) {
-    value = NoRoot(precision);
-    return true;
-  }
-  value.radius = static_cast<double>(Real(exp(root.s)));
-  const double delta = static_cast<double>(root.delta);
-  value.log_radius_error = delta + kRounding * std::abs(s);
-  value.error_bound = value.radius * (delta + 2 * kRounding);
-  return value.error_bound < TrackGroup::kRadiusGoal * std::max(1.0, value.radius) &&
-         value.log_radius_error < TrackGroup::kLogGoal * std::abs(s);
+  return MeetsTolerances(precision, root.s, root.delta, value);
 }
 
 /// Whether every root is 0: all coefficients but the first cancel, which fifty digits tell exactly and
@@ -205,8 +184,7 @@ bool EveryRootIsZero(const RuleSpec& spec, Delay delay, double rate) {
 }
 
 bool StableOver(const LinearPolynomial<Extended>& p, double low, double high) {
-  const auto count = CountOutside<Extended>(p, low, high, Extended(0));
-  return count.clear && count.outside == 0;
+  return CountOutside<Extended>(p, low, high, Extended(0)).all_inside();
 }
 
 }  // namespace
@@ -251,14 +229,14 @@ SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low
   double above = best.log_radius + unit;
   for (double step = unit; above < kLogLimit; step *= 4) {
     const auto count = CountOutside<Extended>(p, low, high, Extended(above));
-    if (count.clear && count.outside == 0) break;
+    if (count.all_inside()) break;
     take(count.near_rate);
     above = std::max(above, best.log_radius) + step;
   }
   for (int i = 0; i < 60 && above - best.log_radius > 2 * unit; ++i) {
     const double middle = best.log_radius + (above - best.log_radius) / 2;
     const auto count = CountOutside<Extended>(p, low, high, Extended(middle));
-    if (count.clear && count.outside == 0) {
+    if (count.all_inside()) {
       above = middle;
       continue;
     }
@@ -275,11 +253,10 @@ SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low
   return best;
 }
 
-int CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate, bool* clear) {
+OutsideCount CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate) {
   const auto p = MakeLinearPolynomial<Extended>(spec, delay);
   const auto count = CountOutside<Extended>(p, rate, rate, Extended(0));
-  if (clear != nullptr) *clear = count.clear;
-  return count.outside;
+  return {count.outside, count.clear};
 }
 
 namespace {

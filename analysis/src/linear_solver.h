@@ -31,7 +31,7 @@ inline constexpr double kSpectrumTolerance = 1e-6;
 /// the count of roots holds for the whole interval.
 SpectralRadius SolveLinearSpectrum(const RuleSpec& spec, Delay delay, double low, double high);
 
-int CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate, bool* clear);
+OutsideCount CountLinearOutsideUnitCircle(const RuleSpec& spec, Delay delay, double rate);
 
 /// sup { x : every rate in (0, x) is stable }, proven for whole intervals of rates down to the least
 /// that long double arithmetic tells from 0; 0 where a pole is outside the unit circle.

@@ -1,7 +1,6 @@
 #include "point_solver.h"
 
 #include <algorithm>
-#include <limits>
 #include <numbers>
 
 #include "root_kernel-inl.h"
@@ -13,9 +12,6 @@ namespace batchless::analysis {
 namespace {
 
 namespace kernel = HWY_NAMESPACE;
-
-/// The search of the kernel ends at |s| = 100.
-constexpr double kKernelLogLimit = 99;
 
 template <class Real>
 using Kernel = kernel::RootKernel<ScalarLanes<Real>>;
@@ -63,7 +59,7 @@ bool BothRootsVanish(const typename Kernel<Real>::Polynomial& k) {
   using std::exp;
   const Real a = 1 + k.x * k.beta * k.gamma;
   const Real b = k.mu + k.x * (k.beta + k.kappa * k.gamma);
-  const Real limit = exp(Real(-kKernelLogLimit / 2));
+  const Real limit = exp(Real(-kLogLimit / 2));
   return abs(b - 2 * a) <= limit * abs(a) && abs(a - b + k.x * k.kappa) <= limit * limit * abs(a);
 }
 
@@ -71,40 +67,22 @@ bool BothRootsVanish(const typename Kernel<Real>::Polynomial& k) {
 template <class Real>
 bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay delay, double rate,
              Guess& guess, SpectralRadius& value) {
-  using std::exp;
   const auto k = ToKernel(MakeCharacteristic<Real>(spec, momentum, delay), rate);
   auto root = SolvePoint<Real>(k, guess);
   if (precision == Precision::kFiftyDigits && k.n == 0 && BothRootsVanish<Real>(k)) {
-    root.s = Real(-kKernelLogLimit - 1);
+    root.s = Real(-kLogLimit - 1);
     root.certified = true;
   }
   if (!root.certified) return false;
-  constexpr double kRounding = std::numeric_limits<double>::epsilon();
-  value.precision = precision;
-  value.log_radius = static_cast<double>(root.s);
-  value.radius = static_cast<double>(Real(exp(root.s)));
-  const double delta = static_cast<double>(root.delta);
-  if (value.log_radius < -kKernelLogLimit) {
-    // No root at all outside the smallest circle of the search.
-    value.log_radius = -std::numeric_limits<double>::infinity();
-    value.log_radius_error = 0;
-    value.radius = 0;
-    value.error_bound = 2 * std::exp(-kKernelLogLimit / 2);
-    return true;
-  }
-  value.log_radius_error = delta + kRounding * std::abs(value.log_radius);
-  value.error_bound = value.radius * (delta + 2 * kRounding);
-  return value.error_bound < TrackGroup::kRadiusGoal * std::max(1.0, value.radius) &&
-         value.log_radius_error < TrackGroup::kLogGoal * std::abs(value.log_radius);
+  return MeetsTolerances(precision, root.s, root.delta, value);
 }
 
 template <class Real>
-int CountAtZero(const Characteristic<Real>& p, double rate, bool* clear) {
+OutsideCount CountAtZero(const Characteristic<Real>& p, double rate) {
   const auto count = Kernel<Real>::CountOutside(ToKernel(p, rate), Real(0));
   // A loop without gain leaves the roots on the circle and inside, and no crossing to count from.
-  const bool counted = count.outside >= 0;
-  if (clear != nullptr) *clear = count.clear && counted;
-  return counted ? static_cast<int>(count.outside) : 0;
+  if (!(count.outside >= 0)) return {};
+  return {static_cast<int>(count.outside), count.clear};
 }
 
 /// One lane, with the loads and stores of the walk.
@@ -133,12 +111,12 @@ SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, do
   return value;
 }
 
-int CountOutsideUnitCircle(const Characteristic<double>& p, double rate, bool* clear) {
-  return CountAtZero(p, rate, clear);
+OutsideCount CountOutsideUnitCircle(const Characteristic<double>& p, double rate) {
+  return CountAtZero(p, rate);
 }
 
-int CountOutsideUnitCircle(const Characteristic<long double>& p, double rate, bool* clear) {
-  return CountAtZero(p, rate, clear);
+OutsideCount CountOutsideUnitCircle(const Characteristic<long double>& p, double rate) {
+  return CountAtZero(p, rate);
 }
 
 std::vector<GainCrossover> GainCrossovers(const Characteristic<double>& p, double rate) {

@@ -65,8 +65,8 @@ SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Dela
 
 int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   CheckPoint(spec, momentum, delay, rate);
-  if (spec.is_linear()) return CountLinearOutsideUnitCircle(spec, delay, rate, nullptr);
-  return CountOutsideUnitCircle(MakeCharacteristic<double>(spec, momentum, delay), rate, nullptr);
+  if (spec.is_linear()) return CountLinearOutsideUnitCircle(spec, delay, rate).outside;
+  return CountOutsideUnitCircle(MakeCharacteristic<double>(spec, momentum, delay), rate).outside;
 }
 
 const char* Name(Simd simd) {

@@ -10,13 +10,6 @@
 namespace batchless::analysis {
 namespace {
 
-/// Stable beyond doubt: no root outside the circle, none within rounding of it.
-template <class Real>
-bool IsStable(const Characteristic<Real>& p, double rate) {
-  bool clear = false;
-  return CountOutsideUnitCircle(p, rate, &clear) == 0 && clear;
-}
-
 /// The polynomial with the rule's coefficients as they are and the delay moved by `shift` updates.
 Characteristic<double> WithDelay(Characteristic<double> p, Delay shift) {
   p.n += static_cast<double>(shift);
@@ -39,8 +32,9 @@ double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
   const auto fine = MakeCharacteristic<long double>(spec, momentum, delay);
 
   return LargestStable(
-      kMinRate, kMaxRate, 1.1, 0, [&](double rate) { return IsStable(coarse, rate); },
-      [&](double rate) { return IsStable(fine, rate); });
+      kMinRate, kMaxRate, 1.1, 0,
+      [&](double rate) { return CountOutsideUnitCircle(coarse, rate).stable(); },
+      [&](double rate) { return CountOutsideUnitCircle(fine, rate).stable(); });
 }
 
 Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate) {
@@ -54,9 +48,9 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
                             : GainCrossovers(WithDelay(p, shift), rate);
   };
   const auto is_stable = [&](Delay shift) {
-    if (!spec.is_linear()) return IsStable(WithDelay(p, shift), rate);
-    bool clear = false;
-    return CountLinearOutsideUnitCircle(spec, delay + shift, rate, &clear) == 0 && clear;
+    return (spec.is_linear() ? CountLinearOutsideUnitCircle(spec, delay + shift, rate)
+                             : CountOutsideUnitCircle(WithDelay(p, shift), rate))
+        .stable();
   };
   margins.stable = is_stable(0);
   if (margins.stable) {

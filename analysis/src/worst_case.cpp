@@ -208,9 +208,8 @@ bool IsInside(const WorstCasePoint& point, double log_rate) {
   const double low = LowRate(point);
   if (!point.rule.is_linear()) return IsBelow(RadiusAt(point, low), log_rate);
   const auto inside = [&]<class Real>(Real s) {
-    const auto count =
-        CountOutside(MakeLinearPolynomial<Real>(point.rule, point.delay), low, low, s);
-    return count.clear && count.outside == 0;
+    return CountOutside(MakeLinearPolynomial<Real>(point.rule, point.delay), low, low, s)
+        .all_inside();
   };
   return inside(log_rate) || inside(static_cast<long double>(log_rate));
 }
