@@ -7,6 +7,7 @@
 
 #include "delay_operator.h"
 #include "impulse_energy-inl.h"
+#include "powers_of_u.h"
 
 namespace batchless::analysis {
 namespace {
@@ -14,15 +15,6 @@ namespace {
 bool HasOneUpdate(const RuleSpec& spec, const DelayCoefficients& coefficients) {
   return spec.is_linear() ||
          (coefficients.same_update && !SecondSignalOf(spec, coefficients).velocity);
-}
-
-template <class Real>
-std::vector<Real> Product(const std::vector<Real>& a, const std::vector<Real>& b) {
-  std::vector<Real> product(a.size() + b.size() - 1, Real(0));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) product[i + j] += a[i] * b[j];
-  }
-  return product;
 }
 
 // sum += factor * added.
@@ -140,8 +132,8 @@ CovarianceCriterion<Real>::CovarianceCriterion(const VaryingDelay& point, double
     if (both) {
       answers.insert(answers.end(), {weights[i], velocities[i]});
     } else if (difference) {
-      answers.push_back(Product<Real>(signal, {Real(1), Real(0)}));
-      answers.push_back(Product<Real>(signal, {Real(1), Real(-1)}));
+      answers.push_back(Multiply<Polynomial>(signal, {Real(1), Real(0)}));
+      answers.push_back(Multiply<Polynomial>(signal, {Real(1), Real(-1)}));
     } else {
       answers.push_back(signal);
     }
@@ -183,15 +175,15 @@ auto CovarianceCriterion<Real>::CloseLoop(const Polynomial& core,
   }
   Polynomial determinant;
   if (both) {
-    determinant = Product(gains[0], gains[3]);
-    Add(determinant, Product(gains[1], gains[2]), Real(-1));
+    determinant = Multiply(gains[0], gains[3]);
+    Add(determinant, Multiply(gains[1], gains[2]), Real(-1));
   }
   const std::size_t late = both ? 1 : 0;
   loop_ = Late(core, 1 + late);
   for (std::size_t i = 0; i < inputs_; ++i) {
     for (std::size_t s = 0; s < signals_; ++s) {
       const std::size_t at = i * signals_ + s;
-      Add(loop_, Late(Product(gains[at], answers[at]), late), Real(-1));
+      Add(loop_, Late(Multiply(gains[at], answers[at]), late), Real(-1));
       Polynomial response = Late(answers[at], 1);
       // adj H by signal, then input.
       if (both) Add(response, gains[i == s ? 3 - at : s * 2 + i], Real(i == s ? -1 : 1));
@@ -200,7 +192,7 @@ auto CovarianceCriterion<Real>::CloseLoop(const Polynomial& core,
     for (std::size_t l = 0; l < inputs_; ++l) {
       Polynomial mean(1, Real(0));
       for (std::size_t s = 0; s < signals_; ++s) {
-        Add(mean, Late(Product(gains[l * signals_ + s], answers[i * signals_ + s]), late));
+        Add(mean, Late(Multiply(gains[l * signals_ + s], answers[i * signals_ + s]), late));
       }
       if (both && l == i) Add(mean, determinant, Real(-1));
       means_.push_back(mean);

@@ -52,12 +52,6 @@ SpectralRadius RadiusAt(const WorstCasePoint& point, double rate) {
              : SolvePoint(point.rule, point.momentum, point.delay, rate);
 }
 
-WorstCase NothingCertified() {
-  WorstCase worst;
-  worst.rate = worst.half_life_updates = worst.log_rate = std::numeric_limits<double>::quiet_NaN();
-  return worst;
-}
-
 namespace {
 
 constexpr std::size_t kTaps = std::tuple_size_v<Multiplier>;

@@ -25,8 +25,6 @@ double LowRate(const WorstCasePoint& point);
 /// The radius of the quadratic at a rate.
 SpectralRadius RadiusAt(const WorstCasePoint& point, double rate);
 
-WorstCase NothingCertified();
-
 /// ln rho and the taps; NaN where there are none.
 struct FoundMultiplier {
   double log_rate = std::numeric_limits<double>::quiet_NaN();

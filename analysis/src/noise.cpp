@@ -9,6 +9,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "impulse_energy-inl.h"
+#include "powers_of_u.h"
 
 namespace batchless::analysis {
 namespace {
@@ -27,16 +28,6 @@ template <class Real>
 Real Energy(std::vector<Real> b, std::vector<Real> a) {
   const auto products = ImpulseProducts<Real>({std::move(b)}, std::move(a));
   return products.empty() ? std::numeric_limits<Real>::quiet_NaN() : products[0][0];
-}
-
-// Multiplies by u z + v.
-template <class Real>
-void MultiplyLinear(std::vector<Real>& polynomial, const Real& u, const Real& v) {
-  polynomial.push_back(Real(0));
-  for (std::size_t i = polynomial.size() - 1; i > 0; --i) {
-    polynomial[i] = u * polynomial[i] + v * polynomial[i - 1];
-  }
-  polynomial[0] *= u;
 }
 
 // H = z^D N / (z^D D + x N), numerator and denominator of one length.
@@ -76,7 +67,7 @@ Transfer<Real> MakeTransfer(const RuleSpec& spec, double momentum, Delay delay, 
       loop[1] -= c.horizon;
       break;
     case Prediction::kWeight:
-      MultiplyLinear<Real>(loop, 1 + c.horizon, -c.horizon);
+      loop = Multiply(loop, std::vector<Real>{1 + c.horizon, -c.horizon});
       ++n;
       break;
   }
@@ -100,9 +91,9 @@ Real Variance(const RuleSpec& spec, double momentum, Delay delay, double rate, d
   Transfer<Real> transfer = MakeTransfer<Real>(spec, momentum, delay, rate);
   if (average > 1) {
     const Real share = 1 / Real(average);
-    MultiplyLinear<Real>(transfer.denominator, 1, share - 1);
+    transfer.denominator = Multiply(transfer.denominator, std::vector<Real>{1, share - 1});
     // z as a factor changes no modulus on the circle; it keeps the degrees equal.
-    MultiplyLinear<Real>(transfer.numerator, share, 0);
+    transfer.numerator = Multiply(transfer.numerator, std::vector<Real>{share, 0});
   }
   return Energy(std::move(transfer.numerator), std::move(transfer.denominator));
 }

@@ -1,4 +1,5 @@
-// Polynomials in powers of u = z - 1, constant terms first: what the searches for free coefficients share.
+// Polynomials as lists of coefficients: their products, and those in powers of u = z - 1, constant terms first,
+// that the searches for free coefficients share.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace batchless::analysis {
 
-/// The product; Vector is a std::vector or one of Eigen's.
+/// The product, of powers in the same order; Vector is a std::vector or one of Eigen's.
 template <class Vector>
 Vector Multiply(const Vector& a, const Vector& b) {
   Vector c(a.size() + b.size() - 1);

@@ -246,7 +246,7 @@ bool IsCertificate(const WorstCasePoint& point, double log_rate, const Multiplie
 
 WorstCase CertifyWorstCase(const WorstCasePoint& point) {
   Validate(point);
-  WorstCase worst = NothingCertified();
+  WorstCase worst;
   const SpectralRadius low = RadiusAt(point, LowRate(point));
   for (const double tolerance : {kWorstCaseTolerance / 4, 1e-5, 1e-3}) {
     const FoundMultiplier found = FindMultiplier(point, low, tolerance);

@@ -246,7 +246,6 @@ WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options, const Optim
   ValidateWorstCase(options);
   WorstCaseOptimum optimum;
   optimum.momentum = optimum.rate = kNaN;
-  optimum.worst = NothingCertified();
   optimum.worst.quadratic = quadratic.worst;
   if (!(quadratic.rate > 0)) return optimum;
   OptimumSearch search(options, quadratic);

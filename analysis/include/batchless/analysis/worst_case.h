@@ -27,6 +27,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "batchless/analysis/design.h"
@@ -60,9 +61,10 @@ void Validate(const WorstCasePoint& point);
 
 struct WorstCase {
   /// rho, rounded up, and its half-life -ln 2 / ln rho; NaN where nothing is certified.
-  double rate = 0;
-  double half_life_updates = 0;
-  double log_rate = 0;  ///< ln rho; the proof is for this number
+  double rate = std::numeric_limits<double>::quiet_NaN();
+  double half_life_updates = std::numeric_limits<double>::quiet_NaN();
+  /// ln rho; the proof is for this number.
+  double log_rate = std::numeric_limits<double>::quiet_NaN();
   Multiplier taps{};
   SpectralRadius quadratic;  ///< the worst over [x / K, x]
 };
