@@ -1,5 +1,6 @@
 // Interleaved 1F1B: every worker has several stages, far apart.
 #include <algorithm>
+#include <utility>
 
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
@@ -8,55 +9,48 @@
 namespace batchless::hwmodel {
 namespace {
 
-class InterleavedWorker {
- public:
-  InterleavedWorker(int worker, int workers, int chunks, std::int64_t microbatches_per_update)
-      : worker_(worker),
-        workers_(workers),
-        chunks_(chunks),
-        microbatches_per_update_(microbatches_per_update) {}
+// What one of the workers does in a mini-batch of M micro-batches that begins with `first`.
+struct InterleavedWorker {
+  int worker;
+  int workers;
+  int chunks;
+  std::int64_t microbatches_per_update;
+  std::int64_t first;
 
-  // One mini-batch: forwards ahead, then one forward and one backward in turn.
-  void AppendMinibatch(Order& order, std::int64_t first) const {
-    const std::int64_t count = microbatches_per_update_ * chunks_;
+  // Forwards ahead, then one forward and one backward in turn.
+  void Append(Order& order) const {
+    const std::int64_t count = microbatches_per_update * chunks;
     const std::int64_t ahead = std::min(count, ForwardsAhead());
     for (std::int64_t k = 0; k < count + ahead; ++k) {
-      if (k < count) order.push_back(Forward(k, first));
+      if (k < count) order.push_back(Forward(k));
       if (k < ahead) continue;
-      const Action backward = Backward(k - ahead, first);
+      const Action backward = Backward(k - ahead);
       order.push_back(backward);
-      if (backward.microbatch == first + microbatches_per_update_ - 1) {
+      if (backward.microbatch == first + microbatches_per_update - 1) {
         order.push_back({backward.stage, ActionKind::kUpdate, backward.microbatch});
       }
     }
   }
 
- private:
   std::int64_t ForwardsAhead() const {
-    const std::int64_t behind = workers_ - 1 - worker_;
-    if (chunks_ == 1) return behind;
-    return 2 * behind + (std::int64_t{chunks_} - 1) * workers_;
+    const std::int64_t behind = workers - 1 - worker;
+    if (chunks == 1) return behind;
+    return 2 * behind + (std::int64_t{chunks} - 1) * workers;
   }
 
   // A group of `workers` micro-batches goes through the first chunk, then through the second, ...
-  Action Forward(std::int64_t k, std::int64_t first) const {
-    const std::int64_t group = k / (std::int64_t{workers_} * chunks_);
-    const int chunk = static_cast<int>(k / workers_ % chunks_);
-    return {chunk * workers_ + worker_, ActionKind::kForward,
-            first + group * workers_ + k % workers_};
+  Action Forward(std::int64_t k) const {
+    const std::int64_t group = k / (std::int64_t{workers} * chunks);
+    const int chunk = static_cast<int>(k / workers % chunks);
+    return {chunk * workers + worker, ActionKind::kForward, first + group * workers + k % workers};
   }
 
   // The same through the chunks in reverse.
-  Action Backward(std::int64_t k, std::int64_t first) const {
-    const Action mirrored = Forward(k, first);
-    const int chunk = chunks_ - 1 - mirrored.stage / workers_;
-    return {chunk * workers_ + worker_, ActionKind::kBackward, mirrored.microbatch};
+  Action Backward(std::int64_t k) const {
+    const Action mirrored = Forward(k);
+    const int chunk = chunks - 1 - mirrored.stage / workers;
+    return {chunk * workers + worker, ActionKind::kBackward, mirrored.microbatch};
   }
-
-  int worker_;
-  int workers_;
-  int chunks_;
-  std::int64_t microbatches_per_update_;
 };
 
 }  // namespace
@@ -75,15 +69,11 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
       schedule.worker_of_stage.push_back(stage % workers);
     }
   }
-  std::vector<Order> orders(static_cast<std::size_t>(workers));
-  for (int worker = 0; worker < workers; ++worker) {
-    const InterleavedWorker generator(worker, workers, chunks, microbatches_per_update);
-    for (std::int64_t first = 0; first < microbatches; first += microbatches_per_update) {
-      generator.AppendMinibatch(orders[worker], first);
-    }
-  }
-  SetActions(schedule, orders);
-  return schedule;
+  return InOrder(
+      std::move(schedule), microbatches_per_update,
+      [&](Order& order, int worker, std::int64_t first) {
+        InterleavedWorker{worker, workers, chunks, microbatches_per_update, first}.Append(order);
+      });
 }
 
 }  // namespace batchless::hwmodel

@@ -27,19 +27,11 @@ void AppendTurns(Order& order, int stage, std::int64_t first, std::int64_t count
 template <class Ahead>
 Schedule Turns(int stages, std::int64_t microbatches, std::int64_t count,
                std::int64_t microbatches_per_update, const Ahead& forwards_ahead) {
-  Schedule schedule{.stages = stages, .microbatches = microbatches};
-  std::vector<Order> orders(static_cast<std::size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage) {
-    Order& order = orders[stage];
-    order.reserve(
-        static_cast<std::size_t>(2 * microbatches + microbatches / microbatches_per_update));
-    const std::int64_t ahead = std::min<std::int64_t>(forwards_ahead(stage), count);
-    for (std::int64_t first = 0; first < microbatches; first += count) {
-      AppendTurns(order, stage, first, count, ahead, microbatches_per_update);
-    }
-  }
-  SetActions(schedule, orders);
-  return schedule;
+  return InOrder({.stages = stages, .microbatches = microbatches}, count,
+                 [&](Order& order, int stage, std::int64_t first) {
+                   const std::int64_t ahead = std::min<std::int64_t>(forwards_ahead(stage), count);
+                   AppendTurns(order, stage, first, count, ahead, microbatches_per_update);
+                 });
 }
 
 // As many forwards as it takes for the first backward to come back.
@@ -74,9 +66,7 @@ Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_p
 
 Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  Schedule schedule{.stages = stages, .microbatches = microbatches};
-  std::vector<Order> orders(static_cast<std::size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage) {
+  const auto append = [&](Order& order, int stage, std::int64_t) {
     // As the passes' inputs arrive: between the ends of the pipeline both backwards of a pair are there
     // before the forwards of the next one.
     const bool is_last = stage == stages - 1;
@@ -84,11 +74,10 @@ Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_p
     for (std::int64_t first = 0; first < microbatches; first += count) {
       const std::int64_t left = std::min(count, microbatches - first);
       const std::int64_t ahead = is_last ? 0 : std::min<std::int64_t>(stage == 0 ? 1 : 2, left);
-      AppendTurns(orders[stage], stage, first, left, ahead, microbatches_per_update);
+      AppendTurns(order, stage, first, left, ahead, microbatches_per_update);
     }
-  }
-  SetActions(schedule, orders);
-  return schedule;
+  };
+  return InOrder({.stages = stages, .microbatches = microbatches}, microbatches, append);
 }
 
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {

@@ -1,7 +1,9 @@
 // Schedules over workers with two stages each, in the shape of a V: worker w has the stages w and S-1-w.
 // The backward is split, and what is left of it fills the drain.
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <utility>
 
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
@@ -144,15 +146,11 @@ Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatc
   for (int stage = 0; stage < stages; ++stage) {
     schedule.worker_of_stage.push_back(std::min(stage, stages - 1 - stage));
   }
-  std::vector<Order> orders(static_cast<std::size_t>(stages / 2));
-  for (int worker = 0; worker < stages / 2; ++worker) {
-    for (std::int64_t first = 0; first < microbatches; first += microbatches_per_update) {
-      const Order order = make(worker, stages, microbatches_per_update, first);
-      orders[worker].insert(orders[worker].end(), order.begin(), order.end());
-    }
-  }
-  SetActions(schedule, orders);
-  return schedule;
+  return InOrder(std::move(schedule), microbatches_per_update,
+                 [&](Order& order, int worker, std::int64_t first) {
+                   const Order more = make(worker, stages, microbatches_per_update, first);
+                   order.insert(order.end(), more.begin(), more.end());
+                 });
 }
 
 }  // namespace
@@ -179,23 +177,18 @@ Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatch
   // Each worker and the one across do what a worker of the V does, at the same time; where the V turns back
   // on one worker, the two hand on to each other. Micro-batch k of the V is 2k from the front, 2k + 1 from
   // the back.
-  std::vector<Order> orders(static_cast<std::size_t>(stages));
-  for (int worker = 0; worker < stages; ++worker) {
+  const auto append = [&](Order& order, int worker, std::int64_t first) {
     const bool mirrored = worker >= stages / 2;
     const int of_v = mirrored ? stages - 1 - worker : worker;
-    for (std::int64_t first = 0; first < microbatches; first += microbatches_per_update) {
-      for (const Action& action :
-           DualPipeVOrder(of_v, stages, microbatches_per_update / 2, first / 2)) {
-        // Both make the last gradients of their stages in one step, this one after the other.
-        if (action.kind == ActionKind::kUpdate && !mirrored) continue;
-        const bool from_back = (action.stage != of_v) != mirrored;
-        orders[worker].push_back(
-            {action.stage, action.kind, 2 * action.microbatch + (from_back ? 1 : 0)});
-      }
+    for (const Action& action :
+         DualPipeVOrder(of_v, stages, microbatches_per_update / 2, first / 2)) {
+      // Both make the last gradients of their stages in one step, this one after the other.
+      if (action.kind == ActionKind::kUpdate && !mirrored) continue;
+      const bool from_back = (action.stage != of_v) != mirrored;
+      order.push_back({action.stage, action.kind, 2 * action.microbatch + (from_back ? 1 : 0)});
     }
-  }
-  SetActions(schedule, orders);
-  return schedule;
+  };
+  return InOrder(std::move(schedule), microbatches_per_update, append);
 }
 
 }  // namespace batchless::hwmodel
