@@ -46,10 +46,10 @@ class Partitioner {
         cores_(machine.cores),
         core_memory_(machine.core_memory_bytes()),
         summary_(summary) {
-    const auto b = static_cast<double>(options.microbatch);
+    const std::int64_t b = options.microbatch;
     const Execution execution{.workload = workload,
                               .machine = machine,
-                              .b = b,
+                              .b = static_cast<double>(b),
                               .launched = workers_ == 1 && machine.launch_seconds > 0,
                               .measured = Measured(workload, machine, workers_)};
     const auto parts = [&](Memory memory) {

@@ -89,7 +89,7 @@ Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
 double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std::size_t g,
                      int first, int end) {
   const StageSummary& stage = summary.stages[g];
-  return WorkerBytes(setting.workload, first, end, setting.b,
+  return WorkerBytes(setting.workload, first, end, setting.options.microbatch,
                      static_cast<double>(stage.weight_versions),
                      static_cast<double>(stage.activations_in_flight), setting.recomputes);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "batchless/hwmodel/scheme_memory.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {
@@ -186,22 +187,17 @@ std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const S
   return seconds;
 }
 
-double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
-                   double activations_in_flight, bool recomputes) {
+double WorkerBytes(const Workload& workload, int first, int end, std::int64_t microbatch,
+                   double weight_versions, double activations_in_flight, bool recomputes) {
   const auto boundary = [&](int stage) {
-    return b * static_cast<double>(stage < 0 ? workload.input_bytes
-                                             : workload.stages[stage].boundary_bytes);
+    return static_cast<double>(stage < 0 ? workload.input_bytes
+                                         : workload.stages[stage].boundary_bytes);
   };
-  double parameters = 0;
-  for (int s = first; s < end; ++s) {
-    parameters += static_cast<double>(workload.stages[s].parameter_bytes);
-  }
-  const auto kept = static_cast<double>(workload.WorkerActivationBytes(first, end));
-  const auto input = static_cast<double>(workload.WorkerInputBytes(first, end));
-  const double activations =
-      recomputes ? b * kept + b * input * activations_in_flight : b * kept * activations_in_flight;
-  return parameters * (weight_versions + 2) + activations +
-         2 * (boundary(end - 1) + boundary(first - 1));
+  const WorkerSizes worker = MeasureWorker(workload, first, end, microbatch);
+  const MemoryScheme& scheme = FindMemoryScheme(recomputes ? "gpipe-recompute" : "gpipe");
+  return KeptBytes(scheme, worker, weight_versions, activations_in_flight).total() +
+         2 * worker.weights +
+         2 * static_cast<double>(microbatch) * (boundary(end - 1) + boundary(first - 1));
 }
 
 void AddStage(const Execution& execution, std::size_t s, const StageWork& work, Memory memory,

@@ -76,8 +76,8 @@ std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const S
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
 // the stages keep of the micro-batches in flight, a message in each direction. With recomputation it
 // keeps the inputs of those in flight, and the rest of one.
-double WorkerBytes(const Workload& workload, int first, int end, double b, double weight_versions,
-                   double activations_in_flight, bool recomputes = false);
+double WorkerBytes(const Workload& workload, int first, int end, std::int64_t microbatch,
+                   double weight_versions, double activations_in_flight, bool recomputes = false);
 
 // What the passes of a worker would take by each of its limits alone; of the fabric and its latency,
 // what these add to the larger of the first two.
