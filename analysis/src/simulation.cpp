@@ -40,7 +40,7 @@ double ForwardWeight(Prediction prediction, const Coefficients<double>& c, doubl
   return w_k;
 }
 
-// The rule `linear` as a difference equation; gradient(i, points) is what arrives at update i.
+// Run for the rule `linear`, as a difference equation.
 template <class Gradient>
 std::vector<TrajectoryPoint> SimulateLinear(const SimulationOptions& options, double start,
                                             Gradient gradient) {
@@ -63,6 +63,24 @@ std::vector<TrajectoryPoint> SimulateLinear(const SimulationOptions& options, do
       w -= options.learning_rate * n[j] * gradients[i - j];
     }
     points.push_back({w, kNaN, kNaN});
+  }
+  return points;
+}
+
+// updates + 1 points, the first at `start`; gradient(i, points) is what arrives at update i.
+template <class Gradient>
+std::vector<TrajectoryPoint> Run(const SimulationOptions& options, double start,
+                                 Gradient gradient) {
+  if (options.rule.is_linear()) return SimulateLinear(options, start, gradient);
+  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
+  std::vector<TrajectoryPoint> points = {{start, 0.0, kNaN}};
+  points.reserve(options.updates + 1);
+  for (std::size_t i = 0; i < options.updates; ++i) {
+    const double g = gradient(i, points);
+    double v = points[i].velocity;
+    double w = points[i].weight;
+    Update(c, options.momentum, options.learning_rate, g, v, w);
+    points.push_back({w, v, kNaN});
   }
   return points;
 }
@@ -149,30 +167,16 @@ std::vector<TrajectoryPoint> Simulate(const SimulationOptions& options,
                                       const std::function<double(double)>& gradient) {
   Validate(options);
   const auto delay = static_cast<std::size_t>(options.delay);
-  if (options.rule.is_linear()) {
-    return SimulateLinear(options, options.initial_weight,
-                          [&](std::size_t i, std::vector<TrajectoryPoint>& points) {
-                            const double w_hat = points[i > delay ? i - delay : 0].weight;
-                            points[i].predicted_weight = w_hat;
-                            return gradient(w_hat);
-                          });
-  }
   const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
-  std::vector<TrajectoryPoint> points;
-  points.reserve(options.updates + 1);
-  points.push_back({options.initial_weight, 0.0, kNaN});
-  for (std::size_t i = 0; i < options.updates; ++i) {
-    const std::size_t k = i > delay ? i - delay : 0;
-    const double w_before_k = k > 0 ? points[k - 1].weight : points[0].weight;
-    const double w_hat = ForwardWeight(options.rule.rule.prediction, c, options.learning_rate,
-                                       points[k].weight, w_before_k, points[k].velocity);
-    points[i].predicted_weight = w_hat;
-    double v = points[i].velocity;
-    double w = points[i].weight;
-    Update(c, options.momentum, options.learning_rate, gradient(w_hat), v, w);
-    points.push_back({w, v, kNaN});
-  }
-  return points;
+  return Run(
+      options, options.initial_weight, [&](std::size_t i, std::vector<TrajectoryPoint>& points) {
+        const std::size_t k = i > delay ? i - delay : 0;
+        const double w_hat =
+            ForwardWeight(options.rule.rule.prediction, c, options.learning_rate, points[k].weight,
+                          points[k > 0 ? k - 1 : 0].weight, points[k].velocity);
+        points[i].predicted_weight = w_hat;
+        return gradient(w_hat);
+      });
 }
 
 std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options) {
@@ -182,22 +186,9 @@ std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options)
 std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options) {
   Validate(options);
   const auto delay = static_cast<std::size_t>(options.delay);
-  if (options.rule.is_linear()) {
-    return SimulateLinear(options, 0.0, [&](std::size_t i, const std::vector<TrajectoryPoint>&) {
-      return i == delay ? 1.0 : 0.0;
-    });
-  }
-  const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
-  std::vector<TrajectoryPoint> points;
-  points.reserve(options.updates + 1);
-  double v = 0;
-  double w = 0;
-  points.push_back({w, v, kNaN});
-  for (std::size_t i = 0; i < options.updates; ++i) {
-    Update(c, options.momentum, options.learning_rate, i == delay ? 1.0 : 0.0, v, w);
-    points.push_back({w, v, kNaN});
-  }
-  return points;
+  return Run(options, 0.0, [&](std::size_t i, const std::vector<TrajectoryPoint>&) {
+    return i == delay ? 1.0 : 0.0;
+  });
 }
 
 double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double rate,
