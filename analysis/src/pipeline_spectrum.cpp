@@ -9,7 +9,6 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -38,8 +37,8 @@ std::pair<Complex, Complex> Horner(const std::vector<double>& coefficients, Comp
 }
 
 /// psi(z) = lead f z^-D of every weight of a part, and its derivative:
-///   lead = (a + b) z - b m,   f = 1,  1 + T (z - 1)/lead  or  1 + T (1 - 1/z).
-/// With the rule `linear` psi = N z^-D, and D takes the place of (z - 1)(z - m).
+///   lead = (a + b) z - b m,   f = 1,  1 + T (z - 1)/lead  or  1 + T (1 - 1/z),
+/// over (z - 1) cofactor, cofactor = z - m. With the rule `linear` the lead is N, and the cofactor D / (z - 1).
 class Loops {
  public:
   Loops(const PipelineOptions& options, const std::vector<PipelineSpectrum::Lateness>& late)
@@ -47,17 +46,17 @@ class Loops {
     // Neighbours mostly share a delay.
     for (const PipelineSpectrum::Lateness& own : late) {
       if (kinds_.empty() || !(kinds_.back().late == own)) {
-        kinds_.push_back({own, 0, {}});
-        if (!own.rule.is_linear()) {
-          kinds_.back().coefficients =
-              ComputeCoefficients<double>(own.rule, options.momentum, own.delay);
-        }
+        const auto c = ComputeCoefficients<double>(own.rule, options.momentum, own.delay);
+        kinds_.push_back({own, 0, {c.a + c.b, -c.b * options.momentum}, c.horizon});
+        if (is_linear()) kinds_.back().lead = options.rule.options.numerator;
       }
       ++kinds_.back().width;
     }
     size_ = static_cast<Index>(late.size());
-    if (!options.rule.is_linear()) return;
-    // D = (z - 1) times this, so that it is exact near 1.
+    if (!is_linear()) {
+      cofactor_ = {1, -options.momentum};
+      return;
+    }
     double carried = 0;
     for (const double d : options.rule.options.denominator) cofactor_.push_back(carried += d);
     cofactor_.pop_back();
@@ -69,16 +68,13 @@ class Loops {
     const Complex log_z = std::log(z);
     Index begin = 0;
     for (const Kind& kind : kinds_) {
-      const auto& c = kind.coefficients;
-      Complex value = (c.a + c.b) * z - c.b * options_.momentum;
-      Complex slope = c.a + c.b;
-      if (is_linear()) std::tie(value, slope) = Horner(options_.rule.options.numerator, z);
+      auto [value, slope] = Horner(kind.lead, z);
       if (options_.rule.rule.prediction == Prediction::kVelocity) {
-        value += c.horizon * (z - 1.0);
-        slope += c.horizon;
+        value += kind.horizon * (z - 1.0);
+        slope += kind.horizon;
       } else if (options_.rule.rule.prediction == Prediction::kWeight) {
-        slope = slope * (1.0 + c.horizon * (1.0 - 1.0 / z)) + value * c.horizon / (z * z);
-        value *= 1.0 + c.horizon * (1.0 - 1.0 / z);
+        slope = slope * (1.0 + kind.horizon * (1.0 - 1.0 / z)) + value * kind.horizon / (z * z);
+        value *= 1.0 + kind.horizon * (1.0 - 1.0 / z);
       }
       const auto delay = static_cast<double>(kind.late.delay);
       const Complex late = std::exp(-delay * log_z);
@@ -88,10 +84,8 @@ class Loops {
     }
   }
 
-  /// (z - 1)(z - m) and its derivative.
-  Complex Open(Complex z) const {
-    return (z - 1.0) * (is_linear() ? Horner(cofactor_, z).first : z - options_.momentum);
-  }
+  /// (z - 1) cofactor, which is exact near 1, and its derivative.
+  Complex Open(Complex z) const { return (z - 1.0) * Horner(cofactor_, z).first; }
   Complex OpenSlope(Complex z) const {
     if (!is_linear()) return 2.0 * z - 1.0 - options_.momentum;
     const auto [value, slope] = Horner(cofactor_, z);
@@ -99,8 +93,7 @@ class Loops {
   }
   /// How fast a root leaves 1: it is 1 - pull x for a small loop of gain x.
   double Pull() const {
-    if (!is_linear()) return 1 / (1 - options_.momentum);
-    return (Horner(options_.rule.options.numerator, 1).first / Horner(cofactor_, 1).first).real();
+    return Horner(kinds_.front().lead, 1).first.real() / Horner(cofactor_, 1).first.real();
   }
   /// Roots of (z - 1)(z - m) + x, or D + x N: those of a loop without a delay, but for what mitigates it.
   std::vector<Complex> Undelayed(double x) const {
@@ -124,7 +117,8 @@ class Loops {
   struct Kind {
     PipelineSpectrum::Lateness late;
     Index width;
-    Coefficients<double> coefficients;
+    std::vector<double> lead;  // highest power first
+    double horizon;
   };
   const PipelineOptions& options_;
   std::vector<Kind> kinds_;
