@@ -57,14 +57,6 @@ std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options)
 /// Prediction plays no part: predicted_weight is NaN throughout.
 std::vector<TrajectoryPoint> ImpulseResponse(const SimulationOptions& options);
 
-/// ln of the asymptotic growth factor per update that a trajectory on the quadratic shows: slope of
-/// ln(envelope) over its last half by least squares, the envelope being the norm of D + 2
-/// successive weights. The state is rescaled as it goes, so that nothing under- or overflows.
-/// -infinity where all weights become 0. The error falls as 1/updates^2 for a dominant complex
-/// pair, exponentially for a dominant real root. `updates` has to be at least 8 (D + 2).
-double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double rate,
-                     std::size_t updates);
-
 }  // namespace batchless::analysis
 
 // Example
