@@ -5,25 +5,30 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "batchless/analysis/argument.h"
 
 namespace batchless::hwmodel {
 
-// Throws analysis::InvalidArgument where the value is refused.
+// Throws analysis::InvalidArgument where the value, a number or a text, is refused.
 template <class Value>
 void RefuseIf(bool refused, std::string_view name, const Value& value, std::string_view accepted) {
-  if (refused) throw analysis::InvalidArgument(name, value, accepted);
+  if (!refused) return;
+  if constexpr (std::is_integral_v<Value>) {
+    throw analysis::InvalidArgument(name, std::to_string(value), accepted);
+  } else {
+    throw analysis::InvalidArgument(name, value, accepted);
+  }
 }
 
 inline void CheckAtLeastOne(std::string_view name, std::int64_t value) {
-  RefuseIf(value < 1, name, std::to_string(value), "an integer >= 1");
+  RefuseIf(value < 1, name, value, "an integer >= 1");
 }
 
 inline void CheckDivides(std::string_view name, std::int64_t divisor, std::int64_t number) {
   CheckAtLeastOne(name, divisor);
-  RefuseIf(number % divisor != 0, name, std::to_string(divisor),
-           "a divisor of " + std::to_string(number));
+  RefuseIf(number % divisor != 0, name, divisor, "a divisor of " + std::to_string(number));
 }
 
 inline void CheckSizes(int stages, std::int64_t microbatches,
@@ -37,11 +42,11 @@ inline void CheckSizes(int stages, std::int64_t microbatches,
 inline void CheckGroupEnds(std::span<const int> group_ends, int stages) {
   int before = 0;
   for (const int end : group_ends) {
-    RefuseIf(end <= before, "group_ends", std::to_string(end),
+    RefuseIf(end <= before, "group_ends", end,
              "more than the " + std::to_string(before) + " before it");
     before = end;
   }
-  RefuseIf(before != stages, "group_ends", std::to_string(before),
+  RefuseIf(before != stages, "group_ends", before,
            "the " + std::to_string(stages) + " stages at last");
 }
 

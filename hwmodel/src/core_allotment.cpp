@@ -87,17 +87,16 @@ double CoresWithin(std::span<const CoreWork> work, double seconds) {
 
 std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
                                      std::span<const std::int64_t> minimums) {
-  RefuseIf(!minimums.empty() && minimums.size() != workers.size(), "minimums",
-           std::to_string(minimums.size()),
+  RefuseIf(!minimums.empty() && minimums.size() != workers.size(), "minimums", minimums.size(),
            "one for each of " + std::to_string(workers.size()) + " workers");
   std::vector<std::int64_t> least(minimums.begin(), minimums.end());
   least.resize(workers.size(), 1);
   for (const std::int64_t minimum : least) {
-    RefuseIf(minimum < 1, "minimums", static_cast<double>(minimum), "integers >= 1");
+    RefuseIf(minimum < 1, "minimums", minimum, "integers >= 1");
   }
   Check(workers);
   const std::int64_t needed = std::accumulate(least.begin(), least.end(), std::int64_t{0});
-  RefuseIf(workers.empty() || cores < needed, "cores", static_cast<double>(cores),
+  RefuseIf(workers.empty() || cores < needed, "cores", cores,
            "at least the " + std::to_string(needed) + " needed");
 
   // Bisection of the period, to the last bit.

@@ -109,7 +109,7 @@ double MeasureCopyBandwidth(std::int64_t bytes) {
   constexpr std::int64_t kLeast = 128;
   constexpr double kRunSeconds = 0.004;
   constexpr int kRuns = 5;
-  RefuseIf(bytes < kLeast, "bytes", static_cast<double>(bytes), "at least 128");
+  RefuseIf(bytes < kLeast, "bytes", bytes, "at least 128");
   const auto half = static_cast<std::size_t>(bytes / 2);
   const Bytes from = MakeBytes(half, 1);
   const Bytes to = MakeBytes(half, 2);

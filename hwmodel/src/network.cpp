@@ -345,11 +345,11 @@ Network Gpt(const NetworkOptions& options) {
   const int layers = options.layers != 0 ? options.layers : 6;
   const int width = options.width != 0 ? options.width : 128;
   const int heads = options.heads != 0 ? options.heads : std::max(1, width / 32);
-  RefuseIf(layers < 1 || layers > kMaxBlocks, "network.layers", std::to_string(layers),
+  RefuseIf(layers < 1 || layers > kMaxBlocks, "network.layers", layers,
            fmt::format("1 to {}", kMaxBlocks));
-  RefuseIf(width < 1 || width > kMaxWidth / 4, "network.width", std::to_string(width),
+  RefuseIf(width < 1 || width > kMaxWidth / 4, "network.width", width,
            fmt::format("1 to {}", kMaxWidth / 4));
-  RefuseIf(heads < 1 || width % heads != 0, "network.heads", std::to_string(heads),
+  RefuseIf(heads < 1 || width % heads != 0, "network.heads", heads,
            fmt::format("a divisor of the width {}", width));
   const FeatureShape input = options.input.channels != 0 ? options.input : kTokens;
   RefuseIf(input.channels != 1 || input.width != 1, "network.input", ToText(input),
@@ -423,9 +423,8 @@ Network MakeNetwork(const NetworkOptions& options) {
   RefuseIf(!normalized && normalization != Normalization::kNone, "network.norm",
            Name(normalization), "none for " + name);
   RefuseIf(options.groups != 0 && normalization != Normalization::kGroup, "network.groups",
-           std::to_string(options.groups), "nothing but with group normalisation");
-  RefuseIf(options.groups < 0, "network.groups", std::to_string(options.groups),
-           "a positive number");
+           options.groups, "nothing but with group normalisation");
+  RefuseIf(options.groups < 0, "network.groups", options.groups, "a positive number");
   const bool wide = name.starts_with("vgg") || name == "resnet50";
   const int groups = options.groups > 0 ? options.groups : (wide ? 32 : 8);
   const FeatureShape input = options.input.channels != 0 ? options.input : DefaultInput(name);
@@ -439,14 +438,14 @@ Network MakeNetwork(const NetworkOptions& options) {
   }
   for (const int width : options.hidden) {
     RefuseIf(width < 1 || width > kMaxWidth || options.hidden.size() > kMaxHiddenLayers,
-             "network.hidden", std::to_string(width),
+             "network.hidden", width,
              fmt::format("at most {} widths from 1 to {}", kMaxHiddenLayers, kMaxWidth));
   }
   const bool is_gpt = name == "gpt";
   for (const auto& [key, value] : {std::pair("network.layers", options.layers),
                                    {"network.width", options.width},
                                    {"network.heads", options.heads}}) {
-    RefuseIf(!is_gpt && value != 0, key, std::to_string(value), "nothing but with the network gpt");
+    RefuseIf(!is_gpt && value != 0, key, value, "nothing but with the network gpt");
   }
   RefuseIf(!is_gpt && options.rms_norm, "network.token_norm", "rms",
            "layer but with the network gpt");

@@ -139,7 +139,7 @@ NetworkBuilder::NetworkBuilder(std::string name, FeatureShape input, int classes
   const auto is_edge = [](int edge) { return edge >= 1 && edge <= kMaxEdge; };
   RefuseIf(!is_edge(input.channels) || !is_edge(input.height) || !is_edge(input.width), "input",
            ToText(input), fmt::format("three numbers from 1 to {}", kMaxEdge));
-  RefuseIf(classes < 2 || classes > kMaxClasses, "classes", std::to_string(classes),
+  RefuseIf(classes < 2 || classes > kMaxClasses, "classes", classes,
            fmt::format("2 to {}", kMaxClasses));
   network_.name = std::move(name);
   network_.input = input;

@@ -11,7 +11,7 @@ namespace batchless::hwmodel {
 
 std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, int workers) {
   const int stages = static_cast<int>(costs.size());
-  RefuseIf(workers < 1 || workers > stages, "workers", std::to_string(workers),
+  RefuseIf(workers < 1 || workers > stages, "workers", workers,
            "1 to the " + std::to_string(stages) + " stages");
   for (const double cost : costs) {
     RefuseIf(!(cost >= 0) || !std::isfinite(cost), "cost", cost,

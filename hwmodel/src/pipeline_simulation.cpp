@@ -101,11 +101,9 @@ class Simulator {
     const auto workers = static_cast<std::size_t>(workers_);
     Validate(options_.times, schedule_.stages);
     RefuseIf(!options_.cores_of_worker.empty() && options_.cores_of_worker.size() != workers,
-             "cores_of_worker", static_cast<double>(options_.cores_of_worker.size()),
-             "one for each worker");
+             "cores_of_worker", options_.cores_of_worker.size(), "one for each worker");
     for (const std::int64_t cores : options_.cores_of_worker) {
-      RefuseIf(cores < 1 || cores > kMaxIndex, "cores_of_worker", static_cast<double>(cores),
-               "integers >= 1");
+      RefuseIf(cores < 1 || cores > kMaxIndex, "cores_of_worker", cores, "integers >= 1");
     }
     RefuseIf(!(options_.jitter >= 0 && options_.jitter < 1), "jitter", options_.jitter,
              "0 to 1, without 1");
@@ -114,7 +112,7 @@ class Simulator {
     RefuseIf(!(std::isfinite(options_.stall_factor) && options_.stall_factor >= 1), "stall_factor",
              options_.stall_factor, "a number >= 1");
     RefuseIf(options_.queue_capacity < 0 || options_.queue_capacity > kMaxIndex, "queue_capacity",
-             static_cast<double>(options_.queue_capacity), "an integer >= 0");
+             options_.queue_capacity, "an integer >= 0");
     RefuseIf(schedule_.copies() > 1, "schedule",
              std::to_string(schedule_.copies()) + " copies of the stages", "one copy");
     const auto actions = static_cast<std::int64_t>(schedule_.actions.size());
@@ -190,7 +188,7 @@ class Simulator {
       first_core_.push_back(summary_.cores);
       summary_.cores += CoresOf(w);
     }
-    RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", static_cast<double>(summary_.cores),
+    RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", summary_.cores,
              "fewer than 2^31 in all");
     const auto cores = static_cast<std::size_t>(summary_.cores);
     worker_of_core_.resize(cores);

@@ -251,7 +251,7 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
   constexpr std::int64_t kMaxActions = 2'000'000;
   const std::int64_t samples = setting.options.samples;
   const std::int64_t samples_per_update = setting.per_update * setting.options.microbatch;
-  RefuseIf(samples % samples_per_update != 0, "samples", static_cast<double>(samples),
+  RefuseIf(samples % samples_per_update != 0, "samples", samples,
            "a multiple of the " + std::to_string(samples_per_update) + " of an update");
   const std::int64_t microbatches = samples / setting.options.microbatch;
   const std::int64_t per_cycle = cycle.microbatches_per_cycle;

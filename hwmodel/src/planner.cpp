@@ -109,7 +109,7 @@ class Sweep {
         }
       }
     }
-    RefuseIf(best_.plans == 0, "batch", static_cast<double>(options_.batch),
+    RefuseIf(best_.plans == 0, "batch", options_.batch,
              (options_.depth > 0
                   ? fmt::format("a multiple of {}, the copies of a pipeline of {} machines",
                                 options_.machines / options_.depth, options_.depth)

@@ -23,11 +23,11 @@ void CheckFields(const Schedule& schedule) {
   CheckAtLeastOne("stages", schedule.stages);
   CheckAtLeastOne("microbatches", schedule.microbatches);
   RefuseIf(schedule.slots_per_step != 1 && schedule.slots_per_step != 2, "slots_per_step",
-           std::to_string(schedule.slots_per_step), "1 or 2");
+           schedule.slots_per_step, "1 or 2");
   const bool may_lag =
       schedule.weights == WeightVersions::kNewest || schedule.weights == WeightVersions::kStashed;
   RefuseIf(schedule.forward_lag < 0 || schedule.forward_lag > (may_lag ? kMaxForwardLag : 0),
-           "forward_lag", std::to_string(schedule.forward_lag),
+           "forward_lag", schedule.forward_lag,
            may_lag ? "an integer from 0 to " + std::to_string(kMaxForwardLag)
                    : "0 with " + std::string(Name(schedule.weights)) + " weights");
   const std::vector<int>& workers = schedule.worker_of_stage;
@@ -37,7 +37,7 @@ void CheckFields(const Schedule& schedule) {
            "one for each of the " + std::to_string(schedule.stages) +
                " stages of each copy, or none for a worker a stage");
   for (const int worker : workers) {
-    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", std::to_string(worker),
+    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", worker,
              Range("worker", schedule.stages));
   }
   for (int worker = 0; worker < schedule.workers(); ++worker) {

@@ -20,8 +20,7 @@ std::int64_t PerUpdate(const Options& options) {
 std::int64_t PerUpdateOf2Bw(const Options& options) {
   if (options.microbatches_per_update != 0) return options.microbatches_per_update;
   CheckAtLeastOne("stages", options.stages);
-  RefuseIf(options.microbatches < options.stages, "microbatches",
-           std::to_string(options.microbatches),
+  RefuseIf(options.microbatches < options.stages, "microbatches", options.microbatches,
            "at least the number of stages, " + std::to_string(options.stages));
   std::int64_t divisor = options.stages;
   while (options.microbatches % divisor != 0) ++divisor;
@@ -73,9 +72,8 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
   const ScheduleKind& found = FindScheduleKind(kind);
   const std::string only = "1 with " + std::string(kind);
   RefuseIf(found.updates_each && options.microbatches_per_update > 1, "microbatches_per_update",
-           std::to_string(options.microbatches_per_update), only);
-  RefuseIf(kind != "interleaved" && options.chunks > 1, "chunks", std::to_string(options.chunks),
-           only);
+           options.microbatches_per_update, only);
+  RefuseIf(kind != "interleaved" && options.chunks > 1, "chunks", options.chunks, only);
   if (options.microbatches_per_update < 0) {
     CheckAtLeastOne("microbatches_per_update", options.microbatches_per_update);
   }

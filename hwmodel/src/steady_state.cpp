@@ -248,7 +248,7 @@ SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worke
            "worker_of_stage", std::to_string(worker_of_stage.size()) + " workers",
            "one for each of the " + std::to_string(schedule.stages) + " stages");
   for (const int worker : worker_of_stage) {
-    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", std::to_string(worker),
+    RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", worker,
              "worker 0 .. " + std::to_string(schedule.stages - 1));
   }
   return Search(schedule).Run(worker_of_stage);

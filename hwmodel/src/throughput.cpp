@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 #include "roofline.h"
 
@@ -16,7 +15,7 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
   const int stages = workload.stage_count();
   CheckAtLeastOne("microbatch", options.microbatch);
   RefuseIf(options.microbatches_per_update < 0, "microbatches_per_update",
-           static_cast<double>(options.microbatches_per_update), "an integer >= 0");
+           options.microbatches_per_update, "an integer >= 0");
   RefuseIf(options.workers < 0 || options.workers > stages, "workers", options.workers,
            "at most the " + std::to_string(stages) + " stages");
   if (!options.group_ends.empty()) {
@@ -26,7 +25,7 @@ void Check(const Workload& workload, const ThroughputOptions& options) {
              "0 or " + std::to_string(options.group_ends.size()) + ", as there are ends");
     RefuseIf(options.schedule == kSequential, "group_ends", stages, "none with sequential");
   }
-  RefuseIf(options.samples < 0, "samples", static_cast<double>(options.samples), "an integer >= 0");
+  RefuseIf(options.samples < 0, "samples", options.samples, "an integer >= 0");
 }
 
 // Layers one after the other on the whole machine.
@@ -34,10 +33,10 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
                              const ThroughputOptions& options) {
   const auto b = static_cast<double>(options.microbatch);
   RefuseIf(options.microbatches_per_update > 1, "microbatches_per_update",
-           analysis::ToText(static_cast<double>(options.microbatches_per_update)),
+           options.microbatches_per_update,
            "0 or 1 with sequential, which takes the whole batch at once");
-  RefuseIf(options.workers > 1, "workers", analysis::ToText(options.workers), "1 with sequential");
-  RefuseIf(options.samples > 0, "samples", analysis::ToText(static_cast<double>(options.samples)),
+  RefuseIf(options.workers > 1, "workers", options.workers, "1 with sequential");
+  RefuseIf(options.samples > 0, "samples", options.samples,
            "nothing with sequential, which has no fill and drain");
   RefuseIf(options.weight_stashing, "weight_stashing", "true", "false with sequential");
   RefuseIf(options.vertical_sync, "vertical_sync", "true", "false with sequential");

@@ -168,7 +168,7 @@ double PredictActivationBytes(const TransformerRun& run, const BlockOptions& opt
 }
 
 Efficiencies FitEfficiencies(std::span<const MeasuredStep> steps, const Machine& node) {
-  RefuseIf(steps.size() < 2, "steps", std::to_string(steps.size()), "at least two");
+  RefuseIf(steps.size() < 2, "steps", steps.size(), "at least two");
   constexpr int kIterations = 20;
   constexpr double kStep = 1e-4;     // of a logarithm, for differences
   constexpr double kEnough = 1e-10;  // change of the logarithms

@@ -61,7 +61,7 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
   CheckDivides("chunks", chunks, stages);
   const int workers = stages / chunks;
   RefuseIf(microbatches_per_update % workers != 0, "microbatches_per_update",
-           std::to_string(microbatches_per_update),
+           microbatches_per_update,
            "a multiple of the number of workers, " + std::to_string(workers));
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   if (chunks > 1) {

@@ -10,10 +10,10 @@ namespace batchless::hwmodel {
 
 Schedule AmdpMulti(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  RefuseIf(stages % 4 != 0, "stages", std::to_string(stages),
+  RefuseIf(stages % 4 != 0, "stages", stages,
            "a multiple of 4: of any four workers one begins a pipeline down, one a pipeline up");
   RefuseIf(microbatches_per_update % stages != 0, "microbatches_per_update",
-           std::to_string(microbatches_per_update),
+           microbatches_per_update,
            "a multiple of " + std::to_string(stages) + ", two of each pipeline");
   const int copies = stages / 2;
   Schedule schedule{.stages = stages, .microbatches = microbatches};

@@ -82,8 +82,7 @@ Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_p
 
 Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  RefuseIf(microbatches_per_update < stages, "microbatches_per_update",
-           std::to_string(microbatches_per_update),
+  RefuseIf(microbatches_per_update < stages, "microbatches_per_update", microbatches_per_update,
            "at least the number of stages, " + std::to_string(stages) +
                ": with fewer there is a third version of the weights");
   Schedule schedule = Paci(stages, microbatches, microbatches_per_update);

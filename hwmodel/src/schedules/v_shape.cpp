@@ -132,9 +132,8 @@ Order DualPipeVOrder(int worker, int stages, std::int64_t microbatches, std::int
 void CheckV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update,
             std::int64_t fewest) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  RefuseIf(stages % 2 != 0, "stages", std::to_string(stages), "an even number, two of each worker");
-  RefuseIf(microbatches_per_update < fewest, "microbatches_per_update",
-           std::to_string(microbatches_per_update),
+  RefuseIf(stages % 2 != 0, "stages", stages, "an even number, two of each worker");
+  RefuseIf(microbatches_per_update < fewest, "microbatches_per_update", microbatches_per_update,
            "at least " + std::to_string(fewest) + " with " + std::to_string(stages) + " stages");
 }
 
@@ -167,8 +166,8 @@ Schedule DualPipeV(int stages, std::int64_t microbatches, std::int64_t microbatc
 
 Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckV(stages, microbatches, microbatches_per_update, 2 * std::int64_t{stages});
-  RefuseIf(microbatches_per_update % 2 != 0, "microbatches_per_update",
-           std::to_string(microbatches_per_update), "an even number, half of them from each end");
+  RefuseIf(microbatches_per_update % 2 != 0, "microbatches_per_update", microbatches_per_update,
+           "an even number, half of them from each end");
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   for (int stage = 0; stage < stages; ++stage) schedule.worker_of_stage.push_back(stage);
   for (int stage = 0; stage < stages; ++stage) {
