@@ -40,12 +40,16 @@ class Writer {
  public:
   Writer(const std::string& name, Normalization normalization, int groups, FeatureShape input,
          int classes)
-      : builder_(name, input, classes), normalization_(normalization), groups_(groups) {}
+      : builder_(name, input, classes),
+        normalization_(normalization),
+        groups_(groups),
+        classes_(classes) {}
 
   const FeatureShape& shape(int value) const { return builder_.shape(value); }
 
-  Network Finish(int logits) {
-    Add("loss", {.kind = LayerKind::kLoss}, {logits});
+  // With a last linear layer and the loss.
+  Network Finish(const std::string& name, int input) {
+    Add("loss", {.kind = LayerKind::kLoss}, {Linear(name, input, classes_)});
     return builder_.Finish();
   }
 
@@ -127,6 +131,7 @@ class Writer {
   NetworkBuilder builder_;
   Normalization normalization_;
   int groups_;
+  int classes_;
 };
 
 constexpr std::array<int, 3> kCifarResNetWidths{16, 32, 64};
@@ -137,8 +142,8 @@ std::string BlockName(std::size_t group, int block) {
 
 // Groups of pre-activation blocks behind a first value: two convolutions of 3x3 in a block, or a
 // bottleneck of three whose last one is `expansion` times as wide.
-Network PreActivationResNet(Writer builder, int x, std::span<const int> widths,
-                            std::span<const int> blocks, int expansion, int classes) {
+Network PreActivationResNet(Writer& builder, int x, std::span<const int> widths,
+                            std::span<const int> blocks, int expansion) {
   constexpr Window kPointwise{.kernel = 1, .stride = 1, .padding = 0};
   for (std::size_t group = 0; group < widths.size(); ++group) {
     for (int block = 0; block < blocks[group]; ++block) {
@@ -166,24 +171,24 @@ Network PreActivationResNet(Writer builder, int x, std::span<const int> widths,
   }
   x = builder.NormRelu("norm", "norm", x);
   x = builder.AveragePool(x);
-  return builder.Finish(builder.Linear("fc", x, classes));
+  return builder.Finish("fc", x);
 }
 
-Network CifarResNet(Writer builder, int blocks_per_group, int classes) {
+Network CifarResNet(Writer& builder, int blocks_per_group) {
   const int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   const std::array blocks{blocks_per_group, blocks_per_group, blocks_per_group};
-  return PreActivationResNet(std::move(builder), x, kCifarResNetWidths, blocks, 1, classes);
+  return PreActivationResNet(builder, x, kCifarResNetWidths, blocks, 1);
 }
 
-Network ResNet50(Writer builder, int classes) {
+Network ResNet50(Writer& builder) {
   constexpr std::array kBlocks{3, 4, 6, 3};
   constexpr std::array kWidths{64, 128, 256, 512};
   int x = builder.Convolution("conv1", 0, 64, {.kernel = 7, .stride = 2, .padding = 3});
   x = builder.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
-  return PreActivationResNet(std::move(builder), x, kWidths, kBlocks, 4, classes);
+  return PreActivationResNet(builder, x, kWidths, kBlocks, 4);
 }
 
-Network PostActivationResNet(Writer builder, int blocks_per_group, int classes) {
+Network PostActivationResNet(Writer& builder, int blocks_per_group) {
   int x = builder.Convolution("conv1", 0, kCifarResNetWidths[0], {});
   x = builder.NormRelu("norm1", "norm1", x);
   for (std::size_t group = 0; group < kCifarResNetWidths.size(); ++group) {
@@ -199,23 +204,21 @@ Network PostActivationResNet(Writer builder, int blocks_per_group, int classes) 
     }
   }
   x = builder.AveragePool(x);
-  return builder.Finish(builder.Linear("fc", x, classes));
+  return builder.Finish("fc", x);
 }
 
 // Hidden linear layers, each with a ReLU and perhaps behind a dropout, and the last one.
-Network Classifier(Writer builder, int x, std::span<const int> hidden, double dropout,
-                   int classes) {
+Network Classifier(Writer& builder, int x, std::span<const int> hidden, double dropout) {
   for (std::size_t j = 0; j < hidden.size(); ++j) {
     const std::string name = fmt::format("classifier.{}", j);
     if (dropout > 0) x = builder.Dropout(name + ".dropout", x, dropout);
     x = builder.Linear(name, x, hidden[j]);
     x = builder.NormRelu("", name + ".relu", x);
   }
-  return builder.Finish(builder.Linear(fmt::format("classifier.{}", hidden.size()), x, classes));
+  return builder.Finish(fmt::format("classifier.{}", hidden.size()), x);
 }
 
-Network Vgg(Writer builder, const std::array<int, 5>& convolutions, std::span<const int> hidden,
-            int classes) {
+Network Vgg(Writer& builder, const std::array<int, 5>& convolutions, std::span<const int> hidden) {
   constexpr std::array<int, 5> kWidths{64, 128, 256, 512, 512};
   int x = 0;
   int k = 0;
@@ -228,10 +231,10 @@ Network Vgg(Writer builder, const std::array<int, 5>& convolutions, std::span<co
     x = builder.MaxPool(fmt::format("pool{}", group), x, kHalving);
   }
   constexpr std::array kHidden{512, 512};
-  return Classifier(std::move(builder), x, hidden.empty() ? kHidden : hidden, 0.5, classes);
+  return Classifier(builder, x, hidden.empty() ? kHidden : hidden, 0.5);
 }
 
-Network LeNet5(Writer builder, int classes) {
+Network LeNet5(Writer& builder) {
   int x = builder.Convolution("features.0", 0, 6, {.kernel = 5, .stride = 1, .padding = 2});
   x = builder.NormRelu("", "features.0.relu", x);
   x = builder.MaxPool("pool0", x, kHalving);
@@ -239,12 +242,12 @@ Network LeNet5(Writer builder, int classes) {
   x = builder.NormRelu("", "features.1.relu", x);
   x = builder.MaxPool("pool1", x, kHalving);
   constexpr std::array kHidden{120, 84};
-  return Classifier(std::move(builder), x, kHidden, 0, classes);
+  return Classifier(builder, x, kHidden, 0);
 }
 
 // Five convolutions and three linear layers at AlexNet's widths, with 3x3 windows and one halving
 // fewer, as an image of 32x32 needs it.
-Network AlexNet(Writer builder, int classes) {
+Network AlexNet(Writer& builder) {
   constexpr std::array<int, 5> kWidths{64, 192, 384, 256, 256};
   int x = 0;
   for (std::size_t k = 0; k < kWidths.size(); ++k) {
@@ -254,7 +257,7 @@ Network AlexNet(Writer builder, int classes) {
     if (k == 0 || k == 1 || k == 4) x = builder.MaxPool(fmt::format("pool{}", k), x, kHalving);
   }
   constexpr std::array kHidden{4096, 4096};
-  return Classifier(std::move(builder), x, kHidden, 0.5, classes);
+  return Classifier(builder, x, kHidden, 0.5);
 }
 
 // Stages of a decoder's blocks.
@@ -386,22 +389,21 @@ FeatureShape DefaultInput(std::string_view name) {
   return name == "lenet5" ? kMnistInput : kCifarInput;
 }
 
-Network Make(Writer builder, const NetworkOptions& options, int classes) {
+Network Make(Writer builder, const NetworkOptions& options) {
   const std::string& name = options.name;
-  if (name == "resnet50") return ResNet50(std::move(builder), classes);
+  if (name == "resnet50") return ResNet50(builder);
   if (const int blocks = BlocksPerGroup(name); blocks > 0) {
-    return IsPostActivation(name) ? PostActivationResNet(std::move(builder), blocks, classes)
-                                  : CifarResNet(std::move(builder), blocks, classes);
+    return IsPostActivation(name) ? PostActivationResNet(builder, blocks)
+                                  : CifarResNet(builder, blocks);
   }
-  if (name == "vgg11") return Vgg(std::move(builder), {1, 1, 2, 2, 2}, options.hidden, classes);
-  if (name == "vgg13") return Vgg(std::move(builder), {2, 2, 2, 2, 2}, options.hidden, classes);
-  if (name == "vgg16") return Vgg(std::move(builder), {2, 2, 3, 3, 3}, options.hidden, classes);
-  if (name == "lenet5") return LeNet5(std::move(builder), classes);
-  if (name == "alexnet") return AlexNet(std::move(builder), classes);
-  if (name == "linear") return Classifier(std::move(builder), 0, {}, 0, classes);
+  if (name == "vgg11") return Vgg(builder, {1, 1, 2, 2, 2}, options.hidden);
+  if (name == "vgg13") return Vgg(builder, {2, 2, 2, 2, 2}, options.hidden);
+  if (name == "vgg16") return Vgg(builder, {2, 2, 3, 3, 3}, options.hidden);
+  if (name == "lenet5") return LeNet5(builder);
+  if (name == "alexnet") return AlexNet(builder);
+  if (name == "linear") return Classifier(builder, 0, {}, 0);
   constexpr std::array kHidden{256, 256};
-  return Classifier(std::move(builder), 0,
-                    options.hidden.empty() ? kHidden : std::span(options.hidden), 0, classes);
+  return Classifier(builder, 0, options.hidden.empty() ? kHidden : std::span(options.hidden), 0);
 }
 
 }  // namespace
@@ -457,7 +459,7 @@ Network MakeNetwork(const NetworkOptions& options) {
            "false but with the network gpt");
   try {
     if (is_gpt) return Gpt(options);
-    return Make(Writer(name, normalization, groups, input, classes), options, classes);
+    return Make(Writer(name, normalization, groups, input, classes), options);
   } catch (const InvalidArgument& error) {
     // The options that the builder's refusals follow from.
     const std::string& refused = error.name();

@@ -59,13 +59,6 @@ StageTimes LaunchesOf(const Execution& execution, std::size_t s) {
           weights};
 }
 
-void Add(StageTimes& sum, const StageTimes& times) {
-  sum.forward_seconds += times.forward_seconds;
-  sum.backward_seconds += times.backward_seconds;
-  sum.weight_gradient_seconds += times.weight_gradient_seconds;
-  sum.update_seconds += times.update_seconds;
-}
-
 }  // namespace
 
 Passes PassesOf(const Execution& execution, std::size_t s) {
@@ -209,15 +202,15 @@ void AddStage(const Execution& execution, std::size_t s, const StageWork& work, 
                                       : machine.shared_bytes_per_second;
   const Passes passes = PassesOf(execution, s);
   const StageTimes launches = LaunchesOf(execution, s);
-  StageTimes own;
-  double* const own_seconds[] = {&own.forward_seconds, &own.backward_seconds,
-                                 &own.weight_gradient_seconds, &own.update_seconds};
+  double* const total[] = {&times.forward_seconds, &times.backward_seconds,
+                           &times.weight_gradient_seconds, &times.update_seconds};
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const ActionKind kind = kActionKinds[i];
     const CoreWork& part = work[i];
     const double used = CoresUsed(part, cores);
     const double seconds = SecondsOn({&part, 1}, cores);
-    *own_seconds[i] = seconds;
+    *total[i] += seconds;
+    *total[i] += launches.seconds(kind);
     if (!execution.launched && part.seconds > 0 && used > 1) {
       sums.fabric_bytes += ExchangedBytes(execution, s, kind);
     }
@@ -231,8 +224,6 @@ void AddStage(const Execution& execution, std::size_t s, const StageWork& work, 
     bounds.fabric += std::max(0.0, weight * seconds - std::max(by_flops, by_bytes));
     bounds.launch += weight * launches.seconds(kind);
   }
-  Add(times, own);
-  Add(times, launches);
 }
 
 void BoundTimes::Add(const BoundTimes& other) {

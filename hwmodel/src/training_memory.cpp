@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ class Places {
   }
 
   // The most micro-batches that have had their `write` and not yet all of their `releases`, the last
-  // of these included.
-  std::int64_t MostHeld(const MemoryUse& use) {
+  // of these included; none without a use.
+  std::int64_t MostHeld(const std::optional<MemoryUse>& optional) {
+    if (!optional) return 0;
+    const MemoryUse& use = *optional;
     std::vector<std::int64_t> written;
     std::vector<std::int64_t> released;
     for (std::int64_t i = 0; i < microbatches_; ++i) {
@@ -140,15 +143,9 @@ class Prediction {
   void AddActivations(const StageSpan& process, TrainingMemory& memory) {
     for (int v = 0; v < static_cast<int>(network_.values.size()); ++v) {
       const std::int64_t bytes = ValueBytes(v) * options_.microbatch;
-      if (const auto use = plan_.ValueUse(v, process)) {
-        memory.activations += bytes * places_.MostHeld(*use);
-      }
-      if (const auto use = plan_.ValueAgainUse(v, process)) {
-        memory.activations += bytes * places_.MostHeld(*use);
-      }
-      if (const auto use = plan_.GradientUse(v, process)) {
-        memory.activation_gradients += bytes * places_.MostHeld(*use);
-      }
+      memory.activations += bytes * (places_.MostHeld(plan_.ValueUse(v, process)) +
+                                     places_.MostHeld(plan_.ValueAgainUse(v, process)));
+      memory.activation_gradients += bytes * places_.MostHeld(plan_.GradientUse(v, process));
       // Evaluations go through all stages.
       memory.evaluation += ValueBytes(v) * options_.workers;
     }
@@ -163,7 +160,7 @@ class Prediction {
           const std::int64_t held = options_.held.empty()
                                         ? ValueBytes(stage.outputs[0]) * options_.microbatch
                                         : options_.held[static_cast<std::size_t>(s)] * number();
-          memory.activation_gradients += held * places_.MostHeld(*use);
+          memory.activation_gradients += held * places_.MostHeld(use);
         }
       }
     }
@@ -196,7 +193,7 @@ class Prediction {
       if (stage == 0 || stage == network_.stage_count()) continue;
       // One side waits for the other when it has as many micro-batches in flight as ever.
       const std::int64_t messages = places_.MostHeld(
-          {{ActionKind::kForward, stage - 1}, {{ActionKind::kBackward, stage - 1}}});
+          MemoryUse{{ActionKind::kForward, stage - 1}, {{ActionKind::kBackward, stage - 1}}});
       for (const auto& crossing : {plan_.CrossingValues(stage), plan_.CrossingGradients(stage)}) {
         for (const int v : crossing) {
           memory.links += ValueBytes(v) * options_.microbatch * messages;
