@@ -25,14 +25,9 @@ std::size_t ThreadCount(int asked, std::size_t blocks) {
   return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, blocks));
 }
 
-struct BlockCounts {
-  std::size_t long_double = 0;
-  std::size_t fifty_digits = 0;
-};
-
 /// The one row of the rule `linear`; each point starts from its neighbour's root.
-BlockCounts RunLinearRow(const SweepOptions& options, SweepSummary& summary) {
-  BlockCounts counts;
+void RunLinearRow(const SweepOptions& options, std::span<Precision> precision,
+                  SweepSummary& summary) {
   LinearGuess guess;
   for (std::size_t j = 0; j < options.rates.size(); ++j) {
     const SpectralRadius value =
@@ -40,35 +35,30 @@ BlockCounts RunLinearRow(const SweepOptions& options, SweepSummary& summary) {
     summary.log_radius[j] = value.log_radius;
     summary.spectral_radius[j] = value.radius;
     summary.error_bound[j] = value.error_bound;
-    counts.long_double += value.precision == Precision::kLongDouble ? 1 : 0;
-    counts.fifty_digits += value.precision == Precision::kFiftyDigits ? 1 : 0;
+    precision[j] = value.precision;
   }
-  return counts;
 }
 
-BlockCounts RunBlock(const SweepOptions& options, std::size_t first, std::size_t rows,
-                     std::span<double> scratch_error, std::span<Precision> scratch_precision,
-                     SweepSummary& summary) {
-  const std::size_t points = options.rates.size();
-  if (options.rule.is_linear()) return RunLinearRow(options, summary);
+/// `scratch_error` and `precision` have the size of the rows.
+void RunBlock(const SweepOptions& options, std::size_t first, std::size_t rows,
+              std::span<double> scratch_error, std::span<Precision> precision,
+              SweepSummary& summary) {
+  if (options.rule.is_linear()) {
+    RunLinearRow(options, precision, summary);
+    return;
+  }
   std::vector<Track> tracks(rows);
   for (std::size_t i = 0; i < rows; ++i) {
     const double momentum = options.momenta[first + i];
     tracks[i] = {MakeCharacteristic<double>(options.rule, momentum, options.delay), &options.rule,
                  momentum, options.delay, options.rates};
   }
-  const std::size_t at = first * points, size = rows * points;
+  const std::size_t at = first * options.rates.size(), size = precision.size();
   EvaluateTracks(tracks,
-                 {std::span(summary.log_radius).subspan(at, size), scratch_error.first(size),
+                 {std::span(summary.log_radius).subspan(at, size), scratch_error,
                   std::span(summary.spectral_radius).subspan(at, size),
-                  std::span(summary.error_bound).subspan(at, size), scratch_precision.first(size)},
+                  std::span(summary.error_bound).subspan(at, size), precision},
                  options.simd);
-  BlockCounts counts;
-  for (const Precision p : scratch_precision.first(size)) {
-    counts.long_double += p == Precision::kLongDouble ? 1 : 0;
-    counts.fifty_digits += p == Precision::kFiftyDigits ? 1 : 0;
-  }
-  return counts;
 }
 
 }  // namespace
@@ -119,16 +109,21 @@ SweepSummary RunSweep(const SweepOptions& options) {
 
   const auto work = [&] {
     try {
-      std::vector<double> error(kBlock * points);
-      std::vector<Precision> precision(kBlock * points);
+      std::vector<double> error;
+      std::vector<Precision> precision;
       for (std::size_t block; !stop && (block = next_block++) < blocks;) {
         const std::size_t first = block * kBlock;
         const std::size_t count = std::min(kBlock, rows - first);
-        const BlockCounts counts = RunBlock(options, first, count, error, precision, summary);
+        error.resize(count * points);
+        precision.resize(count * points);
+        RunBlock(options, first, count, error, precision, summary);
+        const auto solved_in = [&](Precision p) {
+          return std::count(precision.begin(), precision.end(), p);
+        };
         const std::lock_guard lock(mutex);
         summary.rows_done += count;
-        summary.refined_long_double += counts.long_double;
-        summary.refined_fifty_digits += counts.fifty_digits;
+        summary.refined_long_double += solved_in(Precision::kLongDouble);
+        summary.refined_fifty_digits += solved_in(Precision::kFiftyDigits);
         changed.notify_one();
       }
     } catch (...) {
