@@ -84,22 +84,14 @@ class PythonTrainer {
       throw py::error_already_set();
     }
     if (!row) return py::none();
-    const auto number = [](bool is_there, double value) -> py::object {
-      if (!is_there) return py::none();
-      return py::float_(value);
-    };
-    const IntervalSums sums = row->interval.value_or(IntervalSums{});
-    const auto n = static_cast<double>(sums.samples);
-    const training::Evaluation validation = row->validation.value_or(training::Evaluation{});
     py::dict values;
     values["samples"] = row->samples;
     values["epoch"] = row->epoch;
     values["learning_rate"] = row->learning_rate;
-    values["train_loss"] = number(row->interval.has_value(), sums.loss / n);
-    values["train_accuracy"] =
-        number(row->interval.has_value(), static_cast<double>(sums.correct) / n);
-    values["validation_loss"] = number(row->validation.has_value(), validation.loss);
-    values["validation_accuracy"] = number(row->validation.has_value(), validation.accuracy);
+    values["train_loss"] = row->measured.train_loss;
+    values["train_accuracy"] = row->measured.train_accuracy;
+    values["validation_loss"] = row->measured.validation_loss;
+    values["validation_accuracy"] = row->measured.validation_accuracy;
     return values;
   }
 

@@ -25,8 +25,8 @@ struct IntervalSums {
   double correct = 0;  // shares of their labels that won
 };
 
-// The last numbers of each kind that were measured.
-struct LastMetrics {
+// None is one that was not measured.
+struct Metrics {
   std::optional<double> train_loss;
   std::optional<double> train_accuracy;
   std::optional<double> validation_loss;
@@ -49,7 +49,7 @@ struct RunState {
   FileStart metrics_file;    // what of metrics.csv belongs to them
   FileStart samples_file;    // of samples.csv
   IntervalSums interval;
-  LastMetrics last;
+  Metrics last;  // of each kind the last one that was measured
   double training_seconds = 0;
   double seconds = 0;  // with validation and checkpoints
 };

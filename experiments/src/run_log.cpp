@@ -19,8 +19,9 @@ constexpr const char* kSamplesHeader = "sample,label,loss\n";
 
 }  // namespace
 
-double ExcessBits(double loss, double entropy_bits) {
-  return loss / std::numbers::ln2 - entropy_bits;
+std::optional<double> ExcessBits(const std::optional<double>& loss, double entropy_bits) {
+  if (!loss) return std::nullopt;
+  return *loss / std::numbers::ln2 - entropy_bits;
 }
 
 RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& state,
@@ -70,25 +71,15 @@ void RunLog::AddSamples(std::span<const training::SampleResult> results) {
 }
 
 void RunLog::AddRow(const MetricsRow& row) {
-  std::string text = fmt::format("{},{},{},", row.samples, row.epoch, row.learning_rate);
-  if (row.interval) {
-    const auto n = static_cast<double>(row.interval->samples);
-    text += fmt::format("{},{}", row.interval->loss / n, row.interval->correct / n);
-  } else {
-    text += ',';
-  }
-  text += ',';
-  if (row.validation) {
-    text += fmt::format("{},{}", row.validation->loss, row.validation->accuracy);
-  } else {
-    text += ',';
-  }
-  if (entropy_bits_ > 0) {
-    text += ',';
-    if (row.validation) {
-      text += fmt::format("{}", ExcessBits(row.validation->loss, entropy_bits_));
-    }
-  }
+  std::string text = fmt::format("{},{},{}", row.samples, row.epoch, row.learning_rate);
+  const auto add = [&](const std::optional<double>& value) {
+    text += value ? fmt::format(",{}", *value) : ",";
+  };
+  add(row.measured.train_loss);
+  add(row.measured.train_accuracy);
+  add(row.measured.validation_loss);
+  add(row.measured.validation_accuracy);
+  if (entropy_bits_ > 0) add(ExcessBits(row.measured.validation_loss, entropy_bits_));
   metrics_.Append(text + "\n");
 }
 

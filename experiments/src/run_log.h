@@ -24,15 +24,14 @@
 
 namespace batchless {
 
-// What a loss in nats says more than the source's entropy, in bits.
-double ExcessBits(double loss, double entropy_bits);
+// What a loss in nats says more than the source's entropy, in bits; none where there is no loss.
+std::optional<double> ExcessBits(const std::optional<double>& loss, double entropy_bits);
 
 struct MetricsRow {
   std::int64_t samples = 0;
   double epoch = 0;
   double learning_rate = 0;
-  std::optional<IntervalSums> interval;
-  std::optional<training::Evaluation> validation;
+  Metrics measured;
 };
 
 class RunLog {

@@ -64,21 +64,20 @@ bool TrainingProgress::IsTimeForLine() {
 }
 
 void TrainingProgress::Row(const MetricsRow& row) {
-  if (row.validation) validation_accuracy_ = row.validation->accuracy;
+  const auto& [train_loss, train_accuracy, validation_loss, validation_accuracy] = row.measured;
+  if (validation_accuracy) validation_accuracy_ = validation_accuracy;
   if (bar_.is_on_terminal() || !IsTimeForLine()) return;
   std::string line =
       fmt::format("{} / {} samples, epoch {:.2f}", row.samples, total_samples_, row.epoch);
-  if (row.interval) {
-    const auto n = static_cast<double>(row.interval->samples);
-    line += fmt::format(", loss {:.4f}, accuracy {:.1f} %", row.interval->loss / n,
-                        100 * row.interval->correct / n);
+  if (train_loss) {
+    line += fmt::format(", loss {:.4f}, accuracy {:.1f} %", *train_loss, 100 * *train_accuracy);
   }
-  if (row.validation) {
-    line += fmt::format(", validation loss {:.4f}, accuracy {:.1f} %", row.validation->loss,
-                        100 * row.validation->accuracy);
+  if (validation_loss) {
+    line += fmt::format(", validation loss {:.4f}, accuracy {:.1f} %", *validation_loss,
+                        100 * *validation_accuracy);
     if (entropy_bits_ > 0) {
       line += fmt::format(", {:.4f} bits a token above the source's {:.4g}",
-                          ExcessBits(row.validation->loss, entropy_bits_), entropy_bits_);
+                          *ExcessBits(validation_loss, entropy_bits_), entropy_bits_);
     }
   }
   line += fmt::format(", {:.0f} samples/s\n", SamplesPerSecond(row.samples));

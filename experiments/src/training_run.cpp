@@ -641,17 +641,17 @@ void TrainingRun::ImportWeights(std::span<const training::NamedTensor> tensors) 
 std::optional<MetricsRow> TrainingRun::MakeRow() {
   MetricsRow row;
   if (IsDue(configuration_.run.log_every_samples) && state_.interval.samples > 0) {
-    row.interval = std::exchange(state_.interval, {});
-    const auto n = static_cast<double>(row.interval->samples);
-    state_.last.train_loss = row.interval->loss / n;
-    state_.last.train_accuracy = row.interval->correct / n;
+    const IntervalSums sums = std::exchange(state_.interval, {});
+    const auto n = static_cast<double>(sums.samples);
+    state_.last.train_loss = row.measured.train_loss = sums.loss / n;
+    state_.last.train_accuracy = row.measured.train_accuracy = sums.correct / n;
   }
   if (IsDue(configuration_.run.validate_every_samples)) {
-    row.validation = trainer_->Evaluate(*data_.validation, validation_samples_);
-    state_.last.validation_loss = row.validation->loss;
-    state_.last.validation_accuracy = row.validation->accuracy;
+    const training::Evaluation validation = Evaluate();
+    state_.last.validation_loss = row.measured.validation_loss = validation.loss;
+    state_.last.validation_accuracy = row.measured.validation_accuracy = validation.accuracy;
   }
-  if (!row.interval && !row.validation) return std::nullopt;
+  if (!row.measured.train_loss && !row.measured.validation_loss) return std::nullopt;
   row.samples = state_.samples;
   row.epoch = Epochs().value_or(0);
   row.learning_rate = last_rate_;

@@ -68,8 +68,7 @@ Json TrainingRun::Summary() const {
   if (const double entropy = EntropyBits(); entropy > 0) {
     object["source_bits_per_token"] = entropy;
     object["validation_excess_bits_per_token"] =
-        state_.last.validation_loss ? Json(ExcessBits(*state_.last.validation_loss, entropy))
-                                    : Json(nullptr);
+        ToJson(ExcessBits(state_.last.validation_loss, entropy));
   }
   object["diverged"] = diverged_;
   // After a divergence the weights are those of some later moment.
