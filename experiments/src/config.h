@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "batchless/analysis/rule.h"
 #include "values.h"
 
 namespace batchless {
@@ -77,12 +78,7 @@ struct Configuration {
   } schedule;
   struct {
     std::string name = "sgdm";
-    std::optional<double> sc_delay;
-    std::optional<double> horizon;
-    std::optional<double> sc_a;
-    std::optional<double> sc_b;
-    double sc_delay_scale = 1;
-    double horizon_scale = 1;
+    analysis::RuleOptions options;
   } rule;
   struct {
     std::string kind = "sgdm";

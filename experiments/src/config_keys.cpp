@@ -178,14 +178,15 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "sample's last backward, or forwards alone, to their update, with stashed weights; xpipe: "
        "both by "
        "the place of their stage in the pipeline"},
-      {"rule", "sc_delay", &c.rule.sc_delay, kDelays,
+      {"rule", "sc_delay", &c.rule.options.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
-      {"rule", "horizon", &c.rule.horizon, kDelays, "horizon of weight prediction, updates"},
-      {"rule", "sc_a", &c.rule.sc_a, kCoefficients, "coefficient a itself"},
-      {"rule", "sc_b", &c.rule.sc_b, kCoefficients, "coefficient b itself"},
-      {"rule", "sc_delay_scale", &c.rule.sc_delay_scale, kScales,
+      {"rule", "horizon", &c.rule.options.horizon, kDelays,
+       "horizon of weight prediction, updates"},
+      {"rule", "sc_a", &c.rule.options.sc_a, kCoefficients, "coefficient a itself"},
+      {"rule", "sc_b", &c.rule.options.sc_b, kCoefficients, "coefficient b itself"},
+      {"rule", "sc_delay_scale", &c.rule.options.sc_delay_scale, kScales,
        "sc_delay in units of each stage's delay"},
-      {"rule", "horizon_scale", &c.rule.horizon_scale, kScales,
+      {"rule", "horizon_scale", &c.rule.options.horizon_scale, kScales,
        "horizon in units of each stage's delay"},
 
       {"optimizer", "kind", &c.optimizer.kind, analysis::NamesOf(training::Optimizers()),

@@ -70,22 +70,15 @@ std::string KeyOf(const Configuration& c, std::string_view name) {
 }
 
 analysis::RuleSpec RuleOf(const Configuration& c) {
-  analysis::RuleSpec spec{analysis::FindRule(c.rule.name), {}};
-  spec.options.sc_delay = c.rule.sc_delay;
-  spec.options.horizon = c.rule.horizon;
-  spec.options.sc_a = c.rule.sc_a;
-  spec.options.sc_b = c.rule.sc_b;
-  spec.options.sc_delay_scale = c.rule.sc_delay_scale;
-  spec.options.horizon_scale = c.rule.horizon_scale;
+  analysis::RuleSpec spec{analysis::FindRule(c.rule.name), c.rule.options};
   InSection("rule", [&] { analysis::Validate(spec); });
-  if (c.rule.sc_delay && c.rule.sc_delay_scale != 1) {
-    throw UsageError("rule.sc_delay_scale", analysis::ToText(c.rule.sc_delay_scale),
-                     "nothing together with rule.sc_delay");
-  }
-  if (c.rule.horizon && c.rule.horizon_scale != 1) {
-    throw UsageError("rule.horizon_scale", analysis::ToText(c.rule.horizon_scale),
-                     "nothing together with rule.horizon");
-  }
+  const auto refuse_both = [](const char* key, const auto& number, double scale) {
+    if (!number || scale == 1) return;
+    throw UsageError(fmt::format("rule.{}_scale", key), analysis::ToText(scale),
+                     fmt::format("nothing together with rule.{}", key));
+  };
+  refuse_both("sc_delay", spec.options.sc_delay, spec.options.sc_delay_scale);
+  refuse_both("horizon", spec.options.horizon, spec.options.horizon_scale);
   return spec;
 }
 
