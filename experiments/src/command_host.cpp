@@ -14,7 +14,7 @@ void CheckStopped(const WorkMonitor* monitor) {
 
 void JsonOutput::Put(const Json& object) const {
   CheckStopped(host_->monitor);
-  host_->take_result ? host_->take_result(object) : PrintJson(object);
+  host_->take_result ? host_->take_result(object) : PrintText("{}\n", JsonText(object));
 }
 
 }  // namespace batchless

@@ -195,8 +195,10 @@ int RunProgram(int argc, char** argv) {
   try {
     Program program(kCommands);
     if (program.Parse(argc, argv)) program.Run(nullptr);
+    TextOutput::Standard().Close();
     return kExitDone;
   } catch (...) {
+    TextOutput::Standard().Discard();
     const Failure failure = DescribeFailure(std::current_exception());
     // Processes that end together have said why.
     return failure.line.empty() ? failure.exit_code : Fail(failure.exit_code, failure.line);

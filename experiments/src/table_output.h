@@ -39,10 +39,11 @@ class TableOutput {
   // Calls print(TextOutput&) for the file or for standard output and puts the file in its place.
   template <class Print>
   void Write(Print print) {
-    TextOutput output = file_ ? TextOutput(file_->temporary_path(), file_->path()) : TextOutput();
+    if (!file_) return print(TextOutput::Standard());
+    TextOutput output(file_->temporary_path(), file_->path());
     print(output);
     output.Close();
-    if (file_) file_->Commit();
+    file_->Commit();
   }
 
   // The columns, "rate,momentum", of `count` rows as CSV; what a row lacks is in `about`.

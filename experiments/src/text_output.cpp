@@ -34,9 +34,13 @@ void TextOutput::Flush() {
 
 void TextOutput::Close() {
   Flush();
-  std::FILE* stream = stream_;
-  stream_ = nullptr;
+  std::FILE* stream = stream_ == stdout ? stdout : std::exchange(stream_, nullptr);
   if ((stream == stdout ? std::fflush(stream) : std::fclose(stream)) != 0) Fail();
+}
+
+TextOutput& TextOutput::Standard() {
+  static TextOutput output;
+  return output;
 }
 
 std::string JsonText(const Json& object, int indent) {
@@ -62,7 +66,5 @@ Json ParseJson(const std::string& text) {
 std::string Utf8(std::string_view text) {
   return Json::parse(JsonText(Json(text))).get<std::string>();
 }
-
-void PrintJson(const Json& object) { PrintText("{}\n", JsonText(object)); }
 
 }  // namespace batchless

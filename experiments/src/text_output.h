@@ -15,8 +15,6 @@ using Json = nlohmann::ordered_json;
 
 class TextOutput {
  public:
-  // Standard output.
-  TextOutput();
   // The file `path`, whose content is replaced; errors call it `name`. Throws std::runtime_error.
   TextOutput(const std::string& path, std::string name);
   ~TextOutput();
@@ -30,10 +28,16 @@ class TextOutput {
 
   // Throws std::runtime_error where something could not be written, a full disk for instance.
   void Close();
+  // Forgets what is not written yet.
+  void Discard() { buffer_.clear(); }
+
+  // Standard output, which Close leaves open.
+  static TextOutput& Standard();
 
  private:
   static constexpr std::size_t kFlushBytes = 1 << 16;
 
+  TextOutput();
   // Formatting costs the compiler a second wherever it is not behind a call.
   void Append(fmt::string_view format, fmt::format_args arguments);
   void Flush();
@@ -44,16 +48,15 @@ class TextOutput {
   fmt::memory_buffer buffer_;
 };
 
-// Standard output in one go.
+// To standard output: what a command prints is there when it has ended without a failure, long texts before.
 template <class... Arguments>
 void PrintText(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  TextOutput output;
-  output.Print(format, std::forward<Arguments>(arguments)...);
-  output.Close();
+  TextOutput::Standard().Print(format, std::forward<Arguments>(arguments)...);
 }
 
-// As JSON, on one line where there is no indent. The names of files and folders that it holds need not be
-// UTF-8, which JSON has to be: U+FFFD stands for what is none. Every JSON is written by this.
+// As JSON, on one line where there is no indent. What JSON has no number for (infinities, NaN) is null. The
+// names of files and folders that it holds need not be UTF-8, which JSON has to be: U+FFFD stands for what is
+// none. Every JSON is written by this.
 std::string JsonText(const Json& object, int indent = -1);
 
 // What a user's file says; discarded where that is no JSON, or lies within more brackets than anything here
@@ -62,8 +65,5 @@ Json ParseJson(const std::string& text);
 
 // The text with U+FFFD for what is not UTF-8: tables and pages have to be it, too.
 std::string Utf8(std::string_view text);
-
-// The object on one line of standard output. What JSON has no number for (infinities, NaN) is null.
-void PrintJson(const Json& object);
 
 }  // namespace batchless

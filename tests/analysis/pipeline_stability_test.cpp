@@ -27,7 +27,7 @@ using Eigen::VectorXd;
 
 // The eigenvalue iteration is backward stable: rounding times the condition of the eigenvalue, which
 // for these companion-like matrices stays below 1e3.
-constexpr double kRadiusTolerance = 1e-12;
+constexpr double kPipelineTolerance = 1e-12;
 // Two hundred updates in two orders of summation.
 constexpr double kTrajectoryTolerance = 1e-12;
 
@@ -205,7 +205,7 @@ TEST_CASE("One weight and one delay: the largest root") {
     const RuleSpec spec = Spec(rule.name);
     const auto summary = PipelineStability(Scalar(spec, 0.9, delay, rate));
     const double expected = std::abs(AllRoots(spec, 0.9, delay, rate).front());
-    CHECK(std::abs(summary.spectral_radius - expected) <= kRadiusTolerance * expected);
+    CHECK(std::abs(summary.spectral_radius - expected) <= kPipelineTolerance * expected);
     const std::size_t previous = rule.prediction == Prediction::kWeight ? 1 : 0;
     CHECK(summary.state_dimension == 2 + static_cast<std::size_t>(delay) + previous);
   }
@@ -225,7 +225,7 @@ TEST_CASE("Uniform delays: the largest root over the eigenvalues, whatever the b
       expected =
           std::max(expected, std::abs(AllRoots(options.rule, 0.9, 3, 0.05 * lambda).front()));
     }
-    CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+    CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kPipelineTolerance);
   }
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("Blocks without coupling: the worst block at its own delay") {
                                 0.05 * options.hessian(s, s));
     expected = std::max(expected, std::abs(roots.front()));
   }
-  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kPipelineTolerance);
 }
 
 TEST_CASE("Two blocks: the literal loop is the power of the matrix") {
@@ -499,7 +499,7 @@ TEST_CASE("A rule by its coefficients: the largest root under one delay, and at 
   const double rate = GENERATE(0.001, 0.02);
   PipelineOptions options = Scalar(rule, std::nan(""), delay, rate);
   const double expected = ComputeSpectralRadius(rule, 0, delay, rate).radius;
-  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kRadiusTolerance);
+  CHECK(std::abs(PipelineStability(options).spectral_radius - expected) <= kPipelineTolerance);
   CHECK(std::abs(test::LargestEigenvalue(StateMatrix(options)) - expected) <= kSpectrumTolerance);
   // Without a rate weights that were w_0 before stay there.
   options.learning_rate = 0;

@@ -142,17 +142,14 @@ class AdviseCommand final : public Command {
       return;
     }
     if (table.has_file()) return;
-    TextOutput output;
-    output.Print("{} stages, delays up to {} updates, {:.6g} on average: {}\n", delays.size(),
-                 largest, mean, best.rule);
-    output.Print("  {:<10} {:>10} {:>12} {:>12} {:>12} {:>14}\n", "rule", "momentum", "rate",
-                 "half-life", "at the mean", "largest stable");
+    PrintText("{} stages, delays up to {} updates, {:.6g} on average: {}\n", delays.size(), largest,
+              mean, best.rule);
+    PrintText("  {:<10} {:>10} {:>12} {:>12} {:>12} {:>14}\n", "rule", "momentum", "rate",
+              "half-life", "at the mean", "largest stable");
     for (const Advice& a : advice) {
-      output.Print("  {:<10} {:>10.6g} {:>12.4g} {:>12.6g} {:>12.6g} {:>14.4g}\n", a.rule,
-                   a.momentum, a.largest.rate, a.largest.half_life_updates,
-                   a.mean.half_life_updates, Least(a));
+      PrintText("  {:<10} {:>10.6g} {:>12.4g} {:>12.6g} {:>12.6g} {:>14.4g}\n", a.rule, a.momentum,
+                a.largest.rate, a.largest.half_life_updates, a.mean.half_life_updates, Least(a));
     }
-    output.Close();
   }
 
   Argument network_{app(), "--network", "N", WorkloadHelp()};

@@ -238,29 +238,25 @@ micro-batch takes seconds; fewer --rounds take less.)",
 
   static void ReportText(const hwmodel::Network& network, const hwmodel::Machine& machine) {
     const hwmodel::MeasuredNetwork& measured = machine.measured.front();
-    TextOutput output;
-    output.Print("{} cores, {} stages of {}, micro-batches of {}\n", machine.cores,
-                 network.stage_count(), network.name, measured.microbatch);
-    output.Print("  peak, all cores       {:.4g} FLOP/s\n", machine.peak_flops_per_second);
-    output.Print("  second-level caches   {}, {:.4g} B/s\n", BytesText(machine.local_memory_bytes),
-                 machine.local_bytes_per_second);
-    output.Print("  third-level caches    {:.4g} B/s\n", machine.fabric_bytes_per_second);
-    output.Print("  memory                {}, {:.4g} B/s\n", BytesText(machine.shared_memory_bytes),
-                 machine.shared_bytes_per_second);
-    output.Print("  a micro-batch         {:.4g} s on one core", Total(measured));
+    PrintText("{} cores, {} stages of {}, micro-batches of {}\n", machine.cores,
+              network.stage_count(), network.name, measured.microbatch);
+    PrintText("  peak, all cores       {:.4g} FLOP/s\n", machine.peak_flops_per_second);
+    PrintText("  second-level caches   {}, {:.4g} B/s\n", BytesText(machine.local_memory_bytes),
+              machine.local_bytes_per_second);
+    PrintText("  third-level caches    {:.4g} B/s\n", machine.fabric_bytes_per_second);
+    PrintText("  memory                {}, {:.4g} B/s\n", BytesText(machine.shared_memory_bytes),
+              machine.shared_bytes_per_second);
+    PrintText("  a micro-batch         {:.4g} s on one core", Total(measured));
     if (machine.measured.size() > 1) {
       const hwmodel::MeasuredNetwork& shared = machine.measured.back();
-      output.Print("; {:.4g} s in all on {} that share it", Total(shared), shared.workers);
+      PrintText("; {:.4g} s in all on {} that share it", Total(shared), shared.workers);
     }
-    output.Print("\n\n");
-    output.Print("{:>5} {:>10} {:>10} {:>10}  {}\n", "stage", "forward", "backward", "update",
-                 "name");
+    PrintText("\n\n");
+    PrintText("{:>5} {:>10} {:>10} {:>10}  {}\n", "stage", "forward", "backward", "update", "name");
     for (std::size_t s = 0; s < measured.forward_seconds.size(); ++s) {
-      output.Print("{:>5} {:>10.4g} {:>10.4g} {:>10.4g}  {}\n", s, measured.forward_seconds[s],
-                   measured.backward_seconds[s], measured.update_seconds[s],
-                   network.stages[s].name);
+      PrintText("{:>5} {:>10.4g} {:>10.4g} {:>10.4g}  {}\n", s, measured.forward_seconds[s],
+                measured.backward_seconds[s], measured.update_seconds[s], network.stages[s].name);
     }
-    output.Close();
   }
 
   Argument network_{app(), "--network", "N",

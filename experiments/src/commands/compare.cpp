@@ -16,14 +16,14 @@ namespace batchless {
 namespace {
 
 // Columns as wide as their longest entries.
-void PrintTable(TextOutput& output, const std::vector<std::vector<std::string>>& rows) {
+void PrintTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   for (const auto& row : rows) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) output.Print("{:<{}}  ", row[i], widths[i]);
-    output.Print("{}\n", row.back());
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) PrintText("{:<{}}  ", row[i], widths[i]);
+    PrintText("{}\n", row.back());
   }
 }
 
@@ -57,16 +57,14 @@ class CompareCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    PrintTable(output, OutcomeTable(runs));
+    PrintTable(OutcomeTable(runs));
     const auto differences = DifferenceTable(runs);
-    output.Print("\n");
+    PrintText("\n");
     if (differences.size() > 1) {
-      PrintTable(output, differences);
+      PrintTable(differences);
     } else {
-      output.Print("One configuration.\n");
+      PrintText("One configuration.\n");
     }
-    output.Close();
   }
 
  private:

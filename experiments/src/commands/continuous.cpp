@@ -66,12 +66,10 @@ With --out the trajectory from a weight that was constant before time 0.
                   {"critical_delay_time", critical}});
       return;
     }
-    TextOutput output;
-    output.Print("{}, delay {}: {}\n", options.rule.rule.name, options.delay_time,
-                 stable ? "stable" : "not stable");
-    output.Print("  rightmost root  {} +- {} i\n", root.real(), root.imag());
-    output.Print("  critical delay  {}\n", critical);
-    output.Close();
+    PrintText("{}, delay {}: {}\n", options.rule.rule.name, options.delay_time,
+              stable ? "stable" : "not stable");
+    PrintText("  rightmost root  {} +- {} i\n", root.real(), root.imag());
+    PrintText("  critical delay  {}\n", critical);
   }
 
  private:

@@ -35,14 +35,14 @@ Json DescribeSplit(const Dataset& dataset, const char* split) {
           {"files_left_out", dataset.left_out()}};
 }
 
-void PrintSplit(TextOutput& output, const Dataset& dataset, const char* split, const char* note) {
+void PrintSplit(const Dataset& dataset, const char* split, const char* note) {
   const auto [channels, height, width] = dataset.shape();
   const std::string left_out = dataset.left_out() == 0
                                    ? std::string()
                                    : fmt::format(", {} files left out", dataset.left_out());
-  output.Print("{:<11} {:<10} {:>8} samples, {} classes, {}x{}x{}{}, SHA-256 {}{}\n",
-               dataset.name(), split, dataset.size(), dataset.classes(), channels, height, width,
-               left_out, dataset.digest(), note);
+  PrintText("{:<11} {:<10} {:>8} samples, {} classes, {}x{}x{}{}, SHA-256 {}{}\n", dataset.name(),
+            split, dataset.size(), dataset.classes(), channels, height, width, left_out,
+            dataset.digest(), note);
 }
 
 // Label and pixels of one sample after the other.
@@ -232,14 +232,12 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
       json().Put(object);
       return;
     }
-    TextOutput output;
     for (const FoundSet& set : sets) {
       const char* note = set.is_official ? ", the official set" : "";
-      output.Print("{}\n", set.path.string());
-      PrintSplit(output, *set.train, "train", note);
-      PrintSplit(output, *set.validation, "validation", note);
+      PrintText("{}\n", set.path.string());
+      PrintSplit(*set.train, "train", note);
+      PrintSplit(*set.validation, "validation", note);
     }
-    output.Close();
   }
 
   Argument action_{app(), "ACTION", "fetch|check|synth", "What to do"};

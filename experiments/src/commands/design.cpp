@@ -173,29 +173,27 @@ class DesignCommand final : public Command {
   static void PrintPoint(const DesignOptions& point, const Found& found,
                          std::optional<double> drift) {
     const Design& design = found.design;
-    TextOutput output;
-    output.Print("delay {}, condition {}, order {}\n", point.delay, point.condition, point.order);
+    PrintText("delay {}, condition {}, order {}\n", point.delay, point.condition, point.order);
     if (found.certified_rate) {
-      output.Print("  half-life        {} updates for every convex function\n",
-                   design.half_life_updates);
-      output.Print("  waiting          {} updates\n", Waiting(point));
+      PrintText("  half-life        {} updates for every convex function\n",
+                design.half_life_updates);
+      PrintText("  waiting          {} updates\n", Waiting(point));
     } else {
-      output.Print("  half-life        {} +- {:.2g} updates\n", design.half_life_updates,
-                   design.half_life_error_updates);
+      PrintText("  half-life        {} +- {:.2g} updates\n", design.half_life_updates,
+                design.half_life_error_updates);
     }
-    output.Print("  times the limit  {:.4g}, which is {} updates\n",
-                 design.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
-    output.Print("  stationary loss  {:.4g} times the variance of the gradients' noise\n",
-                 design.stationary_loss);
+    PrintText("  times the limit  {:.4g}, which is {} updates\n",
+              design.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
+    PrintText("  stationary loss  {:.4g} times the variance of the gradients' noise\n",
+              design.stationary_loss);
     const analysis::Margins margins = MarginsOf(point, design);
-    output.Print("  margins          {:.4g} in gain, {:.4g} radians, {:.4g} updates of delay\n",
-                 margins.gain_margin, margins.phase_margin_radians, margins.delay_margin_updates);
+    PrintText("  margins          {:.4g} in gain, {:.4g} radians, {:.4g} updates of delay\n",
+              margins.gain_margin, margins.phase_margin_radians, margins.delay_margin_updates);
     const Scaled scaled = WithDrift(design, drift);
     if (drift)
-      output.Print("  learning rate    {} over the largest curvature\n", scaled.learning_rate);
-    output.Print("  --numerator      {}\n", fmt::join(scaled.numerator, ","));
-    output.Print("  --denominator    {}\n", fmt::join(design.denominator, ","));
-    output.Close();
+      PrintText("  learning rate    {} over the largest curvature\n", scaled.learning_rate);
+    PrintText("  --numerator      {}\n", fmt::join(scaled.numerator, ","));
+    PrintText("  --denominator    {}\n", fmt::join(design.denominator, ","));
   }
 
   Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};

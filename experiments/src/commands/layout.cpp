@@ -113,30 +113,28 @@ class LayoutCommand final : public Command {
 
   static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                          const hwmodel::FineGrainedOptions& options, const FineGrainedPlan& plan) {
-    TextOutput output;
-    output.Print("{} on {}, {}, micro-batches of {}\n\n", workload.name, machine.name,
-                 options.schedule, options.microbatch);
-    output.Print("  {:>7} {:>16} {:>6} {:>7} {:>10}  {}\n", "workers", "samples a second", "busy",
-                 "delay", "memory", "bottleneck");
+    PrintText("{} on {}, {}, micro-batches of {}\n\n", workload.name, machine.name,
+              options.schedule, options.microbatch);
+    PrintText("  {:>7} {:>16} {:>6} {:>7} {:>10}  {}\n", "workers", "samples a second", "busy",
+              "delay", "memory", "bottleneck");
     for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
       const FineGrainedLayout& layout = plan.layouts[i];
-      output.Print("{} {:>7} {:>16.6g} {:>5.1f}% {:>7} {:>10}  {}{}\n", i == plan.best ? '*' : ' ',
-                   layout.group_ends.size(), layout.throughput.samples_per_second,
-                   100 * layout.throughput.busy, layout.largest_delay,
-                   BytesText(layout.throughput.memory_bytes),
-                   layout.throughput.fits ? "" : "does not fit; ", layout.throughput.bottleneck);
+      PrintText("{} {:>7} {:>16.6g} {:>5.1f}% {:>7} {:>10}  {}{}\n", i == plan.best ? '*' : ' ',
+                layout.group_ends.size(), layout.throughput.samples_per_second,
+                100 * layout.throughput.busy, layout.largest_delay,
+                BytesText(layout.throughput.memory_bytes),
+                layout.throughput.fits ? "" : "does not fit; ", layout.throughput.bottleneck);
     }
     const FineGrainedLayout& best = plan.layouts[plan.best];
-    output.Print("\n* {} workers, at most {:g} % slower than the fastest:\n\n",
-                 best.group_ends.size(), 100 * options.slack);
-    output.Print("{:>6} {:>8} {:>10} {:>6}  {}\n", "worker", "cores", "memory", "idle", "stages");
+    PrintText("\n* {} workers, at most {:g} % slower than the fastest:\n\n", best.group_ends.size(),
+              100 * options.slack);
+    PrintText("{:>6} {:>8} {:>10} {:>6}  {}\n", "worker", "cores", "memory", "idle", "stages");
     for (std::size_t g = 0; g < best.group_ends.size(); ++g) {
       const WorkerThroughput& worker = best.throughput.workers[g];
-      output.Print("{:>6} {:>8} {:>10} {:>5.1f}%  {} to {}\n", g, worker.cores,
-                   BytesText(worker.memory_bytes), 100 * worker.idle,
-                   NameOf(workload, worker.first_stage), NameOf(workload, worker.end_stage - 1));
+      PrintText("{:>6} {:>8} {:>10} {:>5.1f}%  {} to {}\n", g, worker.cores,
+                BytesText(worker.memory_bytes), 100 * worker.idle,
+                NameOf(workload, worker.first_stage), NameOf(workload, worker.end_stage - 1));
     }
-    output.Close();
   }
 
   static const std::string& NameOf(const hwmodel::Workload& workload, int stage) {

@@ -55,13 +55,11 @@ class LimitCommand final : public Command {
                            "delay,condition,half_life_updates,spectral_radius,momentum,rate",
                            points.size(), row)) {
       const auto& [delay, condition, limit] = points[0];
-      TextOutput output;
-      output.Print("delay {}, condition {}: no linear rule is faster\n", delay, condition);
-      output.Print("  half-life        {} updates\n", limit.half_life_updates);
-      output.Print("  spectral radius  {}\n", limit.spectral_radius);
-      output.Print("  attained by {} interleaved heavy balls of momentum {}, rate {}\n", delay + 1,
-                   limit.momentum, limit.rate);
-      output.Close();
+      PrintText("delay {}, condition {}: no linear rule is faster\n", delay, condition);
+      PrintText("  half-life        {} updates\n", limit.half_life_updates);
+      PrintText("  spectral radius  {}\n", limit.spectral_radius);
+      PrintText("  attained by {} interleaved heavy balls of momentum {}, rate {}\n", delay + 1,
+                limit.momentum, limit.rate);
     }
   }
 

@@ -20,15 +20,13 @@ struct Entry {
 
 // `width`: of the first column of the lines.
 void PrintEntries(const std::vector<Entry>& entries, int width) {
-  TextOutput output;
   for (const Entry& entry : entries) {
-    output.Print("{} ({})\n", entry.name, entry.title);
+    PrintText("{} ({})\n", entry.name, entry.title);
     for (const auto& [label, text] : entry.lines) {
       if (text.empty()) continue;
-      output.Print("  {:<{}} {}\n", label, width, text);
+      PrintText("  {:<{}} {}\n", label, width, text);
     }
   }
-  output.Close();
 }
 
 class RulesCommand final : public Command {

@@ -74,27 +74,24 @@ class MarginCommand final : public Command {
 
   static void ReportText(const Point& point) {
     const analysis::Margins& margins = point.margins;
-    TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(point.at), point.rate,
-                 margins.stable ? "stable" : "not stable");
-    output.Print("  gain margin           {}\n", margins.gain_margin);
+    PrintText("{}, rate {}: {}\n", PointText(point.at), point.rate,
+              margins.stable ? "stable" : "not stable");
+    PrintText("  gain margin           {}\n", margins.gain_margin);
     if (!margins.stable) {
-      output.Print("  phase margin          none\n");
-      output.Print("  delay margin          none\n");
+      PrintText("  phase margin          none\n");
+      PrintText("  delay margin          none\n");
     } else {
-      output.Print("  phase margin          {} radians\n", margins.phase_margin_radians);
-      output.Print("  delay margin          {} updates\n", margins.delay_margin_updates);
+      PrintText("  phase margin          {} radians\n", margins.phase_margin_radians);
+      PrintText("  delay margin          {} updates\n", margins.delay_margin_updates);
     }
     if (margins.largest_stable_delay < 0) {
-      output.Print("  largest stable delay  none\n");
+      PrintText("  largest stable delay  none\n");
     } else {
-      output.Print("  largest stable delay  {} updates\n", margins.largest_stable_delay);
+      PrintText("  largest stable delay  {} updates\n", margins.largest_stable_delay);
     }
     if (margins.stable) {
-      output.Print("  gain crossover        {} radians per update\n",
-                   margins.gain_crossover_radians);
+      PrintText("  gain crossover        {} radians per update\n", margins.gain_crossover_radians);
     }
-    output.Close();
   }
 
   RulePointArguments points_{app(), RuleArguments::Form::kLists};

@@ -64,14 +64,12 @@ class NoiseCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    output.Print("{}, rate {}: {}\n", text, rate,
-                 stable ? "stable" : "not stable, the variance grows without end");
+    PrintText("{}, rate {}: {}\n", text, rate,
+              stable ? "stable" : "not stable, the variance grows without end");
     if (stable) {
-      output.Print("  variance of the weight  {} eta^2 sigma^2\n", variance);
-      output.Print("                          {} (sigma / lambda)^2\n", variance * rate * rate);
+      PrintText("  variance of the weight  {} eta^2 sigma^2\n", variance);
+      PrintText("                          {} (sigma / lambda)^2\n", variance * rate * rate);
     }
-    output.Close();
   }
 
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};

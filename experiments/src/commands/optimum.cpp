@@ -176,22 +176,19 @@ interleaved copies of the triple momentum method.
     const std::string columns =
         fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns);
     if (!table.ReportPoints(json(), columns, points.size(), row)) return;
-    TextOutput output;
-    output.Print("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
+    PrintText("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
     if (std::isnan(optima[0].half_life_updates)) {
       const std::optional<double> momentum = points[0].momentum;
-      if (momentum) output.Print("  momentum         {}\n", *momentum);
-      output.Print("  no rate is stable{}\n", momentum ? " at this momentum" : "");
-      output.Close();
+      if (momentum) PrintText("  momentum         {}\n", *momentum);
+      PrintText("  no rate is stable{}\n", momentum ? " at this momentum" : "");
       return;
     }
-    output.Print("  half-life        {} updates\n", optima[0].half_life_updates);
+    PrintText("  half-life        {} updates\n", optima[0].half_life_updates);
     if (!points[0].point.rule.is_linear()) {
-      output.Print("  momentum         {}\n", optima[0].momentum);
+      PrintText("  momentum         {}\n", optima[0].momentum);
     }
-    output.Print("  rate             {}\n", optima[0].rate);
-    output.Print("  spectral radius  {}\n", optima[0].radius);
-    output.Close();
+    PrintText("  rate             {}\n", optima[0].rate);
+    PrintText("  spectral radius  {}\n", optima[0].radius);
   }
 
   static double Price(const BestPoint& best) {
@@ -220,34 +217,30 @@ interleaved copies of the triple momentum method.
   }
 
   static void PrintPoint(const OptimumOptions& point, const BestPoint& best) {
-    TextOutput output;
-    output.Print("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay,
-                 point.condition, best.certified_rate ? ", every convex function" : "");
+    PrintText("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay, point.condition,
+              best.certified_rate ? ", every convex function" : "");
     if (std::isnan(best.half_life_updates)) {
-      if (point.momentum) output.Print("  momentum         {}\n", *point.momentum);
-      output.Print("  no rate is {}{}\n", best.certified_rate ? "certified" : "stable",
-                   point.momentum ? " at this momentum" : "");
-      output.Close();
+      if (point.momentum) PrintText("  momentum         {}\n", *point.momentum);
+      PrintText("  no rate is {}{}\n", best.certified_rate ? "certified" : "stable",
+                point.momentum ? " at this momentum" : "");
       return;
     }
-    output.Print("  half-life        {} updates\n", best.half_life_updates);
+    PrintText("  half-life        {} updates\n", best.half_life_updates);
     // Without a spread of curvatures rule and limit are both at rest after an update.
     if (point.condition > 1) {
-      output.Print("  times the limit  {:.4g}, which is {} updates\n",
-                   best.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
+      PrintText("  times the limit  {:.4g}, which is {} updates\n",
+                best.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
     }
     if (best.certified_rate && point.condition > 1) {
-      output.Print("  price            {:.4g} times the best half-life on quadratics\n",
-                   Price(best));
-      output.Print("  waiting          {} updates\n", Waiting(point));
+      PrintText("  price            {:.4g} times the best half-life on quadratics\n", Price(best));
+      PrintText("  waiting          {} updates\n", Waiting(point));
     }
     if (!point.rule.is_linear()) {
-      output.Print("  momentum         {}\n", best.momentum);
+      PrintText("  momentum         {}\n", best.momentum);
     }
-    output.Print("  rate             {}\n", best.rate);
-    output.Print("  spectral radius  {} +- {:.2g}{}\n", best.on_quadratics.radius,
-                 best.on_quadratics.error_bound, best.certified_rate ? " on quadratics" : "");
-    output.Close();
+    PrintText("  rate             {}\n", best.rate);
+    PrintText("  spectral radius  {} +- {:.2g}{}\n", best.on_quadratics.radius,
+              best.on_quadratics.error_bound, best.certified_rate ? " on quadratics" : "");
   }
 
   RuleArguments rule_{app(), RuleArguments::Form::kLists};

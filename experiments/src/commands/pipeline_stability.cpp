@@ -342,15 +342,12 @@ class PipelineStabilityCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    output.Print("{}, {} stages with delays {}: {}\n", options.rule.rule.name,
-                 options.delays.size(), fmt::join(options.delays, ", "),
-                 stable ? "stable" : "not stable");
-    output.Print("  spectral radius  {}\n", radius);
-    if (stable) output.Print("  half-life        {} updates\n", half_life);
-    output.Print("  learning rate    {}\n", options.learning_rate);
-    output.Print("  state dimension  {}\n", summary.state_dimension);
-    output.Close();
+    PrintText("{}, {} stages with delays {}: {}\n", options.rule.rule.name, options.delays.size(),
+              fmt::join(options.delays, ", "), stable ? "stable" : "not stable");
+    PrintText("  spectral radius  {}\n", radius);
+    if (stable) PrintText("  half-life        {} updates\n", half_life);
+    PrintText("  learning rate    {}\n", options.learning_rate);
+    PrintText("  state dimension  {}\n", summary.state_dimension);
   }
 
   RuleArguments rule_{app(), RuleArguments::Form::kLists, RuleArguments::Rules::kOfSchedules};

@@ -137,31 +137,29 @@ than there are, which is said (JSON: machines_used).
 
   static void ReportText(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                          const hwmodel::PlanOptions& options, const hwmodel::PipelinePlan& plan) {
-    TextOutput output;
     const int used = MachinesUsed(plan);
-    output.Print("{} on {} of {}{}, {}, batch {}\n", workload.name, options.machines, machine.name,
-                 used < options.machines ? fmt::format(", of which it uses {}", used) : "",
-                 options.scheme, options.batch);
-    output.Print("  samples a second  {:.6g}\n", plan.samples_per_second);
-    output.Print("  width, depth      {}, {}\n", plan.width, plan.depth);
-    output.Print("  micro-batch       {}, {} an update{}\n", plan.microbatch,
-                 plan.microbatches_per_update, plan.recompute ? ", recomputed" : "");
-    output.Print("  memory            {} at most{}\n", BytesText(plan.memory_bytes),
-                 plan.fits ? "" : ", which does not fit");
+    PrintText("{} on {} of {}{}, {}, batch {}\n", workload.name, options.machines, machine.name,
+              used < options.machines ? fmt::format(", of which it uses {}", used) : "",
+              options.scheme, options.batch);
+    PrintText("  samples a second  {:.6g}\n", plan.samples_per_second);
+    PrintText("  width, depth      {}, {}\n", plan.width, plan.depth);
+    PrintText("  micro-batch       {}, {} an update{}\n", plan.microbatch,
+              plan.microbatches_per_update, plan.recompute ? ", recomputed" : "");
+    PrintText("  memory            {} at most{}\n", BytesText(plan.memory_bytes),
+              plan.fits ? "" : ", which does not fit");
     if (machine.server_machines > 0) {
-      output.Print("  servers of        {:.0f} machines, which hold neighbouring {}\n",
-                   machine.server_machines, plan.copies_are_neighbours ? "copies" : "stages");
+      PrintText("  servers of        {:.0f} machines, which hold neighbouring {}\n",
+                machine.server_machines, plan.copies_are_neighbours ? "copies" : "stages");
     }
-    output.Print("  plans compared    {}\n", plan.plans);
-    output.Print("\n{:>5} {:>8}  {}\n", "stage", "machines", "layers");
+    PrintText("  plans compared    {}\n", plan.plans);
+    PrintText("\n{:>5} {:>8}  {}\n", "stage", "machines", "layers");
     int first = 0;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
       const hwmodel::PlanStage& stage = plan.stages[i];
-      output.Print("{:>5} {:>8}  {} to {}\n", i, stage.machines, workload.stage_names[first],
-                   workload.stage_names[static_cast<std::size_t>(stage.end) - 1]);
+      PrintText("{:>5} {:>8}  {} to {}\n", i, stage.machines, workload.stage_names[first],
+                workload.stage_names[static_cast<std::size_t>(stage.end) - 1]);
       first = stage.end;
     }
-    output.Close();
   }
 
   Argument model_{app(), "--model", "M", WorkloadHelp()};

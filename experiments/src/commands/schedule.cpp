@@ -232,28 +232,26 @@ a rule. --json without --out holds the actions too, unless there are more than 1
 
   void ReportText(const Schedule& schedule, const ScheduleSummary& summary,
                   const SteadyDelays& steady) const {
-    TextOutput output;
-    output.Print("{}: {} stages, {} workers, {} micro-batches, {} actions in {} steps\n", Title(),
-                 schedule.stages, summary.workers, schedule.microbatches, schedule.actions.size(),
-                 summary.steps);
-    output.Print("  utilisation   {:.6g}\n", summary.utilisation);
-    output.Print("  bubble ratio  {:.6g}\n", summary.bubble_ratio);
-    output.Print("  weights       {}\n", Name(schedule.weights));
-    if (!steady.is_shown) output.Print("  note          {}\n", steady.note);
-    output.Print("\n{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", "stage", "worker",
-                 "forward delay", "backward delay", "in flight", "versions", "if stashed");
+    PrintText("{}: {} stages, {} workers, {} micro-batches, {} actions in {} steps\n", Title(),
+              schedule.stages, summary.workers, schedule.microbatches, schedule.actions.size(),
+              summary.steps);
+    PrintText("  utilisation   {:.6g}\n", summary.utilisation);
+    PrintText("  bubble ratio  {:.6g}\n", summary.bubble_ratio);
+    PrintText("  weights       {}\n", Name(schedule.weights));
+    if (!steady.is_shown) PrintText("  note          {}\n", steady.note);
+    PrintText("\n{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", "stage", "worker",
+              "forward delay", "backward delay", "in flight", "versions", "if stashed");
     for (int s = 0; s < schedule.stages; ++s) {
       const hwmodel::StageSummary& stage = summary.stages[s];
       std::vector<int> workers(schedule.copies());
       for (std::size_t copy = 0; copy < workers.size(); ++copy) {
         workers[copy] = schedule.worker(s, static_cast<std::int64_t>(copy));
       }
-      output.Print("{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", s,
-                   fmt::format("{}", fmt::join(workers, ", ")), stage.forward_delay_updates,
-                   stage.backward_delay_updates, stage.activations_in_flight, stage.weight_versions,
-                   stage.stashed_weight_versions);
+      PrintText("{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", s,
+                fmt::format("{}", fmt::join(workers, ", ")), stage.forward_delay_updates,
+                stage.backward_delay_updates, stage.activations_in_flight, stage.weight_versions,
+                stage.stashed_weight_versions);
     }
-    output.Close();
   }
 
   Argument kind_{app(), "--kind", "K",

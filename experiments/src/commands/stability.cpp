@@ -67,19 +67,16 @@ class StabilityCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    output.Print("{}, rate {}: {}\n", PointText(point), rate,
-                 radius.stable() ? "stable" : "not stable");
-    output.Print("  spectral radius  {} +- {:.2g}\n", radius.radius, radius.error_bound);
-    output.Print("  its logarithm    {} +- {:.2g}\n", radius.log_radius, radius.log_radius_error);
-    if (radius.stable())
-      output.Print("  half-life        {} updates\n", radius.half_life_updates());
-    output.Print("  arithmetic       {}\n", Name(radius.precision));
-    if (roots_.given()) output.Print("  roots (real part, imaginary part, modulus)\n");
+    PrintText("{}, rate {}: {}\n", PointText(point), rate,
+              radius.stable() ? "stable" : "not stable");
+    PrintText("  spectral radius  {} +- {:.2g}\n", radius.radius, radius.error_bound);
+    PrintText("  its logarithm    {} +- {:.2g}\n", radius.log_radius, radius.log_radius_error);
+    if (radius.stable()) PrintText("  half-life        {} updates\n", radius.half_life_updates());
+    PrintText("  arithmetic       {}\n", Name(radius.precision));
+    if (roots_.given()) PrintText("  roots (real part, imaginary part, modulus)\n");
     for (const std::complex<double>& root : roots) {
-      output.Print("    {:>24} {:>24} {:>24}\n", root.real(), root.imag(), std::abs(root));
+      PrintText("    {:>24} {:>24} {:>24}\n", root.real(), root.imag(), std::abs(root));
     }
-    output.Close();
   }
 
  private:
@@ -108,17 +105,14 @@ class StabilityCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    output.Print("{}, rate {}: {} in the mean square\n", PointText(point, delays_), rate,
-                 radius < 1 ? "stable" : "not stable");
-    output.Print("  mean-square radius  {}\n", radius);
+    PrintText("{}, rate {}: {} in the mean square\n", PointText(point, delays_), rate,
+              radius < 1 ? "stable" : "not stable");
+    PrintText("  mean-square radius  {}\n", radius);
     if (radius < 1) {
-      output.Print("  half-life           {} updates\n", analysis::HalfLife(radius));
+      PrintText("  half-life           {} updates\n", analysis::HalfLife(radius));
     }
-    output.Print("  radius of the mean  {}\n", mean);
-    output.Print("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate,
-                 log_rate.standard_error);
-    output.Close();
+    PrintText("  radius of the mean  {}\n", mean);
+    PrintText("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate, log_rate.standard_error);
   }
 
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};

@@ -153,9 +153,7 @@ class SweepCommand final : public Command {
       json().Put(object);
       return;
     }
-    TextOutput output;
-    output.Print("{}\n{}\n", summary.BriefReport(), path);
-    output.Close();
+    PrintText("{}\n{}\n", summary.BriefReport(), path);
   }
 
   RuleArguments rule_{app(), RuleArguments::Form::kSingle};

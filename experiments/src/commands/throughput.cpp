@@ -260,33 +260,30 @@ class ThroughputCommand final : public Command {
 
   static void ReportText(const hwmodel::Workload& workload, const Point& point) {
     const auto& [machine, options, result] = point;
-    TextOutput output;
-    output.Print("{} on {}, {}: {} stages, {} parameters, batch {} in micro-batches of {}\n",
-                 workload.name, machine.name, options.schedule, workload.stage_count(),
-                 workload.parameters(), result.samples_per_update, options.microbatch);
-    output.Print("  samples a second  {:.6g}\n", result.samples_per_second);
-    output.Print("  utilisation       {:.6g}\n", result.utilisation);
-    output.Print("  busy              {:.6g}\n", result.busy);
-    output.Print("  share of peak     {:.6g}\n", result.peak_share);
-    output.Print("  bottleneck        {}\n", result.bottleneck);
-    output.Print("  latency           {:.6g} s\n", result.latency_seconds);
-    output.Print("  memory            {}{}\n", BytesText(result.memory_bytes),
-                 result.fits ? "" : ", which does not fit");
-    output.Print("  a sample          {:.6g} FLOPs, {} local, {} shared, {} between cores\n",
-                 result.flops_per_sample, BytesText(result.local_bytes_per_sample),
-                 BytesText(result.shared_bytes_per_sample),
-                 BytesText(result.fabric_bytes_per_sample));
+    PrintText("{} on {}, {}: {} stages, {} parameters, batch {} in micro-batches of {}\n",
+              workload.name, machine.name, options.schedule, workload.stage_count(),
+              workload.parameters(), result.samples_per_update, options.microbatch);
+    PrintText("  samples a second  {:.6g}\n", result.samples_per_second);
+    PrintText("  utilisation       {:.6g}\n", result.utilisation);
+    PrintText("  busy              {:.6g}\n", result.busy);
+    PrintText("  share of peak     {:.6g}\n", result.peak_share);
+    PrintText("  bottleneck        {}\n", result.bottleneck);
+    PrintText("  latency           {:.6g} s\n", result.latency_seconds);
+    PrintText("  memory            {}{}\n", BytesText(result.memory_bytes),
+              result.fits ? "" : ", which does not fit");
+    PrintText("  a sample          {:.6g} FLOPs, {} local, {} shared, {} between cores\n",
+              result.flops_per_sample, BytesText(result.local_bytes_per_sample),
+              BytesText(result.shared_bytes_per_sample), BytesText(result.fabric_bytes_per_sample));
     if (machine.energy)
-      output.Print("  energy            {:.6g} J a sample\n", result.joules_per_sample);
-    output.Print("\n{:>6} {:>9} {:>10} {:>7} {:>10} {:>13}  {}\n", "worker", "cores", "seconds",
-                 "idle", "memory", "bound", "stages");
+      PrintText("  energy            {:.6g} J a sample\n", result.joules_per_sample);
+    PrintText("\n{:>6} {:>9} {:>10} {:>7} {:>10} {:>13}  {}\n", "worker", "cores", "seconds",
+              "idle", "memory", "bound", "stages");
     for (std::size_t w = 0; w < result.workers.size(); ++w) {
       const WorkerThroughput& worker = result.workers[w];
-      output.Print("{:>6} {:>9} {:>10.4g} {:>6.1f}% {:>10} {:>13}  {}\n", w, worker.cores,
-                   Seconds(worker.times, result, options), 100 * worker.idle,
-                   BytesText(worker.memory_bytes), Name(worker.bound), Stages(workload, worker));
+      PrintText("{:>6} {:>9} {:>10.4g} {:>6.1f}% {:>10} {:>13}  {}\n", w, worker.cores,
+                Seconds(worker.times, result, options), 100 * worker.idle,
+                BytesText(worker.memory_bytes), Name(worker.bound), Stages(workload, worker));
     }
-    output.Close();
   }
 
   Argument network_{app(), "--network", "N", WorkloadHelp()};

@@ -115,10 +115,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
                   {"weights_sha256", digest}});
       return;
     }
-    TextOutput output;
-    output.Print("{}: initial weights of {}, SHA-256 {}\n", file.path(), options.network.name,
-                 digest);
-    output.Close();
+    PrintText("{}: initial weights of {}, SHA-256 {}\n", file.path(), options.network.name, digest);
   }
 
   void Train(const Configuration& configuration,
@@ -168,42 +165,40 @@ Keys of CONFIG and their defaults (...: it depends on others):
       if (json()) {
         json().Put(summary);
       } else {
-        Print(summary, was_finished);
+        PrintSummary(summary, was_finished);
       }
     });
   }
 
-  static void Print(const Json& summary, bool was_finished) {
+  static void PrintSummary(const Json& summary, bool was_finished) {
     // Null where it is no finite number: of weights that are finite the validation loss may be none.
     const auto number = [&](const char* key) {
       return summary[key].is_number() ? summary[key].get<double>()
                                       : std::numeric_limits<double>::quiet_NaN();
     };
-    TextOutput output;
-    if (was_finished) output.Print("the run was finished already\n");
-    output.Print("{} on {}: {} samples in {:.1f} s, {:.1f} s of it training at {:.0f} samples/s\n",
-                 summary["network"].get<std::string>(), summary["data"].get<std::string>(),
-                 summary["samples"].get<std::int64_t>(), number("seconds"),
-                 number("training_seconds"), number("samples_per_second"));
+    if (was_finished) PrintText("the run was finished already\n");
+    PrintText("{} on {}: {} samples in {:.1f} s, {:.1f} s of it training at {:.0f} samples/s\n",
+              summary["network"].get<std::string>(), summary["data"].get<std::string>(),
+              summary["samples"].get<std::int64_t>(), number("seconds"), number("training_seconds"),
+              number("samples_per_second"));
     if (summary.contains("max_gradient_norm")) {
-      output.Print("gradients   clipped stage by stage, to norms of at most {:g}\n",
-                   number("max_gradient_norm"));
+      PrintText("gradients   clipped stage by stage, to norms of at most {:g}\n",
+                number("max_gradient_norm"));
     }
-    output.Print("training    loss {:.4f}, accuracy {:.2f} %, in the last row of metrics.csv\n",
-                 number("train_loss"), 100 * number("train_accuracy"));
-    output.Print("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
-                 100 * number("validation_accuracy"));
+    PrintText("training    loss {:.4f}, accuracy {:.2f} %, in the last row of metrics.csv\n",
+              number("train_loss"), 100 * number("train_accuracy"));
+    PrintText("validation  loss {:.4f}, accuracy {:.2f} %\n", number("validation_loss"),
+              100 * number("validation_accuracy"));
     if (summary.contains("source_bits_per_token")) {
-      output.Print("excess      {:.4f} bits a token above the source's {:.4g}\n",
-                   number("validation_excess_bits_per_token"), number("source_bits_per_token"));
+      PrintText("excess      {:.4f} bits a token above the source's {:.4g}\n",
+                number("validation_excess_bits_per_token"), number("source_bits_per_token"));
     }
     if (summary.contains("files_left_out")) {
-      output.Print("left out    {} files of the folders of images: hidden, or no .jpg or .jpeg\n",
-                   summary["files_left_out"].get<std::int64_t>());
+      PrintText("left out    {} files of the folders of images: hidden, or no .jpg or .jpeg\n",
+                summary["files_left_out"].get<std::int64_t>());
     }
-    output.Print("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
-    output.Print("files       {}\n", summary["out"].get<std::string>());
-    output.Close();
+    PrintText("weights     SHA-256 {}\n", summary["weights_sha256"].get<std::string>());
+    PrintText("files       {}\n", summary["out"].get<std::string>());
   }
 
   Argument config_{app(), "CONFIG", "CONFIG.toml", "Configuration"};

@@ -114,18 +114,16 @@ class ValidateCommand final : public Command {
                    kColumns, rows.size(), row);
       return;
     }
-    TextOutput output;
-    output.Print("{:<12}  {:<15}  {:<39} {:>10} {:>10} {:>8}\n", "name", "quantity", "setting",
-                 "predicted", "measured", "error");
+    PrintText("{:<12}  {:<15}  {:<39} {:>10} {:>10} {:>8}\n", "name", "quantity", "setting",
+              "predicted", "measured", "error");
     for (const ValidationRow& r : rows) {
-      output.Print("{:<12}  {:<15}  {:<39} {:>10.4f} {:>10.4f} {:>6.1f} %{}\n", r.name, r.quantity,
-                   r.setting, r.predicted, r.measured, 100 * r.error(), r.fitted ? "  fitted" : "");
+      PrintText("{:<12}  {:<15}  {:<39} {:>10.4f} {:>10.4f} {:>6.1f} %{}\n", r.name, r.quantity,
+                r.setting, r.predicted, r.measured, 100 * r.error(), r.fitted ? "  fitted" : "");
     }
-    output.Print("\nefficiencies, fitted: {:.4f} of computing, {:.4f} of moving bytes\n",
-                 efficiencies.compute, efficiencies.bandwidth);
-    output.Print("seconds that were not fitted: off by {:.1f} % on average, {:.1f} % at most\n",
-                 100 * times.mean, 100 * times.worst);
-    output.Close();
+    PrintText("\nefficiencies, fitted: {:.4f} of computing, {:.4f} of moving bytes\n",
+              efficiencies.compute, efficiencies.bandwidth);
+    PrintText("seconds that were not fitted: off by {:.1f} % on average, {:.1f} % at most\n",
+              100 * times.mean, 100 * times.worst);
   }
 
   UsageError Refused(const analysis::InvalidArgument& error) const override {

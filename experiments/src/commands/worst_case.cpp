@@ -80,19 +80,17 @@ class WorstCaseCommand final : public Command {
   }
 
   static void PrintPoint(const WorstCasePoint& point, const WorstCase& worst) {
-    TextOutput output;
-    output.Print("{}, rate {}, condition {}: {}\n", PointText(At(point)), point.rate,
-                 point.condition, std::isnan(worst.rate) ? "nothing is certified" : "certified");
+    PrintText("{}, rate {}, condition {}: {}\n", PointText(At(point)), point.rate, point.condition,
+              std::isnan(worst.rate) ? "nothing is certified" : "certified");
     if (!std::isnan(worst.rate)) {
-      output.Print("  rate             {}\n", worst.rate);
-      output.Print("  half-life        {} updates\n", worst.half_life_updates);
+      PrintText("  rate             {}\n", worst.rate);
+      PrintText("  half-life        {} updates\n", worst.half_life_updates);
     }
-    output.Print("  on quadratics    {} +- {:.2g}\n", worst.quadratic.radius,
-                 worst.quadratic.error_bound);
+    PrintText("  on quadratics    {} +- {:.2g}\n", worst.quadratic.radius,
+              worst.quadratic.error_bound);
     if (worst.quadratic.stable()) {
-      output.Print("                   {} updates\n", worst.quadratic.half_life_updates());
+      PrintText("                   {} updates\n", worst.quadratic.half_life_updates());
     }
-    output.Close();
   }
 
   RulePointArguments points_{app(), RuleArguments::Form::kLists};
