@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +11,6 @@
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_kinds.h"
-#include "batchless/training/dataset.h"
 #include "batchless/training/random.h"
 #include "batchless/training/sample_source.h"
 #include "batchless/training/token_dataset.h"
@@ -41,68 +39,43 @@ constexpr double kSeconds = 5;
 // So small that the weights stay what they are.
 constexpr double kRate = 1e-9;
 
-// Images of noise for networks of any input.
-class Noise final : public training::Dataset {
+// One sample of noise over and over, for networks of any input, as long as nobody wants the work to end:
+// Interrupted then.
+class Noise final : public training::SampleSource {
  public:
-  explicit Noise(const hwmodel::Network& network)
-      : Dataset(ContentFor(network)), pixels_(static_cast<std::size_t>(shape().size())) {
+  Noise(const hwmodel::Network& network, const WorkMonitor* monitor)
+      : shape_{network.input.channels, network.input.height, network.input.width},
+        classes_(network.classes),
+        labels_(hwmodel::LabelsOf(network)),
+        values_(static_cast<std::size_t>(shape_.size())),
+        monitor_(monitor) {
     training::CounterRandom random(1, training::RandomStream::kSynthetic, 0);
-    for (std::uint8_t& pixel : pixels_) pixel = static_cast<std::uint8_t>(random.Below(256));
+    for (float& value : values_) {
+      value = labels_ > 1 ? static_cast<float>(random.Below(training::kMarkovVocabulary))
+                          : static_cast<float>(2 * random.Uniform() - 1);
+    }
   }
 
- private:
-  static Content ContentFor(const hwmodel::Network& network) {
-    const hwmodel::FeatureShape& input = network.input;
-    constexpr float kMiddle = 0.5F;
-    const std::vector<float> halves(static_cast<std::size_t>(input.channels), kMiddle);
-    return {.name = "noise",
-            .shape = {input.channels, input.height, input.width},
-            .classes = network.classes,
-            .mean = halves,
-            .standard_deviation = halves,
-            .labels = {0},
-            .digest = ""};
-  }
-
-  void DoRead(std::int64_t /*sample*/, std::span<std::uint8_t> pixels) const override {
-    std::copy(pixels_.begin(), pixels_.end(), pixels.begin());
-  }
-  void DoReadAugmented(std::int64_t sample, training::CounterRandom& /*random*/,
-                       std::span<std::uint8_t> pixels) const override {
-    DoRead(sample, pixels);
-  }
-
-  std::vector<std::uint8_t> pixels_;
-};
-
-std::shared_ptr<const training::Dataset> DataFor(const hwmodel::Network& network) {
-  const int tokens = hwmodel::LabelsOf(network);
-  if (tokens == 1) return std::make_shared<Noise>(network);
-  return training::MakeMarkov(training::kMarkovSeed, training::Split::kTrain, tokens, 8 * tokens);
-}
-
-// The samples of another source, as long as nobody wants the work to end: Interrupted then.
-class Interruptible final : public training::SampleSource {
- public:
-  Interruptible(const training::SampleSource& source, const WorkMonitor* monitor)
-      : source_(source), monitor_(monitor) {}
-
-  const std::string& name() const override { return source_.name(); }
-  const training::ImageShape& shape() const override { return source_.shape(); }
-  int classes() const override { return source_.classes(); }
-  int Label(std::int64_t position) const override { return source_.Label(position); }
-  void Read(std::int64_t position, std::span<float> image) const override {
+  const std::string& name() const override { return name_; }
+  const training::ImageShape& shape() const override { return shape_; }
+  int classes() const override { return classes_; }
+  int Label(std::int64_t /*position*/) const override { return 0; }
+  void Read(std::int64_t /*position*/, std::span<float> image) const override {
     CheckStopped(monitor_);
-    source_.Read(position, image);
+    std::copy(values_.begin(), values_.end(), image.begin());
   }
-  int labels_per_sample() const override { return source_.labels_per_sample(); }
+  int labels_per_sample() const override { return labels_; }
 
  private:
-  void DoReadLabels(std::int64_t position, std::span<std::int32_t> labels) const override {
-    source_.ReadLabels(position, labels);
+  void DoReadLabels(std::int64_t /*position*/, std::span<std::int32_t> labels) const override {
+    std::fill(labels.begin(), labels.end(), 0);
   }
 
-  const training::SampleSource& source_;
+  std::string name_ = "noise";
+  training::ImageShape shape_;
+  int classes_;
+  int labels_;  // of a sample
+  std::vector<float> values_;
   const WorkMonitor* monitor_;
 };
 
@@ -180,8 +153,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
   // 0 rounds: as many as take some seconds.
   hwmodel::MeasuredNetwork MeasureFor(const training::TrainerOptions& options,
                                       std::int64_t rounds) const {
-    const training::DatasetSource samples(DataFor(options.network), {});
-    const Interruptible source(samples, monitor());
+    const Noise source(options.network, monitor());
     if (rounds > 0) return MeasureStages(options, source, rounds);
     const double seconds = Total(MeasureStages(options, source, 1)) / options.workers;
     const double fitting =
