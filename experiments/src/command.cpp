@@ -23,7 +23,7 @@ Command::Command(CLI::App& root, const std::string& name, const std::string& des
     : app_(root.add_subcommand(name, description)), explanation_(explanation), examples_(examples) {
   app_->group("Commands");
   app_->footer(Footer(explanation, examples));
-  app_->add_flag("--json", json_.wanted(),
+  app_->add_flag("--json", json_.is_wanted,
                  "Print one JSON object on standard output, nothing else");
 }
 

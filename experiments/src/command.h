@@ -28,8 +28,11 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   bool chosen() const;
-  void set_json() { json_.Want(); }
-  void set_host(const CommandHost& host) { json_.set_host(&host); }
+  // Where the result goes; `wants_json`: as one object in any case.
+  void SetHost(const CommandHost& host, bool wants_json) {
+    json_.host = host;
+    json_.is_wanted = json_.is_wanted || wants_json;
+  }
   CLI::App& app() const { return *app_; }
   const std::string& explanation() const { return explanation_; }
   const std::vector<std::string>& examples() const { return examples_; }
@@ -45,7 +48,7 @@ class Command {
 
  protected:
   const JsonOutput& json() const { return json_; }
-  WorkMonitor* monitor() const { return json_.host().monitor; }
+  WorkMonitor* monitor() const { return json_.host.monitor; }
 
   // The rows of the command's work on `threads` threads, see parallel_rows.h.
   void ParallelRows(std::size_t rows, int threads,

@@ -6,15 +6,13 @@
 
 namespace batchless {
 
-const CommandHost JsonOutput::kPrinting;
-
 void CheckStopped(const WorkMonitor* monitor) {
   if (monitor != nullptr && monitor->stop) throw Interrupted(SIGINT, "interrupted");
 }
 
 void JsonOutput::Put(const Json& object) const {
-  CheckStopped(host_->monitor);
-  host_->take_result ? host_->take_result(object) : PrintText("{}\n", JsonText(object));
+  CheckStopped(host.monitor);
+  host.take_result ? host.take_result(object) : PrintText("{}\n", JsonText(object));
 }
 
 }  // namespace batchless

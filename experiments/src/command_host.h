@@ -37,21 +37,12 @@ struct CommandHost {
 void CheckStopped(const WorkMonitor* monitor);
 
 // Whether a command's result is one JSON object, and where that goes.
-class JsonOutput {
- public:
-  explicit operator bool() const { return wanted_; }
-  void Want() { wanted_ = true; }
-  bool& wanted() { return wanted_; }
-  void set_host(const CommandHost* host) { host_ = host; }
-  const CommandHost& host() const { return *host_; }
+struct JsonOutput {
+  bool is_wanted = false;
+  CommandHost host{};
 
+  explicit operator bool() const { return is_wanted; }
   void Put(const Json& object) const;
-
- private:
-  static const CommandHost kPrinting;
-
-  bool wanted_ = false;
-  const CommandHost* host_ = &kPrinting;
 };
 
 }  // namespace batchless

@@ -124,13 +124,9 @@ class Program {
     return true;
   }
 
-  void Run(const CommandHost* host) {
+  void Run(const CommandHost& host, bool wants_json) {
     Command& command = Chosen();
-    if (json_) command.set_json();
-    if (host != nullptr) {
-      command.set_json();
-      command.set_host(*host);
-    }
+    command.SetHost(host, wants_json || json_);
     try {
       command.Run();
     } catch (const analysis::InvalidArgument& error) {
@@ -194,7 +190,7 @@ int RunProgram(int argc, char** argv) {
   std::set_terminate(EndWithoutMemory);
   try {
     Program program(kCommands);
-    if (program.Parse(argc, argv)) program.Run(nullptr);
+    if (program.Parse(argc, argv)) program.Run({}, false);
     TextOutput::Standard().Close();
     return kExitDone;
   } catch (...) {
@@ -210,7 +206,7 @@ void RunCommand(const std::vector<std::string>& words, const CommandHost& host) 
   for (const std::string& word : words) argv.push_back(word.c_str());
   Program program(MakersFor(words));
   const analysis::CancellationCheck cancellation([&] { CheckStopped(host.monitor); });
-  if (program.Parse(static_cast<int>(argv.size()), argv.data())) program.Run(&host);
+  if (program.Parse(static_cast<int>(argv.size()), argv.data())) program.Run(host, true);
 }
 
 std::vector<CommandDescription> DescribeCommands() {

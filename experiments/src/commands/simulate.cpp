@@ -85,8 +85,8 @@ class SimulateCommand final : public Command {
                  Value value) const {
     std::vector<double> values(points.size());
     std::transform(points.begin(), points.end(), values.begin(), value);
-    if (json().host().take_array) {
-      json().host().take_array({name, {values.size()}, std::move(values)});
+    if (json().host.take_array) {
+      json().host.take_array({name, {values.size()}, std::move(values)});
     } else {
       object[name] = values;
     }

@@ -4,6 +4,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "commands/commands.h"
 #include "memory.h"
@@ -29,29 +31,32 @@ constexpr const char* kDefaultRates = "log:1e-6:10:512";
 constexpr std::array<std::string_view, 4> kSimdNames = {"best", "avx512", "avx2", "scalar"};
 constexpr std::array<Simd, 4> kSimds = {Simd::kBest, Simd::kAvx512, Simd::kAvx2, Simd::kScalar};
 
-void WriteNpz(const OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
-  const std::array<std::size_t, 1> momenta = {options.momenta.size()};
-  const std::array<std::size_t, 1> rates = {options.rates.size()};
-  const std::array<std::size_t, 2> grid = {options.momenta.size(), options.rates.size()};
+// The momenta, the rates and what there is at each point, taken from where they were.
+std::vector<ResultArray> TakeArrays(SweepOptions& options, SweepSummary& summary) {
+  const std::size_t momenta = options.momenta.size();
+  const std::size_t rates = options.rates.size();
+  std::vector<ResultArray> arrays;
+  arrays.push_back({"momentum", {momenta}, std::move(options.momenta)});
+  arrays.push_back({"rate", {rates}, std::move(options.rates)});
+  arrays.push_back({"spectral_radius", {momenta, rates}, std::move(summary.spectral_radius)});
+  arrays.push_back({"error_bound", {momenta, rates}, std::move(summary.error_bound)});
+  arrays.push_back({"log_spectral_radius", {momenta, rates}, std::move(summary.log_radius)});
+  return arrays;
+}
+
+void WriteNpz(const OutputFile& file, const std::vector<ResultArray>& arrays) {
   NpzWriter archive(file.temporary_path());
-  archive.Add("momentum", options.momenta, momenta);
-  archive.Add("rate", options.rates, rates);
-  archive.Add("spectral_radius", summary.spectral_radius, grid);
-  archive.Add("error_bound", summary.error_bound, grid);
-  archive.Add("log_spectral_radius", summary.log_radius, grid);
+  for (const ResultArray& array : arrays) archive.Add(array.name, array.values, array.shape);
   archive.Close();
 }
 
-void WriteCsv(const OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
+void WriteCsv(const OutputFile& file, const std::vector<ResultArray>& arrays) {
   TextOutput output(file.temporary_path(), file.path());
-  output.Print("momentum,rate,spectral_radius,error_bound,log_spectral_radius\n");
-  std::size_t i = 0;
-  for (const double momentum : options.momenta) {
-    for (const double rate : options.rates) {
-      output.Print("{},{},{},{},{}\n", momentum, rate, summary.spectral_radius[i],
-                   summary.error_bound[i], summary.log_radius[i]);
-      ++i;
-    }
+  output.Print("{}\n", fmt::join(analysis::NamesOf(arrays), ","));
+  const std::vector<double>& rates = arrays[1].values;
+  for (std::size_t i = 0; i < arrays.back().values.size(); ++i) {
+    output.Print("{},{},{},{},{}\n", arrays[0].values[i / rates.size()], rates[i % rates.size()],
+                 arrays[2].values[i], arrays[3].values[i], arrays[4].values[i]);
   }
   output.Close();
 }
@@ -88,16 +93,24 @@ class SweepCommand final : public Command {
     CheckMemory(options);
     static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
     std::optional<OutputFile> file;
-    if (out_.given() || !json().host().take_array) {
+    if (out_.given() || !json().host.take_array) {
       file.emplace("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);
     }
     ProgressBar bar("momenta", options.momenta.size(), monitor());
     options.progress = [&bar](std::size_t done, std::size_t) { return bar.Update(done); };
     SweepSummary summary = analysis::RunSweep(options);
     CheckStopped(monitor());
-    if (file) Write(*file, options, summary);
-    Report(options, summary, file ? file->path() : "");
-    if (json().host().take_array) HandOver(std::move(options), std::move(summary));
+    const std::string brief = summary.BriefReport();
+    std::vector<ResultArray> arrays = TakeArrays(options, summary);
+    if (file) Write(*file, arrays);
+    const std::string path = file ? file->path() : "";
+    if (json()) {
+      ReportJson(options, summary, arrays.back().shape, path);
+    } else {
+      PrintText("{}\n{}\n", brief, path);
+    }
+    if (!json().host.take_array) return;
+    for (ResultArray& array : arrays) json().host.take_array(std::move(array));
   }
 
  private:
@@ -113,47 +126,28 @@ class SweepCommand final : public Command {
                     BytesText(*available)));
   }
 
-  static void Write(OutputFile& file, const SweepOptions& options, const SweepSummary& summary) {
+  static void Write(OutputFile& file, const std::vector<ResultArray>& arrays) {
     try {
-      if (file.extension() == ".npz") {
-        WriteNpz(file, options, summary);
-      } else {
-        WriteCsv(file, options, summary);
-      }
+      file.extension() == ".npz" ? WriteNpz(file, arrays) : WriteCsv(file, arrays);
     } catch (const NpzError& error) {
       throw std::runtime_error(fmt::format("{}: {}", file.path(), error.what()));
     }
     file.Commit();
   }
 
-  // As the file would hold them.
-  void HandOver(SweepOptions options, SweepSummary summary) const {
-    const auto& take = json().host().take_array;
-    const std::size_t momenta = options.momenta.size();
-    const std::size_t rates = options.rates.size();
-    take({"momentum", {momenta}, std::move(options.momenta)});
-    take({"rate", {rates}, std::move(options.rates)});
-    take({"spectral_radius", {momenta, rates}, std::move(summary.spectral_radius)});
-    take({"error_bound", {momenta, rates}, std::move(summary.error_bound)});
-    take({"log_spectral_radius", {momenta, rates}, std::move(summary.log_radius)});
-  }
-
-  void Report(const SweepOptions& options, const SweepSummary& summary, const std::string& path) {
-    if (json()) {
-      Json object = DescribeRule(options.rule, options.delay);
-      object["momenta"] = options.momenta.size();
-      object["rates"] = options.rates.size();
-      if (!path.empty()) object["out"] = path;
-      object["seconds"] = summary.seconds;
-      object["pixels_per_second"] = summary.pixels_per_second;
-      object["refined_long_double"] = summary.refined_long_double;
-      object["refined_fifty_digits"] = summary.refined_fifty_digits;
-      object["threads"] = summary.threads;
-      object["simd"] = analysis::Name(summary.simd);
-      json().Put(object);
-      return;
-    }
-    PrintText("{}\n{}\n", summary.BriefReport(), path);
+  void ReportJson(const SweepOptions& options, const SweepSummary& summary,
+                  const std::vector<std::size_t>& grid, const std::string& path) const {
+    Json object = DescribeRule(options.rule, options.delay);
+    object["momenta"] = grid[0];
+    object["rates"] = grid[1];
+    if (!path.empty()) object["out"] = path;
+    object["seconds"] = summary.seconds;
+    object["pixels_per_second"] = summary.pixels_per_second;
+    object["refined_long_double"] = summary.refined_long_double;
+    object["refined_fifty_digits"] = summary.refined_fifty_digits;
+    object["threads"] = summary.threads;
+    object["simd"] = analysis::Name(summary.simd);
+    json().Put(object);
   }
 
   RuleArguments rule_{app(), RuleArguments::Form::kSingle};
