@@ -30,21 +30,6 @@ bool IsText(const ConfigurationKey& key) {
   throw UsageError::FromLine(fmt::format("{}: {}", where, UsageError(name, got, accepted).what()));
 }
 
-bool Contains(const ConfigurationKey& key, double value) {
-  const auto& range = std::get<NumberRange>(key.accepted);
-  return value >= range.low && value <= range.high;  // false for a NaN
-}
-
-bool Contains(const ConfigurationKey& key, std::int64_t value) {
-  const auto& range = std::get<IntegerRange>(key.accepted);
-  return value >= range.low && value <= range.high;
-}
-
-bool Contains(const ConfigurationKey& key, const std::string& value) {
-  const auto* words = std::get_if<Choices>(&key.accepted);
-  return words == nullptr || std::find(words->begin(), words->end(), value) != words->end();
-}
-
 // Each reads a node as a value of its type that the key accepts; false for any other.
 bool Read(const ConfigurationKey& /*key*/, const toml::node& node, bool& value) {
   if (!node.is_boolean()) return false;
@@ -55,7 +40,7 @@ bool Read(const ConfigurationKey& /*key*/, const toml::node& node, bool& value) 
 bool Read(const ConfigurationKey& key, const toml::node& node, double& value) {
   if (!node.is_number()) return false;
   value = *node.value<double>();
-  return Contains(key, value);
+  return std::get<NumberRange>(key.accepted).Contains(value);
 }
 
 bool Read(const ConfigurationKey& key, const toml::node& node, std::int64_t& value) {
@@ -64,13 +49,15 @@ bool Read(const ConfigurationKey& key, const toml::node& node, std::int64_t& val
   const std::optional<std::int64_t> integer = node.value<std::int64_t>();
   if (!integer) return false;
   value = *integer;
-  return Contains(key, value);
+  const auto& range = std::get<IntegerRange>(key.accepted);
+  return value >= range.low && value <= range.high;
 }
 
 bool Read(const ConfigurationKey& key, const toml::node& node, std::string& value) {
   if (!node.is_string()) return false;
   value = node.as_string()->get();
-  return Contains(key, value);
+  const auto* words = std::get_if<Choices>(&key.accepted);
+  return words == nullptr || std::find(words->begin(), words->end(), value) != words->end();
 }
 
 template <class Value>
@@ -386,46 +373,32 @@ std::string ShownValue(const ConfigurationKey& key) {
   return text.empty() ? "nothing" : text;
 }
 
-// The table of keys wants a configuration that it could write to.
-std::string Text(Configuration configuration) {
-  std::string text;
-  std::string_view section;
-  for (const ConfigurationKey& key : KeysOf(configuration)) {
-    const std::string value = ValueText(key);
-    if (value.empty()) continue;
-    if (key.section != section) {
-      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
-      section = key.section;
-    }
-    text += fmt::format("{} = {}\n", key.name, value);
-  }
-  const std::vector<ConfigurationKey> keys = KeysOf(configuration);
-  for (Configuration::Phase& phase : configuration.phases) {
-    text += fmt::format("\n[[phase]]\nuntil = {}\n", TomlText(phase.until));
-    const std::vector<ConfigurationKey> own = KeysOf(phase.settings);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const std::string value = ValueText(own[i]);
-      if (value == ValueText(keys[i])) continue;
-      text += fmt::format("{} = {}\n", own[i].FullName(), value);
-    }
-  }
-  return text;
-}
+// A key of the run, or of one phase, and what it says.
+struct KeyEntry {
+  std::string key;
+  std::string value;
+  bool changes_results = true;
+  bool is_shared = true;  // by processes that train together
+};
 
-// The first key that changes results and differs; `place` comes before its name.
-std::optional<ConfigurationDifference> Compare(Configuration a, Configuration b,
-                                               const std::string& place) {
-  const std::vector<ConfigurationKey> keys = KeysOf(a);
-  const std::vector<ConfigurationKey> others = KeysOf(b);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!keys[i].changes_results) continue;
-    const std::string value = ValueText(keys[i]);
-    const std::string other = ValueText(others[i]);
-    if (value == other) continue;
-    return ConfigurationDifference{place + keys[i].FullName(), ShownValue(keys[i]),
-                                   ShownValue(others[i])};
+// In an order that depends on the number of phases alone, which comes before theirs.
+std::vector<KeyEntry> EntriesOf(Configuration configuration) {
+  std::vector<KeyEntry> entries;
+  const auto add = [&](const std::string& place, Configuration& settings) {
+    for (const ConfigurationKey& key : KeysOf(settings)) {
+      entries.push_back({place + key.FullName(), ShownValue(key), key.changes_results,
+                         !IsText(key) && key.FullName() != "schedule.pin"});
+    }
+  };
+  add("", configuration);
+  entries.push_back({"phase", fmt::format("{} phases", configuration.phases.size())});
+  for (std::size_t p = 0; p < configuration.phases.size(); ++p) {
+    Configuration::Phase& phase = configuration.phases[p];
+    const std::string place = fmt::format("phase.{}.", p + 1);
+    entries.push_back({place + "until", TomlText(phase.until)});
+    add(place, phase.settings);
   }
-  return std::nullopt;
+  return entries;
 }
 
 }  // namespace
@@ -491,43 +464,48 @@ Configuration ParseConfiguration(const std::string& text, const std::string& pat
   return configuration;
 }
 
-std::string ConfigurationText(const Configuration& configuration) { return Text(configuration); }
+std::string ConfigurationText(Configuration configuration) {
+  std::string text;
+  std::string_view section;
+  for (const ConfigurationKey& key : KeysOf(configuration)) {
+    const std::string value = ValueText(key);
+    if (value.empty()) continue;
+    if (key.section != section) {
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
+      section = key.section;
+    }
+    text += fmt::format("{} = {}\n", key.name, value);
+  }
+  const std::vector<ConfigurationKey> keys = KeysOf(configuration);
+  for (Configuration::Phase& phase : configuration.phases) {
+    text += fmt::format("\n[[phase]]\nuntil = {}\n", TomlText(phase.until));
+    const std::vector<ConfigurationKey> own = KeysOf(phase.settings);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::string value = ValueText(own[i]);
+      if (value == ValueText(keys[i])) continue;
+      text += fmt::format("{} = {}\n", own[i].FullName(), value);
+    }
+  }
+  return text;
+}
 
 std::optional<ConfigurationDifference> FirstDifference(const Configuration& first,
                                                        const Configuration& second) {
-  if (auto difference = Compare(first, second, "")) return difference;
-  if (first.phases.size() != second.phases.size()) {
-    return ConfigurationDifference{"phase", std::to_string(first.phases.size()) + " phases",
-                                   std::to_string(second.phases.size())};
-  }
-  for (std::size_t p = 0; p < first.phases.size(); ++p) {
-    const Configuration::Phase& a = first.phases[p];
-    const Configuration::Phase& b = second.phases[p];
-    const std::string place = fmt::format("phase.{}.", p + 1);
-    if (a.until != b.until) {
-      return ConfigurationDifference{place + "until", TomlText(a.until), TomlText(b.until)};
-    }
-    if (auto difference = Compare(a.settings, b.settings, place)) return difference;
+  const std::vector<KeyEntry> entries = EntriesOf(first);
+  const std::vector<KeyEntry> others = EntriesOf(second);
+  // Both have the same keys up to the number of phases.
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& [key, value, changes_results, is_shared] = entries[i];
+    if (!changes_results || value == others[i].value) continue;
+    return ConfigurationDifference{key, value, others[i].value};
   }
   return std::nullopt;
 }
 
 std::vector<std::pair<std::string, std::string>> SharedValues(const Configuration& configuration) {
-  std::vector<std::pair<std::string, std::string>> values{
-      {"phase", fmt::format("{} phases", configuration.phases.size())}};
-  const auto add = [&](const std::string& place, Configuration settings) {
-    const std::vector<ConfigurationKey> keys = KeysOf(settings);
-    for (const ConfigurationKey& key : keys) {
-      if (IsText(key) || key.FullName() == "schedule.pin") continue;
-      values.emplace_back(place + key.FullName(), ShownValue(key));
-    }
-  };
-  add("", configuration);
-  for (std::size_t p = 0; p < configuration.phases.size(); ++p) {
-    const Configuration::Phase& phase = configuration.phases[p];
-    const std::string place = fmt::format("phase.{}.", p + 1);
-    values.emplace_back(place + "until", TomlText(phase.until));
-    add(place, phase.settings);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const KeyEntry& entry : EntriesOf(configuration)) {
+    if (entry.is_shared) values.emplace_back(entry.key, entry.value);
   }
   return values;
 }

@@ -164,7 +164,7 @@ Configuration ParseConfiguration(const std::string& text, const std::string& pat
                                  std::span<const std::string> given = {});
 
 // The configuration as TOML, keys in the order of the table. Reads back as the same configuration.
-std::string ConfigurationText(const Configuration& configuration);
+std::string ConfigurationText(Configuration configuration);
 
 // A key with two values, as TOML; "nothing" for one without.
 struct ConfigurationDifference {

@@ -85,15 +85,6 @@ std::optional<Spacing> ReadSpacing(std::string_view name, std::string_view item)
   return Spacing{parts[0], *low, *high, static_cast<std::int64_t>(*count)};
 }
 
-bool Contains(const NumberRange& range, double value) {
-  return value >= range.low && value <= range.high;  // false for a NaN
-}
-
-bool Contains(const IntegerRange& range, double value) {
-  return value == std::floor(value) && value >= static_cast<double>(range.low) &&
-         value <= static_cast<double>(range.high);
-}
-
 // Calls add(value) for every value of a LIST; those of a spacing are rounded to integers in a range of
 // integers, and shown together with the spacing where they are out of the range.
 template <class Range, class Add>
@@ -103,7 +94,7 @@ void ReadList(std::string_view name, std::string_view text, const Range& range, 
     for (std::int64_t i = 0; i < (spacing ? spacing->count : 1); ++i) {
       std::optional<double> value = spacing ? spacing->At(i) : ReadNumber(item);
       if (spacing && std::is_same_v<Range, IntegerRange>) value = std::round(*value);
-      if (!value || !Contains(range, *value)) {
+      if (!value || !range.Contains(*value)) {
         const std::string got =
             spacing ? fmt::format("{} in {}", analysis::ToText(*value), item) : std::string(item);
         throw UsageError(name, got, range.ListText());
@@ -125,6 +116,11 @@ std::string NumberRange::ListText() const {
                      kListForm, why);
 }
 
+bool IntegerRange::Contains(double value) const {
+  return value == std::floor(value) && value >= static_cast<double>(low) &&
+         value <= static_cast<double>(high);
+}
+
 std::string IntegerRange::Text() const {
   return fmt::format("an integer from {} to {}", low, high);
 }
@@ -142,13 +138,13 @@ rounded.)";
 
 double ParseNumber(std::string_view name, std::string_view text, const NumberRange& range) {
   const std::optional<double> value = ReadNumber(text);
-  if (!value || !Contains(range, *value)) throw UsageError(name, text, range.Text());
+  if (!value || !range.Contains(*value)) throw UsageError(name, text, range.Text());
   return *value;
 }
 
 std::int64_t ParseInteger(std::string_view name, std::string_view text, const IntegerRange& range) {
   const std::optional<double> value = ReadNumber(text);
-  if (!value || !Contains(range, *value)) throw UsageError(name, text, range.Text());
+  if (!value || !range.Contains(*value)) throw UsageError(name, text, range.Text());
   return static_cast<std::int64_t>(*value);
 }
 

@@ -31,6 +31,7 @@ struct NumberRange {
   double high;
   std::string_view why = {};  // follows the text: "; ..."
 
+  bool Contains(double value) const { return value >= low && value <= high; }  // no NaN
   std::string Text() const;      // "a number from LOW to HIGH"
   std::string ListText() const;  // the same for LIST
 };
@@ -39,6 +40,7 @@ struct IntegerRange {
   std::int64_t low;
   std::int64_t high;
 
+  bool Contains(double value) const;
   std::string Text() const;
   std::string ListText() const;
 };
