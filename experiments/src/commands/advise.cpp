@@ -35,19 +35,15 @@ class AdviseCommand final : public Command {
   explicit AdviseCommand(CLI::App& root)
       : Command(
             root, "advise", "Which rule to train a network with, and the largest stable rates",
-            "The delays of the network's stages are read off the schedule's actions. Of each "
-            "rule:\n"
-            "the best momentum and rate for the condition number at the largest delay, and the\n"
-            "half-lives of the slowest curvature under the largest delay and under the whole one "
-            "next\n"
-            "to the mean: blocks that do not meet are as slow as the first, coupled ones near the\n"
-            "second (see pipeline-stability). Rates are learning rates times the largest "
-            "eigenvalue of the\n"
-            "Hessian; a stage's largest stable rate takes its own block's. The rule with the "
-            "least\n"
-            "half-life at the largest delay is named. A convex quadratic knows no noise: see\n"
-            "frontier where gradients are noisy.\n" +
-                ListHelp(),
+            R"(The delays of the network's stages are read off the schedule's actions. Of each rule:
+the best momentum and rate for the condition number at the largest delay, and the
+half-lives of the slowest curvature under the largest delay and under the whole one next
+to the mean: blocks that do not meet are as slow as the first, coupled ones near the
+second (see pipeline-stability). Rates are learning rates times the largest eigenvalue of the
+Hessian; a stage's largest stable rate takes its own block's. The rule with the least
+half-life at the largest delay is named. A convex quadratic knows no noise: see
+frontier where gradients are noisy.
+)" + ListHelp(),
             {"advise --network resnet20 --condition 1000",
              "advise --network vgg16 --condition 100 --schedule 1f1b --rule sgdm,lwp-v+sc "
              "--json"}) {}

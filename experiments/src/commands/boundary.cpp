@@ -22,14 +22,13 @@ class BoundaryCommand final : public Command {
   explicit BoundaryCommand(CLI::App& root)
       : Command(
             root, "boundary", "Critical rate: the end of the rates that are stable",
-            "Every rate eta * lambda in (0, critical_rate) is stable. Where there is no limit the\n"
-            "critical rate is inf, in JSON null with \"unlimited\": true.\n"
-            "--trace momentum follows the edge of one rule and delay between the least and the\n"
-            "largest --momentum, with the angle at which a root leaves the unit circle, radians "
-            "an\n"
-            "update, and every corner as two points next to one another, certified point by "
-            "point.\n" +
-                ListHelp() + DelaysHelp(),
+            R"(Every rate eta * lambda in (0, critical_rate) is stable. Where there is no limit the
+critical rate is inf, in JSON null with "unlimited": true.
+--trace momentum follows the edge of one rule and delay between the least and the
+largest --momentum, with the angle at which a root leaves the unit circle, radians an
+update, and every corner as two points next to one another, certified point by point.
+)" + ListHelp() +
+                DelaysHelp(),
             {"boundary --rule sgdm --delay 4 --momentum 0",
              "boundary --rule sgdm,sc --delay 0,1,2,4 --momentum log1m:-3:0:50 --out edge.csv",
              "boundary --rule sc --delay 4 --trace momentum --momentum 0,0.9999",

@@ -36,27 +36,23 @@ double LimitHalfLife(const DesignOptions& point) {
 class DesignCommand final : public Command {
  public:
   explicit DesignCommand(CLI::App& root)
-      : Command(
-            root, "design", "The fastest linear rule of an order, all coefficients free",
-            "w(z) = -N(z)/D(z) g(z) for a learning rate and a largest curvature of 1, as\n"
-            "--rule linear takes it. Order 2 is two leads, real or complex, on a momentum; order "
-            "P\n"
-            "from 3 on has P poles, one of them at 1, and P - 1 zeros. The half-life holds for "
-            "every\n"
-            "curvature in [1/K, 1]; the rule is the best one found, not proven to be the best.\n"
-            "The loss is what white noise in the gradients adds to the objective, a mean over\n"
-            "curvatures with even logarithms. Margins are those at the largest curvature.\n"
-            "Training takes the rows of --json as optimizer.file (batchless optimizers); with\n"
-            "--momentum their rules move under a constant gradient as SGDM with that momentum "
-            "does.\n"
-            "With --over convex the half-life is certified for every smooth strongly convex\n"
-            "function, see batchless worst-case --help, and waiting is what D + 1 interleaved\n"
-            "copies of the triple momentum method take. Orders are 2 to 5 then; minutes for 5.\n"
-            "Lists give one row for each combination.\n" +
-                ListHelp(),
-            {"design --delay 4 --condition 1000 --order 3",
-             "design --delay 1,2 --condition 100 --order 2,3 --json",
-             "design --delay 1 --condition 100 --order 2 --over convex"}) {}
+      : Command(root, "design", "The fastest linear rule of an order, all coefficients free",
+                R"(w(z) = -N(z)/D(z) g(z) for a learning rate and a largest curvature of 1, as
+--rule linear takes it. Order 2 is two leads, real or complex, on a momentum; order P
+from 3 on has P poles, one of them at 1, and P - 1 zeros. The half-life holds for every
+curvature in [1/K, 1]; the rule is the best one found, not proven to be the best.
+The loss is what white noise in the gradients adds to the objective, a mean over
+curvatures with even logarithms. Margins are those at the largest curvature.
+Training takes the rows of --json as optimizer.file (batchless optimizers); with
+--momentum their rules move under a constant gradient as SGDM with that momentum does.
+With --over convex the half-life is certified for every smooth strongly convex
+function, see batchless worst-case --help, and waiting is what D + 1 interleaved
+copies of the triple momentum method take. Orders are 2 to 5 then; minutes for 5.
+Lists give one row for each combination.
+)" + ListHelp(),
+                {"design --delay 4 --condition 1000 --order 3",
+                 "design --delay 1,2 --condition 100 --order 2,3 --json",
+                 "design --delay 1 --condition 100 --order 2 --over convex"}) {}
 
   void Run() override {
     const bool convex = over_.IsConvex();

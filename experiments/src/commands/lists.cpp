@@ -85,11 +85,10 @@ class OptimizersCommand final : public Command {
       : Command(
             root, "optimizers",
             "List the optimizers of training: equations, state, hyperparameters",
-            "Symbols: g gradient, w weights, eta learning rate, wd weight decay, m momentum, D "
-            "the\n"
-            "stage's delay. On each of them a rule (batchless rules) compensates and predicts.\n"
-            "Where a phase of a run has another optimizer than the phase before, state goes on\n"
-            "from those named, with the count of updates in it; all else begins anew.",
+            R"(Symbols: g gradient, w weights, eta learning rate, wd weight decay, m momentum, D the
+stage's delay. On each of them a rule (batchless rules) compensates and predicts.
+Where a phase of a run has another optimizer than the phase before, state goes on
+from those named, with the count of updates in it; all else begins anew.)",
             {"optimizers", "optimizers --json"}) {}
 
   void Run() override {

@@ -57,16 +57,14 @@ these and a convolution, or a ReLU and a convolution. Parameters have the stage'
 or name = "..." in the layer.
 Kinds of layers and their fields, those in brackets optional:)" +
                 KindsText() +
-                "\n\n"
-                "batch_norm trains with micro-batches of more than one sample, each the whole "
-                "batch.\n"
-                "A sum with stride = 2 reads every second pixel of its second input, and zeros\n"
-                "where that has fewer channels. costs, throughput, plan, layout, memory and train\n"
-                "(network.file) take such files, and models of ONNX whose operators are these "
-                "layers.\n"
-                "One that is written, F.onnx, has the values of --weights or, without, its "
-                "parameters\n"
-                "as inputs; it ends with the scores, as the loss is training's.",
+                R"(
+
+batch_norm trains with micro-batches of more than one sample, each the whole batch.
+A sum with stride = 2 reads every second pixel of its second input, and zeros
+where that has fewer channels. costs, throughput, plan, layout, memory and train
+(network.file) take such files, and models of ONNX whose operators are these layers.
+One that is written, F.onnx, has the values of --weights or, without, its parameters
+as inputs; it ends with the scores, as the loss is training's.)",
             {"network --network resnet20 --out my_resnet.toml",
              "network --network resnet20-v1 --norm batch",
              "network --network experiments/networks/tiny_resnet.toml --json",

@@ -75,17 +75,15 @@ class PipelineStabilityCommand final : public Command {
       : Command(
             root, "pipeline-stability",
             "Spectral radius of a quadratic whose blocks have the delays of a pipeline",
-            "The Hessian is --hessian (an .npz file with the symmetric array `hessian`, n by n),\n"
-            "--spectrum (n eigenvalues) or --condition (eigenvalues from 1/K to 1, evenly in "
-            "their\n"
-            "logarithms), the last two under a random rotation with --seed: --coupling 1 is any\n"
-            "rotation, 0 none, so that no weight meets another. The n weights are dealt to the\n"
-            "stages in order, evenly unless --widths says otherwise. Delays are read off the\n"
-            "schedule's actions unless --delays gives one per stage. Either --momentum and --rate\n"
-            "(times the largest eigenvalue, as everywhere) or --learning-rate (as it is), or\n"
-            "--optimum, which searches for both and takes lists of rules, --stages and "
-            "--coupling.\n" +
-                ListHelp(),
+            R"(The Hessian is --hessian (an .npz file with the symmetric array `hessian`, n by n),
+--spectrum (n eigenvalues) or --condition (eigenvalues from 1/K to 1, evenly in their
+logarithms), the last two under a random rotation with --seed: --coupling 1 is any
+rotation, 0 none, so that no weight meets another. The n weights are dealt to the
+stages in order, evenly unless --widths says otherwise. Delays are read off the
+schedule's actions unless --delays gives one per stage. Either --momentum and --rate
+(times the largest eigenvalue, as everywhere) or --learning-rate (as it is), or
+--optimum, which searches for both and takes lists of rules, --stages and --coupling.
+)" + ListHelp(),
             {"pipeline-stability --spectrum log:0.001:1:16 --stages 4 --rule sgdm --momentum 0.9 "
              "--rate 0.02",
              "pipeline-stability --hessian H.npz --stages 8 --schedule 1f1b --rule lwp-w+sc "

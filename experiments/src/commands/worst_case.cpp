@@ -19,17 +19,14 @@ class WorstCaseCommand final : public Command {
   explicit WorstCaseCommand(CLI::App& root)
       : Command(
             root, "worst-case", "Certified rate for every smooth strongly convex function",
-            "For every mu-strongly convex and L-smooth function of any dimension the distance "
-            "from\n"
-            "its minimum falls as rate^i, X = eta * L, K = L / mu. The certificate is a "
-            "multiplier\n"
-            "of 8 taps on either side, -8 to -1 and 1 to 8, proven at all frequencies; JSON and "
-            "CSV\n"
-            "call X learning_rate. Where nothing is certified, some function may not converge, or\n"
-            "these multipliers do not show that all do: rate and half-life are nan, in JSON null.\n"
-            "Quadratics alone give the spectral radius beside it. Lists give one row for each\n"
-            "combination.\n" +
-                ListHelp(),
+            R"(For every mu-strongly convex and L-smooth function of any dimension the distance from
+its minimum falls as rate^i, X = eta * L, K = L / mu. The certificate is a multiplier
+of 8 taps on either side, -8 to -1 and 1 to 8, proven at all frequencies; JSON and CSV
+call X learning_rate. Where nothing is certified, some function may not converge, or
+these multipliers do not show that all do: rate and half-life are nan, in JSON null.
+Quadratics alone give the spectral radius beside it. Lists give one row for each
+combination.
+)" + ListHelp(),
             {"worst-case --rule nesterov --delay 0 --momentum 0.8182 --rate 1 --condition 100",
              "worst-case --rule lwp-w+sc --delay 1 --momentum 0.886 --rate 0.327 --condition 100 "
              "--json",
