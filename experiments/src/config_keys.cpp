@@ -116,8 +116,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "has two stages"},
       {"schedule", "microbatch", &c.schedule.microbatch, kCount,
        "samples that pass through a stage together; 1, or the whole batch with schedules that "
-       "update "
-       "after every micro-batch and with batch normalisation"},
+       "update after every micro-batch and with batch normalisation"},
       {"schedule", "workers", &c.schedule.workers, IntegerRange{1, 1024},
        "threads that share the stages, in each process", kAnyResult},
       {"schedule", "pin", &c.schedule.pin, kAny, "each of them stays on a processor of its own",
@@ -152,8 +151,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "with recompute: the pipeline's stages that do, ascending from 0; all", kAnyResult},
       {"schedule", "gradient_shrink", &c.schedule.gradient_shrink, kFraction,
        "what gradients are multiplied by that a stage of the pipeline hands to the one before it, "
-       "as FDG "
-       "does; each has to hand on one value only"},
+       "as FDG does; each has to hand on one value only"},
       {"schedule", "delay", &c.schedule.delay, kAnyCount,
        "uniform-delay: age of the forwards' weights, updates"},
       {"schedule", "delays", &c.schedule.delays, kAny,
@@ -176,8 +174,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"rule", "name", &c.rule.name, RuleChoices(),
        "update rule; spectrain, with delays: sgdm, and both passes predict to the step of the "
        "sample's last backward, or forwards alone, to their update, with stashed weights; xpipe: "
-       "both by "
-       "the place of their stage in the pipeline"},
+       "both by the place of their stage in the pipeline"},
       {"rule", "sc_delay", &c.rule.options.sc_delay, kDelays,
        "delay that spike compensation is made for, updates"},
       {"rule", "horizon", &c.rule.options.horizon, kDelays,
@@ -202,19 +199,16 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
        "momentum, below 1; 0.9; adam and its kin have beta1"},
       {"optimizer", "deepest_momentum", &c.optimizer.deepest_momentum, kFraction,
        "momentum, or beta1, that stages come the nearer the later their gradients: m + D (this - "
-       "m) / (1 + "
-       "the largest D); none: all have the same"},
+       "m) / (1 + the largest D); none: all have the same"},
       {"optimizer", "reference_lr", &c.optimizer.reference_lr, kRates,
        "in place of lr and momentum: those of another batch size, scaled to this one; with adam "
-       "and its "
-       "kin in place of lr, and beta1 and beta2 are those of reference_batch, too"},
+       "and its kin in place of lr, and beta1 and beta2 are those of reference_batch, too"},
       {"optimizer", "reference_momentum", &c.optimizer.reference_momentum, kFraction,
        "with reference_lr"},
       {"optimizer", "reference_batch", &c.optimizer.reference_batch, kCount, "with reference_lr"},
       {"optimizer", "reference_exponent", &c.optimizer.reference_exponent, kFraction,
        "with reference_lr and adam or its kin: the rate scales by (batch / reference_batch) to "
-       "this "
-       "power; 0.5"},
+       "this power; 0.5"},
       {"optimizer", "weight_decay", &c.optimizer.weight_decay, kFraction,
        "L2 penalty; decoupled with adamw, nadamw, muon and basis-rotation"},
       {"optimizer", "max_gradient_norm", &c.optimizer.max_gradient_norm, kNorms,

@@ -134,8 +134,7 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
         c.schedule.stages ? "schedule.stages" : "schedule.placement",
         c.schedule.stages ? std::to_string(*c.schedule.stages)
                           : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
-        "nothing with the schedules sequential, fill-drain, uniform-delay, random-delay and "
-        "file");
+        "nothing with the schedules sequential, fill-drain, uniform-delay, random-delay and file");
   }
   if (kind == "zhang" && !has_groups) {
     throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
