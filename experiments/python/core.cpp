@@ -93,30 +93,6 @@ py::tuple Run(const std::vector<std::string>& words, const py::object& progress)
   return py::make_tuple(ToPython(result), named);
 }
 
-py::list Describe() {
-  py::list commands;
-  for (const CommandDescription& command : DescribeCommands()) {
-    py::list options;
-    for (const OptionDescription& option : command.options) {
-      py::dict about;
-      about["name"] = option.name;
-      about["form"] = option.form;
-      about["help"] = option.help;
-      about["is_flag"] = option.kind == OptionDescription::Kind::kFlag;
-      about["is_repeated"] = option.kind == OptionDescription::Kind::kRepeated;
-      options.append(about);
-    }
-    py::dict about;
-    about["name"] = command.name;
-    about["description"] = command.description;
-    about["explanation"] = command.explanation;
-    about["examples"] = command.examples;
-    about["options"] = options;
-    commands.append(about);
-  }
-  return commands;
-}
-
 // A LIST of the command line, which reads back as the same bits.
 std::string JoinNumbers(const py::array_t<double, py::array::c_style | py::array::forcecast>& all) {
   fmt::memory_buffer text;
@@ -130,7 +106,9 @@ std::string JoinNumbers(const py::array_t<double, py::array::c_style | py::array
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled half of batchless.";
-  module.def("describe_commands", Describe, "What each command of the program takes.");
+  module.def(
+      "describe_commands", [] { return ToPython(DescribeCommands()); },
+      "What each command of the program takes.");
   module.def("run", Run, py::arg("words"), py::arg("progress") = py::none(),
              "One command: its JSON object as a dict, and its arrays by name.");
   module.def("join_numbers", JoinNumbers, py::arg("values"), "Numbers as a LIST of the program's.");

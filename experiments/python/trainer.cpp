@@ -385,9 +385,9 @@ class PythonTrainer {
 };
 
 // What the keywords of Trainer are made of.
-py::list DescribeConfiguration() {
+py::object DescribeConfiguration() {
   Configuration defaults;
-  py::list keys;
+  Json keys = Json::array();
   for (const ConfigurationKey& key : KeysOf(defaults)) {
     const auto type = std::visit(
         []<class Value>(Value* /*value*/) -> const char* {
@@ -405,15 +405,13 @@ py::list DescribeConfiguration() {
           return "int";
         },
         key.value);
-    py::dict about;
-    about["section"] = std::string(key.section);
-    about["name"] = std::string(key.name);
-    about["type"] = type;
-    about["accepted"] = key.AcceptedText();
-    about["help"] = std::string(key.help);
-    keys.append(about);
+    keys.push_back({{"section", key.section},
+                    {"name", key.name},
+                    {"type", type},
+                    {"accepted", key.AcceptedText()},
+                    {"help", key.help}});
   }
-  return keys;
+  return ToPython(keys);
 }
 
 }  // namespace

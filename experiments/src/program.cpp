@@ -12,6 +12,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "argument.h"
@@ -169,20 +170,6 @@ std::span<const CommandMaker* const> MakersFor(const std::vector<std::string>& w
   return std::span(kCommands).subspan(place->second, 1);
 }
 
-OptionDescription Describe(const CLI::Option& option) {
-  using Kind = OptionDescription::Kind;
-  OptionDescription description;
-  description.name = option.get_name();
-  description.help = option.get_description();
-  description.form = option.get_option_text();
-  if (option.get_expected_max() == 0) {
-    description.kind = Kind::kFlag;
-  } else if (option.get_expected_max() > 1) {
-    description.kind = Kind::kRepeated;
-  }
-  return description;
-}
-
 }  // namespace
 
 int RunProgram(int argc, char** argv) {
@@ -209,19 +196,25 @@ void RunCommand(const std::vector<std::string>& words, const CommandHost& host) 
   if (program.Parse(static_cast<int>(argv.size()), argv.data())) program.Run(host, true);
 }
 
-std::vector<CommandDescription> DescribeCommands() {
+Json DescribeCommands() {
   const Program program(kCommands);
-  std::vector<CommandDescription> all;
+  Json all = Json::array();
   for (const std::unique_ptr<Command>& command : program.commands()) {
-    CommandDescription& description = all.emplace_back();
-    description.name = command->app().get_name();
-    description.description = command->app().get_description();
-    description.explanation = command->explanation();
-    description.examples = command->examples();
+    Json options = Json::array();
     for (const CLI::Option* option : command->app().get_options()) {
       const std::string name = option->get_name();
-      if (name != "--json" && name != "--help") description.options.push_back(Describe(*option));
+      if (name == "--json" || name == "--help") continue;
+      options.push_back({{"name", name},
+                         {"form", option->get_option_text()},
+                         {"help", option->get_description()},
+                         {"is_flag", option->get_expected_max() == 0},
+                         {"is_repeated", option->get_expected_max() > 1}});
     }
+    all.push_back({{"name", command->app().get_name()},
+                   {"description", command->app().get_description()},
+                   {"explanation", command->explanation()},
+                   {"examples", command->examples()},
+                   {"options", std::move(options)}});
   }
   return all;
 }

@@ -20,24 +20,9 @@ int RunProgram(int argc, char** argv);
 // Interrupted where the host's monitor stopped the work, and whatever else fails.
 void RunCommand(const std::vector<std::string>& words, const CommandHost& host);
 
-// What a command takes, as its help says it.
-struct OptionDescription {
-  enum class Kind { kValue, kRepeated, kFlag };
-
-  std::string name;  // "--sc-delay"; "CONFIG" without a name of its own on the command line
-  std::string form;  // what stands for its value, "LIST"; empty for a flag
-  std::string help;
-  Kind kind = Kind::kValue;
-};
-
-struct CommandDescription {
-  std::string name;
-  std::string description;
-  std::string explanation;
-  std::vector<std::string> examples;  // without the program's name
-  std::vector<OptionDescription> options;
-};
-
-std::vector<CommandDescription> DescribeCommands();
+// What each command takes, as its help says it: name, description, explanation, examples (without the
+// program's name), and options, each with name ("--sc-delay"; "CONFIG" without a name of its own on the
+// command line), form (what stands for its value, "LIST"; empty for a flag), help, is_flag and is_repeated.
+Json DescribeCommands();
 
 }  // namespace batchless
