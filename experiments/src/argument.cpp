@@ -102,6 +102,11 @@ std::int64_t Argument::IntegerOr(std::int64_t fallback, const IntegerRange& rang
   return given() ? Integer(range) : fallback;
 }
 
+std::vector<std::int64_t> Argument::IntegerListOr(std::int64_t fallback,
+                                                  const IntegerRange& range) const {
+  return given() ? IntegerList(range) : std::vector{fallback};
+}
+
 std::optional<double> Argument::NumberIfGiven(const NumberRange& range) const {
   if (!given()) return std::nullopt;
   return Number(range);

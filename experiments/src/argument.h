@@ -50,6 +50,7 @@ class Argument {
   // The same where a default stands for a value that was not given.
   double NumberOr(double fallback, const NumberRange& range) const;
   std::int64_t IntegerOr(std::int64_t fallback, const IntegerRange& range) const;
+  std::vector<std::int64_t> IntegerListOr(std::int64_t fallback, const IntegerRange& range) const;
   std::optional<double> NumberIfGiven(const NumberRange& range) const;
   std::vector<double> NumberListOr(std::string_view fallback, const NumberRange& range) const;
 

@@ -57,16 +57,12 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
   CheckStopped(monitor);
 }
 
-void CheckRows(double rows, const char* names) {
-  if (rows <= kMaxRows) return;
-  throw UsageError(names, fmt::format("lists that multiply to {} rows", rows),
-                   fmt::format("at most {:.0f} rows", kMaxRows));
-}
-
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names) {
   double rows = 1;
   for (const std::size_t factor : factors) rows *= static_cast<double>(factor);
-  CheckRows(rows, names);
+  if (rows <= kMaxRows) return;
+  throw UsageError(names, fmt::format("lists that multiply to {} rows", rows),
+                   fmt::format("at most {:.0f} rows", kMaxRows));
 }
 
 }  // namespace batchless

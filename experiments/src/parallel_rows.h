@@ -23,7 +23,6 @@ inline constexpr double kMaxRows = 1e6;
 
 // Throws UsageError where a table of that many rows is too large; `names` are the options whose
 // lists multiply to it.
-void CheckRows(double rows, const char* names);
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names);
 
 }  // namespace batchless

@@ -129,6 +129,12 @@ TEST_CASE("a ResNet of any depth 6n + 2 is a network") {
 TEST_CASE("a simulation too large for memory is refused") {
   CHECK(Error("stragglers --kind pb --stages 10000 --microbatches 60000") ==
         "batchless: --microbatches: got 60000, accepted: at most 1666 with 10000 stages\n");
+  // Before there is a row.
+  CHECK(Error("stragglers --kind pb --stages 2 --microbatches 4 --jitter lin:0:0.9:1000 "
+              "--queue lin:1:1000000:1000000") ==
+        "batchless: --jitter, --queue, --cores: got lists that multiply to 1000000000 rows, "
+        "accepted: "
+        "at most 1000000 rows\n");
 }
 
 TEST_CASE("a network's run, simulated, takes as long as predicted where nothing varies") {

@@ -44,8 +44,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
         delays.emplace_back(delay);
       }
     }
-    std::vector<double> dampings = {1};
-    if (damping_.given()) dampings = damping_.NumberList(kPlantDampingRange);
+    const std::vector<double> dampings = damping_.NumberListOr("1", kPlantDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     CheckRows({rules.size(), dampings.size(), delays.size()}, "--damping, --delays");
     std::vector<CriticalDelayPoint> points;

@@ -59,8 +59,7 @@ Lists give one row for each combination.
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDesignDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kDesignConditionRange);
     const std::vector<std::int64_t> orders =
-        order_.given() ? order_.IntegerList(convex ? kWorstCaseOrderRange : kOrderRange)
-                       : std::vector<std::int64_t>{kDefaultOrder};
+        order_.IntegerListOr(kDefaultOrder, convex ? kWorstCaseOrderRange : kOrderRange);
     if (convex) noise_.Refuse("nothing together with --over convex");
     const std::vector<double> noises = noise_.NumberListOr("0", kNoiseRange);
     CheckRows({delays.size(), conditions.size(), orders.size(), noises.size()},

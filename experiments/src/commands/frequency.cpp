@@ -30,7 +30,7 @@ class FrequencyCommand final : public Command {
     const RulePoint point = point_.Single(kDelayRange);
     const double rate = rate_.Number(kRateRange);
     const std::vector<double> frequencies = frequencies_.NumberList(kFrequencyRange);
-    CheckRows(static_cast<double>(frequencies.size()), "--frequencies");
+    CheckRows({frequencies.size()}, "--frequencies");
     TableOutput table(out_);
     const auto points =
         analysis::FrequencyResponse(point.rule, point.momentum, point.delay, rate, frequencies);

@@ -55,6 +55,7 @@ class InconsistencyCommand final : public Command {
     const bool none = HaveNoMomentum(rules, momentum_);
     const double momentum = none ? std::nan("") : momentum_.Number(kMomentumRange);
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
+    CheckRows({rules.size(), discrepancies.size()}, "--rule, --discrepancies");
     for (const analysis::RuleSpec& rule : rules) {
       for (const double discrepancy : discrepancies) {
         // Looks at the arguments before the work starts.
@@ -62,7 +63,6 @@ class InconsistencyCommand final : public Command {
         points.push_back({rule, discrepancy});
       }
     }
-    CheckRows(static_cast<double>(points.size()), "--rule, --discrepancies");
     TableOutput table(out_);
     ParallelRows(points.size(), threads_, [&](std::size_t i) {
       points[i].critical_rate = analysis::InconsistentCriticalRate(

@@ -94,10 +94,8 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     const std::vector<analysis::RuleSpec> rules = rule_.All();
     const std::vector<std::int64_t> stages = stages_.IntegerList(kWeightedStagesRange);
     const std::vector<double> couplings = coupling_.NumberListOr("1", kCouplingRange);
-    const std::vector<std::int64_t> seeds =
-        seed_.given() ? seed_.IntegerList(kSeedRange) : std::vector<std::int64_t>{0};
-    CheckRows(static_cast<double>(rules.size()) * static_cast<double>(stages.size()) *
-                  static_cast<double>(couplings.size()) * static_cast<double>(seeds.size()),
+    const std::vector<std::int64_t> seeds = seed_.IntegerListOr(0, kSeedRange);
+    CheckRows({rules.size(), stages.size(), couplings.size(), seeds.size()},
               "--stages, --coupling, --seed");
     std::vector<Case> cases;
     for (const analysis::RuleSpec& rule : rules) {

@@ -61,10 +61,9 @@ class StragglersCommand final : public Command {
       made.stages = static_cast<int>(stages_.Integer(kSimulatedStagesRange));
     }
     const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
-    std::vector<std::int64_t> queues = {0};
-    if (queue_.given()) queues = queue_.IntegerList(kQueueRange);
-    std::vector<std::int64_t> cores = {1};
-    if (cores_.given()) cores = cores_.IntegerList(kStragglerCores);
+    const std::vector<std::int64_t> queues = queue_.IntegerListOr(0, kQueueRange);
+    const std::vector<std::int64_t> cores = cores_.IntegerListOr(1, kStragglerCores);
+    CheckRows({jitters.size(), queues.size(), cores.size()}, "--jitter, --queue, --cores");
     options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
     options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
@@ -85,7 +84,6 @@ class StragglersCommand final : public Command {
         for (const std::int64_t count : cores) rows.push_back({jitter, queue, count, {}});
       }
     }
-    CheckRows(static_cast<double>(rows.size()), "--jitter, --queue, --cores");
     const hwmodel::Schedule schedule = Make(kind, made);
     TableOutput table(out_);
     if (!network_.given()) {

@@ -66,10 +66,8 @@ class ThroughputCommand final : public Command {
     options.weight_stashing = weight_stashing_.given();
     options.vertical_sync = vertical_sync_.given();
     options.recompute = recompute_.given();
-    std::vector<std::int64_t> batches = {0};
-    if (batch_.given()) batches = batch_.IntegerList(kBatchRange);
-    std::vector<std::int64_t> cores = {0};
-    if (cores_.given()) cores = cores_.IntegerList(kThroughputCores);
+    const std::vector<std::int64_t> batches = batch_.IntegerListOr(0, kBatchRange);
+    const std::vector<std::int64_t> cores = cores_.IntegerListOr(0, kThroughputCores);
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     CheckRows({batches.size(), cores.size()}, "--batch, --cores");
