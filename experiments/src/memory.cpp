@@ -145,6 +145,14 @@ void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptio
       fmt::format("what fits the {} of memory available", BytesText(*available)));
 }
 
+void RequireMemory(std::string_view argument, std::string_view got, double bytes,
+                   std::string_view accepted) {
+  const std::optional<double> available = AvailableMemoryBytes();
+  if (!available || bytes <= *available) return;
+  throw UsageError(argument, fmt::format("{} {}", got, BytesText(bytes)),
+                   fmt::format("{} the {} of memory available", accepted, BytesText(*available)));
+}
+
 void ReleaseFreeMemory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -32,6 +32,11 @@ bool FitsInMemory(const training::TrainerOptions& options);
 // not hours later by the system's hand.
 void RefuseWithoutMemory(std::string_view argument, const training::TrainerOptions& options);
 
+// Throws UsageError that names `argument` where there are not so many bytes: "GOT BYTES, accepted: ACCEPTED
+// the BYTES of memory available".
+void RequireMemory(std::string_view argument, std::string_view got, double bytes,
+                   std::string_view accepted);
+
 // "1.5 GB"
 std::string BytesText(double bytes);
 

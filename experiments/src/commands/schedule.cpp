@@ -93,19 +93,11 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   Schedule MakeNamed() const {
     kind_.Choice(analysis::NamesOf(hwmodel::ScheduleKinds()));
     const hwmodel::ScheduleOptions options = NamedOptions();
-    CheckMemory(options);
-    return hwmodel::MakeSchedule(kind_.Text(""), options);
-  }
-
-  void CheckMemory(const hwmodel::ScheduleOptions& options) const {
     const double actions = 3.0 * options.stages * static_cast<double>(options.microbatches);
-    const std::optional<double> available = AvailableMemoryBytes();
-    if (!available || actions * kBytesPerAction <= *available) return;
-    throw UsageError(
-        microbatches_.name(),
-        fmt::format("{}, whose {} actions take {}", options.microbatches, actions,
-                    BytesText(actions * kBytesPerAction)),
-        fmt::format("as many as fit the {} of memory available", BytesText(*available)));
+    RequireMemory(microbatches_.name(),
+                  fmt::format("{}, whose {} actions take", options.microbatches, actions),
+                  actions * kBytesPerAction, "as many as fit");
+    return hwmodel::MakeSchedule(kind_.Text(""), options);
   }
 
   Schedule ReadSchedule() const {

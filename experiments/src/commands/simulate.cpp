@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "batchless/analysis/simulation.h"
@@ -8,7 +7,6 @@
 #include "memory.h"
 #include "rule_arguments.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "values.h"
 
 namespace batchless {
@@ -46,7 +44,8 @@ class SimulateCommand final : public Command {
     options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
     if (impulse_.given()) initial_weight_.Refuse("nothing together with --impulse");
     analysis::Validate(options);
-    CheckMemory(options);
+    RequireMemory(steps_.name(), fmt::format("{}, which takes", options.updates),
+                  static_cast<double>(options.updates) * sizeof(TrajectoryPoint), "as many as fit");
     TableOutput table(out_);
     const std::vector<TrajectoryPoint> points = impulse_.given()
                                                     ? analysis::ImpulseResponse(options)
@@ -70,15 +69,6 @@ class SimulateCommand final : public Command {
   }
 
  private:
-  void CheckMemory(const analysis::SimulationOptions& options) const {
-    const double needed = static_cast<double>(options.updates) * sizeof(TrajectoryPoint);
-    const std::optional<double> available = AvailableMemoryBytes();
-    if (!available || needed <= *available) return;
-    throw UsageError(
-        steps_.name(), fmt::format("{}, which takes {}", options.updates, BytesText(needed)),
-        fmt::format("as many as fit the {} of memory available", BytesText(*available)));
-  }
-
   // One value of each point, as an array where the host takes arrays.
   template <class Value>
   void PutColumn(Json& object, const char* name, const std::vector<TrajectoryPoint>& points,

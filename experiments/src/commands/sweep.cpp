@@ -90,7 +90,10 @@ class SweepCommand final : public Command {
       throw UsageError("--simd", simd_.Text(""), "an instruction set that this machine has");
     }
     analysis::Validate(options);
-    CheckMemory(options);
+    RequireMemory(
+        "--momenta, --rates",
+        fmt::format("{} x {} points, which take", options.momenta.size(), options.rates.size()),
+        analysis::SweepBytes(options.momenta.size(), options.rates.size()), "grids that fit");
     static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
     std::optional<OutputFile> file;
     if (out_.given() || !json().host.take_array) {
@@ -114,18 +117,6 @@ class SweepCommand final : public Command {
   }
 
  private:
-  static void CheckMemory(const SweepOptions& options) {
-    const double needed = analysis::SweepBytes(options.momenta.size(), options.rates.size());
-    const std::optional<double> available = AvailableMemoryBytes();
-    if (!available || needed <= *available) return;
-    throw UsageError(
-        "--momenta, --rates",
-        fmt::format("{} x {} points, which take {:.0f} bytes ({})", options.momenta.size(),
-                    options.rates.size(), needed, BytesText(needed)),
-        fmt::format("grids that fit the {:.0f} bytes of memory available ({})", *available,
-                    BytesText(*available)));
-  }
-
   static void Write(OutputFile& file, const std::vector<ResultArray>& arrays) {
     try {
       file.extension() == ".npz" ? WriteNpz(file, arrays) : WriteCsv(file, arrays);
