@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"

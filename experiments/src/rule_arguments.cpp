@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "batchless/analysis/argument.h"
@@ -233,6 +234,11 @@ std::vector<analysis::VaryingDelay> VaryingPoints(const std::vector<RuleSpec>& r
     points.push_back(point);
   }
   return points;
+}
+
+bool IsConvex(const Argument& over) {
+  constexpr std::array<std::string_view, 2> kFunctions = {"quadratic", "convex"};
+  return over.given() && over.Choice(kFunctions) == 1;
 }
 
 double MomentumOf(const RuleSpec& spec, const Argument& momentum) {

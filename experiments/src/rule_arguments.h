@@ -81,6 +81,11 @@ class RulePointArguments {
   Argument momentum_;
 };
 
+// --over: for which functions a rule is tuned, all smooth strongly convex ones or, without it, quadratics.
+inline constexpr const char* kOverHelp =
+    "Tuned for quadratic functions (default) or convex, every smooth strongly convex one";
+bool IsConvex(const Argument& over);
+
 // The momentum of a rule: NaN for the rule `linear`, which is refused one.
 double MomentumOf(const analysis::RuleSpec& spec, const Argument& momentum);
 // One point for each rule under --delays; the caller sets the momentum.

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

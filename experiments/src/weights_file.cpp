@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "batchless/analysis/argument.h"
 #include "npz.h"
 #include "safetensors.h"
 #include "usage_error.h"

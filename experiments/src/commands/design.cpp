@@ -8,7 +8,6 @@
 #include "batchless/analysis/stability.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
-#include "over_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -55,7 +54,7 @@ Lists give one row for each combination.
                  "design --delay 1 --condition 100 --order 2 --over convex"}) {}
 
   void Run() override {
-    const bool convex = over_.IsConvex();
+    const bool convex = IsConvex(over_);
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDesignDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kDesignConditionRange);
     const std::vector<std::int64_t> orders =
@@ -200,7 +199,7 @@ Lists give one row for each combination.
   Argument momentum_{
       app(), "--momentum", "M",
       "Scale numerators to the drift of SGDM with it; the half-life is at learning_rate"};
-  OverArgument over_{app()};
+  Argument over_{app(), "--over", "FUNCTIONS", kOverHelp};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};
 };

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -15,6 +14,7 @@
 #include "run_directory.h"
 #include "training_run.h"
 #include "usage_error.h"
+#include "values.h"
 #include "weights_file.h"
 
 namespace batchless {
@@ -149,21 +149,9 @@ become probabilities; at 0 the most probable token is taken.)",
     if (vocabulary == training::kTextVocabulary) {
       for (const char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
     } else {
-      const std::string accepted = fmt::format("numbers from 0 to {}", vocabulary - 1);
-      const char* next = prompt.data();
-      const char* end = next + prompt.size();
-      while (next != end) {
-        if (*next == ' ') {
-          ++next;
-          continue;
-        }
-        int token = -1;
-        const auto [behind, error] = std::from_chars(next, end, token);
-        if (error != std::errc() || token < 0 || token >= vocabulary) {
-          throw UsageError(prompt_.name(), prompt, accepted);
-        }
-        tokens.push_back(token);
-        next = behind;
+      for (const std::string_view word : SplitList(prompt, ' ')) {
+        if (word.empty()) continue;
+        tokens.push_back(static_cast<int>(ParseInteger(prompt_.name(), word, {0, vocabulary - 1})));
       }
     }
     if (tokens.empty()) throw UsageError(prompt_.name(), prompt, "at least one token");

@@ -9,7 +9,6 @@
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
 #include "delays_argument.h"
-#include "over_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -77,7 +76,7 @@ interleaved copies of the triple momentum method.
       return;
     }
     const std::vector<OptimumOptions> points = Points();
-    const bool convex = over_.IsConvex();
+    const bool convex = IsConvex(over_);
     for (const OptimumOptions& point : points) {
       convex ? analysis::ValidateWorstCase(point) : analysis::Validate(point);
     }
@@ -247,7 +246,7 @@ interleaved copies of the triple momentum method.
   Argument delay_{app(), "--delay", "LIST", "Delays of the gradient in updates, required"};
   Argument condition_{app(), "--condition", "LIST", "Condition numbers, required"};
   Argument momentum_{app(), "--momentum", "LIST", "Momenta held fixed (default: the best one)"};
-  OverArgument over_{app()};
+  Argument over_{app(), "--over", "FUNCTIONS", kOverHelp};
   DelaysArguments delays_{app()};
   Argument out_{app(), "--out", "F.csv", "Write the rows to this file"};
   Argument threads_{app(), "--threads", "N", "Threads (default: 0, every processor)"};

@@ -43,9 +43,9 @@ constexpr Setting kBoth{"sequence parallel, attention recomputed",
 constexpr Setting kFull{"all recomputed", {.recomputation = Recomputation::kFull}};
 
 struct ValidationRow {
-  std::string name;
-  std::string quantity;
-  std::string setting;
+  std::string_view name;
+  std::string_view quantity;
+  std::string_view setting;
   double predicted = 0;
   double measured = 0;
   bool fitted = false;
@@ -166,8 +166,7 @@ class ValidateCommand final : public Command {
                        std::vector<ValidationRow>& rows) {
     const hwmodel::Machine node = hwmodel::PublishedNode();
     const auto add = [&](const Setting& setting, double seconds) {
-      rows.push_back({std::string(published.run.name), std::string(kSeconds),
-                      std::string(setting.name),
+      rows.push_back({published.run.name, kSeconds, setting.name,
                       PredictStepSeconds(published.run, setting.options, node, efficiencies),
                       seconds, fitted});
     };
@@ -182,11 +181,10 @@ class ValidateCommand final : public Command {
     };
     const auto add = [&](std::string_view quantity, const Setting& setting, double unit,
                          double measured) {
-      rows.push_back({std::string(published.run.name), std::string(quantity),
-                      std::string(setting.name), kept(setting) / unit, measured});
+      rows.push_back({published.run.name, quantity, setting.name, kept(setting) / unit, measured});
     };
     const double percent = kept(kPlain) / 100;
-    rows.push_back({std::string(published.run.name), "weights GiB", "with gradients and optimizer",
+    rows.push_back({published.run.name, "weights GiB", "with gradients and optimizer",
                     PredictWeightBytes(published.run) / kGib, published.weight_gib});
     add(kActivations, kPlain, kGib, published.activation_gib);
     add(kActivations, kBoth, kGib, published.attention_gib);
@@ -205,11 +203,10 @@ class ValidateCommand final : public Command {
       options.machines = 2;
       options.group_ends = {published.cut, workload.stage_count()};
       const double speedup = MakePlan(workload, machine, options).samples_per_second / one;
-      rows.push_back({std::string(published.network), std::string(kSpeedup), "two machines",
-                      speedup, published.pipelined()});
+      rows.push_back({published.network, kSpeedup, "two machines", speedup, published.pipelined()});
       // Half of the samples at each rate.
-      rows.push_back({std::string(published.network), std::string(kSpeedup),
-                      "two machines, half pipelined", 2 / (1 + 1 / speedup), published.hybrid()});
+      rows.push_back({published.network, kSpeedup, "two machines, half pipelined",
+                      2 / (1 + 1 / speedup), published.hybrid()});
     }
   }
 
