@@ -71,4 +71,11 @@ void RunInterruptibly(WorkMonitor& monitor, const py::object& progress, Work wor
   }
 }
 
+// The same of work that nobody follows.
+template <class Work>
+void RunInterruptibly(Work work) {
+  WorkMonitor monitor;
+  RunInterruptibly(monitor, py::none(), work);
+}
+
 }  // namespace batchless

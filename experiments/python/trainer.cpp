@@ -41,8 +41,7 @@ class PythonTrainer {
   PythonTrainer(const std::string& text, const std::string& path,
                 const std::vector<std::string>& overrides, const std::optional<std::string>& out,
                 bool resume) {
-    WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] {
+    RunInterruptibly([&] {
       TrainingRunOptions options;
       options.configuration = ParseConfiguration(text, path, overrides);
       options.out = out;
@@ -127,8 +126,7 @@ class PythonTrainer {
   py::list Finish() {
     const Turn turn(*this);
     std::vector<SampleResult> results;
-    WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] { results = run_->Finish(); });
+    RunInterruptibly([&] { results = run_->Finish(); });
     return ListOf(results);
   }
 
@@ -136,20 +134,19 @@ class PythonTrainer {
   py::dict Evaluate(const py::object& x, const py::object& y) {
     const Turn turn(*this);
     training::Evaluation evaluation;
-    WorkMonitor monitor;
     if (x.is_none()) {
       if (!run_->has_data()) {
         Refuse("x", "nothing", "images, and y their labels: there is no data set");
       }
       if (!y.is_none()) Refuse("x", "nothing", "images, where y is their labels");
-      RunInterruptibly(monitor, py::none(), [&] { evaluation = run_->Evaluate(); });
+      RunInterruptibly([&] { evaluation = run_->Evaluate(); });
     } else {
       const Samples samples = SamplesOf(x, y);
       if (samples.labels.empty()) Refuse("x", "no image", "at least one");
       const training::MemorySource source(
           {input().channels, input().height, input().width},
           {samples.images.data(), static_cast<std::size_t>(samples.images.size())}, samples.labels);
-      RunInterruptibly(monitor, py::none(), [&] {
+      RunInterruptibly([&] {
         evaluation = run_->Evaluate(source, static_cast<std::int64_t>(samples.labels.size()));
       });
     }
@@ -200,20 +197,17 @@ class PythonTrainer {
                          {array.shape(), array.shape() + array.ndim()},
                          {array.data(), array.data() + array.size()}});
     }
-    WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] { run_->ImportWeights(tensors); });
+    RunInterruptibly([&] { run_->ImportWeights(tensors); });
   }
 
   void Save(const std::string& path) {
     const Turn turn(*this);
-    WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] { run_->SaveTo(path); });
+    RunInterruptibly([&] { run_->SaveTo(path); });
   }
 
   void Load(const std::string& path) {
     const Turn turn(*this);
-    WorkMonitor monitor;
-    RunInterruptibly(monitor, py::none(), [&] {
+    RunInterruptibly([&] {
       run_->LoadFrom(path);
       opened_ = false;
       closed_ = false;
