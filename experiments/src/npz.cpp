@@ -12,15 +12,12 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "batchless/analysis/argument.h"
-#include "element_types.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -56,7 +53,7 @@ std::string NpyHeader(std::string_view type, std::span<const std::size_t> shape)
 void Check(bool written) {
   if (written) return;
   const std::string why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
-  throw NpzError("the archive could not be written" + why);
+  throw ArrayFileError("the archive could not be written" + why);
 }
 
 struct CloseArchive {
@@ -68,7 +65,7 @@ Archive OpenArchive(const std::string& path) {
   Archive archive(unzOpen64(path.c_str()));
   if (archive == nullptr) {
     const std::string why = WhyUnreadable(path);
-    throw NpzError(why.empty() ? "no zip archive, or a damaged one" : why);
+    throw ArrayFileError(why.empty() ? "no zip archive, or a damaged one" : why);
   }
   return archive;
 }
@@ -80,19 +77,20 @@ class MemberReader {
  public:
   MemberReader(const std::string& path, const std::string& member) : archive_(OpenArchive(path)) {
     if (unzLocateFile(archive_.get(), member.c_str(), 1) != UNZ_OK) {
-      throw NpzError("no member " + member);
+      throw ArrayFileError("no member " + member);
     }
     unz_file_info64 info = {};
     if (unzGetCurrentFileInfo64(archive_.get(), &info, nullptr, 0, nullptr, 0, nullptr, 0) !=
             UNZ_OK ||
         unzOpenCurrentFile(archive_.get()) != UNZ_OK) {
-      throw NpzError("damaged archive, or a member that is encrypted or compressed in another way");
+      throw ArrayFileError(
+          "damaged archive, or a member that is encrypted or compressed in another way");
     }
     left_ = info.uncompressed_size;
     std::error_code error;
     const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
     if (error || left_ / kMostExpansion > file_bytes) {
-      throw NpzError("damaged archive: a member larger than what the file can hold");
+      throw ArrayFileError("damaged archive: a member larger than what the file can hold");
     }
   }
 
@@ -103,7 +101,7 @@ class MemberReader {
     while (bytes > 0) {
       const auto wanted = static_cast<unsigned>(std::min(bytes, kChunkBytes));
       const int got = unzReadCurrentFile(archive_.get(), position, wanted);
-      if (got <= 0) throw NpzError("damaged archive: a member ends early");
+      if (got <= 0) throw ArrayFileError("damaged archive: a member ends early");
       position += got;
       bytes -= static_cast<std::size_t>(got);
       left_ -= static_cast<std::size_t>(got);
@@ -113,7 +111,7 @@ class MemberReader {
   // Compares the checksum of what was read.
   void Finish() {
     if (unzCloseCurrentFile(archive_.get()) != UNZ_OK) {
-      throw NpzError("damaged archive: wrong checksum");
+      throw ArrayFileError("damaged archive: wrong checksum");
     }
   }
 
@@ -134,7 +132,7 @@ std::string_view Entry(std::string_view header, std::string_view key) {
   const std::size_t colon =
       header.find(':', found == std::string_view::npos ? header.size() : found);
   if (colon == std::string_view::npos) {
-    throw NpzError(fmt::format("an array whose header has no '{}'", key));
+    throw ArrayFileError(fmt::format("an array whose header has no '{}'", key));
   }
   std::string_view entry = header.substr(colon + 1);
   while (entry.starts_with(' ')) entry.remove_prefix(1);
@@ -144,13 +142,13 @@ std::string_view Entry(std::string_view header, std::string_view key) {
 NpyDescription ParseNpyHeader(std::string_view header) {
   NpyDescription description;
   const std::string_view type = Entry(header, "descr");
-  if (!type.starts_with('\'')) throw NpzError("an array of records, not of numbers");
+  if (!type.starts_with('\'')) throw ArrayFileError("an array of records, not of numbers");
   description.type = type.substr(1, type.find('\'', 1) - 1);
   description.fortran_order = Entry(header, "fortran_order").starts_with("True");
   const std::string_view shape = Entry(header, "shape");
   const std::size_t end = shape.find(')');
   if (!shape.starts_with('(') || end == std::string_view::npos) {
-    throw NpzError("an array whose header has no shape");
+    throw ArrayFileError("an array whose header has no shape");
   }
   std::size_t position = 1;
   while (position < end) {
@@ -160,7 +158,8 @@ NpyDescription ParseNpyHeader(std::string_view header) {
     }
     std::size_t extent = 0;
     while (std::isdigit(static_cast<unsigned char>(shape[position])) != 0) {
-      if (extent > std::numeric_limits<std::uint32_t>::max()) throw NpzError("an array too large");
+      if (extent > std::numeric_limits<std::uint32_t>::max())
+        throw ArrayFileError("an array too large");
       extent = extent * 10 + static_cast<std::size_t>(shape[position] - '0');
       ++position;
     }
@@ -187,40 +186,15 @@ template <class Reader>
 std::string ReadHeader(Reader& member) {
   std::string prefix(kMagic.size() + 2, '\0');
   member.Read(prefix.data(), prefix.size());
-  if (!prefix.starts_with(kMagic)) throw NpzError("a member that is no .npy array");
+  if (!prefix.starts_with(kMagic)) throw ArrayFileError("a member that is no .npy array");
   std::uint32_t length = 0;
   // Version 1 has a length of two bytes, later ones of four.
   member.Read(&length, prefix[kMagic.size()] == 1 ? 2 : 4);
-  if (length > kMaxHeaderBytes) throw NpzError("an array whose header is too long");
+  if (length > kMaxHeaderBytes) throw ArrayFileError("an array whose header is too long");
   std::string header(length, '\0');
   member.Read(header.data(), header.size());
   return header;
 }
-
-// An array that is a file of its own.
-class FileReader {
- public:
-  explicit FileReader(const std::string& path) : file_(path, std::ios::binary | std::ios::ate) {
-    if (const std::string why = WhyUnreadable(path); !why.empty()) throw NpzError(why);
-    if (!file_) throw NpzError("it cannot be read");
-    left_ = static_cast<std::uint64_t>(file_.tellg());
-    file_.seekg(0);
-  }
-
-  void Read(void* to, std::size_t size) {
-    if (!file_.read(static_cast<char*>(to), static_cast<std::streamsize>(size))) {
-      throw NpzError("it ends too early");
-    }
-    left_ -= size;
-  }
-
-  std::uint64_t left() const { return left_; }
-  void Finish() {}
-
- private:
-  std::ifstream file_;
-  std::uint64_t left_ = 0;
-};
 
 // Those of an archive come first, where single bytes are masks beside weights. Numbers of two bytes may be
 // another format's bits there, bfloat16's for instance.
@@ -242,34 +216,27 @@ constexpr std::size_t kTypesInArchives = 6;
 template <class Reader>
 NpzArray ReadArray(Reader& member, std::size_t max_values, std::span<const ElementType> types) {
   const NpyDescription description = ParseNpyHeader(ReadHeader(member));
-  const auto type = std::find_if(types.begin(), types.end(), [&](const ElementType& each) {
-    return each.name == description.type;
-  });
-  if (type == types.end()) {
-    throw NpzError(fmt::format("an array of type {}, not one of {}", description.type,
-                               fmt::join(analysis::NamesOf(types), ", ")));
-  }
+  const ElementType& type = TypeNamed(types, description.type);
   std::uint64_t count = 1;
   for (const std::size_t extent : description.shape) {
     // Each extent is below 2^36, so the product cannot wrap before it is found too large.
     if (count != 0 && extent > std::numeric_limits<std::uint32_t>::max() / count) {
-      throw NpzError("an array too large");
+      throw ArrayFileError("an array too large");
     }
     count *= extent;
   }
   if (count > max_values) {
-    throw NpzError(fmt::format("an array of {} numbers, more than {}", count, max_values));
+    throw ArrayFileError(fmt::format("an array of {} numbers, more than {}", count, max_values));
   }
-  if (member.left() != count * type->bytes) {
-    throw NpzError("an array whose size is not that of its shape");
+  if (member.left() != count * type.bytes) {
+    throw ArrayFileError("an array whose size is not that of its shape");
   }
   std::vector<char> bytes(member.left());
   member.Read(bytes.data(), bytes.size());
-  member.Finish();
 
   NpzArray array;
   array.shape = description.shape;
-  array.values = type->convert(bytes);
+  array.values = type.convert(bytes);
   if (description.fortran_order) array.values = Transposed(array.values, array.shape);
   return array;
 }
@@ -325,7 +292,9 @@ void NpzWriter::Close() {
 
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values) {
   MemberReader member(path, name + ".npy");
-  return ReadArray(member, max_values, std::span(kNpyTypes).first(kTypesInArchives));
+  NpzArray array = ReadArray(member, max_values, std::span(kNpyTypes).first(kTypesInArchives));
+  member.Finish();
+  return array;
 }
 
 NpzArray ReadNpy(const std::string& path, std::size_t max_values) {
@@ -343,14 +312,15 @@ std::vector<std::string> NpzNames(const std::string& path) {
     unz_file_info64 info = {};
     if (unzGetCurrentFileInfo64(archive.get(), &info, buffer.data(), buffer.size() - 1, nullptr, 0,
                                 nullptr, 0) != UNZ_OK) {
-      throw NpzError("damaged archive");
+      throw ArrayFileError("damaged archive");
     }
     std::string name = buffer.data();
-    if (!name.ends_with(kExtension)) throw NpzError(name + ", a member that is no .npy array");
+    if (!name.ends_with(kExtension))
+      throw ArrayFileError(name + ", a member that is no .npy array");
     name.resize(name.size() - kExtension.size());
     names.push_back(std::move(name));
   }
-  if (status != UNZ_END_OF_LIST_OF_FILE) throw NpzError("damaged archive");
+  if (status != UNZ_END_OF_LIST_OF_FILE) throw ArrayFileError("damaged archive");
   return names;
 }
 

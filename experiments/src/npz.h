@@ -6,18 +6,13 @@
 
 #include <cstddef>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace batchless {
+#include "array_file.h"
 
-// Thrown where a file is not what it should be; the text does not name the file.
-class NpzError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace batchless {
 
 class NpzWriter {
  public:
@@ -48,13 +43,13 @@ struct NpzArray {
 };
 
 // The array `name`, of 32- or 64-bit floating-point numbers or integers, converted to double.
-// An array of more than `max_values` is refused before it is read. Throws NpzError.
+// An array of more than `max_values` is refused before it is read. Throws ArrayFileError.
 NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values);
 
 // The one array of a .npy file, as above; of integers of any size.
 NpzArray ReadNpy(const std::string& path, std::size_t max_values);
 
-// Names of all arrays, in the order of the file. Throws NpzError.
+// Names of all arrays, in the order of the file. Throws ArrayFileError.
 std::vector<std::string> NpzNames(const std::string& path);
 
 }  // namespace batchless

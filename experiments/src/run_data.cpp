@@ -50,7 +50,7 @@ std::vector<std::int64_t> ReadTokenList(const Configuration& c) {
       tokens.push_back(static_cast<std::int64_t>(value));
     }
     return tokens;
-  } catch (const NpzError& error) {
+  } catch (const ArrayFileError& error) {
     RefuseFile(c, error.what());
   }
 }

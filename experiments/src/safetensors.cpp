@@ -9,13 +9,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <system_error>
 #include <utility>
 
-#include "element_types.h"
+#include "array_file.h"
 #include "text_output.h"
 #include "usage_error.h"
 
@@ -72,37 +70,31 @@ std::vector<std::uint64_t> Naturals(const Json& tensor, const char* key) {
   if (found == tensor.end() || !found->is_array() ||
       !std::all_of(found->begin(), found->end(),
                    [](const Json& x) { return x.is_number_unsigned(); })) {
-    throw SafetensorsError(fmt::format("no '{}' of natural numbers", key));
+    throw ArrayFileError(fmt::format("no '{}' of natural numbers", key));
   }
   return found->get<std::vector<std::uint64_t>>();
 }
 
 Entry ParseEntry(const std::string& name, const Json& tensor, std::size_t max_values) {
   if (!tensor.is_object() || !tensor.contains("dtype") || !tensor["dtype"].is_string()) {
-    throw SafetensorsError("no 'dtype'");
+    throw ArrayFileError("no 'dtype'");
   }
   const auto dtype = tensor["dtype"].get<std::string>();
-  const ElementType* const type =
-      std::find_if(kTensorTypes.begin(), kTensorTypes.end(),
-                   [&](const ElementType& each) { return each.name == dtype; });
-  if (type == kTensorTypes.end()) {
-    throw SafetensorsError(fmt::format(
-        "numbers of type {}, not F64, F32, F16, BF16, I64, I32, U8 or BOOL", OneLine(dtype)));
-  }
-  Entry entry{name, type, {}, 0, 0};
+  const ElementType& type = TypeNamed(kTensorTypes, dtype);
+  Entry entry{name, &type, {}, 0, 0};
   // Extents may be 0: the others are bounded one by one, so that no product wraps.
   std::uint64_t count = 1;
   for (const std::uint64_t extent : Naturals(tensor, "shape")) {
     if (extent > max_values || count * extent > max_values) {
-      throw SafetensorsError(fmt::format("more than {} numbers", max_values));
+      throw ArrayFileError(fmt::format("more than {} numbers", max_values));
     }
     count *= extent;
     entry.shape.push_back(static_cast<std::int64_t>(extent));
   }
   const std::vector<std::uint64_t> offsets = Naturals(tensor, "data_offsets");
   if (offsets.size() != 2 || offsets[1] < offsets[0] ||
-      offsets[1] - offsets[0] != count * type->bytes) {
-    throw SafetensorsError("a size that is not that of its shape");
+      offsets[1] - offsets[0] != count * type.bytes) {
+    throw ArrayFileError("a size that is not that of its shape");
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -113,14 +105,14 @@ Entry ParseEntry(const std::string& name, const Json& tensor, std::size_t max_va
 std::vector<Entry> ParseHeader(const std::string& header, std::uint64_t value_bytes,
                                std::size_t max_values) {
   const Json json = ParseJson(header);
-  if (!json.is_object()) throw SafetensorsError("a header that is no JSON object");
+  if (!json.is_object()) throw ArrayFileError("a header that is no JSON object");
   std::vector<Entry> entries;
   for (const auto& [name, tensor] : json.items()) {
     if (name == kMetadata) continue;
     try {
       entries.push_back(ParseEntry(name, tensor, max_values));
-    } catch (const SafetensorsError& error) {
-      throw SafetensorsError(fmt::format("{}: {}", OneLine(name), error.what()));
+    } catch (const ArrayFileError& error) {
+      throw ArrayFileError(fmt::format("{}: {}", OneLine(name), error.what()));
     }
   }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -129,22 +121,16 @@ std::vector<Entry> ParseHeader(const std::string& header, std::uint64_t value_by
   std::uint64_t end = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != end) {
-      throw SafetensorsError(
+      throw ArrayFileError(
           fmt::format("{}: its values do not follow those before it", OneLine(entry.name)));
     }
     end = entry.end;
   }
   if (end != value_bytes) {
-    throw SafetensorsError(
+    throw ArrayFileError(
         fmt::format("values of {} bytes, of which the header names {}", value_bytes, end));
   }
   return entries;
-}
-
-void Read(std::ifstream& file, char* to, std::uint64_t bytes) {
-  if (!file.read(to, static_cast<std::streamsize>(bytes))) {
-    throw SafetensorsError("it ends too early");
-  }
 }
 
 template <class Real>
@@ -182,30 +168,26 @@ void WriteSafetensors(const std::string& path, std::span<const training::NamedTe
   }
   file.close();
   if (!file) {
-    throw SafetensorsError(fmt::format("it could not be written{}{}", errno == 0 ? "" : ": ",
-                                       errno == 0 ? "" : std::strerror(errno)));
+    throw ArrayFileError(fmt::format("it could not be written{}{}", errno == 0 ? "" : ": ",
+                                     errno == 0 ? "" : std::strerror(errno)));
   }
 }
 
 std::vector<training::NamedTensor> ReadSafetensors(const std::string& path,
                                                    std::size_t max_values) {
-  if (const std::string why = WhyUnreadable(path); !why.empty()) throw SafetensorsError(why);
-  std::error_code error;
-  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) throw SafetensorsError("it cannot be read");
+  FileReader file(path);
+  const std::uint64_t file_bytes = file.left();
   std::uint64_t length = 0;
-  if (file_bytes < kLengthBytes) throw SafetensorsError("it ends too early");
-  Read(file, reinterpret_cast<char*>(&length), kLengthBytes);
-  if (length > kMaxHeaderBytes || length > file_bytes - kLengthBytes) {
-    throw SafetensorsError(fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
+  file.Read(&length, kLengthBytes);
+  if (length > kMaxHeaderBytes || length > file.left()) {
+    throw ArrayFileError(fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
   }
   std::string header(length, '\0');
-  Read(file, header.data(), length);
+  file.Read(header.data(), length);
   std::vector<training::NamedTensor> tensors;
-  for (Entry& entry : ParseHeader(header, file_bytes - kLengthBytes - length, max_values)) {
+  for (Entry& entry : ParseHeader(header, file.left(), max_values)) {
     std::vector<char> bytes(entry.end - entry.begin);
-    Read(file, bytes.data(), bytes.size());
+    file.Read(bytes.data(), bytes.size());
     tensors.push_back({std::move(entry.name), std::move(entry.shape), entry.type->convert(bytes)});
   }
   return tensors;

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,13 +14,7 @@
 
 namespace batchless {
 
-// Thrown where a file is not what it should be, or cannot be written; the text does not name the file.
-class SafetensorsError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// Replaces the file's content: all tensors in 32 bits or, with kDouble, in 64.
+// Replaces the file's content: all tensors in 32 bits or, with kDouble, in 64. Both throw ArrayFileError.
 void WriteSafetensors(const std::string& path, std::span<const training::NamedTensor> tensors,
                       training::Precision precision);
 

@@ -38,8 +38,8 @@ std::vector<training::NamedTensor> ReadArchive(const std::string& path) {
       NpzArray array = ReadNpz(path, tensor, kMaxValues);
       tensors.push_back(
           {tensor, {array.shape.begin(), array.shape.end()}, std::move(array.values)});
-    } catch (const NpzError& error) {
-      throw NpzError(fmt::format("{}: {}", tensor, error.what()));
+    } catch (const ArrayFileError& error) {
+      throw ArrayFileError(fmt::format("{}: {}", tensor, error.what()));
     }
   }
   return tensors;

@@ -78,7 +78,7 @@ TEST_CASE("single precision, no dimensions, names with dots, and the list of nam
   CHECK(ReadFile(path).find("'<f4'") != std::string::npos);
   CHECK(ReadNpz(path, "scalar", 9).shape.empty());
   CHECK(ReadNpz(path, "scalar", 9).values == std::vector<double>{7});
-  CHECK_THROWS_AS(NpzNames(folder / "none.npz"), NpzError);
+  CHECK_THROWS_AS(NpzNames(folder / "none.npz"), ArrayFileError);
 }
 
 TEST_CASE("an array that is a file of its own may be of integers of any size") {
@@ -128,12 +128,12 @@ TEST_CASE("what cannot be read says why") {
   std::string other = good;
   other.replace(other.find("<f8"), 3, "|O8");
   WriteFile(path, other);
-  CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
+  CHECK_THROWS_AS(ReadNpz(path, "first", 9), ArrayFileError);
   // Beside weights these may be the bits of another format.
   other.replace(other.find("|O8"), 3, "<u2");
   WriteFile(path, other);
   CHECK_THROWS_WITH(ReadNpz(path, "first", 9),
-                    "an array of type <u2, not one of <f8, <f4, <i8, <i4, |u1, |b1");
+                    "numbers of type <u2, not one of <f8, <f4, <i8, <i4, |u1, |b1");
 
   std::string longer = good;
   longer.replace(longer.find("(3,)"), 4, "(9,)");
@@ -143,7 +143,7 @@ TEST_CASE("what cannot be read says why") {
   // Short of the 22 bytes that end the archive; from there on all of it can be read.
   for (std::size_t size = 0; size + 22 < good.size(); size += 7) {
     WriteFile(path, good.substr(0, size));
-    CHECK_THROWS_AS(ReadNpz(path, "first", 9), NpzError);
+    CHECK_THROWS_AS(ReadNpz(path, "first", 9), ArrayFileError);
   }
 }
 

@@ -271,7 +271,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     try {
       array =
           ReadNpz(path, "hessian", analysis::kMaxPipelineWeights * analysis::kMaxPipelineWeights);
-    } catch (const NpzError& error) {
+    } catch (const ArrayFileError& error) {
       refuse(error.what());
     }
     if (array.shape.size() != 2 || array.shape[0] != array.shape[1] || array.values.empty()) {

@@ -120,7 +120,7 @@ class SweepCommand final : public Command {
   static void Write(OutputFile& file, const std::vector<ResultArray>& arrays) {
     try {
       file.extension() == ".npz" ? WriteNpz(file, arrays) : WriteCsv(file, arrays);
-    } catch (const NpzError& error) {
+    } catch (const ArrayFileError& error) {
       throw std::runtime_error(fmt::format("{}: {}", file.path(), error.what()));
     }
     file.Commit();
