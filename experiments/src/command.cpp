@@ -45,7 +45,7 @@ Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
   object["rule"] = spec.rule.name;
   object["delay"] = delay;
   object["horizon"] = effective.horizon;
-  object["sc_delay"] = effective.sc_delay ? Json(*effective.sc_delay) : Json(nullptr);
+  object["sc_delay"] = OrNull(effective.sc_delay);
   if (spec.options.sc_a) object["sc_a"] = *spec.options.sc_a;
   if (spec.options.sc_b) object["sc_b"] = *spec.options.sc_b;
   if (spec.is_linear()) {
@@ -57,17 +57,14 @@ Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
 
 Json DescribeGivenRule(const analysis::RuleSpec& spec) {
   const analysis::RuleOptions& options = spec.options;
-  const auto optional = [](const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
-  };
   Json object;
   object["rule"] = spec.rule.name;
-  object["horizon"] = optional(options.horizon);
+  object["horizon"] = OrNull(options.horizon);
   object["horizon_scale"] = options.horizon_scale;
-  object["sc_delay"] = optional(options.sc_delay);
+  object["sc_delay"] = OrNull(options.sc_delay);
   object["sc_delay_scale"] = options.sc_delay_scale;
-  object["sc_a"] = optional(options.sc_a);
-  object["sc_b"] = optional(options.sc_b);
+  object["sc_a"] = OrNull(options.sc_a);
+  object["sc_b"] = OrNull(options.sc_b);
   if (spec.is_linear()) {
     object["numerator"] = options.numerator;
     object["denominator"] = options.denominator;

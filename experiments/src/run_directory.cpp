@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <system_error>
@@ -57,14 +58,18 @@ bool RunDirectory::HoldsRun() const {
   });
 }
 
+bool RunDirectory::HoldsRows() const {
+  for (const std::string& path : {metrics(), samples()}) {
+    std::ifstream file(path);
+    std::string header;
+    if (std::getline(file, header) && file.peek() != std::ifstream::traits_type::eof()) return true;
+  }
+  return false;
+}
+
 bool RunDirectory::HoldsResults() const {
   std::error_code error;
-  if (fs::exists(summary(), error)) return true;
-  if (!fs::exists(metrics(), error)) return false;
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
-  const std::string log = ReadText("--out", metrics(), "a file that can be read", kMaxBytes);
-  const std::size_t end_of_header = log.find('\n');
-  return end_of_header != std::string::npos && end_of_header + 1 < log.size();
+  return fs::exists(summary(), error) || HoldsRows();
 }
 
 void RunDirectory::Open() {

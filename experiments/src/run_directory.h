@@ -26,7 +26,9 @@ class RunDirectory {
   // Throws UsageError where the path cannot be the folder of a run.
   void Check() const;
   bool HoldsRun() const;
-  // Whether there is a summary, or a row of the log: what a run that begins would write over.
+  // Whether there is a row in metrics.csv or samples.csv.
+  bool HoldsRows() const;
+  // Whether there is a summary or a row: what a run that begins would write over.
   bool HoldsResults() const;
   // Makes the folder and keeps other runs out of it as long as this object lives; once it has, it does
   // nothing. Throws UsageError.

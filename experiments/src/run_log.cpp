@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <numbers>
 #include <string>
 #include <system_error>
@@ -50,15 +49,6 @@ std::string RunLog::WhyNotOf(const RunDirectory& directory, const RunState& stat
     }
   }
   return "";
-}
-
-bool RunLog::HoldsRows(const RunDirectory& directory) {
-  for (const std::string& path : {directory.metrics(), directory.samples()}) {
-    std::ifstream file(path);
-    std::string header;
-    if (std::getline(file, header) && file.peek() != std::ifstream::traits_type::eof()) return true;
-  }
-  return false;
 }
 
 void RunLog::AddSamples(std::span<const training::SampleResult> results) {

@@ -43,8 +43,6 @@ class RunLog {
 
   // Why the files cannot be cut back to what belongs to the state; empty where they can. Changes nothing.
   static std::string WhyNotOf(const RunDirectory& directory, const RunState& state);
-  // Whether there is a row in one of the files.
-  static bool HoldsRows(const RunDirectory& directory);
 
   void AddSamples(std::span<const training::SampleResult> results);
   void AddRow(const MetricsRow& row);

@@ -137,15 +137,14 @@ void CheckRateSchedule(const Configuration& c) {
   };
   const bool is_one_cycle = o.schedule == "one-cycle";
   const bool is_steps = o.schedule == "steps";
-  if (!is_one_cycle && o.start != defaults.optimizer.start) {
-    refuse("start", analysis::ToText(o.start), "one-cycle");
-  }
-  if (!is_one_cycle && o.peak != defaults.optimizer.peak) {
-    refuse("peak", analysis::ToText(o.peak), "one-cycle");
-  }
-  if (is_steps && o.final != defaults.optimizer.final) {
-    refuse("final", analysis::ToText(o.final), "cosine, warmup-cosine or one-cycle");
-  }
+  const auto refuse_unless = [&](bool is_read, const char* key, double value, double initial,
+                                 const char* schedules) {
+    if (!is_read && value != initial) refuse(key, analysis::ToText(value), schedules);
+  };
+  refuse_unless(is_one_cycle, "start", o.start, defaults.optimizer.start, "one-cycle");
+  refuse_unless(is_one_cycle, "peak", o.peak, defaults.optimizer.peak, "one-cycle");
+  refuse_unless(!is_steps, "final", o.final, defaults.optimizer.final,
+                "cosine, warmup-cosine or one-cycle");
   if (!is_steps && !o.decay_points.empty()) {
     refuse("decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")), "steps");
   }

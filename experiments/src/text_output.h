@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,12 @@ namespace batchless {
 
 // Keys stay in the order in which they were put in.
 using Json = nlohmann::ordered_json;
+
+// Null where there is no value.
+template <class Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
 
 class TextOutput {
  public:

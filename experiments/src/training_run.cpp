@@ -335,8 +335,7 @@ void TrainingRun::RefuseOtherInputs(const RunState& before) const {
 void TrainingRun::RefuseOtherLog(const RunState& before, const std::string& path) const {
   std::string why = RunLog::WhyNotOf(directory_, before);
   // The rows of its samples are in no file: the log may only begin with it.
-  if (before.metrics_file.bytes == 0 && before.samples > log_begins_at_ &&
-      RunLog::HoldsRows(directory_)) {
+  if (before.metrics_file.bytes == 0 && before.samples > log_begins_at_ && directory_.HoldsRows()) {
     why = "it is of a run without a folder, and there are rows of another one";
   }
   if (why.empty()) return;

@@ -1,7 +1,4 @@
 // What a run says of itself: its manifest and its summary.
-#include <cmath>
-#include <optional>
-
 #include "batchless/hwmodel/network.h"
 #include "durable_file.h"
 #include "manifest.h"
@@ -10,13 +7,6 @@
 #include "training_run.h"
 
 namespace batchless {
-namespace {
-
-Json ToJson(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
-}  // namespace
 
 void TrainingRun::WriteManifest(const std::string& finished) const {
   if (!keeps_) return;
@@ -53,7 +43,7 @@ Json TrainingRun::Summary() const {
   }
   object["parameters"] = parameters;
   object["samples"] = state_.samples;
-  object["epochs"] = ToJson(Epochs());
+  object["epochs"] = OrNull(Epochs());
   object["delays"] = trainer_->delays();
   object["updates"] = Updates();
   object["learning_rate"] = trainer_options().learning_rate.base;
@@ -61,14 +51,14 @@ Json TrainingRun::Summary() const {
   if (trainer_options().max_gradient_norm) {
     object["max_gradient_norm"] = *trainer_options().max_gradient_norm;
   }
-  object["train_loss"] = ToJson(state_.last.train_loss);
-  object["train_accuracy"] = ToJson(state_.last.train_accuracy);
-  object["validation_loss"] = ToJson(state_.last.validation_loss);
-  object["validation_accuracy"] = ToJson(state_.last.validation_accuracy);
+  object["train_loss"] = OrNull(state_.last.train_loss);
+  object["train_accuracy"] = OrNull(state_.last.train_accuracy);
+  object["validation_loss"] = OrNull(state_.last.validation_loss);
+  object["validation_accuracy"] = OrNull(state_.last.validation_accuracy);
   if (const double entropy = EntropyBits(); entropy > 0) {
     object["source_bits_per_token"] = entropy;
     object["validation_excess_bits_per_token"] =
-        ToJson(ExcessBits(state_.last.validation_loss, entropy));
+        OrNull(ExcessBits(state_.last.validation_loss, entropy));
   }
   object["diverged"] = diverged_;
   // After a divergence the weights are those of some later moment.

@@ -73,7 +73,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
       const CriticalDelayPoint& point = points[i];
       return {{"rule", point.options.rule.rule.name},
               {"damping", point.options.first_order ? Json() : Json(point.options.damping)},
-              {"delay", point.delay ? Json(*point.delay) : Json()},
+              {"delay", OrNull(point.delay)},
               {"critical_delay_time", point.critical},
               {"relative_distance", point.relative_distance()},
               {"horizon_scale", point.options.rule.options.horizon_scale},

@@ -77,18 +77,13 @@ class MarginCommand final : public Command {
     PrintText("{}, rate {}: {}\n", PointText(point.at), point.rate,
               margins.stable ? "stable" : "not stable");
     PrintText("  gain margin           {}\n", margins.gain_margin);
-    if (!margins.stable) {
-      PrintText("  phase margin          none\n");
-      PrintText("  delay margin          none\n");
-    } else {
-      PrintText("  phase margin          {} radians\n", margins.phase_margin_radians);
-      PrintText("  delay margin          {} updates\n", margins.delay_margin_updates);
-    }
-    if (margins.largest_stable_delay < 0) {
-      PrintText("  largest stable delay  none\n");
-    } else {
-      PrintText("  largest stable delay  {} updates\n", margins.largest_stable_delay);
-    }
+    const auto print = [](std::string_view name, bool is_there, auto value, std::string_view unit) {
+      PrintText("  {:<21} {}\n", name, is_there ? fmt::format("{} {}", value, unit) : "none");
+    };
+    print("phase margin", margins.stable, margins.phase_margin_radians, "radians");
+    print("delay margin", margins.stable, margins.delay_margin_updates, "updates");
+    print("largest stable delay", margins.largest_stable_delay >= 0, margins.largest_stable_delay,
+          "updates");
     if (margins.stable) {
       PrintText("  gain crossover        {} radians per update\n", margins.gain_crossover_radians);
     }

@@ -207,7 +207,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     object["weight_versions"] = ByStage(summary, &StageSummary::weight_versions);
     object["stashed_weight_versions"] = ByStage(summary, &StageSummary::stashed_weight_versions);
     object["shows_steady_state"] = steady.is_shown;
-    object["steady_delays"] = steady.updates ? Json(*steady.updates) : Json(nullptr);
+    object["steady_delays"] = OrNull(steady.updates);
     object["action_count"] = schedule.actions.size();
     if (out_.given()) {
       object["out"] = out_.Text("");
