@@ -372,30 +372,20 @@ std::vector<OnnxParameter> OnnxParameters(const Layer& layer) {
 }
 
 void RefuseOtherDimensions(const Network& network) {
+  using Kinds = std::set<LayerKind>;
+  static const Kinds kOfImages{
+      LayerKind::kConvolution,        LayerKind::kLinear,  LayerKind::kGroupNormalization,
+      LayerKind::kBatchNormalization, LayerKind::kMaxPool, LayerKind::kLocalResponseNormalization,
+      LayerKind::kAveragePool};
+  static const Kinds kOfTokens{LayerKind::kPosition, LayerKind::kLayerNormalization,
+                               LayerKind::kRmsNormalization, LayerKind::kTokenLinear,
+                               LayerKind::kAttention};
   const bool has_tokens = IsSequence(network);
   for (const Stage& stage : network.stages) {
     for (const Layer& layer : stage.layers) {
-      switch (layer.kind) {
-        case LayerKind::kConvolution:
-        case LayerKind::kLinear:
-        case LayerKind::kGroupNormalization:
-        case LayerKind::kBatchNormalization:
-        case LayerKind::kLocalResponseNormalization:
-        case LayerKind::kMaxPool:
-        case LayerKind::kAveragePool:
-          if (!has_tokens) continue;
-          break;
-        case LayerKind::kPosition:
-        case LayerKind::kLayerNormalization:
-        case LayerKind::kRmsNormalization:
-        case LayerKind::kTokenLinear:
-        case LayerKind::kAttention:
-          // One pixel is a vector, with or without height and width.
-          if (has_tokens || layer.input.pixels() == 1) continue;
-          break;
-        default:
-          continue;
-      }
+      if (!(has_tokens ? kOfImages : kOfTokens).contains(layer.kind)) continue;
+      // One pixel is a vector, with or without height and width.
+      if (!has_tokens && layer.input.pixels() == 1) continue;
       throw analysis::InvalidArgument(
           stage.name + ".layers",
           fmt::format("{} on {}", hwmodel::TraitsOf(layer.kind).name,

@@ -124,9 +124,9 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     if (rules.size() > 1) throw UsageError("--rule", "several rules", "one rule");
     PipelineOptions& options = cases[0].options;
     options.momentum = MomentumOf(options.rule, momentum_);
-    CheckRates();
+    const double rate = GivenRate();
     const double largest = analysis::HessianEigenvalues(options.hessian).maxCoeff();
-    options.learning_rate = LearningRate(largest);
+    options.learning_rate = learning_rate_.given() ? rate : LearningRate(rate, largest);
     analysis::Validate(options);
     Report(options, analysis::PipelineStability(options), largest);
   }
@@ -198,19 +198,17 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
                  cases.size(), row);
   }
 
-  void CheckRates() const {
+  // --learning-rate, or else --rate.
+  double GivenRate() const {
     if (learning_rate_.given()) {
       rate_.Refuse("nothing together with --learning-rate");
-      static_cast<void>(learning_rate_.Number(kLearningRateRange));
-    } else {
-      static_cast<void>(rate_.Text(kRateRange.Text() + ", or --learning-rate in its place"));
-      static_cast<void>(rate_.Number(kRateRange));
+      return learning_rate_.Number(kLearningRateRange);
     }
+    static_cast<void>(rate_.Text(kRateRange.Text() + ", or --learning-rate in its place"));
+    return rate_.Number(kRateRange);
   }
 
-  double LearningRate(double largest_eigenvalue) const {
-    if (learning_rate_.given()) return learning_rate_.Number(kLearningRateRange);
-    const double rate = rate_.Number(kRateRange);
+  double LearningRate(double rate, double largest_eigenvalue) const {
     if (!(largest_eigenvalue > 0)) {
       throw UsageError(rate_.name(), rate_.Text(""),
                        fmt::format("--learning-rate instead, because the largest eigenvalue is {}",
