@@ -1,3 +1,4 @@
+// A command of the program, and what every one uses: arguments, refusals of them, text and JSON.
 #pragma once
 
 #include <complex>

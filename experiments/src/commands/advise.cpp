@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/stability.h"
 #include "commands/commands.h"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "argument.h"
 #include "batchless/hwmodel/core_speed.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_kinds.h"

@@ -2,7 +2,6 @@
 #include <string>
 #include <string_view>
 
-#include "argument.h"
 #include "batchless/hwmodel/workload.h"
 #include "commands/commands.h"
 #include "table_output.h"

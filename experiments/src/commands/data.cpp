@@ -3,13 +3,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/training/dataset.h"
 #include "commands/commands.h"
 #include "data_sets.h"
 #include "output_file.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "argument.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/forward_pass.h"
 #include "batchless/training/random.h"
@@ -13,7 +12,6 @@
 #include "commands/commands.h"
 #include "run_directory.h"
 #include "training_run.h"
-#include "usage_error.h"
 #include "values.h"
 #include "weights_file.h"
 

@@ -1,12 +1,9 @@
 #include <string>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/fine_grained_planner.h"
 #include "commands/commands.h"
 #include "memory.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "workload_argument.h"
 
 namespace batchless {

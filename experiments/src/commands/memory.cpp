@@ -2,13 +2,10 @@
 #include <array>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "commands/commands.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "workload_argument.h"
 
 namespace batchless {

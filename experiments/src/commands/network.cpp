@@ -6,14 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/workload.h"
 #include "commands/commands.h"
 #include "network_file.h"
 #include "onnx_file.h"
 #include "output_file.h"
-#include "text_output.h"
 #include "weights_file.h"
 #include "workload_argument.h"
 

@@ -15,7 +15,6 @@
 #include "schedule_source.h"
 #include "spectrum.h"
 #include "table_output.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_picture.h"
@@ -15,7 +13,6 @@
 #include "memory.h"
 #include "output_file.h"
 #include "schedule_source.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {

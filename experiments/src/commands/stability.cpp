@@ -10,7 +10,6 @@
 #include "delays_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "usage_error.h"
 #include "values.h"
 
 namespace batchless {

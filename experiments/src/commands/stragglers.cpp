@@ -2,15 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/pipeline_simulation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/throughput.h"
 #include "commands/commands.h"
 #include "parallel_rows.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "workload_argument.h"
 
 namespace batchless {

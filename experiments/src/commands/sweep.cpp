@@ -14,7 +14,6 @@
 #include "parallel_rows.h"
 #include "progress_bar.h"
 #include "rule_arguments.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {

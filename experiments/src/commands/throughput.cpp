@@ -4,14 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "commands/commands.h"
 #include "memory.h"
 #include "parallel_rows.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "workload_argument.h"
 
 namespace batchless {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "argument.h"
 #include "batchless/training/mpi_process_group.h"
 #include "batchless/training/trainer.h"
 #include "commands/commands.h"
@@ -17,7 +16,6 @@
 #include "together.h"
 #include "trace_file.h"
 #include "training_run.h"
-#include "usage_error.h"
 #include "version.h"
 #include "weights_file.h"
 

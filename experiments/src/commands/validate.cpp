@@ -6,14 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "argument.h"
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/planner.h"
 #include "batchless/hwmodel/published_runs.h"
 #include "batchless/hwmodel/transformer_step.h"
 #include "commands/commands.h"
 #include "table_output.h"
-#include "usage_error.h"
 #include "workload_argument.h"
 
 namespace batchless {
