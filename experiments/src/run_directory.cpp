@@ -33,6 +33,12 @@ constexpr std::array<std::string_view, 5> kSummed = {"config.toml", "metrics.csv
                                                      "manifest.json", "summary.json"};
 constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
+bool HasRow(const std::string& path) {
+  std::ifstream file(path);
+  std::string header;
+  return std::getline(file, header) && file.peek() != std::ifstream::traits_type::eof();
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {}
@@ -58,18 +64,11 @@ bool RunDirectory::HoldsRun() const {
   });
 }
 
-bool RunDirectory::HoldsRows() const {
-  for (const std::string& path : {metrics(), samples()}) {
-    std::ifstream file(path);
-    std::string header;
-    if (std::getline(file, header) && file.peek() != std::ifstream::traits_type::eof()) return true;
-  }
-  return false;
-}
+bool RunDirectory::HoldsRows() const { return HasRow(metrics()) || HasRow(samples()); }
 
 bool RunDirectory::HoldsResults() const {
   std::error_code error;
-  return fs::exists(summary(), error) || HoldsRows();
+  return fs::exists(summary(), error) || HasRow(metrics());
 }
 
 void RunDirectory::Open() {

@@ -28,7 +28,8 @@ class RunDirectory {
   bool HoldsRun() const;
   // Whether there is a row in metrics.csv or samples.csv.
   bool HoldsRows() const;
-  // Whether there is a summary or a row: what a run that begins would write over.
+  // Whether there is a summary, or a row in metrics.csv: what a run that begins would write over. Rows of
+  // samples alone are what one that was killed before its first checkpoint leaves.
   bool HoldsResults() const;
   // Makes the folder and keeps other runs out of it as long as this object lives; once it has, it does
   // nothing. Throws UsageError.

@@ -282,7 +282,7 @@ TEST_CASE("what does not fit into memory is refused with its size") {
   const Outcome outcome = Run(Words(
       "sweep --rule sgdm --delay 4 --momenta log1m:-5:0:1e6 --rates log:1e-6:4:1e6 --out f.npz"));
   CHECK(outcome.exit_code == 2);
-  CHECK(outcome.error.find("24000000000000 bytes") != std::string::npos);
+  CHECK(outcome.error.find("which take 24 TB") != std::string::npos);
   CheckRefused(Words("optimum --rule sc --delay lin:0:1e7:1e4 --condition lin:1:2:1e4"),
                "--condition");
 }

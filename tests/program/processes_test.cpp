@@ -266,8 +266,9 @@ TEST_CASE("what one process is refused for ends all of them, and is said once") 
       {"train run.toml --set data.root=nowhere --out x", "nowhere"},
       {"train run.toml --set schedule.replicas=2 --out x",
        "schedule.replicas: got 2, accepted: 1 where an update is one micro-batch"},
-      {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=2 --out x" +
-           std::string(kShared) + "--set schedule.gradient_parts=3",
+      {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=2 --out x "
+       "--set optimizer.batch=12 --set optimizer.reference_batch=12 --set "
+       "schedule.gradient_parts=3",
        "schedule.replicas: got 2, accepted: a divisor of gradient_parts, 3"},
       {"train run.toml --set schedule.kind=fill-drain --set schedule.replicas=4 --out x" +
            std::string(kShared),

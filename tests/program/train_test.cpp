@@ -325,7 +325,8 @@ TEST_CASE("other networks, rules and schedules train") {
            "--set optimizer.schedule=one-cycle --set run.convolution=reference "
            "--set optimizer.decay_points=[]",
            "--set schedule.microbatch=4 --set optimizer.warmup_samples=24",
-           "--set schedule.kind=interleaved --set schedule.stages=2 --set schedule.microbatch=1",
+           "--set schedule.kind=interleaved --set schedule.stages=2 "
+           "--set schedule.microbatch=1 --set schedule.recompute=true",
            "--set optimizer.kind=adamw --set optimizer.beta2=0.99",
            "--set optimizer.kind=muon --set optimizer.vector_lr_ratio=0.1",
            "--set optimizer.kind=basis-rotation --set rule.name=lwp-v+sc",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
@@ -311,19 +312,19 @@ TEST_CASE("A batch normalisation's evaluation reads nothing that another stage s
       {"norm.bias", {10}, Numbers(10)},      {"norm.running_mean", {10}, Numbers(10)},
       {"norm.running_var", {10}, ones},      {"last.weight", {2, 10, 1, 1}, Numbers(20, 1.0)}};
   // Every window's largest pixel is its last one.
-  std::vector<float> image;
-  for (int i = 0; i < kEdge * kEdge; ++i) image.push_back(static_cast<float>(i));
+  std::vector<float> image(std::size_t{kEdge} * kEdge);
+  std::iota(image.begin(), image.end(), 0.0F);
   const float mean = 17 * kEdge + 17;
   ForwardPass pass(builder.Finish(), tensors);
   for (const float score : pass.Scores(image)) CHECK(score == Approx(10 * mean).epsilon(1e-4));
 }
 
 TEST_CASE("What is no number goes through a ReLU, alone or behind a normalisation", "[vector]") {
-  std::vector<float> x;
   // The last ones fill no block.
-  for (int i = 0; i < 37; ++i) {
-    x.push_back(i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN()
-                           : static_cast<float>(i % 3 == 1 ? i : -i));
+  std::vector<float> x(37);
+  for (int i = 0; i < std::ssize(x); ++i) {
+    x[i] = i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                      : static_cast<float>(i % 3 == 1 ? i : -i);
   }
   const auto check = [&](const std::vector<float>& h) {
     for (std::size_t i = 0; i < h.size(); ++i) {

@@ -305,8 +305,8 @@ class TrainerOf final : public Trainer {
   }
 
   void ReplaceWeights(std::span<const NamedTensor> tensors) {
-    std::vector<const StageLayout*> layouts;
-    for (int s = 0; s < pipeline_.stage_count(); ++s) layouts.push_back(&pipeline_.layout(s));
+    std::vector<const StageLayout*> layouts(static_cast<std::size_t>(pipeline_.stage_count()));
+    for (int s = 0; s < pipeline_.stage_count(); ++s) layouts[s] = &pipeline_.layout(s);
     const std::vector<StageBlocks<Real>> blocks =
         PackStages<Real>(options_.network, layouts, tensors);
     for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {

@@ -1,6 +1,6 @@
 #include <array>
+#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -169,10 +169,10 @@ Keys of CONFIG and their defaults (...: it depends on others):
   }
 
   static void PrintSummary(const Json& summary, bool was_finished) {
-    // Null where it is no finite number: of weights that are finite the validation loss may be none.
+    // Of weights that are finite the validation loss may be no number; then without the sign of one.
     const auto number = [&](const char* key) {
-      return summary[key].is_number() ? summary[key].get<double>()
-                                      : std::numeric_limits<double>::quiet_NaN();
+      const double value = summary[key].is_number() ? summary[key].get<double>() : NAN;
+      return std::isnan(value) ? std::abs(value) : value;
     };
     if (was_finished) PrintText("the run was finished already\n");
     PrintText("{} on {}: {} samples in {:.1f} s, {:.1f} s of it training at {:.0f} samples/s\n",
