@@ -168,12 +168,16 @@ def densities(case: Case, place: dict, loss: Loss, weights: np.ndarray) -> list[
 
 
 def of_other_networks(results: Path, networks: list[str]) -> tuple[list[dict], list[dict]]:
-    """The rows of other networks that a folder of results holds, and its manifest, if there are any."""
+    """The rows of other networks that a folder of results holds, and, if there are any, its manifest in the
+    form of a run's."""
     if not (results / "results.csv").exists():
         return [], []
     with (results / "results.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["network"] not in networks]
-    return rows, [json.loads((results / "manifest.json").read_text(encoding="utf-8"))] if rows else []
+    if not rows:
+        return [], []
+    manifest = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
+    return rows, [manifest | manifest["program"] | manifest["machine"]]
 
 
 class Experiment:

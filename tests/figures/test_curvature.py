@@ -197,7 +197,8 @@ class Edge(unittest.TestCase):
     def test_rows_of_networks_that_are_not_measured_now_stay(self):
         with tempfile.TemporaryDirectory() as folder:
             results, out = Path(folder) / "results", Path(folder) / "out"
-            made = {"program": {}, "machine": {}, "data": {}, "started": "b", "finished": "c"}
+            made = {"program": {"commit": "1"}, "machine": {"cpu": "x"}, "data": {}, "started": "b",
+                    "finished": "c"}  # fmt: skip
             rows = [{"part": "run", "network": name, "delay": 4, "edge": 0.1} for name in ("mlp", "resnet20")]
             study_results.write_table(results, list(measure_edge.COLUMNS), rows, made, {})
             experiment = measure_edge.Experiment(".", out, results, 1, ["resnet20"])
@@ -205,12 +206,17 @@ class Edge(unittest.TestCase):
             (out / case.name).mkdir(parents=True)
             new = [{"part": "run", "network": "resnet20", "delay": 1, "edge": 0.3}]
             (out / case.name / "rows.json").write_text(json.dumps(new))
-            (out / case.name / "manifest.json").write_text(json.dumps(made | {"started": "a"}))
+            (out / case.name / "manifest.json").write_text(
+                json.dumps({"commit": "2", "cpu": "x", "data": {}, "started": "a", "finished": "b"})
+            )
             experiment.write([case])
             with (results / "results.csv").open() as file:
                 found = [(row["network"], row["delay"], row["edge"]) for row in csv.DictReader(file)]
             self.assertEqual(found, [("mlp", "4", "0.1"), ("resnet20", "1", "0.3")])
-            self.assertEqual(json.loads((results / "manifest.json").read_text())["started"], "a")
+            manifest = json.loads((results / "manifest.json").read_text())
+            self.assertEqual((manifest["started"], manifest["finished"]), ("a", "c"))
+            self.assertEqual(manifest["program"]["commit"], ["1", "2"])
+            self.assertEqual(manifest["machine"]["cpu"], "x")
 
     def test_what_it_refuses(self):
         for words, line in (
