@@ -42,7 +42,7 @@ def full_batches(configuration: dict, samples: int, **keywords) -> batchless.Tra
     run = {"samples": samples * (NEVER // samples), "log_every_samples": samples,
            "validate_every_samples": NEVER, "checkpoint_every_samples": NEVER}  # fmt: skip
     optimizer = {"batch": samples, "weight_decay": 0.0, "decay_points": []}
-    # A fifth faster than one by one.
+    # One by one, samples take a fifth longer.
     schedule = {"microbatch": math.gcd(samples, 16)}
     return batchless.Trainer(
         sections, **{**keywords, "run": run | keywords.get("run", {}),

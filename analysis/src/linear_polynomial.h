@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "batchless/analysis/rule.h"
+#include "outside_count.h"
 #include "scalar_lanes.h"
 
 namespace batchless::analysis {
@@ -162,11 +163,9 @@ template <class Real>
 LogRatio<Real> EvaluateLogRatio(const LinearPolynomial<Real>& p, const Real& log_rate,
                                 const CirclePoint<Real>& at);
 
+/// The same for every rate of an interval.
 template <class Real>
-struct LinearCount {
-  int outside = 0;     ///< roots with |z| > r, for every rate of the interval
-  bool clear = false;  ///< no root is within rounding of the circle, whatever the rate
-  bool all_inside() const { return clear && outside == 0; }
+struct LinearCount : OutsideCount {
   /// Where on the circle a root looks nearest, and the rate for which it does.
   Real near_theta{0};
   double near_rate = 0;

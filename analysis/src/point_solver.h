@@ -8,6 +8,7 @@
 
 #include "batchless/analysis/spectral_radius.h"
 #include "not_finite.h"
+#include "outside_count.h"
 #include "track_group.h"
 
 namespace batchless::analysis {
@@ -44,16 +45,7 @@ bool MeetsTolerances(Precision precision, const Real& s, const Real& delta, Spec
 /// tolerances are met.
 SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate);
 
-/// Roots with |z| > 1.
-struct OutsideCount {
-  int outside = 0;
-  bool clear = false;  ///< no root is within rounding of the circle
-
-  /// Beyond doubt.
-  bool stable() const { return clear && outside == 0; }
-};
-
-/// In long double the circle is 2000 times sharper.
+/// Roots with |z| > 1. In long double the circle is 2000 times sharper.
 OutsideCount CountOutsideUnitCircle(const Characteristic<double>& p, double rate);
 OutsideCount CountOutsideUnitCircle(const Characteristic<long double>& p, double rate);
 

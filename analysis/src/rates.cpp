@@ -140,7 +140,7 @@ class OptimumSearch {
 
   /// The rate above which the smallest rates stop being stable, to one row step; from a neighbour's.
   double RoughCriticalRate(const Characteristic<double>& p) {
-    const auto stable = [&](double rate) { return CountOutsideUnitCircle(p, rate).stable(); };
+    const auto stable = [&](double rate) { return CountOutsideUnitCircle(p, rate).all_inside(); };
     double rate = critical_guess_;
     const bool up = stable(rate);
     for (double factor = 1.5; rate > 1e-50 && rate < kMaxRate / 8; factor *= 1.5) {

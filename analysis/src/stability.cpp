@@ -33,8 +33,8 @@ double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
 
   return LargestStable(
       kMinRate, kMaxRate, 1.1, 0,
-      [&](double rate) { return CountOutsideUnitCircle(coarse, rate).stable(); },
-      [&](double rate) { return CountOutsideUnitCircle(fine, rate).stable(); });
+      [&](double rate) { return CountOutsideUnitCircle(coarse, rate).all_inside(); },
+      [&](double rate) { return CountOutsideUnitCircle(fine, rate).all_inside(); });
 }
 
 Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate) {
@@ -50,7 +50,7 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
   const auto is_stable = [&](Delay shift) {
     return (spec.is_linear() ? CountLinearOutsideUnitCircle(spec, delay + shift, rate)
                              : CountOutsideUnitCircle(WithDelay(p, shift), rate))
-        .stable();
+        .all_inside();
   };
   margins.stable = is_stable(0);
   if (margins.stable) {

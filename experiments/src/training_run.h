@@ -55,7 +55,7 @@ class TrainingRun {
   // Whether nothing is left to do.
   bool is_finished() const { return total_samples_ > 0 && state_.samples >= total_samples_; }
   const training::Trainer& trainer() const { return *trainer_; }
-  // Of the samples that were to be traced, in the first phase. Collective.
+  // The events of the samples that were to be traced, all in the first phase. Collective.
   std::vector<training::TraceEvent> Trace() const {
     return phase_ == 0 ? trainer_->trace() : trace_;
   }

@@ -979,7 +979,7 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
   workplace.CheckRefused(run + "--out c --trace c.txt", "--trace: got c.txt");
   CHECK(!fs::exists(workplace / "c"));
-  // Of a run in phases those of the first one, however many follow.
+  // A run in phases has those of the first one, however many follow.
   REQUIRE(workplace.Call("train phases.toml --out d --trace d.csv").exit_code == 0);
   CHECK(Rows(workplace / "d.csv").size() > 1);
 }

@@ -169,7 +169,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
   }
 
   static void PrintSummary(const Json& summary, bool was_finished) {
-    // Of weights that are finite the validation loss may be no number; then without the sign of one.
+    // The validation loss may be no number though the weights are finite; it is shown without a sign.
     const auto number = [&](const char* key) {
       const double value = summary[key].is_number() ? summary[key].get<double>() : NAN;
       return std::isnan(value) ? std::abs(value) : value;

@@ -33,7 +33,7 @@ class WorkerLog {
                 bool is_wait, double start);
   void AddSeconds(std::size_t worker, double busy, double waiting);
 
-  // Of this process, by worker.
+  // Those of this process, by worker.
   const std::vector<WorkerTimes>& times() const { return times_; }
   std::vector<TraceEvent> Events() const;
 
