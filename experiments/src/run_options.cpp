@@ -368,9 +368,14 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
     const double until = c.phases.empty() ? 1 : c.phases[p].until;
     const auto goal = static_cast<std::int64_t>(CeilOfProduct(until, samples));
     if (goal <= end) {
+      const double ended = static_cast<double>(end) / samples;
+      if (ended >= 1) {
+        throw UsageError("phase.until", analysis::ToText(c.phases[p - 1].until),
+                         "a share whose mini-batches leave samples for the phases after it");
+      }
       throw UsageError("phase.until", analysis::ToText(until),
                        fmt::format("more than {}, where the mini-batches of the phase before end",
-                                   analysis::ToText(static_cast<double>(end) / samples)));
+                                   analysis::ToText(ended)));
     }
     phase.first_sample = end;
     phase.samples = (goal - end + phase.batch - 1) / phase.batch * phase.batch;

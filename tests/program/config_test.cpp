@@ -819,6 +819,9 @@ TEST_CASE("phases that cannot be are refused") {
   CHECK(Contains(
       refusal("[[phase]]\nuntil = 0.5\n[[phase]]\nuntil = 0.6\n[[phase]]", "run.samples=200"),
       "phase.until: got 0.6, accepted: more than 0.64"));
+  // The first phase's mini-batches are the whole run.
+  CHECK(Contains(refusal("[[phase]]\nuntil = 0.7\n[[phase]]", "run.samples=200"),
+                 "phase.until: got 0.7, accepted: a share whose mini-batches leave samples"));
 }
 
 TEST_CASE("the help lists every key") {
