@@ -55,7 +55,7 @@ def _predicted(data: Data, network: str, kind: str, batch: int, column: str) -> 
 
 def _has_parts(runs: Table) -> bool:
     """Whether the pipeline is one over groups of stages, of which no prediction was asked for."""
-    return bool(_text(runs, "schedule.placement", ""))
+    return bool(json.loads(_text(runs, "schedule.placement", "[]")))
 
 
 def _predicted_speed(data: Data, runs: Table) -> float | None:

@@ -13,14 +13,14 @@ from figures.lib.tables import Data
 
 HEAD = (
     "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,diverged,schedule.kind,"
-    "rule.name,optimizer.kind,phase\n"
+    "rule.name,optimizer.kind,schedule.placement,phase\n"
 )
 PHASES = [{"until": 0.25, "schedule.kind": "pb"}, {"schedule.kind": "sequential"}]
 
 
-def line(row, seed, accuracy, kind="pb", rule="", optimizer="", phase="", batch=1):
+def line(row, seed, accuracy, kind="pb", rule="", optimizer="", placement="[]", phase="", batch=1):
     text = '"' + phase.replace('"', '""') + '"'
-    fields = [row, seed, "lenet5", "synthetic", batch, 1, 100, accuracy, "no", kind, rule, optimizer]
+    fields = [row, seed, "lenet5", "synthetic", batch, 1, 100, accuracy, "no", kind, rule, optimizer, placement]
     return ",".join(map(str, [*fields, text])) + "\n"
 
 
@@ -39,6 +39,7 @@ class Comparison(unittest.TestCase):
             line("2BW", 1, 42, "2bw", batch=128),
             line("PACI", 1, 43, "paci", batch=8),
             line("SpecTrain", 1, 46, rule="spectrain"),
+            line("two parts", 1, 41, placement="[3]"),
         ]
         (self.folder / "quick.csv").write_text(HEAD + "".join(lines))
         entries = [
@@ -67,12 +68,13 @@ class Comparison(unittest.TestCase):
     def test_rates_are_those_of_the_first_stages_delay(self):
         found = {name: system.stable_rate for name, system in self.systems().items()}
         linear = {"plain": 1, "PB": 0.125, "PB+SC_D": 0.25, "2BW": 0.25, "SpecTrain": 0.5}
-        self.assertEqual(found, linear | {"AdamW": None, "hybrid": None, "PACI": None})
+        self.assertEqual(found, linear | dict.fromkeys(("AdamW", "hybrid", "PACI", "two parts")))
 
     def test_hybrid_training_takes_the_time_of_both(self):
         found = {name: system.samples_per_second for name, system in self.systems().items()}
         self.assertAlmostEqual(found.pop("hybrid"), 1 / (0.25 / 400 + 0.75 / 100))
         self.assertEqual((found["plain"], found["PB"], found["2BW"]), (100, 400, 200))
+        self.assertIsNone(found["two parts"])
 
     def test_samples_to_the_target(self):
         found = self.systems()
