@@ -1,3 +1,5 @@
+from matplotlib.ticker import EngFormatter
+
 from figures.comparison.systems import systems
 from figures.lib import style, study
 from figures.lib.study_figure import color, subscripts
@@ -36,6 +38,9 @@ def draw(data):
                 if value is not None:
                     ax.plot(value, y, "o", color=color(row.name))
             ax.set_xscale("log")
+            if name == "samples_per_second":
+                style.plain_log(ax.xaxis)
+                ax.xaxis.set_major_formatter(EngFormatter(sep=""))
             ax.tick_params(labelleft=False)
             ax.set_xlabel(label)
             style.panel(ax, letters[column], "on a WSE-2" if column == 1 else "quadratic")

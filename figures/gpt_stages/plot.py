@@ -22,11 +22,11 @@ def draw(data):
     for optimizer in optimizers:
         draw_slowdowns(axes[0], found, optimizer)
         draw_curves(axes[1], found, optimizer)
-    axes[0].set(yscale="log", ylim=(0.9, slowdowns.LONGEST), xlabel="stages", ylabel="times the samples")
+    axes[0].set(yscale="log", ylim=(0.8, slowdowns.LONGEST), xlabel="stages", ylabel="times the samples")
     axes[0].set_xticks(sorted({stages for _, stages in found}))
     style.plain_log(axes[0].yaxis)
     style.panel(axes[0], "a", "to the loss of plain training")
-    axes[1].set(yscale="log", xlabel="tokens", ylabel="bits a token above the entropy")
+    axes[1].set(yscale="log", xlabel="tokens (millions)", ylabel="bits a token above the entropy")
     style.plain_log(axes[1].yaxis)
     style.panel(axes[1], "b", "dotted: plain, line: 20 stages")
     handles = [style.plt.Line2D([], [], color=COLORS[name], label=name) for name in optimizers]
@@ -52,4 +52,4 @@ def draw_curves(ax, found, optimizer) -> None:
         curve = cell.curves.get(study.FIRST_SEED) if cell else None
         if curve is not None:
             excess = curve.losses / math.log(2) - ENTROPY_BITS
-            ax.plot(TOKENS * curve.samples, excess, line, color=COLORS[optimizer], linewidth=1)
+            ax.plot(TOKENS * curve.samples / 1e6, excess, line, color=COLORS[optimizer], linewidth=1)

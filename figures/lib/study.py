@@ -51,10 +51,15 @@ def accuracies(table: Table) -> np.ndarray:
     return np.where(diverged(table), CHANCE_PERCENT, found)
 
 
+def guessing_loss(data: str) -> float:
+    """In nats."""
+    return math.log(ANSWERS[data])
+
+
 def losses(table: Table) -> np.ndarray:
     """Validation loss in nats, one for each run; of one that diverged, that of guessing."""
     found = np.array(table["validation_loss"], dtype=float)
-    guessing = [math.log(ANSWERS[str(data)]) for data in table["data"]]
+    guessing = [guessing_loss(str(data)) for data in table["data"]]
     return np.where(diverged(table), guessing, found)
 
 

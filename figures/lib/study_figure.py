@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def unit(self) -> str:
-        return "validation accuracy (%)" if self.value == "accuracy" else "validation loss"
+        return "validation accuracy (%)" if self.value == "accuracy" else "validation loss (nats)"
 
     def curves(self, table: Table) -> dict[str, dict[float, Table]]:
         """Runs by the label of their curve and by x."""
@@ -103,7 +103,7 @@ def draw(data: Data, plot: dict):
             study.absent(ax)
             continue
         if layout.pattern:
-            _draw_curves(ax, layout, drawn[k], looks)
+            _draw_curves(ax, layout, drawn[k], looks, str(table["data"][0]))
         else:
             _draw_rows(ax, layout, table)
         progress = study.progress(data.manifest(), table)
@@ -142,8 +142,11 @@ def _draw_rows(ax, layout: Layout, table: Table) -> None:
     ax.set_xlabel(layout.unit)
 
 
-def _draw_curves(ax, layout: Layout, curves: dict, looks: dict) -> None:
-    """Means over the seeds, a dot for each run where there are several, a cross where one diverged."""
+def _draw_curves(ax, layout: Layout, curves: dict, looks: dict, data: str) -> None:
+    """Means over the seeds, a dot for each run where there are several, a cross where one diverged; the
+    loss of guessing as a line."""
+    if layout.value == "loss":
+        ax.axhline(study.guessing_loss(data), color="#999999", linewidth=0.8, zorder=0)
     for label, points in curves.items():
         values = {x: layout.measured(runs) for x, runs in points.items()}
         means = [np.mean(v) for v in values.values()]
@@ -164,8 +167,7 @@ def _draw_curves(ax, layout: Layout, curves: dict, looks: dict) -> None:
         style.delay_axis(ax, every[-1])
     elif layout.scale == "log":
         ax.set_xscale("log")
-        ax.minorticks_off()
-    ax.set_xticks(every, [f"{x:g}" for x in every])
+    style.ticks_at(ax, every)
     ax.set_xlabel(layout.axis)
     ax.set_ylabel(layout.unit)
 

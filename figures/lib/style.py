@@ -105,6 +105,12 @@ def plain_log(axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
     axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
 
 
+def ticks_at(ax, values) -> None:
+    """A tick at each of these values of x and at no other, for few values on a logarithmic axis."""
+    ax.set_xticks(values, [f"{value:g}" for value in values])
+    ax.set_xticks([], minor=True)
+
+
 def panel(ax, letter: str, title: str) -> None:
     ax.set_title(f"({letter}) {title}", loc="left")
 

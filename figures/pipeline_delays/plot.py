@@ -28,7 +28,8 @@ def draw(data):
             markersize=4, label="coupled blocks",
         )
         ax.set(xscale="log", yscale="log", xlabel="number of stages $S$")
-        style.plain_log(ax.xaxis)
+        style.ticks_at(ax, first["stages"])
+        style.plain_log(ax.yaxis)
         if column == 0:
             ax.set_ylabel("best half-life (updates)")
         style.panel(ax, letter, title)

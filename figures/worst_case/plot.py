@@ -34,7 +34,8 @@ def draw(data):
     first.set_ylabel("certified half-life (updates)")
     second.set(xscale="log", yscale="log", xlabel="condition number $\\kappa$")
     second.set_ylabel("price of leaving quadratics")
-    for axis in (first.xaxis, first.yaxis, second.yaxis):
+    style.ticks_at(first, waiting["delay"])
+    for axis in (first.yaxis, second.yaxis):
         style.plain_log(axis)
     style.panel(first, "a", "$\\kappa$ = 100")
     style.panel(second, "b", "$D$ = 1, and no delay")

@@ -207,7 +207,8 @@ class Figures(Folder):
     def test_a_lost_run_has_no_loss(self):
         self.write("results.csv", line("PB, rate 1", 1, None, "cifar10"))
         plot = {"pattern": "(?P<curve>.*), rate (?P<x>.*)", "value": "loss"}
-        cross = study_figure.draw(self.data, plot).axes[0].lines[-1]
+        guessing, *_, cross = study_figure.draw(self.data, plot).axes[0].lines
+        self.assertEqual(set(guessing.get_ydata()), {math.log(10)})
         self.assertEqual((cross.get_marker(), list(cross.get_ydata())), ("x", [1]))
 
 
