@@ -43,6 +43,7 @@ class Measure:
     resolution: float  # step that it is counted in
     values: Callable[[Table, str], dict[int, float]]
     runs: Callable[[dict, str], int]  # planned ones of a name
+    finished: Callable[[dict, Table], int]  # how many of these its rows have
     # The row that a name stands for, where a run of it that diverged counts as guessing.
     row: Callable[[Table, str], Table | None] = lambda table, name: None
 
@@ -71,6 +72,11 @@ def _by_seed(row: Table | None, values: Callable[[Table], np.ndarray]) -> dict[i
     return {} if row is None else dict(zip(map(int, row["seed"]), map(float, values(row))))
 
 
+def _rate(row: str) -> float:
+    """Of a row `NAME, rate RATE`."""
+    return float(row.rsplit(" ", 1)[1])
+
+
 def _most_accurate(table: Table, name: str) -> Table | None:
     return _best(table, name, study.accuracies, 1)
 
@@ -95,7 +101,7 @@ def _stable_rates(table: Table, name: str) -> dict[int, float]:
     losses = np.array(found["validation_loss"], dtype=float)
     stable = ~study.diverged(found) & (losses < GUESSING_LOSS)
     for row, seed, good in zip(found["row"], found["seed"], stable):
-        rates.setdefault(int(seed), {})[float(str(row).rsplit(" ", 1)[1])] = bool(good)
+        rates.setdefault(int(seed), {})[_rate(row)] = bool(good)
     largest = {}
     for seed, verdicts in rates.items():
         ordered = sorted(verdicts)
@@ -112,14 +118,23 @@ def _runs_of_one_row(claim: dict, name: str) -> int:
     return claim["seeds"] + (claim["rates"] - 1 if "*" in name else 0)
 
 
+def _finished_of_one_row(claim: dict, found: Table) -> int:
+    firsts = int(np.count_nonzero(found["seed"] == study.FIRST_SEED))
+    others = found.keep((found["seed"] > study.FIRST_SEED) & (found["seed"] <= claim["seeds"]))
+    return firsts + max(map(len, study.rows(others).values()), default=0)
+
+
 MEASURES = {
     # 10,000 images make steps of 0.01 %.
-    "accuracy": Measure("points", 0.01, _accuracies, _runs_of_one_row, _most_accurate),
-    # In natural units, of a token or an image.
-    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row, _least_loss),
-    "log2_stable_rate": Measure(
-        "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"]
+    "accuracy": Measure(
+        "points", 0.01, _accuracies, _runs_of_one_row, _finished_of_one_row, _most_accurate
     ),
+    # In natural units, of a token or an image.
+    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row, _finished_of_one_row, _least_loss),
+    "log2_stable_rate": Measure(
+        "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"],
+        lambda claim, found: len(found),
+    ),  # fmt: skip
 }
 
 
@@ -151,7 +166,7 @@ def _runs(claim: dict, read: Reader) -> Table:
     finished, complete = 0, True
     for name in names(claim):
         found = _named(table, name)
-        runs = 0 if found is None else len(found)
+        runs = 0 if found is None else measure.finished(claim, found)
         finished += min(runs, measure.runs(claim, name))
         complete &= runs >= measure.runs(claim, name)
     if not complete:
@@ -183,17 +198,32 @@ def _guessed(claim: dict, pair: dict, table: Table) -> str:
     return f", {lost} {'run' if lost == 1 else 'runs'} diverged and counted as guessing" if lost else ""
 
 
+def _at_an_end(pair: dict, measure: Measure, table: Table) -> str:
+    """Which best rates are the first or last of those tried, in words: a rate beyond may be better."""
+    words = ""
+    for name in dict.fromkeys(pair["higher"] + pair["lower"]):
+        row = measure.row(table, name) if "*" in name else None
+        if row is None:
+            continue
+        own, tried = _rate(row["row"][0]), set(map(_rate, _named(table, name)["row"]))
+        if len(tried) > 1 and own in (min(tried), max(tried)):
+            end = "lowest" if own == min(tried) else "highest"
+            words += f", '{row['row'][0]}' is the {end} tried"
+    return words
+
+
 def _in_units(claim: dict, number: float) -> str:
     return f"{number:g} {_measure(claim).unit}"
 
 
-def _in_words(claim: dict, pair: dict, found: Differences, p: float, guessed: str) -> str:
+def _in_words(claim: dict, pair: dict, found: Differences, p: float, table: Table) -> str:
     unit = _measure(claim).unit
     low, high = found.interval()
     higher, lower = (" + ".join(pair[side]) for side in ("higher", "lower"))
     return (
         f"{higher} less {lower}: {found.mean:+.2f} {unit}, 95 % from {low:+.2f} to {high:+.2f}, "
-        f"effect size {found.effect_size:.1f}, p = {p:.2g}{guessed}"
+        f"effect size {found.effect_size:.1f}, p = {p:.2g}{_guessed(claim, pair, table)}"
+        f"{_at_an_end(pair, _measure(claim), table)}"
     )
 
 
@@ -231,7 +261,7 @@ def _tested(
 
     return Outcome(
         "; ".join(
-            _in_words(claim, pair, differences, probability(differences), _guessed(claim, pair, table))
+            _in_words(claim, pair, differences, probability(differences), table)
             for pair, differences in found
         ),
         p[worst] < claim["level"],

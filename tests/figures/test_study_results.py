@@ -325,6 +325,8 @@ class Checks(Folder):
         best = {"higher": ["PB+SC_D, rate *"], "lower": ["PB, rate *"], "rates": 2}
         found = self.outcome("paired_above", **best)
         self.assertIn("+3.83 points", found.measured)  # 4, 4.5 and 3
+        ends = ", 'PB+SC_D, rate 0.2' is the highest tried, 'PB, rate 0.1' is the lowest tried"
+        self.assertTrue(found.measured.endswith(ends), found.measured)
         with self.assertRaisesRegex(Incomplete, "^8 of 10 runs"):
             self.outcome("paired_above", **best | {"rates": 3})
         # Three seeds, but at a rate that is not the best.
@@ -335,6 +337,16 @@ class Checks(Folder):
         )
         with self.assertRaisesRegex(Incomplete, "no run of seed 2 at the best rate"):
             self.outcome("paired_above", **best)
+
+    def test_seeds_of_one_rate_do_not_stand_in_for_another_rate(self):
+        rows = {f"{name}, rate {rate}": (40, 41, 42) for name in ("PB", "PB+SC_D") for rate in (0.1, 0.2)}
+        self.write(
+            "paper.csv",
+            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
+        )
+        best = {"higher": ["PB+SC_D, rate *"], "lower": ["PB, rate *"]}
+        with self.assertRaisesRegex(Incomplete, "^8 of 12 runs"):
+            self.outcome("paired_above", rates=4, **best)
 
     def test_of_losses_the_lowest_by_the_first_seed_counts(self):
         rows = {
@@ -361,6 +373,7 @@ class Checks(Folder):
         # A run that diverged has the loss of guessing one of ten: differences of 0.5, ln 10 - 2 and 0.7.
         found = outcome().measured
         self.assertIn(f"{(0.5 + math.log(10) - 2 + 0.7) / 3:+.2f} nats", found)
+        # Neither the only rate nor the middle one is at an end of several.
         self.assertRegex(found, "p = [0-9.]+, 1 run diverged and counted as guessing$")
 
     def stable(self, *columns):
