@@ -29,6 +29,8 @@ from figures.lib import findings, study_figure, waiting
 from figures.lib.study import ReportTable
 from figures.lib.tables import Data, DataError
 
+MINUS = "\N{MINUS SIGN}"
+
 
 def picture(path: Path) -> dict:
     """A PNG as data URI with its size, so that the page keeps its place while it loads."""
@@ -80,7 +82,7 @@ def size(count: int) -> str:
 
 
 def mathematics(text: str) -> Markup:
-    """LWP_2D and 10^-13 with the lowered and raised parts as such, `names` of files as code; 15 % and
+    """LWP_2D, 10^-13 and z^{-D} with the lowered and raised parts as such, `names` of files as code; 15 % and
     D = 1 stay on one line."""
     return Markup("").join(
         Markup("<code>%s</code>") % part if k % 2 else _mathematics(part)
@@ -91,10 +93,17 @@ def mathematics(text: str) -> Markup:
 def _mathematics(text: str) -> Markup:
     html = re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", str(escape(text)))
     html = re.sub(r"\b([A-Za-zκ]) = (?=\w)", "\\1\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}", html)
-    html = re.sub(r"(?<=[A-Za-z|])_(2?[DTd]|max|c)(?![A-Za-z0-9])", r"<sub>\1</sub>", html)
+    html = re.sub(
+        r"(?<=[A-Za-zλ|])_(2?[DTd]|\d+|max|c|fwd|bwd|forward|backward)(?![A-Za-z0-9])", r"<sub>\1</sub>", html
+    )
     # A minus sign, where a browser would break the line after a hyphen.
-    html = re.sub(r"\^-(\d+)", "<sup>\N{MINUS SIGN}\\1</sup>", html)
-    return Markup(re.sub(r"\^(\d+)", r"<sup>\1</sup>", html))
+    return Markup(
+        re.sub(
+            r"\^\{?(-?)(\d+|[A-Za-z]+)\}?",
+            lambda power: f"<sup>{power[1].replace('-', MINUS)}{power[2]}</sup>",
+            html,
+        )
+    )
 
 
 def render(

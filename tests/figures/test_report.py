@@ -258,6 +258,17 @@ class Page(unittest.TestCase):
         self.assertEqual(
             str(report.mathematics("LWPv_D+SC_D")), "LWPv<sub>D</sub>+SC<sub>D</sub>"
         )
+        self.assertEqual(
+            str(report.mathematics("SC_33, λ_max, w_fwd")),
+            "SC<sub>33</sub>, λ<sub>max</sub>, w<sub>fwd</sub>",
+        )
+
+    def test_powers_are_raised(self):
+        minus = "\N{MINUS SIGN}"
+        self.assertEqual(
+            str(report.mathematics("3·10^-5, z^{-D}, z^D, 10^6")),
+            f"3·10<sup>{minus}5</sup>, z<sup>{minus}D</sup>, z<sup>D</sup>, 10<sup>6</sup>",
+        )
 
 
 if __name__ == "__main__":
