@@ -13,6 +13,7 @@
 #include "batchless/training/sha256.h"
 #include "catch.h"
 #include "data_sets.h"
+#include "result.h"
 #include "run_program.h"
 
 namespace batchless {
@@ -27,15 +28,6 @@ std::string Sha256Of(const std::string& bytes) {
   training::Sha256 sha256;
   sha256.Update(bytes);
   return sha256.HexDigest();
-}
-
-Outcome Refused(const std::string& line, const fs::path& folder) {
-  Outcome outcome = Run(Words(line), folder);
-  INFO(line << ": " << outcome.error);
-  CHECK(outcome.exit_code == 2);
-  CHECK(outcome.out.empty());
-  CHECK(Lines(outcome.error).size() == 1);
-  return outcome;
 }
 
 std::string CifarRecords(int count) {
@@ -227,11 +219,11 @@ TEST_CASE("fetch: without Python it says so in one line") {
 
 TEST_CASE("fetch: the command names what it does not know and where it failed") {
   const TemporaryFolder folder;
-  const Outcome unknown = Refused("data fetch cifar100 --out d", folder.path());
-  CHECK(Contains(unknown.error, "got cifar100, accepted: cifar10, mnist"));
+  CheckRefusal("data fetch cifar100 --out d", "got cifar100, accepted: cifar10, mnist",
+               folder.path());
   CHECK(folder.Files().empty());
-  Refused("data fetch", folder.path());
-  Refused("data fetch mnist --seed 1", folder.path());
+  RefusalOf("data fetch", folder.path());
+  RefusalOf("data fetch mnist --seed 1", folder.path());
 
   const std::string mirror = "file://" + (folder / "missing");
   for (const std::string name : {"cifar10", "mnist"}) {
@@ -253,17 +245,16 @@ TEST_CASE("fetch: the command names what it does not know and where it failed") 
   fs::create_directory(folder / "d/cifar-10-batches-bin");
   WriteFile(folder / "d/cifar-10-batches-bin/data_batch_1.bin", CifarRecords(3));
   WriteFile(folder / "d/cifar-10-batches-bin/test_batch.bin", CifarRecords(2));
-  Refused("data fetch cifar10 --out d", folder.path());
+  RefusalOf("data fetch cifar10 --out d", folder.path());
   CHECK(ReadFile(folder / "d/cifar-10-batches-bin/test_batch.bin") == CifarRecords(2));
 }
 
 TEST_CASE("synth: the same seed writes the same bytes, which check and the library read") {
   const TemporaryFolder folder;
-  const std::string line = "data synth --train-size 30 --validation-size 20 --json --out ";
-  const Outcome first = Run(Words(line + "a --seed 3"), folder.path());
-  REQUIRE(first.exit_code == 0);
-  REQUIRE(Run(Words(line + "b --seed 3"), folder.path()).exit_code == 0);
-  REQUIRE(Run(Words(line + "c --seed 4"), folder.path()).exit_code == 0);
+  const std::string line = "data synth --train-size 30 --validation-size 20 --out ";
+  const nlohmann::json object = Result(line + "a --seed 3", folder.path());
+  Result(line + "b --seed 3", folder.path());
+  Result(line + "c --seed 4", folder.path());
   for (const std::string name : {"data_batch_1.bin", "test_batch.bin"}) {
     const auto bytes = [&](const std::string& where) {
       return ReadFile(folder / (where + "/cifar-10-batches-bin/" + name));
@@ -274,15 +265,12 @@ TEST_CASE("synth: the same seed writes the same bytes, which check and the libra
   }
 
   const auto train = training::MakeSynthetic(3, Split::kTrain, 30, 20);
-  const nlohmann::json object = nlohmann::json::parse(first.out);
   CHECK(object["written"] == true);
   CHECK(object["seed"] == 3);
   CHECK(object["sets"][0]["digest"] == train->digest());
   CHECK(training::LoadCifar10(folder.path() / "a", Split::kTrain)->digest() == train->digest());
 
-  const Outcome checked = Run(Words("data check a --json"), folder.path());
-  REQUIRE(checked.exit_code == 0);
-  const nlohmann::json sets = nlohmann::json::parse(checked.out)["sets"];
+  const nlohmann::json sets = Result("data check a", folder.path())["sets"];
   REQUIRE(sets.size() == 2);
   CHECK(sets[0]["name"] == "cifar10");
   CHECK(sets[0]["split"] == "train");
@@ -297,41 +285,39 @@ TEST_CASE("synth: the same seed writes the same bytes, which check and the libra
 
 TEST_CASE("synth: what is there already stays, and is finished where it is half of the same set") {
   const TemporaryFolder folder;
-  const std::string line = "data synth --train-size 30 --validation-size 20 --out d --json";
-  REQUIRE(Run(Words(line), folder.path()).exit_code == 0);
+  const std::string line = "data synth --train-size 30 --validation-size 20 --out d";
+  CHECK(Result(line, folder.path())["written"] == true);
   const std::string test_batch = folder / "d/cifar-10-batches-bin/test_batch.bin";
   const std::string bytes = ReadFile(test_batch);
-  CHECK(Contains(Run(Words(line), folder.path()).out, "\"written\":false"));
-  Refused(line + " --seed 2", folder.path());
+  CHECK(Result(line, folder.path())["written"] == false);
+  RefusalOf(line + " --seed 2", folder.path());
   CHECK(ReadFile(test_batch) == bytes);
   fs::remove(test_batch);
-  CHECK(Run(Words(line), folder.path()).exit_code == 0);
+  Result(line, folder.path());
   CHECK(ReadFile(test_batch) == bytes);
   WriteFile(folder / "d/cifar-10-batches-bin/data_batch_2.bin", CifarRecords(1));
-  Refused(line, folder.path());
+  RefusalOf(line, folder.path());
 }
 
 TEST_CASE("check: the first thing that is wrong is named, with exit code 2") {
   const TemporaryFolder folder;
-  Refused("data check", folder.path());
-  Refused("data check nothing", folder.path());
-  CHECK(Contains(Refused("data check .", folder.path()).error, "cifar-10-batches-bin, mnist"));
-  Refused("data check . --out d", folder.path());
-  Refused("data chek .", folder.path());
+  RefusalOf("data check", folder.path());
+  RefusalOf("data check nothing", folder.path());
+  CheckRefusal("data check .", "cifar-10-batches-bin, mnist", folder.path());
+  RefusalOf("data check . --out d", folder.path());
+  RefusalOf("data chek .", folder.path());
   fs::create_directory(folder / "cifar-10-batches-bin");
   WriteFile(folder / "cifar-10-batches-bin/data_batch_1.bin", CifarRecords(2) + "abc");
-  CHECK(Contains(Refused("data check .", folder.path()).error,
-                 "data_batch_1.bin: record 2: truncated"));
+  CheckRefusal("data check .", "data_batch_1.bin: record 2: truncated", folder.path());
   WriteFile(folder / "cifar-10-batches-bin/data_batch_1.bin", CifarRecords(2));
-  CHECK(Contains(Refused("data check .", folder.path()).error, "test_batch.bin: there is no"));
+  CheckRefusal("data check .", "test_batch.bin: there is no", folder.path());
 
   fs::remove_all(folder / "cifar-10-batches-bin");
   for (const std::string split : {"train", "val"}) {
     fs::create_directories(folder / ("photographs/" + split + "/a"));
     WriteFile(folder / ("photographs/" + split + "/a/1.jpg"), "no JPEG");
   }
-  CHECK(
-      Contains(Refused("data check .", folder.path()).error, "photographs/train/a/1.jpg: JPEG: "));
+  CheckRefusal("data check .", "photographs/train/a/1.jpg: JPEG: ", folder.path());
 }
 
 TEST_CASE("check: the real sets are the official ones") {

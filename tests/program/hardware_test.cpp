@@ -15,14 +15,6 @@ namespace {
 
 const std::string kMachines = std::filesystem::absolute("hwmodel/machines").string() + "/";
 
-std::string Error(const std::string& line) {
-  const Outcome outcome = Run(Words(line));
-  INFO(line);
-  CHECK(outcome.exit_code == 2);
-  CHECK(outcome.out.empty());
-  return outcome.error;
-}
-
 std::string On(const std::string& machine, const std::string& network,
                const std::string& schedule) {
   return "throughput --network " + network + " --hardware " + kMachines + machine +
@@ -79,19 +71,16 @@ TEST_CASE("what the model refuses names the machine's file, or the option") {
             "memory = { value = \"1 GB\", source = \"test\" }\n"
             "bandwidth = { value = \"1 GB/s\", source = \"test\" }\n");
   for (const std::string command : {"throughput --schedule pb", "layout"}) {
-    const Outcome outcome =
-        Run(Words(command + " --network lenet5 --hardware m.toml"), folder.path());
-    CHECK(outcome.exit_code == 2);
-    CHECK(outcome.error.find("--hardware m.toml: fabric.bandwidth: got nothing") !=
-          std::string::npos);
+    CheckRefusal(command + " --network lenet5 --hardware m.toml",
+                 "--hardware m.toml: fabric.bandwidth: got nothing", folder.path());
   }
-  CHECK(
-      Error("throughput --network resnet998 --schedule gpipe --hardware " + kMachines + "wse2.toml")
-          .find("--workers: got 1501, accepted: fewer with gpipe") != std::string::npos);
-  CHECK(
-      Error(On("wse2", "lenet5", "sequential") + " --batch lin:1:1001:1001 --cores lin:1:1001:1001")
-          .find("--batch, --cores: got lists that multiply to 1002001 rows, accepted: at most "
-                "1000000 rows") != std::string::npos);
+  CheckRefusal(
+      "throughput --network resnet998 --schedule gpipe --hardware " + kMachines + "wse2.toml",
+      "--workers: got 1501, accepted: fewer with gpipe");
+  CheckRefusal(
+      On("wse2", "lenet5", "sequential") + " --batch lin:1:1001:1001 --cores lin:1:1001:1001",
+      "--batch, --cores: got lists that multiply to 1002001 rows, accepted: at most "
+      "1000000 rows");
 }
 
 TEST_CASE("a batch is what each schedule makes of it") {
@@ -99,19 +88,17 @@ TEST_CASE("a batch is what each schedule makes of it") {
   const Json gpipe = Result(On("v100", "resnet20", "gpipe") + " --batch 64 --microbatch 4");
   CHECK(gpipe["batch"] == 64);
   CHECK(gpipe["microbatch"] == 4);
-  CHECK(Error(On("v100", "resnet20", "gpipe") + " --batch 65 --microbatch 4") ==
+  CHECK(RefusalOf(On("v100", "resnet20", "gpipe") + " --batch 65 --microbatch 4") ==
         "batchless: --batch: got 65, accepted: a multiple of the micro-batch, 4\n");
-  CHECK(Error(On("v100", "resnet20", "pb") + " --batch 8 --microbatch 4") ==
+  CHECK(RefusalOf(On("v100", "resnet20", "pb") + " --batch 8 --microbatch 4") ==
         "batchless: --microbatch: got 4, accepted: the batch, 8, with pb\n");
-  CHECK(Error(On("wse2", "resnet20", "2bw") + " --batch 16 --microbatch 2") ==
+  CHECK(RefusalOf(On("wse2", "resnet20", "2bw") + " --batch 16 --microbatch 2") ==
         "batchless: --batch: got 16, accepted: micro-batches of an update, at least the number of "
         "stages, 34: with fewer there is a third version of the weights\n");
-  CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 1000000").find("--batch: got 1000000") !=
-        std::string::npos);
-  CHECK(Error(On("cpu_core", "resnet20", "pb") + " --workers 2").find("--workers: got 2") !=
-        std::string::npos);
-  CHECK(Error(On("wse2", "resnet20", "gpipe") + " --batch 8 --samples 12")
-            .find("--samples: got 12, accepted: a multiple of the 8") != std::string::npos);
+  CheckRefusal(On("wse2", "resnet20", "gpipe") + " --batch 1000000", "--batch: got 1000000");
+  CheckRefusal(On("cpu_core", "resnet20", "pb") + " --workers 2", "--workers: got 2");
+  CheckRefusal(On("wse2", "resnet20", "gpipe") + " --batch 8 --samples 12",
+               "--samples: got 12, accepted: a multiple of the 8");
 }
 
 TEST_CASE("a ResNet of any depth 6n + 2 is a network") {
@@ -122,16 +109,15 @@ TEST_CASE("a ResNet of any depth 6n + 2 is a network") {
       Result("plan --model resnet26 --scheme pb --hardware " + kMachines + "v100.toml")["partition"]
           .back()["end_layer"] == 9 * 4 + 7);
   CHECK(Result("memory --network resnet26 --workers 2")["network"] == "resnet26");
-  CHECK(Error(On("wse2", "resnet39", "pb")).find("--network: got resnet39, accepted: resnet20") !=
-        std::string::npos);
+  CheckRefusal(On("wse2", "resnet39", "pb"), "--network: got resnet39, accepted: resnet20");
 }
 
 TEST_CASE("a simulation too large for memory is refused") {
-  CHECK(Error("stragglers --kind pb --stages 10000 --microbatches 60000") ==
+  CHECK(RefusalOf("stragglers --kind pb --stages 10000 --microbatches 60000") ==
         "batchless: --microbatches: got 60000, accepted: at most 1666 with 10000 stages\n");
   // Before there is a row.
-  CHECK(Error("stragglers --kind pb --stages 2 --microbatches 4 --jitter lin:0:0.9:1000 "
-              "--queue lin:1:1000000:1000000") ==
+  CHECK(RefusalOf("stragglers --kind pb --stages 2 --microbatches 4 --jitter lin:0:0.9:1000 "
+                  "--queue lin:1:1000000:1000000") ==
         "batchless: --jitter, --queue, --cores: got lists that multiply to 1000000000 rows, "
         "accepted: "
         "at most 1000000 rows\n");
@@ -158,38 +144,32 @@ TEST_CASE("a network's run, simulated, takes as long as predicted where nothing 
   CHECK(rows[0]["samples_per_second"].get<double>() == Approx(groups).epsilon(1e-9));
   CHECK(rows[0]["seconds"].get<double>() == Approx(64 / groups).epsilon(1e-9));
 
-  CHECK(Error("stragglers --kind pb --network vgg16 --microbatches 100 --hardware " + kMachines +
-              "v100.toml")
-            .find("v100.toml, accepted: a machine whose workers do not wait for one shared") !=
-        std::string::npos);
-  CHECK(Error("stragglers --kind gpipe --network resnet20 --microbatches 1000000 --hardware " +
-              kMachines + "wse2.toml")
-            .find("--microbatches: got 1000000, accepted: at most 122549 with 34 stages") !=
-        std::string::npos);
-  CHECK(Error("stragglers --kind interleaved --stages 3 --microbatches 8")
-            .find("--stages: got 3, accepted: an even number") != std::string::npos);
-  CHECK(Error("stragglers --kind interleaved --stages 4 --microbatches 7")
-            .find("--microbatches: got 7, accepted: a multiple of the number of workers, 2") !=
-        std::string::npos);
-  CHECK(Error("stragglers --kind pb --stages 3 --microbatches 4 --workers 2") ==
+  CheckRefusal("stragglers --kind pb --network vgg16 --microbatches 100 --hardware " + kMachines +
+                   "v100.toml",
+               "v100.toml, accepted: a machine whose workers do not wait for one shared");
+  CheckRefusal("stragglers --kind gpipe --network resnet20 --microbatches 1000000 --hardware " +
+                   kMachines + "wse2.toml",
+               "--microbatches: got 1000000, accepted: at most 122549 with 34 stages");
+  CheckRefusal("stragglers --kind interleaved --stages 3 --microbatches 8",
+               "--stages: got 3, accepted: an even number");
+  CheckRefusal("stragglers --kind interleaved --stages 4 --microbatches 7",
+               "--microbatches: got 7, accepted: a multiple of the number of workers, 2");
+  CHECK(RefusalOf("stragglers --kind pb --stages 3 --microbatches 4 --workers 2") ==
         "batchless: --workers: got 2, accepted: nothing without --network\n");
-  CHECK(Error("stragglers --kind pb --network resnet20 --microbatches 4") ==
+  CHECK(RefusalOf("stragglers --kind pb --network resnet20 --microbatches 4") ==
         "batchless: --hardware: got nothing, accepted: a machine file, as in hwmodel/machines\n");
-  CHECK(Error("stragglers --kind interleaved --network resnet20 --microbatches 4 --hardware " +
-              kMachines + "wse2.toml")
-            .find("--kind: got interleaved") != std::string::npos);
-  CHECK(Error("stragglers --kind pb --network resnet20 --workers 35 --microbatches 4 --hardware " +
-              kMachines + "wse2.toml")
-            .find("--workers: got 35") != std::string::npos);
+  CheckRefusal("stragglers --kind interleaved --network resnet20 --microbatches 4 --hardware " +
+                   kMachines + "wse2.toml",
+               "--kind: got interleaved");
+  CheckRefusal("stragglers --kind pb --network resnet20 --workers 35 --microbatches 4 --hardware " +
+                   kMachines + "wse2.toml",
+               "--workers: got 35");
 }
 
 TEST_CASE("a machine file is named where it is wrong") {
   const TemporaryFolder folder;
   WriteFile(folder / "m.toml", "name = \"m\"\n[compute]\ncores = 4\n");
-  const Outcome outcome =
-      Run(Words("throughput --network resnet20 --hardware m.toml --schedule pb"), folder.path());
-  CHECK(outcome.exit_code == 2);
-  CHECK(outcome.error ==
+  CHECK(RefusalOf("throughput --network resnet20 --hardware m.toml --schedule pb", folder.path()) ==
         "batchless: --hardware m.toml:3: compute.cores: got 4, accepted: { value = ..., source = "
         "\"...\" }\n");
 }
@@ -211,12 +191,12 @@ TEST_CASE("plan has what scripts read") {
   int machines = 0;
   for (const Json& stage : dp["partition"]) machines += stage["machines"].get<int>();
   CHECK(machines <= 4);
-  CHECK(Error("plan --model gpt2 --hardware " + kMachines + "wse2.toml --scheme 2bw")
-            .find("wse2.toml: network.bandwidth: got nothing, accepted: a positive one, between "
-                  "machines, or --machines 1") != std::string::npos);
-  CHECK(Error("plan --model gpt2 --hardware " + kMachines +
-              "v100.toml --scheme pipedream --max-microbatch 8")
-            .find("--max-microbatch: got 8") != std::string::npos);
+  CheckRefusal("plan --model gpt2 --hardware " + kMachines + "wse2.toml --scheme 2bw",
+               "wse2.toml: network.bandwidth: got nothing, accepted: a positive one, between "
+               "machines, or --machines 1");
+  CheckRefusal("plan --model gpt2 --hardware " + kMachines +
+                   "v100.toml --scheme pipedream --max-microbatch 8",
+               "--max-microbatch: got 8");
 }
 
 TEST_CASE("a table of several batches goes to standard output as it goes to a file") {
@@ -259,17 +239,17 @@ TEST_CASE("plan cuts where it is told to, and as deep") {
   // An even cut is at least as good.
   CHECK(Result(pb + "--machines 2")["samples_per_second"].get<double>() >=
         two["samples_per_second"].get<double>());
-  CHECK(Error(pb + "--machines 2 --placement 28,40") ==
+  CHECK(RefusalOf(pb + "--machines 2 --placement 28,40") ==
         "batchless: --placement: got 28,40, accepted: fewer cuts than the 2 machines\n");
-  CHECK(Error(pb + "--machines 3 --placement 40,28") ==
+  CHECK(RefusalOf(pb + "--machines 3 --placement 40,28") ==
         "batchless: --placement: got 40,28, accepted: ascending numbers of layers\n");
-  CHECK(Error(pb + "--machines 2 --placement 88").find("--placement: got 88") != std::string::npos);
+  CheckRefusal(pb + "--machines 2 --placement 88", "--placement: got 88");
   const std::string gpt =
       "plan --model gpt2 --hardware " + kMachines + "v100.toml --machines 8 --batch 64 --scheme ";
   CHECK(Result(gpt + "2bw --depth 4")["depth"] == 4);
-  CHECK(Error(gpt + "2bw --placement 4") ==
+  CHECK(RefusalOf(gpt + "2bw --placement 4") ==
         "batchless: --placement: got 4, accepted: nothing with 2bw\n");
-  CHECK(Error(gpt + "balanced --depth 4") ==
+  CHECK(RefusalOf(gpt + "balanced --depth 4") ==
         "batchless: --depth: got 4, accepted: nothing with balanced\n");
 }
 
@@ -308,7 +288,7 @@ TEST_CASE("validate has what scripts read") {
       all["rows"][36]["predicted"].get<double>() ==
       Approx(rate(Result(pb + "--machines 2 --placement 28")) / rate(Result(pb + "--machines 1"))));
   CHECK(all["rows"][36]["measured"].get<double>() == Approx(6745.0 / 4090));
-  CHECK(Error("validate --fit gpt3-175B") ==
+  CHECK(RefusalOf("validate --fit gpt3-175B") ==
         "batchless: --fit: got gpt3-175B, accepted: two or more of megatron-22B, gpt3-175B, "
         "turing-530B, "
         "megatron-1T\n");
@@ -316,11 +296,9 @@ TEST_CASE("validate has what scripts read") {
 
 TEST_CASE("layout has what scripts read") {
   const TemporaryFolder folder;
-  const Outcome outcome = Run(Words("layout --network resnet20 --hardware " + kMachines +
-                                    "wse2.toml --workers 4,34 --slack 0.5 --out l.csv --json"),
-                              folder.path());
-  REQUIRE(outcome.exit_code == 0);
-  const Json layout = Json::parse(outcome.out);
+  const Json layout = Result("layout --network resnet20 --hardware " + kMachines +
+                                 "wse2.toml --workers 4,34 --slack 0.5 --out l.csv",
+                             folder.path());
   CHECK(layout["layouts"].size() == 2);
   CHECK(layout["partition"].size() == layout["workers"]);
   CHECK(layout["partition"].back()["end_stage"] == 34);
@@ -331,16 +309,14 @@ TEST_CASE("layout has what scripts read") {
   CHECK(layout["layouts"][1]["samples_per_second"].get<double>() ==
         Approx(all["samples_per_second"].get<double>()).epsilon(1e-9));
   CHECK(Lines(ReadFile(folder / "l.csv")).size() == 3);
-  CHECK(Error("layout --network resnet20 --hardware " + kMachines + "wse2.toml --workers 35") ==
+  CHECK(RefusalOf("layout --network resnet20 --hardware " + kMachines + "wse2.toml --workers 35") ==
         "batchless: --workers: got 35, accepted: 1 to 34, the stages and cores there are\n");
 }
 
 TEST_CASE("costs lists every stage and their sum") {
   const TemporaryFolder folder;
   const std::string line = "costs --network resnet20";
-  const Outcome outcome = Run(Words(line + " --out c.csv --json"), folder.path());
-  REQUIRE(outcome.exit_code == 0);
-  const Json costs = Json::parse(outcome.out);
+  const Json costs = Result(line + " --out c.csv", folder.path());
   REQUIRE(costs["stages"].size() == 34);
   // By hand: 16 kernels of 3 x 3 x 3 at 32 x 32 places, and an image of 3 x 32 x 32 numbers.
   const Json& first = costs["stages"][0];
@@ -381,9 +357,7 @@ TEST_CASE("memory says what pipelining adds") {
   const double waiting = 2 * 4.0 * 128 * 76'800;
   const TemporaryFolder folder;
   const std::string line = "memory --network alexnet --placement 8 --microbatch 128";
-  const Outcome outcome = Run(Words(line + " --out m.csv --json"), folder.path());
-  REQUIRE(outcome.exit_code == 0);
-  const Json memory = Json::parse(outcome.out);
+  const Json memory = Result(line + " --out m.csv", folder.path());
   CHECK(memory["placement"] == Json({8}));
   CHECK(memory["weight_bytes"] == weights);
   CHECK(memory["activation_bytes"] == activations);
@@ -417,38 +391,33 @@ TEST_CASE("memory says what pipelining adds") {
 }
 
 TEST_CASE("memory refuses what does not go together") {
-  CHECK(Error("memory --network lenet5 --placement 8,6") ==
+  CHECK(RefusalOf("memory --network lenet5 --placement 8,6") ==
         "batchless: --placement: got 8,6, accepted: ascending numbers of layers\n");
-  CHECK(Error("memory --network lenet5 --placement 6 --workers 2") ==
+  CHECK(RefusalOf("memory --network lenet5 --placement 6 --workers 2") ==
         "batchless: --workers: got 2, accepted: nothing with --placement\n");
-  CHECK(Error("memory --network lenet5 --placement 6 --microbatches-per-update 2") ==
+  CHECK(RefusalOf("memory --network lenet5 --placement 6 --microbatches-per-update 2") ==
         "batchless: --microbatches-per-update: got 2, accepted: nothing with --placement\n");
-  CHECK(Error("memory --network lenet5 --workers 2 --relu-in-place") ==
+  CHECK(RefusalOf("memory --network lenet5 --workers 2 --relu-in-place") ==
         "batchless: --placement: got nothing, accepted: a list of stages with --relu-in-place\n");
-  CHECK(Error("memory --network lenet5 --placement 6 --norm group") ==
+  CHECK(RefusalOf("memory --network lenet5 --placement 6 --norm group") ==
         "batchless: --norm: got group, accepted: none for lenet5\n");
-  CHECK(Error("memory --network gpt2 --workers 2 --norm none") ==
+  CHECK(RefusalOf("memory --network gpt2 --workers 2 --norm none") ==
         "batchless: --norm: got none, accepted: nothing with gpt2\n");
-  CHECK(Error("memory --network gpt2 --placement 6") ==
+  CHECK(RefusalOf("memory --network gpt2 --placement 6") ==
         "batchless: --network: got gpt2, accepted: one whose layers are known with --placement\n");
 }
 
 TEST_CASE("calibrate writes a machine that throughput reads") {
   const TemporaryFolder folder;
-  const Outcome made =
-      Run(Words("calibrate --network lenet5 --rounds 3 --out m.toml --json"), folder.path());
-  REQUIRE(made.exit_code == 0);
-  const Json measured = Json::parse(made.out);
+  const Json measured = Result("calibrate --network lenet5 --rounds 3 --out m.toml", folder.path());
   CHECK(measured["forward_seconds"].size() == 12);
   double seconds = 0;
   for (const char* pass : {"forward_seconds", "backward_seconds", "update_seconds"}) {
     for (const Json& value : measured[pass]) seconds += value.get<double>();
   }
   CHECK(measured["seconds_per_microbatch"].get<double>() == Approx(seconds));
-  const Outcome predicted =
-      Run(Words("throughput --network lenet5 --hardware m.toml --schedule sequential --json"),
-          folder.path());
-  REQUIRE(predicted.exit_code == 0);
-  CHECK(Json::parse(predicted.out)["samples_per_second"].get<double>() == Approx(1 / seconds));
+  const Json predicted =
+      Result("throughput --network lenet5 --hardware m.toml --schedule sequential", folder.path());
+  CHECK(predicted["samples_per_second"].get<double>() == Approx(1 / seconds));
   CHECK(folder.Files() == std::vector<std::string>{"m.toml"});
 }

@@ -9,6 +9,7 @@
 #include "batchless/hwmodel/workload.h"
 #include "catch.h"
 #include "output_file.h"
+#include "result.h"
 #include "run_program.h"
 #include "usage_error.h"
 #include "weights_file.h"
@@ -61,13 +62,10 @@ void CheckRefused(const std::string& text, const std::string& part) {
 nlohmann::json Train(const TemporaryFolder& folder, const std::string& out,
                      const std::string& settings) {
   WriteFile(folder / "empty.toml", "");
-  std::string line = "train empty.toml --json --out " + out +
-                     " --set data.limit_train=16 --set data.limit_validation=4";
+  std::string line =
+      "train empty.toml --out " + out + " --set data.limit_train=16 --set data.limit_validation=4";
   for (const std::string& setting : Words(settings)) line += " --set " + setting;
-  const Outcome outcome = Run(Words(line), folder.path());
-  INFO(line << ": " << outcome.error);
-  REQUIRE(outcome.exit_code == 0);
-  return nlohmann::json::parse(outcome.out);
+  return Result(line, folder.path());
 }
 
 }  // namespace
@@ -212,12 +210,7 @@ TEST_CASE("what a network file says wrongly is refused with its line") {
 
 TEST_CASE("commands say the same of a network by name and by file") {
   const TemporaryFolder folder;
-  const auto result = [&](const std::string& line) {
-    const Outcome outcome = Run(Words(line + " --json"), folder.path());
-    INFO(line << ": " << outcome.error);
-    REQUIRE(outcome.exit_code == 0);
-    return nlohmann::json::parse(outcome.out);
-  };
+  const auto result = [&](const std::string& line) { return Result(line, folder.path()); };
   const std::string machine = std::filesystem::absolute("hwmodel/machines/ipu_gc2.toml").string();
   CHECK(result("network --network vgg11 --out vgg.toml")["stages"] == 29);
   for (const std::string line : {"costs --network ", "memory --workers 2,3 --network ",
@@ -234,9 +227,8 @@ TEST_CASE("commands say the same of a network by name and by file") {
   CHECK(printed.out == ReadFile(folder / "vgg.toml"));
   CHECK(result("network vgg.toml --out vgg.onnx") == result("network --network vgg11"));
   CHECK(result("network vgg.onnx") == result("network --network vgg11"));
-  CHECK(Run(Words("network vgg.onnx --network vgg11"), folder.path()).exit_code == 2);
-  const Outcome refused = Run(Words("costs --network vgg.toml --norm none"), folder.path());
-  CHECK(refused.exit_code == 2);
+  RefusalOf("network vgg.onnx --network vgg11", folder.path());
+  RefusalOf("costs --network vgg.toml --norm none", folder.path());
 }
 
 TEST_CASE("a run from a file has the weights of the run by name") {
@@ -259,7 +251,7 @@ TEST_CASE("a run from a file has the weights of the run by name") {
     std::string line = "network --network " + words["network.name"] + " --out net.toml";
     if (words.contains("network.norm")) line += " --norm " + words["network.norm"];
     const bool is_mnist = words["network.name"] == "lenet5";
-    REQUIRE(Run(Words(line), folder.path()).exit_code == 0);
+    Result(line, folder.path());
     if (is_mnist) {
       // The synthetic images are larger than MNIST's, which LeNet-5 is printed for.
       std::string text = ReadFile(folder / "net.toml");
@@ -284,7 +276,7 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
                                                                    .heads = 2,
                                                                    .tied_embeddings = true})));
   const auto train = [&](const std::string& out, const std::string& settings) {
-    std::string line = "train empty.toml --json --export-weights " + out + ".npz --out " + out;
+    std::string line = "train empty.toml --export-weights " + out + ".npz --out " + out;
     for (const std::string& setting :
          Words("data.name=markov data.limit_train=32 data.limit_validation=4 run.samples=24 "
                "schedule.kind=pb optimizer.kind=adamw rule.name=lwp-v+sc " +
@@ -292,10 +284,7 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
       line += " --set " + setting;
     }
     WriteFile(folder / "empty.toml", "");
-    const Outcome outcome = Run(Words(line), folder.path());
-    INFO(outcome.error);
-    REQUIRE(outcome.exit_code == 0);
-    return nlohmann::json::parse(outcome.out)["weights_sha256"];
+    return Result(line, folder.path())["weights_sha256"];
   };
   const nlohmann::json named =
       train("named",
@@ -322,15 +311,11 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
     OutputFile file("w", folder / "more.npz", kWeightsExtensions);
     WriteWeights(file, more, training::Precision::kSingle);
   }
-  const Outcome refused =
-      Run(Words("generate --run named --weights more.npz --prompt 3"), folder.path());
-  CHECK(refused.exit_code == 2);
-  CHECK(refused.error.find("lm_head.weight") != std::string::npos);
+  CheckRefusal("generate --run named --weights more.npz --prompt 3", "lm_head.weight",
+               folder.path());
   WriteFile(folder / "named/checkpoint", "nothing of ours");
-  const Outcome damaged = Run(Words("generate --run named --prompt 3"), folder.path());
-  CHECK(damaged.exit_code == 2);
-  CHECK(damaged.error.find("--run: got named/checkpoint, accepted: a checkpoint") !=
-        std::string::npos);
+  CheckRefusal("generate --run named --prompt 3",
+               "--run: got named/checkpoint, accepted: a checkpoint", folder.path());
 }
 
 TEST_CASE("a run goes on with the network file that it was started with, and with no other") {
@@ -343,24 +328,18 @@ TEST_CASE("a run goes on with the network file that it was started with, and wit
   CHECK(whole["validation_loss"].get<double>() > 0);
   const std::string config = ReadFile(folder / "a/config.toml");
   CHECK(config.find("file = \"net.toml\"") != std::string::npos);
-  const Arguments resume = Words("train a/config.toml --out a --resume --json");
-  CHECK(Run(resume, folder.path()).exit_code == 0);
+  const std::string resume = "train a/config.toml --out a --resume";
+  Result(resume, folder.path());
   std::string text = ReadFile(folder / "net.toml");
   text.replace(text.find("groups = 8"), 10, "groups = 4");
   WriteFile(folder / "net.toml", text);
-  const Outcome refused = Run(resume, folder.path());
-  CHECK(refused.exit_code == 2);
-  CHECK(refused.error.find("network.file: got net.toml") != std::string::npos);
+  CheckRefusal(resume, "network.file: got net.toml", folder.path());
   WriteFile(folder / "both.toml", "[network]\nfile = \"net.toml\"\nname = \"mlp\"\n");
-  const Outcome named = Run(Words("train both.toml --out b"), folder.path());
-  CHECK(named.exit_code == 2);
-  CHECK(named.error.find("network.name: got a value, accepted: nothing with network.file") !=
-        std::string::npos);
-  const Outcome shape = Run(Words("train a/config.toml --out b --set network.file=" +
-                                  (kNetworks / "alexnet_2012.toml").string()),
-                            folder.path());
-  CHECK(shape.error.find("3x227x227 and 1000 classes, accepted: a network for 3x32x32") !=
-        std::string::npos);
+  CheckRefusal("train both.toml --out b",
+               "network.name: got a value, accepted: nothing with network.file", folder.path());
+  CheckRefusal("train a/config.toml --out b --set network.file=" +
+                   (kNetworks / "alexnet_2012.toml").string(),
+               "3x227x227 and 1000 classes, accepted: a network for 3x32x32", folder.path());
 }
 
 TEST_CASE("batch normalisation of single samples is refused") {
@@ -368,10 +347,8 @@ TEST_CASE("batch normalisation of single samples is refused") {
   WriteFile(folder / "c.toml",
             "[network]\nname = \"resnet20-v1\"\nnorm = \"batch\"\n"
             "[optimizer]\nbatch = 1\n");
-  const Outcome outcome = Run(Words("train c.toml --out d"), folder.path());
-  CHECK(outcome.exit_code == 2);
-  CHECK(outcome.error.find("the whole batch, of more than one sample, with batch normalisation") !=
-        std::string::npos);
+  CheckRefusal("train c.toml --out d",
+               "the whole batch, of more than one sample, with batch normalisation", folder.path());
 }
 
 }  // namespace batchless

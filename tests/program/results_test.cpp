@@ -238,9 +238,9 @@ TEST_CASE("boundary: the edge is traced between two momenta") {
   const TemporaryFolder folder;
   REQUIRE(Run(Words(call + "0,0.5,0.9 --out f.csv"), folder.path()).exit_code == 0);
   CHECK(ReadFile(folder / "f.csv").starts_with("momentum,critical_rate,frequency\n0,"));
-  CHECK(Run(Words(call + "0,1")).error.find("--momentum: got 1") != std::string::npos);
-  CHECK(Run(Words("boundary --rule sgdm,sc --delay 1 --trace momentum --momentum 0,0.9"))
-            .error.find("--trace: got momentum for 2 rules or delays") != std::string::npos);
+  CheckRefusal(call + "0,1", "--momentum: got 1");
+  CheckRefusal("boundary --rule sgdm,sc --delay 1 --trace momentum --momentum 0,0.9",
+               "--trace: got momentum for 2 rules or delays");
 }
 
 TEST_CASE("delays that vary: known numbers, by the mean and by each gradient's own") {
@@ -296,14 +296,12 @@ TEST_CASE("delays from files: a distribution, a chain and a trace") {
 
   const auto refused = [&](const std::string& text, const std::string& part) {
     WriteFile(folder / "bad.csv", text);
-    for (const char* kind : {"", "markov:", "trace:"}) {
-      const Outcome outcome =
-          Run(Words("stability --delays " + std::string(kind) + "bad.csv" + rest), folder.path());
-      CHECK(outcome.exit_code == 2);
-      CHECK(outcome.error.starts_with("batchless: --delays: got "));
-      if (*kind != '\0') continue;
-      INFO(outcome.error);
-      CHECK(outcome.error.find(part) != std::string::npos);
+    for (const std::string kind : {"", "markov:", "trace:"}) {
+      const std::string error =
+          RefusalOf("stability --delays " + kind + "bad.csv" + rest, folder.path());
+      CHECK(error.starts_with("batchless: --delays: got "));
+      INFO(error);
+      if (kind.empty()) CHECK(Contains(error, part));
     }
   };
   refused("", "there is nothing in it");
@@ -417,31 +415,26 @@ TEST_CASE("pipeline-stability: the delays are those of the schedule") {
 
 TEST_CASE("pipeline-stability: the delays of a file are those of its steady state") {
   const TemporaryFolder folder;
-  const auto call = [&](const std::string& line) { return Run(Words(line), folder.path()); };
   const auto write = [&](const std::string& sizes) {
-    REQUIRE(call("schedule --kind pb --out f.txt " + sizes).exit_code == 0);
+    Result("schedule --kind pb --out f.txt " + sizes, folder.path());
   };
   const std::string line =
       "pipeline-stability --spectrum 1,1,1,1,1,1,1,1 --rule sgdm --momentum 0.5 --rate 0.01 "
-      "--schedule f.txt --json ";
+      "--schedule f.txt ";
   write("--stages 8 --microbatches 16");
-  CHECK(Json::parse(call(line + "--stages 8").out)["delays"] == Json({14, 12, 10, 8, 6, 4, 2, 0}));
+  CHECK(Result(line + "--stages 8", folder.path())["delays"] == Json({14, 12, 10, 8, 6, 4, 2, 0}));
   write("--stages 2 --microbatches 12");
   std::string text = ReadFile(folder / "f.txt");
   text.replace(text.find("=newest"), 7, "=newest-30");
   WriteFile(folder / "f.txt", text);
-  CHECK(Json::parse(call(line + "--stages 2").out)["delays"] == Json({32, 30}));
+  CHECK(Result(line + "--stages 2", folder.path())["delays"] == Json({32, 30}));
 
   // Too short for any.
   write("--stages 8 --microbatches 4");
   for (const std::string& command :
        {line + "--stages 8",
         std::string("advise --network lenet5 --condition 100 --schedule f.txt")}) {
-    const Outcome short_list = call(command);
-    CHECK(short_list.exit_code == 2);
-    CHECK(short_list.out.empty());
-    CHECK(std::count(short_list.error.begin(), short_list.error.end(), '\n') == 1);
-    CHECK(short_list.error.find("--schedule: got f.txt") != std::string::npos);
+    CheckRefusal(command, "--schedule: got f.txt", folder.path());
   }
 }
 
@@ -475,9 +468,7 @@ TEST_CASE("pipeline-stability: a Hessian from a file") {
   const Json result = Result(line + "H.npz", folder.path());
   CHECK(result["largest_eigenvalue"].get<double>() == Approx(3).epsilon(1e-12));
   CHECK(result["rate"].get<double>() == Approx(0.3).epsilon(1e-12));
-  const Outcome crooked = Run(Words(line + "crooked.npz"), folder.path());
-  CHECK(crooked.exit_code == 2);
-  CHECK(crooked.error.find("symmetric") != std::string::npos);
+  CheckRefusal(line + "crooked.npz", "symmetric", folder.path());
 }
 
 TEST_CASE("pipeline-stability: the best rates of several pipelines are rows") {

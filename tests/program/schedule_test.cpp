@@ -101,9 +101,7 @@ TEST_CASE("the steady state of a file's list is found in it, or not") {
                 .exit_code == 0);
     // As an editor leaves it.
     WriteFile(folder / "f.csv", ReadFile(folder / "f.csv") + "\n");
-    const Outcome outcome = Run(Words("schedule --file f.csv --json"), folder.path());
-    REQUIRE(outcome.exit_code == 0);
-    return Json::parse(outcome.out);
+    return Result("schedule --file f.csv", folder.path());
   };
   CHECK(read("9")["steady_delays"] == Json({3, 2, 1, 0}));
   CHECK(read("9")["shows_steady_state"] == true);
@@ -123,9 +121,7 @@ TEST_CASE("the steady state of a file whose forwards lag shows the lag") {
     std::string text = ReadFile(folder / "f.txt");
     text.replace(text.find("=newest"), 7, "=newest-" + std::to_string(lag));
     WriteFile(folder / "f.txt", text);
-    const Outcome outcome = Run(Words("schedule --file f.txt --json"), folder.path());
-    REQUIRE(outcome.exit_code == 0);
-    return Json::parse(outcome.out);
+    return Result("schedule --file f.txt", folder.path());
   };
   const Json some = lagging("pb --stages 2 --microbatches 12", 30);
   CHECK(some["shows_steady_state"] == true);
@@ -141,9 +137,8 @@ TEST_CASE("the steady state of a file whose forwards lag shows the lag") {
 
 TEST_CASE("actions are left out of the JSON where they go to a file or are too many") {
   const TemporaryFolder folder;
-  const Outcome outcome = Run(
-      Words("schedule --kind pb --stages 2 --microbatches 4 --out f.csv --json"), folder.path());
-  CHECK_FALSE(Json::parse(outcome.out).contains("actions"));
+  const std::string small = "schedule --kind pb --stages 2 --microbatches 4 --out f.csv";
+  CHECK_FALSE(Result(small, folder.path()).contains("actions"));
   CHECK_FALSE(Result("schedule --kind pb --stages 4 --microbatches 10000").contains("actions"));
 }
 
@@ -154,16 +149,11 @@ TEST_CASE("what the program writes it reads as the same schedule") {
         "zb-v", "dualpipe-v", "dualpipe", "amdp", "amdp-multi"}) {
     for (const std::string ending : {"csv", "txt"}) {
       CAPTURE(kind, ending);
-      const Outcome made = Run(Words("schedule --kind " + kind +
-                                     " --stages 4 --microbatches 8 --json --out a." + ending),
-                               folder.path());
-      REQUIRE(made.exit_code == 0);
-      const Outcome read =
-          Run(Words("schedule --file a." + ending + " --json --out b." + ending), folder.path());
-      REQUIRE(read.exit_code == 0);
+      Json first =
+          Result("schedule --kind " + kind + " --stages 4 --microbatches 8 --out a." + ending,
+                 folder.path());
+      Json second = Result("schedule --file a." + ending + " --out b." + ending, folder.path());
       CHECK(ReadFile(folder / ("a." + ending)) == ReadFile(folder / ("b." + ending)));
-      Json first = Json::parse(made.out);
-      Json second = Json::parse(read.out);
       CHECK(second["kind"].is_null());
       for (Json* object : {&first, &second}) {
         object->erase("kind");
@@ -206,10 +196,8 @@ TEST_CASE("a list that is no schedule is refused with the line, the place and th
   const auto check = [&](const std::string& name, const std::string& content,
                          const std::string& error) {
     WriteFile(folder / name, content);
-    const Outcome outcome = Run(Words("schedule --file " + name + " --out f.svg"), folder.path());
-    CHECK(outcome.exit_code == 2);
-    CHECK(outcome.out.empty());
-    CHECK(outcome.error == "batchless: --file " + name + error + "\n");
+    CHECK(RefusalOf("schedule --file " + name + " --out f.svg", folder.path()) ==
+          "batchless: --file " + name + error + "\n");
     CHECK(folder.Files() == std::vector<std::string>{name});
     std::filesystem::remove(folder / name);
   };
@@ -227,19 +215,11 @@ TEST_CASE("a list that is no schedule is refused with the line, the place and th
 }
 
 TEST_CASE("options that do not go together are refused by name") {
-  const auto error = [](const std::string& line) {
-    const Outcome outcome = Run(Words(line));
-    CHECK(outcome.exit_code == 2);
-    return outcome.error;
-  };
   const std::string sizes = " --stages 4 --microbatches 8";
-  CHECK(error("schedule --kind pb --chunks 2" + sizes).find("--chunks: got 2") !=
-        std::string::npos);
-  CHECK(error("schedule --kind 2bw --microbatches-per-update 2" + sizes)
-            .find("--microbatches-per-update: got 2") != std::string::npos);
-  CHECK(error("schedule --kind 2bw --weight-stashing" + sizes).find("--weight-stashing: got") !=
-        std::string::npos);
-  CHECK(error("schedule --file f.csv" + sizes).find("--stages: got 4") != std::string::npos);
-  CHECK(error("schedule --file f.csv --weight-stashing").find("--weight-stashing: got") !=
-        std::string::npos);
+  CheckRefusal("schedule --kind pb --chunks 2" + sizes, "--chunks: got 2");
+  CheckRefusal("schedule --kind 2bw --microbatches-per-update 2" + sizes,
+               "--microbatches-per-update: got 2");
+  CheckRefusal("schedule --kind 2bw --weight-stashing" + sizes, "--weight-stashing: got");
+  CheckRefusal("schedule --file f.csv" + sizes, "--stages: got 4");
+  CheckRefusal("schedule --file f.csv --weight-stashing", "--weight-stashing: got");
 }

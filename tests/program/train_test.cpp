@@ -19,6 +19,7 @@
 #include "catch.h"
 #include "config.h"
 #include "npz.h"
+#include "result.h"
 #include "run_program.h"
 
 using namespace batchless::test;
@@ -94,20 +95,11 @@ class Workplace {
 
   // Trains into the folder `out` and returns the summary.
   Json Train(const std::string& out, const std::string& options = "") const {
-    const Outcome outcome = Call("train run.toml --json --out " + out + " " + options);
-    INFO(options << ": " << outcome.error);
-    REQUIRE(outcome.exit_code == 0);
-    return Json::parse(outcome.out);
+    return Ask("train run.toml --out " + out + " " + options);
   }
-
-  // Exit code 2 and one line that holds `part`.
+  Json Ask(const std::string& line) const { return Result(line, folder_.path()); }
   void CheckRefused(const std::string& line, const std::string& part) const {
-    const Outcome outcome = Call(line);
-    INFO(line << ": " << outcome.error);
-    CHECK(outcome.exit_code == 2);
-    CHECK(outcome.out.empty());
-    CHECK(Lines(outcome.error).size() == 1);
-    CHECK(Contains(outcome.error, part));
+    CheckRefusal(line, part, folder_.path());
   }
 
  private:
@@ -115,15 +107,15 @@ class Workplace {
 };
 
 // What has to be the same however a run came to its end.
-struct Result {
+struct Files {
   std::string weights;
   std::string metrics;
   std::string samples;
 
-  bool operator==(const Result&) const = default;
+  bool operator==(const Files&) const = default;
 };
 
-Result ResultOf(const Workplace& workplace, const std::string& out) {
+Files ResultOf(const Workplace& workplace, const std::string& out) {
   return {Json::parse(ReadFile(workplace / (out + "/summary.json")))["weights_sha256"],
           ReadFile(workplace / (out + "/metrics.csv")),
           ReadFile(workplace / (out + "/samples.csv"))};
@@ -367,10 +359,7 @@ TEST_CASE("the manifest names the files that a run depends on, and what its phas
   WriteFile(place / "q.json",
             R"({"rows": [{"delay": 0, "numerator": [1, 0], "denominator": [1, -1.9, 0.9]}]})");
   const auto manifest = [&](const std::string& out, const std::string& options) {
-    const Outcome outcome =
-        place.Call("train phases.toml --out " + out + " --set run.epochs=0.5 " + options);
-    INFO(outcome.error);
-    REQUIRE(outcome.exit_code == 0);
+    place.Ask("train phases.toml --out " + out + " --set run.epochs=0.5 " + options);
     return Json::parse(ReadFile(place / (out + "/manifest.json")));
   };
   const Json own = manifest("a", "");
@@ -458,10 +447,8 @@ TEST_CASE("a schedule's file trains as the schedule that it holds") {
       place.Call("schedule --kind 1f1b --stages 4 --microbatches 20 --out list.csv").exit_code ==
       0);
 
-  const Outcome refused =
-      place.Call("train run.toml --out g --set schedule.kind=file --set schedule.file=list.csv");
-  CHECK(refused.exit_code == 2);
-  CHECK(Contains(refused.error, "optimizer.batch: got 8, accepted: 1"));
+  place.CheckRefused("train run.toml --out g --set schedule.kind=file --set schedule.file=list.csv",
+                     "optimizer.batch: got 8, accepted: 1");
 }
 
 TEST_CASE("MNIST's files train LeNet-5") {
@@ -484,14 +471,10 @@ TEST_CASE("MNIST's files train LeNet-5") {
     WriteFile(workplace / ("digits/mnist/" + prefix + "-labels-idx1-ubyte"), labels);
   }
   const std::string config = fs::absolute("experiments/configs/lenet5_mnist.toml").string();
-  const Outcome outcome = workplace.Call("train " + config +
-                                         " --out a --json --set data.root=digits --set "
-                                         "optimizer.batch=10 --set optimizer.lr=0.05 --set "
-                                         "run.epochs=60");
-  INFO(outcome.error);
-  REQUIRE(outcome.exit_code == 0);
   // Noise is learnt by heart.
-  CHECK(Json::parse(outcome.out)["train_accuracy"] == 1.0);
+  CHECK(workplace.Ask("train " + config +
+                      " --out a --set data.root=digits --set run.epochs=60 "
+                      "--set optimizer.batch=10 --set optimizer.lr=0.05")["train_accuracy"] == 1.0);
 }
 
 TEST_CASE("in sequential order without augmentation another program can follow") {
@@ -508,7 +491,7 @@ TEST_CASE("in sequential order without augmentation another program can follow")
 TEST_CASE("nothing is overwritten without --resume, and a finished run stays as it is") {
   const Workplace workplace;
   workplace.Train("a");
-  const Result result = ResultOf(workplace, "a");
+  const Files result = ResultOf(workplace, "a");
   const std::string summary = ReadFile(workplace / "a/summary.json");
   workplace.CheckRefused("train run.toml --out a",
                          "--out: got a, accepted: a folder without a run");
@@ -592,10 +575,7 @@ TEST_CASE("a phase of a larger mini-batch follows one of few samples") {
   WriteFile(workplace / "larger.toml",
             kConfiguration + std::string("\n[[phase]]\nuntil = 0.1\noptimizer.batch = 1\n"
                                          "[[phase]]\noptimizer.batch = 32\n"));
-  const Outcome outcome = workplace.Call("train larger.toml --out a --json --set run.samples=72");
-  INFO(outcome.error);
-  REQUIRE(outcome.exit_code == 0);
-  const Json summary = Json::parse(outcome.out);
+  const Json summary = workplace.Ask("train larger.toml --out a --set run.samples=72");
   CHECK(summary["samples"] == 72);
   // 8 of one sample and 2 of 32.
   CHECK(summary["updates"] == 10);
@@ -635,7 +615,7 @@ TEST_CASE("a run that is killed at any moment goes on to the same bits") {
   const std::string run = "train " + configuration +
                           " --set run.epochs=15 --set run.checkpoint_every_samples=16 --out ";
   REQUIRE(workplace.Call(run + "whole").exit_code == 0);
-  const Result whole = ResultOf(workplace, "whole");
+  const Files whole = ResultOf(workplace, "whole");
   std::mt19937 random(1);
   int kills = 0;
   int partial_checkpoints = 0;
@@ -699,7 +679,7 @@ TEST_CASE("another configuration is no resumption; what changes no result may ch
 TEST_CASE("a damaged checkpoint is refused by name") {
   const Workplace workplace;
   workplace.Train("a");
-  const Result result = ResultOf(workplace, "a");
+  const Files result = ResultOf(workplace, "a");
   const std::string good = ReadFile(workplace / "a/checkpoint");
   const std::string resume = "train run.toml --out a --resume";
   std::mt19937 random(1);
@@ -737,10 +717,10 @@ TEST_CASE("a damaged checkpoint is refused by name") {
 
 TEST_CASE("weights go out and come in bit for bit") {
   const Workplace workplace;
-  const std::string init_only = "train run.toml --json --init-only --export-weights ";
-  const Outcome outcome = workplace.Call(init_only + "w.npz");
-  REQUIRE(outcome.exit_code == 0);
-  const std::string digest = Json::parse(outcome.out)["weights_sha256"];
+  const auto init_only = [&](const std::string& rest) -> Json {
+    return workplace.Ask("train run.toml --init-only --export-weights " + rest)["weights_sha256"];
+  };
+  const Json digest = init_only("w.npz");
   CHECK_FALSE(fs::exists(workplace / "w"));
   CHECK(batchless::NpzNames(workplace / "w.npz") ==
         std::vector<std::string>{"classifier.0.weight", "classifier.0.bias", "classifier.1.weight",
@@ -748,33 +728,29 @@ TEST_CASE("weights go out and come in bit for bit") {
   CHECK(batchless::ReadNpz(workplace / "w.npz", "classifier.0.weight", 1 << 20).shape ==
         std::vector<std::size_t>{16, 3072});
 
-  const Outcome other = workplace.Call(init_only + "v.npz --init w.npz --set run.seed=5");
-  CHECK(Json::parse(other.out)["weights_sha256"] == digest);
+  CHECK(init_only("v.npz --init w.npz --set run.seed=5") == digest);
   CHECK(ReadFile(workplace / "v.npz") == ReadFile(workplace / "w.npz"));
 
   // A run from the exported start is the run itself; so is one that goes on without the file.
   const Json whole = workplace.Train("a", "--export-weights a.npz");
   CHECK(workplace.Train("b", "--init w.npz")["weights_sha256"] == whole["weights_sha256"]);
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
-  const Outcome last = workplace.Call(init_only + "c.npz --init a.npz");
-  CHECK(Json::parse(last.out)["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(init_only("c.npz --init a.npz") == whole["weights_sha256"]);
   workplace.CheckRefused("train run.toml --out b --resume --init a.npz", "--init: got a.npz");
 
   const Json twofold = workplace.Train("e", "--set run.precision=double --export-weights e.npz");
-  const Outcome back = workplace.Call(init_only + "f.npz --init e.npz --set run.precision=double");
-  CHECK(Json::parse(back.out)["weights_sha256"] == twofold["weights_sha256"]);
+  CHECK(init_only("f.npz --init e.npz --set run.precision=double") == twofold["weights_sha256"]);
 }
 
 TEST_CASE("weights go out and come in as safetensors, too") {
   const Workplace workplace;
-  const std::string init_only = "train run.toml --json --init-only --export-weights ";
-  const Json first = Json::parse(workplace.Call(init_only + "w.npz").out);
+  const std::string init_only = "train run.toml --init-only --export-weights ";
   const std::string path = "w.safetensors";
-  CHECK(Json::parse(workplace.Call(init_only + path).out)["weights_sha256"] ==
-        first["weights_sha256"]);
+  CHECK(workplace.Ask(init_only + path)["weights_sha256"] ==
+        workplace.Ask(init_only + "w.npz")["weights_sha256"]);
   const std::string written = ReadFile(workplace / path);
   // Read and written under one name: the same file, from another seed.
-  CHECK(workplace.Call(init_only + path + " --init " + path + " --set run.seed=5").exit_code == 0);
+  workplace.Ask(init_only + path + " --init " + path + " --set run.seed=5");
   CHECK(ReadFile(workplace / path) == written);
   CHECK(workplace.Train("a", "--init w.npz")["weights_sha256"] ==
         workplace.Train("b", "--init " + path)["weights_sha256"]);
@@ -994,11 +970,9 @@ TEST_CASE("PipeMare's three techniques train alone and together") {
                    "schedule.kind = \"pb\"\n"
                  : "\n[schedule]\nkind = \"pb\"\n";
     WriteFile(workplace / (out + ".toml"), kConfiguration + schedule);
-    const Outcome outcome =
-        workplace.Call("train " + out + ".toml --json" + options + out + " " + optimizer);
-    INFO(outcome.error);
-    REQUIRE(outcome.exit_code == 0);
-    return Json::parse(outcome.out)["weights_sha256"].get<std::string>();
+    return workplace
+        .Ask("train " + out + ".toml" + options + out + " " + optimizer)["weights_sha256"]
+        .get<std::string>();
   };
   const std::string none = "--set optimizer.kind=pipemare --set optimizer.discrepancy_decay=1";
   const std::string second = "--set optimizer.kind=pipemare";
