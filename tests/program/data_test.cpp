@@ -321,15 +321,15 @@ TEST_CASE("check: the first thing that is wrong is named, with exit code 2") {
 }
 
 TEST_CASE("check: the real sets are the official ones") {
-  const char* data = std::getenv("BATCHLESS_DATA");
-  if (data == nullptr || !fs::exists(fs::path(data) / "cifar-10-batches-bin/data_batch_5.bin") ||
-      !fs::exists(fs::path(data) / "mnist")) {
+  const std::optional<fs::path> data = RealData();
+  if (!data || !fs::exists(*data / "cifar-10-batches-bin/data_batch_5.bin") ||
+      !fs::exists(*data / "mnist")) {
     WARN("skipped: there is no CIFAR-10 or no MNIST in $BATCHLESS_DATA");
     return;
   }
   for (const OfficialSet& set : OfficialSets()) {
     INFO(set.name);
-    CHECK(ReadOfficialSet(set, data).is_official);
+    CHECK(ReadOfficialSet(set, *data).is_official);
   }
 }
 

@@ -6,13 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -111,41 +108,7 @@ class ProcessState {
   std::array<struct sigaction, 4> actions_ = {};
 };
 
-// $TMPDIR, or else the memory where it has room, or else the system's place.
-fs::path FolderOfFolders() {
-  constexpr std::uintmax_t kEnoughBytes = std::uintmax_t{1} << 30;
-  fs::path memory = "/dev/shm";
-  std::error_code error;
-  const fs::space_info space = fs::space(memory, error);
-  const bool has_room = !error && space.available >= kEnoughBytes;
-  if (std::getenv("TMPDIR") == nullptr && has_room && access(memory.c_str(), W_OK | X_OK) == 0) {
-    return memory;
-  }
-  return fs::temp_directory_path();
-}
-
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-  static const fs::path place = FolderOfFolders();
-  std::string name = (place / "batchless-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::vector<std::string> TemporaryFolder::Files() const {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 RunningProgram::RunningProgram(const Arguments& arguments, const fs::path& folder,
                                const std::string& out, std::size_t file_bytes,

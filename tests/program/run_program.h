@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "temporary_folder.h"
+
 namespace batchless::test {
 
 using Arguments = std::vector<std::string>;
@@ -20,25 +22,6 @@ struct Outcome {
   int exit_code = -1;  // 128 + the signal's number where one ended it
   std::string out;
   std::string error;
-};
-
-// A folder that is deleted at the end; in memory where $TMPDIR names no other place.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  TemporaryFolder(TemporaryFolder&&) = delete;
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  // Names of what lies in it, sorted.
-  std::vector<std::string> Files() const;
-
- private:
-  std::filesystem::path path_;
 };
 
 // The built program as a process.
