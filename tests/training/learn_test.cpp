@@ -173,16 +173,11 @@ TEST_CASE("A state goes on with samples in flight and samples that wait", "[lear
       options.samples = length;
       INFO(c.kind << ", batch " << c.batch << ", length " << length);
       const Course expected = ByLearning(*MakeTrainer(options), kSamples);
-      std::stringstream state;
       Course course;
-      {
-        const std::unique_ptr<Trainer> first = MakeTrainer(options);
-        LearnUpTo(*first, 0, 13, course);
-        first->Save(state);
-      }
+      const std::unique_ptr<Trainer> first = MakeTrainer(options);
+      LearnUpTo(*first, 0, 13, course);
       options.workers = 2;
-      const std::unique_ptr<Trainer> second = MakeTrainer(options);
-      second->Load(state);
+      const std::unique_ptr<Trainer> second = GoOn(*first, options);
       LearnUpTo(*second, 13, kSamples, course);
       FinishCourse(*second, course);
       CHECK(course == expected);

@@ -4,16 +4,15 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/training/dataset.h"
 #include "batchless/training/own_optimizer.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
 #include "optimizers/eigenbasis.h"
 #include "pb.h"
+#include "runs.h"
 
 namespace batchless::training {
 namespace {
@@ -175,11 +174,6 @@ TEST_CASE("Zeros that fill a block change no update", "[optimizer]") {
   }
 }
 
-DatasetSource Source() {
-  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
-  return {kData, {.seed = 2, .order = Order::kShuffled, .augment = true}};
-}
-
 constexpr std::int64_t kSamples = 48;
 
 // Options of a run by pipelined backpropagation.
@@ -204,11 +198,15 @@ TrainerOptions MiniBatchOptions(const OptimizerSpec& spec) {
   return options;
 }
 
-std::string DigestAfter(const TrainerOptions& options, std::int64_t samples = kSamples) {
-  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  trainer->Advance(Source(), samples, results);
-  return trainer->WeightsSha256();
+std::string DigestAfter(const TrainerOptions& options) { return Train(options, kSamples).weights; }
+
+// The same of a run that goes on from what it saved at sample `middle`, by that many workers.
+std::string ResumedDigest(const TrainerOptions& options, std::int64_t middle, int workers) {
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  Train(*first, middle);
+  TrainerOptions rest = options;
+  rest.workers = workers;
+  return Train(*GoOn(*first, rest), kSamples).weights;
 }
 
 TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[optimizer]") {
@@ -454,13 +452,7 @@ TEST_CASE("A basis turns to the eigenvectors of its matrix, the largest eigenval
 }
 
 std::vector<double> Losses(const TrainerOptions& options) {
-  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  trainer->Advance(Source(), kSamples, results);
-  std::vector<double> losses;
-  losses.reserve(results.size());
-  for (const SampleResult& result : results) losses.push_back(result.loss);
-  return losses;
+  return Train(options, kSamples).losses;
 }
 
 TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves", "[optimizer]") {
@@ -501,34 +493,6 @@ TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves",
   }
 }
 
-// The weights' digest after a run by two workers that goes on in the middle by three.
-std::string ResumedDigest(TrainerOptions options) {
-  options.workers = 2;
-  const std::unique_ptr<Trainer> first = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  first->Advance(Source(), kSamples / 2, results);
-  std::stringstream state;
-  first->Save(state);
-  options.workers = 3;
-  const std::unique_ptr<Trainer> second = MakeTrainer(options);
-  second->Load(state);
-  second->Advance(Source(), kSamples, results);
-  return second->WeightsSha256();
-}
-
-// A run's digest that goes on from a state saved after so many samples.
-std::string DigestResumedAt(const TrainerOptions& options, std::int64_t samples) {
-  const std::unique_ptr<Trainer> first = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  first->Advance(Source(), samples, results);
-  std::stringstream state;
-  first->Save(state);
-  const std::unique_ptr<Trainer> second = MakeTrainer(options);
-  second->Load(state);
-  second->Advance(Source(), kSamples, results);
-  return second->WeightsSha256();
-}
-
 TEST_CASE("Updates a step after their gradients go on from any saved state", "[optimizer]") {
   for (const char* name : {"dc-asgd", "gap-aware", "sgdm"}) {
     for (const bool stashes : {false, true}) {
@@ -551,7 +515,7 @@ TEST_CASE("Updates a step after their gradients go on from any saved state", "[o
       CHECK(DigestAfter(options) == at_once);
       for (const std::int64_t samples : {4, 30, 36, 40, 42, 44, 46}) {
         INFO("saved after " << samples);
-        CHECK(DigestResumedAt(options, samples) == at_once);
+        CHECK(ResumedDigest(options, samples, options.workers) == at_once);
       }
     }
   }
@@ -564,7 +528,8 @@ TEST_CASE("A run of any optimizer goes on from what it saved to the same bits", 
       if (optimizer.name == "pipemare") options.optimizer.values["annealing_samples"] = 40;
       INFO(optimizer.name);
       const std::string whole = DigestAfter(options);
-      CHECK(ResumedDigest(options) == whole);
+      options.workers = 2;
+      CHECK(ResumedDigest(options, kSamples / 2, /*workers=*/3) == whole);
     }
   }
 }
@@ -613,19 +578,17 @@ TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and 
           "[optimizer]") {
   TrainerOptions options = Options({OwnSgdm(), {}});
   options.rule = {analysis::FindRule("lwp-v+sc"), {}};
-  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
-  std::vector<SampleResult> own;
-  trainer->Advance(Source(), kSamples, own);
+  const Outcome own = Train(options, kSamples);
   TrainerOptions sgdm = options;
   sgdm.optimizer = Spec("sgdm");
-  std::vector<SampleResult> expected;
-  MakeTrainer(sgdm)->Advance(Source(), kSamples, expected);
-  REQUIRE(own.size() == expected.size());
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    CHECK(own[i].loss == Approx(expected[i].loss).epsilon(1e-4));
+  const std::vector<double> expected = Losses(sgdm);
+  REQUIRE(own.losses.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(own.losses[i] == Approx(expected[i]).epsilon(1e-4));
   }
 
-  CHECK(ResumedDigest(options) == trainer->WeightsSha256());
+  options.workers = 2;
+  CHECK(ResumedDigest(options, kSamples / 2, /*workers=*/3) == own.weights);
 }
 
 TEST_CASE("What an optimizer of one's own cannot have is refused by its field", "[optimizer]") {

@@ -1,4 +1,4 @@
-// What several tests of pipelined training need: small data, options, a run's losses, an engine's options.
+// What several tests of pipelined training need: data, options, a run, an engine's options.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "engine/pipeline.h"
 #include "narrow_vgg.h"
 #include "pb.h"
+#include "runs.h"
 
 namespace batchless::training {
 
@@ -54,14 +55,7 @@ inline TrainerOptions Options(const std::string& network, std::int64_t samples) 
   return options;
 }
 
-inline std::vector<double> Losses(Trainer& trainer, std::int64_t samples) {
-  std::vector<SampleResult> results;
-  trainer.Advance(Source(), samples, results);
-  std::vector<double> losses;
-  losses.reserve(results.size());
-  for (const SampleResult& result : results) losses.push_back(result.loss);
-  return losses;
-}
+inline Outcome Run(Trainer& trainer, std::int64_t to) { return Train(trainer, to, Source()); }
 
 template <class Real>
 typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,

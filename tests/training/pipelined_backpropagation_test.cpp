@@ -55,25 +55,27 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
   }
 }
 
-TEST_CASE("With stashed weights SpecTrain is LWPv bit for bit", "[pb]") {
-  for (const char* kind : {"pb", "1f1b", "2bw"}) {
+TEST_CASE("With stashed weights, or one delay for all stages, SpecTrain is LWPv bit for bit",
+          "[pb]") {
+  for (const std::string kind : {"pb", "1f1b", "2bw", "one delay"}) {
     TrainerOptions options = Options("lenet5", 96);
     const int stages = options.network.stage_count();
-    const std::int64_t per_update = kind == std::string("2bw") ? 12 : 1;
+    const std::int64_t per_update = kind == "2bw" ? 12 : 1;
     options.batch = per_update;
-    hwmodel::ScheduleOptions list{.stages = stages,
-                                  .microbatches = hwmodel::EnoughMicrobatches(stages, per_update),
-                                  .microbatches_per_update = per_update,
-                                  .weight_stashing = per_update == 1};
-    options.schedule = hwmodel::MakeSchedule(kind, list);
+    options.schedule = {.forward_lag = 5};
+    if (kind != "one delay") {
+      options.schedule = hwmodel::MakeSchedule(
+          kind, {.stages = stages,
+                 .microbatches = hwmodel::EnoughMicrobatches(stages, per_update),
+                 .microbatches_per_update = per_update,
+                 .weight_stashing = per_update == 1});
+    }
     options.learning_rate.base = 1e-3;
     options.momentum = 0.9;
     std::vector<std::string> digests;
     for (const char* rule : {"lwp-v", "spectrain", "sgdm"}) {
       options.rule.rule = FindRule(rule);
-      const auto trainer = MakeTrainer(options);
-      Losses(*trainer, 96);
-      digests.push_back(trainer->WeightsSha256());
+      digests.push_back(Run(*MakeTrainer(options), 96).weights);
     }
     INFO(kind);
     CHECK(digests[0] == digests[1]);
@@ -134,15 +136,14 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
         c.make(c.ends.empty() ? stages : static_cast<int>(c.ends.size()), c.per_update);
     if (!c.ends.empty()) options.schedule = hwmodel::ExpandGroups(options.schedule, c.ends);
     const auto kept = MakeTrainer(options);
-    const std::vector<double> losses = Losses(*kept, 24);
+    const Outcome expected = Run(*kept, 24);
     const auto kept_predicted = PredictMemory(options).total();
     options.recompute = true;
     for (const int workers : {1, 2, 3}) {
       INFO("workers " << workers);
       options.workers = workers;
       const auto trainer = MakeTrainer(options);
-      CHECK(Losses(*trainer, 24) == losses);
-      CHECK(trainer->WeightsSha256() == kept->WeightsSha256());
+      CHECK(Run(*trainer, 24) == expected);
       if (workers > 1) continue;
       if (c.saves) CHECK(trainer->memory_bytes() < kept->memory_bytes());
       // A small network takes 20 % more than is predicted, with or without recomputation.
@@ -165,13 +166,12 @@ TEST_CASE("The pipeline's stages that recompute are chosen, and no result depend
   const int stages = options.network.stage_count();
   options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(3, 8, 4), std::vector<int>{3, 7, stages});
   const auto kept = MakeTrainer(options);
-  const std::vector<double> losses = Losses(*kept, 8);
+  const Outcome expected = Run(*kept, 8);
   const auto saved = [&](std::vector<int> chosen) {
     options.recompute = true;
     options.recomputed_workers = std::move(chosen);
     const auto trainer = MakeTrainer(options);
-    CHECK(Losses(*trainer, 8) == losses);
-    CHECK(trainer->WeightsSha256() == kept->WeightsSha256());
+    CHECK(Run(*trainer, 8) == expected);
     return kept->memory_bytes() - trainer->memory_bytes();
   };
   const std::int64_t first = saved({0});
@@ -201,11 +201,10 @@ TEST_CASE("A state in flight goes on where the same stages make values again", "
   options.schedule =
       hwmodel::ExpandGroups(list, std::vector<int>{3, 6, 9, options.network.stage_count()});
   options.recompute = true;
-  const auto whole = MakeTrainer(options);
-  Losses(*whole, 24);
+  const std::string whole = Run(*MakeTrainer(options), 24).weights;
   const auto half = [&] {
     const auto trainer = MakeTrainer(options);
-    Losses(*trainer, 12);
+    Run(*trainer, 12);
     std::ostringstream state;
     trainer->Save(state);
     return state.str();
@@ -214,20 +213,19 @@ TEST_CASE("A state in flight goes on where the same stages make values again", "
     const auto trainer = MakeTrainer(options);
     std::istringstream from(state);
     trainer->Load(from);
-    Losses(*trainer, 24);
-    return trainer->WeightsSha256();
+    return Run(*trainer, 24).weights;
   };
   const auto other = Catch::Matchers::StartsWith("a state of another configuration: lenet5");
   const std::string of_groups = half();
-  CHECK(end_of(of_groups) == whole->WeightsSha256());
+  CHECK(end_of(of_groups) == whole);
   // Five workers divide one of the four groups.
   options.workers = 5;
   CHECK_THROWS_WITH(end_of(of_groups), other);
-  CHECK(end_of(half()) == whole->WeightsSha256());
+  CHECK(end_of(half()) == whole);
   options.workers = 1;
   options.recomputed_workers = {0, 3};
   const std::string of_outer = half();
-  CHECK(end_of(of_outer) == whole->WeightsSha256());
+  CHECK(end_of(of_outer) == whole);
   options.recomputed_workers = {1, 2};
   CHECK_THROWS_WITH(end_of(of_outer), other);
 }
@@ -239,11 +237,10 @@ TEST_CASE("Statistics of batch normalisation count a micro-batch that is made ag
   options.batch = options.microbatch = 8;
   options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(2, 2, 1), std::vector<int>{16, 34});
   const auto kept = MakeTrainer(options);
-  Losses(*kept, 24);
+  const Outcome outcome = Run(*kept, 24);
   options.recompute = true;
   const auto again = MakeTrainer(options);
-  Losses(*again, 24);
-  CHECK(again->WeightsSha256() == kept->WeightsSha256());
+  CHECK(Run(*again, 24) == outcome);
   const std::vector<NamedTensor> expected = kept->ExportWeights();
   const std::vector<NamedTensor> found = again->ExportWeights();
   REQUIRE(found.size() == expected.size());
@@ -258,8 +255,7 @@ TEST_CASE("Vertical sync trains as one delay for all stages does, bit for bit", 
   options.rule.rule = FindRule("lwp-v+sc");
   TrainerOptions uniform = options;
   uniform.schedule = {.weights = WeightVersions::kStashed, .forward_lag = stages - 1};
-  const auto expected = MakeTrainer(uniform);
-  const std::vector<double> losses = Losses(*expected, 64);
+  const Outcome expected = Run(*MakeTrainer(uniform), 64);
   options.schedule =
       hwmodel::MakeSchedule("1f1b", {.stages = stages,
                                      .microbatches = hwmodel::EnoughMicrobatches(stages, 1),
@@ -267,9 +263,7 @@ TEST_CASE("Vertical sync trains as one delay for all stages does, bit for bit", 
                                      .vertical_sync = true});
   for (const int workers : {1, 3}) {
     options.workers = workers;
-    const auto trainer = MakeTrainer(options);
-    CHECK(Losses(*trainer, 64) == losses);
-    CHECK(trainer->WeightsSha256() == expected->WeightsSha256());
+    CHECK(Run(*MakeTrainer(options), 64) == expected);
   }
   // With several micro-batches an update a stage's lag is no one number.
   options.batch = 2;
@@ -300,23 +294,6 @@ TEST_CASE("SpecTrain's horizons are the latest micro-batch's where several make 
     CHECK(plan.horizons[s].backward == updates_of(backward));
     CHECK(plan.horizons[s].forward == updates_of(stages - 1 - s + backward));
   }
-}
-
-TEST_CASE("With one delay for all stages SpecTrain is LWPv bit for bit", "[pb]") {
-  TrainerOptions options = Options("lenet5", 48);
-  options.learning_rate.base = 1e-3;
-  options.momentum = 0.9;
-  options.schedule = {};
-  options.schedule.forward_lag = 5;
-  std::vector<std::string> digests;
-  for (const char* rule : {"lwp-v", "spectrain", "sgdm"}) {
-    options.rule.rule = FindRule(rule);
-    const auto trainer = MakeTrainer(options);
-    Losses(*trainer, 48);
-    digests.push_back(trainer->WeightsSha256());
-  }
-  CHECK(digests[0] == digests[1]);
-  CHECK(digests[0] != digests[2]);
 }
 
 TEST_CASE("Every pass reads the version that it should", "[pb]") {
@@ -391,8 +368,7 @@ TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
   TrainerOptions sequential = Options("resnet20", 24);
   sequential.schedule = {};
   sequential.batch = 4;
-  const auto expected = MakeTrainer(sequential);
-  Losses(*expected, 24);
+  const std::string expected = Run(*MakeTrainer(sequential), 24).weights;
   for (const char* rule : kRules) {
     // Nesterov compensates for a delay of one whatever the delay is.
     if (std::string(rule) == "nesterov") continue;
@@ -400,10 +376,8 @@ TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
       TrainerOptions options = sequential;
       options.rule.rule = FindRule(rule);
       if (consistent) options.schedule.weights = WeightVersions::kStashed;
-      const auto trainer = MakeTrainer(options);
-      Losses(*trainer, 24);
       INFO(rule);
-      CHECK(trainer->WeightsSha256() == expected->WeightsSha256());
+      CHECK(Run(*MakeTrainer(options), 24).weights == expected);
     }
   }
 }
@@ -413,31 +387,23 @@ void CompareWorkers(const char* network) {
     TrainerOptions options = Options(network, 100);
     options.rule.rule = FindRule("lwp-v+sc");
     if (stashing) options.schedule.weights = WeightVersions::kStashed;
-    const auto whole = MakeTrainer(options);
-    const std::vector<double> losses = Losses(*whole, 100);
-    REQUIRE(losses.size() == 100);
+    const Outcome whole = Run(*MakeTrainer(options), 100);
+    REQUIRE(whole.losses.size() == 100);
     for (const int workers : {2, 3, 8}) {
       options.workers = workers;
-      const auto trainer = MakeTrainer(options);
-      CHECK(Losses(*trainer, 100) == losses);
-      CHECK(trainer->WeightsSha256() == whole->WeightsSha256());
+      CHECK(Run(*MakeTrainer(options), 100) == whole);
     }
     // Saved in the middle, with the pipeline full, and resumed with other numbers of workers.
     for (const auto& [before, after] : {std::pair{1, 1}, {3, 1}, {1, 4}}) {
       options.workers = before;
       const auto first = MakeTrainer(options);
-      std::vector<double> both = Losses(*first, 71);
-      std::stringstream state;
-      first->Save(state);
+      Outcome both = Run(*first, 71);
       options.workers = after;
-      const auto second = MakeTrainer(options);
-      second->Load(state);
+      const auto second = GoOn(*first, options);
       CHECK(second->samples_done() == 71);
-      const std::vector<double> rest = Losses(*second, 100);
-      both.insert(both.end(), rest.begin(), rest.end());
+      both += Run(*second, 100);
       INFO("stashing " << stashing << ", workers " << before << " then " << after);
-      CHECK(both == losses);
-      CHECK(second->WeightsSha256() == whole->WeightsSha256());
+      CHECK(both == whole);
     }
   }
 }
@@ -483,7 +449,7 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
                            .learning_rate = options.learning_rate.base,
                            .momentum = options.momentum,
                            .weight_decay = options.weight_decay});
-  const std::vector<double> losses = Losses(*trainer, samples);
+  const std::vector<double> losses = Run(*trainer, samples).losses;
   REQUIRE(losses.size() == static_cast<std::size_t>(samples));
   const DatasetSource source = Source();
   double worst = 0;
@@ -648,25 +614,18 @@ TEST_CASE("A schedule's state goes on in the middle with other workers", "[list]
   for (const ListCase& list : kLists) {
     INFO(list.name);
     TrainerOptions options = ListOptions(list, 96);
-    const auto whole = MakeTrainer(options);
-    Losses(*whole, 96);
+    const std::string whole = Run(*MakeTrainer(options), 96).weights;
     options.workers = 2;
     const auto first = MakeTrainer(options);
-    Losses(*first, 41);
+    Run(*first, 41);
     std::stringstream state;
     first->Save(state);
     options.workers = 5;
-    const auto second = MakeTrainer(options);
-    second->Load(state);
-    Losses(*second, 96);
-    CHECK(second->WeightsSha256() == whole->WeightsSha256());
+    CHECK(Run(*GoOn(*first, options), 96).weights == whole);
     // A trainer that has gone further goes back.
-    Losses(*first, 96);
-    CHECK(first->WeightsSha256() == whole->WeightsSha256());
-    std::istringstream earlier(state.str());
-    first->Load(earlier);
-    Losses(*first, 96);
-    CHECK(first->WeightsSha256() == whole->WeightsSha256());
+    CHECK(Run(*first, 96).weights == whole);
+    first->Load(state);
+    CHECK(Run(*first, 96).weights == whole);
   }
 }
 
@@ -700,14 +659,9 @@ hwmodel::Schedule SplitOneForwardOneBackward(int stages, bool later) {
 std::string ResumedDigest(TrainerOptions options, std::int64_t samples, int before, int after) {
   options.workers = before;
   const auto first = MakeTrainer(options);
-  Losses(*first, samples / 2);
-  std::stringstream state;
-  first->Save(state);
+  Run(*first, samples / 2);
   options.workers = after;
-  const auto second = MakeTrainer(options);
-  second->Load(state);
-  Losses(*second, samples);
-  return second->WeightsSha256();
+  return Run(*GoOn(*first, options), samples).weights;
 }
 
 TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
@@ -718,9 +672,7 @@ TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
     options.momentum = 0.9;
     const int stages = options.network.stage_count();
     const auto digest = [](const TrainerOptions& o) {
-      const auto trainer = MakeTrainer(o);
-      Losses(*trainer, kSamples);
-      return trainer->WeightsSha256();
+      return Run(*MakeTrainer(o), kSamples).weights;
     };
     // Mini-batches that drain: zero bubble against one worker's forwards and backwards in turn.
     TrainerOptions minibatches = options;

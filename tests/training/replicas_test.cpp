@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <span>
-#include <sstream>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
@@ -256,7 +255,7 @@ void CompareReplicas(std::span<const Shape> shapes) {
       if (std::string(test.name).starts_with("2bw") && shape.replicas > 3) continue;
       std::vector<Outcome> outcomes(shape.replicas * shape.processes);
       RunAs(test, shape,
-            [&](Trainer& trainer, int rank) { Finish(trainer, kSamples, outcomes[rank]); });
+            [&](Trainer& trainer, int rank) { outcomes[rank] = Finish(trainer, kSamples); });
       INFO(Text(test, shape));
       for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
     }
@@ -310,31 +309,14 @@ TEST_CASE("A state goes from replicas to others, in the middle of a run", "[repl
       const bool is_wide = before.processes * before.workers * after.processes * after.workers > 1;
       if (!test.is_pipeline && is_wide) continue;
       INFO(Text(test, before) << "; " << Text(test, after));
-      std::string saved;
-      std::vector<Outcome> outcomes(after.replicas * after.processes);
-      RunAs(test, before, [&](Trainer& trainer, int rank) {
-        Outcome outcome;
-        Go(trainer, kMiddle, outcome);
-        std::stringstream state;
-        trainer.Save(state);
-        if (rank != 0) CheckInProcess(state.str().empty());
-        if (rank != 0) return;
-        saved = state.str();
-        for (Outcome& other : outcomes) other = outcome;
-      });
+      // Further on than the state, or not so far.
+      const std::int64_t forgotten = (after.replicas == 3 ? 4 : 2) * kBatch;
+      const auto [state, outcomes] =
+          HandOver(before.replicas * before.processes, OptionsOf(test, before), kMiddle,
+                   after.replicas * after.processes, OptionsOf(test, after), forgotten);
       // Nothing is in flight: the states are equal byte for byte.
-      if (reference.empty()) reference = saved;
-      CHECK(saved == reference);
-      const std::int64_t forgotten_samples = (after.replicas == 3 ? 4 : 2) * kBatch;
-      RunAs(test, after, [&](Trainer& trainer, int rank) {
-        // What the trainer did before is forgotten, further on or not so far.
-        Outcome forgotten;
-        Go(trainer, forgotten_samples, forgotten);
-        std::istringstream state(rank == 0 ? saved : "");
-        trainer.Load(state);
-        CheckInProcess(trainer.samples_done() == kMiddle);
-        Finish(trainer, kSamples, outcomes[rank]);
-      });
+      if (reference.empty()) reference = state;
+      CHECK(state == reference);
       for (const Outcome& outcome : outcomes) CHECK(outcome == expected);
     }
   }
@@ -353,8 +335,7 @@ TEST_CASE("A divergence is every replica's", "[replicas]") {
   std::vector<std::string> said(4);
   RunAs(diverging, {2, 2, 1}, [&](Trainer& trainer, int rank) {
     try {
-      Outcome outcome;
-      Finish(trainer, kSamples, outcome);
+      Finish(trainer, kSamples);
     } catch (const Diverged& error) {
       said[rank] = error.what();
     }
@@ -376,8 +357,7 @@ TEST_CASE("Weights go in, and times and traces are those of all replicas", "[rep
     const auto trainer = MakeTrainer(options);
     trainer->ImportWeights(weights);
     CheckInProcess(trainer->WeightsSha256() == digest);
-    Outcome outcome;
-    Go(*trainer, kSamples, outcome);
+    Train(*trainer, kSamples);
     CheckInProcess(trainer->worker_times().size() == 12);
     // Every stage's forward of each micro-batch of the run once, by a worker of its replica.
     std::vector<int> forwards(kSamples);
@@ -409,8 +389,7 @@ TEST_CASE("A replica that does not come is named", "[replicas]") {
   RunAs(watched, {2, 1, 1}, [&](Trainer& trainer, int rank) {
     if (rank == 1) return;
     try {
-      Outcome outcome;
-      Go(trainer, kSamples, outcome);
+      Train(trainer, kSamples);
     } catch (const std::runtime_error& error) {
       said[rank] = error.what();
     }

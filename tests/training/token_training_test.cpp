@@ -7,7 +7,6 @@
 #include <memory>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -17,6 +16,7 @@
 #include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
+#include "runs.h"
 #include "temporary_folder.h"
 #include "thread_group.h"
 
@@ -155,24 +155,7 @@ TrainerOptions Options(const std::string& kind, std::int64_t batch, std::int64_t
   return options;
 }
 
-struct Outcome {
-  std::vector<double> losses;
-  std::string weights;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
-void Advance(Trainer& trainer, std::int64_t to, Outcome& outcome) {
-  std::vector<SampleResult> results;
-  trainer.Advance(Tokens(), to, results);
-  for (const SampleResult& result : results) outcome.losses.push_back(result.loss);
-  outcome.weights = trainer.WeightsSha256();
-}
-
-Outcome Run(const TrainerOptions& options) {
-  Outcome outcome;
-  Advance(*MakeTrainer(options), options.samples, outcome);
-  return outcome;
-}
+Outcome Run(const TrainerOptions& options) { return Train(options, options.samples, Tokens()); }
 
 TEST_CASE("Every optimizer and schedule trains sequences, with any number of workers", "[token]") {
   struct Kind {
@@ -219,22 +202,13 @@ void CheckShared(TrainerOptions options, const Outcome& alone, std::int64_t half
   RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
-    Outcome outcome;
-    Advance(*MakeTrainer(own), own.samples, outcome);
-    const bool same = outcome == alone;
+    const bool same = Run(own) == alone;
     if (group->rank() == 0) CHECK(same);
   });
-  Outcome halves;
-  std::stringstream state;
-  {
-    const std::unique_ptr<Trainer> first = MakeTrainer(options);
-    Advance(*first, half, halves);
-    first->Save(state);
-  }
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  Outcome halves = Train(*first, half, Tokens());
   options.workers = workers;
-  const std::unique_ptr<Trainer> second = MakeTrainer(options);
-  second->Load(state);
-  Advance(*second, options.samples, halves);
+  halves += Train(*GoOn(*first, options), options.samples, Tokens());
   CHECK(halves == alone);
 }
 
@@ -332,8 +306,7 @@ TEST_CASE("Equal matrices of a file stay two, tied rows stay one, and what is mi
   TensorNamed(own, "lm_head.weight").values = TensorNamed(own, "wte.weight").values;
   const std::unique_ptr<Trainer> untied = MakeTrainer(options);
   untied->ImportWeights(own);
-  Outcome outcome;
-  Advance(*untied, options.samples, outcome);
+  Train(*untied, options.samples, Tokens());
   own = untied->ExportWeights();
   CHECK(TensorNamed(own, "lm_head.weight").values != TensorNamed(own, "wte.weight").values);
 

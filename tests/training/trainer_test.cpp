@@ -18,18 +18,12 @@
 #include "catch.h"
 #include "narrow_vgg.h"
 #include "pb.h"
+#include "runs.h"
 
 namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
-
-std::shared_ptr<const Dataset> Data() {
-  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
-  return kData;
-}
-
-DatasetSource Source() { return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}}; }
 
 TrainerOptions Options(const std::string& network, std::int64_t batch, int workers = 1) {
   TrainerOptions options;
@@ -42,36 +36,16 @@ TrainerOptions Options(const std::string& network, std::int64_t batch, int worke
   return options;
 }
 
-struct Outcome {
-  std::string digest;
-  std::vector<double> losses;
-
-  bool operator==(const Outcome&) const = default;
-};
-
-Outcome Train(Trainer& trainer, std::int64_t samples, std::int64_t slice = 1'000'000) {
-  Outcome outcome;
-  std::vector<SampleResult> results;
-  const DatasetSource source = Source();
-  while (trainer.samples_done() < samples) {
-    trainer.Advance(source, std::min(samples, trainer.samples_done() + slice), results);
-  }
-  for (const SampleResult& result : results) outcome.losses.push_back(result.loss);
-  outcome.digest = trainer.WeightsSha256();
-  return outcome;
-}
-
-Outcome Train(const TrainerOptions& options, std::int64_t samples, std::int64_t slice = 1'000'000) {
-  return Train(*MakeTrainer(options), samples, slice);
-}
-
 TEST_CASE("A run is a function of its options, whatever the threads and slices", "[trainer]") {
   // A VGG drops values by their positions in the run.
   for (const char* network : {"resnet20", "narrow-vgg"}) {
     const Outcome expected = Train(Options(network, 8), 24);
     CHECK(expected.losses.size() == 24);
     CHECK(Train(Options(network, 8), 24) == expected);
-    CHECK(Train(Options(network, 8), 24, 8) == expected);
+    Outcome slices;
+    const auto sliced = MakeTrainer(Options(network, 8));
+    for (const std::int64_t to : {8, 16, 24}) slices += Train(*sliced, to);
+    CHECK(slices == expected);
     for (const int workers : {2, 3, 8}) {
       INFO(network << ", workers " << workers);
       CHECK(Train(Options(network, 8, workers), 24) == expected);
@@ -89,9 +63,7 @@ Outcome TrainInPhases(std::span<const TrainerOptions> phases) {
   for (const TrainerOptions& options : phases) {
     const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
     if (!state.empty()) trainer->ImportState(state);
-    const Outcome own = Train(*trainer, options.first_sample + options.samples);
-    all.losses.insert(all.losses.end(), own.losses.begin(), own.losses.end());
-    all.digest = own.digest;
+    all += Train(*trainer, options.first_sample + options.samples);
     state = trainer->ExportState();
   }
   return all;
@@ -197,7 +169,7 @@ TEST_CASE("What two optimizers keep by the same name goes on, the rest begins at
     phases[1].optimizer = {FindOptimizer(second), {}};
     phases[1].first_sample = 16;
     change(phases[1]);
-    return TrainInPhases(phases).digest;
+    return TrainInPhases(phases).weights;
   };
   const auto nothing = [](TrainerOptions& /*options*/) {};
   // Without delay pipemare is sgdm, velocity and all.
@@ -229,10 +201,7 @@ TEST_CASE("An optimizer begins anew with weights that are replaced on the way", 
     const auto trainer = MakeTrainer(whole);
     Train(*trainer, 12);
     trainer->ImportWeights(trainer->ExportWeights());
-    std::stringstream state;
-    trainer->Save(state);
-    const auto resumed = MakeTrainer(whole);
-    resumed->Load(state);
+    const auto resumed = GoOn(*trainer, whole);
     const auto begun = MakeTrainer(rest);
     begun->ImportWeights(trainer->ExportWeights());
     const Outcome expected = Train(*begun, 28);
@@ -266,10 +235,7 @@ TEST_CASE("Each stage counts its updates from where weights were replaced", "[tr
   first.clear();
   Train(*trainer, 16);
   CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 1}, {2, 1}, {4, 1}, {6, 1}});
-  std::stringstream state;
-  trainer->Save(state);
-  const auto resumed = MakeTrainer(options);
-  resumed->Load(state);
+  const auto resumed = GoOn(*trainer, options);
   first.clear();
   Train(*resumed, 20);
   CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 5}, {2, 5}, {4, 5}, {6, 5}});
@@ -351,19 +317,17 @@ TEST_CASE("A saved state goes on to the same bits, with any number of workers", 
   const Outcome whole = Train(Options("resnet20", 4), 24);
   const auto first = MakeTrainer(Options("resnet20", 4));
   const Outcome half = Train(*first, 12);
-  std::stringstream state;
-  first->Save(state);
-  const std::string saved = state.str();
   for (const int workers : {1, 3}) {
-    const auto second = MakeTrainer(Options("resnet20", 4, workers));
-    std::istringstream from(saved);
-    second->Load(from);
+    const auto second = GoOn(*first, Options("resnet20", 4, workers));
     CHECK(second->samples_done() == 12);
-    Outcome rest = Train(*second, 24);
-    rest.losses.insert(rest.losses.begin(), half.losses.begin(), half.losses.end());
-    CHECK(rest == whole);
+    Outcome both = half;
+    both += Train(*second, 24);
+    CHECK(both == whole);
   }
   // A damaged or foreign state is refused, and changes nothing.
+  std::ostringstream state;
+  first->Save(state);
+  const std::string saved = state.str();
   const auto third = MakeTrainer(Options("resnet20", 4));
   const std::string before = third->WeightsSha256();
   std::istringstream cut(saved.substr(0, saved.size() / 2));
@@ -392,7 +356,7 @@ class DamagedSource final : public SampleSource {
   }
 
  private:
-  DatasetSource source_ = Source();
+  DatasetSource source_ = SmallSource();
   std::int64_t bad_;
 };
 
@@ -412,7 +376,7 @@ TEST_CASE("From a sample that cannot be read only an earlier state goes on", "[t
     std::vector<SampleResult> results;
     // In the midst of the fourth mini-batch of four.
     CHECK_THROWS_WITH(failing->Advance(DamagedSource(14), 24, results), "damaged");
-    CHECK_THROWS_AS(failing->Advance(Source(), 24, results), std::runtime_error);
+    CHECK_THROWS_AS(Train(*failing, 24), std::runtime_error);
     CHECK_THROWS_AS(failing->Finish(), std::runtime_error);
     std::ostringstream unused;
     CHECK_THROWS_AS(failing->Save(unused), std::runtime_error);
@@ -545,9 +509,8 @@ TEST_CASE("A run that blows up says where and keeps what it has", "[trainer]") {
   options.learning_rate.base = 1e6;
   const auto trainer = MakeTrainer(options);
   std::vector<SampleResult> results;
-  const DatasetSource source = Source();
   try {
-    trainer->Advance(source, 64, results);
+    trainer->Advance(SmallSource(), 64, results);
     FAIL("it did not blow up");
   } catch (const Diverged& error) {
     CHECK(!error.stage().empty());
@@ -571,7 +534,7 @@ TEST_CASE("Weights that the last update spoils end the run, and no state of them
   weights.back().values[0] = 3e36;  // a bias of the classifier, which becomes -3e42
   trainer->ImportWeights(weights);
   std::vector<SampleResult> results;
-  CHECK_THROWS_AS(trainer->Advance(Source(), 8, results), Diverged);
+  CHECK_THROWS_AS(trainer->Advance(SmallSource(), 8, results), Diverged);
   REQUIRE(results.size() == 8);
   for (const SampleResult& result : results) CHECK(std::isfinite(result.loss));
   std::stringstream state;
@@ -580,7 +543,7 @@ TEST_CASE("Weights that the last update spoils end the run, and no state of them
 }
 
 TEST_CASE("Evaluation is the mean over samples and does not depend on threads", "[trainer]") {
-  const DatasetSource source(Data(), {.order = Order::kSequential});
+  const DatasetSource source(SmallData(), {.order = Order::kSequential});
   const auto one = MakeTrainer(Options("resnet20", 4));
   const auto four = MakeTrainer(Options("resnet20", 4, 4));
   const Evaluation a = one->Evaluate(source, 21);
@@ -589,7 +552,7 @@ TEST_CASE("Evaluation is the mean over samples and does not depend on threads", 
   CHECK(a.accuracy == b.accuracy);
   double loss = 0;
   for (int i = 0; i < 21; ++i) {
-    const DatasetSource single(Data(), {.order = Order::kSequential});
+    const DatasetSource single(SmallData(), {.order = Order::kSequential});
     loss = one->Evaluate(single, i + 1).loss;
   }
   CHECK(loss == a.loss);
@@ -606,7 +569,7 @@ TEST_CASE("A forward pass normalises by the running statistics, as an evaluation
   const auto trainer = MakeTrainer(options);
   Train(*trainer, 8);
   ForwardPass pass(options.network, trainer->ExportWeights());
-  const DatasetSource source(Data(), {.order = Order::kSequential});
+  const DatasetSource source(SmallData(), {.order = Order::kSequential});
   double loss = 0;
   for (std::int64_t p = 0; p < 3; ++p) {
     std::vector<float> image(options.network.input.elements());
@@ -667,8 +630,7 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   endless.learning_rate.shape = LearningRateShape::kCosine;
   CHECK_THROWS_AS(MakeTrainer(endless), InvalidArgument);
   const auto lenet = MakeTrainer(Options("lenet5", 4));
-  std::vector<SampleResult> results;
-  CHECK_THROWS_AS(lenet->Advance(Source(), 4, results), InvalidArgument);
+  CHECK_THROWS_AS(Train(*lenet, 4), InvalidArgument);
 }
 
 void CheckMemory(const TrainerOptions& options) {
@@ -786,7 +748,7 @@ TEST_CASE("Clipped runs are the same bits on any workers, and unclipped ones bel
   const auto train = [&](int workers, std::optional<double> bound) {
     options.workers = workers;
     options.max_gradient_norm = bound;
-    return Train(*MakeTrainer(options), 40);
+    return Train(options, 40);
   };
   const Outcome unclipped = train(1, std::nullopt);
   CHECK(train(1, 1e6) == unclipped);

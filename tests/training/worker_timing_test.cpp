@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <sstream>
 #include <thread>
 
 #include "batchless/analysis/rule.h"
@@ -120,19 +119,16 @@ TEST_CASE("Workers that are held up at random change no bit, more often", "[timi
 
 TEST_CASE("Pinned workers give the same bits and leave the caller where it was", "[timing]") {
   TrainerOptions options = Options("lenet5", 24);
-  std::vector<SampleResult> results;
-  const auto loose = MakeTrainer(options);
-  loose->Advance(SmallSource(), 24, results);
+  const Outcome loose = Train(options, 24);
   options.workers = 3;
   options.pin_workers = true;
   cpu_set_t before;
   cpu_set_t after;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
-  const auto pinned = MakeTrainer(options);
-  pinned->Advance(SmallSource(), 24, results);
+  const Outcome pinned = Train(options, 24);
   REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
   CHECK(CPU_EQUAL(&before, &after));
-  CHECK(pinned->WeightsSha256() == loose->WeightsSha256());
+  CHECK(pinned == loose);
 }
 
 TEST_CASE("A worker's processor is one of the process's, and its own", "[timing]") {
@@ -209,12 +205,10 @@ void ShareAnew(const char* network, int runs) {
   for (const bool stashing : {false, true}) {
     TrainerOptions options = Options(network, kSamples);
     if (stashing) options.schedule.weights = hwmodel::WeightVersions::kStashed;
-    const auto whole = MakeTrainer(options);
-    std::vector<SampleResult> results;
-    whole->Advance(SmallSource(), kSamples, results);
+    const Outcome whole = Train(options, kSamples);
     for (int run = 0; run < runs; ++run) {
-      std::string state;
-      std::string weights;
+      std::unique_ptr<Trainer> trainer;
+      Outcome parts;
       for (std::int64_t done = 0; done < kSamples; done += 20) {
         options.workers = std::uniform_int_distribution<int>(2, 5)(random);
         options.stage_costs.clear();
@@ -223,20 +217,11 @@ void ShareAnew(const char* network, int runs) {
           const int cost = std::uniform_int_distribution<int>(0, 6)(random);
           options.stage_costs.push_back(cost * cost * cost);
         }
-        const auto trainer = MakeTrainer(options);
-        if (!state.empty()) {
-          std::istringstream from(state);
-          trainer->Load(from);
-        }
-        results.clear();
-        trainer->Advance(SmallSource(), done + 20, results);
-        std::ostringstream to;
-        trainer->Save(to);
-        state = to.str();
-        weights = trainer->WeightsSha256();
+        trainer = trainer ? GoOn(*trainer, options) : MakeTrainer(options);
+        parts += Train(*trainer, done + 20);
       }
       INFO("stashing " << stashing << ", run " << run);
-      CHECK(weights == whole->WeightsSha256());
+      CHECK(parts == whole);
     }
   }
 }
@@ -252,33 +237,21 @@ TEST_CASE("However ResNet-20's stages are shared: the same bits", "[timing][.lon
 void StopAndStart(std::int64_t samples, int least_cycles) {
   TrainerOptions options = Options("mlp", samples);
   options.schedule.weights = hwmodel::WeightVersions::kStashed;
-  const auto whole = MakeTrainer(options);
-  std::vector<SampleResult> results;
-  whole->Advance(SmallSource(), samples, results);
-
+  const Outcome whole = Train(options, samples);
   std::mt19937 random(3);
   const int stages = options.network.stage_count();
-  std::string state;
+  std::unique_ptr<Trainer> trainer;
+  Outcome parts;
   int cycles = 0;
-  std::string weights;
   for (std::int64_t done = 0; done < samples; ++cycles) {
     options.workers = std::uniform_int_distribution<int>(1, std::min(stages, 4))(random);
-    const auto trainer = MakeTrainer(options);
-    if (!state.empty()) {
-      std::istringstream from(state);
-      trainer->Load(from);
-    }
+    trainer = trainer ? GoOn(*trainer, options) : MakeTrainer(options);
     CHECK(trainer->samples_done() == done);
     done = std::min(samples, done + std::uniform_int_distribution<int>(1, 2)(random));
-    results.clear();
-    trainer->Advance(SmallSource(), done, results);
-    std::ostringstream to;
-    trainer->Save(to);
-    state = to.str();
-    weights = trainer->WeightsSha256();
+    parts += Train(*trainer, done);
   }
   CHECK(cycles >= least_cycles);
-  CHECK(weights == whole->WeightsSha256());
+  CHECK(parts == whole);
 }
 
 TEST_CASE("A hundred stops and starts end with the bits of none", "[timing]") {

@@ -1,0 +1,71 @@
+// Runs on a small data set: what they come to, and going on from what was saved.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "batchless/training/dataset.h"
+#include "batchless/training/trainer.h"
+
+namespace batchless::training {
+
+inline std::shared_ptr<const Dataset> SmallData() {
+  static const std::shared_ptr<const Dataset> kData = MakeSynthetic(3, Split::kTrain, 64, 16);
+  return kData;
+}
+
+inline DatasetSource SmallSource() {
+  return {SmallData(), {.seed = 2, .order = Order::kShuffled, .augment = true}};
+}
+
+struct Outcome {
+  std::vector<std::int64_t> samples;
+  std::vector<double> losses;
+  std::string weights;
+  double validation_loss = 0;
+  double accuracy = 0;
+
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+  // What the rest of the run came to.
+  Outcome& operator+=(const Outcome& rest) {
+    samples.insert(samples.end(), rest.samples.begin(), rest.samples.end());
+    losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
+    weights = rest.weights;
+    validation_loss = rest.validation_loss;
+    accuracy = rest.accuracy;
+    return *this;
+  }
+};
+
+// Trains up to sample `to`.
+inline Outcome Train(Trainer& trainer, std::int64_t to,
+                     const SampleSource& source = SmallSource()) {
+  std::vector<SampleResult> results;
+  trainer.Advance(source, to, results);
+  Outcome outcome;
+  for (const SampleResult& result : results) {
+    outcome.samples.push_back(result.sample);
+    outcome.losses.push_back(result.loss);
+  }
+  outcome.weights = trainer.WeightsSha256();
+  return outcome;
+}
+
+inline Outcome Train(const TrainerOptions& options, std::int64_t to,
+                     const SampleSource& source = SmallSource()) {
+  return Train(*MakeTrainer(options), to, source);
+}
+
+// A trainer of `options` with the state that `trainer` saves.
+inline std::unique_ptr<Trainer> GoOn(const Trainer& trainer, const TrainerOptions& options) {
+  std::stringstream state;
+  trainer.Save(state);
+  std::unique_ptr<Trainer> other = MakeTrainer(options);
+  other->Load(state);
+  return other;
+}
+
+}  // namespace batchless::training
