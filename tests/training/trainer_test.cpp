@@ -542,44 +542,42 @@ TEST_CASE("Weights that the last update spoils end the run, and no state of them
   CHECK(state.str().empty());
 }
 
-TEST_CASE("Evaluation is the mean over samples and does not depend on threads", "[trainer]") {
+TEST_CASE("An evaluation is the mean of forward passes by running statistics, on any threads",
+          "[trainer]") {
+  constexpr std::int64_t kCount = 21;
   const DatasetSource source(SmallData(), {.order = Order::kSequential});
-  const auto one = MakeTrainer(Options("resnet20", 4));
-  const auto four = MakeTrainer(Options("resnet20", 4, 4));
-  const Evaluation a = one->Evaluate(source, 21);
-  const Evaluation b = four->Evaluate(source, 21);
-  CHECK(a.loss == b.loss);
-  CHECK(a.accuracy == b.accuracy);
-  double loss = 0;
-  for (int i = 0; i < 21; ++i) {
-    const DatasetSource single(SmallData(), {.order = Order::kSequential});
-    loss = one->Evaluate(single, i + 1).loss;
-  }
-  CHECK(loss == a.loss);
-  const std::string before = one->WeightsSha256();
-  one->Evaluate(source, 5);
-  CHECK(one->WeightsSha256() == before);
-}
+  for (const auto norm : {hwmodel::Normalization::kGroup, hwmodel::Normalization::kBatch}) {
+    TrainerOptions options = Options("resnet20", 4);
+    options.network = hwmodel::MakeNetwork({.name = "resnet20", .normalization = norm});
+    options.microbatch = 4;
+    const auto trainer = MakeTrainer(options);
+    const Outcome trained = Train(*trainer, 8);
+    const std::vector<NamedTensor> weights = trainer->ExportWeights();
+    ForwardPass pass(options.network, weights);
+    double loss = 0;
+    double won = 0;
+    for (std::int64_t p = 0; p < kCount; ++p) {
+      std::vector<float> image(options.network.input.elements());
+      source.Read(p, image);
+      const std::span<const float> scores = pass.Scores(image);
+      const int label = source.Label(p);
+      double sum = 0;
+      for (const float score : scores) sum += std::exp(double{score});
+      loss += std::log(sum) - scores[label];
+      won += std::max_element(scores.begin(), scores.end()) - scores.begin() == label ? 1 : 0;
+    }
+    const Evaluation found = trainer->Evaluate(source, kCount);
+    CHECK(found.loss == Approx(loss / kCount).epsilon(1e-5));
+    CHECK(found.accuracy == Approx(won / kCount));
+    CHECK(trainer->WeightsSha256() == trained.weights);
 
-TEST_CASE("A forward pass normalises by the running statistics, as an evaluation", "[trainer]") {
-  TrainerOptions options = Options("resnet20", 4);
-  options.network =
-      hwmodel::MakeNetwork({.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
-  options.microbatch = 4;
-  const auto trainer = MakeTrainer(options);
-  Train(*trainer, 8);
-  ForwardPass pass(options.network, trainer->ExportWeights());
-  const DatasetSource source(SmallData(), {.order = Order::kSequential});
-  double loss = 0;
-  for (std::int64_t p = 0; p < 3; ++p) {
-    std::vector<float> image(options.network.input.elements());
-    source.Read(p, image);
-    double sum = 0;
-    const std::span<const float> scores = pass.Scores(image);
-    for (const float score : scores) sum += std::exp(double{score});
-    loss += std::log(sum) - scores[static_cast<std::size_t>(source.At(p).label)];
+    options.workers = 4;
+    const auto four = MakeTrainer(options);
+    four->ImportWeights(weights);
+    const Evaluation again = four->Evaluate(source, kCount);
+    CHECK(again.loss == found.loss);
+    CHECK(again.accuracy == found.accuracy);
   }
-  CHECK(trainer->Evaluate(source, 3).loss == Approx(loss / 3).epsilon(1e-5));
 }
 
 TEST_CASE("Workers share what the stages cost", "[trainer]") {
