@@ -1,13 +1,12 @@
 """Every check on small tables: it passes where it should and fails where it should."""
 
-import tempfile
 import unittest
-from pathlib import Path
 
 import numpy as np
 
 from figures.lib.checks import CHECKS, labelled, percent, rows, text
 from figures.lib.tables import Data, DataError
+from folder import FolderTest
 
 HALF_LIVES = """rule,delay,condition,horizon,half_life_updates
 a,1,10,0,100
@@ -19,15 +18,13 @@ b,1,1000,2,410
 """
 
 
-class Checks(unittest.TestCase):
+class Checks(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "t.csv").write_text(HALF_LIVES)
+        super().setUp()
+        (self.root / "t.csv").write_text(HALF_LIVES)
 
     def check(self, kind, **claim):
-        return CHECKS[kind](claim, lambda figure: Data(self.folder))
+        return CHECKS[kind](claim, lambda figure: Data(self.root))
 
     @staticmethod
     def case(rule, condition=None, **more):
@@ -75,14 +72,14 @@ class Checks(unittest.TestCase):
 
     def test_peak_ratio(self):
         case = {"label": "a / b", "numerator": self.case("a"), "denominator": self.case("b")}
-        a, b = (rows(self.case(rule), lambda figure: Data(self.folder)) for rule in "ab")
+        a, b = (rows(self.case(rule), lambda figure: Data(self.root)) for rule in "ab")
         peak = float(max(a["half_life_updates"] / b["half_life_updates"]))
         near = {"case": [case], "expected": 1.1 * peak}
         self.assertTrue(self.check("peak_ratio", **near, tolerance=0.1).passed)
         self.assertFalse(self.check("peak_ratio", **near, tolerance=0.09).passed)
 
     def test_unstable_points_bear_nothing_out(self):
-        (self.folder / "t.csv").write_text(HALF_LIVES.replace("b,1,100,1,400", "b,1,100,1,nan"))
+        (self.root / "t.csv").write_text(HALF_LIVES.replace("b,1,100,1,400", "b,1,100,1,nan"))
         hole, good, low = self.case("b", 100), self.case("b", 10), self.case("b")
         for kind, claim in {
             "curve_below": {"lower": [low], "higher": [self.case("a")]},
@@ -115,9 +112,9 @@ class Checks(unittest.TestCase):
         form = {"formula": "2 sin(pi / (4 D + 2))", "tolerance": 1e-10}
         source = {"figure": "f", "file": "c.csv", "column": "critical_rate"}
         rows = [f"{d},{2 * np.sin(np.pi / (4 * d + 2)):.17g}" for d in (0, 1, 4, 66)]
-        (self.folder / "c.csv").write_text("\n".join(["delay,critical_rate", *rows]))
+        (self.root / "c.csv").write_text("\n".join(["delay,critical_rate", *rows]))
         self.assertTrue(self.check("closed_form", source_rows=source, **form).passed)
-        (self.folder / "c.csv").write_text("\n".join(["delay,critical_rate", *rows, "2,0.6"]))
+        (self.root / "c.csv").write_text("\n".join(["delay,critical_rate", *rows, "2,0.6"]))
         self.assertFalse(self.check("closed_form", source_rows=source, **form).passed)
 
     def test_same_columns(self):
@@ -175,7 +172,7 @@ class Checks(unittest.TestCase):
         self.assertIn("growth 0 % (10.0 %)", found.measured)
 
     def test_predictions(self):
-        (self.folder / "p.csv").write_text("predicted,measured\n100,100\n90,100\n130,100\n")
+        (self.root / "p.csv").write_text("predicted,measured\n100,100\n90,100\n130,100\n")
         claim = {"runs": {"figure": "f", "file": "p.csv"}}
         claim |= {"prediction": "predicted", "measurement": "measured"}
         found = self.check("predictions", **claim, tolerance=0.15)
@@ -186,7 +183,7 @@ class Checks(unittest.TestCase):
 
     def test_predictions_on_average_and_of_some_rows(self):
         lines = ["kind,predicted,measured", "a,110,100", "b,98,100", "c,200,100"]
-        (self.folder / "p.csv").write_text("\n".join(lines) + "\n")
+        (self.root / "p.csv").write_text("\n".join(lines) + "\n")
         runs = {"figure": "f", "file": "p.csv", "where": {"kind": ["a", "b"]}}
         claim = {"runs": runs, "prediction": "predicted", "measurement": "measured", "tolerance": 0.12}
         self.assertTrue(self.check("predictions", **claim, mean_tolerance=0.061).passed)
@@ -200,7 +197,7 @@ class Checks(unittest.TestCase):
         claim |= {"prediction": "predicted", "measurement": "measured"}
         # Medians: +5 % of a, 1; +20 % of a, 2 with one run, +10 % with three.
         for more, passes, high in (([], False, 20), (["a,2,110,100", "a,2,50,100"], True, 10)):
-            (self.folder / "p.csv").write_text("\n".join(lines + more) + "\n")
+            (self.root / "p.csv").write_text("\n".join(lines + more) + "\n")
             found = self.check("predictions", **claim, tolerance=0.15)
             self.assertEqual(found.passed, passes)
             self.assertIn(f"medians of 2 cases off by +5 to +{high} %; ", found.measured)
@@ -214,12 +211,12 @@ class Checks(unittest.TestCase):
     def test_flush_overhead(self):
         head = "width,depth,microbatch,recompute,batch,samples_per_second\n"
         # Eight micro-batches through four stages, recomputed: (1 + 3/8) 4/3.
-        (self.folder / "fast.csv").write_text(head + "2,4,1,0,16,110\n")
-        (self.folder / "slow.csv").write_text(head + "2,4,1,1,16,60\n")
+        (self.root / "fast.csv").write_text(head + "2,4,1,0,16,110\n")
+        (self.root / "slow.csv").write_text(head + "2,4,1,1,16,60\n")
         case = {k: {"figure": "f", "file": f"{k}.csv", "label": k} for k in ("fast", "slow")}
         case = [case | {"label": "c"}]
         self.assertTrue(self.check("flush_overhead", case=case, tolerance=1e-12).passed)
-        (self.folder / "slow.csv").write_text(head + "2,4,1,0,16,60\n")
+        (self.root / "slow.csv").write_text(head + "2,4,1,0,16,60\n")
         self.assertFalse(self.check("flush_overhead", case=case, tolerance=0.2).passed)
 
     def test_numbers_in_words(self):

@@ -1,6 +1,5 @@
 """The table of claims: well formed, about files that exist, and with verdicts of its own making."""
 
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from figures.published_runs.plot import LIMITS
 from figures.published_speedups.published import SECONDS
 
 import reference_half_lives as reference
+from folder import FolderTest
 
 PATH = Path("figures/claims")
 CLAIM = """
@@ -136,12 +136,10 @@ class Expected(unittest.TestCase):
             self.assertEqual(100 * found[claim], limit)
 
 
-class Verdicts(unittest.TestCase):
+class Verdicts(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.path = self.folder / "claims"
+        super().setUp()
+        self.path = self.root / "claims"
         self.path.mkdir()
         self.write(CLAIM.format(provenance="recalled"))
 
@@ -150,22 +148,22 @@ class Verdicts(unittest.TestCase):
 
     def verdict(self):
         (claim,) = claims.load(self.path)
-        return claims.evaluate([claim], lambda figure: Data(self.folder))[0].verdict
+        return claims.evaluate([claim], lambda figure: Data(self.root))[0].verdict
 
     def test_follows_the_data(self):
-        (self.folder / "t.csv").write_text("y\n2.1\n")
+        (self.root / "t.csv").write_text("y\n2.1\n")
         self.assertEqual(self.verdict(), "reproduced")
-        (self.folder / "t.csv").write_text("y\n3\n")
+        (self.root / "t.csv").write_text("y\n3\n")
         self.assertEqual(self.verdict(), "not reproduced")
 
     def test_says_how_near_counts_where_it_was_tested(self):
         (claim,) = claims.load(self.path)
         for text, limit in (("y\n2.1\n", "within 10 %"), ("y\n3\n", "within 10 %"), (None, "")):
             if text:
-                (self.folder / "t.csv").write_text(text)
+                (self.root / "t.csv").write_text(text)
             else:
-                (self.folder / "t.csv").unlink()
-            (result,) = claims.evaluate([claim], lambda figure: Data(self.folder))
+                (self.root / "t.csv").unlink()
+            (result,) = claims.evaluate([claim], lambda figure: Data(self.root))
             self.assertEqual(result.limit, limit)
 
     def test_shorter_runs_stand_in_until_the_claims_own_are_there(self):
@@ -195,12 +193,12 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
                 for row, value in (("A", higher), ("B", lower))
                 for seed in range(1, seeds + 1)
             ]
-            (self.folder / figure).mkdir(exist_ok=True)
-            (self.folder / figure / "results.csv").write_text(head + "".join(lines))
+            (self.root / figure).mkdir(exist_ok=True)
+            (self.root / figure / "results.csv").write_text(head + "".join(lines))
 
         def result():
             read = claims.load(self.path)
-            (found,) = claims.evaluate(read, lambda figure: Data(self.folder / figure))
+            (found,) = claims.evaluate(read, lambda figure: Data(self.root / figure))
             return found
 
         put("long", 70, 60, 3, ["20"])
@@ -218,10 +216,10 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
         self.assertEqual(found.quantity, "after 24 epochs")
 
     def test_each_kind_is_counted_for_itself(self):
-        (self.folder / "t.csv").write_text("y\n2.1\n")
+        (self.root / "t.csv").write_text("y\n2.1\n")
         own = CLAIM.format(provenance="derived").replace('"one"', '"two"').replace("= 2 ", "= 9 ")
         self.write(CLAIM.format(provenance="recalled") + own)
-        results = claims.evaluate(claims.load(self.path), lambda figure: Data(self.folder))
+        results = claims.evaluate(claims.load(self.path), lambda figure: Data(self.root))
         counts = claims.count(results)
         self.assertEqual(counts["printed"], {})
         self.assertEqual(list(counts["recalled"]["predicted"].values()), [1, 0, 0])
@@ -239,12 +237,12 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
         self.assertEqual(self.verdict(), "not tested")
 
     def test_data_that_do_not_fit_are_an_error(self):
-        (self.folder / "t.csv").write_text("z\n2\n")
+        (self.root / "t.csv").write_text("z\n2\n")
         with self.assertRaisesRegex(claims.ClaimError, "one: .*no column 'y'"):
             self.verdict()
 
     def test_a_key_that_the_check_takes_is_named_where_it_is_missing(self):
-        (self.folder / "t.csv").write_text("x,y\n1,2\n")
+        (self.root / "t.csv").write_text("x,y\n1,2\n")
         self.write(CLAIM.format(provenance="recalled").replace("tolerance", "tolerence"))
         with self.assertRaisesRegex(claims.ClaimError, "^one: 'tolerance' is missing"):
             self.verdict()

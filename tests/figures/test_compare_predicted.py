@@ -3,16 +3,14 @@ again and refuses; and what figure and table make of it."""
 
 import csv
 import json
-import subprocess
 import sys
-import tempfile
-import unittest
 from pathlib import Path
 
 import numpy as np
 
 from figures.lib.tables import Data, Table
 from figures.predicted_measured import comparison, plot, table
+from folder import FolderTest
 
 # Says in `calls` what it was asked; {rule} is a line of Python.
 PROGRAM = """#!{python}
@@ -47,30 +45,22 @@ elif words[0] == "train":
 SCRIPT = Path("experiments/compare_predicted.py").resolve()
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        super().setUp()
         self.program()
 
     def program(self, rule=""):
-        program = self.root / "batchless"
-        program.write_text(PROGRAM.format(python=sys.executable, rule=rule))
-        program.chmod(0o755)
+        self.executable("batchless", PROGRAM.format(python=sys.executable, rule=rule))
 
     def call(self, *arguments, code=0):
         words = ["--program", "./batchless", "--out", "out", "--networks", "a,b", *arguments]
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT), *words], cwd=self.root, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr
+        status, _, said = self.run_script(SCRIPT, *words)
+        self.assertEqual(status, code, said)
+        return said
 
     def calls(self):
-        path = self.root / "calls"
-        return path.read_text().splitlines() if path.exists() else []
+        return self.lines_of("calls")
 
     def rows(self):
         with (self.root / "out" / "results.csv").open(newline="") as file:

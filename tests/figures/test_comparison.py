@@ -1,15 +1,14 @@
 """The comparison of systems: what is put beside each row."""
 
 import json
-import tempfile
 import unittest
-from pathlib import Path
 
 from experiments import study as studies
 from figures.comparison import plot, systems, table
 from figures.lib import spec as specs
 from figures.lib import style
 from figures.lib.tables import Data
+from folder import FolderTest
 
 HEAD = (
     "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,diverged,schedule.kind,"
@@ -24,11 +23,9 @@ def line(row, seed, accuracy, kind="pb", rule="", optimizer="", placement="[]", 
     return ",".join(map(str, [*fields, text])) + "\n"
 
 
-class Comparison(unittest.TestCase):
+class Comparison(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         lines = [
             line("plain", 1, 50, "sequential"),
             line("PB", 1, 40),
@@ -41,25 +38,25 @@ class Comparison(unittest.TestCase):
             line("SpecTrain", 1, 46, rule="spectrain"),
             line("two parts", 1, 41, placement="[3]"),
         ]
-        (self.folder / "quick.csv").write_text(HEAD + "".join(lines))
+        (self.root / "quick.csv").write_text(HEAD + "".join(lines))
         entries = [
             {"row": "PB", "seed": 1, "predicted_memory_bytes": 3e6, "validations": [[10, 14.9], [20, 15]]},
             {"row": "PB", "seed": 2, "predicted_memory_bytes": 3e6, "validations": [[10, 5.0]]},
             {"row": "PB+SC_D", "seed": 1, "validations": [[10, 5.0]]},
         ]
         manifest = {"studies": {"quick": {"runs": entries}}}
-        (self.folder / "manifest.json").write_text(json.dumps(manifest))
+        (self.root / "manifest.json").write_text(json.dumps(manifest))
         for name, speed, delay in (("pb_1", 400, 22), ("sequential_1", 100, 0), ("2bw_128", 200, 1)):
             text = f"samples_per_second,largest_delay\n{speed},{delay}\n"
-            (self.folder / f"lenet5_{name}.csv").write_text(text)
+            (self.root / f"lenet5_{name}.csv").write_text(text)
         head = "delay,momentum,critical_rate\n"
         one, many = systems.MOMENTA[1], systems.MOMENTA[128]
-        (self.folder / "sgdm.csv").write_text(
+        (self.root / "sgdm.csv").write_text(
             head + f"0,{one},4\n22,{one},0.5\n0,{many},3.8\n1,{many},0.95\n"
         )
-        (self.folder / "sc.csv").write_text(head + f"22,{one},1\n")
-        (self.folder / "lwp-v.csv").write_text(head + f"22,{one},2\n")
-        self.data = Data(self.folder)
+        (self.root / "sc.csv").write_text(head + f"22,{one},1\n")
+        (self.root / "lwp-v.csv").write_text(head + f"22,{one},2\n")
+        self.data = Data(self.root)
 
     def systems(self):
         found = systems.systems(self.data, self.data.table("quick.csv"), self.data.manifest())

@@ -4,12 +4,12 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 import unittest
 from pathlib import Path
 
 from figures.lib import run
 from figures.lib import spec as specs
+from folder import FolderTest
 
 SPEC = """
 order = 1
@@ -40,15 +40,11 @@ echo a,b > "$2"
 """
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        super().setUp()
         (self.root / "fig").mkdir()
-        self.program = self.root / "program"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
+        self.program = self.executable("program", PROGRAM)
 
     def load(self, text=SPEC):
         (self.root / "fig" / "spec.toml").write_text(text)

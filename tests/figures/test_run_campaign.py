@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 from experiments import study_runner
+from folder import FolderTest
 from test_run_study import TRAINER
 
 RUNNER = Path("experiments/run_campaign.py").resolve()
@@ -68,41 +69,34 @@ OUTSIDE = BORROWER.replace("priority = 1", "").replace("0.4", "0.5")
 RUNS = 7  # of 9 rows and seeds in both, two are shared
 
 
-class Queue(unittest.TestCase):
+class Queue(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name) / "place"
+        super().setUp()
+        self.root = self.root / "place"
         (self.root / "studies").mkdir(parents=True)
         for name, text in (("lender", LENDER), ("borrower", BORROWER), ("outside", OUTSIDE)):
             (self.root / f"studies/{name}.toml").write_text(text)
         self.trainer()
 
     def trainer(self, rule=""):
-        program = self.root / "batchless"
         text = TRAINER.format(python=sys.executable, rule=rule)
-        program.write_text(text.replace("sys.exit(1 if", "open('ends', 'a').write(out.name + '\\n')\nsys.exit(1 if"))
-        program.chmod(0o755)
+        says = text.replace("sys.exit(1 if", "open('ends', 'a').write(out.name + '\\n')\nsys.exit(1 if")
+        self.executable("batchless", says)
 
     def command(self, *arguments):
         words = ["--program", "./batchless", "--tier", "quick", "--studies", "studies"]
         words += ["--out", "out", "--results", "results", "--jobs", "2", "--priority", "normal"]
-        return [sys.executable, str(RUNNER), *words, *arguments]
+        return [RUNNER, *words, *arguments]
 
     def call(self, *arguments):
-        done = subprocess.run(
-            self.command(*arguments), cwd=self.root, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+        status, shown, said = self.run_script(*self.command(*arguments))
+        return status, shown + said
 
-    def start(self):
+    def start(self, *arguments):
         return subprocess.Popen(
-            self.command(), cwd=self.root, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
-
-    def lines(self, name):
-        path = self.root / name
-        return path.read_text().split() if path.is_file() else []
+            [sys.executable, *self.command(*arguments)],
+            cwd=self.root, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
 
     def results(self, study):
         path = self.root / "results" / study / "results.csv"
@@ -123,7 +117,7 @@ class Order(Queue):
         status, said = self.call("--jobs", "1")
         self.assertEqual(status, 0, said)
         self.assertIn(f"[{RUNS} of {RUNS}]", said)
-        calls = [name.rsplit("-", 1)[0] for name in self.lines("calls")]
+        calls = [name.rsplit("-", 1)[0] for name in self.lines_of("calls")]
         self.assertEqual(
             calls,
             ["rate-0-3-seed1", "rate-0-4-seed1", "plain-seed1", "plain-seed2"]
@@ -192,7 +186,7 @@ class Order(Queue):
         said = [self.call("--run", str(number))[1] for number in (4, 5)]
         self.assertIn("rate 0.3, seed 2: ", said[0])
         self.assertEqual(said[1].strip(), "rate 0.4, seed 2: left out, not the best")
-        self.assertEqual(len(self.lines("ends")), 4)
+        self.assertEqual(len(self.lines_of("ends")), 4)
 
     def test_a_run_alone_waits_for_no_choice(self):
         self.choose(CHOOSER_OF_RATES)
@@ -200,20 +194,20 @@ class Order(Queue):
         status, said = self.call("--run", "5")
         self.assertEqual(status, 0, said)
         self.assertIn("rate 0.4, seed 2: ", said)
-        self.assertEqual(len(self.lines("ends")), 1)
+        self.assertEqual(len(self.lines_of("ends")), 1)
 
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
         self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
         self.assertEqual(self.call("--run", "2")[0], 0)
-        self.assertEqual(self.lines("classes"), [str(os.SCHED_IDLE), str(os.SCHED_OTHER)])
+        self.assertEqual(self.lines_of("classes"), [str(os.SCHED_IDLE), str(os.SCHED_OTHER)])
 
     def test_their_session_weighs_least(self):
         if not Path(study_runner.AUTOGROUP).is_file():
             self.skipTest("this kernel does not weigh sessions")
         self.trainer(f"open('weights', 'a').write(open('{study_runner.AUTOGROUP}').read())")
         self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
-        weights = {line for line in self.lines("weights") if line.isdigit()}
+        weights = {line for line in self.lines_of("weights") if line.isdigit()}
         self.assertEqual(weights, {"19"})
 
     def test_a_failed_run_holds_nobody_up(self):
@@ -221,14 +215,14 @@ class Order(Queue):
         status, said = self.call()
         self.assertEqual(status, 1)
         self.assertIn("run_campaign: plain, seed 2: no more memory (exit 1)", said)
-        self.assertEqual(len(self.lines("ends")), RUNS - 2)
+        self.assertEqual(len(self.lines_of("ends")), RUNS - 2)
 
     def test_refused_runs_hold_nobody_up_either(self):
         self.trainer("if seed == 2: print('x: got 1', file=sys.stderr); sys.exit(2)")
         status, said = self.call()
         self.assertEqual(status, 1)
         self.assertIn("stashing, seed 2: x: got 1 (exit 2)", said)
-        self.assertEqual(len(self.lines("ends")), RUNS - 2)
+        self.assertEqual(len(self.lines_of("ends")), RUNS - 2)
 
 
 class GoingOn(Queue):
@@ -255,7 +249,7 @@ class GoingOn(Queue):
         self.assertEqual(status, 0, said)
         self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
         # What was in the results when it moved was not run again.
-        ends = self.lines("ends")
+        ends = self.lines_of("ends")
         for name in set(ends):
             self.assertLessEqual(ends.count(name), 2)
         self.assertLessEqual(len(ends), 2 * RUNS - len({row for row in before if row[0] != "as before"}))
@@ -263,13 +257,13 @@ class GoingOn(Queue):
     def test_a_killed_runner_takes_its_trainers_with_it(self):
         self.trainer("time.sleep(900)")
         child = self.start()
-        self.wait_until(lambda: len(self.lines("calls")) == 2)
+        self.wait_until(lambda: len(self.lines_of("calls")) == 2)
         child.kill()
         child.wait()
         self.trainer()
         status, said = self.call()
         self.assertEqual(status, 0, said)
-        self.assertEqual(len(self.lines("calls")), RUNS + 2)
+        self.assertEqual(len(self.lines_of("calls")), RUNS + 2)
 
     def test_results_from_before_are_not_run_again(self):
         self.assertEqual(self.call()[0], 0)
@@ -280,7 +274,7 @@ class GoingOn(Queue):
         status, said = self.call()
         self.assertEqual(status, 0)
         self.assertIn(f"{RUNS} of {RUNS} runs were finished already", said)
-        self.assertEqual(len(self.lines("calls")), RUNS)
+        self.assertEqual(len(self.lines_of("calls")), RUNS)
         self.assertEqual({path: path.read_bytes() for path in before}, before)
 
 
@@ -289,7 +283,7 @@ class Pausing(Queue):
         self.trainer("time.sleep(900 if not pathlib.Path('go').exists() else 0)")
         child = self.start()
         self.addCleanup(child.kill)
-        self.wait_until(lambda: len(self.lines("calls")) == 2)
+        self.wait_until(lambda: len(self.lines_of("calls")) == 2)
         self.assertIn(f"running; 0 of {RUNS} runs finished", self.call("--status")[1])
         status, said = self.call("--pause")
         self.assertEqual((status, said), (0, ""))
@@ -300,14 +294,14 @@ class Pausing(Queue):
         self.assertEqual(self.call("--resume"), (0, ""))
         self.assertEqual(child.wait(timeout=240), 0)
         self.assertEqual(len(self.results("lender")), 5)
-        self.assertEqual(len(self.lines("calls")), RUNS + 2)
+        self.assertEqual(len(self.lines_of("calls")), RUNS + 2)
 
     def test_the_status_of_an_earlier_pause_does_not_count(self):
         out = self.root / "out"
         out.mkdir()
         (out / "status.json").write_text('{"paused": true}')
         with study_runner.lock(out / "lock"):
-            child = subprocess.Popen(self.command("--pause"), cwd=self.root)
+            child = self.start("--pause")
             self.addCleanup(child.kill)
             self.wait_until((out / "pause").exists)
             with self.assertRaises(subprocess.TimeoutExpired):
@@ -322,7 +316,7 @@ class Pausing(Queue):
         self.wait_until(lambda: json.loads(self.status()).get("paused"))
         child.send_signal(signal.SIGTERM)
         self.assertEqual(child.wait(timeout=240), 128 + 15)
-        self.assertEqual(self.lines("calls"), [])
+        self.assertEqual(self.lines_of("calls"), [])
         self.assertIn("nothing runs until", self.call("--resume")[1])
 
     def status(self):
@@ -345,14 +339,12 @@ class Jobs(Queue):
         status, said = self.call("--run", "1")
         self.assertEqual(status, 0)
         self.assertIn("rate 0.3, seed 1: finished already", said)
-        self.assertEqual(len(self.lines("calls")), RUNS - 1)
+        self.assertEqual(len(self.lines_of("calls")), RUNS - 1)
 
     def test_a_run_is_run_by_one_process_at_a_time(self):
         self.trainer("time.sleep(900)")
-        job = subprocess.Popen(
-            self.command("--run", "1"), cwd=self.root, stderr=subprocess.DEVNULL
-        )
-        self.wait_until(lambda: self.lines("calls"))
+        job = self.start("--run", "1")
+        self.wait_until(lambda: self.lines_of("calls"))
         status, said = self.call("--run", "1")
         self.assertEqual((status, "another process runs it" in said), (1, True), said)
         job.terminate()
@@ -410,7 +402,7 @@ class Taking(Queue):
         self.assertEqual(self.kept(), before)
         # What was taken is finished.
         self.assertEqual(self.call()[0], 0)
-        self.assertEqual(self.lines("calls"), [])
+        self.assertEqual(self.lines_of("calls"), [])
 
     def test_other_weights_are_refused_and_overwrite_nothing(self):
         self.assertEqual(self.take()[0], 0)
@@ -480,7 +472,7 @@ class Script(Queue):
         queue += ["--results", str(self.root / "results"), "--priority", "normal"]
         status, said = self.script(str(data), str(out), *queue, RUN="7")
         self.assertEqual(status, 0, said)
-        self.assertEqual([name.rsplit("-", 1)[0] for name in self.lines("calls")], ["plain-seed3"])
+        self.assertEqual([name.rsplit("-", 1)[0] for name in self.lines_of("calls")], ["plain-seed3"])
         self.assertEqual(len(list((out / "runs").iterdir())), 1)
         self.assertEqual(self.script(RUN="1")[0], 2)
         status, said = self.script(str(data), str(out))
@@ -488,20 +480,15 @@ class Script(Queue):
         self.assertIn("RUN: got nothing, accepted: a number of run_campaign.py --list", said)
 
 
-class Cluster(unittest.TestCase):
+class Cluster(FolderTest):
     """The job scripts, with commands that note what Slurm is asked for."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        super().setUp()
         self.command("scontrol", f'echo "$@" >> "{self.root}/asked"')
 
     def command(self, name: str, body: str) -> Path:
-        path = self.root / name
-        path.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
-        path.chmod(0o755)
-        return path
+        return self.executable(name, f"#!/bin/bash\n{body}\n")
 
     def start(self, script: str, *arguments: str, **settings: str) -> subprocess.Popen:
         words = ["bash", f"experiments/{script}", *arguments]
@@ -509,8 +496,7 @@ class Cluster(unittest.TestCase):
         return subprocess.Popen(words, cwd=RUNNER.parent.parent, env=os.environ | {"PATH": path} | settings)
 
     def asked(self) -> list[str]:
-        path = self.root / "asked"
-        return path.read_text().splitlines() if path.exists() else []
+        return self.lines_of("asked")
 
     def campaign(self, at_start: str, when_told: str, **settings: str) -> int:
         """The exit code of a task that is told to stop once its Python has written `begun`."""
@@ -580,7 +566,7 @@ class BadInput(Queue):
             self.assertEqual(status, 2, said)
             self.assertIn(f"run_campaign: {line}", said)
             self.assertEqual(said.count("\n"), 1, said)
-        self.assertEqual(self.lines("calls"), [])
+        self.assertEqual(self.lines_of("calls"), [])
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
+
+from folder import FolderTest
 
 STUDY = """
 title = "A probe"
@@ -67,32 +68,24 @@ sys.exit(1 if lost else 0)
 RUNNER = Path("experiments/run_study.py").resolve()
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        super().setUp()
         (self.root / "probe.toml").write_text(STUDY)
         self.trainer()
 
     def trainer(self, rule=""):
-        program = self.root / "batchless"
-        program.write_text(TRAINER.format(python=sys.executable, rule=rule))
-        program.chmod(0o755)
+        self.executable("batchless", TRAINER.format(python=sys.executable, rule=rule))
 
-    def command(self, *arguments):
-        words = ["probe.toml", "--program", "./batchless", "--out", "out", *arguments]
-        return [sys.executable, str(RUNNER), *words]
+    def command(self, *arguments, study="probe.toml"):
+        return [RUNNER, study, "--program", "./batchless", "--out", "out", *arguments]
 
-    def call(self, *arguments):
-        done = subprocess.run(
-            self.command(*arguments), cwd=self.root, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stderr
+    def call(self, *arguments, **words):
+        status, _, said = self.run_script(*self.command(*arguments, **words))
+        return status, said
 
     def calls(self):
-        path = self.root / "calls"
-        return path.read_text().split() if path.is_file() else []
+        return self.lines_of("calls")
 
     def results(self, folder="out"):
         with (self.root / folder / "results.csv").open(newline="") as file:
@@ -179,7 +172,9 @@ class GoingOn(Folder):
 
     def test_a_finished_run_is_in_the_results_while_others_go_on(self):
         self.trainer("if seed == 2: time.sleep(900)")
-        child = subprocess.Popen(self.command("--jobs", "2"), cwd=self.root, stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, *self.command("--jobs", "2")], cwd=self.root, stderr=subprocess.PIPE
+        )
         deadline = time.monotonic() + 240
         while time.monotonic() < deadline:
             if (self.root / "out/manifest.json").is_file() and len(self.results()) == 2:
@@ -267,12 +262,9 @@ class BadInput(Folder):
         self.assertIn("--results: got 'kept', accepted: a folder whose manifest.json", said)
         (self.root / "kept/results.csv").write_text(whole)
         (self.root / "probe.toml").rename(self.root / "other.toml")
-        done = subprocess.run(
-            [word.replace("probe", "other") for word in self.command("--results", "kept")],
-            cwd=self.root, capture_output=True, text=True, check=False,
-        )
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("of the study probe, tier quick, accepted: a folder for other", done.stderr)
+        status, said = self.call("--results", "kept", study="other.toml")
+        self.assertEqual(status, 2)
+        self.assertIn("of the study probe, tier quick, accepted: a folder for other", said)
         self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
 
     def test_one_line_that_names_it(self):

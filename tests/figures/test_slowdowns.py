@@ -3,13 +3,12 @@
 import csv
 import json
 import math
-import tempfile
 import unittest
-from pathlib import Path
 
 from figures.gpt_stages.plot import draw
 from figures.lib import slowdowns
 from figures.lib.tables import Data, Incomplete
+from folder import FolderTest
 
 ENTROPY = 2 * math.log(2)
 
@@ -19,11 +18,10 @@ def points(pace, end=24000):
     return [[n, 50.0, max(ENTROPY + 0.1, 4 - n / 4000 / pace)] for n in range(400, end + 1, 400)]
 
 
-class Slowdowns(unittest.TestCase):
+class Slowdowns(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.data = Data(Path(folder.name))
+        super().setUp()
+        self.data = Data(self.root)
         # Losses are linear in the samples: the target of 3 is met after `pace` times 4,000.
         self.runs = {
             ("AdamW, P = 1, rate 0.1", 1): points(1),
@@ -40,7 +38,7 @@ class Slowdowns(unittest.TestCase):
         self.lost = {}
 
     def write(self):
-        with (self.data.folder / "results.csv").open("w", newline="") as file:
+        with (self.root / "results.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["row", "seed", "data"])
             writer.writerows([row, seed, "markov"] for row, seed in self.runs)
@@ -49,7 +47,7 @@ class Slowdowns(unittest.TestCase):
             for (row, seed), found in self.runs.items()
         ]
         manifest = {"kept": {"runs": entries}}
-        (self.data.folder / "manifest.json").write_text(json.dumps(manifest))
+        (self.root / "manifest.json").write_text(json.dumps(manifest))
 
     def cells(self):
         self.write()
@@ -103,7 +101,7 @@ class Slowdowns(unittest.TestCase):
         with self.assertRaisesRegex(Incomplete, "NAdam, P = 1: 0 of 1 rates"):
             self.outcome(low=2, optimizer="NAdam")
         with self.assertRaisesRegex(Incomplete, "No runs"):
-            slowdowns.slowdown({"figure": "x"}, lambda figure: Data(self.data.folder / "none"))
+            slowdowns.slowdown({"figure": "x"}, lambda figure: Data(self.root / "none"))
 
     def test_the_picture_shows_what_is_beyond_its_edge(self):
         self.runs["AdamW, P = 20, rate 0.2", 1] = points(7)

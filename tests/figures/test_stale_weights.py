@@ -1,12 +1,11 @@
 """Figures of pipelined training with stale weights: depth of a placement, marks and tables."""
 
 import json
-import tempfile
 import unittest
-from pathlib import Path
 
 from figures.lib import stale_weights, style
 from figures.lib.tables import Data, Table
+from folder import FolderTest
 
 HEAD = (
     "row,seed,network,data,epochs,samples,validation_accuracy_percent,diverged,schedule.placement,phase\n"
@@ -25,12 +24,10 @@ def line(row, seed, accuracy, placement="[]", phase="", data="mnist", lost="no")
     return ",".join(map(str, fields)) + "\n"
 
 
-class Figure(unittest.TestCase):
+class Figure(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "lenet5.csv").write_text("stage,parameters\n0,10\n1,0\n2,30\n3,60\n")
+        super().setUp()
+        (self.root / "lenet5.csv").write_text("stage,parameters\n0,10\n1,0\n2,30\n3,60\n")
 
     def write(self, name="paper.csv", data="mnist"):
         lines = [
@@ -42,10 +39,10 @@ class Figure(unittest.TestCase):
             line("hybrid", 1, 98.9, phase=HYBRID, data=data),
             line("lost", 1, "", "[1, 3]", data=data, lost="yes"),
         ]
-        (self.folder / name).write_text(HEAD + "".join(lines))
+        (self.root / name).write_text(HEAD + "".join(lines))
 
     def rows(self, name="paper.csv"):
-        data = Data(self.folder)
+        data = Data(self.root)
         return {row.name: row for row in stale_weights.rows(data, data.table(name))}
 
     def test_depth_of_a_placement(self):
@@ -65,7 +62,7 @@ class Figure(unittest.TestCase):
         self.assertEqual(rows["LeNet-5, lost"].diverged, 1)
 
     def test_all_weights_but_those_behind_the_last_register(self):
-        costs = Table.read(self.folder / "lenet5.csv")
+        costs = Table.read(self.root / "lenet5.csv")
         self.assertEqual(stale_weights.stale_percent(costs, ()), 0)
         self.assertEqual(stale_weights.stale_percent(costs, (1,)), 10)
         self.assertEqual(stale_weights.stale_percent(costs, (3, 1)), 40)
@@ -79,7 +76,7 @@ class Figure(unittest.TestCase):
 
     def test_table(self):
         self.write()
-        (table,) = stale_weights.tables(Data(self.folder), {})
+        (table,) = stale_weights.tables(Data(self.root), {})
         found = {row[0]: row[1:] for row in table.rows}
         self.assertEqual(found["LeNet-5, plain"][:5], ("0", "0", "0.00", "98.50", "0.71"))
         self.assertEqual(found["LeNet-5, plain"][6:], ("–", "–", "–"))
@@ -92,7 +89,7 @@ class Figure(unittest.TestCase):
         for files, axes in ((), 2), (("paper.csv",), 2), (("paper.csv", "quick.csv"), 4):
             for name in files:
                 self.write(name, "synthetic" if name == "quick.csv" else "mnist")
-            fig = stale_weights.draw(Data(self.folder))
+            fig = stale_weights.draw(Data(self.root))
             # And one for the legend.
             self.assertEqual(len(fig.axes), axes + 1)
             style.plt.close(fig)

@@ -11,6 +11,7 @@ import unittest.mock
 from pathlib import Path
 
 from experiments import study, study_results, study_runner
+from folder import FolderTest
 
 TEXT = """
 title = "t"
@@ -42,11 +43,10 @@ each = { "schedule.delay" = [1, 2], "rule.name" = ["sgdm", "sc"] }
 """
 
 
-class Study(unittest.TestCase):
+class Study(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name) / "probe.toml"
+        super().setUp()
+        self.path = self.root / "probe.toml"
 
     def load(self, text=TEXT, tier="quick"):
         self.path.write_text(text)

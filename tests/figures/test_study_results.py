@@ -2,9 +2,7 @@
 
 import math
 import re
-import tempfile
 import unittest
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from figures.lib import claims, study_checks, study_figure, style
 from figures.lib import spec as specs
 from figures.lib.statistics import Differences
 from figures.lib.tables import Data, DataError, Incomplete
+from folder import FolderTest
 
 HEADER = (
     "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,validation_loss,"
@@ -28,15 +27,13 @@ def line(row, seed, accuracy, data="synthetic", delay=0, rule="sgdm", stashing="
     )
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.data = Data(self.folder)
+        super().setUp()
+        self.data = Data(self.root)
 
     def write(self, name, *lines):
-        (self.folder / name).write_text(HEADER + "".join(lines))
+        (self.root / name).write_text(HEADER + "".join(lines))
 
     def three(self, name="quick.csv", data="synthetic"):
         self.write(
@@ -188,7 +185,7 @@ class Figures(Folder):
             self.assertEqual((titles, words), ([], ["No results on real data yet"]))
 
     def test_every_run_is_drawn_and_so_is_what_is_to_come(self):
-        (self.folder / "manifest.json").write_text(
+        (self.root / "manifest.json").write_text(
             '{"kept": {"runs_finished": 3, "runs_planned": 12}}'
         )
         rows = [f"{name}, rate {rate}" for name, rate in (("PB", 0.1), ("PB", 0.2), ("SGDM", 0.1))]

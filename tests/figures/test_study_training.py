@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
+
+from folder import FolderTest
 
 RUNNER = Path("experiments/run_study.py").resolve()
 PROGRAM = Path(os.environ.get("BATCHLESS_PROGRAM", "build/bin/batchless")).resolve()
@@ -40,11 +41,9 @@ seeds = 2
 """
 
 
-class Training(unittest.TestCase):
+class Training(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        super().setUp()
         (self.root / "probe.toml").write_text(STUDY)
 
     def start(self, out, jobs):

@@ -1,25 +1,19 @@
 """Checks that compute their own side, against literal simulations and known roots."""
 
 import math
-import tempfile
 import unittest
-from pathlib import Path
 
 import mpmath
 import numpy as np
 
 from figures.lib import theory_checks as theory
 from figures.lib.tables import Data
+from folder import FolderTest
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class Folder(FolderTest):
     def check(self, kind, **claim):
-        return theory.CHECKS[kind](claim, lambda figure: Data(self.folder))
+        return theory.CHECKS[kind](claim, lambda figure: Data(self.root))
 
 
 def decay(a, b, horizon, weight_form, momentum, x, delay, updates=3000):
@@ -86,7 +80,7 @@ class Certified(Folder):
             ]  # fmt: skip
         radii = np.array(radii)
         np.savez(
-            self.folder / "sc_d2.npz", momentum=momentum, rate=rate, spectral_radius=radii + off,
+            self.root / "sc_d2.npz", momentum=momentum, rate=rate, spectral_radius=radii + off,
             error_bound=np.full(radii.shape, bound),
         )  # fmt: skip
         claim = {"figure": "f", "files": ["sc_d2.npz"], "points": 5, "bound": 1e-13}
@@ -119,7 +113,7 @@ class Limit(Folder):
             ("sgdm,0,9,1\nsgdm,4,9,4.99\n", False),
             ("sgdm,0,9,1\nsgdm,4,9,\n", True),
         ):
-            (self.folder / "t.csv").write_text(head + lines)
+            (self.root / "t.csv").write_text(head + lines)
             found = self.check("above_limit", case=case, tolerance=1e-9)
             self.assertEqual(found.passed, passes)
 
@@ -168,7 +162,7 @@ class Actions(Folder):
             for i in range(samples)
             for kind in "FB"
         ]
-        (self.folder / "pb.csv").write_text("step,stage,kind,microbatch\n" + "\n".join(lines))
+        (self.root / "pb.csv").write_text("step,stage,kind,microbatch\n" + "\n".join(lines))
         return self.check("pipeline_delays", actions={"figure": "f", "file": "pb.csv"})
 
     def test_delays(self):
@@ -183,7 +177,7 @@ class Actions(Folder):
         lines += ["4,0,F,2", "4,1,B,1", "4,1,U,1", "5,0,B,1", "5,0,U,1", "5,1,F,2"]
         lines += ["6,0,F,3", "6,1,B,2", "6,1,U,2", "7,0,B,2", "7,0,U,2", "7,1,F,3"]
         lines += ["8,1,B,3", "8,1,U,3", "9,0,B,3", "9,0,U,3"]
-        (self.folder / "a.csv").write_text("step,stage,kind,microbatch\n" + "\n".join(lines))
+        (self.root / "a.csv").write_text("step,stage,kind,microbatch\n" + "\n".join(lines))
         case = {"figure": "f", "file": "a.csv", "label": "A", "slots": 1, "late": "S - 1", "passes": "newer"}
         found = self.check("side_by_side", case=[case])
         self.assertTrue(found.passed)

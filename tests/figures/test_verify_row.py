@@ -1,6 +1,5 @@
 """A run repeated: the same weights pass, others are named, what is not there is refused."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,11 +16,7 @@ class VerifyRow(Folder):
 
     def verify(self, *words, results="out"):
         options = ["--tier", "quick", "--results", results, "--out", "again", "--program", "./batchless"]
-        done = subprocess.run(
-            [sys.executable, str(VERIFIER), "probe.toml", *words, *options],
-            cwd=self.root, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        return self.run_script(VERIFIER, "probe.toml", *words, *options)
 
     def test_same_weights_pass_though_the_run_was_made_again(self):
         before = len(self.calls())
@@ -51,8 +46,7 @@ class VerifyRow(Folder):
         self.assertEqual(shown.splitlines()[-1], "repeated, with the same end")
 
     def test_other_weights_are_named(self):
-        program = self.root / "batchless"
-        program.write_text(TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
+        self.executable("batchless", TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
         status, _, said = self.verify("second", "1")
         self.assertEqual(status, 1)
         self.assertIn(f"weights_sha256: got '{'v' * 64}', expected '{'w' * 64}'", said)

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 from figures.lib import workflow
+from folder import FolderTest
 
 SPEC = """
 order = 1
@@ -121,7 +122,7 @@ class Steps(unittest.TestCase):
         self.assertIn("pool threads_64\n  depth = 1\n", text)
 
 
-class Workflow(unittest.TestCase):
+class Workflow(FolderTest):
     @classmethod
     def setUpClass(cls):
         fonts = tempfile.TemporaryDirectory()
@@ -129,9 +130,8 @@ class Workflow(unittest.TestCase):
         cls.fonts = fonts.name
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name) / FOLDER
+        super().setUp()
+        self.root = self.root / FOLDER
         figures = self.root / "figures"
         shutil.copytree(
             "figures/lib", figures / "lib", ignore=shutil.ignore_patterns("__pycache__")
@@ -145,10 +145,7 @@ class Workflow(unittest.TestCase):
         self.add("probe")
         (figures / "claims").mkdir()
         (figures / "claims/some.toml").write_text(CLAIM)
-        self.program = self.root / PROGRAM_NAME
-        self.program.parent.mkdir()
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
+        self.program = self.executable(PROGRAM_NAME, PROGRAM)
         self.python = self.root / "my python"
         self.python.symlink_to(sys.executable)
         self.out = self.root / "build/figures"
