@@ -56,6 +56,13 @@ MatrixXd RandomHessian(const VectorXd& eigenvalues, unsigned seed) {
   return (h + h.transpose()) / 2;
 }
 
+// With eigenvalues from 1/condition to 1, evenly in their logarithms.
+MatrixXd SpreadHessian(int size, double condition, unsigned seed) {
+  VectorXd eigenvalues(size);
+  for (int k = 0; k < size; ++k) eigenvalues(k) = std::pow(condition, -k / (size - 1.0));
+  return RandomHessian(eigenvalues, seed);
+}
+
 // The definition as a loop over full histories of w and v, one stage after another.
 std::vector<VectorXd> LiteralLoop(const PipelineOptions& options, const VectorXd& start,
                                   int updates) {
@@ -451,9 +458,7 @@ TEST_CASE("Above the state that is solved whole, the weights alone give the matr
   const double momentum = GENERATE(0.0, 0.5, 0.95);
   CAPTURE(rule, rate, momentum);
   PipelineOptions options = Chain(Spec(rule), 10, momentum, rate);
-  VectorXd eigenvalues(30);
-  for (int k = 0; k < 30; ++k) eigenvalues(k) = std::pow(100.0, -k / 29.0);
-  options.hessian = RandomHessian(eigenvalues, 5);
+  options.hessian = SpreadHessian(30, 100, 5);
   options.widths.assign(10, 3);
   const MatrixXd matrix = StateMatrix(options);
   REQUIRE(static_cast<std::size_t>(matrix.rows()) > kDenseStateDimension);
@@ -472,11 +477,7 @@ TEST_CASE("A rule by its coefficients: the matrix's radius by the weights alone,
   CAPTURE(rate, rule.options.numerator);
   for (const int stages : {3, 10}) {
     PipelineOptions options = Chain(rule, stages, std::nan(""), rate);
-    VectorXd eigenvalues(3 * stages);
-    for (int k = 0; k < 3 * stages; ++k) {
-      eigenvalues(k) = std::pow(100.0, -k / (3.0 * stages - 1));
-    }
-    options.hessian = RandomHessian(eigenvalues, 5);
+    options.hessian = SpreadHessian(3 * stages, 100, 5);
     options.widths.assign(static_cast<std::size_t>(stages), 3);
     const MatrixXd matrix = StateMatrix(options);
     REQUIRE((static_cast<std::size_t>(matrix.rows()) > kDenseStateDimension) == (stages == 10));
@@ -515,9 +516,7 @@ TEST_CASE("A rule by its coefficients: the largest root under one delay, and at 
 void CheckRadius(const char* rule, int stages) {
   CAPTURE(rule, stages);
   PipelineOptions options = Chain(Spec(rule), stages, 0.9, 2e-4);
-  VectorXd eigenvalues(stages);
-  for (int k = 0; k < stages; ++k) eigenvalues(k) = std::pow(1000.0, -k / (stages - 1.0));
-  options.hessian = RandomHessian(eigenvalues, 3);
+  options.hessian = SpreadHessian(stages, 1000, 3);
   const double log_radius = std::log(PipelineStability(options).spectral_radius);
   CHECK(RootsOutside(options, std::exp(0.98 * log_radius)) == 0);
   CHECK(RootsOutside(options, std::exp(1.01 * log_radius)) > 0);
@@ -527,12 +526,9 @@ TEST_CASE("85 stages: by the principle of the argument no root is outside the ra
   CheckRadius(GENERATE("sgdm", "lwp-w+sc"), 85);
 }
 
-// A chain with eigenvalues from 1/K to 1, evenly in their logarithms.
 PipelineOptions CoupledChain(const char* rule, int stages, double condition, unsigned seed) {
   PipelineOptions options = Chain(Spec(rule), stages, 0, 0);
-  VectorXd eigenvalues(stages);
-  for (int k = 0; k < stages; ++k) eigenvalues(k) = std::pow(condition, -k / (stages - 1.0));
-  options.hessian = RandomHessian(eigenvalues, seed);
+  options.hessian = SpreadHessian(stages, condition, seed);
   return options;
 }
 
@@ -596,9 +592,7 @@ TEST_CASE("169 stages that do not meet are 169 scalar problems") {
 TEST_CASE(
     "The best momentum and rate: of one delay as for the whole spectrum, of several no worse") {
   PipelineOptions options = Chain(Spec("lwp-w+sc"), 4, 0, 0);
-  VectorXd eigenvalues(12);
-  for (int k = 0; k < 12; ++k) eigenvalues(k) = std::pow(50.0, -k / 11.0);
-  options.hessian = RandomHessian(eigenvalues, 2);
+  options.hessian = SpreadHessian(12, 50, 2);
   options.widths.assign(4, 3);
   options.delays.assign(4, 3);
   const double uniform = FindOptimum({Spec("lwp-w+sc"), 3, 50, std::nullopt}).half_life_updates;
