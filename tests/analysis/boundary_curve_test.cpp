@@ -11,6 +11,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
+#include "refusal.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -43,12 +44,7 @@ double Residual(const RuleSpec& spec, Delay delay, const BoundaryPoint& point) {
 }
 
 std::string NameOfRefused(const RuleSpec& spec, const BoundaryCurve& curve) {
-  try {
-    TraceBoundary(spec, 1, curve);
-  } catch (const InvalidArgument& error) {
-    return error.name();
-  }
-  return "";
+  return test::RefusedName([&] { TraceBoundary(spec, 1, curve); });
 }
 
 TEST_CASE("Edges in closed form: SGD under any delay, undelayed momentum and Nesterov") {

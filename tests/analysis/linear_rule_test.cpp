@@ -22,13 +22,8 @@ namespace {
 // Coefficients are rounded to doubles on the way, and a slow root feels that by 1 / (1 - rho).
 constexpr double kQuotientTolerance = 1e-10;
 
-std::string NameOfRefused(std::vector<double> numerator, std::vector<double> denominator) {
-  try {
-    Validate(LinearSpec(std::move(numerator), std::move(denominator)));
-  } catch (const InvalidArgument& error) {
-    return error.name() + " " + error.what();
-  }
-  return "";
+std::string WhyInvalid(std::vector<double> numerator, std::vector<double> denominator) {
+  return WhyInvalid(LinearSpec(std::move(numerator), std::move(denominator)));
 }
 
 }  // namespace
@@ -202,17 +197,17 @@ TEST_CASE("Improper and acausal rules are refused by the coefficients that make 
   const auto names = [](const std::string& refusal, const std::string& part) {
     return refusal.find(part) != std::string::npos;
   };
-  CHECK(names(NameOfRefused({}, {1, -1}), "numerator: got"));
-  CHECK(names(NameOfRefused({1}, {}), "denominator: got"));
-  CHECK(names(NameOfRefused({1, 0}, {1, -1}), "numerator: got"));
-  CHECK(names(NameOfRefused({1, 0}, {1, -1}), "improper"));
-  CHECK(names(NameOfRefused({0}, {1, -1}), "numerator: got"));
-  CHECK(names(NameOfRefused({1}, {1}), "denominator: got"));
-  CHECK(names(NameOfRefused({1}, {2, -2}), "denominator: got"));
-  CHECK(names(NameOfRefused({1}, {1, -0.9}), "denominator: got"));
-  CHECK(names(NameOfRefused({1}, {1, -0.9}), "root at 1"));
-  CHECK(names(NameOfRefused({1e9}, {1, -1}), "numerator: got"));
-  CHECK(NameOfRefused({0, 1}, {1, -1}).empty());
+  CHECK(names(WhyInvalid({}, {1, -1}), "numerator: got"));
+  CHECK(names(WhyInvalid({1}, {}), "denominator: got"));
+  CHECK(names(WhyInvalid({1, 0}, {1, -1}), "numerator: got"));
+  CHECK(names(WhyInvalid({1, 0}, {1, -1}), "improper"));
+  CHECK(names(WhyInvalid({0}, {1, -1}), "numerator: got"));
+  CHECK(names(WhyInvalid({1}, {1}), "denominator: got"));
+  CHECK(names(WhyInvalid({1}, {2, -2}), "denominator: got"));
+  CHECK(names(WhyInvalid({1}, {1, -0.9}), "denominator: got"));
+  CHECK(names(WhyInvalid({1}, {1, -0.9}), "root at 1"));
+  CHECK(names(WhyInvalid({1e9}, {1, -1}), "numerator: got"));
+  CHECK(WhyInvalid({0, 1}, {1, -1}).empty());
   RuleSpec mixed = Spec("sgdm");
   mixed.options.numerator = {1};
   CHECK_THROWS_AS(Validate(mixed), InvalidArgument);

@@ -17,6 +17,7 @@
 #include "batchless/analysis/spectral_radius.h"
 #include "catch.h"
 #include "eigenvalues.h"
+#include "refusal.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -421,31 +422,24 @@ TEST_CASE("Where all roots that count are 1 to a rounding the radius is 1") {
 }
 
 TEST_CASE("Coupled weights are limited where their delays differ, by what is computed of them") {
-  const auto why = [](auto compute) -> std::string {
-    try {
-      compute();
-    } catch (const InvalidArgument& error) {
-      return error.what();
-    }
-    return {};
-  };
   const auto coupled = [](int size) {
     PipelineOptions options = Chain(Spec("sgdm"), size, 0.9, 1e-6);
     options.hessian += MatrixXd::Constant(size, size, 1e-3);
     return options;
   };
   const PipelineOptions large = coupled(static_cast<int>(kMaxCoupledWeights) + 1);
-  CHECK(why([&] { PipelineStability(large); }) ==
+  CHECK(test::MessageOf([&] { PipelineStability(large); }) ==
         "delays: got coupled weights of several delays, 201 of them, accepted: at most 200; fewer "
         "stages, or weights that do not meet");
   PipelineOptions same = large;
   same.delays.assign(same.delays.size(), 3);
-  CHECK(why([&] { PipelineStability(same); }).empty());
+  CHECK(test::MessageOf([&] { PipelineStability(same); }).empty());
   PipelineOptions apart = large;
   apart.hessian = MatrixXd::Identity(201, 201);
-  CHECK(why([&] { PipelineStability(apart); }).empty());
+  CHECK(test::MessageOf([&] { PipelineStability(apart); }).empty());
   const PipelineOptions fewer = coupled(static_cast<int>(kMaxCoupledWeightsOfOptimum) + 1);
-  CHECK(why([&] { FindPipelineOptimum(fewer); }).find("got coupled weights") != std::string::npos);
+  CHECK(test::MessageOf([&] { FindPipelineOptimum(fewer); }).find("got coupled weights") !=
+        std::string::npos);
 }
 
 // The eigenvalue iteration of the state matrix rounds to about 1e-13 times the condition of an

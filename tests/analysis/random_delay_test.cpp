@@ -17,6 +17,7 @@
 #include "batchless/analysis/stability.h"
 #include "catch.h"
 #include "near.h"
+#include "refusal.h"
 
 namespace batchless::analysis {
 namespace {
@@ -71,15 +72,7 @@ double OperatorVariance(const VaryingDelay& point, double rate) {
   return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
 }
 
-template <class Call>
-std::string Refusal(Call call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::MessageOf;
 
 }  // namespace
 
@@ -432,40 +425,40 @@ TEST_CASE("what is out of range is refused by its name") {
     INFO(refusal);
     CHECK(refusal.find(part) != std::string::npos);
   };
-  refused(Refusal([] { UniformDelays(3, 2); }), "delays: got 2, accepted: an integer from 3");
-  refused(Refusal([] { UniformDelays(0, 1001); }), "delays: got 1001");
-  refused(Refusal([] { GeometricDelays(0); }), "delays: got 0");
-  refused(Refusal([] { GeometricDelays(1e-3); }), "delays: got 0.001");
-  refused(Refusal([] { GeometricDelays(0.5, -1); }), "largest_delay: got -1");
-  refused(Refusal([] { IndependentDelays({1, 2}, {0.5, 0.4}); }), "sum to 1");
-  refused(Refusal([] { IndependentDelays({1, 2}, {1.5, -0.5}); }), "delays: got 1.5");
-  refused(Refusal([] { MarkovDelays({1, 2}, {{1, 0}, {0.5, 0.5}}); }), "every delay is reached");
-  refused(Refusal([] { MarkovDelays({1, 2}, {{0.5, 0.5}, {0, 1}}); }), "every delay is reached");
-  refused(Refusal([] { TraceDelays({}); }), "delays: got nothing");
-  refused(Refusal([] { MeanSquareRadius(Point("sgdm"), 1e-10); }), "rate: got 1e-10");
+  refused(MessageOf([] { UniformDelays(3, 2); }), "delays: got 2, accepted: an integer from 3");
+  refused(MessageOf([] { UniformDelays(0, 1001); }), "delays: got 1001");
+  refused(MessageOf([] { GeometricDelays(0); }), "delays: got 0");
+  refused(MessageOf([] { GeometricDelays(1e-3); }), "delays: got 0.001");
+  refused(MessageOf([] { GeometricDelays(0.5, -1); }), "largest_delay: got -1");
+  refused(MessageOf([] { IndependentDelays({1, 2}, {0.5, 0.4}); }), "sum to 1");
+  refused(MessageOf([] { IndependentDelays({1, 2}, {1.5, -0.5}); }), "delays: got 1.5");
+  refused(MessageOf([] { MarkovDelays({1, 2}, {{1, 0}, {0.5, 0.5}}); }), "every delay is reached");
+  refused(MessageOf([] { MarkovDelays({1, 2}, {{0.5, 0.5}, {0, 1}}); }), "every delay is reached");
+  refused(MessageOf([] { TraceDelays({}); }), "delays: got nothing");
+  refused(MessageOf([] { MeanSquareRadius(Point("sgdm"), 1e-10); }), "rate: got 1e-10");
   refused(
-      Refusal([] { Validate(Point("sgdm", DelayCompensation::kMean, UniformDelays(0, 1), 1)); }),
+      MessageOf([] { Validate(Point("sgdm", DelayCompensation::kMean, UniformDelays(0, 1), 1)); }),
       "momentum: got 1");
-  refused(Refusal([] { Validate(Point("sc", DelayCompensation::kOwn, UniformDelays(0, 129))); }),
+  refused(MessageOf([] { Validate(Point("sc", DelayCompensation::kOwn, UniformDelays(0, 129))); }),
           "compensated by its own");
   refused(
-      Refusal(
+      MessageOf(
           [] { FindOptimum(Point("sc", DelayCompensation::kOwn, UniformDelays(0, 65)), 10, {}); }),
       "delays: got 65, accepted: delays up to 64 for an optimum with coefficients of their own");
   refused(
-      Refusal([] {
+      MessageOf([] {
         FindOptimum(Point("sc", DelayCompensation::kMean, UniformDelays(0, 65)), 1e6, {});
       }),
       "delays: got 65, accepted: delays up to 64 for an optimum at a condition number of 1e+06");
   const VaryingDelay trace =
       Point("sc", DelayCompensation::kOwn, TraceDelays(std::vector<Delay>(10'000, 100)));
   refused(
-      Refusal([&] { CriticalRate(trace); }),
+      MessageOf([&] { CriticalRate(trace); }),
       "delays: got a trace of 10000 delays up to 100, accepted: for a critical rate traces of L "
       "delays up to M with (L + 100) (M + 2)^2 up to 1e+08");
   const VaryingDelay chain =
       Point("sc", DelayCompensation::kOwn, MarkovDelays({1, 60}, {{0.9, 0.1}, {0.1, 0.9}}));
-  refused(Refusal([&] { FindOptimum(chain, 10, {}); }),
+  refused(MessageOf([&] { FindOptimum(chain, 10, {}); }),
           "delays: got a chain of 2 delays up to 60, accepted: for an optimum chains");
 }
 

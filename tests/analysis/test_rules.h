@@ -7,6 +7,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rule.h"
+#include "refusal.h"
 
 namespace batchless::analysis {
 
@@ -26,12 +27,7 @@ inline RuleSpec FreeSpec(double a, double b, double horizon) {
 /// What Validate says of the options; empty where it takes them.
 template <class Options>
 std::string WhyInvalid(const Options& options) {
-  try {
-    Validate(options);
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "";
+  return test::MessageOf([&] { Validate(options); });
 }
 
 /// The same rule by its coefficients: z^delay D + x N of characteristic.h, exact but for roundings.

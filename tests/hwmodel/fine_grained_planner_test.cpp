@@ -7,6 +7,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "catch.h"
+#include "refusal.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -148,12 +149,7 @@ TEST_CASE("Refused layouts", "[planner]") {
   const Workload workload = MakeWorkload("lenet5");
   const Machine machine = Fine(5, 1e9);
   const auto refuses = [&](const FineGrainedOptions& options, const std::string& name) {
-    try {
-      PlanFineGrained(workload, machine, options);
-      FAIL("accepted, not refused for " << name);
-    } catch (const analysis::InvalidArgument& error) {
-      CHECK(error.name() == name);
-    }
+    CHECK(test::RefusedName([&] { PlanFineGrained(workload, machine, options); }) == name);
   };
   refuses({.schedule = "gpipe"}, "schedule");
   refuses({.schedule = "nothing"}, "kind");

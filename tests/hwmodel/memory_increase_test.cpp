@@ -4,6 +4,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "catch.h"
+#include "refusal.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -193,12 +194,7 @@ TEST_CASE("VGG-16's published increases are those of a register after six convol
 TEST_CASE("What has no registers or no layers is refused", "[memory_increase]") {
   const auto name = [](const Workload& workload, const std::vector<int>& group_ends,
                        std::int64_t minibatch) {
-    try {
-      PredictMemoryIncrease(workload, group_ends, {minibatch});
-    } catch (const analysis::InvalidArgument& error) {
-      return error.name();
-    }
-    return std::string();
+    return test::RefusedName([&] { PredictMemoryIncrease(workload, group_ends, {minibatch}); });
   };
   const Workload lenet5 = MakeWorkload("lenet5");
   CHECK(name(lenet5, {}, 1) == "group_ends");

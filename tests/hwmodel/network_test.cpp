@@ -9,6 +9,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network_builder.h"
 #include "catch.h"
+#include "refusal.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -245,12 +246,7 @@ TEST_CASE("Costs of a gpt's stages are those counted by hand", "[network]") {
 
 TEST_CASE("What a network cannot be is refused by name", "[network]") {
   const auto message = [](const NetworkOptions& options) {
-    try {
-      MakeNetwork(options);
-    } catch (const InvalidArgument& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::MessageOf([&] { MakeNetwork(options); });
   };
   CHECK(message({.name = "resnet21"}).find("network.name: got") == 0);
   CHECK(message({.name = "resnet20", .groups = 5}).find("network.groups: got") == 0);

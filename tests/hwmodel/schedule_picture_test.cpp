@@ -8,9 +8,12 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "catch.h"
+#include "refusal.h"
 
 using namespace batchless::hwmodel;
 using batchless::analysis::InvalidArgument;
+using batchless::test::MessageOf;
+using batchless::test::RefusedName;
 
 namespace {
 
@@ -96,13 +99,8 @@ TEST_CASE("markup in the title is text") {
 
 TEST_CASE("a picture that nobody could look at is refused by name") {
   const Schedule schedule = PipelinedBackpropagation(10, 6000);
-  try {
-    ToSvg(schedule, "");
-    FAIL("drawn");
-  } catch (const InvalidArgument& error) {
-    CHECK(error.name() == "microbatches");
-    CHECK(std::string(error.what()).find("at most 5000 steps") != std::string::npos);
-  }
+  CHECK(RefusedName([&] { ToSvg(schedule, ""); }) == "microbatches");
+  CHECK(MessageOf([&] { ToSvg(schedule, ""); }).find("at most 5000 steps") != std::string::npos);
 }
 
 TEST_CASE("the trace has an event for every action, and lasts as long as the steps") {

@@ -2,13 +2,14 @@
 #include <map>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
 #include "catch.h"
+#include "refusal.h"
 
 using namespace batchless::hwmodel;
-using batchless::analysis::InvalidArgument;
+using batchless::test::MessageOf;
+using batchless::test::RefusedName;
 
 namespace {
 
@@ -127,29 +128,16 @@ TEST_CASE("the actions of two stages and two micro-batches, written out") {
 }
 
 TEST_CASE("arguments out of range are refused by name") {
-  const auto name = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const InvalidArgument& error) {
-      return error.name();
-    }
-    return "nothing thrown";
-  };
-  CHECK(name([] { PipelinedBackpropagation(0, 1); }) == "stages");
-  CHECK(name([] { PipelinedBackpropagation(1, 0); }) == "microbatches");
-  CHECK(name([] { FillDrain(2, 6, 0); }) == "microbatches_per_update");
-  CHECK(name([] { FillDrain(2, 6, 4); }) == "microbatches_per_update");
+  CHECK(RefusedName([] { PipelinedBackpropagation(0, 1); }) == "stages");
+  CHECK(RefusedName([] { PipelinedBackpropagation(1, 0); }) == "microbatches");
+  CHECK(RefusedName([] { FillDrain(2, 6, 0); }) == "microbatches_per_update");
+  CHECK(RefusedName([] { FillDrain(2, 6, 4); }) == "microbatches_per_update");
 }
 
 TEST_CASE("a schedule that is no schedule is refused with the place") {
   const Schedule good = PipelinedBackpropagation(2, 2);
-  const auto message = [](const Schedule& schedule) -> std::string {
-    try {
-      Summarize(schedule);
-    } catch (const InvalidArgument& error) {
-      return error.what();
-    }
-    return {};
+  const auto message = [](const Schedule& schedule) {
+    return MessageOf([&] { Summarize(schedule); });
   };
   REQUIRE(message(good).empty());
 

@@ -8,6 +8,7 @@
 
 #include "catch.h"
 #include "durable_file.h"
+#include "refusal.h"
 #include "run_program.h"
 
 using namespace batchless::test;
@@ -228,14 +229,9 @@ TEST_CASE("what a full disk did not take is written once when it does") {
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
   const rlimit small = {.rlim_cur = 1500, .rlim_max = usual.rlim_max};
   REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  bool failed = false;
-  try {
-    file.Flush();
-  } catch (const std::runtime_error&) {
-    failed = true;
-  }
+  const std::string failure = MessageOf<std::runtime_error>([&] { file.Flush(); });
   REQUIRE(setrlimit(RLIMIT_FSIZE, &usual) == 0);
-  CHECK(failed);
+  CHECK_FALSE(failure.empty());
   CHECK(ReadFile(path) == before + after.substr(0, 500));
   file.Sync();
   CHECK(ReadFile(path) == before + after);

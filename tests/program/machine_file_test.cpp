@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "catch.h"
+#include "refusal.h"
 #include "run_program.h"
 #include "usage_error.h"
 
@@ -24,12 +25,7 @@ const std::string kGood =
     "bandwidth = { value = \"8 Gb/s\", source = \"s\" }\n";
 
 std::string Error(const std::string& text) {
-  try {
-    static_cast<void>(ParseMachine(text, "f.toml"));
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::MessageOf<UsageError>([&] { static_cast<void>(ParseMachine(text, "f.toml")); });
 }
 
 // The good file with one line in place of another.

@@ -63,14 +63,10 @@ TEST_CASE("a list may mix its forms, and integers repeat only where they may") {
 }
 
 TEST_CASE("a value of a spacing that is out of range is named with it") {
-  try {
-    ParseNumberList("--momenta", "lin:0:2:3", NumberRange{0, 1});
-    FAIL("accepted");
-  } catch (const UsageError& error) {
-    CHECK(std::string(error.what()) ==
-          "--momenta: got 2 in lin:0:2:3, accepted: numbers from 0 to 1 separated by commas, or "
-          "lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N");
-  }
+  CHECK_THROWS_WITH(
+      ParseNumberList("--momenta", "lin:0:2:3", NumberRange{0, 1}),
+      "--momenta: got 2 in lin:0:2:3, accepted: numbers from 0 to 1 separated by commas, or "
+      "lin:LO:HI:N, log:LO:HI:N, log1m:LO:HI:N");
 }
 
 }  // namespace batchless

@@ -4,10 +4,10 @@
 #include <limits>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "catch.h"
+#include "refusal.h"
 
-using batchless::analysis::InvalidArgument;
+using batchless::test::RefusedName;
 using batchless::training::AdamHyperparameters;
 using batchless::training::Hyperparameters;
 using batchless::training::ScaleToBatch;
@@ -86,12 +86,7 @@ TEST_CASE("Adam's averages keep their half-lives in samples") {
   CHECK((same.learning_rate == 2e-3 && same.beta1 == 0.9 && same.beta2 == 0.95));
   CHECK(ScaleToBatch(AdamHyperparameters{2e-3, 0, 0, 128}, 1, 0).learning_rate == 2e-3);
   const auto name = [](const AdamHyperparameters& reference, std::int64_t batch, double exponent) {
-    try {
-      ScaleToBatch(reference, batch, exponent);
-    } catch (const InvalidArgument& error) {
-      return error.name();
-    }
-    return std::string("nothing thrown");
+    return RefusedName([&] { ScaleToBatch(reference, batch, exponent); });
   };
   CHECK(name({0, 0.9, 0.999, 128}, 1, 1) == "reference_lr");
   CHECK(name({1, 1, 0.999, 128}, 1, 1) == "beta1");
@@ -102,13 +97,8 @@ TEST_CASE("Adam's averages keep their half-lives in samples") {
 }
 
 TEST_CASE("arguments out of range are refused by name") {
-  const auto name = [](const Hyperparameters& reference, std::int64_t batch) -> std::string {
-    try {
-      ScaleToBatch(reference, batch);
-    } catch (const InvalidArgument& error) {
-      return error.name();
-    }
-    return "nothing thrown";
+  const auto name = [](const Hyperparameters& reference, std::int64_t batch) {
+    return RefusedName([&] { ScaleToBatch(reference, batch); });
   };
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -12,11 +12,13 @@
 #include "batchless/training/trainer.h"
 #include "catch.h"
 #include "collective_runs.h"
+#include "refusal.h"
 
 namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
+using test::RefusedName;
 
 constexpr std::int64_t kSamples = 24;
 
@@ -205,37 +207,29 @@ TEST_CASE("A damaged state of waiting samples changes nothing", "[learn]") {
 
 TEST_CASE("Samples that cannot be learned are refused by name", "[learn]") {
   const std::unique_ptr<Trainer> trainer = MakeTrainer(Options("sequential", 4));
-  const auto name = [&](auto learn) -> std::string {
-    try {
-      learn();
-    } catch (const InvalidArgument& error) {
-      return error.name();
-    }
-    return "";
-  };
   std::vector<float> image(3072, 0.5F);
-  CHECK(name([&] { trainer->Learn(std::span(image).first(3071), 0); }) == "image");
-  CHECK(name([&] { trainer->Learn(image, -1); }) == "label");
-  CHECK(name([&] { trainer->Learn(image, 10); }) == "label");
+  CHECK(RefusedName([&] { trainer->Learn(std::span(image).first(3071), 0); }) == "image");
+  CHECK(RefusedName([&] { trainer->Learn(image, -1); }) == "label");
+  CHECK(RefusedName([&] { trainer->Learn(image, 10); }) == "label");
   image[7] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(name([&] { trainer->Learn(image, 0); }) == "image");
+  CHECK(RefusedName([&] { trainer->Learn(image, 0); }) == "image");
   image[7] = 0;
-  CHECK(name([&] { trainer->Learn(image, 0); }).empty());
+  CHECK(RefusedName([&] { trainer->Learn(image, 0); }).empty());
   std::vector<SampleResult> results;
-  CHECK(name([&] { trainer->Advance(SmallSource(), 4, results); }) == "to");
+  CHECK(RefusedName([&] { trainer->Advance(SmallSource(), 4, results); }) == "to");
   CHECK(trainer->samples_done() == 0);
 
   const std::vector<int> labels = {1, 2};
   const std::vector<float> images(2 * 3072);
   const ImageShape shape{3, 32, 32};
-  CHECK(name([&] { MemorySource(shape, image, labels); }) == "images");
-  CHECK(name([&] { MemorySource(shape, images, std::vector<int>{1, -1}); }) == "labels");
+  CHECK(RefusedName([&] { MemorySource(shape, image, labels); }) == "images");
+  CHECK(RefusedName([&] { MemorySource(shape, images, std::vector<int>{1, -1}); }) == "labels");
   const MemorySource source(shape, images, labels, 10);
   CHECK(source.classes() == 3);
   CHECK(source.Label(11) == 2);
-  CHECK(name([&] { source.Label(9); }) == "position");
-  CHECK(name([&] { source.Label(12); }) == "position");
-  CHECK(name([&] { source.Read(10, std::span(image).first(5)); }) == "image");
+  CHECK(RefusedName([&] { source.Label(9); }) == "position");
+  CHECK(RefusedName([&] { source.Label(12); }) == "position");
+  CHECK(RefusedName([&] { source.Read(10, std::span(image).first(5)); }) == "image");
 }
 
 }  // namespace

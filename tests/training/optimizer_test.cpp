@@ -12,6 +12,7 @@
 #include "engine/stage_parameters.h"
 #include "optimizers/eigenbasis.h"
 #include "pb.h"
+#include "refusal.h"
 #include "runs.h"
 
 namespace batchless::training {
@@ -593,12 +594,7 @@ TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and 
 
 TEST_CASE("What an optimizer of one's own cannot have is refused by its field", "[optimizer]") {
   const auto refused = [](const Optimizer& row, std::string_view start) {
-    std::string why;
-    try {
-      MakeOptimizer(row, {});
-    } catch (const InvalidArgument& e) {
-      why = e.what();
-    }
+    const std::string why = test::MessageOf([&] { MakeOptimizer(row, {}); });
     CHECK(why.substr(0, start.size()) == start);
   };
   refused({}, "name: got an empty string, accepted: a name");

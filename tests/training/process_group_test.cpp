@@ -4,9 +4,12 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "collective_runs.h"
 #include "pb.h"
+#include "refusal.h"
 
 namespace batchless::training {
 namespace {
+
+using test::MessageOf;
 
 constexpr std::int64_t kSamples = 72;
 constexpr std::int64_t kMiddle = 36;
@@ -165,12 +168,7 @@ TEST_CASE("Weights go in, and a divergence is everybody's", "[processes]") {
   const std::string digest = MakeTrainer(options)->WeightsSha256();
   options.seed = 11;
   options.learning_rate.base = 1e6;
-  std::string where;
-  try {
-    Alone(options);
-  } catch (const Diverged& error) {
-    where = error.what();
-  }
+  const std::string where = MessageOf<Diverged>([&] { Alone(options); });
   REQUIRE(!where.empty());
   std::vector<std::string> said(3);
   RunAsProcesses(3, [&](const std::shared_ptr<ProcessGroup>& group) {
@@ -182,11 +180,7 @@ TEST_CASE("Weights go in, and a divergence is everybody's", "[processes]") {
       CheckInProcess(trainer->WeightsSha256() == digest);
     }
     const auto trainer = MakeTrainer(own);
-    try {
-      Finish(*trainer, kSamples);
-    } catch (const Diverged& error) {
-      said[group->rank()] = error.what();
-    }
+    said[group->rank()] = MessageOf<Diverged>([&] { Finish(*trainer, kSamples); });
   });
   for (const std::string& line : said) CHECK(line == where);
 }
@@ -198,13 +192,7 @@ TEST_CASE("A damaged state is everybody's error and changes nothing", "[processe
     trainer.Save(state);
     const std::string before = trainer.WeightsSha256();
     std::istringstream cut(state.str().substr(0, state.str().size() / 2));
-    bool refused = false;
-    try {
-      trainer.Load(cut);
-    } catch (const std::runtime_error&) {
-      refused = true;
-    }
-    CheckInProcess(refused);
+    CheckInProcess(!MessageOf<std::runtime_error>([&] { trainer.Load(cut); }).empty());
     CheckInProcess(trainer.WeightsSha256() == before);
   });
 }
@@ -246,11 +234,7 @@ TEST_CASE("A process whose options differ says which", "[processes]") {
       TrainerOptions own = OptionsOf(kCases[2]);
       own.processes = group;
       if (group->rank() == 1) change.make(own);
-      try {
-        MakeTrainer(own);
-      } catch (const std::runtime_error& error) {
-        said[group->rank()] = error.what();
-      }
+      said[group->rank()] = MessageOf<std::runtime_error>([&] { MakeTrainer(own); });
     });
     CHECK(said[0].empty());
     INFO(said[1]);

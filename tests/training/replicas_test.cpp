@@ -14,6 +14,7 @@
 #include "engine/gradient_sum.h"
 #include "engine/group_part.h"
 #include "pb.h"
+#include "refusal.h"
 
 namespace batchless::training {
 namespace {
@@ -325,20 +326,11 @@ TEST_CASE("A state goes from replicas to others, in the middle of a run", "[repl
 TEST_CASE("A divergence is every replica's", "[replicas]") {
   const Case diverging{"diverging", "lenet5", true,
                        [](TrainerOptions& o) { o.learning_rate.base = 1e6; }};
-  std::string where;
-  try {
-    Alone(diverging);
-  } catch (const Diverged& error) {
-    where = error.what();
-  }
+  const std::string where = test::MessageOf<Diverged>([&] { Alone(diverging); });
   REQUIRE(!where.empty());
   std::vector<std::string> said(4);
   RunAs(diverging, {2, 2, 1}, [&](Trainer& trainer, int rank) {
-    try {
-      Finish(trainer, kSamples);
-    } catch (const Diverged& error) {
-      said[rank] = error.what();
-    }
+    said[rank] = test::MessageOf<Diverged>([&] { Finish(trainer, kSamples); });
   });
   for (const std::string& line : said) CHECK(line == where);
 }
@@ -388,11 +380,7 @@ TEST_CASE("A replica that does not come is named", "[replicas]") {
   std::vector<std::string> said(2);
   RunAs(watched, {2, 1, 1}, [&](Trainer& trainer, int rank) {
     if (rank == 1) return;
-    try {
-      Train(trainer, kSamples);
-    } catch (const std::runtime_error& error) {
-      said[rank] = error.what();
-    }
+    said[rank] = test::MessageOf<std::runtime_error>([&] { Train(trainer, kSamples); });
   });
   INFO(said[0]);
   CHECK(said[0].starts_with("worker 0 (stages 0 to 11) of replica 0 has waited "));

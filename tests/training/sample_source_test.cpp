@@ -9,14 +9,13 @@
 #include <string>
 #include <thread>
 
-#include "batchless/analysis/argument.h"
 #include "catch.h"
+#include "refusal.h"
 #include "temporary_folder.h"
 
 namespace batchless::training {
 namespace {
 
-using analysis::InvalidArgument;
 using test::Bytes;
 using test::TemporaryFolder;
 
@@ -206,21 +205,17 @@ TEST_CASE("Any thread reads any position, in any order, with the same bits") {
 }
 
 TEST_CASE("Arguments out of range are refused by name") {
-  const auto name = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const InvalidArgument& error) {
-      return error.name();
-    }
-    return "nothing thrown";
-  };
-  CHECK(name([] { DatasetSource(Set(), {1, Order::kShuffled, false, -1}); }) == "limit");
-  CHECK(name([] { DatasetSource(Set(), {1, Order::kShuffled, false, kSamples + 1}); }) == "limit");
+  CHECK(test::RefusedName([] {
+          DatasetSource(Set(), {1, Order::kShuffled, false, -1});
+        }) == "limit");
+  CHECK(test::RefusedName([] {
+          DatasetSource(Set(), {1, Order::kShuffled, false, kSamples + 1});
+        }) == "limit");
   const DatasetSource source(Set(), {1, Order::kShuffled, false, kSamples});
-  CHECK(name([&] { source.At(-1); }) == "position");
-  CHECK(name([&] { source.At(std::int64_t{kSamples} << 32); }) == "position");
+  CHECK(test::RefusedName([&] { source.At(-1); }) == "position");
+  CHECK(test::RefusedName([&] { source.At(std::int64_t{kSamples} << 32); }) == "position");
   std::vector<float> image(3071);
-  CHECK(name([&] { source.Read(0, image); }) == "image");
+  CHECK(test::RefusedName([&] { source.Read(0, image); }) == "image");
 }
 
 }  // namespace

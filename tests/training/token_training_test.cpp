@@ -16,6 +16,7 @@
 #include "batchless/training/token_dataset.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
+#include "refusal.h"
 #include "runs.h"
 #include "temporary_folder.h"
 #include "thread_group.h"
@@ -64,14 +65,7 @@ TEST_CASE("Texts that cannot be read are refused by name", "[token]") {
   const test::TemporaryFolder folder;
   folder.Write("empty", test::Bytes{});
   folder.Write("text", test::Bytes{72, 105, 255, 0});
-  const auto message = [](auto work) {
-    try {
-      work();
-    } catch (const std::exception& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing");
-  };
+  const auto message = [](auto work) { return test::MessageOf<std::exception>(work); };
   CHECK(ReadTextTokens(folder.path() / "text") == std::vector<std::int64_t>{72, 105, 255, 0});
   CHECK(message([&] { ReadTextTokens(folder.path() / "empty"); }).ends_with("the file is empty"));
   CHECK(message([&] { ReadTextTokens(folder.path() / "none"); }).ends_with("no such file"));

@@ -18,6 +18,7 @@
 #include "catch.h"
 #include "narrow_vgg.h"
 #include "pb.h"
+#include "refusal.h"
 #include "runs.h"
 
 namespace batchless::training {
@@ -397,12 +398,7 @@ TEST_CASE("Weights come back bit for bit, and wrong ones are refused by name", "
     CHECK(fresh->WeightsSha256() == trained->WeightsSha256());
 
     const auto message = [&](const std::vector<NamedTensor>& tensors) {
-      try {
-        fresh->ImportWeights(tensors);
-      } catch (const InvalidArgument& error) {
-        return std::string(error.what());
-      }
-      return std::string();
+      return test::MessageOf([&] { fresh->ImportWeights(tensors); });
     };
     std::vector<NamedTensor> missing(weights.begin() + 1, weights.end());
     CHECK(message(missing).find(weights[0].name + ": got") == 0);

@@ -15,6 +15,7 @@
 #include "engine/pipeline.h"
 #include "pb.h"
 #include "plan.h"
+#include "refusal.h"
 
 namespace batchless::training {
 namespace {
@@ -180,12 +181,8 @@ TEST_CASE("A worker that is stuck is named, with the queue", "[timing]") {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   };
-  std::string line;
-  try {
-    WeightsAfter(options, 24, hold_up, 3);
-  } catch (const std::runtime_error& error) {
-    line = error.what();
-  }
+  const std::string line =
+      test::MessageOf<std::runtime_error>([&] { WeightsAfter(options, 24, hold_up, 3); });
   INFO(line);
   // Its neighbours wait, whichever of them is the first to lose patience.
   CHECK(line.find("worker 1 (stages " + std::to_string(stuck) + " to ") != std::string::npos);
