@@ -33,6 +33,7 @@ class Command:
 
     def __init__(self, place: common.Place, name: str, words: list[str], speaker: str = "batchless"):
         self.place, self.name, self.words, self.speaker = place, name, words, speaker
+        self.environment: dict[str, str] = {}
 
     def begin(self) -> None:
         """Makes the folder as it is before the command."""
@@ -47,7 +48,9 @@ class Command:
         return common.refusal_problem(done, self.speaker)
 
     def run(self, faults: Path, fault: str = "", log: str = "") -> common.Outcome:
-        environment = {"LD_PRELOAD": str(faults)} if fault or log else {}
+        environment = dict(self.environment)
+        if fault or log:
+            environment["LD_PRELOAD"] = str(faults)
         if fault:
             environment["BATCHLESS_FAULT"] = fault
         if log:
@@ -109,18 +112,10 @@ class Queue(Command):
         words += [str(place.folder / "study"), "--program", place.program, "--data", "data"]
         words += ["--jobs", "1"]
         super().__init__(place, "run_study", words, "run_study")
+        self.environment = {"BATCHLESS_FAULT_UNDER": str(place.folder / "study")}
 
     def begin(self) -> None:
         self.place.clear("study")
-
-    def run(self, faults: Path, fault: str = "", log: str = "") -> common.Outcome:
-        environment = {"LD_PRELOAD": str(faults)} if fault or log else {}
-        if fault:
-            environment["BATCHLESS_FAULT"] = fault
-        if log:
-            environment["BATCHLESS_FAULT_LOG"] = log
-        environment["BATCHLESS_FAULT_UNDER"] = str(self.place.folder / "study")
-        return common.call(self.words, self.place.folder, **environment)
 
     def refusal_problem(self, done: common.Outcome) -> str:
         """A queue goes on after a run that failed, and ends with a line for each of those."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import random
 import shutil
-import zipfile
 from pathlib import Path
 
 import common
@@ -24,9 +23,7 @@ def arrays_of(content: bytes) -> dict | None:
     try:
         with numpy.load(io.BytesIO(content)) as archive:
             return {name: archive[name].tobytes() for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, KeyError, EOFError):
-        return None
-    except Exception:  # whatever else is an error message, too, and no wrong number
+    except Exception:  # whatever it is, an error message and no wrong number
         return None
 
 

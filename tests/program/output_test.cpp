@@ -4,7 +4,6 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "catch.h"
 #include "commands_table.h"
@@ -15,12 +14,6 @@ using namespace batchless::test;
 using Json = nlohmann::json;
 
 namespace {
-
-std::vector<std::vector<std::string>> Rows(const std::string& csv) {
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& line : Lines(csv)) rows.push_back(Split(line, ','));
-  return rows;
-}
 
 Arguments WithRounds(Arguments words, const std::string& rounds) {
   const auto place = std::find(words.begin(), words.end(), "--rounds");
@@ -188,7 +181,7 @@ TEST_CASE("a file is what standard output would have been, and replaces what was
     CHECK_FALSE(printed.out.empty());
     CHECK(ReadFile(folder / "f.csv") == printed.out);
     CHECK(folder.Files() == std::vector<std::string>{"f.csv"});
-    const auto rows = Rows(printed.out);
+    const auto rows = CsvRows(printed.out);
     REQUIRE(rows.size() > 1);
     for (const auto& row : rows) CHECK(row.size() == rows.front().size());
   }
@@ -226,7 +219,7 @@ TEST_CASE("the sweep's two files hold the same numbers") {
   CHECK(rate.values.front() == 1e-4);
   CHECK(rate.values.back() == 2);
 
-  const auto rows = Rows(ReadFile(folder / "f.csv"));
+  const auto rows = CsvRows(ReadFile(folder / "f.csv"));
   REQUIRE(rows.size() == 1 + 5 * 7);
   CHECK(rows[0] == Split("momentum,rate,spectral_radius,error_bound,log_spectral_radius", ','));
   for (std::size_t i = 0; i < 5 * 7; ++i) {
@@ -290,7 +283,7 @@ TEST_CASE("an interruption leaves one line, no partial file and the old file") {
                            folder.path());
     const auto deadline = std::chrono::steady_clock::now() + kHung;
     while (folder.Files().size() < 2 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      Sleep(10);
     }
     REQUIRE(folder.Files().size() == 2);
     CHECK(kill(program.process(), signal_number) == 0);

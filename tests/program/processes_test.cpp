@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 
 #include "catch.h"
 #include "run_program.h"
@@ -112,10 +111,6 @@ bool IsInUse(const std::string& folder) {
   const bool is_locked = flock(descriptor, LOCK_EX | LOCK_NB) != 0;
   close(descriptor);
   return is_locked;
-}
-
-void Sleep(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
 // Tells a launched run to stop, or kills its launcher, and returns whether the run was done before that.

@@ -156,7 +156,7 @@ bool RunningProgram::EndsWithin(std::chrono::seconds limit) const {
     waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
     if (ended.si_pid == process_) return true;
     if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Sleep(5);
   }
 }
 
@@ -226,6 +226,16 @@ std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines = Split(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   return lines;
+}
+
+std::vector<std::vector<std::string>> CsvRows(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line : Lines(text)) rows.push_back(Split(line, ','));
+  return rows;
+}
+
+void Sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
 Arguments Words(const std::string& line) {

@@ -64,6 +64,9 @@ void WriteFile(const std::string& path, const std::string& content);
 bool Contains(const std::string& text, const std::string& part);
 std::vector<std::string> Lines(const std::string& text);
 std::vector<std::string> Split(const std::string& text, char separator);
+std::vector<std::vector<std::string>> CsvRows(const std::string& text);  // without quotes
+
+void Sleep(int milliseconds);
 
 // The words of a command line without quotes.
 Arguments Words(const std::string& line);

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "batchless/training/dataset.h"
@@ -121,16 +120,6 @@ Files ResultOf(const Workplace& workplace, const std::string& out) {
           ReadFile(workplace / (out + "/samples.csv"))};
 }
 
-std::vector<std::vector<std::string>> Rows(const std::string& path) {
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& line : Lines(ReadFile(path))) rows.push_back(Split(line, ','));
-  return rows;
-}
-
-void Sleep(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-}
-
 // Waits until it holds; only a program that hangs takes minutes.
 template <class Condition>
 void WaitUntil(Condition condition) {
@@ -153,7 +142,7 @@ TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
                                           "manifest.json", "metrics.csv", "samples.csv",
                                           "summary.json"});
 
-  const auto metrics = Rows(workplace / "a/metrics.csv");
+  const auto metrics = CsvRows(ReadFile(workplace / "a/metrics.csv"));
   CHECK(metrics[0] == Split("samples,epoch,learning_rate,train_loss,train_accuracy,"
                             "validation_loss,validation_accuracy",
                             ','));
@@ -181,7 +170,7 @@ TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
   }
 
   // The rows of samples.csv make up the log's means.
-  const auto samples = Rows(workplace / "a/samples.csv");
+  const auto samples = CsvRows(ReadFile(workplace / "a/samples.csv"));
   CHECK(samples[0] == Split("sample,label,loss", ','));
   REQUIRE(samples.size() == 1001);
   double loss = 0;
@@ -482,7 +471,7 @@ TEST_CASE("in sequential order without augmentation another program can follow")
   workplace.Train("a", "--set data.order=sequential --set data.augment=false");
   const auto data =
       batchless::training::LoadCifar10(workplace / "data", batchless::training::Split::kTrain);
-  const auto rows = Rows(workplace / "a/samples.csv");
+  const auto rows = CsvRows(ReadFile(workplace / "a/samples.csv"));
   for (int k = 0; k < 1000; ++k) {
     if (rows[k + 1][1] != std::to_string(data->label(k % kTrainSize))) FAIL("sample " << k);
   }
@@ -708,7 +697,7 @@ TEST_CASE("a damaged checkpoint is refused by name") {
   const std::string longer = "train run.toml --set run.epochs=100000 --out b";
   RunningProgram program(Words(longer), workplace.path());
   const std::string metrics = workplace / "b/metrics.csv";
-  WaitUntil([&] { return fs::exists(metrics) && Rows(metrics).size() > 2; });
+  WaitUntil([&] { return fs::exists(metrics) && CsvRows(ReadFile(metrics)).size() > 2; });
   kill(program.process(), SIGTERM);
   REQUIRE(program.Wait().exit_code == 128 + SIGTERM);
   WriteFile(workplace / "b/metrics.csv", "samples");
@@ -812,7 +801,7 @@ TEST_CASE("a run that diverges says where, keeps its log and fails") {
   const auto sample = summary["diverged"]["sample"].get<std::size_t>();
   CHECK(Contains(outcome.error, "at sample " + std::to_string(sample)));
   // Every sample up to the bad one.
-  CHECK(Rows(workplace / "a/samples.csv").size() == 1 + sample + 1);
+  CHECK(CsvRows(ReadFile(workplace / "a/samples.csv")).size() == 1 + sample + 1);
   CHECK(summary["samples"] == sample / 8 * 8);
   CHECK(summary["weights_sha256"].is_null());
   CHECK_FALSE(fs::exists(workplace / "w.npz"));
@@ -919,7 +908,7 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   const int stages = Json::parse(ReadFile(workplace / "a/summary.json"))["stages"];
   std::map<std::tuple<std::string, std::string, std::string>, int> passes;
   std::map<std::string, double> last;
-  for (const std::vector<std::string>& row : Rows(workplace / "a.csv")) {
+  for (const std::vector<std::string>& row : CsvRows(ReadFile(workplace / "a.csv"))) {
     if (row[0] == "worker") continue;
     REQUIRE(row.size() == 6);
     const double start = std::stod(row[4]);
@@ -957,7 +946,7 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   CHECK(!fs::exists(workplace / "c"));
   // A run in phases has those of the first one, however many follow.
   REQUIRE(workplace.Call("train phases.toml --out d --trace d.csv").exit_code == 0);
-  CHECK(Rows(workplace / "d.csv").size() > 1);
+  CHECK(CsvRows(ReadFile(workplace / "d.csv")).size() > 1);
 }
 
 TEST_CASE("PipeMare's three techniques train alone and together") {
