@@ -9,7 +9,6 @@
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
-#include "batchless/analysis/rule.h"
 #include "command_host.h"
 #include "text_output.h"
 #include "usage_error.h"
@@ -73,18 +72,7 @@ std::unique_ptr<Command> MakeCommand(CLI::App& root) {
   return std::make_unique<Kind>(root);
 }
 
-// `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
-Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
-// `rule` and its options as they were given, for rows that are of no single delay.
-Json DescribeGivenRule(const analysis::RuleSpec& spec);
-
 // Each as [real part, imaginary part].
 Json RootsAsJson(const std::vector<std::complex<double>>& roots);
-
-// The same of a point, the start with its momentum.
-struct RulePoint;
-Json Describe(const RulePoint& point);
-// "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
-std::string PointText(const RulePoint& point);
 
 }  // namespace batchless

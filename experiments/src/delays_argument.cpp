@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
-#include "command.h"
-#include "rule_arguments.h"
 #include "usage_error.h"
 #include "values.h"
 
@@ -18,7 +16,6 @@ namespace {
 using analysis::Delay;
 using analysis::DelayCompensation;
 using analysis::DelayModel;
-using analysis::VaryingDelay;
 
 constexpr IntegerRange kVaryingRange{0, analysis::kMaxVaryingDelay};
 constexpr NumberRange kProbabilityRange{0, 1};
@@ -192,18 +189,18 @@ bool DelaysArguments::given() const {
 
 const std::string& DelaysArguments::text() const { return delays_.Text(kDelaysForms); }
 
-VaryingDelay DelaysArguments::Read() const {
-  VaryingDelay point;
+std::shared_ptr<const VaryingDelays> DelaysArguments::Read(const Argument& delay) const {
   std::optional<Delay> largest;
   if (largest_.given()) {
     if (!text().starts_with("geometric:")) largest_.Refuse("nothing but with geometric:P");
     largest = largest_.Integer(kVaryingRange);
   }
-  point.delays = ParseByName(delays_.name(), text(), largest, kDelaysForms);
+  VaryingDelays read{text(), ParseByName(delays_.name(), text(), largest, kDelaysForms)};
   if (compensate_.given() && compensate_.Choice(kCompensateChoices) == 1) {
-    point.compensation = DelayCompensation::kOwn;
+    read.compensation = DelayCompensation::kOwn;
   }
-  return point;
+  delay.Refuse("nothing together with --delays");
+  return std::make_shared<const VaryingDelays>(std::move(read));
 }
 
 std::string DelaysHelp() {
@@ -213,34 +210,6 @@ file of delays and probabilities), by a chain, or from a trace that repeats. Rad
 critical rate and variance are those of the mean square then, E[w^2]; the mean itself, and
 almost every single run, may be stable where it is not. With a trace nothing is random.
 )";
-}
-
-Json Describe(const VaryingDelay& point, const DelaysArguments& delays) {
-  const bool own = point.compensation == DelayCompensation::kOwn;
-  const EffectiveOptions effective =
-      Effective(analysis::AtMeanDelay(point.rule, point.delays.mean()), 0);
-  Json object;
-  object["rule"] = point.rule.rule.name;
-  object["delays"] = delays.text();
-  object["compensate"] = kCompensateChoices[own ? 1 : 0];
-  object["mean_delay"] = point.delays.mean();
-  object["largest_delay"] = point.delays.largest();
-  object["horizon"] = own ? Json(nullptr) : Json(effective.horizon);
-  object["sc_delay"] = own || !effective.sc_delay ? Json(nullptr) : Json(*effective.sc_delay);
-  object["momentum"] = point.momentum;
-  return object;
-}
-
-std::string RuleText(const VaryingDelay& point, const DelaysArguments& delays) {
-  std::string text = fmt::format("{}, delays {}, mean {:.6g}", point.rule.rule.name, delays.text(),
-                                 point.delays.mean());
-  if (point.compensation == DelayCompensation::kOwn) text += ", each by its own";
-  return text;
-}
-
-std::string PointText(const VaryingDelay& point, const DelaysArguments& delays) {
-  const std::string text = RuleText(point, delays);
-  return point.rule.is_linear() ? text : fmt::format("{}, momentum {}", text, point.momentum);
 }
 
 }  // namespace batchless

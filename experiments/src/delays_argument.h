@@ -7,6 +7,7 @@
 //   trace:F.csv     column delay, repeated for ever
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,13 @@ analysis::DelayModel ParseDrawnDelays(std::string_view name, const std::string& 
 // A line for each delay: the delay and its share.
 std::string DelaysText(const analysis::DelayModel& model);
 
+// What --delays and --compensate say.
+struct VaryingDelays {
+  std::string text;  // as it was written
+  analysis::DelayModel model;
+  analysis::DelayCompensation compensation = analysis::DelayCompensation::kMean;
+};
+
 // --delays, --compensate and --largest-delay, in place of --delay.
 class DelaysArguments {
  public:
@@ -35,8 +43,8 @@ class DelaysArguments {
 
   // Throws UsageError where one of the others is given alone.
   bool given() const;
-  // The model and the compensation; the rest of the point is the caller's.
-  analysis::VaryingDelay Read() const;
+  // Where they are given; `delay` is refused then.
+  std::shared_ptr<const VaryingDelays> Read(const Argument& delay) const;
   const std::string& text() const;
 
  private:
@@ -47,14 +55,5 @@ class DelaysArguments {
 
 // What --help says of the results under --delays.
 std::string DelaysHelp();
-
-// `rule`, the delays and the compensation, what the rule's options come to at the mean, and `momentum`: the
-// start of every result.
-Json Describe(const analysis::VaryingDelay& point, const DelaysArguments& delays);
-inline constexpr std::string_view kVaryingColumns =
-    "rule,delays,compensate,mean_delay,largest_delay,horizon,sc_delay,momentum";
-// Rule and delays, and with PointText the momentum.
-std::string RuleText(const analysis::VaryingDelay& point, const DelaysArguments& delays);
-std::string PointText(const analysis::VaryingDelay& point, const DelaysArguments& delays);
 
 }  // namespace batchless

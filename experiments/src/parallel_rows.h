@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <tuple>
+#include <vector>
 
 #include "argument.h"
 #include "command_host.h"
@@ -24,5 +26,24 @@ inline constexpr double kMaxRows = 1e6;
 // Throws UsageError where a table of that many rows is too large; `names` are the options whose
 // lists multiply to it.
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names);
+
+// Every combination of a value from each list, the last list's going fastest. Throws as CheckRows does.
+template <class... Values>
+std::vector<std::tuple<Values...>> Combinations(const char* names,
+                                                const std::vector<Values>&... lists) {
+  CheckRows({lists.size()...}, names);
+  const std::size_t count = (lists.size() * ...);
+  std::vector<std::tuple<Values...>> combinations;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t stride = count;
+    const auto next = [&](const auto& list) {
+      stride /= list.size();
+      return list[i / stride % list.size()];
+    };
+    // Braces take the lists in their order.
+    combinations.push_back(std::tuple<Values...>{next(lists)...});
+  }
+  return combinations;
+}
 
 }  // namespace batchless

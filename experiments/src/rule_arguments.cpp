@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "batchless/analysis/argument.h"
-#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "usage_error.h"
 
@@ -77,6 +76,39 @@ std::vector<RuleSpec> Expanded(const std::vector<RuleSpec>& specs, const RuleNum
   // The library's own words for an option without use.
   if (!used) analysis::Validate(with(specs.front(), values.front()));
   return expanded;
+}
+
+// T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
+// where both coefficients are given in d's place. With one of them d makes the other.
+struct EffectiveOptions {
+  double horizon = 0;
+  std::optional<double> sc_delay = 0;
+};
+
+EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
+  EffectiveOptions effective;
+  const RuleOptions& options = spec.options;
+  // As --horizon takes it, which does not depend on m.
+  RuleSpec given = spec;
+  given.rule.predicts_geometrically = false;
+  effective.horizon = analysis::ComputeCoefficients<double>(given, 0.0, delay).horizon;
+  switch (spec.rule.compensation) {
+    case Compensation::kNone:
+      break;
+    case Compensation::kNesterov:
+      effective.sc_delay = 1;
+      break;
+    case Compensation::kSpike:
+      effective.sc_delay =
+          options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
+      break;
+    case Compensation::kFree:
+    case Compensation::kLinear:
+      effective.sc_delay = std::nullopt;
+      break;
+  }
+  if (options.sc_a && options.sc_b) effective.sc_delay = std::nullopt;
+  return effective;
 }
 
 }  // namespace
@@ -177,61 +209,38 @@ RulePointArguments::RulePointArguments(CLI::App& command, RuleArguments::Form fo
                 Placeholder(form, "Momentum from 0 to 1, required; none with linear",
                             "Momenta from 0 to 1, required; none with linear")) {}
 
-RulePoint RulePointArguments::Single(const IntegerRange& delays) const {
-  RulePoint point{rule_.Single(), delay_.Integer(delays)};
+RowDelays ReadDelays(const Argument& delay, const DelaysArguments* delays) {
+  if (delays != nullptr && delays->given()) return {.varying = delays->Read(delay)};
+  return {.each = delay.IntegerList(kDelayRange)};
+}
+
+RulePoint RulePointArguments::Single(const IntegerRange& range,
+                                     const DelaysArguments* delays) const {
+  RulePoint point{rule_.Single()};
+  if (delays != nullptr && delays->given()) {
+    point.varying = delays->Read(delay_);
+  } else {
+    point.delay = delay_.Integer(range);
+  }
   point.momentum = MomentumOf(point.rule, momentum_);
+  if (point.varying) analysis::Validate(point.AtVaryingDelays());
   return point;
 }
 
-std::vector<RulePoint> RulePointArguments::All(std::size_t times, const char* names) const {
+std::vector<RulePoint> RulePointArguments::All(std::size_t times, const char* names,
+                                               const DelaysArguments* delays) const {
   const std::vector<RuleSpec> rules = rule_.All();
-  const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
+  const RowDelays taken = ReadDelays(delay_, delays);
   const std::vector<double> none = {std::numeric_limits<double>::quiet_NaN()};
   const std::vector<double> momenta =
       HaveNoMomentum(rules, momentum_) ? none : momentum_.NumberList(kMomentumRange);
-  CheckRows({rules.size(), delays.size(), momenta.size(), times}, names);
+  CheckRows({rules.size(), taken.each.size(), momenta.size(), times}, names);
   std::vector<RulePoint> points;
-  for (const RuleSpec& rule : rules) {
-    for (const std::int64_t delay : delays) {
-      for (const double momentum : rule.is_linear() ? none : momenta) {
-        points.push_back({rule, delay, momentum});
-      }
+  for (const auto& [rule, delay] : Combinations(names, rules, taken.each)) {
+    for (const double momentum : rule.is_linear() ? none : momenta) {
+      points.push_back({rule, delay, momentum, taken.varying});
+      if (taken.varying) analysis::Validate(points.back().AtVaryingDelays());
     }
-  }
-  return points;
-}
-
-std::vector<analysis::VaryingDelay> RulePointArguments::Varying(
-    RuleArguments::Form form, const DelaysArguments& delays) const {
-  const bool lists = form == RuleArguments::Form::kLists;
-  const std::vector<RuleSpec> rules = lists ? rule_.All() : std::vector{rule_.Single()};
-  const std::vector<double> none = {std::numeric_limits<double>::quiet_NaN()};
-  std::vector<double> momenta = none;
-  if (!HaveNoMomentum(rules, momentum_)) {
-    momenta = lists ? momentum_.NumberList(kMomentumRange)
-                    : std::vector{momentum_.Number(kMomentumRange)};
-  }
-  CheckRows({rules.size(), momenta.size()}, "--rule, --momentum");
-  std::vector<analysis::VaryingDelay> points;
-  for (analysis::VaryingDelay& point : VaryingPoints(rules, delay_, delays)) {
-    for (const double momentum : point.rule.is_linear() ? none : momenta) {
-      point.momentum = momentum;
-      analysis::Validate(point);
-      points.push_back(point);
-    }
-  }
-  return points;
-}
-
-std::vector<analysis::VaryingDelay> VaryingPoints(const std::vector<RuleSpec>& rules,
-                                                  const Argument& delay,
-                                                  const DelaysArguments& delays) {
-  analysis::VaryingDelay point = delays.Read();
-  delay.Refuse("nothing together with --delays");
-  std::vector<analysis::VaryingDelay> points;
-  for (const RuleSpec& rule : rules) {
-    point.rule = rule;
-    points.push_back(point);
   }
   return points;
 }
@@ -254,30 +263,71 @@ bool HaveNoMomentum(const std::vector<RuleSpec>& specs, const Argument& momentum
   return none;
 }
 
-EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
-  EffectiveOptions effective;
-  const RuleOptions& options = spec.options;
-  // As --horizon takes it, which does not depend on m.
-  RuleSpec given = spec;
-  given.rule.predicts_geometrically = false;
-  effective.horizon = analysis::ComputeCoefficients<double>(given, 0.0, delay).horizon;
-  switch (spec.rule.compensation) {
-    case Compensation::kNone:
-      break;
-    case Compensation::kNesterov:
-      effective.sc_delay = 1;
-      break;
-    case Compensation::kSpike:
-      effective.sc_delay =
-          options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
-      break;
-    case Compensation::kFree:
-    case Compensation::kLinear:
-      effective.sc_delay = std::nullopt;
-      break;
+Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
+  const EffectiveOptions effective = Effective(spec, delay);
+  Json object;
+  object["rule"] = spec.rule.name;
+  object["delay"] = delay;
+  object["horizon"] = effective.horizon;
+  object["sc_delay"] = OrNull(effective.sc_delay);
+  if (spec.options.sc_a) object["sc_a"] = *spec.options.sc_a;
+  if (spec.options.sc_b) object["sc_b"] = *spec.options.sc_b;
+  if (spec.is_linear()) {
+    object["numerator"] = spec.options.numerator;
+    object["denominator"] = spec.options.denominator;
   }
-  if (options.sc_a && options.sc_b) effective.sc_delay = std::nullopt;
-  return effective;
+  return object;
+}
+
+Json DescribeGivenRule(const analysis::RuleSpec& spec) {
+  const analysis::RuleOptions& options = spec.options;
+  Json object;
+  object["rule"] = spec.rule.name;
+  object["horizon"] = OrNull(options.horizon);
+  object["horizon_scale"] = options.horizon_scale;
+  object["sc_delay"] = OrNull(options.sc_delay);
+  object["sc_delay_scale"] = options.sc_delay_scale;
+  object["sc_a"] = OrNull(options.sc_a);
+  object["sc_b"] = OrNull(options.sc_b);
+  if (spec.is_linear()) {
+    object["numerator"] = options.numerator;
+    object["denominator"] = options.denominator;
+  }
+  return object;
+}
+
+Json Describe(const RulePoint& point) {
+  Json object;
+  if (point.varying) {
+    const bool own = point.varying->compensation == analysis::DelayCompensation::kOwn;
+    const analysis::DelayModel& model = point.varying->model;
+    const EffectiveOptions effective =
+        Effective(analysis::AtMeanDelay(point.rule, model.mean()), 0);
+    object["rule"] = point.rule.rule.name;
+    object["delays"] = point.varying->text;
+    object["compensate"] = kCompensateChoices[own ? 1 : 0];
+    object["mean_delay"] = model.mean();
+    object["largest_delay"] = model.largest();
+    object["horizon"] = own ? Json() : Json(effective.horizon);
+    object["sc_delay"] = own ? Json() : OrNull(effective.sc_delay);
+  } else {
+    object = DescribeRule(point.rule, point.delay);
+  }
+  object["momentum"] = point.momentum;
+  return object;
+}
+
+std::string RuleText(const RulePoint& point) {
+  const std::string_view rule = point.rule.rule.name;
+  if (!point.varying) return fmt::format("{}, delay {}", rule, point.delay);
+  const bool own = point.varying->compensation == analysis::DelayCompensation::kOwn;
+  return fmt::format("{}, delays {}, mean {:.6g}{}", rule, point.varying->text,
+                     point.varying->model.mean(), own ? ", each by its own" : "");
+}
+
+std::string PointText(const RulePoint& point) {
+  const std::string text = RuleText(point);
+  return point.rule.is_linear() ? text : fmt::format("{}, momentum {}", text, point.momentum);
 }
 
 }  // namespace batchless

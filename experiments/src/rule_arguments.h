@@ -1,6 +1,7 @@
 // The options that every command of the analyzer shares: which rule, with which coefficients.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "batchless/analysis/limit.h"
 #include "batchless/analysis/random_delay.h"
 #include "batchless/analysis/rule.h"
+#include "delays_argument.h"
 
 namespace batchless {
 
@@ -53,27 +55,37 @@ class RuleArguments {
   std::optional<Argument> denominator_;
 };
 
+// The values of --delay, or one that stands for what --delays says.
+struct RowDelays {
+  std::vector<analysis::Delay> each = {0};
+  std::shared_ptr<const VaryingDelays> varying{};
+};
+// `delays`: of commands that have --delays.
+RowDelays ReadDelays(const Argument& delay, const DelaysArguments* delays);
+
 // A rule at a delay and a momentum, which is NaN for the rule `linear`.
 struct RulePoint {
   analysis::RuleSpec rule;
   analysis::Delay delay = 0;
   double momentum = 0;
-};
+  std::shared_ptr<const VaryingDelays> varying{};  // in place of `delay`, under --delays
 
-class DelaysArguments;
+  analysis::VaryingDelay AtVaryingDelays() const {
+    return {rule, momentum, varying->model, varying->compensation};
+  }
+};
 
 // --rule, --delay and --momentum.
 class RulePointArguments {
  public:
   RulePointArguments(CLI::App& command, RuleArguments::Form form);
 
-  RulePoint Single(const IntegerRange& delays = kDelayRange) const;
+  RulePoint Single(const IntegerRange& range = kDelayRange,
+                   const DelaysArguments* delays = nullptr) const;
   // Every combination, rules first and momenta last, each `times` times in a table. Throws UsageError
   // where that is too large; `names` are the options whose lists multiply to it.
-  std::vector<RulePoint> All(std::size_t times, const char* names) const;
-  // The same under --delays, with which --delay is refused; of kSingle one.
-  std::vector<analysis::VaryingDelay> Varying(RuleArguments::Form form,
-                                              const DelaysArguments& delays) const;
+  std::vector<RulePoint> All(std::size_t times, const char* names,
+                             const DelaysArguments* delays = nullptr) const;
 
  private:
   RuleArguments rule_;
@@ -88,19 +100,21 @@ bool IsConvex(const Argument& over);
 
 // The momentum of a rule: NaN for the rule `linear`, which is refused one.
 double MomentumOf(const analysis::RuleSpec& spec, const Argument& momentum);
-// One point for each rule under --delays; the caller sets the momentum.
-std::vector<analysis::VaryingDelay> VaryingPoints(const std::vector<analysis::RuleSpec>& rules,
-                                                  const Argument& delay,
-                                                  const DelaysArguments& delays);
 // Whether every rule is `linear`, so that no momentum is needed; refuses one then.
 bool HaveNoMomentum(const std::vector<analysis::RuleSpec>& specs, const Argument& momentum);
 
-// T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
-// where both coefficients are given in d's place. With one of them d makes the other.
-struct EffectiveOptions {
-  double horizon = 0;
-  std::optional<double> sc_delay = 0;
-};
-EffectiveOptions Effective(const analysis::RuleSpec& spec, analysis::Delay delay);
+// `rule`, `delay` and what the rule's options come to at that delay: the start of every result.
+Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay);
+// `rule` and its options as they were given, for rows that are of no single delay.
+Json DescribeGivenRule(const analysis::RuleSpec& spec);
+// The start of a point's result, with its momentum; under --delays, these and what the options come to at
+// their mean.
+Json Describe(const RulePoint& point);
+inline constexpr std::string_view kVaryingColumns =
+    "rule,delays,compensate,mean_delay,largest_delay,horizon,sc_delay,momentum";
+// "sgdm, delay 4".
+std::string RuleText(const RulePoint& point);
+// "sgdm, delay 4, momentum 0.9"; without a momentum for the rule that has none.
+std::string PointText(const RulePoint& point);
 
 }  // namespace batchless

@@ -9,7 +9,6 @@
 #include "batchless/analysis/boundary_curve.h"
 #include "batchless/analysis/stability.h"
 #include "commands/commands.h"
-#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -39,15 +38,27 @@ update, and every corner as two points next to one another, certified point by p
       RunTrace();
       return;
     }
-    if (delays_.given()) {
-      Report(
-          kVaryingColumns, points_.Varying(RuleArguments::Form::kLists, delays_),
-          [](const analysis::VaryingDelay& point) { return analysis::CriticalRate(point); },
-          delays_);
-      return;
+    const char* const lists = delays_.given() ? "--rule, --momentum" : "--delay, --momentum";
+    const std::vector<RulePoint> points = points_.All(1, lists, &delays_);
+    TableOutput table(out_);
+    std::vector<double> critical(points.size());
+    ParallelRows(points.size(), threads_, [&](std::size_t i) {
+      const RulePoint& p = points[i];
+      critical[i] = p.varying ? analysis::CriticalRate(p.AtVaryingDelays())
+                              : analysis::CriticalRate(p.rule, p.momentum, p.delay);
+    });
+    const auto row = [&](std::size_t i) {
+      Json cells = Describe(points[i]);
+      cells["critical_rate"] = critical[i];
+      cells["unlimited"] = std::isinf(critical[i]);
+      return cells;
+    };
+    const std::string columns = fmt::format(
+        "{},critical_rate",
+        delays_.given() ? kVaryingColumns : "rule,delay,momentum,horizon,sc_delay,sc_a,sc_b");
+    if (table.ReportPoints(json(), columns, points.size(), row)) {
+      PrintText("{}: critical rate {}\n", PointText(points[0]), critical[0]);
     }
-    Report("rule,delay,momentum,horizon,sc_delay,sc_a,sc_b", points_.All(1, "--delay, --momentum"),
-           [](const RulePoint& p) { return analysis::CriticalRate(p.rule, p.momentum, p.delay); });
   }
 
  private:
@@ -82,25 +93,6 @@ update, and every corner as two points next to one another, certified point by p
                                {"frequency", FiniteOrNull(point.frequency)},
                                {"corner", point.is_corner}};
                  });
-  }
-
-  // `delays`: what the points are described with, where theirs vary.
-  template <class Point, class Rate, class... Delays>
-  void Report(std::string_view columns, const std::vector<Point>& points, Rate critical_rate,
-              const Delays&... delays) {
-    TableOutput table(out_);
-    std::vector<double> critical(points.size());
-    ParallelRows(points.size(), threads_,
-                 [&](std::size_t i) { critical[i] = critical_rate(points[i]); });
-    const auto row = [&](std::size_t i) {
-      Json cells = Describe(points[i], delays...);
-      cells["critical_rate"] = critical[i];
-      cells["unlimited"] = std::isinf(critical[i]);
-      return cells;
-    };
-    if (table.ReportPoints(json(), fmt::format("{},critical_rate", columns), points.size(), row)) {
-      PrintText("{}: critical rate {}\n", PointText(points[0], delays...), critical[0]);
-    }
   }
 
   RulePointArguments points_{app(), RuleArguments::Form::kLists};

@@ -46,20 +46,15 @@ step h where a delay of D updates stops being stable, which tends to the limit a
     }
     const std::vector<double> dampings = damping_.NumberListOr("1", kPlantDampingRange);
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    CheckRows({rules.size(), dampings.size(), delays.size()}, "--damping, --delays");
     std::vector<CriticalDelayPoint> points;
-    for (const analysis::RuleSpec& rule : rules) {
-      for (const double damping : dampings) {
-        CriticalDelayPoint point;
-        point.options.rule = rule;
-        point.options.damping = damping;
-        point.options.first_order = !damping_.given();
-        analysis::Validate(point.options);
-        for (const auto& delay : delays) {
-          point.delay = delay;
-          points.push_back(point);
-        }
-      }
+    for (const auto& [rule, damping, delay] :
+         Combinations("--damping, --delays", rules, dampings, delays)) {
+      CriticalDelayPoint& point = points.emplace_back();
+      point.options.rule = rule;
+      point.options.damping = damping;
+      point.options.first_order = !damping_.given();
+      point.delay = delay;
+      analysis::Validate(point.options);
     }
     TableOutput table(out_);
     ParallelRows(points.size(), threads_, [&](std::size_t i) {

@@ -61,17 +61,10 @@ Lists give one row for each combination.
         order_.IntegerListOr(kDefaultOrder, convex ? kWorstCaseOrderRange : kOrderRange);
     if (convex) noise_.Refuse("nothing together with --over convex");
     const std::vector<double> noises = noise_.NumberListOr("0", kNoiseRange);
-    CheckRows({delays.size(), conditions.size(), orders.size(), noises.size()},
-              "--delay, --condition, --order, --noise");
     std::vector<DesignOptions> points;
-    for (const std::int64_t delay : delays) {
-      for (const double condition : conditions) {
-        for (const std::int64_t order : orders) {
-          for (const double noise : noises) {
-            points.push_back({delay, condition, static_cast<int>(order), noise});
-          }
-        }
-      }
+    for (const auto& [delay, condition, order, noise] : Combinations(
+             "--delay, --condition, --order, --noise", delays, conditions, orders, noises)) {
+      points.push_back({delay, condition, static_cast<int>(order), noise});
     }
     const std::optional<double> drift =
         momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;

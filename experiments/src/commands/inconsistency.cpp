@@ -55,13 +55,11 @@ class InconsistencyCommand final : public Command {
     const bool none = HaveNoMomentum(rules, momentum_);
     const double momentum = none ? std::nan("") : momentum_.Number(kMomentumRange);
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
-    CheckRows({rules.size(), discrepancies.size()}, "--rule, --discrepancies");
-    for (const analysis::RuleSpec& rule : rules) {
-      for (const double discrepancy : discrepancies) {
-        // Looks at the arguments before the work starts.
-        static_cast<void>(Model(model, discrepancy, delay, backward_delay));
-        points.push_back({rule, discrepancy});
-      }
+    for (const auto& [rule, discrepancy] :
+         Combinations("--rule, --discrepancies", rules, discrepancies)) {
+      // Looks at the arguments before the work starts.
+      static_cast<void>(Model(model, discrepancy, delay, backward_delay));
+      points.push_back({rule, discrepancy});
     }
     TableOutput table(out_);
     ParallelRows(points.size(), threads_, [&](std::size_t i) {

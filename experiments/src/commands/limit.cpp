@@ -34,13 +34,11 @@ class LimitCommand final : public Command {
   void Run() override {
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
-    CheckRows({delays.size(), conditions.size()}, "--delay, --condition");
+    const auto lists = Combinations("--delay, --condition", delays, conditions);
     TableOutput table(out_);
     std::vector<LimitPoint> points;
-    for (const std::int64_t delay : delays) {
-      for (const double condition : conditions) {
-        points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});
-      }
+    for (const auto& [delay, condition] : lists) {
+      points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});
     }
     const auto row = [&](std::size_t i) -> Json {
       const auto& [delay, condition, limit] = points[i];

@@ -29,14 +29,15 @@ class MarginCommand final : public Command {
   void Run() override {
     const std::vector<double> rates = rate_.NumberList(kRateRange);
     std::vector<Point> points;
-    for (const RulePoint& point : points_.All(rates.size(), "--delay, --momentum, --rate")) {
-      for (const double rate : rates) points.push_back({point, rate, {}});
+    constexpr const char* kLists = "--delay, --momentum, --rate";
+    for (const auto& [at, rate] : Combinations(kLists, points_.All(rates.size(), kLists), rates)) {
+      points.push_back({at, rate, {}});
     }
     TableOutput table(out_);
     ParallelRows(points.size(), threads_, [&](std::size_t i) {
       Point& point = points[i];
-      const auto& [rule, delay, momentum] = point.at;
-      point.margins = analysis::ComputeMargins(rule, momentum, delay, point.rate);
+      point.margins =
+          analysis::ComputeMargins(point.at.rule, point.at.momentum, point.at.delay, point.rate);
     });
     const auto row = [&](std::size_t i) { return Describe(points[i]); };
     constexpr std::string_view kColumns =

@@ -1,10 +1,8 @@
 #include "batchless/analysis/noise.h"
 
 #include <cmath>
-#include <string>
 
 #include "commands/commands.h"
-#include "delays_argument.h"
 #include "rule_arguments.h"
 #include "values.h"
 
@@ -30,32 +28,16 @@ class NoiseCommand final : public Command {
              "noise --rule sc --delays uniform:0:8 --compensate own --momentum 0.9 --rate 0.01"}) {}
 
   void Run() override {
-    if (delays_.given()) {
-      RunVarying();
-      return;
-    }
-    const RulePoint point = point_.Single(kNoiseDelayRange);
+    const RulePoint point = point_.Single(kNoiseDelayRange, &delays_);
     const double rate = rate_.Number(kRateRange);
+    if (point.varying) average_.Refuse("nothing together with --delays");
     const double average = average_.NumberOr(analysis::kMinAverage, kAverageRange);
-    const double variance =
-        analysis::WeightVariance(point.rule, point.momentum, point.delay, rate, average);
-    Report(Describe(point), PointText(point), rate, average, variance);
-  }
-
- private:
-  void RunVarying() const {
-    const analysis::VaryingDelay point =
-        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
-    const double rate = rate_.Number(kRateRange);
-    average_.Refuse("nothing together with --delays");
-    Report(Describe(point, delays_), PointText(point, delays_), rate, analysis::kMinAverage,
-           analysis::WeightVariance(point, rate));
-  }
-
-  void Report(Json object, const std::string& text, double rate, double average,
-              double variance) const {
+    const double variance = point.varying ? analysis::WeightVariance(point.AtVaryingDelays(), rate)
+                                          : analysis::WeightVariance(point.rule, point.momentum,
+                                                                     point.delay, rate, average);
     const bool stable = !std::isnan(variance);
     if (json()) {
+      Json object = Describe(point);
       object["rate"] = rate;
       object["average"] = average;
       object["stable"] = stable;
@@ -64,7 +46,7 @@ class NoiseCommand final : public Command {
       json().Put(object);
       return;
     }
-    PrintText("{}, rate {}: {}\n", text, rate,
+    PrintText("{}, rate {}: {}\n", PointText(point), rate,
               stable ? "stable" : "not stable, the variance grows without end");
     if (stable) {
       PrintText("  variance of the weight  {} eta^2 sigma^2\n", variance);
@@ -72,6 +54,7 @@ class NoiseCommand final : public Command {
     }
   }
 
+ private:
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};
   Argument rate_{app(), "--rate", "X", "Normalised rate eta * lambda, required"};
   DelaysArguments delays_{app()};

@@ -8,7 +8,6 @@
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
-#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "table_output.h"
@@ -18,21 +17,38 @@ namespace {
 
 using analysis::OptimumOptions;
 
-struct BestPoint {
-  double momentum = 0, rate = 0, half_life_updates = 0;
-  analysis::SpectralRadius on_quadratics;
-  double half_life_on_quadratics = 0;    // the best there is
-  std::optional<double> certified_rate;  // where it is the best over convex functions
+constexpr NumberRange kVaryingConditionRange{1, analysis::kMaxVaryingCondition};
+
+struct OptimumPoint {
+  RulePoint at;
+  double condition = 0;
+  std::optional<double> momentum;  // held fixed
+
+  OptimumOptions options() const { return {at.rule, at.delay, condition, momentum}; }
 };
 
-BestPoint Find(const OptimumOptions& point, bool convex) {
-  const analysis::Optimum quadratic = analysis::FindOptimum(point);
-  if (!convex) {
-    return {quadratic.momentum,          quadratic.rate,
-            quadratic.half_life_updates, quadratic.worst,
-            quadratic.half_life_updates, std::nullopt};
+struct BestPoint {
+  double momentum = 0, rate = 0, half_life_updates = 0;
+  analysis::SpectralRadius on_quadratics{};
+  double half_life_on_quadratics = 0;      // the best there is
+  std::optional<double> certified_rate{};  // where it is the best over convex functions
+};
+
+BestPoint Find(const OptimumPoint& point, bool convex) {
+  BestPoint best;
+  if (point.at.varying) {
+    const analysis::VaryingOptimum found =
+        analysis::FindOptimum(point.at.AtVaryingDelays(), point.condition, point.momentum);
+    best = {found.momentum, found.rate, found.half_life_updates};
+    best.on_quadratics.radius = found.radius;
+    return best;
   }
-  const analysis::WorstCaseOptimum found = analysis::FindWorstCaseOptimum(point, quadratic);
+  const analysis::Optimum quadratic = analysis::FindOptimum(point.options());
+  best = {quadratic.momentum, quadratic.rate, quadratic.half_life_updates, quadratic.worst,
+          quadratic.half_life_updates};
+  if (!convex) return best;
+  const analysis::WorstCaseOptimum found =
+      analysis::FindWorstCaseOptimum(point.options(), quadratic);
   return {found.momentum,
           found.rate,
           found.worst.half_life_updates,
@@ -41,10 +57,8 @@ BestPoint Find(const OptimumOptions& point, bool convex) {
           found.worst.rate};
 }
 
-constexpr NumberRange kVaryingConditionRange{1, analysis::kMaxVaryingCondition};
-
-double LimitHalfLife(const OptimumOptions& point) {
-  return analysis::LimitOfLinearRules(point.delay, point.condition).half_life_updates;
+double LimitHalfLife(const OptimumPoint& point) {
+  return analysis::LimitOfLinearRules(point.at.delay, point.condition).half_life_updates;
 }
 
 class OptimumCommand final : public Command {
@@ -71,14 +85,15 @@ interleaved copies of the triple momentum method.
              "optimum --rule sc,lwp-w+sc --delays uniform:0:8 --condition 100 --json"}) {}
 
   void Run() override {
-    if (delays_.given()) {
-      RunVarying();
-      return;
-    }
-    const std::vector<OptimumOptions> points = Points();
+    if (delays_.given()) over_.Refuse("nothing together with --delays");
+    const std::vector<OptimumPoint> points = Points();
     const bool convex = IsConvex(over_);
-    for (const OptimumOptions& point : points) {
-      convex ? analysis::ValidateWorstCase(point) : analysis::Validate(point);
+    for (const OptimumPoint& point : points) {
+      if (point.at.varying) {
+        analysis::Validate(point.at.AtVaryingDelays());
+      } else {
+        convex ? analysis::ValidateWorstCase(point.options()) : analysis::Validate(point.options());
+      }
     }
     TableOutput table(out_);
     std::vector<BestPoint> optima(points.size());
@@ -87,8 +102,10 @@ interleaved copies of the triple momentum method.
 
     const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
     std::string columns =
-        "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
-        "spectral_radius,error_bound,limit_half_life_updates,times_limit";
+        delays_.given()
+            ? fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns)
+            : "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
+              "spectral_radius,error_bound,limit_half_life_updates,times_limit";
     if (convex) columns += ",certified_rate,price,waiting_half_life_updates";
     if (table.ReportPoints(json(), columns, points.size(), row)) {
       PrintPoint(points[0], optima[0]);
@@ -96,114 +113,49 @@ interleaved copies of the triple momentum method.
   }
 
  private:
-  std::vector<std::optional<double>> Momenta(const std::vector<analysis::RuleSpec>& rules) const {
-    std::vector<std::optional<double>> momenta = {std::nullopt};
+  std::vector<OptimumPoint> Points() const {
+    const std::vector<analysis::RuleSpec> rules = rule_.All();
+    const RowDelays delays = ReadDelays(delay_, &delays_);
+    const std::vector<double> conditions =
+        condition_.NumberList(delays.varying ? kVaryingConditionRange : kConditionRange);
+    const std::vector<std::optional<double>> none = {std::nullopt};
+    std::vector<std::optional<double>> momenta = none;
     if (!HaveNoMomentum(rules, momentum_) && momentum_.given()) {
       const std::vector<double> values = momentum_.NumberList(kMomentumRange);
       momenta.assign(values.begin(), values.end());
     }
-    return momenta;
-  }
-
-  std::vector<OptimumOptions> Points() const {
-    const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
-    const std::vector<double> conditions = condition_.NumberList(kConditionRange);
-    const std::vector<std::optional<double>> momenta = Momenta(rules);
-    CheckRows({rules.size(), delays.size(), conditions.size(), momenta.size()},
-              "--delay, --condition, --momentum");
-    std::vector<OptimumOptions> points;
-    for (const analysis::RuleSpec& rule : rules) {
-      for (const std::int64_t delay : delays) {
-        for (const double condition : conditions) {
-          if (rule.is_linear()) {
-            points.push_back({rule, delay, condition, std::nullopt});
-            continue;
-          }
-          for (const std::optional<double>& momentum : momenta) {
-            points.push_back({rule, delay, condition, momentum});
-          }
-        }
+    const char* const lists =
+        delays.varying ? "--rule, --condition, --momentum" : "--delay, --condition, --momentum";
+    CheckRows({rules.size(), delays.each.size(), conditions.size(), momenta.size()}, lists);
+    std::vector<OptimumPoint> points;
+    for (const auto& [rule, delay, condition] :
+         Combinations(lists, rules, delays.each, conditions)) {
+      const bool linear = rule.is_linear();
+      for (const std::optional<double>& momentum : linear ? none : momenta) {
+        const double m = linear ? std::numeric_limits<double>::quiet_NaN() : momentum.value_or(0);
+        points.push_back({{rule, delay, m, delays.varying}, condition, momentum});
       }
     }
     return points;
-  }
-
-  struct VaryingPoint {
-    analysis::VaryingDelay point;
-    double condition;
-    std::optional<double> momentum;
-  };
-
-  std::vector<VaryingPoint> VaryingPoints() const {
-    const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<double> conditions = condition_.NumberList(kVaryingConditionRange);
-    const std::vector<std::optional<double>> momenta = Momenta(rules);
-    CheckRows({rules.size(), conditions.size(), momenta.size()}, "--rule, --condition, --momentum");
-    std::vector<VaryingPoint> points;
-    for (analysis::VaryingDelay& point : batchless::VaryingPoints(rules, delay_, delays_)) {
-      for (const double condition : conditions) {
-        for (const std::optional<double>& momentum : momenta) {
-          const bool linear = point.rule.is_linear();
-          point.momentum = linear ? std::numeric_limits<double>::quiet_NaN() : momentum.value_or(0);
-          analysis::Validate(point);
-          points.push_back({point, condition, linear ? std::nullopt : momentum});
-          if (linear) break;
-        }
-      }
-    }
-    return points;
-  }
-
-  void RunVarying() {
-    over_.Refuse("nothing together with --delays");
-    const std::vector<VaryingPoint> points = VaryingPoints();
-    TableOutput table(out_);
-    std::vector<analysis::VaryingOptimum> optima(points.size());
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      optima[i] = analysis::FindOptimum(points[i].point, points[i].condition, points[i].momentum);
-    });
-    const auto row = [&](std::size_t i) {
-      Json cells = batchless::Describe(points[i].point, delays_);
-      cells["momentum"] = optima[i].momentum;
-      cells["condition"] = points[i].condition;
-      cells["half_life_updates"] = optima[i].half_life_updates;
-      cells["rate"] = optima[i].rate;
-      cells["spectral_radius"] = optima[i].radius;
-      return cells;
-    };
-    const std::string columns =
-        fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns);
-    if (!table.ReportPoints(json(), columns, points.size(), row)) return;
-    PrintText("{}, condition {}\n", RuleText(points[0].point, delays_), points[0].condition);
-    if (std::isnan(optima[0].half_life_updates)) {
-      const std::optional<double> momentum = points[0].momentum;
-      if (momentum) PrintText("  momentum         {}\n", *momentum);
-      PrintText("  no rate is stable{}\n", momentum ? " at this momentum" : "");
-      return;
-    }
-    PrintText("  half-life        {} updates\n", optima[0].half_life_updates);
-    if (!points[0].point.rule.is_linear()) {
-      PrintText("  momentum         {}\n", optima[0].momentum);
-    }
-    PrintText("  rate             {}\n", optima[0].rate);
-    PrintText("  spectral radius  {}\n", optima[0].radius);
   }
 
   static double Price(const BestPoint& best) {
     return best.half_life_updates / best.half_life_on_quadratics;
   }
-  static double Waiting(const OptimumOptions& point) {
-    return analysis::TripleMomentumHalfLife(point.delay, point.condition);
+  static double Waiting(const OptimumPoint& point) {
+    return analysis::TripleMomentumHalfLife(point.at.delay, point.condition);
   }
 
-  static Json Describe(const OptimumOptions& point, const BestPoint& best) {
-    Json row = DescribeRule(point.rule, point.delay);
+  static Json Describe(const OptimumPoint& point, const BestPoint& best) {
+    const bool varying = point.at.varying != nullptr;
+    Json row =
+        varying ? batchless::Describe(point.at) : DescribeRule(point.at.rule, point.at.delay);
     row["condition"] = point.condition;
     row["half_life_updates"] = best.half_life_updates;
     row["momentum"] = best.momentum;
     row["rate"] = best.rate;
     row["spectral_radius"] = best.on_quadratics.radius;
+    if (varying) return row;
     row["error_bound"] = best.on_quadratics.error_bound;
     row["limit_half_life_updates"] = LimitHalfLife(point);
     row["times_limit"] = best.half_life_updates / LimitHalfLife(point);
@@ -215,8 +167,9 @@ interleaved copies of the triple momentum method.
     return row;
   }
 
-  static void PrintPoint(const OptimumOptions& point, const BestPoint& best) {
-    PrintText("{}, delay {}, condition {}{}\n", point.rule.rule.name, point.delay, point.condition,
+  static void PrintPoint(const OptimumPoint& point, const BestPoint& best) {
+    const bool varying = point.at.varying != nullptr;
+    PrintText("{}, condition {}{}\n", RuleText(point.at), point.condition,
               best.certified_rate ? ", every convex function" : "");
     if (std::isnan(best.half_life_updates)) {
       if (point.momentum) PrintText("  momentum         {}\n", *point.momentum);
@@ -226,7 +179,7 @@ interleaved copies of the triple momentum method.
     }
     PrintText("  half-life        {} updates\n", best.half_life_updates);
     // Without a spread of curvatures rule and limit are both at rest after an update.
-    if (point.condition > 1) {
+    if (point.condition > 1 && !varying) {
       PrintText("  times the limit  {:.4g}, which is {} updates\n",
                 best.half_life_updates / LimitHalfLife(point), LimitHalfLife(point));
     }
@@ -234,12 +187,11 @@ interleaved copies of the triple momentum method.
       PrintText("  price            {:.4g} times the best half-life on quadratics\n", Price(best));
       PrintText("  waiting          {} updates\n", Waiting(point));
     }
-    if (!point.rule.is_linear()) {
-      PrintText("  momentum         {}\n", best.momentum);
-    }
+    if (!point.at.rule.is_linear()) PrintText("  momentum         {}\n", best.momentum);
     PrintText("  rate             {}\n", best.rate);
-    PrintText("  spectral radius  {} +- {:.2g}{}\n", best.on_quadratics.radius,
-              best.on_quadratics.error_bound, best.certified_rate ? " on quadratics" : "");
+    const std::string bound = fmt::format(" +- {:.2g}", best.on_quadratics.error_bound);
+    PrintText("  spectral radius  {}{}{}\n", best.on_quadratics.radius, varying ? "" : bound,
+              best.certified_rate ? " on quadratics" : "");
   }
 
   RuleArguments rule_{app(), RuleArguments::Form::kLists};

@@ -94,18 +94,10 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     const std::vector<std::int64_t> stages = stages_.IntegerList(kWeightedStagesRange);
     const std::vector<double> couplings = coupling_.NumberListOr("1", kCouplingRange);
     const std::vector<std::int64_t> seeds = seed_.IntegerListOr(0, kSeedRange);
-    CheckRows({rules.size(), stages.size(), couplings.size(), seeds.size()},
-              "--stages, --coupling, --seed");
     std::vector<Case> cases;
-    for (const analysis::RuleSpec& rule : rules) {
-      for (const std::int64_t count : stages) {
-        for (const double coupling : couplings) {
-          for (const std::int64_t seed : seeds) {
-            cases.push_back(
-                {PipelineFor(rule, static_cast<int>(count), coupling, seed), coupling, seed});
-          }
-        }
-      }
+    for (const auto& [rule, count, coupling, seed] :
+         Combinations("--stages, --coupling, --seed", rules, stages, couplings, seeds)) {
+      cases.push_back({PipelineFor(rule, static_cast<int>(count), coupling, seed), coupling, seed});
     }
     if (optimum_.given()) {
       for (const Argument* argument : {&momentum_, &rate_, &learning_rate_}) {

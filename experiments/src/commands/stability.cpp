@@ -7,7 +7,6 @@
 #include "batchless/analysis/roots.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "commands/commands.h"
-#include "delays_argument.h"
 #include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "values.h"
@@ -38,20 +37,23 @@ class StabilityCommand final : public Command {
              "stability --rule sc --delays uniform:0:8 --momentum 0.9 --rate 0.02"}) {}
 
   void Run() override {
-    if (delays_.given()) {
-      RunVarying();
-      return;
-    }
-    const RulePoint point = point_.Single();
-    const auto& [spec, delay, momentum] = point;
+    const RulePoint point = point_.Single(kDelayRange, &delays_);
     const double rate = rate_.Number(kRateRange);
-    if (roots_.given() && delay > analysis::kMaxRootsDelay) {
-      throw UsageError("--roots", fmt::format("--delay {}", delay),
+    point.varying ? RunVarying(point, rate) : RunConstant(point, rate);
+  }
+
+ private:
+  void RunConstant(const RulePoint& point, double rate) const {
+    if (roots_.given() && point.delay > analysis::kMaxRootsDelay) {
+      throw UsageError("--roots", fmt::format("--delay {}", point.delay),
                        fmt::format("delays up to {}", analysis::kMaxRootsDelay));
     }
-    const SpectralRadius radius = analysis::ComputeSpectralRadius(spec, momentum, delay, rate);
+    const SpectralRadius radius =
+        analysis::ComputeSpectralRadius(point.rule, point.momentum, point.delay, rate);
     std::vector<std::complex<double>> roots;
-    if (roots_.given()) roots = analysis::AllRoots(spec, momentum, delay, rate);
+    if (roots_.given()) {
+      roots = analysis::AllRoots(point.rule, point.momentum, point.delay, rate);
+    }
     if (json()) {
       Json object = Describe(point);
       object["rate"] = rate;
@@ -78,21 +80,18 @@ class StabilityCommand final : public Command {
     }
   }
 
- private:
-  void RunVarying() const {
-    const analysis::VaryingDelay point =
-        point_.Varying(RuleArguments::Form::kSingle, delays_).front();
-    const double rate = rate_.Number(kRateRange);
+  void RunVarying(const RulePoint& point, double rate) const {
+    const analysis::VaryingDelay varying = point.AtVaryingDelays();
     if (roots_.given()) throw UsageError("--roots", "the flag", "nothing together with --delays");
     double radius = 0, mean = 0;
     analysis::LogRate log_rate;
     const std::array<std::function<void()>, 3> parts = {
-        [&] { radius = analysis::MeanSquareRadius(point, rate); },
-        [&] { mean = analysis::MeanRadius(point, rate); },
-        [&] { log_rate = analysis::SimulateLogRate(point, rate); }};
+        [&] { radius = analysis::MeanSquareRadius(varying, rate); },
+        [&] { mean = analysis::MeanRadius(varying, rate); },
+        [&] { log_rate = analysis::SimulateLogRate(varying, rate); }};
     ParallelRows(parts.size(), 0, [&](std::size_t i) { parts[i](); });
     if (json()) {
-      Json object = Describe(point, delays_);
+      Json object = Describe(point);
       object["rate"] = rate;
       object["spectral_radius"] = radius;
       object["half_life_updates"] = analysis::HalfLife(radius);
@@ -104,7 +103,7 @@ class StabilityCommand final : public Command {
       json().Put(object);
       return;
     }
-    PrintText("{}, rate {}: {} in the mean square\n", PointText(point, delays_), rate,
+    PrintText("{}, rate {}: {} in the mean square\n", PointText(point), rate,
               radius < 1 ? "stable" : "not stable");
     PrintText("  mean-square radius  {}\n", radius);
     if (radius < 1) {

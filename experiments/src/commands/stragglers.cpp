@@ -60,7 +60,11 @@ class StragglersCommand final : public Command {
     const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
     const std::vector<std::int64_t> queues = queue_.IntegerListOr(0, kQueueRange);
     const std::vector<std::int64_t> cores = cores_.IntegerListOr(1, kStragglerCores);
-    CheckRows({jitters.size(), queues.size(), cores.size()}, "--jitter, --queue, --cores");
+    std::vector<Row> rows;
+    for (const auto& [jitter, queue, count] :
+         Combinations("--jitter, --queue, --cores", jitters, queues, cores)) {
+      rows.push_back({jitter, queue, count, {}});
+    }
     options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
     options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
@@ -75,12 +79,6 @@ class StragglersCommand final : public Command {
           fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
     }
     CheckActions(made, 1);
-    std::vector<Row> rows;
-    for (const double jitter : jitters) {
-      for (const std::int64_t queue : queues) {
-        for (const std::int64_t count : cores) rows.push_back({jitter, queue, count, {}});
-      }
-    }
     const hwmodel::Schedule schedule = Make(kind, made);
     TableOutput table(out_);
     if (!network_.given()) {

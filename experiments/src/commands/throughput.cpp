@@ -67,18 +67,16 @@ class ThroughputCommand final : public Command {
     const std::vector<std::int64_t> cores = cores_.IntegerListOr(0, kThroughputCores);
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
-    CheckRows({batches.size(), cores.size()}, "--batch, --cores");
-    const std::size_t rows = batches.size() * cores.size();
+    const auto lists = Combinations("--batch, --cores", cores, batches);
+    const std::size_t rows = lists.size();
     TableOutput table(out_);
     std::vector<Point> points;
-    for (const std::int64_t count : cores) {
-      for (const std::int64_t batch : batches) {
-        Point point = {Scaled(machine, count), options, {}};
-        ReadBatch(batch, point.options);
-        CheckSize(workload, point.machine, batch, point.options);
-        point.result = Predict(workload, point.machine, point.options);
-        points.push_back(std::move(point));
-      }
+    for (const auto& [count, batch] : lists) {
+      Point point = {Scaled(machine, count), options, {}};
+      ReadBatch(batch, point.options);
+      CheckSize(workload, point.machine, batch, point.options);
+      point.result = Predict(workload, point.machine, point.options);
+      points.push_back(std::move(point));
     }
     const auto row = [&](std::size_t i) { return Describe(workload, points[i]); };
     if (table.has_file() || (rows > 1 && !json())) {

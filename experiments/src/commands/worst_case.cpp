@@ -36,16 +36,13 @@ combination.
   void Run() override {
     const std::vector<double> rates = rate_.NumberList(kRateRange);
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
+    constexpr const char* kLists = "--delay, --momentum, --rate, --condition";
+    const std::vector<RulePoint> at = points_.All(rates.size() * conditions.size(), kLists);
     std::vector<WorstCasePoint> points;
-    for (const auto& [rule, delay, momentum] : points_.All(
-             rates.size() * conditions.size(), "--delay, --momentum, --rate, --condition")) {
-      for (const double rate : rates) {
-        for (const double condition : conditions) {
-          points.push_back({rule, momentum, delay, rate, condition});
-        }
-      }
+    for (const auto& [p, rate, condition] : Combinations(kLists, at, rates, conditions)) {
+      points.push_back({p.rule, p.momentum, p.delay, rate, condition});
+      analysis::Validate(points.back());
     }
-    for (const WorstCasePoint& point : points) analysis::Validate(point);
     TableOutput table(out_);
     std::vector<WorstCase> worst(points.size());
     ParallelRows(points.size(), threads_,
