@@ -2,8 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "parallel_rows.h"
-
 namespace batchless {
 namespace {
 

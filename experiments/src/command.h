@@ -5,11 +5,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "argument.h"
 #include "batchless/analysis/argument.h"
 #include "command_host.h"
+#include "parallel_rows.h"
+#include "table_output.h"
 #include "text_output.h"
 #include "usage_error.h"
 
@@ -56,6 +60,26 @@ class Command {
   // On as many as the option says; 0 where it is not given. Throws UsageError.
   void ParallelRows(std::size_t rows, const Argument& threads,
                     const std::function<void(std::size_t)>& row) const;
+
+  // solve(point) of every point, in their order.
+  template <class Threads, class Point, class Solve>
+  auto Solved(const Threads& threads, const std::vector<Point>& points, const Solve& solve) const {
+    std::vector<std::invoke_result_t<Solve, const Point&>> solutions(points.size());
+    ParallelRows(points.size(), threads, [&](std::size_t i) { solutions[i] = solve(points[i]); });
+    return solutions;
+  }
+
+  // The same as rows: describe(point, solution) in JSON and, of its `columns`, in CSV; one point alone is
+  // printed by print(point, solution).
+  template <class Threads, class Point, class Solve, class Describe, class Print>
+  void ReportPoints(const Argument& out, const Threads& threads, std::string_view columns,
+                    const std::vector<Point>& points, const Solve& solve, const Describe& describe,
+                    const Print& print) const {
+    TableOutput table(out);
+    const auto solutions = Solved(threads, points, solve);
+    const auto row = [&](std::size_t i) { return describe(points[i], solutions[i]); };
+    if (table.ReportPoints(json(), columns, points.size(), row)) print(points[0], solutions[0]);
+  }
 
  private:
   CLI::App* app_;

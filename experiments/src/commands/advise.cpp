@@ -8,10 +8,8 @@
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/stability.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "schedule_source.h"
-#include "table_output.h"
 #include "values.h"
 #include "workload_argument.h"
 
@@ -70,19 +68,18 @@ frontier where gradients are noisy.
 
     TableOutput table(out_);
     const std::optional<double> momentum = momentum_.NumberIfGiven(kMomentumRange);
-    std::vector<Advice> advice(rules.size());
-    ParallelRows(rules.size(), 0, [&](std::size_t i) {
-      Advice& a = advice[i];
-      a.rule = rules[i].rule.name;
-      a.largest = analysis::FindOptimum({rules[i], largest, condition, momentum});
-      a.mean = analysis::FindOptimum({rules[i], std::llround(mean), condition, momentum});
+    const auto advice = Solved(0, rules, [&](const analysis::RuleSpec& rule) {
+      Advice a;
+      a.rule = rule.rule.name;
+      a.largest = analysis::FindOptimum({rule, largest, condition, momentum});
+      a.mean = analysis::FindOptimum({rule, std::llround(mean), condition, momentum});
       a.momentum = a.largest.momentum;
       for (std::size_t s = 0; s < delays.size(); ++s) {
         const bool is_known = s > 0 && delays[s] == delays[s - 1];
-        a.critical_rates.push_back(is_known
-                                       ? a.critical_rates.back()
-                                       : analysis::CriticalRate(rules[i], a.momentum, delays[s]));
+        a.critical_rates.push_back(is_known ? a.critical_rates.back()
+                                            : analysis::CriticalRate(rule, a.momentum, delays[s]));
       }
+      return a;
     });
     const auto best = static_cast<std::size_t>(
         std::min_element(advice.begin(), advice.end(),

@@ -9,9 +9,7 @@
 #include "batchless/analysis/boundary_curve.h"
 #include "batchless/analysis/stability.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -40,25 +38,24 @@ update, and every corner as two points next to one another, certified point by p
     }
     const char* const lists = delays_.given() ? "--rule, --momentum" : "--delay, --momentum";
     const std::vector<RulePoint> points = points_.All(1, lists, &delays_);
-    TableOutput table(out_);
-    std::vector<double> critical(points.size());
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      const RulePoint& p = points[i];
-      critical[i] = p.varying ? analysis::CriticalRate(p.AtVaryingDelays())
-                              : analysis::CriticalRate(p.rule, p.momentum, p.delay);
-    });
-    const auto row = [&](std::size_t i) {
-      Json cells = Describe(points[i]);
-      cells["critical_rate"] = critical[i];
-      cells["unlimited"] = std::isinf(critical[i]);
-      return cells;
-    };
     const std::string columns = fmt::format(
         "{},critical_rate",
         delays_.given() ? kVaryingColumns : "rule,delay,momentum,horizon,sc_delay,sc_a,sc_b");
-    if (table.ReportPoints(json(), columns, points.size(), row)) {
-      PrintText("{}: critical rate {}\n", PointText(points[0]), critical[0]);
-    }
+    ReportPoints(
+        out_, threads_, columns, points,
+        [](const RulePoint& p) {
+          return p.varying ? analysis::CriticalRate(p.AtVaryingDelays())
+                           : analysis::CriticalRate(p.rule, p.momentum, p.delay);
+        },
+        [](const RulePoint& p, double critical) {
+          Json cells = Describe(p);
+          cells["critical_rate"] = critical;
+          cells["unlimited"] = std::isinf(critical);
+          return cells;
+        },
+        [](const RulePoint& p, double critical) {
+          PrintText("{}: critical rate {}\n", PointText(p), critical);
+        });
   }
 
  private:

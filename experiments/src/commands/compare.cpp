@@ -10,7 +10,6 @@
 #include "commands/commands.h"
 #include "output_file.h"
 #include "run_page.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "commands/commands.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 #include "values.h"
 
 namespace batchless {

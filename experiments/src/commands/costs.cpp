@@ -4,7 +4,6 @@
 
 #include "batchless/hwmodel/workload.h"
 #include "commands/commands.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

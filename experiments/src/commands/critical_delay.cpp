@@ -4,9 +4,7 @@
 
 #include "batchless/analysis/continuous.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {

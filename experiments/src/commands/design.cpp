@@ -8,9 +8,7 @@
 #include "batchless/analysis/stability.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -68,22 +66,19 @@ Lists give one row for each combination.
     }
     const std::optional<double> drift =
         momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;
-    TableOutput table(out_);
-    std::vector<Found> found(points.size());
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      found[i] =
-          convex ? ForWorstCase(points[i]) : Found{analysis::DesignRule(points[i]), std::nullopt};
-    });
-    const auto row = [&](std::size_t i) { return Describe(points[i], found[i], drift); };
     std::string columns =
         "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
         "limit_half_life_updates,times_limit,stationary_loss,gain_margin,"
         "phase_margin_radians,delay_margin_updates,learning_rate,numerator,"
         "denominator";
     if (convex) columns += ",certified_rate,waiting_half_life_updates";
-    if (table.ReportPoints(json(), columns, points.size(), row)) {
-      PrintPoint(points[0], found[0], drift);
-    }
+    ReportPoints(
+        out_, threads_, columns, points,
+        [&](const DesignOptions& point) {
+          return convex ? ForWorstCase(point) : Found{analysis::DesignRule(point), std::nullopt};
+        },
+        [&](const auto& point, const Found& found) { return Describe(point, found, drift); },
+        [&](const auto& point, const Found& found) { PrintPoint(point, found, drift); });
   }
 
  private:

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -68,8 +66,7 @@ class FrontierCommand final : public Command {
     CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);
     const std::vector<Curve> curves = Curves(rules, delays, common);
-    std::vector<std::vector<analysis::FrontierPoint>> points(curves.size());
-    ParallelRows(curves.size(), threads_, [&](std::size_t i) { points[i] = Solve(curves[i]); });
+    const auto points = Solved(threads_, curves, Solve);
     const std::size_t half_lives = common.half_lives.size();
     table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
                  "method,delay,condition,average,half_life_updates,loss,momentum,rate,"

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -23,7 +21,6 @@ constexpr std::array<std::string_view, 3> kBackward = {"current", "stashed", "co
 struct InconsistencyPoint {
   analysis::RuleSpec rule;
   double discrepancy;
-  double critical_rate = 0;
 };
 
 class InconsistencyCommand final : public Command {
@@ -62,9 +59,9 @@ class InconsistencyCommand final : public Command {
       points.push_back({rule, discrepancy});
     }
     TableOutput table(out_);
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      points[i].critical_rate = analysis::InconsistentCriticalRate(
-          Model(model, points[i].discrepancy, delay, backward_delay), points[i].rule,
+    const auto critical = Solved(threads_, points, [&](const InconsistencyPoint& point) {
+      return analysis::InconsistentCriticalRate(
+          Model(model, point.discrepancy, delay, backward_delay), point.rule,
           static_cast<BackwardWeights>(read), momentum);
     });
     Json about = {{"model", kModels[model]},
@@ -72,15 +69,15 @@ class InconsistencyCommand final : public Command {
                   {"delay", delay},
                   {"backward_delay", backward_delay},
                   {"momentum", momentum}};
-    if (points.size() == 1) about["critical_rate"] = points[0].critical_rate;
+    if (points.size() == 1) about["critical_rate"] = critical[0];
     table.Report(json(), about,
                  "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate,"
                  "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b",
                  points.size(), [&](std::size_t i) -> Json {
                    Json cells = {{"rule", points[i].rule.rule.name},
                                  {"discrepancy", points[i].discrepancy},
-                                 {"critical_rate", points[i].critical_rate},
-                                 {"unlimited", std::isinf(points[i].critical_rate)}};
+                                 {"critical_rate", critical[i]},
+                                 {"unlimited", std::isinf(critical[i])}};
                    if (points[i].rule.is_linear()) cells["momentum"] = nullptr;
                    cells.update(DescribeGivenRule(points[i].rule));
                    return cells;

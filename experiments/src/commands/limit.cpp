@@ -1,22 +1,17 @@
 #include "batchless/analysis/limit.h"
 
+#include <tuple>
 #include <vector>
 
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
 
 using analysis::Limit;
 
-struct LimitPoint {
-  analysis::Delay delay;
-  double condition;
-  Limit limit;
-};
+using LimitPoint = std::tuple<analysis::Delay, double>;  // delay and condition number
 
 class LimitCommand final : public Command {
  public:
@@ -34,31 +29,26 @@ class LimitCommand final : public Command {
   void Run() override {
     const std::vector<std::int64_t> delays = delay_.IntegerList(kDelayRange);
     const std::vector<double> conditions = condition_.NumberList(kConditionRange);
-    const auto lists = Combinations("--delay, --condition", delays, conditions);
-    TableOutput table(out_);
-    std::vector<LimitPoint> points;
-    for (const auto& [delay, condition] : lists) {
-      points.push_back({delay, condition, analysis::LimitOfLinearRules(delay, condition)});
-    }
-    const auto row = [&](std::size_t i) -> Json {
-      const auto& [delay, condition, limit] = points[i];
-      return {{"delay", delay},
-              {"condition", condition},
-              {"half_life_updates", limit.half_life_updates},
-              {"spectral_radius", limit.spectral_radius},
-              {"momentum", limit.momentum},
-              {"rate", limit.rate}};
-    };
-    if (table.ReportPoints(json(),
-                           "delay,condition,half_life_updates,spectral_radius,momentum,rate",
-                           points.size(), row)) {
-      const auto& [delay, condition, limit] = points[0];
-      PrintText("delay {}, condition {}: no linear rule is faster\n", delay, condition);
-      PrintText("  half-life        {} updates\n", limit.half_life_updates);
-      PrintText("  spectral radius  {}\n", limit.spectral_radius);
-      PrintText("  attained by {} interleaved heavy balls of momentum {}, rate {}\n", delay + 1,
-                limit.momentum, limit.rate);
-    }
+    ReportPoints(
+        out_, 1, "delay,condition,half_life_updates,spectral_radius,momentum,rate",
+        Combinations("--delay, --condition", delays, conditions),
+        [](const LimitPoint& point) { return std::apply(analysis::LimitOfLinearRules, point); },
+        [](const LimitPoint& point, const Limit& limit) -> Json {
+          return {{"delay", std::get<0>(point)},
+                  {"condition", std::get<1>(point)},
+                  {"half_life_updates", limit.half_life_updates},
+                  {"spectral_radius", limit.spectral_radius},
+                  {"momentum", limit.momentum},
+                  {"rate", limit.rate}};
+        },
+        [](const LimitPoint& point, const Limit& limit) {
+          const auto& [delay, condition] = point;
+          PrintText("delay {}, condition {}: no linear rule is faster\n", delay, condition);
+          PrintText("  half-life        {} updates\n", limit.half_life_updates);
+          PrintText("  spectral radius  {}\n", limit.spectral_radius);
+          PrintText("  attained by {} interleaved heavy balls of momentum {}, rate {}\n", delay + 1,
+                    limit.momentum, limit.rate);
+        });
   }
 
  private:

@@ -5,7 +5,6 @@
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "commands/commands.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

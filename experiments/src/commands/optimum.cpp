@@ -8,9 +8,7 @@
 #include "batchless/analysis/rates.h"
 #include "batchless/analysis/worst_case.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -95,21 +93,15 @@ interleaved copies of the triple momentum method.
         convex ? analysis::ValidateWorstCase(point.options()) : analysis::Validate(point.options());
       }
     }
-    TableOutput table(out_);
-    std::vector<BestPoint> optima(points.size());
-    ParallelRows(points.size(), threads_,
-                 [&](std::size_t i) { optima[i] = Find(points[i], convex); });
-
-    const auto row = [&](std::size_t i) { return Describe(points[i], optima[i]); };
     std::string columns =
         delays_.given()
             ? fmt::format("{},condition,half_life_updates,rate,spectral_radius", kVaryingColumns)
             : "rule,delay,condition,horizon,sc_delay,sc_a,sc_b,half_life_updates,momentum,rate,"
               "spectral_radius,error_bound,limit_half_life_updates,times_limit";
     if (convex) columns += ",certified_rate,price,waiting_half_life_updates";
-    if (table.ReportPoints(json(), columns, points.size(), row)) {
-      PrintPoint(points[0], optima[0]);
-    }
+    ReportPoints(
+        out_, threads_, columns, points,
+        [&](const OptimumPoint& point) { return Find(point, convex); }, Describe, PrintPoint);
   }
 
  private:

@@ -10,11 +10,9 @@
 
 #include "commands/commands.h"
 #include "npz.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "schedule_source.h"
 #include "spectrum.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -163,8 +161,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
   void ReportOptima(const std::vector<Case>& cases) const {
     for (const Case& one : cases) analysis::Validate(one.options);
     TableOutput table(out_);
-    std::vector<BestOfPipeline> best(cases.size());
-    ParallelRows(cases.size(), 0, [&](std::size_t i) { best[i] = FindBest(cases[i].options); });
+    const auto best = Solved(0, cases, [](const Case& one) { return FindBest(one.options); });
     const auto row = [&](std::size_t i) -> Json {
       const PipelineOptions& options = cases[i].options;
       Json cells = {{"rule", options.rule.rule.name},

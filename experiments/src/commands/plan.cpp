@@ -3,7 +3,6 @@
 #include "batchless/hwmodel/planner.h"
 #include "commands/commands.h"
 #include "memory.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

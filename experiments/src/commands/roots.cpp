@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -30,9 +28,8 @@ class RootsCommand final : public Command {
     const std::vector<double> rates = rates_.NumberList(kRateRange);
     CheckRows({rates.size(), static_cast<std::size_t>(point.delay) + 2}, "--rates");
     TableOutput table(out_);
-    std::vector<std::vector<std::complex<double>>> roots(rates.size());
-    ParallelRows(rates.size(), threads_, [&](std::size_t i) {
-      roots[i] = analysis::AllRoots(point.rule, point.momentum, point.delay, rates[i]);
+    const auto roots = Solved(threads_, rates, [&](double rate) {
+      return analysis::AllRoots(point.rule, point.momentum, point.delay, rate);
     });
 
     if (table.has_file() || !json()) {

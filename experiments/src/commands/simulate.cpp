@@ -6,7 +6,6 @@
 #include "commands/commands.h"
 #include "memory.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 #include "values.h"
 
 namespace batchless {

@@ -7,7 +7,6 @@
 #include "batchless/analysis/roots.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
 #include "values.h"
 

@@ -6,8 +6,6 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/throughput.h"
 #include "commands/commands.h"
-#include "parallel_rows.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

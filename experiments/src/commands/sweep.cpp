@@ -11,7 +11,6 @@
 #include "memory.h"
 #include "npz.h"
 #include "output_file.h"
-#include "parallel_rows.h"
 #include "progress_bar.h"
 #include "rule_arguments.h"
 

@@ -7,8 +7,6 @@
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "commands/commands.h"
 #include "memory.h"
-#include "parallel_rows.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

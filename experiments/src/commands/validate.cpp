@@ -10,7 +10,6 @@
 #include "batchless/hwmodel/published_runs.h"
 #include "batchless/hwmodel/transformer_step.h"
 #include "commands/commands.h"
-#include "table_output.h"
 #include "workload_argument.h"
 
 namespace batchless {

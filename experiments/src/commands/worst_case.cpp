@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "parallel_rows.h"
 #include "rule_arguments.h"
-#include "table_output.h"
 
 namespace batchless {
 namespace {
@@ -43,18 +41,10 @@ combination.
       points.push_back({p.rule, p.momentum, p.delay, rate, condition});
       analysis::Validate(points.back());
     }
-    TableOutput table(out_);
-    std::vector<WorstCase> worst(points.size());
-    ParallelRows(points.size(), threads_,
-                 [&](std::size_t i) { worst[i] = analysis::CertifyWorstCase(points[i]); });
-    const auto row = [&](std::size_t i) { return Describe(points[i], worst[i]); };
-    if (table.ReportPoints(json(),
-                           "rule,delay,horizon,sc_delay,sc_a,sc_b,momentum,learning_rate,"
-                           "condition,rate,half_life_updates,quadratic_spectral_radius,"
-                           "multiplier_taps",
-                           points.size(), row)) {
-      PrintPoint(points[0], worst[0]);
-    }
+    ReportPoints(out_, threads_,
+                 "rule,delay,horizon,sc_delay,sc_a,sc_b,momentum,learning_rate,condition,rate,"
+                 "half_life_updates,quadratic_spectral_radius,multiplier_taps",
+                 points, analysis::CertifyWorstCase, Describe, PrintPoint);
   }
 
  private:
