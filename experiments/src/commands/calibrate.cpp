@@ -23,7 +23,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kMeasuredMicrobatchRange{1, 4096};
 constexpr IntegerRange kRoundsRange{1, 100'000};
 constexpr std::array<std::string_view, 1> kExtensions = {".toml"};
 constexpr std::string_view kSource = "measured by batchless calibrate";
@@ -109,7 +108,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
   void Run() override {
     const auto names = hwmodel::NetworkNames();
     const std::string name(names[network_.Choice(names)]);
-    const auto microbatch = static_cast<int>(microbatch_.IntegerOr(1, kMeasuredMicrobatchRange));
+    const auto microbatch = static_cast<int>(microbatch_.IntegerOr(1, {1, 4096}));
     const std::int64_t rounds = rounds_.IntegerOr(0, kRoundsRange);
     std::optional<OutputFile> out;
     if (out_.given()) out.emplace(out_.name(), out_.Text(""), kExtensions);

@@ -10,12 +10,6 @@
 namespace batchless {
 namespace {
 
-constexpr NumberRange kDampingRange{analysis::kMinDamping, analysis::kMaxDamping};
-constexpr NumberRange kDelayTimeRange{0, analysis::kMaxDelayTime};
-constexpr NumberRange kDurationRange{1e-6, analysis::kMaxDuration};
-constexpr IntegerRange kStepsPerDelayRange{1, analysis::kMaxStepsPerDelay};
-constexpr NumberRange kInitialWeightRange{-1e100, 1e100};
-
 class ContinuousCommand final : public Command {
  public:
   explicit ContinuousCommand(CLI::App& root)
@@ -35,12 +29,12 @@ With --out the trajectory from a weight that was constant before time 0.
     analysis::ContinuousOptions options;
     options.rule = rule_.Single();
     options.first_order = !damping_.given();
-    options.damping = damping_.NumberOr(1, kDampingRange);
-    options.delay_time = delay_time_.Number(kDelayTimeRange);
-    options.duration = duration_.NumberOr(options.duration, kDurationRange);
-    options.steps_per_delay =
-        static_cast<int>(steps_.IntegerOr(options.steps_per_delay, kStepsPerDelayRange));
-    options.initial_weight = initial_weight_.NumberOr(1, kInitialWeightRange);
+    options.damping = damping_.NumberOr(1, {analysis::kMinDamping, analysis::kMaxDamping});
+    options.delay_time = delay_time_.Number({0, analysis::kMaxDelayTime});
+    options.duration = duration_.NumberOr(options.duration, {1e-6, analysis::kMaxDuration});
+    options.steps_per_delay = static_cast<int>(
+        steps_.IntegerOr(options.steps_per_delay, {1, analysis::kMaxStepsPerDelay}));
+    options.initial_weight = initial_weight_.NumberOr(1, {-1e100, 1e100});
     if (out_.given()) analysis::ValidateTrajectory(options);
     TableOutput table(out_);
     const std::complex<double> root = analysis::RightmostRoot(options);

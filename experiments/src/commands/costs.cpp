@@ -11,8 +11,6 @@ namespace {
 
 using hwmodel::StageCost;
 
-constexpr IntegerRange kBytesRange{1, 8};
-
 struct Column {
   std::string_view name;
   std::int64_t StageCost::*cost;
@@ -52,7 +50,7 @@ class CostsCommand final : public Command {
              "costs --network experiments/networks/tiny_resnet.toml"}) {}
 
   void Run() override {
-    const auto bytes = static_cast<int>(bytes_.IntegerOr(sizeof(float), kBytesRange));
+    const auto bytes = static_cast<int>(bytes_.IntegerOr(sizeof(float), {1, 8}));
     const hwmodel::Workload workload = WorkloadOf(network_, norm_, bytes);
     TableOutput table(out_);
     Json total = Json::object();

@@ -10,7 +10,6 @@ namespace batchless {
 namespace {
 
 constexpr NumberRange kPlantDampingRange{analysis::kMinDamping, analysis::kMaxDamping};
-constexpr IntegerRange kDiscreteDelayRange{1, 100'000};
 
 // One point: a damping (none: first order) and, for the discrete rule, a delay in updates.
 struct CriticalDelayPoint {
@@ -38,7 +37,7 @@ step h where a delay of D updates stops being stable, which tends to the limit a
   void Run() override {
     std::vector<std::optional<analysis::Delay>> delays = {std::nullopt};
     if (delays_.given()) {
-      for (const std::int64_t delay : delays_.IntegerList(kDiscreteDelayRange)) {
+      for (const std::int64_t delay : delays_.IntegerList({1, 100'000})) {
         delays.emplace_back(delay);
       }
     }

@@ -16,14 +16,10 @@ namespace {
 using analysis::Design;
 using analysis::DesignOptions;
 
-constexpr IntegerRange kDesignDelayRange{0, analysis::kMaxDesignDelay};
-constexpr NumberRange kDesignConditionRange{analysis::kMinDesignCondition,
-                                            analysis::kMaxDesignCondition};
 constexpr IntegerRange kOrderRange{analysis::kMinDesignOrder, analysis::kMaxDesignOrder};
 constexpr IntegerRange kWorstCaseOrderRange{analysis::kMinDesignOrder,
                                             analysis::kMaxWorstCaseOrder};
 constexpr NumberRange kNoiseRange{0, analysis::kMaxDesignNoise, analysis::kWhyMaxDesignNoise};
-constexpr NumberRange kBelowOne{0, 1 - 1e-9};
 constexpr int kDefaultOrder = 3;
 
 double LimitHalfLife(const DesignOptions& point) {
@@ -53,8 +49,9 @@ Lists give one row for each combination.
 
   void Run() override {
     const bool convex = IsConvex(over_);
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kDesignDelayRange);
-    const std::vector<double> conditions = condition_.NumberList(kDesignConditionRange);
+    const std::vector<std::int64_t> delays = delay_.IntegerList({0, analysis::kMaxDesignDelay});
+    const std::vector<double> conditions =
+        condition_.NumberList({analysis::kMinDesignCondition, analysis::kMaxDesignCondition});
     const std::vector<std::int64_t> orders =
         order_.IntegerListOr(kDefaultOrder, convex ? kWorstCaseOrderRange : kOrderRange);
     if (convex) noise_.Refuse("nothing together with --over convex");
@@ -65,7 +62,7 @@ Lists give one row for each combination.
       points.push_back({delay, condition, static_cast<int>(order), noise});
     }
     const std::optional<double> drift =
-        momentum_.given() ? std::optional(1 / (1 - momentum_.Number(kBelowOne))) : std::nullopt;
+        momentum_.given() ? std::optional(1 / (1 - momentum_.Number({0, 1 - 1e-9}))) : std::nullopt;
     std::string columns =
         "delay,condition,order,noise,half_life_updates,half_life_error_updates,"
         "limit_half_life_updates,times_limit,stationary_loss,gain_margin,"

@@ -10,8 +10,6 @@
 namespace batchless {
 namespace {
 
-constexpr NumberRange kFrequencyRange{1e-12, std::numbers::pi};
-
 class FrequencyCommand final : public Command {
  public:
   explicit FrequencyCommand(CLI::App& root)
@@ -27,7 +25,7 @@ class FrequencyCommand final : public Command {
   void Run() override {
     const RulePoint point = point_.Single(kDelayRange);
     const double rate = rate_.Number(kRateRange);
-    const std::vector<double> frequencies = frequencies_.NumberList(kFrequencyRange);
+    const std::vector<double> frequencies = frequencies_.NumberList({1e-12, std::numbers::pi});
     CheckRows({frequencies.size()}, "--frequencies");
     TableOutput table(out_);
     const auto points =

@@ -10,9 +10,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kFrontierDelayRange{0, analysis::kMaxFrontierDelay};
-constexpr NumberRange kHalfLifeRange{1e-3, analysis::kMaxFrontierHalfLife};
-
 // One curve: a late rule, or the better of two rules without delay that wait.
 struct Curve {
   std::string method;
@@ -59,9 +56,9 @@ class FrontierCommand final : public Command {
   void Run() override {
     analysis::FrontierOptions common;
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> delays = delay_.IntegerList(kFrontierDelayRange);
+    const std::vector<std::int64_t> delays = delay_.IntegerList({0, analysis::kMaxFrontierDelay});
     common.condition = condition_.Number(kConditionRange);
-    common.half_lives = half_lives_.NumberList(kHalfLifeRange);
+    common.half_lives = half_lives_.NumberList({1e-3, analysis::kMaxFrontierHalfLife});
     common.average = average_.given();
     CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);

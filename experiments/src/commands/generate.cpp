@@ -21,10 +21,6 @@ namespace {
 using hwmodel::Network;
 using training::NamedTensor;
 
-constexpr IntegerRange kTokenRange{1, 1'000'000};
-constexpr IntegerRange kHeadRange{1, 1 << 20};
-constexpr NumberRange kTemperatureRange{0, 100};
-
 class GenerateCommand final : public Command {
  public:
   explicit GenerateCommand(CLI::App& root)
@@ -42,8 +38,8 @@ become probabilities; at 0 the most probable token is taken.)",
 
   void Run() override {
     const std::string& prompt = prompt_.Text("the text to go on with");
-    const std::int64_t count = tokens_.IntegerOr(256, kTokenRange);
-    const double temperature = temperature_.NumberOr(1, kTemperatureRange);
+    const std::int64_t count = tokens_.IntegerOr(256, {1, 1'000'000});
+    const double temperature = temperature_.NumberOr(1, {0, 100});
     const auto seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
     std::vector<NamedTensor> weights;
     const Network network = run_.given() ? NetworkOfRun(weights) : NetworkOfWeights(weights);
@@ -130,7 +126,7 @@ become probabilities; at 0 the most probable token is taken.)",
                                    .classes = static_cast<int>(words[0]),
                                    .layers = layers,
                                    .width = static_cast<int>(words[1]),
-                                   .heads = static_cast<int>(heads_.IntegerOr(0, kHeadRange)),
+                                   .heads = static_cast<int>(heads_.IntegerOr(0, {1, 1 << 20})),
                                    .rms_norm = !has_bias,
                                    .norm_first = has_last_norm,
                                    .tied_embeddings = is_tied});

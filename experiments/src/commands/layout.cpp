@@ -12,8 +12,6 @@ using hwmodel::FineGrainedLayout;
 using hwmodel::FineGrainedPlan;
 using hwmodel::WorkerThroughput;
 
-constexpr IntegerRange kLayoutWorkers{1, 2048};
-constexpr NumberRange kSlackRange{0, 0.999};
 constexpr std::array<std::string_view, 2> kSchedules = {"pb", "1f1b"};
 
 class LayoutCommand final : public Command {
@@ -36,12 +34,12 @@ class LayoutCommand final : public Command {
     hwmodel::FineGrainedOptions options;
     if (schedule_.given()) options.schedule = kSchedules[schedule_.Choice(kSchedules)];
     if (workers_.given()) {
-      for (const std::int64_t workers : workers_.IntegerList(kLayoutWorkers)) {
+      for (const std::int64_t workers : workers_.IntegerList({1, 2048})) {
         options.workers.push_back(static_cast<int>(workers));
       }
     }
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
-    options.slack = slack_.NumberOr(options.slack, kSlackRange);
+    options.slack = slack_.NumberOr(options.slack, {0, 0.999});
     options.weight_stashing = weight_stashing_.given();
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));

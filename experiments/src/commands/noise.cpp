@@ -9,7 +9,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kNoiseDelayRange{0, analysis::kMaxNoiseDelay};
 constexpr NumberRange kAverageRange{analysis::kMinAverage, analysis::kMaxAverage};
 
 class NoiseCommand final : public Command {
@@ -28,7 +27,7 @@ class NoiseCommand final : public Command {
              "noise --rule sc --delays uniform:0:8 --compensate own --momentum 0.9 --rate 0.01"}) {}
 
   void Run() override {
-    const RulePoint point = point_.Single(kNoiseDelayRange, &delays_);
+    const RulePoint point = point_.Single({0, analysis::kMaxNoiseDelay}, &delays_);
     const double rate = rate_.Number(kRateRange);
     if (point.varying) average_.Refuse("nothing together with --delays");
     const double average = average_.NumberOr(analysis::kMinAverage, kAverageRange);

@@ -21,11 +21,6 @@ using analysis::Delay;
 using analysis::PipelineOptions;
 
 constexpr auto kMaxWeights = static_cast<std::int64_t>(analysis::kMaxPipelineWeights);
-constexpr IntegerRange kWeightedStagesRange{1, kMaxWeights};
-constexpr IntegerRange kWidthRange{1, kMaxWeights};
-constexpr NumberRange kCouplingRange{0, 1};
-constexpr NumberRange kEigenvalueRange{-1e12, 1e12};
-constexpr NumberRange kLearningRateRange{0, analysis::kMaxRate};
 
 // The Hessian has to be symmetric up to the rounding of whatever computed it.
 constexpr double kSymmetryTolerance = 1e-9;
@@ -89,8 +84,8 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
 
   void Run() override {
     const std::vector<analysis::RuleSpec> rules = rule_.All();
-    const std::vector<std::int64_t> stages = stages_.IntegerList(kWeightedStagesRange);
-    const std::vector<double> couplings = coupling_.NumberListOr("1", kCouplingRange);
+    const std::vector<std::int64_t> stages = stages_.IntegerList({1, kMaxWeights});
+    const std::vector<double> couplings = coupling_.NumberListOr("1", {0, 1});
     const std::vector<std::int64_t> seeds = seed_.IntegerListOr(0, kSeedRange);
     std::vector<Case> cases;
     for (const auto& [rule, count, coupling, seed] :
@@ -190,7 +185,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
   double GivenRate() const {
     if (learning_rate_.given()) {
       rate_.Refuse("nothing together with --learning-rate");
-      return learning_rate_.Number(kLearningRateRange);
+      return learning_rate_.Number({0, analysis::kMaxRate});
     }
     static_cast<void>(rate_.Text(kRateRange.Text() + ", or --learning-rate in its place"));
     return rate_.Number(kRateRange);
@@ -225,7 +220,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     std::vector<double> eigenvalues;
     if (spectrum_.given()) {
       condition_.Refuse("nothing together with --spectrum");
-      eigenvalues = spectrum_.NumberList(kEigenvalueRange);
+      eigenvalues = spectrum_.NumberList({-1e12, 1e12});
       options.widths = Widths(eigenvalues.size(), stages);
     } else {
       const double condition = condition_.Number(kConditionRange);
@@ -294,7 +289,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
   // As they are given; a single number is that of every stage.
   std::vector<std::size_t> AllWidths(std::size_t stages) const {
     std::vector<std::size_t> widths;
-    for (const std::int64_t width : widths_.IntegerList(kWidthRange, Repeats::kKeep)) {
+    for (const std::int64_t width : widths_.IntegerList({1, kMaxWeights}, Repeats::kKeep)) {
       widths.push_back(static_cast<std::size_t>(width));
     }
     if (widths.size() == 1) widths.assign(stages, widths[0]);

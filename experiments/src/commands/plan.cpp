@@ -9,7 +9,6 @@ namespace batchless {
 namespace {
 
 constexpr IntegerRange kMachinesRange{1, 4096};
-constexpr IntegerRange kBatchRange{1, 10'000'000};
 // PipeDream's program takes layers^2 machines^2 / 4 steps; so many take some seconds.
 constexpr double kMaxSteps = 4e9;
 
@@ -48,7 +47,7 @@ than there are, which is said (JSON: machines_used).
     const bool pipedream = options.scheme == "pipedream";
     const bool one_microbatch = pipedream || options.scheme == "pb";
     options.machines = static_cast<int>(machines_.IntegerOr(4, kMachinesRange));
-    options.batch = batch_.IntegerOr(one_microbatch ? 32 : 256, kBatchRange);
+    options.batch = batch_.IntegerOr(one_microbatch ? 32 : 256, {1, 10'000'000});
     if (one_microbatch) max_microbatch_.Refuse("nothing with " + options.scheme);
     options.max_microbatch = max_microbatch_.IntegerOr(64, kMicrobatchRange);
     const hwmodel::Machine machine = MachineOf(hardware_);

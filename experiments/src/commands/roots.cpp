@@ -9,8 +9,6 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kRootsDelayRange{0, analysis::kMaxRootsDelay};
-
 class RootsCommand final : public Command {
  public:
   explicit RootsCommand(CLI::App& root)
@@ -24,7 +22,7 @@ class RootsCommand final : public Command {
              "--out loci.csv"}) {}
 
   void Run() override {
-    const RulePoint point = point_.Single(kRootsDelayRange);
+    const RulePoint point = point_.Single({0, analysis::kMaxRootsDelay});
     const std::vector<double> rates = rates_.NumberList(kRateRange);
     CheckRows({rates.size(), static_cast<std::size_t>(point.delay) + 2}, "--rates");
     TableOutput table(out_);

@@ -13,9 +13,6 @@ namespace {
 
 using analysis::TrajectoryPoint;
 
-constexpr IntegerRange kStepsRange{1, analysis::kMaxUpdates};
-constexpr NumberRange kWeightRange{-1e100, 1e100};
-
 class SimulateCommand final : public Command {
  public:
   explicit SimulateCommand(CLI::App& root)
@@ -39,8 +36,8 @@ class SimulateCommand final : public Command {
     options.delay = point.delay;
     options.momentum = point.momentum;
     options.learning_rate = rate_.Number(kRateRange);
-    options.updates = static_cast<std::size_t>(steps_.Integer(kStepsRange));
-    options.initial_weight = initial_weight_.NumberOr(1, kWeightRange);
+    options.updates = static_cast<std::size_t>(steps_.Integer({1, analysis::kMaxUpdates}));
+    options.initial_weight = initial_weight_.NumberOr(1, {-1e100, 1e100});
     if (impulse_.given()) initial_weight_.Refuse("nothing together with --impulse");
     analysis::Validate(options);
     RequireMemory(steps_.name(), fmt::format("{}, which takes", options.updates),

@@ -11,14 +11,7 @@
 namespace batchless {
 namespace {
 
-constexpr IntegerRange kSimulatedStagesRange{1, 10'000};
 constexpr IntegerRange kSimulatedMicrobatchesRange{1, 1'000'000};
-constexpr IntegerRange kStragglerWorkers{1, 2048};
-constexpr IntegerRange kStragglerCores{1, 1'000'000};
-constexpr IntegerRange kQueueRange{0, 1'000'000};
-constexpr NumberRange kJitterRange{0, 0.999};
-constexpr NumberRange kShareRange{0, 1};
-constexpr NumberRange kFactorRange{1, 1e6};
 constexpr double kMaxParts = 2e9;
 // The schedule is laid out as a list: some gigabytes.
 constexpr std::int64_t kMaxSimulatedActions = 50'000'000;
@@ -53,18 +46,18 @@ class StragglersCommand final : public Command {
       for (const Argument* argument : {&hardware_, &workers_, &microbatch_}) {
         argument->Refuse("nothing without --network");
       }
-      made.stages = static_cast<int>(stages_.Integer(kSimulatedStagesRange));
+      made.stages = static_cast<int>(stages_.Integer({1, 10'000}));
     }
-    const std::vector<double> jitters = jitter_.NumberListOr("0", kJitterRange);
-    const std::vector<std::int64_t> queues = queue_.IntegerListOr(0, kQueueRange);
-    const std::vector<std::int64_t> cores = cores_.IntegerListOr(1, kStragglerCores);
+    const std::vector<double> jitters = jitter_.NumberListOr("0", {0, 0.999});
+    const std::vector<std::int64_t> queues = queue_.IntegerListOr(0, {0, 1'000'000});
+    const std::vector<std::int64_t> cores = cores_.IntegerListOr(1, {1, 1'000'000});
     std::vector<Row> rows;
     for (const auto& [jitter, queue, count] :
          Combinations("--jitter, --queue, --cores", jitters, queues, cores)) {
       rows.push_back({jitter, queue, count, {}});
     }
-    options_.stall_probability = stall_probability_.NumberOr(0, kShareRange);
-    options_.stall_factor = stall_factor_.NumberOr(10, kFactorRange);
+    options_.stall_probability = stall_probability_.NumberOr(0, {0, 1});
+    options_.stall_factor = stall_factor_.NumberOr(10, {1, 1e6});
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
     options_.seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
     const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
@@ -116,7 +109,7 @@ class StragglersCommand final : public Command {
     const hwmodel::Machine machine = MachineOf(hardware_);
     hwmodel::ThroughputOptions options;
     options.schedule = kind;
-    options.workers = static_cast<int>(workers_.IntegerOr(0, kStragglerWorkers));
+    options.workers = static_cast<int>(workers_.IntegerOr(0, {1, 2048}));
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     made.stages = options.workers > 0 ? options.workers : hwmodel::MostWorkers(workload, machine);

@@ -16,9 +16,6 @@ using hwmodel::Throughput;
 using hwmodel::WorkerThroughput;
 
 constexpr IntegerRange kBatchRange{1, 1'000'000};
-constexpr IntegerRange kThroughputWorkers{1, 10'000};
-constexpr IntegerRange kThroughputCores{1, 100'000'000};
-constexpr IntegerRange kSamplesRange{1, 1'000'000'000'000};
 // Laying out a schedule of so many actions, to find its steady state, takes some seconds.
 constexpr std::int64_t kMaxFlushActions = 50'000'000;
 
@@ -56,13 +53,13 @@ class ThroughputCommand final : public Command {
     static_cast<void>(WorkloadName(network_));
     hwmodel::ThroughputOptions options;
     options.schedule = schedules[schedule_.Choice(schedules)];
-    options.workers = static_cast<int>(workers_.IntegerOr(0, kThroughputWorkers));
-    options.samples = samples_.IntegerOr(0, kSamplesRange);
+    options.workers = static_cast<int>(workers_.IntegerOr(0, {1, 10'000}));
+    options.samples = samples_.IntegerOr(0, {1, 1'000'000'000'000});
     options.weight_stashing = weight_stashing_.given();
     options.vertical_sync = vertical_sync_.given();
     options.recompute = recompute_.given();
     const std::vector<std::int64_t> batches = batch_.IntegerListOr(0, kBatchRange);
-    const std::vector<std::int64_t> cores = cores_.IntegerListOr(0, kThroughputCores);
+    const std::vector<std::int64_t> cores = cores_.IntegerListOr(0, {1, 100'000'000});
     const hwmodel::Machine machine = MachineOf(hardware_);
     const hwmodel::Workload workload = WorkloadOf(network_, static_cast<int>(machine.number_bytes));
     const auto lists = Combinations("--batch, --cores", cores, batches);
