@@ -72,17 +72,26 @@ Lists give one row for each combination.
     ReportPoints(
         out_, threads_, columns, points,
         [&](const DesignOptions& point) {
-          return convex ? ForWorstCase(point) : Found{analysis::DesignRule(point), std::nullopt};
+          Found found = convex ? ForWorstCase(point) : Found{analysis::DesignRule(point)};
+          if (drift) found.learning_rate = found.design.drift() / *drift;
+          return found;
         },
-        [&](const auto& point, const Found& found) { return Describe(point, found, drift); },
-        [&](const auto& point, const Found& found) { PrintPoint(point, found, drift); });
+        Describe, PrintPoint);
   }
 
  private:
   struct Found {
     Design design;
     // For every convex function. The half-life is then the certified one, which has no error.
-    std::optional<double> certified_rate;
+    std::optional<double> certified_rate{};
+    // 1, or where the drift is the one that --momentum asks for.
+    std::optional<double> learning_rate{};
+
+    std::vector<double> numerator() const {
+      std::vector<double> scaled = design.numerator;
+      for (double& coefficient : scaled) coefficient /= learning_rate.value_or(1);
+      return scaled;
+    }
   };
 
   static Found ForWorstCase(const DesignOptions& point) {
@@ -108,22 +117,8 @@ Lists give one row for each combination.
                                     point.delay, 1);
   }
 
-  struct Scaled {
-    double learning_rate;
-    std::vector<double> numerator;
-  };
-
-  // The same rule with that drift at a learning rate of 1.
-  static Scaled WithDrift(const Design& design, std::optional<double> drift) {
-    Scaled scaled{drift ? design.drift() / *drift : 1, design.numerator};
-    for (double& coefficient : scaled.numerator) coefficient /= scaled.learning_rate;
-    return scaled;
-  }
-
-  static Json Describe(const DesignOptions& point, const Found& found,
-                       std::optional<double> drift) {
+  static Json Describe(const DesignOptions& point, const Found& found) {
     const Design& design = found.design;
-    const Scaled scaled = WithDrift(design, drift);
     const analysis::Margins margins = MarginsOf(point, design);
     Json row = {{"delay", point.delay},
                 {"condition", point.condition},
@@ -139,8 +134,8 @@ Lists give one row for each combination.
                 {"gain_margin", margins.gain_margin},
                 {"phase_margin_radians", margins.phase_margin_radians},
                 {"delay_margin_updates", margins.delay_margin_updates},
-                {"learning_rate", scaled.learning_rate},
-                {"numerator", scaled.numerator},
+                {"learning_rate", found.learning_rate.value_or(1)},
+                {"numerator", found.numerator()},
                 {"denominator", design.denominator}};
     if (found.certified_rate) {
       row["certified_rate"] = *found.certified_rate;
@@ -149,8 +144,7 @@ Lists give one row for each combination.
     return row;
   }
 
-  static void PrintPoint(const DesignOptions& point, const Found& found,
-                         std::optional<double> drift) {
+  static void PrintPoint(const DesignOptions& point, const Found& found) {
     const Design& design = found.design;
     PrintText("delay {}, condition {}, order {}\n", point.delay, point.condition, point.order);
     if (found.certified_rate) {
@@ -168,10 +162,10 @@ Lists give one row for each combination.
     const analysis::Margins margins = MarginsOf(point, design);
     PrintText("  margins          {:.4g} in gain, {:.4g} radians, {:.4g} updates of delay\n",
               margins.gain_margin, margins.phase_margin_radians, margins.delay_margin_updates);
-    const Scaled scaled = WithDrift(design, drift);
-    if (drift)
-      PrintText("  learning rate    {} over the largest curvature\n", scaled.learning_rate);
-    PrintText("  --numerator      {}\n", fmt::join(scaled.numerator, ","));
+    if (found.learning_rate) {
+      PrintText("  learning rate    {} over the largest curvature\n", *found.learning_rate);
+    }
+    PrintText("  --numerator      {}\n", fmt::join(found.numerator(), ","));
     PrintText("  --denominator    {}\n", fmt::join(design.denominator, ","));
   }
 

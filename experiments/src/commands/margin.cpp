@@ -29,21 +29,19 @@ class MarginCommand final : public Command {
     std::vector<Point> points;
     constexpr const char* kLists = "--delay, --momentum, --rate";
     for (const auto& [at, rate] : Combinations(kLists, points_.All(rates.size(), kLists), rates)) {
-      points.push_back({at, rate, {}});
+      points.push_back({at, rate});
     }
     TableOutput table(out_);
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
-      Point& point = points[i];
-      point.margins =
-          analysis::ComputeMargins(point.at.rule, point.at.momentum, point.at.delay, point.rate);
+    const auto margins = Solved(threads_, points, [](const Point& p) {
+      return analysis::ComputeMargins(p.at.rule, p.at.momentum, p.at.delay, p.rate);
     });
-    const auto row = [&](std::size_t i) { return Describe(points[i]); };
+    const auto row = [&](std::size_t i) { return Describe(points[i], margins[i]); };
     constexpr std::string_view kColumns =
         "rule,delay,momentum,rate,gain_margin,phase_margin_radians,delay_margin_updates,"
         "horizon,sc_delay,sc_a,sc_b";
     if (points.size() == 1) {
       if (table.has_file()) table.Write(kColumns, 1, row);
-      json() ? json().Put(row(0)) : ReportText(points[0]);
+      json() ? json().Put(row(0)) : ReportText(points[0], margins[0]);
     } else {
       table.Report(json(), Json::object(), kColumns, points.size(), row);
     }
@@ -53,11 +51,9 @@ class MarginCommand final : public Command {
   struct Point {
     RulePoint at;
     double rate;
-    analysis::Margins margins;
   };
 
-  static Json Describe(const Point& point) {
-    const analysis::Margins& margins = point.margins;
+  static Json Describe(const Point& point, const analysis::Margins& margins) {
     Json object = batchless::Describe(point.at);
     object["rate"] = point.rate;
     object["stable"] = margins.stable;
@@ -71,8 +67,7 @@ class MarginCommand final : public Command {
     return object;
   }
 
-  static void ReportText(const Point& point) {
-    const analysis::Margins& margins = point.margins;
+  static void ReportText(const Point& point, const analysis::Margins& margins) {
     PrintText("{}, rate {}: {}\n", PointText(point.at), point.rate,
               margins.stable ? "stable" : "not stable");
     PrintText("  gain margin           {}\n", margins.gain_margin);

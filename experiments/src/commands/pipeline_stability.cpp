@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,13 +25,6 @@ constexpr auto kMaxWeights = static_cast<std::int64_t>(analysis::kMaxPipelineWei
 
 // The Hessian has to be symmetric up to the rounding of whatever computed it.
 constexpr double kSymmetryTolerance = 1e-9;
-
-// n weights over the stages, as evenly as they go, the first stages taking what is left over.
-std::vector<std::size_t> EvenWidths(std::size_t weights, std::size_t stages) {
-  std::vector<std::size_t> widths(stages, weights / stages);
-  for (std::size_t s = 0; s < weights % stages; ++s) ++widths[s];
-  return widths;
-}
 
 // A pipeline's best half-life, and what it would be with the same delay for all stages.
 struct BestOfPipeline {
@@ -103,7 +97,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     for (const auto& [argument, values] :
          {std::pair(&stages_, stages.size()), std::pair(&coupling_, couplings.size()),
           std::pair(&seed_, seeds.size())}) {
-      if (values > 1) throw UsageError(argument->name(), argument->Text(""), "one number");
+      if (values > 1) argument->Refuse("one number");
     }
     if (rules.size() > 1) throw UsageError("--rule", "several rules", "one rule");
     PipelineOptions& options = cases[0].options;
@@ -193,15 +187,13 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
 
   double LearningRate(double rate, double largest_eigenvalue) const {
     if (!(largest_eigenvalue > 0)) {
-      throw UsageError(rate_.name(), rate_.Text(""),
-                       fmt::format("--learning-rate instead, because the largest eigenvalue is {}",
-                                   largest_eigenvalue));
+      rate_.Refuse(fmt::format("--learning-rate instead, because the largest eigenvalue is {}",
+                               largest_eigenvalue));
     }
     const double learning_rate = rate / largest_eigenvalue;
     if (learning_rate > analysis::kMaxRate) {
-      throw UsageError(rate_.name(), rate_.Text(""),
-                       fmt::format("at most {} times the largest eigenvalue, {}",
-                                   analysis::ToText(analysis::kMaxRate), largest_eigenvalue));
+      rate_.Refuse(fmt::format("at most {} times the largest eigenvalue, {}",
+                               analysis::ToText(analysis::kMaxRate), largest_eigenvalue));
     }
     return learning_rate;
   }
@@ -213,7 +205,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
       coupling_.Refuse("nothing without --spectrum");
       options.hessian =
           ReadHessian(hessian_.Text("a file with a Hessian, or --spectrum in its place"));
-      options.widths = Widths(static_cast<std::size_t>(options.hessian.rows()), stages);
+      options.widths = Widths(stages, static_cast<std::size_t>(options.hessian.rows()));
       return;
     }
     hessian_.Refuse("nothing together with --spectrum or --condition");
@@ -221,10 +213,10 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     if (spectrum_.given()) {
       condition_.Refuse("nothing together with --spectrum");
       eigenvalues = spectrum_.NumberList({-1e12, 1e12});
-      options.widths = Widths(eigenvalues.size(), stages);
+      options.widths = Widths(stages, eigenvalues.size());
     } else {
       const double condition = condition_.Number(kConditionRange);
-      options.widths = widths_.given() ? AllWidths(stages) : std::vector<std::size_t>(stages, 1);
+      options.widths = Widths(stages);
       const std::size_t weights =
           std::accumulate(options.widths.begin(), options.widths.end(), std::size_t{0});
       for (std::size_t k = 0; k < weights; ++k) {
@@ -269,33 +261,30 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     return 0.5 * (hessian + hessian.transpose());
   }
 
-  std::vector<std::size_t> Widths(std::size_t weights, std::size_t stages) const {
-    if (!widths_.given()) {
-      if (stages > weights) {
-        throw UsageError(stages_.name(), stages_.Text(""),
-                         fmt::format("at most one for each of the {} weights", weights));
-      }
-      return EvenWidths(weights, stages);
-    }
-    std::vector<std::size_t> widths = AllWidths(stages);
-    if (widths.size() != stages ||
-        std::accumulate(widths.begin(), widths.end(), std::size_t{0}) != weights) {
-      throw UsageError(widths_.name(), widths_.Text(""),
-                       fmt::format("{} widths that sum to the {} weights", stages, weights));
-    }
-    return widths;
-  }
-
-  // As they are given; a single number is that of every stage.
-  std::vector<std::size_t> AllWidths(std::size_t stages) const {
+  // Of each stage, as --widths says, where one number is that of every stage; or the weights, by default one
+  // a stage, dealt evenly, the first stages taking what is left over.
+  std::vector<std::size_t> Widths(std::size_t stages,
+                                  std::optional<std::size_t> weights = std::nullopt) const {
     std::vector<std::size_t> widths;
+    if (!widths_.given()) {
+      const std::size_t all = weights.value_or(stages);
+      if (stages > all) stages_.Refuse(fmt::format("at most one for each of the {} weights", all));
+      for (std::size_t s = 0; s < stages; ++s) {
+        widths.push_back(all / stages + (s < all % stages ? 1 : 0));
+      }
+      return widths;
+    }
     for (const std::int64_t width : widths_.IntegerList({1, kMaxWeights}, Repeats::kKeep)) {
       widths.push_back(static_cast<std::size_t>(width));
     }
     if (widths.size() == 1) widths.assign(stages, widths[0]);
-    if (widths.size() == stages) return widths;
-    throw UsageError(widths_.name(), widths_.Text(""),
-                     fmt::format("one number, or one for each of {} stages", stages));
+    if (widths.size() != stages) {
+      widths_.Refuse(fmt::format("one number, or one for each of {} stages", stages));
+    }
+    if (weights && std::accumulate(widths.begin(), widths.end(), std::size_t{0}) != *weights) {
+      widths_.Refuse(fmt::format("{} widths that sum to the {} weights", stages, *weights));
+    }
+    return widths;
   }
 
   void Report(const PipelineOptions& options, const analysis::PipelineSummary& summary,
