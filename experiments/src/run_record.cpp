@@ -105,13 +105,9 @@ double RunRecord::Number(std::string_view key) const {
   return found != summary.end() && found->is_number() ? found->get<double>() : kNaN;
 }
 
-bool RunRecord::diverged() const {
-  return summary.contains("diverged") && !summary["diverged"].is_null();
-}
-
 std::string RunRecord::state() const {
   if (summary.is_null()) return "not finished";
-  return diverged() ? "diverged" : "finished";
+  return summary.value("diverged", Json()).is_null() ? "finished" : "diverged";
 }
 
 RunRecord ReadRun(std::string_view argument, const std::string& path) {

@@ -26,8 +26,7 @@ struct RunRecord {
   double Last(std::string_view column) const;
   // A number of the summary; NaN where it has none.
   double Number(std::string_view key) const;
-  bool diverged() const;
-  // "finished", "diverged at sample 17" or "not finished".
+  // "finished", "diverged" or "not finished".
   std::string state() const;
 };
 

@@ -23,7 +23,7 @@ UsageError UsageError::FromLine(std::string_view line) { return UsageError(OneLi
 UsageError OptionError(const analysis::InvalidArgument& error, OtherNames names) {
   static const std::map<std::string_view, std::string_view> kOtherNames{
       {"discrepancy", "--discrepancies"}, {"forward_delay", "--delay"}, {"learning_rate", "--rate"},
-      {"ratio", "--discrepancies"},       {"updates", "--steps"},
+      {"network.norm", "--norm"},         {"ratio", "--discrepancies"}, {"updates", "--steps"},
   };
   std::string option = error.name();
   if (option.find('.') == std::string::npos) {

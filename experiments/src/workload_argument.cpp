@@ -34,18 +34,17 @@ hwmodel::Workload WorkloadOf(const Argument& network, int bytes_per_number) {
   return hwmodel::MakeWorkload(ReadNetworkFile(network.name(), name), bytes_per_number);
 }
 
+std::optional<hwmodel::Normalization> NormalizationOf(const Argument& norm, bool is_file) {
+  if (!norm.given()) return std::nullopt;
+  if (is_file) norm.Refuse("nothing with a network file, which says it");
+  return static_cast<hwmodel::Normalization>(norm.Choice(hwmodel::kNormalizationNames));
+}
+
 hwmodel::Workload WorkloadOf(const Argument& network, const Argument& norm, int bytes_per_number) {
   const std::string name = WorkloadName(network);
-  if (IsNetworkFile(name)) norm.Refuse("nothing with a network file, which says it");
-  if (!norm.given()) return WorkloadOf(network, bytes_per_number);
-  const auto normalization =
-      static_cast<hwmodel::Normalization>(norm.Choice(hwmodel::kNormalizationNames));
-  try {
-    return hwmodel::MakeWorkload(name, bytes_per_number, normalization);
-  } catch (const analysis::InvalidArgument& error) {
-    if (error.name() != "network.norm") throw;
-    throw OptionError(error, {{error.name(), norm.name()}});
-  }
+  const auto normalization = NormalizationOf(norm, IsNetworkFile(name));
+  return normalization ? hwmodel::MakeWorkload(name, bytes_per_number, normalization)
+                       : WorkloadOf(network, bytes_per_number);
 }
 
 hwmodel::Machine MachineOf(const Argument& hardware) {

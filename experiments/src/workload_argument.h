@@ -1,6 +1,7 @@
 // A network and a machine on the command line, and what the hardware model refuses of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ std::string NormalizationHelp();
 std::string WorkloadName(const Argument& argument);
 
 hwmodel::Workload WorkloadOf(const Argument& network, int bytes_per_number);
-/// The same with the normalisation that is given, or the network's own.
+/// The normalisation that is given, none for the network's own, as that of a file always is.
+std::optional<hwmodel::Normalization> NormalizationOf(const Argument& norm, bool is_file);
+/// The same with this normalisation.
 hwmodel::Workload WorkloadOf(const Argument& network, const Argument& norm,
                              int bytes_per_number = sizeof(float));
 

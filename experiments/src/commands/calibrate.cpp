@@ -177,6 +177,13 @@ micro-batch takes seconds; fewer --rounds take less.)",
     return seconds;
   }
 
+  static Json Seconds(const hwmodel::MeasuredNetwork& measured) {
+    return {{"seconds_per_microbatch", Total(measured)},
+            {"forward_seconds", measured.forward_seconds},
+            {"backward_seconds", measured.backward_seconds},
+            {"update_seconds", measured.update_seconds}};
+  }
+
   void ReportJson(const hwmodel::Machine& machine) const {
     const hwmodel::MeasuredNetwork& measured = machine.measured.front();
     Json object;
@@ -189,18 +196,12 @@ micro-batch takes seconds; fewer --rounds take less.)",
     object["fabric_bytes_per_second"] = machine.fabric_bytes_per_second;
     object["shared_memory_bytes"] = machine.shared_memory_bytes;
     object["shared_bytes_per_second"] = machine.shared_bytes_per_second;
-    object["seconds_per_microbatch"] = Total(measured);
-    object["forward_seconds"] = measured.forward_seconds;
-    object["backward_seconds"] = measured.backward_seconds;
-    object["update_seconds"] = measured.update_seconds;
+    object.update(Seconds(measured));
     object["shared"] = nullptr;
     if (machine.measured.size() > 1) {
       const hwmodel::MeasuredNetwork& shared = machine.measured.back();
-      object["shared"] = {{"workers", shared.workers},
-                          {"seconds_per_microbatch", Total(shared)},
-                          {"forward_seconds", shared.forward_seconds},
-                          {"backward_seconds", shared.backward_seconds},
-                          {"update_seconds", shared.update_seconds}};
+      object["shared"] = {{"workers", shared.workers}};
+      object["shared"].update(Seconds(shared));
     }
     if (out_.given()) object["out"] = out_.Text("");
     json().Put(object);

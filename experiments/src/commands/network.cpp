@@ -99,22 +99,12 @@ as inputs; it ends with the scores, as the loss is training's.)",
   }
 
   hwmodel::Network NetworkOf() const {
-    if (network_.given() && IsNetworkFile(network_.Text(""))) {
-      norm_.Refuse("nothing with a network file, which says it");
-      return ReadNetworkFile(network_.name(), network_.Text(""));
-    }
     const auto names = hwmodel::NetworkNames();
-    hwmodel::NetworkOptions options;
-    options.name = names[network_.Choice(names)];
-    if (norm_.given()) {
-      options.normalization =
-          static_cast<hwmodel::Normalization>(norm_.Choice(hwmodel::kNormalizationNames));
-    }
-    try {
-      return hwmodel::MakeNetwork(options);
-    } catch (const analysis::InvalidArgument& error) {
-      throw UsageError(norm_.name(), error.value(), error.accepted());
-    }
+    const bool is_file = network_.given() && IsNetworkFile(network_.Text(""));
+    const std::string name(is_file ? network_.Text("") : names[network_.Choice(names)]);
+    const auto normalization = NormalizationOf(norm_, is_file);
+    return is_file ? ReadNetworkFile(network_.name(), name)
+                   : hwmodel::MakeNetwork({.name = name, .normalization = normalization});
   }
 
   Argument network_{app(), "--network,NETWORK", "N",

@@ -68,9 +68,9 @@ Keys of CONFIG and their defaults (...: it depends on others):
     }
   }
 
-  // What no stage computes is in a network of the user's own.
+  // What no stage computes is in a network of the user's own; keys keep their names.
   UsageError Refused(const analysis::InvalidArgument& error) const override {
-    return OptionError(error, {{"network", "network.file"}});
+    return OptionError(error, {{"network", "network.file"}, {"network.norm", "network.norm"}});
   }
 
  private:
