@@ -27,21 +27,22 @@ inline constexpr double kMaxRows = 1e6;
 // lists multiply to it.
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names);
 
-// Every combination of a value from each list, the last list's going fastest. Throws as CheckRows does.
+// Every combination of a value from each list, the last list's going fastest; they refer to the lists.
+// Throws as CheckRows does.
 template <class... Values>
-std::vector<std::tuple<Values...>> Combinations(const char* names,
-                                                const std::vector<Values>&... lists) {
+std::vector<std::tuple<const Values&...>> Combinations(const char* names,
+                                                       const std::vector<Values>&... lists) {
   CheckRows({lists.size()...}, names);
   const std::size_t count = (lists.size() * ...);
-  std::vector<std::tuple<Values...>> combinations;
+  std::vector<std::tuple<const Values&...>> combinations;
   for (std::size_t i = 0; i < count; ++i) {
     std::size_t stride = count;
-    const auto next = [&](const auto& list) {
+    const auto next = [&](const auto& list) -> const auto& {
       stride /= list.size();
       return list[i / stride % list.size()];
     };
     // Braces take the lists in their order.
-    combinations.push_back(std::tuple<Values...>{next(lists)...});
+    combinations.push_back(std::tuple<const Values&...>{next(lists)...});
   }
   return combinations;
 }

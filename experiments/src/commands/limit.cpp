@@ -11,7 +11,8 @@ namespace {
 
 using analysis::Limit;
 
-using LimitPoint = std::tuple<analysis::Delay, double>;  // delay and condition number
+// Delay and condition number.
+using LimitPoint = std::tuple<const analysis::Delay&, const double&>;
 
 class LimitCommand final : public Command {
  public:

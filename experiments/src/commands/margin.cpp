@@ -26,9 +26,10 @@ class MarginCommand final : public Command {
 
   void Run() override {
     const std::vector<double> rates = rate_.NumberList(kRateRange);
-    std::vector<Point> points;
     constexpr const char* kLists = "--delay, --momentum, --rate";
-    for (const auto& [at, rate] : Combinations(kLists, points_.All(rates.size(), kLists), rates)) {
+    const std::vector<RulePoint> rules = points_.All(rates.size(), kLists);
+    std::vector<Point> points;
+    for (const auto& [at, rate] : Combinations(kLists, rules, rates)) {
       points.push_back({at, rate});
     }
     TableOutput table(out_);
