@@ -193,6 +193,8 @@ TEST_CASE("options that exclude each other") {
   CheckRefused(Words(steep + "1e-8 --rate 0.1"),
                "--rate: got 0.1, accepted: at most 1e+06 times the largest eigenvalue");
   CheckRefused(Words(steep + "1e7 --learning-rate 0.5"), "--learning-rate: got 0.5, accepted");
+  CheckRefused(Words("pipeline-stability --stages 1 --rule sc --spectrum 0 --optimum"),
+               "--spectrum: got 0, accepted: a matrix that is not 0");
   const std::string stability = "stability --delay 4 --momentum 0.5 --rate 0.1 --rule ";
   CheckRefused(Words(stability + "sgdm --horizon 1"), "--horizon");
   CheckRefused(Words(stability + "sgdm --delays uniform:0:8"), "--delay: got");

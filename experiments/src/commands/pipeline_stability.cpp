@@ -110,8 +110,9 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
   }
 
   UsageError Refused(const analysis::InvalidArgument& error) const override {
-    return OptionError(error,
-                       {{"delays", stages_.name()}, {"learning_rate", learning_rate_.name()}});
+    return OptionError(error, {{"delays", stages_.name()},
+                               {"hessian", (spectrum_.given() ? spectrum_ : hessian_).name()},
+                               {"learning_rate", learning_rate_.name()}});
   }
 
  private:
