@@ -24,7 +24,7 @@ namespace batchless {
 namespace {
 
 constexpr IntegerRange kRoundsRange{1, 100'000};
-constexpr std::array<std::string_view, 1> kExtensions = {".toml"};
+constexpr std::array<std::string_view, 1> kMachineExtensions = {".toml"};
 constexpr std::string_view kSource = "measured by batchless calibrate";
 
 // Where the system does not say: what most cores have at least.
@@ -33,7 +33,7 @@ constexpr std::int64_t kThirdLevelBytes = 8 << 20;
 constexpr std::int64_t kMemoryBytes = 256 << 20;
 
 // Long enough that a second in which the machine is slow does not decide.
-constexpr double kSeconds = 5;
+constexpr double kMeasuredSeconds = 5;
 // So small that the weights stay what they are.
 constexpr double kRate = 1e-9;
 
@@ -111,7 +111,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
     const auto microbatch = static_cast<int>(microbatch_.IntegerOr(1, {1, 4096}));
     const std::int64_t rounds = rounds_.IntegerOr(0, kRoundsRange);
     std::optional<OutputFile> out;
-    if (out_.given()) out.emplace(out_.name(), out_.Text(""), kExtensions);
+    if (out_.given()) out.emplace(out_.name(), out_.Text(""), kMachineExtensions);
     const hwmodel::Network network = hwmodel::MakeNetwork({.name = name});
     RefuseWithoutMemory(network_.name(), PipelineOf(network, microbatch));
 
@@ -155,7 +155,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
     if (rounds > 0) return MeasureStages(options, source, rounds);
     const double seconds = Total(MeasureStages(options, source, 1)) / options.workers;
     const double fitting =
-        std::clamp(kSeconds / seconds, 1.0, static_cast<double>(kRoundsRange.high));
+        std::clamp(kMeasuredSeconds / seconds, 1.0, static_cast<double>(kRoundsRange.high));
     return MeasureStages(options, source, static_cast<std::int64_t>(fitting));
   }
 

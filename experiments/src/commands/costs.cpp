@@ -17,7 +17,7 @@ struct Column {
 };
 
 // As network.h says what each is.
-constexpr Column kColumns[] = {
+constexpr Column kCostColumns[] = {
     {"parameters", &StageCost::parameters},
     {"forward_flops", &StageCost::forward_flops},
     {"input_gradient_flops", &StageCost::input_gradient_flops},
@@ -55,7 +55,7 @@ class CostsCommand final : public Command {
     TableOutput table(out_);
     Json total = Json::object();
     std::string columns = "stage,name";
-    for (const Column& column : kColumns) {
+    for (const Column& column : kCostColumns) {
       columns += fmt::format(",{}", column.name);
       std::int64_t sum = 0;
       for (const StageCost& stage : workload.stages) sum += stage.*column.cost;
@@ -63,7 +63,7 @@ class CostsCommand final : public Command {
     }
     const auto row = [&](std::size_t s) {
       Json stage = {{"stage", s}, {"name", workload.stage_names[s]}};
-      for (const Column& column : kColumns) {
+      for (const Column& column : kCostColumns) {
         stage[std::string(column.name)] = workload.stages[s].*column.cost;
       }
       return stage;

@@ -11,7 +11,7 @@ namespace batchless {
 namespace {
 
 // One curve: a late rule, or the better of two rules without delay that wait.
-struct Curve {
+struct FrontierCurve {
   std::string method;
   analysis::FrontierOptions options;
   analysis::Delay delay = 0;
@@ -19,7 +19,7 @@ struct Curve {
   bool waits = false;
 };
 
-std::vector<analysis::FrontierPoint> Solve(const Curve& curve) {
+std::vector<analysis::FrontierPoint> Solve(const FrontierCurve& curve) {
   const auto solve = [&](const analysis::FrontierOptions& options) {
     return curve.mini_batch ? analysis::MiniBatchFrontier(options) : analysis::Frontier(options);
   };
@@ -62,14 +62,14 @@ class FrontierCommand final : public Command {
     common.average = average_.given();
     CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);
-    const std::vector<Curve> curves = Curves(rules, delays, common);
+    const std::vector<FrontierCurve> curves = Curves(rules, delays, common);
     const auto points = Solved(threads_, curves, Solve);
     const std::size_t half_lives = common.half_lives.size();
     table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
                  "method,delay,condition,average,half_life_updates,loss,momentum,rate,"
                  "horizon,sc_delay,sc_a,sc_b",
                  curves.size() * half_lives, [&](std::size_t i) -> Json {
-                   const Curve& curve = curves[i / half_lives];
+                   const FrontierCurve& curve = curves[i / half_lives];
                    const analysis::FrontierPoint& point = points[i / half_lives][i % half_lives];
                    Json cells = {{"method", curve.method},
                                  {"delay", curve.delay},
@@ -84,18 +84,18 @@ class FrontierCommand final : public Command {
   }
 
  private:
-  static std::vector<Curve> Curves(const std::vector<analysis::RuleSpec>& rules,
-                                   const std::vector<std::int64_t>& delays,
-                                   const analysis::FrontierOptions& common) {
-    std::vector<Curve> curves;
+  static std::vector<FrontierCurve> Curves(const std::vector<analysis::RuleSpec>& rules,
+                                           const std::vector<std::int64_t>& delays,
+                                           const analysis::FrontierOptions& common) {
+    std::vector<FrontierCurve> curves;
     for (const std::int64_t delay : delays) {
       for (const analysis::RuleSpec& rule : rules) {
-        Curve curve{std::string(rule.rule.name), common, delay, false, false};
+        FrontierCurve curve{std::string(rule.rule.name), common, delay, false, false};
         curve.options.rule = rule;
         curve.options.delay = delay;
         curves.push_back(curve);
       }
-      Curve base{"undelayed", common, delay, false, true};
+      FrontierCurve base{"undelayed", common, delay, false, true};
       base.options.rule = analysis::RuleSpec{analysis::FindRule("sgdm"), {}};
       curves.push_back(base);
       base.method = "wait";

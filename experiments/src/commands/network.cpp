@@ -17,7 +17,7 @@
 namespace batchless {
 namespace {
 
-constexpr std::array<std::string_view, 2> kExtensions = {".toml", ".onnx"};
+constexpr std::array<std::string_view, 2> kNetworkExtensions = {".toml", ".onnx"};
 
 // The kinds of layers, each with its fields, those in brackets that may be left out.
 std::string KindsText() {
@@ -71,7 +71,7 @@ as inputs; it ends with the scores, as the loss is training's.)",
     const hwmodel::Network network = NetworkOf();
     const std::string text = NetworkText(network);
     if (out_.given()) {
-      OutputFile file(out_.name(), out_.Text(""), kExtensions);
+      OutputFile file(out_.name(), out_.Text(""), kNetworkExtensions);
       if (file.extension() != kOnnx) weights_.Refuse("nothing but with --out F.onnx");
       file.Write(file.extension() == kOnnx ? ModelOf(network) : text);
     } else {
@@ -88,7 +88,7 @@ as inputs; it ends with the scores, as the loss is training's.)",
   }
 
  private:
-  static constexpr std::string_view kOnnx = kExtensions[1];
+  static constexpr std::string_view kOnnx = kNetworkExtensions[1];
 
   std::string ModelOf(const hwmodel::Network& network) const {
     if (!weights_.given()) return OnnxModel(network);

@@ -18,7 +18,6 @@ namespace {
 using hwmodel::BlockOptions;
 using hwmodel::Recomputation;
 
-constexpr std::string_view kColumns = "name,quantity,setting,predicted,measured,error,fitted";
 constexpr std::string_view kSeconds = "step seconds";
 constexpr std::string_view kActivations = "activations GiB";
 constexpr std::string_view kShare = "activations %";
@@ -107,7 +106,7 @@ class ValidateCommand final : public Command {
                     {"bandwidth_efficiency", efficiencies.bandwidth},
                     {"mean_time_error", times.mean},
                     {"worst_time_error", times.worst}},
-                   kColumns, rows.size(), row);
+                   "name,quantity,setting,predicted,measured,error,fitted", rows.size(), row);
       return;
     }
     PrintText("{:<12}  {:<15}  {:<39} {:>10} {:>10} {:>8}\n", "name", "quantity", "setting",
