@@ -107,11 +107,6 @@ std::vector<std::int64_t> Argument::IntegerListOr(std::int64_t fallback,
   return given() ? IntegerList(range) : std::vector{fallback};
 }
 
-std::optional<double> Argument::NumberIfGiven(const NumberRange& range) const {
-  if (!given()) return std::nullopt;
-  return Number(range);
-}
-
 std::vector<double> Argument::NumberListOr(std::string_view fallback,
                                            const NumberRange& range) const {
   return given() ? NumberList(range) : ParseNumberList(name_, fallback, range);

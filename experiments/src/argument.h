@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,7 +50,6 @@ class Argument {
   double NumberOr(double fallback, const NumberRange& range) const;
   std::int64_t IntegerOr(std::int64_t fallback, const IntegerRange& range) const;
   std::vector<std::int64_t> IntegerListOr(std::int64_t fallback, const IntegerRange& range) const;
-  std::optional<double> NumberIfGiven(const NumberRange& range) const;
   std::vector<double> NumberListOr(std::string_view fallback, const NumberRange& range) const;
 
   // Throws UsageError where the value was given: `accepted` says why there is no use for it.

@@ -24,16 +24,6 @@ Command::Command(CLI::App& root, const std::string& name, const std::string& des
                  "Print one JSON object on standard output, nothing else");
 }
 
-void Command::ParallelRows(std::size_t rows, int threads,
-                           const std::function<void(std::size_t)>& row) const {
-  batchless::ParallelRows(rows, threads, row, monitor());
-}
-
-void Command::ParallelRows(std::size_t rows, const Argument& threads,
-                           const std::function<void(std::size_t)>& row) const {
-  ParallelRows(rows, static_cast<int>(threads.IntegerOr(0, kThreadRange)), row);
-}
-
 bool Command::chosen() const { return app_->parsed(); }
 
 Json RootsAsJson(const std::vector<std::complex<double>>& roots) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <complex>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,25 +53,19 @@ class Command {
   const JsonOutput& json() const { return json_; }
   WorkMonitor* monitor() const { return json_.host.monitor; }
 
-  // The rows of the command's work on `threads` threads, see parallel_rows.h.
-  void ParallelRows(std::size_t rows, int threads,
-                    const std::function<void(std::size_t)>& row) const;
-  // On as many as the option says; 0 where it is not given. Throws UsageError.
-  void ParallelRows(std::size_t rows, const Argument& threads,
-                    const std::function<void(std::size_t)>& row) const;
-
   // solve(point) of every point, in their order.
-  template <class Threads, class Point, class Solve>
-  auto Solved(const Threads& threads, const std::vector<Point>& points, const Solve& solve) const {
+  template <class Point, class Solve>
+  auto Solved(int threads, const std::vector<Point>& points, const Solve& solve) const {
     std::vector<std::invoke_result_t<Solve, const Point&>> solutions(points.size());
-    ParallelRows(points.size(), threads, [&](std::size_t i) { solutions[i] = solve(points[i]); });
+    const auto row = [&](std::size_t i) { solutions[i] = solve(points[i]); };
+    ParallelRows(points.size(), threads, row, monitor());
     return solutions;
   }
 
   // The same as rows: describe(point, solution) in JSON and, of its `columns`, in CSV; one point alone is
   // printed by print(point, solution).
-  template <class Threads, class Point, class Solve, class Describe, class Print>
-  void ReportPoints(const Argument& out, const Threads& threads, std::string_view columns,
+  template <class Point, class Solve, class Describe, class Print>
+  void ReportPoints(const Argument& out, int threads, std::string_view columns,
                     const std::vector<Point>& points, const Solve& solve, const Describe& describe,
                     const Print& print) const {
     TableOutput table(out);

@@ -57,6 +57,8 @@ void ParallelRows(std::size_t rows, int threads, const std::function<void(std::s
   CheckStopped(monitor);
 }
 
+int ThreadsOf(const Argument& threads) { return static_cast<int>(threads.IntegerOr(0, {0, 1024})); }
+
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names) {
   double rows = 1;
   for (const std::size_t factor : factors) rows *= static_cast<double>(factor);

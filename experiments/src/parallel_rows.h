@@ -16,9 +16,10 @@ namespace batchless {
 // does not depend on the threads. Throws what the first failing row threw; later rows may not have
 // run then. A `monitor` sees the progress, and its owner's wish to stop is Interrupted here.
 void ParallelRows(std::size_t rows, int threads, const std::function<void(std::size_t)>& row,
-                  WorkMonitor* monitor = nullptr);
+                  WorkMonitor* monitor);
 
-inline constexpr IntegerRange kThreadRange{0, 1024};
+// As many threads as the option says; 0 where it is not given. Throws UsageError.
+int ThreadsOf(const Argument& threads);
 
 // Most rows of one table.
 inline constexpr double kMaxRows = 1e6;

@@ -67,7 +67,8 @@ frontier where gradients are noisy.
     mean /= stages;
 
     TableOutput table(out_);
-    const std::optional<double> momentum = momentum_.NumberIfGiven(kMomentumRange);
+    std::optional<double> momentum;
+    if (momentum_.given()) momentum = momentum_.Number(kMomentumRange);
     const auto advice = Solved(0, rules, [&](const analysis::RuleSpec& rule) {
       Advice a;
       a.rule = rule.rule.name;

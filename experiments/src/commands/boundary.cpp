@@ -42,7 +42,7 @@ update, and every corner as two points next to one another, certified point by p
         "{},critical_rate",
         delays_.given() ? kVaryingColumns : "rule,delay,momentum,horizon,sc_delay,sc_a,sc_b");
     ReportPoints(
-        out_, threads_, columns, points,
+        out_, ThreadsOf(threads_), columns, points,
         [](const RulePoint& p) {
           return p.varying ? analysis::CriticalRate(p.AtVaryingDelays())
                            : analysis::CriticalRate(p.rule, p.momentum, p.delay);

@@ -54,13 +54,14 @@ step h where a delay of D updates stops being stable, which tends to the limit a
       analysis::Validate(point.options);
     }
     TableOutput table(out_);
-    ParallelRows(points.size(), threads_, [&](std::size_t i) {
+    const auto find = [&](std::size_t i) {
       CriticalDelayPoint& point = points[i];
       point.limit = analysis::CriticalDelayTime(point.options);
       point.critical = point.delay
                            ? analysis::DiscreteCriticalDelayTime(point.options, *point.delay)
                            : point.limit;
-    });
+    };
+    ParallelRows(points.size(), ThreadsOf(threads_), find, monitor());
     const auto row = [&](std::size_t i) -> Json {
       const CriticalDelayPoint& point = points[i];
       return {{"rule", point.options.rule.rule.name},

@@ -70,7 +70,7 @@ Lists give one row for each combination.
         "denominator";
     if (convex) columns += ",certified_rate,waiting_half_life_updates";
     ReportPoints(
-        out_, threads_, columns, points,
+        out_, ThreadsOf(threads_), columns, points,
         [&](const DesignOptions& point) {
           Found found = convex ? ForWorstCase(point) : Found{analysis::DesignRule(point)};
           if (drift) found.learning_rate = found.design.drift() / *drift;

@@ -63,7 +63,7 @@ class FrontierCommand final : public Command {
     CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);
     const std::vector<FrontierCurve> curves = Curves(rules, delays, common);
-    const auto points = Solved(threads_, curves, Solve);
+    const auto points = Solved(ThreadsOf(threads_), curves, Solve);
     const std::size_t half_lives = common.half_lives.size();
     table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
                  "method,delay,condition,average,half_life_updates,loss,momentum,rate,"

@@ -59,7 +59,7 @@ class InconsistencyCommand final : public Command {
       points.push_back({rule, discrepancy});
     }
     TableOutput table(out_);
-    const auto critical = Solved(threads_, points, [&](const InconsistencyPoint& point) {
+    const auto critical = Solved(ThreadsOf(threads_), points, [&](const InconsistencyPoint& point) {
       return analysis::InconsistentCriticalRate(
           Model(model, point.discrepancy, delay, backward_delay), point.rule,
           static_cast<BackwardWeights>(read), momentum);

@@ -33,7 +33,7 @@ class MarginCommand final : public Command {
       points.push_back({at, rate});
     }
     TableOutput table(out_);
-    const auto margins = Solved(threads_, points, [](const Point& p) {
+    const auto margins = Solved(ThreadsOf(threads_), points, [](const Point& p) {
       return analysis::ComputeMargins(p.at.rule, p.at.momentum, p.at.delay, p.rate);
     });
     const auto row = [&](std::size_t i) { return Describe(points[i], margins[i]); };

@@ -100,7 +100,7 @@ interleaved copies of the triple momentum method.
               "spectral_radius,error_bound,limit_half_life_updates,times_limit";
     if (convex) columns += ",certified_rate,price,waiting_half_life_updates";
     ReportPoints(
-        out_, threads_, columns, points,
+        out_, ThreadsOf(threads_), columns, points,
         [&](const OptimumPoint& point) { return Find(point, convex); }, Describe, PrintPoint);
   }
 

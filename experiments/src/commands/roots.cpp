@@ -26,7 +26,7 @@ class RootsCommand final : public Command {
     const std::vector<double> rates = rates_.NumberList(kRateRange);
     CheckRows({rates.size(), static_cast<std::size_t>(point.delay) + 2}, "--rates");
     TableOutput table(out_);
-    const auto roots = Solved(threads_, rates, [&](double rate) {
+    const auto roots = Solved(ThreadsOf(threads_), rates, [&](double rate) {
       return analysis::AllRoots(point.rule, point.momentum, point.delay, rate);
     });
 

@@ -88,7 +88,8 @@ class StabilityCommand final : public Command {
         [&] { radius = analysis::MeanSquareRadius(varying, rate); },
         [&] { mean = analysis::MeanRadius(varying, rate); },
         [&] { log_rate = analysis::SimulateLogRate(varying, rate); }};
-    ParallelRows(parts.size(), 0, [&](std::size_t i) { parts[i](); });
+    ParallelRows(
+        parts.size(), 0, [&](std::size_t i) { parts[i](); }, monitor());
     if (json()) {
       Json object = Describe(point);
       object["rate"] = rate;

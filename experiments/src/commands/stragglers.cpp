@@ -60,7 +60,7 @@ class StragglersCommand final : public Command {
     options_.stall_factor = stall_factor_.NumberOr(10, {1, 1e6});
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
     options_.seed = static_cast<std::uint64_t>(seed_.IntegerOr(1, kSeedRange));
-    const auto threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
+    const int threads = ThreadsOf(threads_);
     const std::int64_t most_cores = *std::max_element(cores.begin(), cores.end());
     const double parts = 3.0 * made.stages * static_cast<double>(made.microbatches) *
                          static_cast<double>(most_cores);
@@ -82,7 +82,8 @@ class StragglersCommand final : public Command {
     hwmodel::SimulationOptions steady;
     steady.times = options_.times;
     const double even = hwmodel::SimulatePipeline(schedule, steady).seconds;
-    ParallelRows(rows.size(), threads, [&](std::size_t i) { Simulate(schedule, rows[i]); });
+    const auto simulate = [&](std::size_t i) { Simulate(schedule, rows[i]); };
+    ParallelRows(rows.size(), threads, simulate, monitor());
     Report(table, rows, even);
   }
 

@@ -82,7 +82,7 @@ class SweepCommand final : public Command {
       options.momenta = momenta_.NumberListOr(kDefaultMomenta, kMomentumRange);
     }
     options.rates = rates_.NumberListOr(kDefaultRates, kRateRange);
-    options.threads = static_cast<int>(threads_.IntegerOr(0, kThreadRange));
+    options.threads = ThreadsOf(threads_);
     if (simd_.given()) options.simd = kSimds[simd_.Choice(kSimdNames)];
     if (!analysis::IsAvailable(options.simd)) {
       throw UsageError("--simd", simd_.Text(""), "an instruction set that this machine has");

@@ -41,7 +41,7 @@ combination.
       points.push_back({p.rule, p.momentum, p.delay, rate, condition});
       analysis::Validate(points.back());
     }
-    ReportPoints(out_, threads_,
+    ReportPoints(out_, ThreadsOf(threads_),
                  "rule,delay,horizon,sc_delay,sc_a,sc_b,momentum,learning_rate,condition,rate,"
                  "half_life_updates,quadratic_spectral_radius,multiplier_taps",
                  points, analysis::CertifyWorstCase, Describe, PrintPoint);
