@@ -43,7 +43,8 @@ std::vector<std::tuple<const Values&...>> Combinations(const char* names,
       return list[i / stride % list.size()];
     };
     // Braces take the lists in their order.
-    combinations.push_back(std::tuple<const Values&...>{next(lists)...});
+    const std::tuple<const Values&...> combination{next(lists)...};
+    combinations.push_back(combination);
   }
   return combinations;
 }
