@@ -16,14 +16,13 @@ namespace batchless {
 
 namespace py = pybind11;
 
-// What has no number in JSON (infinities, NaN) is None, as the program prints null.
+// As json.loads() makes it of what the program prints: None of what has no number in JSON (infinities, NaN).
 py::object ToPython(const Json& json);
 // The array takes the vector's memory over.
 py::array ToPython(ResultArray array);
 
-// What a file or path holds need not be UTF-8: U+FFFD stands for what is none.
-py::object TextForPython(std::string_view text);
-// Raises an exception that says the line.
+// Raises an exception that says the line. What a file or path holds need not be UTF-8: U+FFFD stands for what
+// is none.
 [[noreturn]] void RaiseLine(const py::handle& type, std::string_view line);
 
 // What ends with exit code 2 on the command line is a ValueError, with the same line.

@@ -146,7 +146,7 @@ def _text(name, value):
         if len(value) == 0:
             raise ValueError(f"{name}: got an empty list, accepted: at least one value")
         if is_array(value) and value.dtype.kind == "f":
-            return _core.join_numbers(value)
+            return ",".join(map(repr, value.astype(float).tolist()))
         return ",".join(_text(name, item) for item in value)
     raise TypeError(f"{name}: got {type(value).__name__}, accepted: a number, a text or several")
 
