@@ -1,6 +1,5 @@
 // Training from Python: one run of the program's (training_run.h), step by step, or on samples of the
 // caller's own. batchless/trainer.py makes the class that users see.
-#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -11,11 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "config.h"
 #include "core.h"
 #include "training_run.h"
-#include "usage_error.h"
 
 namespace batchless {
 namespace {
@@ -26,15 +23,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenSignals = std::chrono::milliseconds(100);
 
-std::string ShapeText(const py::array& array) {
-  return py::str(array.attr("shape")).cast<std::string>();
-}
-
-// Images one after the other, copied only where an array lies in memory otherwise, and their labels.
-struct Samples {
-  py::array_t<float, py::array::c_style> images;
-  std::vector<int> labels;
-};
+// Images one after the other, copied only where an array lies in memory otherwise. What batchless/trainer.py
+// hands on has been checked there.
+using Images = py::array_t<float, py::array::c_style>;
+using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 class PythonTrainer {
  public:
@@ -94,32 +86,31 @@ class PythonTrainer {
     return values;
   }
 
-  py::list Learn(const py::object& x, const py::object& y) {
+  py::list Learn(const Images& images, const std::vector<int>& labels) {
     const Turn turn(*this);
-    const Samples samples = SamplesOf(x, y);
     const std::size_t size = static_cast<std::size_t>(input().elements());
-    const float* const images = samples.images.data();
+    const float* const values = images.data();
     std::vector<SampleResult> results;
     std::exception_ptr failure;
     std::size_t next = 0;
-    while (next < samples.labels.size() && !failure) {
+    while (next < labels.size() && !failure) {
       {
         const py::gil_scoped_release release;
         const Clock::time_point end = Clock::now() + kBetweenSignals;
         try {
           do {
             const std::vector<SampleResult> done =
-                run_->Learn({images + next * size, size}, samples.labels[next]);
+                run_->Learn({values + next * size, size}, labels[next]);
             results.insert(results.end(), done.begin(), done.end());
             ++next;
-          } while (next < samples.labels.size() && Clock::now() < end);
+          } while (next < labels.size() && Clock::now() < end);
         } catch (...) {
           failure = std::current_exception();
         }
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
-    if (failure) RaiseOfSample(failure);
+    if (failure) Raise(failure);
     return ListOf(results);
   }
 
@@ -130,25 +121,17 @@ class PythonTrainer {
     return ListOf(results);
   }
 
-  // Where x is None, the validation set is evaluated.
-  py::dict Evaluate(const py::object& x, const py::object& y) {
+  // Without images, of the validation set.
+  py::dict Evaluate(const std::optional<Images>& images, const std::vector<int>& labels) {
     const Turn turn(*this);
     training::Evaluation evaluation;
-    if (x.is_none()) {
-      if (!run_->has_data()) {
-        Refuse("x", "nothing", "images, and y their labels: there is no data set");
-      }
-      if (!y.is_none()) Refuse("x", "nothing", "images, where y is their labels");
-      RunInterruptibly([&] { evaluation = run_->Evaluate(); });
-    } else {
-      const Samples samples = SamplesOf(x, y);
-      if (samples.labels.empty()) Refuse("x", "no image", "at least one");
+    if (images) {
       const training::MemorySource source(
           {input().channels, input().height, input().width},
-          {samples.images.data(), static_cast<std::size_t>(samples.images.size())}, samples.labels);
-      RunInterruptibly([&] {
-        evaluation = run_->Evaluate(source, static_cast<std::int64_t>(samples.labels.size()));
-      });
+          {images->data(), static_cast<std::size_t>(images->size())}, labels);
+      RunInterruptibly([&] { evaluation = run_->Evaluate(source, std::ssize(labels)); });
+    } else {
+      RunInterruptibly([&] { evaluation = run_->Evaluate(); });
     }
     py::dict values;
     values["samples"] = evaluation.samples;
@@ -185,15 +168,9 @@ class PythonTrainer {
   void SetWeights(const py::dict& weights) {
     const Turn turn(*this);
     std::vector<NamedTensor> tensors;
-    const py::object can_cast = py::module_::import("numpy").attr("can_cast");
     for (const auto& [name, value] : weights) {
-      const std::string tensor = py::str(name).cast<std::string>();
-      const py::array given = ArrayOf(tensor, value, kRealNumbers);
-      if (!can_cast(given.dtype(), "float64", "same_kind").cast<bool>()) {
-        Refuse(tensor, KindOf(given), kRealNumbers);
-      }
-      const py::array_t<double, py::array::c_style | py::array::forcecast> array(given);
-      tensors.push_back({tensor,
+      const auto array = value.cast<Numbers>();
+      tensors.push_back({name.cast<std::string>(),
                          {array.shape(), array.shape() + array.ndim()},
                          {array.data(), array.data() + array.size()}});
     }
@@ -253,7 +230,10 @@ class PythonTrainer {
   py::tuple input_shape() const {
     return py::make_tuple(input().channels, input().height, input().width);
   }
-  int classes() const { return run_->trainer_options().network.classes; }
+  int classes() const { return network().classes; }
+  const std::string& network_name() const { return network().name; }
+  // Of a sample.
+  int labels() const { return hwmodel::LabelsOf(network()); }
 
  private:
   // A call at a time: the lock that Python has is given up while one trains.
@@ -272,92 +252,8 @@ class PythonTrainer {
     PythonTrainer& trainer_;
   };
 
-  [[noreturn]] static void Refuse(std::string_view name, const std::string& got,
-                                  const std::string& accepted) {
-    RaiseLine(PyExc_ValueError, fmt::format("{}: got {}, accepted: {}", name, got, accepted));
-  }
-
-  static constexpr const char* kRealNumbers = "an array of real numbers";
-
-  // As NumPy makes one of lists, and of what has an array in it.
-  static py::array ArrayOf(std::string_view name, const py::handle& value,
-                           std::string_view accepted) {
-    if (value.is_none()) Refuse(name, "nothing", std::string(accepted));
-    try {
-      return py::array(py::reinterpret_borrow<py::object>(value));
-    } catch (const py::error_already_set& error) {
-      if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
-      const std::string why = py::str(error.value()).cast<std::string>();
-      Refuse(name, py::type::of(value).attr("__name__").cast<std::string>(),
-             fmt::format("{} ({})", accepted, OneLine(why)));
-    }
-  }
-
-  static std::string KindOf(const py::array& array) {
-    const char kind = array.dtype().kind();
-    if (kind == 'U' || kind == 'S') return "text";
-    return py::str(array.dtype()).cast<std::string>();
-  }
-
-  // The library's arguments by the names that they have in Python.
-  [[noreturn]] static void RaiseOfSample(const std::exception_ptr& failure) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const analysis::InvalidArgument& error) {
-      const std::string name = error.name() == "image"   ? "x"
-                               : error.name() == "label" ? "y"
-                                                         : error.name();
-      Refuse(name, error.value(), error.accepted());
-    } catch (...) {
-      Raise(std::current_exception());
-    }
-  }
-
-  const hwmodel::FeatureShape& input() const { return run_->trainer_options().network.input; }
-
-  // One image and its label, or as many as the first index says.
-  Samples SamplesOf(const py::object& images, const py::object& y) const {
-    constexpr const char* kImages = "float32, as the network is to see the images";
-    constexpr const char* kLabels = "an integer for each image";
-    const hwmodel::Network& network = run_->trainer_options().network;
-    if (const int count = hwmodel::LabelsOf(network); count != 1) {
-      Refuse(
-          "x", "samples of your own",
-          fmt::format("those of a data set, as {} takes {} labels of each", network.name, count));
-    }
-    const py::array x = ArrayOf("x", images, kImages);
-    if (!py::isinstance<py::array_t<float>>(x)) Refuse("x", KindOf(x), kImages);
-    const std::vector<py::ssize_t> image{input().channels, input().height, input().width};
-    const std::vector<py::ssize_t> shape(x.shape(), x.shape() + x.ndim());
-    const bool is_one = shape == image;
-    if (!is_one &&
-        !(shape.size() == 4 && std::equal(image.begin(), image.end(), shape.begin() + 1))) {
-      Refuse("x", "shape " + ShapeText(x),
-             fmt::format("({0}, {1}, {2}), or (n, {0}, {1}, {2}) with n labels", image[0], image[1],
-                         image[2]));
-    }
-    Samples samples;
-    samples.images = py::array_t<float, py::array::c_style>(x);
-    const py::array labels = ArrayOf("y", y, kLabels);
-    if (labels.dtype().kind() != 'i' && labels.dtype().kind() != 'u') {
-      Refuse("y", KindOf(labels), kLabels);
-    }
-    const py::ssize_t count = is_one ? 1 : shape[0];
-    if (labels.ndim() != (is_one ? 0 : 1) || labels.size() != count) {
-      Refuse(
-          "y", "shape " + ShapeText(labels),
-          is_one ? "one label for one image" : fmt::format("({},), a label for each image", count));
-    }
-    const auto wide = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>(labels);
-    for (py::ssize_t i = 0; i < count; ++i) {
-      const std::int64_t label = wide.data()[i];
-      if (label < 0 || label >= classes()) {
-        Refuse("y", std::to_string(label), fmt::format("0 to {}", classes() - 1));
-      }
-      samples.labels.push_back(static_cast<int>(label));
-    }
-    return samples;
-  }
+  const hwmodel::Network& network() const { return run_->trainer_options().network; }
+  const hwmodel::FeatureShape& input() const { return network().input; }
 
   static py::list ListOf(const std::vector<SampleResult>& results) {
     py::list list(results.size());
@@ -432,7 +328,9 @@ void BindTrainer(py::module_& module) {
       .def("total_samples", &PythonTrainer::total_samples)
       .def("has_data", &PythonTrainer::has_data)
       .def("input_shape", &PythonTrainer::input_shape)
-      .def("classes", &PythonTrainer::classes);
+      .def("classes", &PythonTrainer::classes)
+      .def("network", &PythonTrainer::network_name)
+      .def("labels", &PythonTrainer::labels);
 }
 
 }  // namespace batchless

@@ -9,7 +9,7 @@ import re
 import shlex
 
 from . import _core
-from .files import as_file, checked_text, encoded, without_temporary_names
+from .files import as_file, checked_text, encoded, refusals, without_temporary_names
 from .result import Result, is_array
 
 # Training is Trainer's: the command is for folders of runs and several processes.
@@ -78,14 +78,8 @@ def _make_function(command, module):
                     unnamed += words
             # Behind "--" a text that begins with "-" is no option.
             words = [command["name"], *named, *(["--", *unnamed] if unnamed else [])]
-            try:
+            with refusals(lambda line: _named_in_python(without_temporary_names(line, texts), options)):
                 result, arrays = _core.run([encoded(word) for word in words], progress)
-            except (ValueError, RuntimeError) as error:
-                # An error of the caller's own, from a signal's handler or the progress, goes through as it is.
-                if type(error) not in (ValueError, RuntimeError):
-                    raise
-                line = without_temporary_names(str(error), texts)
-                raise type(error)(_named_in_python(line, options)) from None
         return result_class({**result, **arrays})
 
     function.__name__ = function.__qualname__ = python_name(command["name"])

@@ -1,5 +1,6 @@
 """Texts as the program takes them: whole, and as files where it takes files."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -60,3 +61,16 @@ def without_temporary_names(line, texts):
     for path, name in texts.items():
         line = line.replace(path, name)
     return line
+
+
+@contextlib.contextmanager
+def refusals(named):
+    """Refusals of the program in the words of `named`. An error of the caller's own, from a signal's handler or
+    the progress, goes through as it is."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        line = named(str(error))
+        if type(error) not in (ValueError, RuntimeError) or line == str(error):
+            raise
+        raise type(error)(line) from None

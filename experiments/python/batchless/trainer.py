@@ -9,7 +9,7 @@ import os
 import re
 
 from . import _core
-from .files import as_file, checked_path, checked_text, encoded, kept_file, without_temporary_names
+from .files import as_file, checked_path, checked_text, encoded, kept_file, refusals, without_temporary_names
 from .result import Result
 from .toml import to_document, to_toml
 
@@ -178,16 +178,10 @@ class Trainer:
             if not names_data and "data.name" not in values:
                 values["data.name"] = "own"
             overrides = [f"{name}={to_toml(value, name)}" for name, value in values.items()]
-            try:
+            with refusals(lambda line: _named_in_python(without_temporary_names(line, texts))):
                 self._core = _core.Trainer(
                     text, encoded(path), overrides, None if folder is None else encoded(folder), resume
                 )
-            except (ValueError, RuntimeError) as error:
-                # An error of the caller's own, from a signal's handler, goes through as it is.
-                if type(error) not in (ValueError, RuntimeError):
-                    raise
-                line = without_temporary_names(str(error), texts).removeprefix("--set: ")
-                raise type(error)(_named_in_python(line)) from None
             if folder is not None:
                 # The run reads its network there from now on.
                 files.pop_all()
@@ -225,13 +219,8 @@ class Trainer:
                 return
 
     def _next_row(self, progress):
-        try:
+        with refusals(_named_in_python):
             return self._core.next_row(progress)
-        except ValueError as error:
-            # Not one of the caller's own, which goes through as it is.
-            if not str(error).startswith("--out: "):
-                raise
-            raise ValueError(_named_in_python(str(error))) from None
 
     def learn(self, x, y):
         """Trains on a sample, the next of the run, or on several one after the other.
@@ -251,7 +240,10 @@ class Trainer:
         SampleResults
             A list of those that met their loss by now, in their order; its loss is their mean
         """
-        return SampleResults(SampleResult(values) for values in self._core.learn(x, y))
+        images, labels = self._samples(x, y)
+        with refusals(lambda line: re.sub("^image(?=: )", "x", line)):
+            results = self._core.learn(images, labels)
+        return SampleResults(SampleResult(values) for values in results)
 
     def finish(self):
         """Ends the run here: all that is in flight gets its updates. Returns the missing SampleResults."""
@@ -269,7 +261,41 @@ class Trainer:
         -------
         Evaluation
         """
-        return Evaluation(self._core.evaluate(x, y))
+        if x is not None:
+            images, labels = self._samples(x, y)
+            if not labels:
+                _refuse("x", "no image", "at least one")
+            return Evaluation(self._core.evaluate(images, labels))
+        if not self._core.has_data():
+            _refuse("x", "nothing", "images, and y their labels: there is no data set")
+        if y is not None:
+            _refuse("x", "nothing", "images, where y is their labels")
+        return Evaluation(self._core.evaluate(None, []))
+
+    def _samples(self, x, y):
+        """An array of one image or, by its first index, of several, and a list of their labels."""
+        if self._core.labels() != 1:
+            accepted = f"those of a data set, as {self._core.network()} takes {self._core.labels()} labels of each"
+            _refuse("x", "samples of your own", accepted)
+        images = _array("x", x, _IMAGES)
+        if images.dtype != "float32":
+            _refuse("x", _kind(images), _IMAGES)
+        shape, is_one = self.input_shape, images.shape == self.input_shape
+        if not is_one and images.shape[1:] != shape:
+            text = ", ".join(map(str, shape))
+            _refuse("x", f"shape {images.shape}", f"({text}), or (n, {text}) with n labels")
+        labels = _array("y", y, _LABELS)
+        if labels.dtype.kind not in "iu":
+            _refuse("y", _kind(labels), _LABELS)
+        wanted = () if is_one else images.shape[:1]
+        if labels.shape != wanted:
+            accepted = "one label for one image" if is_one else f"{wanted}, a label for each image"
+            _refuse("y", f"shape {labels.shape}", accepted)
+        labels, classes = labels.ravel().tolist(), self.classes
+        for label in labels:
+            if not 0 <= label < classes:
+                _refuse("y", label, f"0 to {classes - 1}")
+        return images, labels
 
     def save(self, path):
         """Writes a checkpoint: the whole state, samples in flight and all."""
@@ -292,12 +318,9 @@ class Trainer:
         Where there is a folder, the next run() cuts its files back to the checkpoint, whose rows have to be
         in them. A ValueError leaves the trainer as it was.
         """
-        try:
-            self._core.load(encoded(checked_path("path", path)))
-        except ValueError as error:
-            if type(error) is not ValueError:
-                raise
-            raise ValueError(re.sub("^--resume(?=: )", "path", str(error))) from None
+        path = encoded(checked_path("path", path))
+        with refusals(lambda line: re.sub("^--resume(?=: )", "path", line)):
+            self._core.load(path)
 
     def summary(self):
         """What `batchless train --json` prints, as it is now."""
@@ -310,7 +333,11 @@ class Trainer:
     def _set_weights(self, weights):
         if not isinstance(weights, collections.abc.Mapping):
             raise TypeError(f"weights: got {type(weights).__name__}, accepted: a dict of arrays by name")
-        self._core.set_weights(dict(weights))
+        arrays = {str(name): _array(name, value, _REAL_NUMBERS) for name, value in weights.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biuf":
+                _refuse(name, _kind(array), _REAL_NUMBERS)
+        self._core.set_weights(arrays)
 
     weights = property(lambda self: Weights(self._core.weights()), _set_weights)
     weights_sha256 = property(lambda self: self._core.weights_sha256())
@@ -325,9 +352,35 @@ class Trainer:
         return f"<batchless.Trainer: {self.samples} of {self.total_samples or 'any number of'} samples>"
 
 
+_IMAGES = "float32, as the network is to see the images"
+_LABELS = "an integer for each image"
+_REAL_NUMBERS = "an array of real numbers"
+
+
+def _refuse(name, got, accepted):
+    raise ValueError(f"{name}: got {got}, accepted: {accepted}")
+
+
+def _array(name, value, accepted):
+    """As NumPy makes one of lists, and of what has an array in it."""
+    import numpy
+
+    if value is None:
+        _refuse(name, "nothing", accepted)
+    try:
+        return numpy.asarray(value)
+    except (ValueError, TypeError) as error:
+        why = re.sub(r"[\x00-\x1f\x7f]", "?", str(error))
+    _refuse(name, type(value).__name__, f"{accepted} ({why})")
+
+
+def _kind(array):
+    return "text" if array.dtype.kind in "US" else str(array.dtype)
+
+
 def _named_in_python(line):
-    """A refusal by the keywords, where it names the options --out and --resume."""
-    line = re.sub("^--(out|resume)(?=: )", r"\1", line)
+    """A refusal by the keywords, where it names options, which --set is for most of them."""
+    line = re.sub("^--(out|resume)(?=: )", r"\1", line.removeprefix("--set: "))
     return line.replace(", or --resume to go on", ", or resume=True to go on")
 
 
