@@ -1,6 +1,5 @@
 #include "checkpoint.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -25,52 +24,24 @@ constexpr std::size_t kLastLineLength = kDigestLength + 1;
 // A stream buffer that hands what it gets on in large pieces.
 class PieceBuffer final : public std::streambuf {
  public:
-  explicit PieceBuffer(const Append& append) : append_(append) {}
-
-  void Flush() {
-    append_(pending_);
-    pending_.clear();
+  explicit PieceBuffer(const Append& append) : append_(append), piece_(1 << 16) {
+    setp(piece_.data(), piece_.data() + piece_.size());
   }
 
  private:
-  static constexpr std::size_t kPiece = 1 << 16;
-
-  std::streamsize xsputn(const char* text, std::streamsize size) override {
-    const std::string_view piece(text, static_cast<std::size_t>(size));
-    if (piece.size() >= kPiece) {
-      Flush();
-      append_(piece);
-    } else {
-      pending_ += piece;
-      if (pending_.size() >= kPiece) Flush();
-    }
-    return size;
+  int sync() override {
+    append_({pbase(), static_cast<std::size_t>(pptr() - pbase())});
+    setp(pbase(), epptr());
+    return 0;
   }
   int_type overflow(int_type character) override {
-    if (!traits_type::eq_int_type(character, traits_type::eof())) {
-      const char value = traits_type::to_char_type(character);
-      xsputn(&value, 1);
-    }
-    return traits_type::not_eof(character);
+    sync();
+    return sputc(traits_type::to_char_type(character));
   }
 
   const Append& append_;
-  std::string pending_;
+  std::vector<char> piece_;
 };
-
-// SHA-256 of the next `size` bytes; fewer where the file ends before.
-std::string DigestOf(std::istream& file, std::int64_t size) {
-  training::Sha256 digest;
-  std::vector<char> piece(1 << 20);
-  while (size > 0) {
-    file.read(piece.data(),
-              std::min<std::streamsize>(size, static_cast<std::streamsize>(piece.size())));
-    if (file.gcount() == 0) break;
-    digest.Update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
-    size -= file.gcount();
-  }
-  return digest.HexDigest();
-}
 
 // Calls visit(name, field) for all that a checkpoint says of a run, const or not.
 template <class Run, class Visit>
@@ -158,7 +129,7 @@ void WriteCheckpoint(const std::string& path, const RunState& run,
     // What the file throws comes out again.
     stream.exceptions(std::ios::badbit);
     trainer.Save(stream);
-    buffer.Flush();
+    stream.flush();
     append(digest.HexDigest() + "\n");
   });
 }
@@ -179,10 +150,11 @@ std::optional<Checkpoint> ReadCheckpoint(const std::string& argument, const std:
   const std::int64_t body = size - static_cast<std::int64_t>(kLastLineLength);
   if (body < static_cast<std::int64_t>(kFirstLine.size())) refuse("it is cut short");
   file.seekg(0);
-  const std::string digest = DigestOf(file, body) + "\n";
+  training::Sha256 digest;
+  AddNext(file, body, digest);
   std::string last(kLastLineLength, '\0');
   file.read(last.data(), static_cast<std::streamsize>(last.size()));
-  if (last != digest) refuse("it is damaged: its checksum is wrong");
+  if (last != digest.HexDigest() + "\n") refuse("it is damaged: its checksum is wrong");
   file.clear();
   file.seekg(static_cast<std::streamoff>(kFirstLine.size()));
   std::string line;

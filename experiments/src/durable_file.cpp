@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -47,20 +48,11 @@ void WriteAll(int descriptor, std::string_view text, const std::string& path) {
   }
 }
 
-// Adds a file's first `bytes` to the digest, or all where it has fewer. Returns how many those were.
 std::int64_t AddStart(const std::string& path, std::int64_t bytes, training::Sha256& digest) {
-  const Descriptor file(path, O_RDONLY | O_CLOEXEC);
-  std::vector<char> piece(1 << 16);
-  std::int64_t done = 0;
-  while (done < bytes) {
-    const auto wanted = std::min<std::int64_t>(bytes - done, std::ssize(piece));
-    const ssize_t got = read(file.number(), piece.data(), static_cast<std::size_t>(wanted));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) Fail(path);
-    if (got == 0) break;
-    digest.Update(std::string_view(piece.data(), static_cast<std::size_t>(got)));
-    done += got;
-  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::int64_t done = AddNext(file, bytes, digest);
+  if (!file.is_open() || file.bad()) Fail(path);
   return done;
 }
 
@@ -98,6 +90,17 @@ void SyncFolderOf(const std::string& path) {
   const Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_CLOEXEC);
   // Some file systems keep names without being asked, and know no such request.
   if (fsync(folder.number()) != 0 && errno != EINVAL) Fail(path);
+}
+
+std::int64_t AddNext(std::istream& file, std::int64_t bytes, training::Sha256& digest) {
+  std::vector<char> piece(1 << 20);
+  std::int64_t done = 0;
+  while (file && done < bytes) {
+    file.read(piece.data(), std::min<std::int64_t>(bytes - done, std::ssize(piece)));
+    digest.Update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
+    done += file.gcount();
+  }
+  return done;
 }
 
 std::string FileDigest(const std::string& path, std::int64_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ void PutInPlace(const std::string& finished, const std::string& path);
 
 // Brings the name `path` to the disk: it is in the folder around it.
 void SyncFolderOf(const std::string& path);
+
+// Adds the next `bytes` to the digest, or all where there are fewer. Returns how many those were.
+std::int64_t AddNext(std::istream& file, std::int64_t bytes, training::Sha256& digest);
 
 // SHA-256 of a file's first `bytes`, of all where it has fewer. Throws std::runtime_error.
 std::string FileDigest(const std::string& path, std::int64_t bytes);
