@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "batchless/training/trainer.h"
 #include "program.h"
 #include "together.h"
 
@@ -22,7 +23,7 @@ py::object ToPython(const Json& json) {
   return py::module_::import("json").attr("loads")(JsonText(json));
 }
 
-py::array ToPython(ResultArray array) {
+py::array ToPython(training::NamedTensor array) {
   auto* values = new std::vector<double>(std::move(array.values));
   const py::capsule owner(values,
                           [](void* memory) { delete static_cast<std::vector<double>*>(memory); });
@@ -46,14 +47,14 @@ namespace {
 py::tuple Run(const std::vector<std::string>& words, const py::object& progress) {
   WorkMonitor monitor;
   Json result;
-  std::vector<ResultArray> arrays;
+  std::vector<training::NamedTensor> arrays;
   CommandHost host;
   host.monitor = &monitor;
   host.take_result = [&](const Json& object) { result = object; };
-  host.take_array = [&](ResultArray array) { arrays.push_back(std::move(array)); };
+  host.take_array = [&](training::NamedTensor array) { arrays.push_back(std::move(array)); };
   RunInterruptibly(monitor, progress, [&] { RunCommand(words, host); });
   py::dict named;
-  for (ResultArray& array : arrays) {
+  for (training::NamedTensor& array : arrays) {
     const py::str name(array.name);
     named[name] = ToPython(std::move(array));
   }

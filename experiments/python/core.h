@@ -19,7 +19,7 @@ namespace py = pybind11;
 // As json.loads() makes it of what the program prints: None of what has no number in JSON (infinities, NaN).
 py::object ToPython(const Json& json);
 // The array takes the vector's memory over.
-py::array ToPython(ResultArray array);
+py::array ToPython(training::NamedTensor array);
 
 // Raises an exception that says the line. What a file or path holds need not be UTF-8: U+FFFD stands for what
 // is none.

@@ -151,9 +151,8 @@ class PythonTrainer {
     py::dict weights;
     for (NamedTensor& tensor : tensors) {
       if (is_double) {
-        ResultArray array{tensor.name, {tensor.shape.begin(), tensor.shape.end()}, {}};
-        array.values = std::move(tensor.values);
-        weights[py::str(tensor.name)] = ToPython(std::move(array));
+        const py::str name(tensor.name);
+        weights[name] = ToPython(std::move(tensor));
       } else {
         py::array_t<float> array(tensor.shape);
         std::ranges::transform(tensor.values, array.mutable_data(),

@@ -5,12 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "text_output.h"
 
 namespace batchless {
+namespace training {
+struct NamedTensor;
+}  // namespace training
 
 // How far a command is, for another thread to read, and how that thread stops it.
 struct WorkMonitor {
@@ -19,17 +20,11 @@ struct WorkMonitor {
   std::atomic<bool> stop{false};
 };
 
-// A table of numbers in a result, `shape` from the slowest index to the fastest.
-struct ResultArray {
-  std::string name;
-  std::vector<std::size_t> shape;
-  std::vector<double> values;
-};
-
 struct CommandHost {
   std::function<void(const Json&)> take_result;  // empty: the result is printed
-  std::function<void(ResultArray)> take_array;   // empty: arrays are written to files alone
-  WorkMonitor* monitor = nullptr;                // null: nobody asks
+  // Of tables of numbers; empty: they are written to files alone.
+  std::function<void(training::NamedTensor)> take_array;
+  WorkMonitor* monitor = nullptr;  // null: nobody asks
 };
 
 // Throws Interrupted where the monitor's owner wants the work to end.

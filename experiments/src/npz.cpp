@@ -31,7 +31,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kChunkBytes = std::size_t(1) << 30;
 constexpr std::size_t kMaxHeaderBytes = 1 << 16;
 
-std::string NpyHeader(std::string_view type, std::span<const std::size_t> shape) {
+std::string NpyHeader(std::string_view type, std::span<const std::int64_t> shape) {
   // NumPy reads a tuple: one dimension needs its comma.
   const std::string dimensions =
       fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
@@ -54,6 +54,30 @@ void Check(bool written) {
   if (written) return;
   const std::string why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
   throw ArrayFileError("the archive could not be written" + why);
+}
+
+struct CloseWritten {
+  void operator()(void* archive) const { zipClose(archive, nullptr); }
+};
+
+void AddMember(void* archive, const training::NamedTensor& array, std::string_view type,
+               std::span<const std::byte> bytes) {
+  const std::string header = NpyHeader(type, array.shape);
+  zip_fileinfo info = {};
+  info.dosDate = (1 << 21) | (1 << 16);  // 1 January 1980: the same values give the same file
+  const int large =
+      header.size() + bytes.size() >= std::numeric_limits<std::int32_t>::max() ? 1 : 0;
+  errno = 0;
+  Check(zipOpenNewFileInZip64(archive, (array.name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0,
+                              nullptr, 0, 0, large) == ZIP_OK);
+  Check(zipWriteInFileInZip(archive, header.data(), static_cast<unsigned>(header.size())) ==
+        ZIP_OK);
+  for (std::size_t start = 0; start < bytes.size(); start += kChunkBytes) {
+    const std::size_t count = std::min(kChunkBytes, bytes.size() - start);
+    Check(zipWriteInFileInZip(archive, bytes.data() + start, static_cast<unsigned>(count)) ==
+          ZIP_OK);
+  }
+  Check(zipCloseFileInZip(archive) == ZIP_OK);
 }
 
 struct CloseArchive {
@@ -123,7 +147,7 @@ class MemberReader {
 struct NpyDescription {
   std::string type;  // "<f8"
   bool fortran_order = false;
-  std::vector<std::size_t> shape;
+  std::vector<std::int64_t> shape;
 };
 
 // What stands behind 'key': in the header's dictionary, up to the next entry.
@@ -156,11 +180,11 @@ NpyDescription ParseNpyHeader(std::string_view header) {
       ++position;
       continue;
     }
-    std::size_t extent = 0;
+    std::int64_t extent = 0;
     while (std::isdigit(static_cast<unsigned char>(shape[position])) != 0) {
       if (extent > std::numeric_limits<std::uint32_t>::max())
         throw ArrayFileError("an array too large");
-      extent = extent * 10 + static_cast<std::size_t>(shape[position] - '0');
+      extent = extent * 10 + (shape[position] - '0');
       ++position;
     }
     description.shape.push_back(extent);
@@ -170,11 +194,11 @@ NpyDescription ParseNpyHeader(std::string_view header) {
 
 // From first index fastest to last index fastest.
 std::vector<double> Transposed(const std::vector<double>& values,
-                               const std::vector<std::size_t>& shape) {
+                               const std::vector<std::int64_t>& shape) {
   std::vector<double> result(values.size());
-  std::vector<std::size_t> index(shape.size(), 0);
+  std::vector<std::int64_t> index(shape.size(), 0);
   for (const double value : values) {
-    std::size_t place = 0;
+    std::int64_t place = 0;
     for (std::size_t k = 0; k < shape.size(); ++k) place = place * shape[k] + index[k];
     result[place] = value;
     for (std::size_t k = 0; k < shape.size() && ++index[k] == shape[k]; ++k) index[k] = 0;
@@ -214,92 +238,31 @@ constexpr std::array<ElementType, 11> kNpyTypes{{
 constexpr std::size_t kTypesInArchives = 6;
 
 template <class Reader>
-NpzArray ReadArray(Reader& member, std::size_t max_values, std::span<const ElementType> types) {
+training::NamedTensor ReadArray(Reader& member, std::size_t max_values,
+                                std::span<const ElementType> types) {
   const NpyDescription description = ParseNpyHeader(ReadHeader(member));
   const ElementType& type = TypeNamed(types, description.type);
-  std::uint64_t count = 1;
-  for (const std::size_t extent : description.shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : description.shape) {
     // Each extent is below 2^36, so the product cannot wrap before it is found too large.
     if (count != 0 && extent > std::numeric_limits<std::uint32_t>::max() / count) {
       throw ArrayFileError("an array too large");
     }
     count *= extent;
   }
-  if (count > max_values) {
+  if (std::cmp_greater(count, max_values)) {
     throw ArrayFileError(fmt::format("an array of {} numbers, more than {}", count, max_values));
   }
-  if (member.left() != count * type.bytes) {
+  if (member.left() != static_cast<std::uint64_t>(count) * type.bytes) {
     throw ArrayFileError("an array whose size is not that of its shape");
   }
   std::vector<char> bytes(member.left());
   member.Read(bytes.data(), bytes.size());
 
-  NpzArray array;
-  array.shape = description.shape;
-  array.values = type.convert(bytes);
+  training::NamedTensor array{
+      .name = "", .shape = description.shape, .values = type.convert(bytes)};
   if (description.fortran_order) array.values = Transposed(array.values, array.shape);
   return array;
-}
-
-}  // namespace
-
-NpzWriter::NpzWriter(const std::string& path) {
-  errno = 0;
-  archive_ = zipOpen64(path.c_str(), APPEND_STATUS_CREATE);
-  Check(archive_ != nullptr);
-}
-
-NpzWriter::~NpzWriter() {
-  if (archive_ != nullptr) zipClose(archive_, nullptr);
-}
-
-void NpzWriter::Add(const std::string& name, std::span<const double> values,
-                    std::span<const std::size_t> shape) {
-  AddBytes(name, "<f8", std::as_bytes(values), shape);
-}
-
-void NpzWriter::Add(const std::string& name, std::span<const float> values,
-                    std::span<const std::size_t> shape) {
-  AddBytes(name, "<f4", std::as_bytes(values), shape);
-}
-
-void NpzWriter::AddBytes(const std::string& name, std::string_view type,
-                         std::span<const std::byte> bytes, std::span<const std::size_t> shape) {
-  const std::string header = NpyHeader(type, shape);
-  zip_fileinfo info = {};
-  info.dosDate = (1 << 21) | (1 << 16);  // 1 January 1980: the same values give the same file
-  const int large =
-      header.size() + bytes.size() >= std::numeric_limits<std::int32_t>::max() ? 1 : 0;
-  errno = 0;
-  Check(zipOpenNewFileInZip64(archive_, (name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0,
-                              nullptr, 0, 0, large) == ZIP_OK);
-  Check(zipWriteInFileInZip(archive_, header.data(), static_cast<unsigned>(header.size())) ==
-        ZIP_OK);
-  for (std::size_t start = 0; start < bytes.size(); start += kChunkBytes) {
-    const std::size_t count = std::min(kChunkBytes, bytes.size() - start);
-    Check(zipWriteInFileInZip(archive_, bytes.data() + start, static_cast<unsigned>(count)) ==
-          ZIP_OK);
-  }
-  Check(zipCloseFileInZip(archive_) == ZIP_OK);
-}
-
-void NpzWriter::Close() {
-  void* archive = archive_;
-  archive_ = nullptr;
-  errno = 0;
-  Check(zipClose(archive, nullptr) == ZIP_OK);
-}
-
-NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values) {
-  MemberReader member(path, name + ".npy");
-  NpzArray array = ReadArray(member, max_values, std::span(kNpyTypes).first(kTypesInArchives));
-  member.Finish();
-  return array;
-}
-
-NpzArray ReadNpy(const std::string& path, std::size_t max_values) {
-  FileReader file(path);
-  return ReadArray(file, max_values, kNpyTypes);
 }
 
 std::vector<std::string> NpzNames(const std::string& path) {
@@ -322,6 +285,52 @@ std::vector<std::string> NpzNames(const std::string& path) {
   }
   if (status != UNZ_END_OF_LIST_OF_FILE) throw ArrayFileError("damaged archive");
   return names;
+}
+
+}  // namespace
+
+void WriteNpz(const std::string& path, std::span<const training::NamedTensor> arrays,
+              training::Precision precision) {
+  errno = 0;
+  std::unique_ptr<void, CloseWritten> archive(zipOpen64(path.c_str(), APPEND_STATUS_CREATE));
+  Check(archive != nullptr);
+  for (const training::NamedTensor& array : arrays) {
+    if (precision == training::Precision::kDouble) {
+      AddMember(archive.get(), array, "<f8", std::as_bytes(std::span(array.values)));
+    } else {
+      const std::vector<float> values(array.values.begin(), array.values.end());
+      AddMember(archive.get(), array, "<f4", std::as_bytes(std::span(values)));
+    }
+  }
+  errno = 0;
+  Check(zipClose(archive.release(), nullptr) == ZIP_OK);
+}
+
+std::vector<training::NamedTensor> ReadNpz(const std::string& path, std::size_t max_values) {
+  std::vector<training::NamedTensor> arrays;
+  for (const std::string& name : NpzNames(path)) {
+    try {
+      arrays.push_back(ReadNpz(path, name, max_values));
+    } catch (const ArrayFileError& error) {
+      throw ArrayFileError(fmt::format("{}: {}", name, error.what()));
+    }
+  }
+  return arrays;
+}
+
+training::NamedTensor ReadNpz(const std::string& path, const std::string& name,
+                              std::size_t max_values) {
+  MemberReader member(path, name + ".npy");
+  training::NamedTensor array =
+      ReadArray(member, max_values, std::span(kNpyTypes).first(kTypesInArchives));
+  member.Finish();
+  array.name = name;
+  return array;
+}
+
+training::NamedTensor ReadNpy(const std::string& path, std::size_t max_values) {
+  FileReader file(path);
+  return ReadArray(file, max_values, kNpyTypes);
 }
 
 }  // namespace batchless

@@ -7,49 +7,24 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "array_file.h"
+#include "batchless/training/trainer.h"
 
 namespace batchless {
 
-class NpzWriter {
- public:
-  // Replaces the file's content.
-  explicit NpzWriter(const std::string& path);
-  ~NpzWriter();
-  NpzWriter(const NpzWriter&) = delete;
-  NpzWriter& operator=(const NpzWriter&) = delete;
+// Replaces the file's content: all arrays in 32 bits or, with kDouble, in 64. All throw ArrayFileError.
+void WriteNpz(const std::string& path, std::span<const training::NamedTensor> arrays,
+              training::Precision precision);
 
-  // `values` row-major with the product of `shape` as their number.
-  void Add(const std::string& name, std::span<const double> values,
-           std::span<const std::size_t> shape);
-  void Add(const std::string& name, std::span<const float> values,
-           std::span<const std::size_t> shape);
-  // Finishes the archive; a file that was not closed is not one.
-  void Close();
+// All arrays in the order of the file, or the one called `name`, of 32- or 64-bit floating-point numbers or
+// integers, converted to double. One of more than `max_values` is refused before it is read.
+std::vector<training::NamedTensor> ReadNpz(const std::string& path, std::size_t max_values);
+training::NamedTensor ReadNpz(const std::string& path, const std::string& name,
+                              std::size_t max_values);
 
- private:
-  void AddBytes(const std::string& name, std::string_view type, std::span<const std::byte> bytes,
-                std::span<const std::size_t> shape);
-
-  void* archive_ = nullptr;
-};
-
-struct NpzArray {
-  std::vector<std::size_t> shape;
-  std::vector<double> values;  // row-major
-};
-
-// The array `name`, of 32- or 64-bit floating-point numbers or integers, converted to double.
-// An array of more than `max_values` is refused before it is read. Throws ArrayFileError.
-NpzArray ReadNpz(const std::string& path, const std::string& name, std::size_t max_values);
-
-// The one array of a .npy file, as above; of integers of any size.
-NpzArray ReadNpy(const std::string& path, std::size_t max_values);
-
-// Names of all arrays, in the order of the file. Throws ArrayFileError.
-std::vector<std::string> NpzNames(const std::string& path);
+// The one array of a .npy file, as above, without a name; of integers of any size.
+training::NamedTensor ReadNpy(const std::string& path, std::size_t max_values);
 
 }  // namespace batchless

@@ -38,7 +38,7 @@ bool HasTokens(const Configuration& c) {
 std::vector<std::int64_t> ReadTokenList(const Configuration& c) {
   constexpr std::size_t kMostTokens = std::size_t{1} << 31;
   try {
-    const NpzArray array = ReadNpy(c.data.file, kMostTokens);
+    const training::NamedTensor array = ReadNpy(c.data.file, kMostTokens);
     if (array.shape.size() != 1) RefuseFile(c, "an array of one dimension is wanted");
     if (array.values.empty()) RefuseFile(c, "there is nothing in it");
     std::vector<std::int64_t> tokens;

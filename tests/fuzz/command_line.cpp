@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "batchless/training/trainer.h"
 #include "fuzz.h"
 #include "interruption.h"
 #include "program.h"
@@ -63,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   CommandHost host;
   host.take_result = [](const Json&) {};
-  host.take_array = [](const ResultArray&) {};
+  host.take_array = [](const training::NamedTensor&) {};
   host.monitor = &deadline.Begin();
   fuzz::Accepts([&] {
     try {

@@ -51,11 +51,11 @@ std::string RunFolder() {
 std::string GptWeights() {
   static const TemporaryFolder kFolder;
   std::string path = kFolder / "gpt.npz";
-  NpzWriter archive(path);
-  const auto add = [&](const std::string& name, const std::vector<std::size_t>& shape) {
-    std::size_t size = 1;
-    for (const std::size_t extent : shape) size *= extent;
-    archive.Add(name, std::vector<float>(size, 0.5F), shape);
+  std::vector<training::NamedTensor> weights;
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : shape) size *= extent;
+    weights.push_back({name, shape, std::vector<double>(size, 0.5)});
   };
   add("wte.weight", {5, 4});
   add("wpe.weight", {3, 4});
@@ -63,16 +63,17 @@ std::string GptWeights() {
     add(name + ".weight", {4});
     add(name + ".bias", {4});
   }
-  const std::pair<std::string, std::array<std::size_t, 2>> linear[] = {{"h.0.attn.c_attn", {12, 4}},
-                                                                       {"h.0.attn.c_proj", {4, 4}},
-                                                                       {"h.0.mlp.c_fc", {16, 4}},
-                                                                       {"h.0.mlp.c_proj", {4, 16}}};
+  const std::pair<std::string, std::array<std::int64_t, 2>> linear[] = {
+      {"h.0.attn.c_attn", {12, 4}},
+      {"h.0.attn.c_proj", {4, 4}},
+      {"h.0.mlp.c_fc", {16, 4}},
+      {"h.0.mlp.c_proj", {4, 16}}};
   for (const auto& [name, shape] : linear) {
     add(name + ".weight", {shape[0], shape[1]});
     add(name + ".bias", {shape[0]});
   }
   add("lm_head.weight", {5, 4});
-  archive.Close();
+  WriteNpz(path, weights, training::Precision::kSingle);
   return path;
 }
 

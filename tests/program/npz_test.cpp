@@ -1,8 +1,8 @@
 #include "npz.h"
 
-#include <array>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "catch.h"
 #include "run_program.h"
@@ -11,16 +11,16 @@ namespace batchless {
 using test::ReadFile;
 using test::TemporaryFolder;
 using test::WriteFile;
+using training::NamedTensor;
+using training::Precision;
 
 namespace {
 
 std::string Written(const TemporaryFolder& folder, const std::vector<double>& values,
-                    std::span<const std::size_t> shape) {
+                    const std::vector<std::int64_t>& shape) {
   std::string path = folder / "a.npz";
-  NpzWriter archive(path);
-  archive.Add("first", values, shape);
-  archive.Add("second", std::vector<double>{7}, std::array<std::size_t, 1>{1});
-  archive.Close();
+  const std::vector<NamedTensor> arrays = {{"first", shape, values}, {"second", {1}, {7}}};
+  WriteNpz(path, arrays, Precision::kDouble);
   return path;
 }
 
@@ -30,9 +30,10 @@ TEST_CASE("arrays come back bit for bit") {
   const TemporaryFolder folder;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::vector<double> values = {0.1, -0.0, kInfinity, -kInfinity, 5e-324, 1.0 / 3};
-  const std::string path = Written(folder, values, std::array<std::size_t, 2>{2, 3});
-  const NpzArray first = ReadNpz(path, "first", 6);
-  CHECK(first.shape == std::vector<std::size_t>{2, 3});
+  const std::string path = Written(folder, values, {2, 3});
+  const NamedTensor first = ReadNpz(path, "first", 6);
+  CHECK(first.name == "first");
+  CHECK(first.shape == std::vector<std::int64_t>{2, 3});
   CHECK(first.values == values);
   CHECK(std::signbit(first.values[1]));
   CHECK(ReadNpz(path, "second", 6).values == std::vector<double>{7});
@@ -40,7 +41,7 @@ TEST_CASE("arrays come back bit for bit") {
 
 TEST_CASE("members are stored .npy files of version 1 whose values are aligned") {
   const TemporaryFolder folder;
-  const std::string content = ReadFile(Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3}));
+  const std::string content = ReadFile(Written(folder, {1, 2, 3}, {3}));
   CHECK(content.starts_with("PK\x03\x04"));
   CHECK(content.find("first.npy") != std::string::npos);
   const std::size_t start = content.find(std::string("\x93NUMPY\x01\x00", 8));
@@ -59,26 +60,29 @@ TEST_CASE("members are stored .npy files of version 1 whose values are aligned")
 TEST_CASE("the same arrays give the same file") {
   const TemporaryFolder one;
   const TemporaryFolder two;
-  const std::array<std::size_t, 1> shape = {2};
-  CHECK(ReadFile(Written(one, {1, 2}, shape)) == ReadFile(Written(two, {1, 2}, shape)));
+  CHECK(ReadFile(Written(one, {1, 2}, {2})) == ReadFile(Written(two, {1, 2}, {2})));
 }
 
 TEST_CASE("single precision, no dimensions, names with dots, and the list of names") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.npz";
-  NpzWriter archive(path);
-  archive.Add("group1.block0.conv1.weight", std::vector<float>{0.1F, -3},
-              std::array<std::size_t, 3>{1, 2, 1});
-  archive.Add("scalar", std::vector<double>{7}, std::array<std::size_t, 0>{});
-  archive.Close();
-  CHECK(NpzNames(path) == std::vector<std::string>{"group1.block0.conv1.weight", "scalar"});
-  const NpzArray weight = ReadNpz(path, "group1.block0.conv1.weight", 9);
-  CHECK(weight.shape == std::vector<std::size_t>{1, 2, 1});
+  WriteNpz(path,
+           std::vector<NamedTensor>{{"group1.block0.conv1.weight", {1, 2, 1}, {0.1, -3}},
+                                    {"scalar", {}, {7}}},
+           Precision::kSingle);
+  const std::vector<NamedTensor> arrays = ReadNpz(path, 9);
+  CHECK(analysis::NamesOf(arrays) ==
+        std::vector<std::string_view>{"group1.block0.conv1.weight", "scalar"});
+  const NamedTensor weight = ReadNpz(path, "group1.block0.conv1.weight", 9);
+  CHECK(weight.shape == std::vector<std::int64_t>{1, 2, 1});
   CHECK(weight.values == std::vector<double>{double{0.1F}, -3});
   CHECK(ReadFile(path).find("'<f4'") != std::string::npos);
   CHECK(ReadNpz(path, "scalar", 9).shape.empty());
   CHECK(ReadNpz(path, "scalar", 9).values == std::vector<double>{7});
-  CHECK_THROWS_AS(NpzNames(folder / "none.npz"), ArrayFileError);
+  CHECK(arrays[0].values == weight.values);
+  CHECK_THROWS_AS(ReadNpz(folder / "none.npz", 9), ArrayFileError);
+  CHECK_THROWS_WITH(ReadNpz(path, 1),
+                    "group1.block0.conv1.weight: an array of 2 numbers, more than 1");
 }
 
 TEST_CASE("an array that is a file of its own may be of integers of any size") {
@@ -99,18 +103,14 @@ TEST_CASE("an array that is a file of its own may be of integers of any size") {
 }
 
 TEST_CASE("what cannot be written says why") {
-  const std::vector<double> values(10'000);
-  const auto write = [&] {
-    NpzWriter archive("/dev/full");
-    archive.Add("first", values, std::array<std::size_t, 1>{values.size()});
-    archive.Close();
-  };
-  CHECK_THROWS_WITH(write(), "the archive could not be written: No space left on device");
+  const std::vector<NamedTensor> arrays = {{"first", {10'000}, std::vector<double>(10'000)}};
+  CHECK_THROWS_WITH(WriteNpz("/dev/full", arrays, Precision::kDouble),
+                    "the archive could not be written: No space left on device");
 }
 
 TEST_CASE("what cannot be read says why") {
   const TemporaryFolder folder;
-  const std::string path = Written(folder, {1, 2, 3}, std::array<std::size_t, 1>{3});
+  const std::string path = Written(folder, {1, 2, 3}, {3});
   CHECK_THROWS_WITH(ReadNpz(folder / "none.npz", "first", 9), "there is no such file");
   CHECK_THROWS_WITH(ReadNpz(folder.path().string(), "first", 9), "this is a folder");
   WriteFile(folder / "text.npz", "no archive");

@@ -207,12 +207,12 @@ TEST_CASE("the sweep's two files hold the same numbers") {
   const auto read = [&](const char* name) {
     return batchless::ReadNpz(folder / "f.npz", name, 1000);
   };
-  const batchless::NpzArray momentum = read("momentum");
-  const batchless::NpzArray rate = read("rate");
-  const std::vector<batchless::NpzArray> grids = {read("spectral_radius"), read("error_bound"),
-                                                  read("log_spectral_radius")};
-  CHECK(momentum.shape == std::vector<std::size_t>{5});
-  CHECK(rate.shape == std::vector<std::size_t>{7});
+  const batchless::training::NamedTensor momentum = read("momentum");
+  const batchless::training::NamedTensor rate = read("rate");
+  const std::vector<batchless::training::NamedTensor> grids = {
+      read("spectral_radius"), read("error_bound"), read("log_spectral_radius")};
+  CHECK(momentum.shape == std::vector<std::int64_t>{5});
+  CHECK(rate.shape == std::vector<std::int64_t>{7});
   CHECK(momentum.values[0] == 0);
   CHECK(momentum.values[1] == 1 - 1e-3);
   CHECK(momentum.values[4] == 1 - 1e-1);
@@ -226,7 +226,7 @@ TEST_CASE("the sweep's two files hold the same numbers") {
     CHECK(std::stod(rows[i + 1][0]) == momentum.values[i / 7]);
     CHECK(std::stod(rows[i + 1][1]) == rate.values[i % 7]);
     for (std::size_t k = 0; k < grids.size(); ++k) {
-      CHECK(grids[k].shape == std::vector<std::size_t>{5, 7});
+      CHECK(grids[k].shape == std::vector<std::int64_t>{5, 7});
       CHECK(std::stod(rows[i + 1][2 + k]) == grids[k].values[i]);
     }
   }

@@ -454,15 +454,11 @@ TEST_CASE("pipeline-stability: equal delays are the uniform delay on every eigen
 
 TEST_CASE("pipeline-stability: a Hessian from a file") {
   const TemporaryFolder folder;
-  {
-    batchless::NpzWriter archive(folder / "H.npz");
-    archive.Add("other", std::vector<double>{1}, std::array<std::size_t, 1>{1});
-    archive.Add("hessian", std::vector<double>{2, 1, 1, 2}, std::array<std::size_t, 2>{2, 2});
-    archive.Close();
-    batchless::NpzWriter crooked(folder / "crooked.npz");
-    crooked.Add("hessian", std::vector<double>{2, 1, 0, 2}, std::array<std::size_t, 2>{2, 2});
-    crooked.Close();
-  }
+  using Arrays = std::vector<batchless::training::NamedTensor>;
+  constexpr auto kDouble = batchless::training::Precision::kDouble;
+  batchless::WriteNpz(folder / "H.npz",
+                      Arrays{{"other", {1}, {1}}, {"hessian", {2, 2}, {2, 1, 1, 2}}}, kDouble);
+  batchless::WriteNpz(folder / "crooked.npz", Arrays{{"hessian", {2, 2}, {2, 1, 0, 2}}}, kDouble);
   const std::string line =
       "pipeline-stability --stages 2 --rule sc --momentum 0.5 --learning-rate 0.1 --hessian ";
   const Json result = Result(line + "H.npz", folder.path());

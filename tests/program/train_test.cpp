@@ -22,6 +22,7 @@
 #include "run_program.h"
 
 using namespace batchless::test;
+using batchless::training::NamedTensor;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -711,11 +712,11 @@ TEST_CASE("weights go out and come in bit for bit") {
   };
   const Json digest = init_only("w.npz");
   CHECK_FALSE(fs::exists(workplace / "w"));
-  CHECK(batchless::NpzNames(workplace / "w.npz") ==
-        std::vector<std::string>{"classifier.0.weight", "classifier.0.bias", "classifier.1.weight",
-                                 "classifier.1.bias"});
-  CHECK(batchless::ReadNpz(workplace / "w.npz", "classifier.0.weight", 1 << 20).shape ==
-        std::vector<std::size_t>{16, 3072});
+  const std::vector<NamedTensor> written = batchless::ReadNpz(workplace / "w.npz", 1 << 20);
+  CHECK(batchless::analysis::NamesOf(written) ==
+        std::vector<std::string_view>{"classifier.0.weight", "classifier.0.bias",
+                                      "classifier.1.weight", "classifier.1.bias"});
+  CHECK(written[0].shape == std::vector<std::int64_t>{16, 3072});
 
   CHECK(init_only("v.npz --init w.npz --set run.seed=5") == digest);
   CHECK(ReadFile(workplace / "v.npz") == ReadFile(workplace / "w.npz"));
@@ -754,34 +755,24 @@ TEST_CASE("weights go out and come in as safetensors, too") {
 TEST_CASE("weights that do not fit are refused by the tensor's name") {
   const Workplace workplace;
   REQUIRE(workplace.Call("train run.toml --init-only --export-weights w.npz").exit_code == 0);
-  struct Tensor {
-    std::string name;
-    batchless::NpzArray array;
-  };
-  std::vector<Tensor> tensors;
-  for (const std::string& name : batchless::NpzNames(workplace / "w.npz")) {
-    tensors.push_back({name, batchless::ReadNpz(workplace / "w.npz", name, 1 << 20)});
-  }
-  const auto check_refused = [&](const std::vector<Tensor>& members, const std::string& part) {
-    batchless::NpzWriter archive(workplace / "changed.npz");
-    for (const Tensor& tensor : members) {
-      archive.Add(tensor.name, tensor.array.values, tensor.array.shape);
-    }
-    archive.Close();
+  const std::vector<NamedTensor> tensors = batchless::ReadNpz(workplace / "w.npz", 1 << 20);
+  const auto check_refused = [&](const std::vector<NamedTensor>& members, const std::string& part) {
+    batchless::WriteNpz(workplace / "changed.npz", members,
+                        batchless::training::Precision::kDouble);
     workplace.CheckRefused("train run.toml --out refused --init changed.npz", part);
     CHECK_FALSE(fs::exists(workplace / "refused"));
   };
-  std::vector<Tensor> changed = tensors;
+  std::vector<NamedTensor> changed = tensors;
   changed.pop_back();
   check_refused(changed, "--init: changed.npz: classifier.1.bias: got nothing");
   changed = tensors;
-  changed.push_back({"fc.weight", tensors[1].array});
+  changed.push_back({"fc.weight", tensors[1].shape, tensors[1].values});
   check_refused(changed, "fc.weight");
   changed = tensors;
-  std::swap(changed[0].array.shape[0], changed[0].array.shape[1]);
+  std::swap(changed[0].shape[0], changed[0].shape[1]);
   check_refused(changed, "classifier.0.weight: got shape (3072, 16), accepted: shape (16, 3072)");
   changed = tensors;
-  changed[2].array.values[3] = std::numeric_limits<double>::quiet_NaN();
+  changed[2].values[3] = std::numeric_limits<double>::quiet_NaN();
   check_refused(changed, "classifier.1.weight");
   WriteFile(workplace / "text.npz", "no archive");
   workplace.CheckRefused("train run.toml --out refused --init text.npz", "--init: got text.npz");
@@ -818,13 +809,11 @@ TEST_CASE("a validation loss that is no number is not said to be 0") {
       "--set optimizer.momentum=0 --set optimizer.weight_decay=1 ";
   REQUIRE(workplace.Call("train run.toml --init-only --export-weights w.npz" + options).exit_code ==
           0);
-  batchless::NpzWriter archive(workplace / "negative.npz");
-  for (const std::string& name : batchless::NpzNames(workplace / "w.npz")) {
-    batchless::NpzArray array = batchless::ReadNpz(workplace / "w.npz", name, 1 << 20);
-    if (name.ends_with("weight")) std::fill(array.values.begin(), array.values.end(), -0.1);
-    archive.Add(name, array.values, array.shape);
+  std::vector<NamedTensor> tensors = batchless::ReadNpz(workplace / "w.npz", 1 << 20);
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name.ends_with("weight")) std::ranges::fill(tensor.values, -0.1);
   }
-  archive.Close();
+  batchless::WriteNpz(workplace / "negative.npz", tensors, batchless::training::Precision::kDouble);
   const Outcome outcome = workplace.Call("train run.toml --out a --init negative.npz" + options);
   INFO(outcome.error);
   REQUIRE(outcome.exit_code == 0);

@@ -241,7 +241,7 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
                                    "numbers ({})",
                                    why));
     };
-    NpzArray array;
+    training::NamedTensor array;
     try {
       array =
           ReadNpz(path, "hessian", analysis::kMaxPipelineWeights * analysis::kMaxPipelineWeights);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "batchless/analysis/simulation.h"
+#include "batchless/training/trainer.h"
 #include "commands/commands.h"
 #include "memory.h"
 #include "rule_arguments.h"
@@ -72,7 +73,7 @@ class SimulateCommand final : public Command {
     std::vector<double> values(points.size());
     std::transform(points.begin(), points.end(), values.begin(), value);
     if (json().host.take_array) {
-      json().host.take_array({name, {values.size()}, std::move(values)});
+      json().host.take_array({name, {std::ssize(values)}, std::move(values)});
     } else {
       object[name] = values;
     }

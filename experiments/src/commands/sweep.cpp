@@ -30,10 +30,10 @@ constexpr std::array<std::string_view, 4> kSimdNames = {"best", "avx512", "avx2"
 constexpr std::array<Simd, 4> kSimds = {Simd::kBest, Simd::kAvx512, Simd::kAvx2, Simd::kScalar};
 
 // The momenta, the rates and what there is at each point, taken from where they were.
-std::vector<ResultArray> TakeArrays(SweepOptions& options, SweepSummary& summary) {
-  const std::size_t momenta = options.momenta.size();
-  const std::size_t rates = options.rates.size();
-  std::vector<ResultArray> arrays;
+std::vector<training::NamedTensor> TakeArrays(SweepOptions& options, SweepSummary& summary) {
+  const std::int64_t momenta = std::ssize(options.momenta);
+  const std::int64_t rates = std::ssize(options.rates);
+  std::vector<training::NamedTensor> arrays;
   arrays.push_back({"momentum", {momenta}, std::move(options.momenta)});
   arrays.push_back({"rate", {rates}, std::move(options.rates)});
   arrays.push_back({"spectral_radius", {momenta, rates}, std::move(summary.spectral_radius)});
@@ -42,13 +42,7 @@ std::vector<ResultArray> TakeArrays(SweepOptions& options, SweepSummary& summary
   return arrays;
 }
 
-void WriteNpz(const OutputFile& file, const std::vector<ResultArray>& arrays) {
-  NpzWriter archive(file.temporary_path());
-  for (const ResultArray& array : arrays) archive.Add(array.name, array.values, array.shape);
-  archive.Close();
-}
-
-void WriteCsv(const OutputFile& file, const std::vector<ResultArray>& arrays) {
+void WriteCsv(const OutputFile& file, const std::vector<training::NamedTensor>& arrays) {
   TextOutput output(file.temporary_path(), file.path());
   output.Print("{}\n", fmt::join(analysis::NamesOf(arrays), ","));
   const std::vector<double>& rates = arrays[1].values;
@@ -102,7 +96,7 @@ class SweepCommand final : public Command {
     SweepSummary summary = analysis::RunSweep(options);
     CheckStopped(monitor());
     const std::string brief = summary.BriefReport();
-    std::vector<ResultArray> arrays = TakeArrays(options, summary);
+    std::vector<training::NamedTensor> arrays = TakeArrays(options, summary);
     if (file) Write(*file, arrays);
     const std::string path = file ? file->path() : "";
     if (json()) {
@@ -111,13 +105,15 @@ class SweepCommand final : public Command {
       PrintText("{}\n{}\n", brief, path);
     }
     if (!json().host.take_array) return;
-    for (ResultArray& array : arrays) json().host.take_array(std::move(array));
+    for (training::NamedTensor& array : arrays) json().host.take_array(std::move(array));
   }
 
  private:
-  static void Write(OutputFile& file, const std::vector<ResultArray>& arrays) {
+  static void Write(OutputFile& file, const std::vector<training::NamedTensor>& arrays) {
     try {
-      file.extension() == ".npz" ? WriteNpz(file, arrays) : WriteCsv(file, arrays);
+      file.extension() == ".npz"
+          ? WriteNpz(file.temporary_path(), arrays, training::Precision::kDouble)
+          : WriteCsv(file, arrays);
     } catch (const ArrayFileError& error) {
       throw std::runtime_error(fmt::format("{}: {}", file.path(), error.what()));
     }
@@ -125,7 +121,7 @@ class SweepCommand final : public Command {
   }
 
   void ReportJson(const SweepOptions& options, const SweepSummary& summary,
-                  const std::vector<std::size_t>& grid, const std::string& path) const {
+                  const std::vector<std::int64_t>& grid, const std::string& path) const {
     Json object = DescribeRule(options.rule, options.delay);
     object["momenta"] = grid[0];
     object["rates"] = grid[1];
