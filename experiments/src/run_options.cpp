@@ -81,35 +81,6 @@ analysis::RuleSpec RuleOf(const Configuration& c) {
   return spec;
 }
 
-Normalization NormalizationOf(const hwmodel::Layer& layer) {
-  return hwmodel::TraitsOf(layer.kind).normalization;
-}
-
-// The first layer with a normalisation; none where there is no such layer.
-const hwmodel::Layer* FirstNormalization(const hwmodel::Network& network) {
-  for (const hwmodel::Stage& stage : network.stages) {
-    for (const hwmodel::Layer& layer : stage.layers) {
-      if (NormalizationOf(layer) != Normalization::kNone) return &layer;
-    }
-  }
-  return nullptr;
-}
-
-std::vector<std::int64_t> HiddenWidths(const hwmodel::Network& network) {
-  std::vector<std::int64_t> widths;
-  for (const hwmodel::Stage& stage : network.stages) {
-    for (const hwmodel::Layer& layer : stage.layers) {
-      if (layer.kind == hwmodel::LayerKind::kLinear) widths.push_back(layer.output.channels);
-    }
-  }
-  if (!widths.empty()) widths.pop_back();  // the classes
-  return widths;
-}
-
-}  // namespace
-
-namespace {
-
 UsageError OtherLabels(const Configuration& c, const DataShape& shape, const std::string& network) {
   return UsageError(
       "data.name", c.data.name,
@@ -267,31 +238,38 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   return options;
 }
 
-void FillInGpt(Configuration& c, const hwmodel::Network& network) {
-  c.network.context = network.input.height;
-  c.network.vocabulary = network.classes;
-  c.network.width = network.values[network.stages[0].outputs[0]].shape.channels;
-  c.network.layers = 0;
+// What a built-in network was made of.
+void FillInNetwork(Configuration& c, const hwmodel::Network& network) {
+  c.network.name = network.name;
+  c.network.norm = Name(Normalization::kNone);
+  std::vector<std::int64_t> widths;  // of its linear layers
+  std::int64_t blocks = 0;
   for (const hwmodel::Stage& stage : network.stages) {
     for (const hwmodel::Layer& layer : stage.layers) {
+      const Normalization normalization = hwmodel::TraitsOf(layer.kind).normalization;
+      if (normalization != Normalization::kNone) c.network.norm = Name(normalization);
+      if (normalization == Normalization::kGroup) c.network.groups = layer.groups;
+      if (layer.kind == LayerKind::kLinear) widths.push_back(layer.output.channels);
       if (layer.kind != LayerKind::kAttention) continue;
       c.network.heads = layer.heads;
-      ++*c.network.layers;
+      ++blocks;
     }
+  }
+  if (c.network.name == "mlp") {
+    widths.pop_back();  // the classes
+    c.network.hidden = widths;
+  }
+  if (c.network.name == "gpt") {
+    c.network.context = network.input.height;
+    c.network.vocabulary = network.classes;
+    c.network.width = network.values[network.stages[0].outputs[0]].shape.channels;
+    c.network.layers = blocks;
   }
 }
 
 void FillInPhase(Configuration& c, const training::TrainerOptions& options,
                  std::int64_t epoch_size) {
-  const hwmodel::Layer* normalization = FirstNormalization(options.network);
-  if (c.network.file.empty()) {
-    c.network.name = options.network.name;
-    c.network.norm =
-        Name(normalization == nullptr ? Normalization::kNone : NormalizationOf(*normalization));
-    if (c.network.norm == "group") c.network.groups = normalization->groups;
-    if (c.network.name == "mlp") c.network.hidden = HiddenWidths(options.network);
-    if (c.network.name == "gpt") FillInGpt(c, options.network);
-  }
+  if (c.network.file.empty()) FillInNetwork(c, options.network);
   if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;
   if (c.data.name == "synthetic" && !c.data.seed) {
     c.data.seed = static_cast<std::int64_t>(training::kSyntheticSeed);
