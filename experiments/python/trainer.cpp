@@ -30,12 +30,14 @@ using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 class PythonTrainer {
  public:
-  PythonTrainer(const std::string& text, const std::string& path,
+  // Of a text, or else of a file.
+  PythonTrainer(const std::optional<std::string>& text, const std::string& path,
                 const std::vector<std::string>& overrides, const std::optional<std::string>& out,
                 bool resume) {
     RunInterruptibly([&] {
       TrainingRunOptions options;
-      options.configuration = ParseConfiguration(text, path, overrides);
+      options.configuration =
+          text ? ParseConfiguration(*text, path, overrides) : LoadConfiguration(path, overrides);
       options.out = out;
       options.resume = resume;
       options.shows_progress = false;
@@ -308,8 +310,8 @@ py::object DescribeConfiguration() {
 void BindTrainer(py::module_& module) {
   module.def("describe_configuration", DescribeConfiguration, "The keys of a configuration.");
   py::class_<PythonTrainer>(module, "Trainer")
-      .def(py::init<const std::string&, const std::string&, const std::vector<std::string>&,
-                    const std::optional<std::string>&, bool>())
+      .def(py::init<const std::optional<std::string>&, const std::string&,
+                    const std::vector<std::string>&, const std::optional<std::string>&, bool>())
       .def("next_row", &PythonTrainer::NextRow)
       .def("learn", &PythonTrainer::Learn)
       .def("finish", &PythonTrainer::Finish)

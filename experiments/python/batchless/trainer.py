@@ -149,15 +149,7 @@ class Trainer:
         elif has_file and "\n" in os.fspath(configuration):
             text = checked_text("configuration", os.fspath(configuration))
         elif has_file:
-            path = checked_path("configuration", configuration)
-            try:
-                # The program's reader says what is wrong with bytes that are no UTF-8.
-                with open(path, "rb") as file:
-                    text = file.read()
-            except OSError as error:
-                raise ValueError(
-                    f"configuration: got {path}, accepted: a TOML file that can be read ({error.strerror})"
-                ) from None
+            text, path = None, checked_path("configuration", configuration)
         elif configuration is not None:
             raise TypeError(
                 f"configuration: got {type(configuration).__name__}, accepted: a dict, a path or TOML text"
@@ -381,6 +373,7 @@ def _kind(array):
 def _named_in_python(line):
     """A refusal by the keywords, where it names options, which --set is for most of them."""
     line = re.sub("^--(out|resume)(?=: )", r"\1", line.removeprefix("--set: "))
+    line = re.sub("^CONFIG(?=: )", "configuration", line)
     return line.replace(", or --resume to go on", ", or resume=True to go on")
 
 
