@@ -114,10 +114,7 @@ void TrainingRun::EnterPhaseAt(std::int64_t samples) {
   phase_ = PhaseAt(samples);
   state_.joined_updates = JoinedUpdates(phase_);
   trainer_.reset();
-  Together(processes_.get(), [&] {
-    trainer_ = training::MakeTrainer(trainer_options());
-    predicted_memory_ = training::PredictMemory(trainer_options());
-  });
+  Together(processes_.get(), [&] { trainer_ = training::MakeTrainer(trainer_options()); });
   // A deep pipeline's list of actions is some 20 MB that nothing takes again.
   ReleaseFreeMemory();
 }
@@ -179,7 +176,6 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
         phases_.front().microbatch;
   }
   total_samples_ = ConfiguredSamples();
-  if (has_data) validation_samples_ = data_.validation->epoch_size();
 
   if (keeps_ && options.resume) {
     const std::optional<Configuration> before = ConfigurationBefore(directory_, checkpoint);
@@ -355,7 +351,6 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
   const bool is_at_end = total_samples > 0 && state.samples >= total_samples;
   state.joined_updates = JoinedUpdates(phase);
   std::unique_ptr<training::Trainer> trainer;
-  hwmodel::TrainingMemory predicted_memory;
   Together(processes_.get(), [&] {
     if (checkpoint.run.joined_updates != state.joined_updates && !is_at_end) {
       throw UsageError(checkpoint.argument, checkpoint.path,
@@ -363,7 +358,6 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
                        "the next: train anew in another folder");
     }
     trainer = training::MakeTrainer(phases_[phase]);
-    predicted_memory = training::PredictMemory(phases_[phase]);
   });
   Together(processes_.get(), [&] {
     try {
@@ -377,7 +371,6 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
   total_samples_ = total_samples;
   state_ = std::move(state);
   trainer_ = std::move(trainer);
-  predicted_memory_ = predicted_memory;
   resumed_from_ = state_.samples;
   learned_ = false;
   ReleaseFreeMemory();
@@ -588,7 +581,7 @@ std::vector<training::SampleResult> TrainingRun::Finish() {
 }
 
 training::Evaluation TrainingRun::Evaluate() {
-  return trainer_->Evaluate(*data_.validation, validation_samples_);
+  return trainer_->Evaluate(*data_.validation, data_.validation->epoch_size());
 }
 
 void TrainingRun::SaveTo(const std::string& path) const {

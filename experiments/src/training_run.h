@@ -147,7 +147,6 @@ class TrainingRun {
   std::unique_ptr<training::Trainer> trainer_;
   std::vector<training::TraceEvent> trace_;  // of the first phase, once it is over
   std::int64_t total_samples_ = 0;
-  std::int64_t validation_samples_ = 0;
   RunState state_;
   double last_rate_ = 0;             // of the trainer's last update
   std::int64_t saved_samples_ = 0;   // in the last checkpoint
@@ -159,7 +158,6 @@ class TrainingRun {
   // Samples before the logs' first row: where a checkpoint of a run without a folder was loaded.
   std::int64_t log_begins_at_ = 0;
   std::int64_t memory_before_bytes_ = 0;  // of the program and the data, before there was a trainer
-  hwmodel::TrainingMemory predicted_memory_;  // of the phase
   std::string started_;
   Json diverged_ = nullptr;
 };

@@ -79,9 +79,10 @@ Json TrainingRun::Summary() const {
   object["peak_memory_bytes"] = of_all_processes(PeakMemoryBytes());
   const std::int64_t before = of_all_processes(memory_before_bytes_);
   object["memory_before_bytes"] = before;
-  object["predicted_peak_memory_bytes"] = before + predicted_memory_.peak();
+  const hwmodel::TrainingMemory predicted = training::PredictMemory(trainer_options());
+  object["predicted_peak_memory_bytes"] = before + predicted.peak();
   object["trainer_memory_bytes"] = trainer_->memory_bytes();
-  object["predicted_memory_bytes"] = predicted_memory_.total();
+  object["predicted_memory_bytes"] = predicted.total();
   Json workers = Json::array();
   for (const training::WorkerTimes& times : trainer_->worker_times()) {
     workers.push_back({{"first_stage", times.first_stage},
