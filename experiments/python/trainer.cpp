@@ -2,7 +2,6 @@
 // caller's own. batchless/trainer.py makes the class that users see.
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -152,16 +151,10 @@ class PythonTrainer {
     const bool is_double = run_->trainer_options().precision == training::Precision::kDouble;
     py::dict weights;
     for (NamedTensor& tensor : tensors) {
-      if (is_double) {
-        const py::str name(tensor.name);
-        weights[name] = ToPython(std::move(tensor));
-      } else {
-        py::array_t<float> array(tensor.shape);
-        std::ranges::transform(tensor.values, array.mutable_data(),
-                               [](double value) { return static_cast<float>(value); });
-        weights[py::str(tensor.name)] = array;
-        tensor.values = {};
-      }
+      const py::str name(tensor.name);
+      py::array values = ToPython(std::move(tensor));
+      if (!is_double) values = py::array_t<float>(values);
+      weights[name] = values;
     }
     return weights;
   }
