@@ -176,6 +176,17 @@ def _finish_writing(results: Path, digest: str) -> None:
 def read_kept(study: studies.Study, results: Path, name: str = "--results") -> dict[str, Finished]:
     """By folder of the run: the study's runs that RESULTS has from before, on whatever machine."""
     try:
+        return _read_kept(study, results, name)
+    except KeyError as error:
+        # Of another experiment, or of a version that wrote less.
+        raise UsageError(
+            f"{name}: got '{results}', accepted: a study's results (no {error} in results.csv or "
+            "manifest.json)"
+        ) from error
+
+
+def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Finished]:
+    try:
         text = (results / "results.csv").read_text(encoding="utf-8")
         digest = hashlib.sha256(text.encode()).hexdigest()
         _finish_writing(results, digest)
@@ -239,8 +250,6 @@ def compare(
             names = [(line["row"], line["seed"]) for line in csv.DictReader(file)]
     except (UsageError, OSError) as error:
         return Offer(refused=[str(error)])
-    except KeyError as error:
-        return Offer(refused=[f"no {error} in results.csv or manifest.json"])
     runs = {(run.row, str(run.seed)): run for run in study.runs}
     data = [finished[run.folder].data for run in study.runs if run.folder in finished]
     offer = Offer()

@@ -266,6 +266,16 @@ class BadInput(Folder):
         self.assertIn("of the study probe, tier quick, accepted: a folder for other", said)
         self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
 
+    def test_results_of_another_experiment_are_no_studys(self):
+        self.call("--results", "kept")
+        manifest = json.loads((self.root / "kept/manifest.json").read_text())
+        del manifest["study"]
+        (self.root / "kept/manifest.json").write_text(json.dumps(manifest))
+        status, said = self.call("--results", "kept")
+        self.assertEqual(status, 2)
+        self.assertIn("--results: got 'kept', accepted: a study's results (no 'study' in", said)
+        self.assertEqual(len(said.splitlines()), 1)
+
     def test_one_line_that_names_it(self):
         for arguments, line in (
             (("--jobs", "0"), "--jobs: got '0', accepted: an integer from 1"),
