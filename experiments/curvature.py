@@ -77,6 +77,11 @@ class Loss:
         self._rows = self._trainer.run()
         self.tensors = self._trainer.weights
 
+    def row_of(self, tensors: dict[str, np.ndarray]) -> np.ndarray:
+        """The parameters of these names in a row, in the network's order."""
+        self._trainer.weights = tensors
+        return flat(self._trainer.weights)
+
     def at(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient."""
         tensors, place = {}, 0

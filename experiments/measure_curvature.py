@@ -25,6 +25,7 @@ import json
 import math
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments.command_line import Parser, UsageError, exit_code_of, positive  # noqa: E402
-from experiments.curvature import Block, Loss, flat, stages_of  # noqa: E402
+from experiments.curvature import Block, Loss, stages_of  # noqa: E402
 
 # Products for a stage: Lanczos' method starts near what it looks for.
 STAGE_PRODUCTS = 4
@@ -43,11 +44,13 @@ def measure(options: argparse.Namespace) -> dict:
         configuration = tomllib.loads(options.config.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"CONFIG: got '{options.config}', accepted: a TOML file ({error})") from None
-    weights = flat(dict(np.load(options.weights)))
     loss = Loss(configuration, options.samples, options.h)
-    expected = flat(loss.tensors).size
-    if weights.size != expected:
-        raise UsageError(f"--weights: got {weights.size} weights, accepted: {expected}, the network's")
+    try:
+        weights = loss.row_of(dict(np.load(options.weights)))
+    except (OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise UsageError(
+            f"--weights: got '{options.weights}', accepted: the network's weights, .npz ({error})"
+        ) from None
     stages = []
     if options.shares or options.by_stage:
         stages = stages_of(configuration.get("network", {}))

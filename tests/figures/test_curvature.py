@@ -145,7 +145,8 @@ class Softmax(unittest.TestCase):
         file = self.root / "w.npz"
         tensors = curvature.Loss(self.configuration, SAMPLES, 0.01).tensors
         (weight, bias) = tensors
-        np.savez(file, **{weight: self.weights[:7840].reshape(10, 784), bias: self.weights[7840:]})
+        # By their names, in whatever order.
+        np.savez(file, **{bias: self.weights[7840:], weight: self.weights[:7840].reshape(10, 784)})
         words = [str(config), "--weights", str(file), "--samples", str(SAMPLES)]
         status, out, error = self.call(
             *words, "--eigenvalues", "2", "--h", "0.002", "--check", "0.01", "--tolerance", "1e-6", "--by-stage"
@@ -164,8 +165,14 @@ class Softmax(unittest.TestCase):
 
         np.savez(file, **{weight: np.zeros((10, 783)), bias: np.zeros(10)})
         status, _, error = self.call(*words)
-        self.assertEqual((status, error), (2, "measure_curvature: --weights: got 7840 weights, accepted: "
-                                              "7850, the network's\n"))  # fmt: skip
+        accepted = f"--weights: got '{file}', accepted: the network's weights, .npz ("
+        self.assertEqual((status, error), (2, f"measure_curvature: {accepted}{weight}: got shape (10, 783), "
+                                              "accepted: shape (10, 784))\n"))  # fmt: skip
+        cut = self.root / "cut.npz"
+        cut.write_bytes(file.read_bytes()[:100])
+        status, _, error = self.call(*words[:2], str(cut), *words[3:])
+        self.assertEqual((status, error.count("\n")), (2, 1))
+        self.assertIn("(File is not a zip file)", error)
         status, _, error = self.call(*words[:-1], "0")
         self.assertEqual(status, 2)
         self.assertIn("--samples: got '0'", error)
