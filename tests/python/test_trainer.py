@@ -540,6 +540,10 @@ def test_weights_go_out_and_in():
         (lambda: own_trainer().load(__file__), r"path: got .*py, accepted: a checkpoint of this program \("),
         (lambda: batchless.Trainer(TINY, resume=True), "resume: got True, accepted: it together with out"),
         (lambda: batchless.Trainer(TINY, out="x\0y"), "out: got "),
+        (lambda: own_trainer(data={"name": "cifar10", "root": "/no/\U0001f600"}),
+         "data.root: got /no/\U0001f600, accepted: a folder with"),
+        (lambda: own_trainer(data={"name": "cifar10", "root": "/no/\udcff"}),
+         r"data.root: got '/no/\\udcff', accepted: a text in UTF-8"),
         (lambda: own_trainer(rule="sc\0x"), r"rule.name: got 'sc\\x00x', accepted: a text without NUL"),
     ],
 )

@@ -20,8 +20,7 @@ def to_toml(value, name="configuration"):
     if isinstance(value, numbers.Real):
         return repr(float(value))
     if isinstance(value, (str, os.PathLike)):
-        # TOML has the escapes of JSON.
-        return json.dumps(checked_text(name, os.fspath(value))).replace("\x7f", "\\u007f")
+        return _quoted(checked_text(name, os.fspath(value)), name)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {to_toml(item, key)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple, range)):
@@ -35,4 +34,13 @@ def to_document(values):
 
 
 def _key(name):
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name, "key")
+
+
+def _quoted(text, name):
+    """TOML has the escapes of JSON, but for halves of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: got {text!r}, accepted: a text in UTF-8") from None
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
