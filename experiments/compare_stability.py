@@ -110,6 +110,13 @@ COLUMNS = (
 )
 
 
+def save(path: Path, weights: dict[str, np.ndarray]) -> None:
+    """The file appears whole or not at all."""
+    scratch = path.with_name("scratch.npz")
+    np.savez(scratch, **weights)
+    scratch.replace(path)
+
+
 class Comparison:
     def __init__(self, data: str, out: Path, results: Path):
         self.out, self.results = out, results
@@ -125,9 +132,7 @@ class Comparison:
             raise UsageError(f"--out: got '{self.out}', accepted: a folder of the same comparison")
         replace(self.config, self.configuration)
         if not self.start.exists():
-            scratch = self.out / "scratch.npz"
-            np.savez(scratch, **batchless.Trainer(self.config).weights)
-            scratch.replace(self.start)
+            save(self.start, batchless.Trainer(self.config).weights)
         ends = {method: self.climb(method) for method in METHODS}
         points = [("", 0, BASE_RATE, self.start)]
         for samples in ALONG:
@@ -175,7 +180,7 @@ class Comparison:
                 trainer.weights = dict(np.load(self.start))
             for _ in trainer.run():
                 pass
-            np.savez(weights, **trainer.weights)
+            save(weights, trainer.weights)
         self.manifests.append(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
         return folder, json.loads((folder / "summary.json").read_text(encoding="utf-8"))
 

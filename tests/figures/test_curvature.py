@@ -9,13 +9,14 @@ import tempfile
 import unittest
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 if find_spec("batchless") is None:
     raise unittest.SkipTest("no Python module batchless")
 
-from experiments import curvature, measure_curvature, measure_edge, study_results
+from experiments import compare_stability, curvature, measure_curvature, measure_edge, study_results
 
 # H = diag(1 + k) + 1/4 over the places k of all weights, but 40 at place 3.
 HESSIAN = np.diag([1.0, 2, 3, 40, *range(5, 25)]) + 0.25
@@ -192,6 +193,21 @@ class Softmax(unittest.TestCase):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             status = measure_curvature.main(list(words))
         return status, out.getvalue(), error.getvalue()
+
+
+class Ladder(unittest.TestCase):
+    def test_weights_are_there_whole_or_not_at_all(self):
+        def interrupted(file, **_):
+            Path(file).write_bytes(b"PK")
+            raise KeyboardInterrupt
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "weights.npz"
+            with mock.patch.object(np, "savez", interrupted), self.assertRaises(KeyboardInterrupt):
+                compare_stability.save(path, {"a": np.ones(3)})
+            self.assertFalse(path.exists())
+            compare_stability.save(path, {"a": np.ones(3)})
+            np.testing.assert_array_equal(np.load(path)["a"], np.ones(3))
 
 
 class Edge(unittest.TestCase):
