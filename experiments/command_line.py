@@ -110,7 +110,7 @@ def exit_code_of(name: str, work: Callable[[], None]) -> int:
     except Interrupted as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 128 + error.number
-    except (RunError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -178,8 +178,12 @@ class Comparison:
             )  # fmt: skip
             if trainer.samples == 0:
                 trainer.weights = dict(np.load(self.start))
-            for _ in trainer.run():
-                pass
+            try:
+                for _ in trainer.run():
+                    pass
+            except RuntimeError:
+                if trainer.summary().diverged is None:
+                    raise
             save(weights, trainer.weights)
         self.manifests.append(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
         return folder, json.loads((folder / "summary.json").read_text(encoding="utf-8"))
@@ -188,7 +192,8 @@ class Comparison:
     def is_stable(folder: Path, summary: dict) -> tuple[bool, float]:
         """Whether a run was stable, and the mean loss of its last quarter."""
         with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            loss = float(list(csv.DictReader(file))[-1]["train_loss"] or "nan")
+            losses = [row["train_loss"] or "nan" for row in csv.DictReader(file)]
+        loss = float(losses[-1]) if losses else math.nan
         return summary["diverged"] is None and loss < GUESSING, loss
 
     def measure(self, method: str, samples: int, rate: float, weights: Path, by_stage: bool) -> None:

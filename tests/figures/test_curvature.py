@@ -16,7 +16,9 @@ import numpy as np
 if find_spec("batchless") is None:
     raise unittest.SkipTest("no Python module batchless")
 
-from experiments import compare_stability, curvature, measure_curvature, measure_edge, study_results
+import batchless
+
+from experiments import command_line, compare_stability, curvature, measure_curvature, measure_edge, study_results
 
 # H = diag(1 + k) + 1/4 over the places k of all weights, but 40 at place 3.
 HESSIAN = np.diag([1.0, 2, 3, 40, *range(5, 25)]) + 0.25
@@ -208,6 +210,30 @@ class Ladder(unittest.TestCase):
             self.assertFalse(path.exists())
             compare_stability.save(path, {"a": np.ones(3)})
             np.testing.assert_array_equal(np.load(path)["a"], np.ones(3))
+
+
+    def test_a_run_that_diverges_is_unstable(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ladder = compare_stability.Comparison(folder, Path(folder), Path(folder))
+            ladder.config.write_text(
+                '[network]\nname = "mlp"\nhidden = [16]\n[data]\nname = "synthetic"\nlimit_train = 200\n'
+                "limit_validation = 50\n[optimizer]\nbatch = 8\nreference_lr = 0.1\nreference_momentum = 0.9\n"
+                "reference_batch = 8\n"
+            )
+            compare_stability.save(ladder.start, batchless.Trainer(ladder.config).weights)
+            for samples in (80, 800):
+                # Its first row would be behind the divergence where there are many samples.
+                stable, loss = ladder.is_stable(*ladder.run("SGDM", 1e5, 1, samples))
+                self.assertFalse(stable)
+                self.assertEqual(loss > 0, samples == 80)
+
+    def test_what_the_trainer_cannot_do_is_one_line(self):
+        def full():
+            raise RuntimeError("run/checkpoint: No space left on device")
+
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(command_line.exit_code_of("measure_edge", full), 1)
+        self.assertEqual(said.getvalue(), "measure_edge: run/checkpoint: No space left on device\n")
 
 
 class Edge(unittest.TestCase):
