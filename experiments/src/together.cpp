@@ -44,15 +44,6 @@ Failure DescribeFailure(const std::exception_ptr& failure) {
   }
 }
 
-void EndTogether(training::ProcessGroup& group, const Failure& failure) {
-  // The launcher interrupts all that are left when one process has ended: none ends before the
-  // others keep silent about that, and the first has spoken.
-  InterruptSilently(failure.exit_code);
-  if (group.rank() == 0) Say(OneLine(failure.line));
-  for (int p = 0; p < group.size(); ++p) training::BroadcastNumber(group, p, failure.exit_code);
-  throw AgreedFailure(failure.exit_code);
-}
-
 void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own) {
   const Failure failure = own ? DescribeFailure(own) : Failure{};
   Failure first;
@@ -64,7 +55,13 @@ void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own
     if (p > 0) line = fmt::format("process {} of {}: {}", p, group.size(), line);
     first = {code, std::move(line)};
   }
-  if (first.exit_code != 0) EndTogether(group, first);
+  if (first.exit_code == 0) return;
+  // The launcher interrupts all that are left when one process has ended: none ends before the
+  // others keep silent about that, and the first has spoken.
+  InterruptSilently(first.exit_code);
+  if (group.rank() == 0) Say(OneLine(first.line));
+  for (int p = 0; p < group.size(); ++p) training::BroadcastNumber(group, p, first.exit_code);
+  throw AgreedFailure(first.exit_code);
 }
 
 void RequireAlike(training::ProcessGroup* group, const std::vector<Setting>& settings) {

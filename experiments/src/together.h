@@ -31,11 +31,8 @@ class AgreedFailure : public std::exception {
   Failure failure_;
 };
 
-// Throws AgreedFailure, once the first process has said the line and all know of the end. Collective.
-[[noreturn]] void EndTogether(training::ProcessGroup& group, const Failure& failure);
-
-// Throws AgreedFailure in every process where the work failed in any; `own` is null where it did not
-// fail here.
+// Throws AgreedFailure in every process where the work failed in any, once the first process has said why and
+// all know of the end; `own` is null where it did not fail here.
 void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own);
 
 // Runs `work` in every process; alone, it throws what the work throws.

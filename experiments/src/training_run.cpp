@@ -384,21 +384,16 @@ Json TrainingRun::Run() {
     if (const auto signal_number =
             static_cast<int>(BroadcastFromFirst(interruption.signal_number()))) {
       Keep();
-      EndTogether(Interrupted(
-          signal_number, fmt::format("interrupted after {} of {} samples; the same command with "
-                                     "--resume goes on from there",
-                                     state_.samples, total_samples_)));
+      Together(processes_.get(), [&] {
+        throw Interrupted(signal_number,
+                          fmt::format("interrupted after {} of {} samples; the same command with "
+                                      "--resume goes on from there",
+                                      state_.samples, total_samples_));
+      });
     }
     static_cast<void>(Step());
   }
   return Close();
-}
-
-// What all processes throw at the same place, the first one says.
-template <class Error>
-void TrainingRun::EndTogether(const Error& error) const {
-  if (processes_ == nullptr) throw error;
-  batchless::EndTogether(*processes_, DescribeFailure(std::make_exception_ptr(error)));
 }
 
 Json TrainingRun::Close() {
@@ -416,12 +411,15 @@ Json TrainingRun::Close() {
   }
   if (!diverged_.is_null()) {
     const Json& checkpoint = diverged_["checkpoint_samples"];
-    EndTogether(std::runtime_error(fmt::format(
-        "training diverged in stage {} at sample {}: a loss or weight is no finite number{}",
-        diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(),
-        checkpoint.is_null() ? ""
-                             : fmt::format("; the last checkpoint is at sample {} in {}",
-                                           checkpoint.get<std::int64_t>(), directory_.path()))));
+    const std::string where = checkpoint.is_null()
+                                  ? ""
+                                  : fmt::format("; the last checkpoint is at sample {} in {}",
+                                                checkpoint.get<std::int64_t>(), directory_.path());
+    Together(processes_.get(), [&] {
+      throw std::runtime_error(fmt::format(
+          "training diverged in stage {} at sample {}: a loss or weight is no finite number{}",
+          diverged_["stage"].get<std::string>(), diverged_["sample"].get<std::int64_t>(), where));
+    });
   }
   return summary;
 }

@@ -120,8 +120,6 @@ class TrainingRun {
   void Restore(Checkpoint& checkpoint);
   // The first process's number, in all of them.
   std::int64_t BroadcastFromFirst(std::int64_t number) const;
-  template <class Error>
-  [[noreturn]] void EndTogether(const Error& error) const;
   void Advance(std::int64_t to);
   void Account(std::span<const training::SampleResult> results);
   std::optional<MetricsRow> MakeRow();
