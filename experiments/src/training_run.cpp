@@ -19,7 +19,6 @@
 #include "durable_file.h"
 #include "interruption.h"
 #include "machine_file.h"
-#include "manifest.h"
 #include "memory.h"
 #include "network_file.h"
 #include "quotient_file.h"

@@ -33,6 +33,9 @@
 
 namespace batchless {
 
+// Now, "2026-01-31T23:59:59Z".
+std::string UtcText();
+
 struct TrainingRunOptions {
   Configuration configuration;
   std::optional<std::string> out;  // none: the run keeps no folder
@@ -127,6 +130,8 @@ class TrainingRun {
   void Save();
   bool IsDue(const std::optional<std::int64_t>& interval) const;
   std::int64_t NextEvent() const;
+  // What made the run: everything but the configuration that its numbers may depend on. `finished` as UtcText
+  // says it; empty while the run goes on.
   void WriteManifest(const std::string& finished) const;
 
   RunDirectory directory_;

@@ -1,19 +1,76 @@
 // What a run says of itself: its manifest and its summary.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
 #include "batchless/hwmodel/network.h"
+#include "batchless/training/backend.h"
 #include "durable_file.h"
-#include "manifest.h"
 #include "memory.h"
 #include "text_output.h"
 #include "training_run.h"
+#include "version.h"
 
 namespace batchless {
+namespace {
+
+std::string CpuModel() {
+  constexpr std::string_view kKey = "model name";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with(kKey) && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string UtcText() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
 
 void TrainingRun::WriteManifest(const std::string& finished) const {
   if (!keeps_) return;
-  const int processes = processes_ == nullptr ? 1 : processes_->size();
-  const Json manifest =
-      MakeManifest(configuration_, data_, processes, state_, resumed_from_, started_, finished);
-  ReplaceFile(directory_.manifest(), JsonText(manifest, 2) + "\n");
+  const BuildInfo build = GetBuildInfo();
+  Json object;
+  object["version"] = build.version;
+  object["commit"] = build.commit;
+  object["compiler"] = build.compiler;
+  object["flags"] = build.flags;
+  object["onednn"] = training::OneDnnVersion();
+  object["cpu"] = CpuModel();
+  object["cpu_threads"] = std::thread::hardware_concurrency();
+  object["processes"] = processes_ == nullptr ? 1 : processes_->size();
+  // The most that a phase has.
+  std::int64_t replicas = 0;
+  std::int64_t threads = 0;  // of each process
+  for (const Configuration& settings : SettingsOf(configuration_)) {
+    replicas = std::max(replicas, settings.schedule.replicas);
+    threads = std::max(threads, settings.schedule.workers);
+  }
+  object["replicas"] = replicas;
+  object["threads"] = threads;
+  object["seed"] = configuration_.run.seed;
+  object["data"] = {{"name", data_.train->dataset().name()},
+                    {"train_sha256", state_.train_digest},
+                    {"validation_sha256", state_.validation_digest}};
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  object["schedule_sha256"] = or_null(state_.schedule_digest);
+  object["network_sha256"] = or_null(state_.network_digest);
+  object["quotients_sha256"] = or_null(state_.quotients_digest);
+  object["initial_weights_sha256"] = state_.initial_weights_sha256;
+  object["resumed_from_sample"] = resumed_from_;
+  object["started"] = started_;
+  object["finished"] = or_null(finished);
+  ReplaceFile(directory_.manifest(), JsonText(object, 2) + "\n");
 }
 
 std::int64_t TrainingRun::Updates() const {
