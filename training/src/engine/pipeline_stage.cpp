@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,19 +54,15 @@ void ClipGradient(const std::vector<ParameterTensor>& tensors, double most, Real
 template <class Real>
 class PipelineStage<Real>::PieceUpdate final : public GradientConsumer<Real> {
  public:
-  PieceUpdate(StageParameters<Real>& parameters, int tensor,
-              const StageCoefficients<Real>& coefficients, std::int64_t forward)
-      : parameters_(parameters), tensor_(tensor), coefficients_(coefficients), forward_(forward) {}
+  explicit PieceUpdate(PipelineStage& stage) : stage_(stage) {}
 
   void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
-    parameters_.UpdatePiece(tensor_, first, size, gradient, coefficients_, forward_);
+    stage_.parameters_->UpdatePiece(stage_.updated_in_backward_, first, size, gradient,
+                                    stage_.coefficients_, stage_.stale_version_);
   }
 
  private:
-  StageParameters<Real>& parameters_;
-  int tensor_;
-  StageCoefficients<Real> coefficients_;
-  std::int64_t forward_;  // the version that the gradient's forward read
+  PipelineStage& stage_;
 };
 
 template <class Real>
@@ -223,10 +218,10 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
   arguments.gradient = GradientOf(k);
   arguments.add_gradient = has_pending_gradient_;
   stale_version_ = *forward_version(k);
-  std::optional<PieceUpdate> update;
+  PieceUpdate update(*this);
   if (updated_in_backward_ >= 0) {
-    arguments.consumer =
-        &update.emplace(*parameters_, updated_in_backward_, Coefficients(k), stale_version_);
+    coefficients_ = Coefficients(k);
+    arguments.consumer = &update;
   }
   compute_->Backward(arguments);
   ShrinkGradient(k);
@@ -335,7 +330,9 @@ void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
   if (options_.max_gradient_norm) {
     ClipGradient(layout().parameters, *options_.max_gradient_norm, gradient_);
   }
-  parameters_->Update(gradient_, Coefficients(k), stale_version_, workspace, updated_in_backward_);
+  // A backward that updates has them already, and a stage without parameters wants none.
+  if (updated_in_backward_ < 0 && gradient_size_ > 0) coefficients_ = Coefficients(k);
+  parameters_->Update(gradient_, coefficients_, stale_version_, workspace, updated_in_backward_);
   has_pending_gradient_ = false;
 }
 

@@ -136,6 +136,7 @@ class PipelineStage {
   bool has_pending_gradient_ = false;                 // in the slot of the current part
   std::vector<Real> state_again_;                     // running statistics that go nowhere
   int updated_in_backward_ = -1;                      // parameter tensor; -1: none
+  StageCoefficients<Real> coefficients_;              // of the update that is being made
   std::unique_ptr<GradientExchange<Real>> exchange_;  // null: one replica
   std::int64_t exchanged_ = -1;
   std::int64_t stale_version_ = 0;  // that the forward of the last backward's micro-batch read
