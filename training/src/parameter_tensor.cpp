@@ -11,14 +11,21 @@ namespace {
 // Calls visit(position in PyTorch's order, position in the block) for every element.
 template <class Visit>
 void ForEachElement(const ParameterTensor& tensor, Visit visit) {
+  const TensorOrder& order = tensor.order;
   std::size_t flat = 0;
   for (std::int64_t o = 0; o < tensor.sizes[0]; ++o) {
-    for (std::int64_t i = 0; i < tensor.sizes[1]; ++i) {
-      for (std::int64_t h = 0; h < tensor.sizes[2]; ++h) {
-        for (std::int64_t w = 0; w < tensor.sizes[3]; ++w) {
-          visit(flat++, tensor.offset + tensor.order.Position(o, i, h, w));
+    // Blocks of inputs one by one: TensorOrder::Position would divide for every element.
+    std::int64_t block = tensor.offset + order.Position(o, 0, 0, 0);
+    for (std::int64_t first = 0; first < tensor.sizes[1]; first += order.in_block) {
+      const std::int64_t end = std::min(order.in_block, tensor.sizes[1] - first);
+      for (std::int64_t i = 0; i < end; ++i) {
+        for (std::int64_t h = 0; h < tensor.sizes[2]; ++h) {
+          for (std::int64_t w = 0; w < tensor.sizes[3]; ++w) {
+            visit(flat++, block + i * order.in_inner + h * order.height + w * order.width);
+          }
         }
       }
+      block += order.in_outer;
     }
   }
 }

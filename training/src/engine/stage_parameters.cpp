@@ -87,9 +87,11 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
     tensors_.push_back({.description = tensor,
+                        .offset = tensor.offset,
                         .kernels = KernelsOf<Real>(definition, block),
                         .own = std::get<OwnLoop<Real>>(definition.own.loops),
                         .is_vector = tensor.shape.size() < 2});
+    tensors_.back().description.offset = 0;
   }
   for (std::size_t number = 0; number < states_; ++number) {
     const StateLayout state = LayOutState(layout, optimizer, number);
@@ -153,7 +155,7 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
                                                        std::int64_t forward) {
   // A prediction of more weights than caches keep until the next forward is written past them.
   constexpr std::int64_t kStreamedBytes = 1 << 20;
-  const std::int64_t offset = tensor.description.offset + first;
+  const std::int64_t offset = tensor.offset + first;
   const std::int64_t version_size = arrays_[kWeights].size();
   UpdateArguments<Real> c;
   c.coefficients = tensor.is_vector ? coefficients.vectors : coefficients.matrices;
@@ -214,9 +216,8 @@ void StageParameters<Real>::Update(const Real* gradient,
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
     if (i == done) continue;
     const Tensor& tensor = tensors_[i];
-    UpdateArguments<Real> arguments =
-        Arguments(tensor, 0, tensor.description.stored_size, gradient + tensor.description.offset,
-                  coefficients, forward);
+    UpdateArguments<Real> arguments = Arguments(tensor, 0, tensor.description.stored_size,
+                                                gradient + tensor.offset, coefficients, forward);
     if (tensor.kernels.prepare != nullptr) {
       tensor.kernels.prepare(tensor.description, arguments, workspace);
     }

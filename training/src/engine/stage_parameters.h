@@ -110,7 +110,8 @@ class StageParameters {
   }  // there where raw versions are kept
 
   struct Tensor {
-    ParameterTensor description;
+    ParameterTensor description;  // by itself, its offset 0
+    std::int64_t offset = 0;      // in a version
     UpdateKernels<Real> kernels;
     OwnLoop<Real> own = nullptr;
     bool is_vector = false;

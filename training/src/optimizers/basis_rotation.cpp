@@ -95,13 +95,10 @@ struct BasisRotation {
     for (std::int64_t i = 0; i < c.size; ++i) {
       c.states[0][i] = own[0] * c.states[0][i] + own[1] * c.gradient[i];
     }
-    // Its offset is in the stage's block.
-    ParameterTensor alone = tensor;
-    alone.offset = 0;
     const auto span = [&](Real* x) { return std::span<Real>(x, static_cast<std::size_t>(size)); };
-    Unpack<Real>(alone, c.gradient, span(gradient));
-    Unpack<Real>(alone, c.states[0], span(mean));
-    Unpack<Real>(alone, c.states[1], span(variance));
+    Unpack<Real>(tensor, c.gradient, span(gradient));
+    Unpack<Real>(tensor, c.states[0], span(mean));
+    Unpack<Real>(tensor, c.states[1], span(variance));
     bases.Rotate(gradient);
     bases.Rotate(mean);
     for (std::int64_t i = 0; i < size; ++i) {
@@ -110,18 +107,18 @@ struct BasisRotation {
       mean[i] /= deviation;
       gradient[i] *= own[1] / deviation;
     }
-    Pack<Real>(alone, span(variance), c.states[1]);
+    Pack<Real>(tensor, span(variance), c.states[1]);
     // Padding stays zero.
     std::fill_n(u, 2 * tensor.stored_size, Real(0));
     bases.RotateBack(mean);
-    Pack<Real>(alone, span(mean), u);
+    Pack<Real>(tensor, span(mean), u);
     if (c.coefficients.gradient_step != 0) {
       bases.RotateBack(gradient);
-      Pack<Real>(alone, span(gradient), p);
+      Pack<Real>(tensor, span(gradient), p);
     }
     // After the step: in a basis that is made of the gradient alone, its products are rounding errors,
     // which the division would make steps of full length.
-    Unpack<Real>(alone, c.gradient, span(gradient));
+    Unpack<Real>(tensor, c.gradient, span(gradient));
     if (left != nullptr) {
       Follow(sides.rows, sides.columns, gradient, bases.square, own, left_mean, left);
     }

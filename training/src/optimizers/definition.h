@@ -88,8 +88,8 @@ struct UpdateArguments {
 template <class Real>
 struct UpdateKernels {
   void (*update)(const UpdateArguments<Real>&) = nullptr;
-  // Comes first, with the arguments of a whole tensor, and may change gradient and coefficients; null:
-  // pieces of a tensor can be updated one by one.
+  // Comes first, with the arguments of a whole tensor, whose offset is 0, and may change gradient and
+  // coefficients; null: pieces of a tensor can be updated one by one.
   void (*prepare)(const ParameterTensor&, UpdateArguments<Real>&, Real* workspace) = nullptr;
 };
 

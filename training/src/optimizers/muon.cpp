@@ -66,11 +66,8 @@ struct Muon {
       Transpose(rows, columns, x, other);
       std::swap(x, other);
     };
-    // Its offset is in the stage's block.
-    ParameterTensor alone = tensor;
-    alone.offset = 0;
     const auto size = static_cast<std::size_t>(tensor.size());
-    Unpack<Real>(alone, direction, std::span<Real>(x, size));
+    Unpack<Real>(tensor, direction, std::span<Real>(x, size));
     if (outs > ins) transpose(outs, ins);
     Real* result = Orthogonalise(std::min(outs, ins), std::max(outs, ins), x, other,
                                  workspace + tensor.stored_size + 2 * tensor.size());
@@ -79,7 +76,7 @@ struct Muon {
     const double ratio = static_cast<double>(outs) / static_cast<double>(ins);
     const auto scale = static_cast<Real>(std::sqrt(std::max(1.0, ratio)));
     for (std::size_t i = 0; i < size; ++i) x[i] *= scale;
-    Pack<Real>(alone, std::span<const Real>(x, size), direction);
+    Pack<Real>(tensor, std::span<const Real>(x, size), direction);
     c.gradient = direction;
   }
 };

@@ -66,7 +66,9 @@ void Gram(std::int64_t rows, std::int64_t columns, const Real* x, Real* out) {
 // out = x', x of (rows, columns).
 template <class Real>
 void Transpose(std::int64_t rows, std::int64_t columns, const Real* x, Real* out) {
-  for (std::int64_t i = 0; i < rows * columns; ++i) out[i % columns * rows + i / columns] = x[i];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) out[c * rows + r] = x[r * columns + c];
+  }
 }
 
 // kRows rows of out = factors x, L::kSize kColumns numbers of each.
