@@ -1,3 +1,6 @@
+// SGD with momentum, and the optimizers that keep its velocity but for another gradient, rate or look-ahead.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -31,7 +34,146 @@ struct Sgdm {
   }
 };
 
+template <class L>
+struct AdaptiveBraking {
+  static constexpr int kStates = 1;
+  static constexpr int kSums = 3;
+
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L scale = L::Set(own[3]);
+
+  HWY_INLINE L Decayed(const Element<L>& e) const {
+    return L::MulAdd(weight_decay, e.weight, e.gradient);
+  }
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    const L gradient = L::Mul(scale, Decayed(e));
+    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
+    return {e.states[0], gradient, e.weight};
+  }
+
+  // g v, g g and v v.
+  HWY_INLINE std::array<L, kSums> Terms(const Element<L>& e) const {
+    const L gradient = Decayed(e);
+    const L velocity = e.states[0];
+    return {L::Mul(gradient, velocity), L::Mul(gradient, gradient), L::Mul(velocity, velocity)};
+  }
+
+  static void Use(const std::array<double, kSums>& sums, std::int64_t /*size*/, Numbers<L>& own) {
+    const double norms = std::sqrt(sums[1] * sums[2]);
+    const double cosine = norms > 0 ? sums[0] / norms : 0;
+    own[3] = static_cast<typename L::Real>(1 - double{own[2]} * cosine);
+  }
+};
+
+template <class L>
+struct DcAsgd {
+  static constexpr int kStates = 1;
+  static constexpr bool kReadsStale = true;
+
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L lambda = L::Set(own[2]);
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    const L square = L::Mul(e.gradient, e.gradient);
+    const L corrected = L::MulAdd(L::Mul(lambda, square), L::Sub(e.weight, e.stale), e.gradient);
+    const L gradient = L::MulAdd(weight_decay, e.weight, corrected);
+    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
+    return {e.states[0], gradient, e.weight};
+  }
+};
+
+template <class L>
+struct GapAware {
+  static constexpr int kStates = 1;
+  static constexpr bool kReadsStale = true;
+  static constexpr int kSums = 1;
+
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L per_step = L::Set(own[3]);
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    const L moved = L::Sub(e.weight, e.stale);
+    const L gap = L::Sqrt(L::Mul(moved, moved));
+    const L penalized = L::Div(e.gradient, L::MulAdd(per_step, gap, L::Set(1)));
+    const L gradient = L::MulAdd(weight_decay, e.weight, penalized);
+    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
+    return {e.states[0], gradient, e.weight};
+  }
+
+  // v v.
+  HWY_INLINE std::array<L, kSums> Terms(const Element<L>& e) const {
+    return {L::Mul(e.states[0], e.states[0])};
+  }
+
+  static void Use(const std::array<double, kSums>& sums, std::int64_t size, Numbers<L>& own) {
+    constexpr double kEpsilon = 1e-8;
+    const double mean = sums[0] / static_cast<double>(size);
+    const double step = double{own[2]} * (std::sqrt(mean) + kEpsilon);
+    own[3] = static_cast<typename L::Real>(step > 0 ? 1 / step : 0);
+  }
+};
+
+template <class L>
+struct Pipemare {
+  static constexpr int kStates = 2;
+
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L decay = L::Set(own[2]);
+  L rest = L::Set(own[3]);
+  L minus_delay = L::Set(own[4]);
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
+    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
+    return {e.states[0], gradient, e.weight};
+  }
+
+  HWY_INLINE L Backward(const L& old, const L& updated, Element<L>& e) const {
+    L& change = e.states[1];
+    change = L::MulAdd(decay, change, L::Mul(rest, L::Sub(updated, old)));
+    return L::MulAdd(minus_delay, change, updated);
+  }
+};
+
+template <class L>
+struct EmaNesterov {
+  static constexpr int kStates = 2;
+
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+  L decay = L::Set(own[2]);
+  L state_share = L::Set(own[3]);
+  L gradient_share = L::Set(own[4]);
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
+    L& velocity = e.states[0];
+    L& mean = e.states[1];
+    velocity = L::MulAdd(momentum, velocity, gradient);
+    const L step = L::MulAdd(state_share, velocity, L::Mul(gradient_share, gradient));
+    mean = L::MulAdd(decay, mean, step);
+    return {velocity, gradient, e.weight};
+  }
+
+  HWY_INLINE L Along(const Element<L>& e) const { return e.states[1]; }
+};
+
 OptimizerKernels SgdmKernels() { return MakeKernels<Sgdm>(); }
+OptimizerKernels AdaptiveBrakingKernels() { return MakeKernels<AdaptiveBraking>(); }
+OptimizerKernels DcAsgdKernels() { return MakeKernels<DcAsgd>(); }
+OptimizerKernels GapAwareKernels() { return MakeKernels<GapAware>(); }
+OptimizerKernels PipemareKernels() { return MakeKernels<Pipemare>(); }
+OptimizerKernels EmaNesterovKernels() { return MakeKernels<EmaNesterov>(); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace batchless::training
@@ -42,6 +184,11 @@ namespace batchless::training {
 namespace {
 
 HWY_EXPORT(SgdmKernels);
+HWY_EXPORT(AdaptiveBrakingKernels);
+HWY_EXPORT(DcAsgdKernels);
+HWY_EXPORT(GapAwareKernels);
+HWY_EXPORT(PipemareKernels);
+HWY_EXPORT(EmaNesterovKernels);
 
 void SetSgdm(const OptimizerSpec& /*spec*/, const UpdatePoint& point, UpdateNumbers& numbers) {
   const double share = point.compensates_each ? std::exchange(numbers.a, 1.0) : 1;
@@ -52,6 +199,36 @@ void SetCgad(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers&
   const double gate = std::exp(-spec.Value("age_decay") * static_cast<double>(point.delay));
   numbers.b *= gate;
   numbers.own = {point.momentum, point.weight_decay, gate};
+}
+
+void SetAdaptiveBraking(const OptimizerSpec& spec, const UpdatePoint& point,
+                        UpdateNumbers& numbers) {
+  numbers.own = {point.momentum, point.weight_decay, spec.Value("braking"), 1};
+}
+
+void SetDcAsgd(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+  numbers.own = {point.momentum, point.weight_decay, spec.Value("delay_compensation")};
+}
+
+void SetGapAware(const OptimizerSpec& /*spec*/, const UpdatePoint& point, UpdateNumbers& numbers) {
+  numbers.own = {point.momentum, point.weight_decay, point.largest_rate};
+}
+
+void SetPipemare(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+  const auto delay = static_cast<double>(point.delay);
+  const double annealed = spec.Value("annealing_samples");
+  const double left =
+      annealed > 0 ? 1 - std::min(static_cast<double>(point.samples) / annealed, 1.0) : 0;
+  if (delay > 1) numbers.rate = point.rate / std::pow(delay, left);
+  // Backwards read the newest weights: tau_f - tau_b is the forward's delay.
+  const double decay = delay > 0 ? std::pow(spec.Value("discrepancy_decay"), 1 / delay) : 1;
+  numbers.own = {point.momentum, point.weight_decay, decay, 1 - decay, -delay};
+}
+
+void SetEmaNesterov(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
+  const double decay = spec.Value("mean_decay");
+  numbers.own = {point.momentum, point.weight_decay, decay, (1 - decay) * numbers.a,
+                 (1 - decay) * numbers.b};
 }
 
 }  // namespace
@@ -85,6 +262,109 @@ const OptimizerDefinition& CgadDefinition() {
                                    .help = "alpha of cgad's gate, for each update of delay"}}},
       .set = SetCgad,
       .kernels = SgdmDefinition().kernels};
+  return definition;
+}
+
+const OptimizerDefinition& AdaptiveBrakingDefinition() {
+  static const OptimizerDefinition definition{
+      .row = {.name = "adaptive-braking",
+              .title = "Adaptive Braking",
+              .equation = "g += wd w; g = (1 - rho cos(g, v)) g; v' = m v + g; w' = w - eta v'; "
+                          "cos over each tensor",
+              .source = "Venigalla et al., Adaptive Braking (recalled)",
+              .reduces_to = "sgdm at rho = 0",
+              .arrays = {"velocity"},
+              .hyperparameters = {{.name = "braking",
+                                   .initial = 1,
+                                   .high = 100,
+                                   .help = "rho of adaptive-braking"}}},
+      .set = SetAdaptiveBraking,
+      .kernels = HWY_DYNAMIC_DISPATCH(AdaptiveBrakingKernels)()};
+  return definition;
+}
+
+const OptimizerDefinition& DcAsgdDefinition() {
+  static const OptimizerDefinition definition{
+      .row = {.name = "dc-asgd",
+              .title = "DC-ASGD",
+              .equation = "g += lambda g g (w - w_stale) + wd w; v' = m v + g; w' = w - eta v'; "
+                          "w_stale are the raw weights at the forward",
+              .source = "Zheng et al., arXiv 1609.08326 (recalled)",
+              .reduces_to = "sgdm at lambda = 0, and without delay",
+              .arrays = {"velocity"},
+              .hyperparameters = {{.name = "delay_compensation",
+                                   .initial = 0.04,
+                                   .high = 1e6,
+                                   .help = "lambda of dc-asgd"}},
+              .keeps_forward_weights = true},
+      .set = SetDcAsgd,
+      .kernels = HWY_DYNAMIC_DISPATCH(DcAsgdKernels)()};
+  return definition;
+}
+
+const OptimizerDefinition& GapAwareDefinition() {
+  static const OptimizerDefinition definition{
+      .row = {.name = "gap-aware",
+              .title = "Gap-Aware",
+              .equation =
+                  "g = g / (1 + |w - w_stale| / (eta_max (rms(v) + 1e-8))) + wd w; v' = m v + "
+                  "g; w' = w - eta v'; rms over a tensor, eta_max the schedule's lr, w_stale "
+                  "the raw weights at the forward",
+              .source = "Barkai et al., arXiv 1909.10802 (recalled)",
+              .reduces_to = "sgdm without delay",
+              .arrays = {"velocity"},
+              .keeps_forward_weights = true},
+      .set = SetGapAware,
+      .kernels = HWY_DYNAMIC_DISPATCH(GapAwareKernels)()};
+  return definition;
+}
+
+const OptimizerDefinition& PipemareDefinition() {
+  static const OptimizerDefinition definition{
+      .row = {.name = "pipemare",
+              .title = "PipeMare",
+              .equation =
+                  "as sgdm with eta / max(D, 1)^p, p = 1 - min(samples/K, 1) (T1); backwards "
+                  "read w' - D delta, delta' = gamma delta + (1 - gamma)(w' - w), "
+                  "gamma = d^(1/D) (T2); a first phase without delays (T3)",
+              .source = "Yang et al., PipeMare, arXiv 1910.05124 (recalled)",
+              .reduces_to =
+                  "sgdm without delay; with K = 0 no T1, with d = 1 no T2, in one phase no T3",
+              .also =
+                  "T1 alone is what Ajanthan et al., arXiv 2505.01099, compare with as PipeMare: "
+                  "eta / (versions - 1)^p",
+              .arrays = {"velocity", "mean change"},
+              .hyperparameters = {{.name = "annealing_samples",
+                                   .initial = 0,
+                                   .high = 1e15,
+                                   .help = "K of pipemare's rates, samples; 0: no such rates"},
+                                  {.name = "discrepancy_decay",
+                                   .initial = 0.135,
+                                   .help = "d of pipemare's backward weights; 1: the newest"}},
+              .sets_backward_weights = true},
+      .set = SetPipemare,
+      .kernels = HWY_DYNAMIC_DISPATCH(PipemareKernels)()};
+  return definition;
+}
+
+const OptimizerDefinition& EmaNesterovDefinition() {
+  static const OptimizerDefinition definition{
+      .row = {.name = "ema-nesterov",
+              .title = "EMA-Nesterov",
+              .equation = "as sgdm; e' = gamma e + (1 - gamma)(a v' + b g), a and b of the rule; "
+                          "look-aheads in velocity form go along e': w_hat = w' - eta T e'",
+              .source =
+                  "arXiv 2605.25395 (abstract); with lwp-v's horizon, which is this project's",
+              .reduces_to = "sgdm with a rule that does not predict; lwp-v at gamma = 0; with "
+                            "weights stashed under one delay, linear with the quotient of "
+                            "batchless rules",
+              .arrays = {"velocity", "mean step"},
+              .hyperparameters = {{.name = "mean_decay",
+                                   .initial = 0.99,
+                                   .high_is_open = true,
+                                   .help = "gamma of ema-nesterov's mean of the steps"}}},
+      .set = SetEmaNesterov,
+      .kernels = HWY_DYNAMIC_DISPATCH(EmaNesterovKernels)()};
   return definition;
 }
 
