@@ -211,13 +211,6 @@ class ReferenceBackend final : public ReferenceTokens<Real> {
     for (std::int64_t i = 0; i < size; ++i) sum[i] = a[i] + b[i];
   }
 
-  void ReluBackward(std::int64_t size, const Real* y, const Real* dy, bool add,
-                    Real* dx) const override {
-    for (std::int64_t i = 0; i < size; ++i) {
-      dx[i] = (add ? dx[i] : Real(0)) + (y[i] > 0 ? dy[i] : Real(0));
-    }
-  }
-
   void BiasGradient(const NormalizationShape& shape, const Real* dy, bool add,
                     Real* sums) const override {
     if (!add) std::fill_n(sums, shape.channels, Real(0));

@@ -428,8 +428,8 @@ struct VectorBackend final : VectorTokens<B> {
         [&](std::int64_t i) { y[i] = std::max(x[i], 0.0F); });
   }
 
-  void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
-                    float* dx) const override {
+  static void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
+                           float* dx) {
     ForEach(
         size,
         [&](std::int64_t i) {

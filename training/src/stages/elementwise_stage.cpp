@@ -7,33 +7,6 @@
 namespace batchless::training {
 namespace {
 
-template <class Real>
-class ReluStage final : public Stage<Real> {
- public:
-  explicit ReluStage(const StageParts<Real>& parts)
-      : backend_(parts.backend),
-        shape_(
-            MakeNormalizationShape(parts.stage.layers[0], parts.microbatch, parts.Input(0).block)),
-        size_(parts.microbatch * parts.Input(0).stored_size) {
-    this->layout_.keeps_output = hwmodel::KeepsOutput(parts.stage);
-  }
-
-  void Forward(const ForwardArguments<Real>& arguments) override {
-    backend_->NormalizedRelu(shape_, arguments.inputs[0], {}, arguments.outputs[0]);
-  }
-
-  void Backward(const BackwardArguments<Real>& arguments) override {
-    if (arguments.input_gradients[0] == nullptr) return;
-    backend_->ReluBackward(size_, arguments.output, arguments.output_gradients[0],
-                           arguments.add_input_gradients[0], arguments.input_gradients[0]);
-  }
-
- private:
-  std::shared_ptr<const Backend<Real>> backend_;
-  NormalizationShape shape_;
-  std::int64_t size_;
-};
-
 // The first input plus the second one or, with a stride t, plus every t-th pixel of it in both
 // directions, with zeros for the channels that it lacks: the shortcut of arXiv 1512.03385 that has no
 // weights.
@@ -157,7 +130,6 @@ class DropoutStage final : public Stage<Real> {
 
 }  // namespace
 
-const StageMaker kReluStage = MakerOf<ReluStage>();
 const StageMaker kSumStage = MakerOf<SumStage>();
 const StageMaker kDropoutStage = MakerOf<DropoutStage>();
 

@@ -101,7 +101,8 @@ template <class Real>
 void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Real* dh,
                               const Real* dh_extra, Real* workspace) const {
   typename Backend<Real>::NormalizationGradient gradient;
-  gradient.x = arguments.inputs[0];
+  // What a ReLU alone keeps is positive where its input was.
+  gradient.x = arguments.output != nullptr ? arguments.output : arguments.inputs[0];
   gradient.dh = dh;
   gradient.dh_extra = dh_extra;
   gradient.dx = arguments.input_gradients[0];
@@ -129,6 +130,7 @@ class NormalizationStage final : public Stage<Real> {
       : norm_relu_(parts.stage.layers, parts.microbatch, parts.Input(0).block, parts.backend,
                    this->layout_) {
     this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
+    this->layout_.keeps_output = hwmodel::KeepsOutput(parts.stage);
     this->layout_.input_part = this->layout_.parameter_size;
     this->layout_.workspace_size = norm_relu_.workspace_size();
   }

@@ -18,7 +18,7 @@ class NormRelu {
   NormRelu(std::span<const hwmodel::Layer> layers, int microbatch, int block,
            std::shared_ptr<const Backend<Real>> backend, StageLayout& layout);
 
-  std::int64_t workspace_size() const { return 4 * shape_.stored_channels(); }
+  std::int64_t workspace_size() const { return normalizes() ? 4 * shape_.stored_channels() : 0; }
 
   // Statistics into `saved`, then h.
   void Forward(const ForwardArguments<Real>& arguments, Real* h) const;

@@ -71,7 +71,7 @@ constexpr std::array<StageFactory, hwmodel::kLayerKindCount> kFactories{{
     {LayerKind::kGroupNormalization, &kNormalizationStage, Reads::kBlocks},
     {LayerKind::kBatchNormalization, &kNormalizationStage, Reads::kBlocks},
     {LayerKind::kLocalResponseNormalization, &kLocalResponseStage},
-    {LayerKind::kRelu, &kReluStage},
+    {LayerKind::kRelu, &kNormalizationStage},
     {LayerKind::kMaxPool, &kPoolStage, Reads::kBlocks},
     {LayerKind::kAveragePool, &kPoolStage, Reads::kBlocks},
     {LayerKind::kDropout, &kDropoutStage},
@@ -98,12 +98,6 @@ static_assert(IsComplete(), "every kind of layer has a stage, in the order of La
 
 const StageFactory& FactoryOf(const hwmodel::Layer& layer) {
   return kFactories[static_cast<std::size_t>(layer.kind)];
-}
-
-const StageMaker& MakerFor(const hwmodel::Stage& stage) {
-  const hwmodel::Layer& last = stage.layers.back();
-  if (last.kind == LayerKind::kRelu && stage.layers.size() > 1) return kNormalizationStage;
-  return *FactoryOf(last).maker;
 }
 
 // A convolution of the network's input reads plain values, which have no gradient.
@@ -171,7 +165,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                     "an embedding, and layers on tokens behind it");
   }
   CheckPadding(parts);
-  return std::get<MakeStageOf<Real>>(MakerFor(parts.stage))(parts);
+  return std::get<MakeStageOf<Real>>(*FactoryOf(parts.stage.layers.back()).maker)(parts);
 }
 
 template std::unique_ptr<Stage<float>> MakeStage(const hwmodel::Network&, int, int,

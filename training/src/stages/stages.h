@@ -40,9 +40,8 @@ constexpr StageMaker MakerOf() {
 
 extern const StageMaker kConvolutionStage;  // with a ReLU before it or a normalisation and a ReLU
 extern const StageMaker kLinearStage;
-extern const StageMaker kNormalizationStage;  // with a ReLU behind it or without
+extern const StageMaker kNormalizationStage;  // with a ReLU behind it or without, or a ReLU alone
 extern const StageMaker kLocalResponseStage;
-extern const StageMaker kReluStage;
 extern const StageMaker kPoolStage;
 extern const StageMaker kDropoutStage;
 extern const StageMaker kSumStage;

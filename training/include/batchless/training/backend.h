@@ -168,7 +168,7 @@ class Backend {
   /// gamma; dgamma and dbeta are overwritten or added to (add_gradient), dx likewise (add_dx).
   /// workspace: 4 * stored channels.
   struct NormalizationGradient {
-    const Real* x = nullptr;
+    const Real* x = nullptr;  ///< of a ReLU alone its output does as well
     const Real* dh = nullptr;
     const Real* dh_extra = nullptr;
     const Real* gamma = nullptr;
@@ -185,9 +185,6 @@ class Backend {
 
   /// sum = a + b; any of them may be the same.
   virtual void Add(std::int64_t size, const Real* a, const Real* b, Real* sum) const = 0;
-  /// dx (+)= dy where y > 0, 0 elsewhere.
-  virtual void ReluBackward(std::int64_t size, const Real* y, const Real* dy, bool add,
-                            Real* dx) const = 0;
   /// sums[c] (+)= sum of dy over samples and pixels.
   virtual void BiasGradient(const NormalizationShape& shape, const Real* dy, bool add,
                             Real* sums) const = 0;
