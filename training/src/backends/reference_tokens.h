@@ -10,20 +10,6 @@
 
 namespace batchless::training {
 
-// p (classes) = softmax of z; the loss of the label, and 1 where it is that of the first largest element.
-template <class Real>
-void CrossEntropyOfRow(std::int64_t classes, const Real* z, std::int32_t label, Real* p, Real& loss,
-                       std::uint8_t& correct) {
-  const std::int64_t best = std::max_element(z, z + classes) - z;
-  double sum = 0;
-  for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(double{z[c]} - z[best]);
-  for (std::int64_t c = 0; c < classes; ++c) {
-    p[c] = static_cast<Real>(std::exp(double{z[c]} - z[best]) / sum);
-  }
-  loss = static_cast<Real>(std::log(sum) + (double{z[best]} - z[label]));
-  correct = best == label ? 1 : 0;
-}
-
 template <class Real>
 class ReferenceTokens : public Backend<Real> {
  public:
@@ -213,7 +199,14 @@ class ReferenceTokens : public Backend<Real> {
                     const std::int32_t* labels, Real* p, Real* losses,
                     std::uint8_t* correct) const override {
     for (std::int64_t r = 0; r < rows; ++r, z += classes, p += classes) {
-      CrossEntropyOfRow(classes, z, labels[r], p, losses[r], correct[r]);
+      const std::int64_t best = std::max_element(z, z + classes) - z;
+      double sum = 0;
+      for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(double{z[c]} - z[best]);
+      for (std::int64_t c = 0; c < classes; ++c) {
+        p[c] = static_cast<Real>(std::exp(double{z[c]} - z[best]) / sum);
+      }
+      losses[r] = static_cast<Real>(std::log(sum) + (double{z[best]} - z[labels[r]]));
+      correct[r] = best == labels[r] ? 1 : 0;
     }
   }
 
