@@ -1,6 +1,6 @@
-// Linear layers of a few samples, W (out, in) row-major, for each instruction set that the including file is
-// compiled for. A weight is read once for several samples, and each sample's sums are those that it has by
-// itself.
+// The vector backend's linear layers of a few samples, W (out, in) row-major, for each instruction set that
+// the including file is compiled for. A weight is read once for several samples, and each sample's sums are
+// those that it has by itself.
 #if defined(BATCHLESS_TRAINING_LINEAR_LAYER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BATCHLESS_TRAINING_LINEAR_LAYER_INL_H_
 #undef BATCHLESS_TRAINING_LINEAR_LAYER_INL_H_
@@ -15,13 +15,14 @@
 
 #include "backends/lanes-inl.h"
 #include "backends/matrix_product-inl.h"
+#include "batchless/training/backend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
 template <int B>
-struct LinearLayers {
+struct VectorLinear : Backend<float> {
   using L = Lanes<B>;
 
   // Four rows of so many blocks of sums, or four sums of so many samples, fill half of the registers.
@@ -67,8 +68,8 @@ struct LinearLayers {
   }
 
   // The nearest caches keep so many rows of weights that all samples pass them before the next ones come.
-  static void Forward(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
-                      const float* w, const float* b, float* y) {
+  void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const float* x, const float* w,
+              const float* b, float* y) const override {
     constexpr std::int64_t kCached = 65536;
     const std::int64_t rows = std::max<std::int64_t>(kCached / in, 1);
     for (std::int64_t o = 0; o < out; o += rows) {
@@ -148,8 +149,8 @@ struct LinearLayers {
     }
   }
 
-  static void BackwardInput(std::int64_t n, std::int64_t in, std::int64_t out, const float* dy,
-                            const float* w, float* dx) {
+  void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out, const float* dy,
+                           const float* w, float* dx) const override {
     std::fill_n(dx, n * in, 0.0F);
     // Four outputs at a time are a quarter of the passes over dx; with several samples their sums have to
     // stay in the registers for longer.
@@ -165,8 +166,8 @@ struct LinearLayers {
     }
   }
 
-  static void BackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
-                              const float* dy, bool add, float* dw, float* db) {
+  void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
+                             const float* dy, bool add, float* dw, float* db) const override {
     for (std::int64_t o = 0; o < out; ++o) {
       float sum = (add ? db[o] : 0.0F) + dy[o];
       for (std::int64_t s = 1; s < n; ++s) sum += dy[s * out + o];

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "backends/lanes-inl.h"
+#include "backends/linear_layer-inl.h"
 #include "backends/packed_product-inl.h"
 #include "batchless/training/backend.h"
 
@@ -25,7 +26,7 @@ namespace batchless::training {
 namespace HWY_NAMESPACE {
 
 template <int B>
-struct VectorTokens : Backend<float> {
+struct VectorTokens : VectorLinear<B> {
   using L = Lanes<B>;
   using P = PackedProducts<B>;
 

@@ -20,7 +20,6 @@
 #include <hwy/highway.h>
 
 #include "backends/lanes-inl.h"
-#include "backends/linear_layer-inl.h"
 #include "backends/token_kernels-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -391,21 +390,6 @@ struct VectorBackend final : VectorTokens<B> {
       }
       dy += in.channels;
     }
-  }
-
-  void Linear(std::int64_t n, std::int64_t in, std::int64_t out, const float* x, const float* w,
-              const float* b, float* y) const override {
-    LinearLayers<B>::Forward(n, in, out, x, w, b, y);
-  }
-
-  void LinearBackwardInput(std::int64_t n, std::int64_t in, std::int64_t out, const float* dy,
-                           const float* w, float* dx) const override {
-    LinearLayers<B>::BackwardInput(n, in, out, dy, w, dx);
-  }
-
-  void LinearBackwardWeights(std::int64_t n, std::int64_t in, std::int64_t out, const float* x,
-                             const float* dy, bool add, float* dw, float* db) const override {
-    LinearLayers<B>::BackwardWeights(n, in, out, x, dy, add, dw, db);
   }
 
   // vectors(i) for every whole block of B of `size` elements, then scalar(i) for the rest.
