@@ -521,7 +521,7 @@ def test_weights_go_out_and_in():
         (lambda: own_trainer().learn(numpy.zeros((3, 32, 32)), 1), "x: got float64, accepted: float32"),
         (lambda: own_trainer().learn(numpy.zeros((3, 32), numpy.float32), 1),
          r"x: got shape \(3, 32\), accepted: \(3, 32, 32\)"),
-        (lambda: own_trainer().learn(numpy.zeros((3, 32, 32), numpy.float32), 10), "y: got 10, accepted: 0 to 9"),
+        (lambda: own_trainer().learn(numpy.zeros((3, 32, 32), numpy.float32), 10), "y: got 10, accepted: an integer from 0 to 9"),
         (lambda: own_trainer().learn(numpy.zeros((3, 32, 32), numpy.float32), 1.5), "y: got float64, accepted"),
         (lambda: own_trainer().learn(numpy.zeros((2, 3, 32, 32), numpy.float32), [1]), r"y: got shape \(1,\)"),
         (lambda: own_trainer().learn(numpy.full((3, 32, 32), numpy.nan, numpy.float32), 1), "x: got nan, accepted: finite"),

@@ -55,9 +55,7 @@ AdamHyperparameters ScaleToBatch(const AdamHyperparameters& reference, std::int6
   CheckDecay("beta2", reference.beta2);
   CheckBatch("reference_batch", reference.batch);
   CheckBatch("batch", batch);
-  if (!(exponent >= 0 && exponent <= 1)) {
-    throw analysis::InvalidArgument("reference_exponent", exponent, "a number from 0 to 1");
-  }
+  analysis::CheckNumber("reference_exponent", exponent, 0, 1);
   if (batch == reference.batch) return reference;
 
   const double ratio = static_cast<double>(batch) / static_cast<double>(reference.batch);

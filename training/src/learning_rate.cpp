@@ -7,15 +7,9 @@
 #include "batchless/analysis/argument.h"
 
 namespace batchless::training {
-namespace {
 
+using analysis::CheckNumber;
 using analysis::InvalidArgument;
-
-void Check(const char* name, double value, double low, double high, const char* accepted) {
-  if (!(value >= low && value <= high)) throw InvalidArgument(name, value, accepted);
-}
-
-}  // namespace
 
 double LearningRate::At(std::int64_t sample) const {
   const std::int64_t i = samples > 0 ? std::min(sample, samples) : sample;
@@ -52,7 +46,7 @@ double LearningRate::At(std::int64_t sample) const {
 void Validate(const LearningRate& rate) {
   // Factors and rates multiply to a finite number.
   constexpr double kMax = 1e6;
-  Check("base", rate.base, 0, kMax, "a number from 0 to 1e+06");
+  CheckNumber("base", rate.base, 0, kMax);
   if (rate.warm_up_samples < 0) {
     throw InvalidArgument("warm_up_samples", std::to_string(rate.warm_up_samples),
                           "an integer from 0");
@@ -65,7 +59,7 @@ void Validate(const LearningRate& rate) {
                               "drops in ascending order, none before sample 0");
       }
       previous = drop.sample;
-      Check("factor", drop.factor, 0, 1, "a number from 0 to 1");
+      CheckNumber("factor", drop.factor, 0, 1);
     }
     return;
   }
@@ -73,9 +67,9 @@ void Validate(const LearningRate& rate) {
     throw InvalidArgument("samples", std::to_string(rate.samples),
                           "at least 1 with the schedules cosine, warmup-cosine and one-cycle");
   }
-  Check("final", rate.final, 0, 1, "a number from 0 to 1");
+  CheckNumber("final", rate.final, 0, 1);
   if (rate.shape == LearningRateShape::kOneCycle) {
-    Check("start", rate.start, 0, 1, "a number from 0 to 1");
+    CheckNumber("start", rate.start, 0, 1);
     if (!(rate.peak_fraction > 0 && rate.peak_fraction < 1)) {
       throw InvalidArgument("peak_fraction", rate.peak_fraction, "a number between 0 and 1");
     }

@@ -38,9 +38,7 @@ constexpr int kMaxWorkers = 1024;
 }
 
 void ValidateBatch(const TrainerOptions& options) {
-  if (options.batch < 1 || options.batch > kMaxBatch) {
-    Refuse("batch", options.batch, "1 to " + std::to_string(kMaxBatch));
-  }
+  analysis::CheckInteger("batch", options.batch, 1, kMaxBatch);
   if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
     Refuse("microbatch", options.microbatch,
            "a divisor of the batch, " + std::to_string(options.batch));
@@ -256,9 +254,7 @@ std::vector<bool> ShrinkingStages(const TrainerOptions& options,
                                   const hwmodel::Schedule& schedule) {
   std::vector<bool> shrinks(schedule.stages);
   if (options.gradient_shrink == 1) return shrinks;
-  if (!(options.gradient_shrink >= 0 && options.gradient_shrink <= 1)) {
-    throw InvalidArgument("gradient_shrink", options.gradient_shrink, "a number from 0 to 1");
-  }
+  analysis::CheckNumber("gradient_shrink", options.gradient_shrink, 0, 1);
   if (options.schedule.actions.empty()) {
     throw InvalidArgument("gradient_shrink", options.gradient_shrink,
                           "1 with a schedule that is no pipeline of several workers");
@@ -480,9 +476,7 @@ void ValidateOptions(const TrainerOptions& options) {
     throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
   }
   ValidateDeepestMomentum(options);
-  if (!(options.weight_decay >= 0 && options.weight_decay <= 1)) {
-    throw InvalidArgument("weight_decay", options.weight_decay, "a number from 0 to 1");
-  }
+  analysis::CheckNumber("weight_decay", options.weight_decay, 0, 1);
   if (options.max_gradient_norm && !(*options.max_gradient_norm > 0)) {
     throw InvalidArgument("max_gradient_norm", *options.max_gradient_norm, "a number above 0");
   }

@@ -53,10 +53,7 @@ void CheckSample(const hwmodel::Network& network, std::span<const float> image, 
   }
   const auto bad = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
   if (bad != image.end()) throw InvalidArgument("image", double{*bad}, "finite numbers");
-  if (label < 0 || label >= network.classes) {
-    throw InvalidArgument("label", std::to_string(label),
-                          "0 to " + std::to_string(network.classes - 1));
-  }
+  analysis::CheckInteger("label", label, 0, network.classes - 1);
 }
 
 void WaitingSamples::Add(std::span<const float> image, int label) {

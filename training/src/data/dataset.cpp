@@ -9,9 +9,7 @@ namespace batchless::training {
 using analysis::InvalidArgument;
 
 void Dataset::Check(std::int64_t sample) const {
-  if (sample >= 0 && sample < size()) return;
-  throw InvalidArgument("sample", std::to_string(sample),
-                        "an integer from 0 to " + std::to_string(size() - 1));
+  analysis::CheckInteger("sample", sample, 0, size() - 1);
 }
 
 void Dataset::Check(std::int64_t sample, std::span<const std::uint8_t> pixels) const {

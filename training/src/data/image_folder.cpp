@@ -129,10 +129,7 @@ class ImageFolder final : public Dataset {
 }  // namespace
 
 std::shared_ptr<const Dataset> OpenImageFolder(const fs::path& root, Split split, int size) {
-  if (size < 1 || size > kMaxSide) {
-    throw analysis::InvalidArgument("size", std::to_string(size),
-                                    "an integer from 1 to " + std::to_string(kMaxSide));
-  }
+  analysis::CheckInteger("size", size, 1, kMaxSide);
   // A label has to mean the same in both splits.
   const std::vector<std::string> classes = ClassNames(root / "train");
   const fs::path folder = root / (split == Split::kTrain ? "train" : "val");

@@ -51,13 +51,8 @@ void MemorySource::Read(std::int64_t position, std::span<float> image) const {
 }
 
 std::size_t MemorySource::IndexOf(std::int64_t position) const {
-  const std::int64_t index = position - first_;
-  if (index < 0 || index >= std::ssize(labels_)) {
-    throw InvalidArgument(
-        "position", std::to_string(position),
-        std::to_string(first_) + " to " + std::to_string(first_ + std::ssize(labels_) - 1));
-  }
-  return static_cast<std::size_t>(index);
+  analysis::CheckInteger("position", position, first_, first_ + std::ssize(labels_) - 1);
+  return static_cast<std::size_t>(position - first_);
 }
 
 DatasetSource::DatasetSource(std::shared_ptr<const Dataset> dataset,

@@ -255,12 +255,6 @@ int Draw(CounterRandom random, std::uint8_t* pixels) {
   return label;
 }
 
-std::int64_t CheckSize(const char* name, std::int64_t size) {
-  if (size >= 1 && size <= kMaxSize) return size;
-  throw analysis::InvalidArgument(name, std::to_string(size),
-                                  "an integer from 1 to " + std::to_string(kMaxSize));
-}
-
 CounterRandom RandomOf(std::uint64_t seed, Split split, std::size_t sample) {
   return {seed, RandomStream::kSynthetic, sample, static_cast<std::uint32_t>(split)};
 }
@@ -309,12 +303,12 @@ class DefaultSynthetic final : public ByteDataset {
 std::shared_ptr<const Dataset> MakeSynthetic(std::uint64_t seed, Split split,
                                              std::int64_t train_size,
                                              std::int64_t validation_size) {
-  const auto size = static_cast<std::size_t>(split == Split::kTrain
-                                                 ? CheckSize("train_size", train_size)
-                                                 : CheckSize("validation_size", validation_size));
-  const std::int64_t default_size =
-      split == Split::kTrain ? kSyntheticTrainSize : kSyntheticValidationSize;
-  if (seed == kSyntheticSeed && static_cast<std::int64_t>(size) == default_size) {
+  const bool is_train = split == Split::kTrain;
+  const std::int64_t wanted = is_train ? train_size : validation_size;
+  analysis::CheckInteger(is_train ? "train_size" : "validation_size", wanted, 1, kMaxSize);
+  const auto size = static_cast<std::size_t>(wanted);
+  if (seed == kSyntheticSeed &&
+      wanted == (is_train ? kSyntheticTrainSize : kSyntheticValidationSize)) {
     return std::make_shared<DefaultSynthetic>(split, size);
   }
   std::vector<int> labels(size);
