@@ -287,6 +287,9 @@ template <class Real>
 void Pipeline<Real>::LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle,
                                Prefetcher& ahead) {
   ahead.Clear();
+  // No other stage's kernels fetch.
+  const hwmodel::Stage& fetching = options_.network->stages[own.actions[i].stage];
+  if (fetching.layers.back().kind != hwmodel::LayerKind::kConvolution) return;
   for (std::size_t next = i + 1; next <= i + own.actions.size(); ++next) {
     const ProgramAction& action = own.actions[next % own.actions.size()];
     if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;

@@ -103,7 +103,7 @@ class Pipeline {
                  std::int64_t last);
   // `ahead` is scratch for what the worker does next.
   void Execute(const ProgramAction& action, std::int64_t k, Real* workspace, Prefetcher& ahead);
-  // What the pass after action `i` of a worker's list reads, in cycle `cycle`.
+  // What the pass after action `i` of a worker's list reads, in cycle `cycle`, where that action fetches it.
   void LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle, Prefetcher& ahead);
   // Before a backward: those of the group that ends with the stage, where it makes its values again.
   void ForwardsAgain(int stage, std::int64_t k, Real* workspace);
