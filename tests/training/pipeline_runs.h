@@ -61,7 +61,7 @@ template <class Real>
 typename Pipeline<Real>::Options EngineOptions(const hwmodel::Network& network,
                                                const Program& program, std::int64_t samples) {
   typename Pipeline<Real>::Options options;
-  options.network = &network;
+  options.run.network = network;
   options.backend = MakeReferenceBackend<Real>();
   options.plan.program = program;
   options.microbatches = samples;

@@ -287,7 +287,7 @@ TEST_CASE("Backwards on other weights follow the analyzer's state matrix, PipeMa
       if (backward == BackwardWeights::kCorrected) {
         spec.values["discrepancy_decay"] = analysis::kCorrectionDecay;
       }
-      options.optimizer = &spec.optimizer;
+      options.run.optimizer = spec;
       options.plan.predicts_backward = backward == BackwardWeights::kCorrected;
       const analysis::RuleSpec rule{FindRule("sgdm"), {}};
       options.coefficients = [&](int, std::int64_t) {

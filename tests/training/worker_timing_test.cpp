@@ -41,14 +41,13 @@ std::vector<float> WeightsAfter(const TrainerOptions& options, std::int64_t samp
                                 const ReadHook& on_read, double watchdog_seconds = 0) {
   const PipelinePlan plan = MakePlan(options);
   Pipeline<float>::Options engine;
-  engine.network = &options.network;
+  engine.run = options;
+  engine.run.watchdog_seconds = watchdog_seconds;
   engine.backend = MakeVectorBackend();
   engine.plan = plan;
   engine.plan.drains = false;
   engine.microbatches = samples;
-  engine.microbatch = static_cast<int>(options.microbatch);
   engine.microbatches_per_update = options.batch / options.microbatch;
-  engine.watchdog_seconds = watchdog_seconds;
   engine.on_read = on_read;
   engine.coefficients = [&](int stage, std::int64_t) {
     return MakeCoefficients<float>({}, options.rule,

@@ -353,29 +353,17 @@ class TrainerOf final : public Trainer {
 
   typename Pipeline<Real>::Options PipelineOptions() {
     const std::int64_t per_update = options_.MicrobatchesPerUpdate();
-    return {.network = &options_.network,
+    return {.run = options_,
             .group = groups_.pipeline.get(),
             .peers = groups_.peers.get(),
-            .everybody = options_.processes.get(),
             .backend = backend_,
-            .microbatch = static_cast<int>(options_.microbatch),
             .microbatches_per_update = per_update,
-            .gradient_parts = options_.gradient_parts,
-            .seed = options_.seed,
             .plan = plan_,
-            .gradient_shrink = options_.gradient_shrink,
-            .max_gradient_norm = options_.max_gradient_norm,
             .microbatches = updates_ * per_update,
-            .first_sample = options_.first_sample,
             .draws = draws_ ? &*draws_ : nullptr,
-            .optimizer = &options_.optimizer.optimizer,
-            .coefficients = [this](int stage,
-                                   std::int64_t samples) { return Coefficients(stage, samples); },
-            .pin_workers = options_.pin_workers,
-            .traced_microbatches = options_.traced_microbatches,
-            .watchdog_seconds = options_.watchdog_seconds,
-            .make_stage = nullptr,
-            .on_read = nullptr};
+            .coefficients = [this](int stage, std::int64_t samples) {
+              return Coefficients(stage, samples);
+            }};
   }
 
   std::int64_t CycleSamples() const {

@@ -16,9 +16,10 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
                                          const std::vector<const StageLayout*>& stages)
     : options_(options),
       rank_(rank),
-      plan_(*options.network, options.plan.completes == ActionKind::kWeightGradient,
+      plan_(options.run.network, options.plan.completes == ActionKind::kWeightGradient,
             options.plan.recomputed) {
-  const std::vector<ValueLayout> layouts = PlanValues(*options.network, options.backend->block());
+  const std::vector<ValueLayout> layouts =
+      PlanValues(options.run.network, options.backend->block());
   const int value_count = static_cast<int>(layouts.size());
   const int stage_count = static_cast<int>(stages.size());
   image_size_ = layouts[0].stored_size;
@@ -38,11 +39,11 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
     lifetimes_.push_back(std::move(lifetime));
   };
   for (int v = 0; v < value_count; ++v) {
-    add(values_[v], options.microbatch * layouts[v].stored_size,
+    add(values_[v], options.run.microbatch * layouts[v].stored_size,
         [&](const StageSpan& process) { return plan_.ValueUse(v, process); });
   }
   for (int v = 0; v < value_count; ++v) {
-    add(gradients_[v], options.microbatch * layouts[v].stored_size,
+    add(gradients_[v], options.run.microbatch * layouts[v].stored_size,
         [&](const StageSpan& process) { return plan_.GradientUse(v, process); });
   }
   for (int s = 0; s < stage_count; ++s) {
@@ -54,14 +55,14 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
     const bool splits = plan_.HeldUse(s).has_value();
     const std::int64_t output =
         stages[s]->splits
-            ? options.microbatch * layouts[options.network->stages[s].outputs[0]].stored_size
+            ? options.run.microbatch * layouts[options.run.network.stages[s].outputs[0]].stored_size
             : 0;
     add(held_[s], splits ? stages[s]->input_part + output : 0, [&](const StageSpan& process) {
       return process.Holds(s) ? plan_.HeldUse(s) : std::nullopt;
     });
   }
   for (int v = 0; v < value_count && !options.plan.recomputed.empty(); ++v) {
-    add(values_again_[v], options.microbatch * layouts[v].stored_size,
+    add(values_again_[v], options.run.microbatch * layouts[v].stored_size,
         [&](const StageSpan& process) { return plan_.ValueAgainUse(v, process); });
   }
   for (const StageSpan& group : options.plan.recomputed) {
@@ -84,13 +85,13 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   in_flight_.assign(depths.end() - stage_count, depths.end());
   microbatches_.resize(depths[0]);
   for (MicrobatchSlot<Real>& slot : microbatches_) {
-    slot.labels_per_sample = hwmodel::LabelsOf(*options.network);
-    slot.labels.resize(options.microbatch * slot.labels_per_sample);
-    slot.losses.resize(options.microbatch);
+    slot.labels_per_sample = hwmodel::LabelsOf(options.run.network);
+    slot.labels.resize(options.run.microbatch * slot.labels_per_sample);
+    slot.losses.resize(options.run.microbatch);
     slot.correct.resize(slot.labels.size());
-    slot.microbatch.seed = options.seed;
+    slot.microbatch.seed = options.run.seed;
     slot.microbatch.gradient_scale =
-        Real(1) / static_cast<Real>(options.microbatch * options.microbatches_per_update *
+        Real(1) / static_cast<Real>(options.run.microbatch * options.microbatches_per_update *
                                     options.replicas());
     slot.microbatch.labels = slot.labels.data();
     slot.microbatch.losses = slot.losses.data();
@@ -109,8 +110,9 @@ std::vector<Ring<Real>*> MicrobatchMemory<Real>::RingsOf(std::vector<Ring<Real>>
 template <class Real>
 void MicrobatchMemory<Real>::Feed(const SampleSource& source, std::int64_t k) {
   MicrobatchSlot<Real>& slot = At(k);
-  slot.microbatch.first_sample = options_.first_sample + options_.InRun(k) * options_.microbatch;
-  for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+  slot.microbatch.first_sample =
+      options_.run.first_sample + options_.InRun(k) * options_.run.microbatch;
+  for (std::int64_t i = 0; i < options_.run.microbatch; ++i) {
     source.ReadLabels(
         slot.microbatch.first_sample + i,
         std::span(slot.labels).subspan(i * slot.labels_per_sample, slot.labels_per_sample));
@@ -120,7 +122,7 @@ void MicrobatchMemory<Real>::Feed(const SampleSource& source, std::int64_t k) {
 template <class Real>
 void MicrobatchMemory<Real>::FeedImages(const SampleSource& source, std::int64_t k) {
   Real* image = Value(0, k);
-  for (std::int64_t i = 0; i < options_.microbatch; ++i, image += image_size_) {
+  for (std::int64_t i = 0; i < options_.run.microbatch; ++i, image += image_size_) {
     const std::int64_t position = At(k).microbatch.first_sample + i;
     if constexpr (std::is_same_v<Real, float>) {
       source.Read(position, std::span<float>(image, image_size_));

@@ -27,15 +27,15 @@ template <class Real>
 Pipeline<Real>::Pipeline(Options options)
     : options_(std::move(options)),
       rank_(options_.group == nullptr ? 0 : options_.group->rank()),
-      parts_(options_.gradient_parts, options_.replicas(), options_.replica()),
+      parts_(options_.run.gradient_parts, options_.replicas(), options_.replica()),
       progress_(options_.plan.program.workers.size()) {
   ShareWorkers();
   const std::int64_t traced =
-      std::min(options_.traced_microbatches, options_.microbatches * options_.replicas());
+      std::min(options_.run.traced_microbatches, options_.microbatches * options_.replicas());
   log_ = std::make_unique<WorkerLog>(options_.plan.program, first_worker_, end_worker_, traced);
   std::vector<const StageLayout*> layouts;
-  layouts.reserve(options_.network->stages.size());
-  for (int s = 0; s < static_cast<int>(options_.network->stages.size()); ++s) {
+  layouts.reserve(options_.run.network.stages.size());
+  for (int s = 0; s < static_cast<int>(options_.run.network.stages.size()); ++s) {
     layouts.push_back(&stages_.emplace_back(options_, s).layout());
   }
   memory_ = std::make_unique<MicrobatchMemory<Real>>(options_, spans_, rank_, layouts);
@@ -53,8 +53,8 @@ void Pipeline<Real>::ShareWorkers() {
   }
   first_worker_ = rank_ * workers;
   end_worker_ = first_worker_ + workers;
-  if (options_.everybody == nullptr) return;
-  const ProcessGroup& all = *options_.everybody;
+  if (options_.run.processes == nullptr) return;
+  const ProcessGroup& all = *options_.run.processes;
   for (int p = 0; p < all.rank(); ++p) {
     if (all.machine_of(p) == all.machine_of(all.rank())) first_processor_ += workers;
   }
@@ -118,7 +118,7 @@ template <class Real>
 NetworkWeights<Real> Pipeline<Real>::CollectWeights() const {
   NetworkWeights<Real> all;
   all.weights = Collect(StageParameters<Real>::kWeights, all.copies);
-  all.states = Collect(StageParameters<Real>::RunningPlace(*options_.optimizer), all.copies);
+  all.states = Collect(StageParameters<Real>::RunningPlace(options_.optimizer()), all.copies);
   return all;
 }
 
@@ -131,7 +131,7 @@ std::vector<const Real*> Pipeline<Real>::Collect(std::size_t place,
       const bool own = static_cast<int>(p) == rank_;
       const Real* data = own ? stages_[s].parameters()->array(place) : nullptr;
       const std::int64_t size = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(),
-                                                                  *options_.optimizer)[place];
+                                                                  options_.optimizer())[place];
       if (spans_.size() > 1 && size > 0) {
         AlignedBuffer<Real> copy(size);
         if (own) std::copy_n(data, size, copy.data());
@@ -179,7 +179,7 @@ void Pipeline<Real>::ForwardsAgain(int stage, std::int64_t k, Real* workspace) {
 template <class Real>
 void Pipeline<Real>::AppendResults(std::int64_t k) {
   const MicrobatchSlot<Real>& slot = memory_->At(k);
-  for (std::int64_t i = 0; i < options_.microbatch; ++i) {
+  for (std::int64_t i = 0; i < options_.run.microbatch; ++i) {
     finished_.push_back(slot.Result(i));
   }
 }
@@ -288,7 +288,7 @@ void Pipeline<Real>::LookAhead(const WorkerProgram& own, std::size_t i, std::int
                                Prefetcher& ahead) {
   ahead.Clear();
   // No other stage's kernels fetch.
-  const hwmodel::Stage& fetching = options_.network->stages[own.actions[i].stage];
+  const hwmodel::Stage& fetching = options_.run.network.stages[own.actions[i].stage];
   if (fetching.layers.back().kind != hwmodel::LayerKind::kConvolution) return;
   for (std::size_t next = i + 1; next <= i + own.actions.size(); ++next) {
     const ProgramAction& action = own.actions[next % own.actions.size()];
@@ -355,7 +355,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   log_->Start();
   finished_.clear();
   const std::int64_t microbatches = (last - first) * options_.plan.program.microbatches_per_cycle;
-  finished_.reserve(microbatches * options_.microbatch);
+  finished_.reserve(microbatches * options_.run.microbatch);
   end_ = options_.microbatches;
   if (options_.plan.drains) {
     begin_ = first * options_.plan.program.microbatches_per_cycle;
@@ -368,7 +368,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   const auto guarded = [&](std::size_t worker) {
     try {
       std::optional<PinnedThread> pinned;
-      if (options_.pin_workers) pinned.emplace(first_processor_ + worker - first_worker_);
+      if (options_.run.pin_workers) pinned.emplace(first_processor_ + worker - first_worker_);
       RunWorker(worker, source, first, last);
     } catch (const Stopped&) {
       // The one that failed says why.

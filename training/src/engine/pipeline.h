@@ -174,7 +174,7 @@ template <class Real>
 template <class IsReady>
 double Pipeline<Real>::Await(const Wait& wait, IsReady is_ready) {
   return training::Await(
-      stop_, options_.watchdog_seconds, is_ready, [&] { BringForward(wait.worker); },
+      stop_, options_.run.watchdog_seconds, is_ready, [&] { BringForward(wait.worker); },
       [&](double seconds) {
         Wait said = wait;
         if (said.exchange_stage >= 0) {

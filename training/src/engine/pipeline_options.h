@@ -1,4 +1,4 @@
-// What a pipeline is made of.
+// What a pipeline is made of: a trainer's options, and what it has made of them.
 //
 // Replicas of a pipeline run the same program, each on its share of every mini-batch. Micro-batch k of
 // replica r is number (k / m R + r) m + k % m of the run, m of the M = R m micro-batches of an update.
@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "batchless/hwmodel/action.h"
-#include "batchless/hwmodel/network.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/stage.h"
+#include "batchless/training/trainer.h"
 #include "delay_draws.h"
 #include "engine/pipeline_plan.h"
 #include "optimizers/definition.h"
@@ -30,38 +29,25 @@ struct VersionRead {
 
 template <class Real>
 struct PipelineOptions {
-  const hwmodel::Network* network = nullptr;
+  TrainerOptions run;
   // The program's workers are shared out among its processes, equally many each; null: one process.
   ProcessGroup* group = nullptr;
   // The processes that have this one's stages in the replicas of the pipeline; null: one replica.
   ProcessGroup* peers = nullptr;
-  // Those of all replicas; null: one process.
-  ProcessGroup* everybody = nullptr;
   std::shared_ptr<const Backend<Real>> backend;
-  int microbatch = 1;
   std::int64_t microbatches_per_update = 1;  // of one replica
-  // Parts in which a mini-batch's gradients are summed, gradient_sum.h; of all replicas.
-  std::int64_t gradient_parts = 1;
-  std::uint64_t seed = 0;
   PipelinePlan plan;
-  double gradient_shrink = 1;               // of the stages that the plan names
-  std::optional<double> max_gradient_norm;  // of a stage; none: it may have any
-  std::int64_t microbatches = 0;            // of the whole run and one replica; none beyond enters
-  std::int64_t first_sample = 0;            // position in the run of the first of them
+  std::int64_t microbatches = 0;  // of the whole run and one replica; none beyond enters
   // Delays in place of the plan's lags; null: none are drawn.
   const DelayDraws* draws = nullptr;
-  const Optimizer* optimizer = &FindOptimizer("sgdm");
   // Coefficients of stage s's update after `samples` samples of the run.
   std::function<StageCoefficients<Real>(int stage, std::int64_t samples)> coefficients;
-  bool pin_workers = false;
-  std::int64_t traced_microbatches = 0;  // from the start of the run, of all replicas
-  // How long a worker waits for a neighbour before it takes it for stuck; 0: for ever.
-  double watchdog_seconds = 0;
   // Makes the network's stages; where it is not set, MakeStage of stage.h does.
-  std::function<std::unique_ptr<Stage<Real>>(int stage)> make_stage;
+  std::function<std::unique_ptr<Stage<Real>>(int stage)> make_stage = nullptr;
   // Called by workers at every pass, where it is set: for tests of the versions.
-  std::function<void(const VersionRead&)> on_read;
+  std::function<void(const VersionRead&)> on_read = nullptr;
 
+  const Optimizer& optimizer() const { return run.optimizer.optimizer; }
   int replicas() const { return peers == nullptr ? 1 : peers->size(); }
   int replica() const { return peers == nullptr ? 0 : peers->rank(); }
   // The number in the run of this replica's micro-batch k.
@@ -71,8 +57,8 @@ struct PipelineOptions {
   }
   // The position in the run of the first sample of micro-batch k's mini-batch.
   std::int64_t StartOfUpdate(std::int64_t k) const {
-    return first_sample +
-           k / microbatches_per_update * microbatches_per_update * replicas() * microbatch;
+    return run.first_sample +
+           k / microbatches_per_update * microbatches_per_update * replicas() * run.microbatch;
   }
 };
 

@@ -69,14 +69,15 @@ template <class Real>
 PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int number)
     : options_(options),
       number_(number),
-      description_(options.network->stages[number]),
-      compute_(options.make_stage ? options.make_stage(number)
-                                  : MakeStage<Real>(*options.network, number, options.microbatch,
-                                                    options.backend)) {
+      description_(options.run.network.stages[number]),
+      compute_(options.make_stage
+                   ? options.make_stage(number)
+                   : MakeStage<Real>(options.run.network, number,
+                                     static_cast<int>(options.run.microbatch), options.backend)) {
   const std::int64_t age = options.plan.version_ages[number];
   if (age > 0 || options.plan.predicts_forward) versions_.forward = age + 1;
   versions_.predicted_backward = options.plan.predicts_backward;
-  if (options.optimizer->keeps_forward_weights) versions_.raw = options.plan.delays[number] + 1;
+  if (options.optimizer().keeps_forward_weights) versions_.raw = options.plan.delays[number] + 1;
 }
 
 template <class Real>
@@ -84,7 +85,7 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
                                  Real* gradient) {
   memory_ = &memory;
   parts_ = &parts;
-  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, *options_.optimizer,
+  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, options_.optimizer(),
                                                         options_.backend->block());
   forward_versions_.resize(memory.InFlight(number_));
   gradient_size_ = RoundUp(layout().parameter_size, kGradientAlignment);
@@ -93,14 +94,14 @@ void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientP
     const int tensor = layout().consumed;
     // A norm is of the whole gradient.
     const bool takes_pieces = tensor >= 0 && parameters_->TakesPieces(tensor);
-    if (takes_pieces && !options_.max_gradient_norm) updated_in_backward_ = tensor;
+    if (takes_pieces && !options_.run.max_gradient_norm) updated_in_backward_ = tensor;
     return;
   }
   own_gradient_ = AlignedBuffer<Real>(parts.slots() * gradient_size_);
   gradient_ = own_gradient_.data();
   if (options_.replicas() == 1 || gradient_size_ == 0) return;
   exchange_ = std::make_unique<GradientExchange<Real>>(
-      *options_.peers, options_.backend, options_.gradient_parts, ExchangeChannel(number_),
+      *options_.peers, options_.backend, options_.run.gradient_parts, ExchangeChannel(number_),
       gradient_, gradient_size_);
 }
 
@@ -193,7 +194,7 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
     const int v = description_.inputs[i];
     if (layout().keeps_input) arguments.inputs[i] = memory_->KeptValue(v, number_, k);
     arguments.input_gradients[i] = memory_->Gradient(v, k);
-    arguments.add_input_gradients[i] = options_.network->values[v].consumers.back() != number_;
+    arguments.add_input_gradients[i] = options_.run.network.values[v].consumers.back() != number_;
   }
   if (layout().keeps_output) {
     arguments.output = memory_->KeptValue(description_.outputs[0], number_, k);
@@ -232,8 +233,8 @@ void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* 
 // through by now.
 template <class Real>
 void PipelineStage<Real>::ShrinkGradient(std::int64_t k) {
-  if (options_.gradient_shrink == 1 || !options_.plan.shrinks[number_]) return;
-  const auto factor = static_cast<Real>(options_.gradient_shrink);
+  if (options_.run.gradient_shrink == 1 || !options_.plan.shrinks[number_]) return;
+  const auto factor = static_cast<Real>(options_.run.gradient_shrink);
   for (Real& number : memory_->GradientSpan(description_.inputs[0], k)) number *= factor;
 }
 
@@ -266,12 +267,12 @@ void PipelineStage<Real>::WeightGradient(std::int64_t k, Real* workspace) {
 template <class Real>
 void PipelineStage<Real>::Complete(std::int64_t k) {
   has_pending_gradient_ = true;
-  if (options_.gradient_parts > 1) SumParts(k);
+  if (options_.run.gradient_parts > 1) SumParts(k);
 }
 
 template <class Real>
 std::int64_t PipelineStage<Real>::PartOf(std::int64_t k) const {
-  if (options_.gradient_parts == 1) return 0;
+  if (options_.run.gradient_parts == 1) return 0;
   const std::int64_t share = options_.microbatches_per_update;
   return k % share * parts_->count() / share;
 }
@@ -322,13 +323,13 @@ StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const 
 template <class Real>
 std::int64_t PipelineStage<Real>::workspace_size() const {
   return std::max(layout().workspace_size,
-                  StageParameters<Real>::WorkspaceSize(layout(), *options_.optimizer));
+                  StageParameters<Real>::WorkspaceSize(layout(), options_.optimizer()));
 }
 
 template <class Real>
 void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
-  if (options_.max_gradient_norm) {
-    ClipGradient(layout().parameters, *options_.max_gradient_norm, gradient_);
+  if (options_.run.max_gradient_norm) {
+    ClipGradient(layout().parameters, *options_.run.max_gradient_norm, gradient_);
   }
   // A backward that updates has them already, and a stage without parameters wants none.
   if (updated_in_backward_ < 0 && gradient_size_ > 0) coefficients_ = Coefficients(k);

@@ -74,7 +74,7 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     visit_own(s, &updates, sizeof updates);
     if (parameters != nullptr) parameters->set_updates(updates);
     const auto sizes =
-        StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(), *options_.optimizer);
+        StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(), options_.optimizer());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       visit_own(s, parameters == nullptr ? nullptr : parameters->array(i),
                 static_cast<std::size_t>(sizes[i]) * sizeof(Real));
@@ -125,7 +125,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
         });
     from.seekg(start);
   };
-  RunOnFirst(options_.everybody, check_sizes);
+  RunOnFirst(options_.run.processes.get(), check_sizes);
   stop_ = false;
   if (!options_.plan.drains) DiscardMessages(now);
   std::vector<char> other;
