@@ -28,10 +28,6 @@ namespace {
 
 using analysis::InvalidArgument;
 
-[[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
-  throw InvalidArgument(name, std::to_string(value), accepted);
-}
-
 // The start of a saved state: its version, whether samples wait for their mini-batch, and whether the
 // weights were replaced on the way.
 constexpr const char* kWaiting = " with waiting samples";
@@ -86,9 +82,9 @@ class TrainerOf final : public Trainer {
     CheckSource(options_.network, source);
     CheckWhole();
     if (waiting_.count() > 0) {
-      Refuse("to", to,
-             "Learn or Finish, while " + std::to_string(waiting_.count()) +
-                 " samples wait for the rest of their mini-batch");
+      throw InvalidArgument("to", std::to_string(to),
+                            "Learn or Finish, while " + std::to_string(waiting_.count()) +
+                                " samples wait for the rest of their mini-batch");
     }
     TrainOn(source, to, results);
   }
@@ -98,8 +94,9 @@ class TrainerOf final : public Trainer {
     const std::int64_t left =
         options_.first_sample + updates_ * options_.batch - samples_done() - waiting_.count();
     if (left <= 0) {
-      Refuse("samples", updates_ * options_.batch + 1,
-             "at most " + std::to_string(updates_ * options_.batch) + ", which the run has had");
+      throw InvalidArgument(
+          "samples", std::to_string(updates_ * options_.batch + 1),
+          "at most " + std::to_string(updates_ * options_.batch) + ", which the run has had");
     }
     CheckSample(options_.network, image, label);
     waiting_.Add(image, label);
@@ -120,7 +117,7 @@ class TrainerOf final : public Trainer {
 
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(options_.network, source);
-    if (samples < 1) Refuse("samples", samples, "at least 1");
+    if (samples < 1) throw InvalidArgument("samples", std::to_string(samples), "at least 1");
     return evaluator_.Run(pipeline_.CollectWeights(), source, samples);
   }
 
