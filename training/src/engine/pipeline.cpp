@@ -357,6 +357,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   const std::int64_t microbatches = (last - first) * options_.plan.program.microbatches_per_cycle;
   finished_.reserve(microbatches * options_.run.microbatch);
   end_ = options_.microbatches;
+  const std::int64_t cycles = last;
   if (options_.plan.drains) {
     begin_ = first * options_.plan.program.microbatches_per_cycle;
     end_ = std::min(begin_ + microbatches, options_.microbatches);
@@ -397,7 +398,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   }
   if (!failure) {
     ShareResults();
-    if (options_.plan.drains) Rewind(last, begin_ + microbatches);
+    if (options_.plan.drains) Rewind(cycles, last);
   }
   results.insert(results.end(), finished_.begin(), finished_.end());
   if (failure) std::rethrow_exception(failure);

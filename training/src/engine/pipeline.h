@@ -139,9 +139,10 @@ class Pipeline {
   // has sent and at stage `to` has not yet taken.
   std::int64_t CountUnderWay(hwmodel::ActionKind kind, int from, int to, std::int64_t cycles) const;
   void DiscardMessages(std::int64_t cycles);
-  // As if nothing had passed the workers but the first `microbatches`, and nothing were on its way.
-  void Rewind(std::int64_t cycles, std::int64_t microbatches);
-  void SetProgress(std::int64_t microbatches);
+  // Where `now` cycles have been run, as if nothing had passed the workers but what `cycles` of them do, and
+  // nothing were on its way.
+  void Rewind(std::int64_t cycles, std::int64_t now);
+  void SetProgress(std::int64_t cycles);
   void RepeatMessages(std::int64_t cycles);
 
   Options options_;

@@ -148,18 +148,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
       options_.peers->Broadcast(0, {static_cast<std::byte*>(data), bytes});
     }
   });
-  if (options_.plan.drains) {
-    for (int s = span().first; s < span().end; ++s) stages_[s].DropGradient();
-    SetProgress(cycles * options_.plan.program.microbatches_per_cycle);
-    return;
-  }
-  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    const WorkerProgram& worker = options_.plan.program.workers[w];
-    progress_[w].forwards = CountDone(options_.plan.program, ActionKind::kForward,
-                                      worker.end_stage - 1, cycles, options_.microbatches);
-    progress_[w].backwards = CountDone(options_.plan.program, ActionKind::kBackward,
-                                       worker.first_stage, cycles, options_.microbatches);
-  }
+  SetProgress(cycles);
   for (int s = span().first; s < span().end; ++s) {
     if (!HasPendingGradient(s, cycles)) {
       stages_[s].DropGradient();
@@ -168,7 +157,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
     const std::int64_t k = CountDoneBy(cycles, options_.plan.completes, s) - 1;
     stages_[s].KeepGradient(k, UpdatesBeforeForward(options_.plan.program, s, k));
   }
-  RepeatMessages(cycles);
+  if (!options_.plan.drains) RepeatMessages(cycles);
 }
 
 template <class Real>
@@ -198,16 +187,17 @@ void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
 }
 
 template <class Real>
-void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t microbatches) {
-  DiscardMessages(cycles);
-  SetProgress(microbatches);
+void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t now) {
+  DiscardMessages(now);
+  SetProgress(cycles);
 }
 
 template <class Real>
-void Pipeline<Real>::SetProgress(std::int64_t microbatches) {
+void Pipeline<Real>::SetProgress(std::int64_t cycles) {
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    progress_[w].forwards = microbatches;
-    progress_[w].backwards = microbatches;
+    const WorkerProgram& worker = options_.plan.program.workers[w];
+    progress_[w].forwards = CountDoneBy(cycles, ActionKind::kForward, worker.end_stage - 1);
+    progress_[w].backwards = CountDoneBy(cycles, ActionKind::kBackward, worker.first_stage);
   }
 }
 
