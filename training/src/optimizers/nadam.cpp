@@ -20,7 +20,8 @@ constexpr double kLogOfBase = -0.040821994520255166;  // log 0.96
 // P_t as a function of t and of b1^t alone, so that a run that is resumed finds the same bits:
 //   log P_t = log b1^t + sum_i log(1 - q^i / 2) = log b1^t - sum_k q^k (1 - q^(k t)) / (1 - q^k) / (k 2^k)
 // with q = 0.96^psi. All terms of the sum over k are positive and at most t / 2^k, so the first 64 leave
-// less than t 2^-64, and rounding a few units of the sum's last place.
+// less than t 2^-64, and rounding a few units of the sum's last place. Each is less than half of the one
+// before: behind one that the sum does not feel there is none that it does.
 double ProductOfMomenta(double log_beta1_power, double momentum_decay, double t) {
   // P_t is at most b1^t, which is then less than half of the last place of 1.
   if (log_beta1_power < -40) return 0;
@@ -32,7 +33,9 @@ double ProductOfMomenta(double log_beta1_power, double momentum_decay, double t)
     const double log_power = k * log_q;
     const double powers =
         log_q == 0 ? t : std::exp(log_power) * std::expm1(t * log_power) / std::expm1(log_power);
-    sum += weight / k * powers;
+    const double term = weight / k * powers;
+    if (sum + term == sum) break;
+    sum += term;
   }
   return std::exp(log_beta1_power - sum);
 }
