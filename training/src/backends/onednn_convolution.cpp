@@ -226,7 +226,7 @@ class OneDnnConvolution final : public Convolution<float> {
   void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
                        Prefetcher* /*ahead*/, GradientConsumer<float>* consumer) override {
     weights_.Execute(stream_, {workspace, x, dy, dw});
-    if (consumer != nullptr) consumer->Take(0, weight_tensor().stored_size, dw);
+    if (consumer != nullptr) consumer->Take(0, weight_.stored_size, dw);
   }
 
  private:
