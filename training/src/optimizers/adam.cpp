@@ -71,49 +71,44 @@ void SetAdam(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers&
 
 }  // namespace
 
-const OptimizerDefinition& AdamDefinition() {
-  static const OptimizerDefinition definition{
-      .row = {.name = "adam",
-              .title = "Adam",
-              .equation = "g += wd w; m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g g; "
-                          "w' = w - eta u, u = m'/(1 - b1^t) / (sqrt(v'/(1 - b2^t)) + eps)",
-              .source =
-                  "Kingma and Ba, arXiv 1412.6980; PyTorch. Look-ahead by T u as in XPipe and "
-                  "PipeOptim; spike compensation of its numerator is this project's",
-              .reduces_to = "the sign of the gradient at b1 = b2 = 0 and eps near 0",
-              .arrays = {"mean gradient", "mean square"},
-              .hyperparameters = {{.name = "beta1",
-                                   .initial = 0.9,
-                                   .high_is_open = true,
-                                   .help = "of the mean gradient"},
-                                  {.name = "beta2",
-                                   .initial = 0.999,
-                                   .high_is_open = true,
-                                   .help = "of the mean square"},
-                                  {.name = "epsilon",
-                                   .initial = 1e-8,
-                                   .low_is_open = true,
-                                   .help = "added to the root of the mean square"}},
-              .momentum = "beta1",
-              .learning_rate = 1e-3,
-              .counts_updates = true},
-      .set = SetAdam<false>,
-      .kernels = HWY_DYNAMIC_DISPATCH(AdamKernels)()};
-  return definition;
+OptimizerDefinition AdamDefinition() {
+  return {.row = {.name = "adam",
+                  .title = "Adam",
+                  .equation = "g += wd w; m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g g; "
+                              "w' = w - eta u, u = m'/(1 - b1^t) / (sqrt(v'/(1 - b2^t)) + eps)",
+                  .source =
+                      "Kingma and Ba, arXiv 1412.6980; PyTorch. Look-ahead by T u as in XPipe and "
+                      "PipeOptim; spike compensation of its numerator is this project's",
+                  .reduces_to = "the sign of the gradient at b1 = b2 = 0 and eps near 0",
+                  .arrays = {"mean gradient", "mean square"},
+                  .hyperparameters = {{.name = "beta1",
+                                       .initial = 0.9,
+                                       .high_is_open = true,
+                                       .help = "of the mean gradient"},
+                                      {.name = "beta2",
+                                       .initial = 0.999,
+                                       .high_is_open = true,
+                                       .help = "of the mean square"},
+                                      {.name = "epsilon",
+                                       .initial = 1e-8,
+                                       .low_is_open = true,
+                                       .help = "added to the root of the mean square"}},
+                  .momentum = "beta1",
+                  .learning_rate = 1e-3,
+                  .counts_updates = true},
+          .set = SetAdam<false>,
+          .kernels = HWY_DYNAMIC_DISPATCH(AdamKernels)()};
 }
 
-const OptimizerDefinition& AdamwDefinition() {
-  static const OptimizerDefinition definition = [] {
-    OptimizerDefinition adamw = AdamDefinition();
-    adamw.row.name = "adamw";
-    adamw.row.title = "AdamW";
-    adamw.row.equation = "as adam, with w' = (1 - eta wd) w - eta u in place of wd in g";
-    adamw.row.source = "Loshchilov and Hutter, arXiv 1711.05101; PyTorch. The rest as adam";
-    adamw.row.reduces_to = "adam at wd = 0";
-    adamw.set = SetAdam<true>;
-    return adamw;
-  }();
-  return definition;
+OptimizerDefinition AdamwDefinition() {
+  OptimizerDefinition adamw = AdamDefinition();
+  adamw.row.name = "adamw";
+  adamw.row.title = "AdamW";
+  adamw.row.equation = "as adam, with w' = (1 - eta wd) w - eta u in place of wd in g";
+  adamw.row.source = "Loshchilov and Hutter, arXiv 1711.05101; PyTorch. The rest as adam";
+  adamw.row.reduces_to = "adam at wd = 0";
+  adamw.set = SetAdam<true>;
+  return adamw;
 }
 
 }  // namespace batchless::training

@@ -147,7 +147,8 @@ constexpr std::int64_t kUpdatesOfBasis = 10;
 
 // Adam's numbers, but for the decay of gradients, in whose place is whether bases turn.
 void SetBasisRotation(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
-  AdamwDefinition().set(spec, point, numbers);
+  static const auto set_adamw = AdamwDefinition().set;
+  set_adamw(spec, point, numbers);
   numbers.own[6] = (point.past.count + point.update - 1) % kUpdatesOfBasis == 0 ? 1 : 0;
 }
 
@@ -167,8 +168,8 @@ std::vector<std::int64_t> BasisRotationArray(const ParameterTensor& tensor, std:
 
 }  // namespace
 
-const OptimizerDefinition& BasisRotationDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition BasisRotationDefinition() {
+  return {
       .row = {.name = "basis-rotation",
               .title = "Basis rotation",
               .equation =
@@ -195,7 +196,6 @@ const OptimizerDefinition& BasisRotationDefinition() {
       .kernels = HWY_DYNAMIC_DISPATCH(BasisRotationKernels)(),
       .workspace_size = BasisRotationWorkspace,
       .tensor_array_shape = BasisRotationArray};
-  return definition;
 }
 
 }  // namespace batchless::training

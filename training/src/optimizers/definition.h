@@ -135,20 +135,20 @@ template <class Real>
 StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analysis::RuleSpec& rule,
                                          const UpdatePoint& point);
 
-// Those of the files of this folder.
-const OptimizerDefinition& SgdmDefinition();
-const OptimizerDefinition& AdamDefinition();
-const OptimizerDefinition& AdamwDefinition();
-const OptimizerDefinition& NadamDefinition();
-const OptimizerDefinition& NadamwDefinition();
-const OptimizerDefinition& AdaptiveBrakingDefinition();
-const OptimizerDefinition& DcAsgdDefinition();
-const OptimizerDefinition& GapAwareDefinition();
-const OptimizerDefinition& PipemareDefinition();
-const OptimizerDefinition& EmaNesterovDefinition();
-const OptimizerDefinition& CgadDefinition();
-const OptimizerDefinition& MuonDefinition();
-const OptimizerDefinition& BasisRotationDefinition();
-const OptimizerDefinition& LinearDefinition();
+// Those of the files of this folder, of which DefinitionOf keeps one each.
+OptimizerDefinition SgdmDefinition();
+OptimizerDefinition AdamDefinition();
+OptimizerDefinition AdamwDefinition();
+OptimizerDefinition NadamDefinition();
+OptimizerDefinition NadamwDefinition();
+OptimizerDefinition AdaptiveBrakingDefinition();
+OptimizerDefinition DcAsgdDefinition();
+OptimizerDefinition GapAwareDefinition();
+OptimizerDefinition PipemareDefinition();
+OptimizerDefinition EmaNesterovDefinition();
+OptimizerDefinition CgadDefinition();
+OptimizerDefinition MuonDefinition();
+OptimizerDefinition BasisRotationDefinition();
+OptimizerDefinition LinearDefinition();
 
 }  // namespace batchless::training

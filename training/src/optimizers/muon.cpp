@@ -110,31 +110,28 @@ std::int64_t MuonWorkspace(const ParameterTensor& tensor) {
 
 }  // namespace
 
-const OptimizerDefinition& MuonDefinition() {
-  static const OptimizerDefinition definition = [] {
-    OptimizerDefinition muon{
-        .row = {.name = "muon",
-                .title = "Muon",
-                .equation = "B' = m B + g; U = g + m B' (a B' + b g with compensation); "
-                            "w' = (1 - eta wd) w - eta sqrt(max(1, rows/columns)) orthogonal(U), "
-                            "by five Newton-Schulz steps; vectors by adamw",
-                .source = "Jordan et al., Muon (2024); spike compensation is this project's",
-                .reduces_to = "the same with compensation at D = 1",
-                .arrays = {"velocity"},
-                .hyperparameters = AdamwDefinition().row.hyperparameters,
-                .learning_rate = 0.02,
-                .for_vectors = "adamw"},
-        .set = SetMuon,
-        .kernels = HWY_DYNAMIC_DISPATCH(MuonKernels)(),
-        .workspace_size = MuonWorkspace};
-    muon.row.hyperparameters.push_back(
-        {.name = "vector_lr_ratio",
-         .initial = 1,
-         .high = 1e6,
-         .help = "rate of biases and norms, times lr, with muon and basis-rotation"});
-    return muon;
-  }();
-  return definition;
+OptimizerDefinition MuonDefinition() {
+  OptimizerDefinition muon{
+      .row = {.name = "muon",
+              .title = "Muon",
+              .equation = "B' = m B + g; U = g + m B' (a B' + b g with compensation); "
+                          "w' = (1 - eta wd) w - eta sqrt(max(1, rows/columns)) orthogonal(U), "
+                          "by five Newton-Schulz steps; vectors by adamw",
+              .source = "Jordan et al., Muon (2024); spike compensation is this project's",
+              .reduces_to = "the same with compensation at D = 1",
+              .arrays = {"velocity"},
+              .hyperparameters = AdamwDefinition().row.hyperparameters,
+              .learning_rate = 0.02,
+              .for_vectors = "adamw"},
+      .set = SetMuon,
+      .kernels = HWY_DYNAMIC_DISPATCH(MuonKernels)(),
+      .workspace_size = MuonWorkspace};
+  muon.row.hyperparameters.push_back(
+      {.name = "vector_lr_ratio",
+       .initial = 1,
+       .high = 1e6,
+       .help = "rate of biases and norms, times lr, with muon and basis-rotation"});
+  return muon;
 }
 
 }  // namespace batchless::training

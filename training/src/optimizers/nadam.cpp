@@ -44,9 +44,10 @@ double MomentumAt(double beta1, double momentum_decay, double t) {
   return beta1 * (1 - 0.5 * std::exp(t * momentum_decay * kLogOfBase));
 }
 
-template <const OptimizerDefinition& (*kAdam)()>
+template <OptimizerDefinition (*kAdam)()>
 void Set(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& numbers) {
-  kAdam().set(spec, point, numbers);
+  static const auto set_adam = kAdam().set;
+  set_adam(spec, point, numbers);
   const double beta1 = spec.Value("beta1");
   const double decay = spec.Value("momentum_decay");
   const auto t = static_cast<double>(point.past.count + point.update);
@@ -63,8 +64,7 @@ void Set(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& num
   numbers.a *= of_mean;
 }
 
-OptimizerDefinition MakeDefinition(const OptimizerDefinition& adam) {
-  OptimizerDefinition nadam = adam;
+OptimizerDefinition MakeDefinition(OptimizerDefinition nadam) {
   nadam.row.equation =
       "as adam, with w' = w - eta (mu_{t+1} m'/(1 - P_{t+1}) + (1 - mu_t) g/(1 - P_t)) / "
       "(sqrt(v'/(1 - b2^t)) + eps), mu_t = b1 (1 - 0.5 * 0.96^(psi t)), P_t = mu_1 ... mu_t, psi "
@@ -84,31 +84,25 @@ OptimizerDefinition MakeDefinition(const OptimizerDefinition& adam) {
 
 }  // namespace
 
-const OptimizerDefinition& NadamDefinition() {
-  static const OptimizerDefinition definition = [] {
-    OptimizerDefinition nadam = MakeDefinition(AdamDefinition());
-    nadam.row.name = "nadam";
-    nadam.row.title = "NAdam";
-    nadam.set = Set<AdamDefinition>;
-    return nadam;
-  }();
-  return definition;
+OptimizerDefinition NadamDefinition() {
+  OptimizerDefinition nadam = MakeDefinition(AdamDefinition());
+  nadam.row.name = "nadam";
+  nadam.row.title = "NAdam";
+  nadam.set = Set<AdamDefinition>;
+  return nadam;
 }
 
-const OptimizerDefinition& NadamwDefinition() {
-  static const OptimizerDefinition definition = [] {
-    OptimizerDefinition nadamw = MakeDefinition(AdamwDefinition());
-    nadamw.row.name = "nadamw";
-    nadamw.row.title = "NAdamW";
-    nadamw.row.equation = "as nadam, with (1 - eta wd) w in place of w and of wd in g";
-    nadamw.row.reduces_to = "nadam at wd = 0; adamw at b1 = 0";
-    nadamw.row.also =
-        "asynchronous Nesterov in training (Ajanthan et al., arXiv 2505.01099; secondary reading): "
-        "beta1 = 0.99";
-    nadamw.set = Set<AdamwDefinition>;
-    return nadamw;
-  }();
-  return definition;
+OptimizerDefinition NadamwDefinition() {
+  OptimizerDefinition nadamw = MakeDefinition(AdamwDefinition());
+  nadamw.row.name = "nadamw";
+  nadamw.row.title = "NAdamW";
+  nadamw.row.equation = "as nadam, with (1 - eta wd) w in place of w and of wd in g";
+  nadamw.row.reduces_to = "nadam at wd = 0; adamw at b1 = 0";
+  nadamw.row.also =
+      "asynchronous Nesterov in training (Ajanthan et al., arXiv 2505.01099; secondary reading): "
+      "beta1 = 0.99";
+  nadamw.set = Set<AdamwDefinition>;
+  return nadamw;
 }
 
 }  // namespace batchless::training

@@ -16,13 +16,16 @@ namespace {
 using analysis::InvalidArgument;
 
 // The table of optimizers.
-constexpr std::array kDefinitions = {
-    &SgdmDefinition,          &AdamDefinition,        &AdamwDefinition,
-    &NadamDefinition,         &NadamwDefinition,      &AdaptiveBrakingDefinition,
-    &DcAsgdDefinition,        &GapAwareDefinition,    &PipemareDefinition,
-    &CgadDefinition,          &EmaNesterovDefinition, &MuonDefinition,
-    &BasisRotationDefinition, &LinearDefinition,
-};
+const auto& Definitions() {
+  static const std::array definitions{
+      SgdmDefinition(),          AdamDefinition(),        AdamwDefinition(),
+      NadamDefinition(),         NadamwDefinition(),      AdaptiveBrakingDefinition(),
+      DcAsgdDefinition(),        GapAwareDefinition(),    PipemareDefinition(),
+      CgadDefinition(),          EmaNesterovDefinition(), MuonDefinition(),
+      BasisRotationDefinition(), LinearDefinition(),
+  };
+  return definitions;
+}
 
 std::string AcceptedText(const Hyperparameter& h) {
   return "a number from " + std::string(h.low_is_open ? "above " : "") + analysis::ToText(h.low) +
@@ -78,8 +81,7 @@ UpdateCoefficients<Real> CoefficientsOf(const OptimizerDefinition& definition,
 
 std::vector<Optimizer> Optimizers() {
   std::vector<Optimizer> rows;
-  rows.reserve(kDefinitions.size());
-  for (const auto definition : kDefinitions) rows.push_back(definition().row);
+  for (const OptimizerDefinition& definition : Definitions()) rows.push_back(definition.row);
   return rows;
 }
 
@@ -166,8 +168,8 @@ PastUpdates PastAfter(const OptimizerSpec& before, const PastUpdates& past, std:
 
 const OptimizerDefinition& DefinitionOf(const Optimizer& optimizer) {
   if (optimizer.own) return *optimizer.own;
-  for (const auto definition : kDefinitions) {
-    if (definition().row.name == optimizer.name) return definition();
+  for (const OptimizerDefinition& definition : Definitions()) {
+    if (definition.row.name == optimizer.name) return definition;
   }
   throw std::logic_error("no optimizer is named " + std::string(optimizer.name));
 }

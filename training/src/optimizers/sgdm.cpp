@@ -275,21 +275,19 @@ void SetLinear(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumber
 
 }  // namespace
 
-const OptimizerDefinition& SgdmDefinition() {
-  static const OptimizerDefinition definition{
-      .row = {.name = "sgdm",
-              .title = "SGDM",
-              .equation = "g += wd w; v' = m v + g; w' = w - eta v'",
-              .source = "SGD with momentum in PyTorch's convention",
-              .reduces_to = "SGD at m = 0",
-              .arrays = {"velocity"}},
-      .set = SetSgdm,
-      .kernels = HWY_DYNAMIC_DISPATCH(SgdmKernels)()};
-  return definition;
+OptimizerDefinition SgdmDefinition() {
+  return {.row = {.name = "sgdm",
+                  .title = "SGDM",
+                  .equation = "g += wd w; v' = m v + g; w' = w - eta v'",
+                  .source = "SGD with momentum in PyTorch's convention",
+                  .reduces_to = "SGD at m = 0",
+                  .arrays = {"velocity"}},
+          .set = SetSgdm,
+          .kernels = HWY_DYNAMIC_DISPATCH(SgdmKernels)()};
 }
 
-const OptimizerDefinition& CgadDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition CgadDefinition() {
+  return {
       .row = {.name = "cgad",
               .title = "gated by age",
               .equation = "as sgdm with the gate e^{-alpha D} before each gradient: "
@@ -304,11 +302,10 @@ const OptimizerDefinition& CgadDefinition() {
                                    .help = "alpha of cgad's gate, for each update of delay"}}},
       .set = SetCgad,
       .kernels = SgdmDefinition().kernels};
-  return definition;
 }
 
-const OptimizerDefinition& AdaptiveBrakingDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition AdaptiveBrakingDefinition() {
+  return {
       .row = {.name = "adaptive-braking",
               .title = "Adaptive Braking",
               .equation = "g += wd w; g = (1 - rho cos(g, v)) g; v' = m v + g; w' = w - eta v'; "
@@ -322,11 +319,10 @@ const OptimizerDefinition& AdaptiveBrakingDefinition() {
                                    .help = "rho of adaptive-braking"}}},
       .set = SetAdaptiveBraking,
       .kernels = HWY_DYNAMIC_DISPATCH(AdaptiveBrakingKernels)()};
-  return definition;
 }
 
-const OptimizerDefinition& DcAsgdDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition DcAsgdDefinition() {
+  return {
       .row = {.name = "dc-asgd",
               .title = "DC-ASGD",
               .equation = "g += lambda g g (w - w_stale) + wd w; v' = m v + g; w' = w - eta v'; "
@@ -341,28 +337,25 @@ const OptimizerDefinition& DcAsgdDefinition() {
               .keeps_forward_weights = true},
       .set = SetDcAsgd,
       .kernels = HWY_DYNAMIC_DISPATCH(DcAsgdKernels)()};
-  return definition;
 }
 
-const OptimizerDefinition& GapAwareDefinition() {
-  static const OptimizerDefinition definition{
-      .row = {.name = "gap-aware",
-              .title = "Gap-Aware",
-              .equation =
-                  "g = g / (1 + |w - w_stale| / (eta_max (rms(v) + 1e-8))) + wd w; v' = m v + "
-                  "g; w' = w - eta v'; rms over a tensor, eta_max the schedule's lr, w_stale "
-                  "the raw weights at the forward",
-              .source = "Barkai et al., arXiv 1909.10802 (recalled)",
-              .reduces_to = "sgdm without delay",
-              .arrays = {"velocity"},
-              .keeps_forward_weights = true},
-      .set = SetGapAware,
-      .kernels = HWY_DYNAMIC_DISPATCH(GapAwareKernels)()};
-  return definition;
+OptimizerDefinition GapAwareDefinition() {
+  return {.row = {.name = "gap-aware",
+                  .title = "Gap-Aware",
+                  .equation =
+                      "g = g / (1 + |w - w_stale| / (eta_max (rms(v) + 1e-8))) + wd w; v' = m v + "
+                      "g; w' = w - eta v'; rms over a tensor, eta_max the schedule's lr, w_stale "
+                      "the raw weights at the forward",
+                  .source = "Barkai et al., arXiv 1909.10802 (recalled)",
+                  .reduces_to = "sgdm without delay",
+                  .arrays = {"velocity"},
+                  .keeps_forward_weights = true},
+          .set = SetGapAware,
+          .kernels = HWY_DYNAMIC_DISPATCH(GapAwareKernels)()};
 }
 
-const OptimizerDefinition& PipemareDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition PipemareDefinition() {
+  return {
       .row = {.name = "pipemare",
               .title = "PipeMare",
               .equation =
@@ -386,11 +379,10 @@ const OptimizerDefinition& PipemareDefinition() {
               .sets_backward_weights = true},
       .set = SetPipemare,
       .kernels = HWY_DYNAMIC_DISPATCH(PipemareKernels)()};
-  return definition;
 }
 
-const OptimizerDefinition& EmaNesterovDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition EmaNesterovDefinition() {
+  return {
       .row = {.name = "ema-nesterov",
               .title = "EMA-Nesterov",
               .equation = "as sgdm; e' = gamma e + (1 - gamma)(a v' + b g), a and b of the rule; "
@@ -407,11 +399,10 @@ const OptimizerDefinition& EmaNesterovDefinition() {
                                    .help = "gamma of ema-nesterov's mean of the steps"}}},
       .set = SetEmaNesterov,
       .kernels = HWY_DYNAMIC_DISPATCH(EmaNesterovKernels)()};
-  return definition;
 }
 
-const OptimizerDefinition& LinearDefinition() {
-  static const OptimizerDefinition definition{
+OptimizerDefinition LinearDefinition() {
+  return {
       .row = {.name = "linear",
               .title = "Linear",
               .equation = "g += wd w; w(z) = -eta N(z)/D(z) g(z), D of degree 3 at most, a "
@@ -424,7 +415,6 @@ const OptimizerDefinition& LinearDefinition() {
               .takes_quotients = true},
       .set = SetLinear,
       .kernels = HWY_DYNAMIC_DISPATCH(LinearKernels)()};
-  return definition;
 }
 
 }  // namespace batchless::training
