@@ -6,6 +6,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/network_builder.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/sample_source.h"
@@ -230,6 +231,46 @@ TEST_CASE("Samples that cannot be learned are refused by name", "[learn]") {
   CHECK(RefusedName([&] { source.Label(9); }) == "position");
   CHECK(RefusedName([&] { source.Label(12); }) == "position");
   CHECK(RefusedName([&] { source.Read(10, std::span(image).first(5)); }) == "image");
+}
+
+TEST_CASE("Tokens of one's own are those of the vocabulary", "[learn]") {
+  hwmodel::NetworkBuilder builder("tokens", {1, 4, 1}, 8);
+  int x = builder.Add({.name = "embedding",
+                       .layers = {{.kind = hwmodel::LayerKind::kEmbedding,
+                                   .name = "embedding",
+                                   .output = {.channels = 16}}},
+                       .inputs = {0}});
+  x = builder.Add({.name = "linear",
+                   .layers = {{.kind = hwmodel::LayerKind::kLinear,
+                               .name = "linear",
+                               .output = {.channels = 8}}},
+                   .inputs = {x}});
+  builder.Add({.name = "loss", .layers = {{.kind = hwmodel::LayerKind::kLoss}}, .inputs = {x}});
+  TrainerOptions options;
+  options.network = builder.Finish();
+  options.batch = 1;
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
+  std::vector<float> image = {0, 7, 2.5F, 1};
+  const std::vector<int> labels = {3};
+  const MemorySource source({1, 4, 1}, image, labels);
+  const auto refuses_image = [](auto work) {
+    try {
+      work();
+    } catch (const InvalidArgument& error) {
+      return error.name() == "image";
+    }
+    return false;
+  };
+  CHECK(refuses_image([&] { trainer->Learn(image, 3); }));
+  for (const float token : {8.0F, -1.0F, 1e6F, 1e30F}) {
+    image[2] = token;
+    INFO(token);
+    CHECK(refuses_image([&] { trainer->Learn(image, 3); }));
+    CHECK(refuses_image([&] { trainer->Evaluate(source, 1); }));
+  }
+  image[2] = 7;
+  CHECK(trainer->Learn(image, 3).size() == 1);
+  CHECK(trainer->Evaluate(source, 1).samples == 1);
 }
 
 }  // namespace

@@ -53,6 +53,14 @@ void CheckSample(const hwmodel::Network& network, std::span<const float> image, 
   }
   const auto bad = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
   if (bad != image.end()) throw InvalidArgument("image", double{*bad}, "finite numbers");
+  if (hwmodel::HasLayer(network, hwmodel::LayerKind::kEmbedding)) {
+    const int last = network.classes - 1;
+    for (const float token : image) {
+      if (token >= 0 && token <= static_cast<float>(last) && token == std::floor(token)) continue;
+      throw InvalidArgument("image", double{token},
+                            "tokens, integers from 0 to " + std::to_string(last));
+    }
+  }
   analysis::CheckInteger("label", label, 0, network.classes - 1);
 }
 

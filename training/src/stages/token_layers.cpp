@@ -1,8 +1,10 @@
 #include "stages/token_layers.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "batchless/analysis/argument.h"
 #include "stages/stages.h"
 
 namespace batchless::training {
@@ -50,6 +52,11 @@ class Embedding final : public TokenLayer<Real> {
   void Forward(const Real* parameters, const Real* x, Real* y, Real* /*saved*/,
                Real* /*workspace*/) override {
     for (std::int64_t r = 0; r < rows_; ++r) {
+      // A source of the caller's own may have any number.
+      if (!(x[r] > -1 && x[r] < static_cast<Real>(vocabulary_))) {
+        throw analysis::InvalidArgument("image", double{x[r]},
+                                        "tokens from 0 to " + std::to_string(vocabulary_ - 1));
+      }
       std::copy_n(parameters + weight_ + Token(x, r) * width_, width_, y + r * width_);
     }
   }

@@ -236,7 +236,8 @@ class Trainer {
   /// same samples. Processes that train together give the same sample each.
   ///
   /// Throws analysis::InvalidArgument for an `image` or `label` that is not of the network, numbers that
-  /// are not finite, and `samples` where the run has had all of them; Diverged as Advance does.
+  /// are not finite or, before an embedding, no tokens, and `samples` where the run has had all of them;
+  /// Diverged as Advance does.
   virtual std::vector<SampleResult> Learn(std::span<const float> image, int label) = 0;
 
   /// Ends the run with the samples that there have been, however many the options say: all that is in
