@@ -60,32 +60,27 @@ GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
     if (r == replica_) continue;
     const auto their_sums = static_cast<std::int64_t>(parts_[r].sums().size());
     const Range theirs = range_of(r);
-    Partner partner{.replica = r,
-                    .sums = AlignedBuffer<Real>(their_sums * most),
-                    .received_sums = {},
-                    .sent_sums = {},
-                    .received_result = {},
-                    .sent_result = {}};
+    Real* received = received_.emplace_back(their_sums * most).data();
     // The last ranges of a stage that is not much larger than a small one may be empty.
     for (std::int64_t i = 0; i < their_sums && own_.size > 0; ++i) {
-      partner.received_sums.push_back(
-          replicas.MakeReceive(r, channel, bytes(partner.sums.data() + i * most, own_.size)));
+      received_sums_.push_back(
+          {r, replicas.MakeReceive(r, channel, bytes(received + i * most, own_.size))});
     }
     for (std::int64_t i = 0; i < own_sums && theirs.size > 0; ++i) {
-      partner.sent_sums.push_back(
-          replicas.MakeSend(r, channel, bytes(sums_ + i * slot_size + theirs.first, theirs.size)));
+      sent_sums_.push_back(
+          {r, replicas.MakeSend(r, channel,
+                                bytes(sums_ + i * slot_size + theirs.first, theirs.size))});
     }
     if (!one_round && theirs.size > 0) {
-      partner.received_result.push_back(
-          replicas.MakeReceive(r, channel + 1, bytes(sums_ + theirs.first, theirs.size)));
+      results_.push_back(
+          {r, replicas.MakeReceive(r, channel + 1, bytes(sums_ + theirs.first, theirs.size))});
     }
     if (!one_round && own_.size > 0) {
-      partner.sent_result.push_back(
-          replicas.MakeSend(r, channel + 1, bytes(sums_ + own_.first, own_.size)));
+      results_.push_back(
+          {r, replicas.MakeSend(r, channel + 1, bytes(sums_ + own_.first, own_.size))});
     }
-    Start(partner.received_sums);
-    partners_.push_back(std::move(partner));
   }
+  Start(received_sums_);
   PlanAdditions(most);
 }
 
@@ -97,16 +92,15 @@ void GradientExchange<Real>::PlanAdditions(std::int64_t range_size) {
     additions_.push_back({.to = places[places.size() - 2], .from = places.back()});
     places.pop_back();
   };
-  auto partner = partners_.begin();
+  auto received = received_.begin();
   for (int r = 0; r < static_cast<int>(parts_.size()); ++r) {
     const bool is_own = r == replica_;
-    Real* place = is_own ? sums_ + own_.first : partner->sums.data();
+    Real* place = is_own ? sums_ + own_.first : (received++)->data();
     for (const PartialSum& sum : parts_[r].sums()) {
       places.push_back(place);
       place += is_own ? slot_size_ : range_size;
       for (int additions = sums.Append(sum); additions > 0; --additions) add_last_two();
     }
-    if (!is_own) ++partner;
   }
   while (places.size() > 1) add_last_two();
   result_ = places[0];
@@ -114,58 +108,50 @@ void GradientExchange<Real>::PlanAdditions(std::int64_t range_size) {
 
 template <class Real>
 void GradientExchange<Real>::Start(const Messages& messages) {
-  for (const auto& message : messages) message->Start();
+  for (const Message& each : messages) each.message->Start();
 }
 
 template <class Real>
 bool GradientExchange<Real>::AreDone(const Messages& messages) {
   // Asking is what brings a message forward: all are asked.
   bool all_done = true;
-  for (const auto& message : messages) all_done = message->IsDone() && all_done;
+  for (const Message& each : messages) all_done = each.message->IsDone() && all_done;
   return all_done;
 }
 
 template <class Real>
 void GradientExchange<Real>::Start() {
-  for (const Partner& partner : partners_) Start(partner.sent_sums);
+  Start(sent_sums_);
   phase_ = Phase::kExchange;
 }
 
 template <class Real>
 bool GradientExchange<Real>::Progress() {
   if (phase_ == Phase::kIdle) return true;
-  bool is_done = true;
   if (phase_ == Phase::kExchange) {
-    for (const Partner& partner : partners_) {
-      is_done = AreDone(partner.sent_sums) && is_done;
-      is_done = AreDone(partner.received_sums) && is_done;
-    }
-    if (!is_done) return false;
+    const bool are_sent = AreDone(sent_sums_);
+    if (!AreDone(received_sums_) || !are_sent) return false;
     AddUp();
-    for (const Partner& partner : partners_) {
-      Start(partner.received_sums);  // of the next mini-batch
-      Start(partner.received_result);
-      Start(partner.sent_result);
-    }
+    Start(received_sums_);  // of the next mini-batch
+    Start(results_);
     phase_ = Phase::kGather;
   }
-  for (const Partner& partner : partners_) {
-    is_done = AreDone(partner.sent_result) && is_done;
-    is_done = AreDone(partner.received_result) && is_done;
-  }
-  if (is_done) phase_ = Phase::kIdle;
-  return is_done;
+  if (!AreDone(results_)) return false;
+  phase_ = Phase::kIdle;
+  return true;
 }
 
 template <class Real>
 int GradientExchange<Real>::Missing() {
-  for (const Partner& partner : partners_) {
-    const bool is_first = phase_ == Phase::kExchange;
-    const bool has_come = AreDone(is_first ? partner.received_sums : partner.received_result);
-    const bool was_taken = AreDone(is_first ? partner.sent_sums : partner.sent_result);
-    if (!has_come || !was_taken) return partner.replica;
-  }
-  return replica_;
+  const auto missing = [&](const Messages& messages) {
+    for (const Message& each : messages) {
+      if (!each.message->IsDone()) return each.replica;
+    }
+    return replica_;
+  };
+  if (phase_ != Phase::kExchange) return missing(results_);
+  const int sender = missing(received_sums_);
+  return sender == replica_ ? missing(sent_sums_) : sender;
 }
 
 template <class Real>
@@ -179,9 +165,7 @@ void GradientExchange<Real>::AddUp() {
 
 template <class Real>
 std::int64_t GradientExchange<Real>::bytes() const {
-  std::int64_t bytes = 0;
-  for (const Partner& partner : partners_) bytes += partner.sums.bytes();
-  return bytes;
+  return SumBytes(received_);
 }
 
 template class GradientExchange<float>;

@@ -49,19 +49,17 @@ class GradientExchange {
 
  private:
   enum class Phase : unsigned char { kIdle, kExchange, kGather };
-  using Messages = std::vector<std::unique_ptr<RepeatedMessage>>;
+
+  // To another replica, or from it.
+  struct Message {
+    int replica = 0;
+    std::unique_ptr<RepeatedMessage> message;
+  };
+  using Messages = std::vector<Message>;
 
   struct Range {
     std::int64_t first = 0;
     std::int64_t size = 0;
-  };
-  struct Partner {
-    int replica = 0;
-    AlignedBuffer<Real> sums;  // of this process's range
-    Messages received_sums;
-    Messages sent_sums;
-    Messages received_result;  // none in one round
-    Messages sent_result;
   };
 
   // One range is added to another.
@@ -82,7 +80,10 @@ class GradientExchange {
   Real* sums_;
   std::int64_t slot_size_;
   Range own_;
-  std::vector<Partner> partners_;  // in the order of the replicas, without this one
+  std::vector<AlignedBuffer<Real>> received_;  // the others' sums of this one's range, by replica
+  Messages received_sums_;
+  Messages sent_sums_;
+  Messages results_;  // received and sent; none in one round
   std::vector<Addition> additions_;
   const Real* result_ = nullptr;
   Phase phase_ = Phase::kIdle;
