@@ -1,7 +1,9 @@
-// Schedules of one stage a worker that differ in how far the forwards run ahead and in when the
-// stage updates: GPipe, 1F1B, PipeDream-Flush, PACI, PipeDream-2BW and AMDP.
+// Schedules in which a worker does its forwards, backwards and weight gradients each in order and in turn. They
+// differ in how far the forwards run ahead and in when a stage updates: GPipe, 1F1B, interleaved 1F1B,
+// PipeDream-Flush, PACI, PipeDream-2BW, AMDP and ZB-H1.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
@@ -10,27 +12,56 @@
 namespace batchless::hwmodel {
 namespace {
 
-// `ahead` forwards of the micro-batches first .. first + count - 1, then one forward and one
-// backward in turn, then the backwards that are left.
-void AppendTurns(Order& order, int stage, std::int64_t first, std::int64_t count,
-                 std::int64_t ahead, std::int64_t microbatches_per_update) {
-  for (std::int64_t k = 0; k < count + ahead; ++k) {
-    if (k < count) order.push_back({stage, ActionKind::kForward, first + k});
-    if (k < ahead) continue;
-    const std::int64_t i = first + k - ahead;
-    order.push_back({stage, ActionKind::kBackward, i});
-    if ((i + 1) % microbatches_per_update == 0) order.push_back({stage, ActionKind::kUpdate, i});
+// What a worker does for the micro-batches first .. first + count - 1, in each of its chunks of stages.
+struct Turns {
+  int worker = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 1;
+  std::int64_t microbatches_per_update = 1;
+  std::int64_t ahead = 0;  // of the forwards before the backwards, passes
+  bool splits_backward = false;
+  std::int64_t lag = 0;  // of the weight gradients behind the backwards, passes
+  int workers = 1;       // as many micro-batches go through one chunk, then through the next
+  int chunks = 1;
+};
+
+// Forwards ahead, then one of each pass in turn, then the passes that are left.
+void AppendTurns(Order& order, const Turns& t) {
+  const std::int64_t passes = t.count * t.chunks;
+  const std::int64_t ahead = std::min(t.ahead, passes);
+  const std::int64_t behind = ahead + std::min(t.lag, passes);
+  const ActionKind gradient =
+      t.splits_backward ? ActionKind::kWeightGradient : ActionKind::kBackward;
+  const auto append = [&](ActionKind kind, std::int64_t k) {
+    if (k < 0 || k >= passes) return;
+    const std::int64_t group = k / (std::int64_t{t.workers} * t.chunks);
+    const int forwards = static_cast<int>(k / t.workers % t.chunks);
+    const int chunk = kind == ActionKind::kForward ? forwards : t.chunks - 1 - forwards;
+    const int stage = chunk * t.workers + t.worker;
+    const std::int64_t i = t.first + group * t.workers + k % t.workers;
+    order.push_back({stage, kind, i});
+    if (kind == gradient && (i + 1) % t.microbatches_per_update == 0) {
+      order.push_back({stage, ActionKind::kUpdate, i});
+    }
+  };
+  for (std::int64_t k = 0; k < passes + behind; ++k) {
+    append(ActionKind::kForward, k);
+    append(ActionKind::kBackward, k - ahead);
+    if (t.splits_backward) append(ActionKind::kWeightGradient, k - behind);
   }
 }
 
-// Passes of `count` micro-batches each; forwards_ahead(s) of them run ahead at stage s.
+// One stage a worker, `count` micro-batches after another; forwards_ahead(s) of them run ahead at stage s.
 template <class Ahead>
-Schedule Turns(int stages, std::int64_t microbatches, std::int64_t count,
-               std::int64_t microbatches_per_update, const Ahead& forwards_ahead) {
+Schedule InTurns(int stages, std::int64_t microbatches, std::int64_t count,
+                 std::int64_t microbatches_per_update, const Ahead& forwards_ahead) {
   return InOrder({.stages = stages, .microbatches = microbatches}, count,
                  [&](Order& order, int stage, std::int64_t first) {
-                   const std::int64_t ahead = std::min<std::int64_t>(forwards_ahead(stage), count);
-                   AppendTurns(order, stage, first, count, ahead, microbatches_per_update);
+                   AppendTurns(order, {.worker = stage,
+                                       .first = first,
+                                       .count = count,
+                                       .microbatches_per_update = microbatches_per_update,
+                                       .ahead = forwards_ahead(stage)});
                  });
 }
 
@@ -43,25 +74,25 @@ auto AheadOfLast(int stages) {
 
 Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return Turns(stages, microbatches, microbatches_per_update, microbatches_per_update,
-               [&](int) { return microbatches_per_update; });
+  return InTurns(stages, microbatches, microbatches_per_update, microbatches_per_update,
+                 [&](int) { return microbatches_per_update; });
 }
 
 Schedule OneForwardOneBackward(int stages, std::int64_t microbatches) {
   CheckSizes(stages, microbatches, 1);
-  return Turns(stages, microbatches, microbatches, 1, AheadOfLast(stages));
+  return InTurns(stages, microbatches, microbatches, 1, AheadOfLast(stages));
 }
 
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return Turns(stages, microbatches, microbatches_per_update, microbatches_per_update,
-               AheadOfLast(stages));
+  return InTurns(stages, microbatches, microbatches_per_update, microbatches_per_update,
+                 AheadOfLast(stages));
 }
 
 Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return Turns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+  return InTurns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
 }
 
 Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
@@ -73,8 +104,13 @@ Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_p
     const std::int64_t count = stage == 0 || is_last ? microbatches : 2;
     for (std::int64_t first = 0; first < microbatches; first += count) {
       const std::int64_t left = std::min(count, microbatches - first);
-      const std::int64_t ahead = is_last ? 0 : std::min<std::int64_t>(stage == 0 ? 1 : 2, left);
-      AppendTurns(order, stage, first, left, ahead, microbatches_per_update);
+      AppendTurns(order, {.worker = stage,
+                          .first = first,
+                          .count = left,
+                          .microbatches_per_update = microbatches_per_update,
+                          .ahead = is_last      ? 0
+                                   : stage == 0 ? 1
+                                                : 2});
     }
   };
   return InOrder({.stages = stages, .microbatches = microbatches}, microbatches, append);
@@ -88,6 +124,49 @@ Schedule PipeDream2Bw(int stages, std::int64_t microbatches, std::int64_t microb
   Schedule schedule = Paci(stages, microbatches, microbatches_per_update);
   schedule.weights = WeightVersions::kDoubleBuffered;
   return schedule;
+}
+
+Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
+                     std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  CheckDivides("chunks", chunks, stages);
+  const int workers = stages / chunks;
+  RefuseIf(microbatches_per_update % workers != 0, "microbatches_per_update",
+           microbatches_per_update,
+           "a multiple of the number of workers, " + std::to_string(workers));
+  Schedule schedule{.stages = stages, .microbatches = microbatches};
+  if (chunks > 1) {
+    for (int stage = 0; stage < stages; ++stage) {
+      schedule.worker_of_stage.push_back(stage % workers);
+    }
+  }
+  const auto append = [&](Order& order, int worker, std::int64_t first) {
+    const std::int64_t behind = workers - 1 - worker;
+    AppendTurns(order,
+                {.worker = worker,
+                 .first = first,
+                 .count = microbatches_per_update,
+                 .microbatches_per_update = microbatches_per_update,
+                 .ahead = chunks == 1 ? behind : 2 * behind + (std::int64_t{chunks} - 1) * workers,
+                 .workers = workers,
+                 .chunks = chunks});
+  };
+  return InOrder(std::move(schedule), microbatches_per_update, append);
+}
+
+Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
+  CheckSizes(stages, microbatches, microbatches_per_update);
+  const auto append = [&](Order& order, int stage, std::int64_t first) {
+    // The forwards run ahead of the backwards, and those of the weight gradients, by S-1 in all.
+    AppendTurns(order, {.worker = stage,
+                        .first = first,
+                        .count = microbatches_per_update,
+                        .microbatches_per_update = microbatches_per_update,
+                        .ahead = stages - 1 - stage,
+                        .splits_backward = true,
+                        .lag = stage});
+  };
+  return InOrder({.stages = stages, .microbatches = microbatches}, microbatches_per_update, append);
 }
 
 }  // namespace batchless::hwmodel

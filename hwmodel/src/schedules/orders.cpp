@@ -9,7 +9,8 @@
 namespace batchless::hwmodel {
 namespace {
 
-constexpr std::int64_t kUnknown = -1;
+constexpr std::int64_t kUnknown = -2;
+constexpr std::int64_t kNoInput = -1;  // before the first step
 
 class Clock {
  public:
@@ -54,41 +55,27 @@ class Clock {
            static_cast<std::size_t>(microbatch);
   }
 
+  bool IsStage(int stage) const { return stage >= 0 && stage < schedule_.stages; }
+
   // Whether the worker's next action has its input; sets its step where it has.
   bool DoNext(std::size_t worker) {
     analysis::CheckCancellation();
-    const Action& action = orders_[worker][steps_[worker].size()];
-    const std::size_t pass = Pass(action.stage, action.microbatch);
+    const auto& [stage, kind, microbatch] = orders_[worker][steps_[worker].size()];
     std::int64_t& next_step = next_step_[worker];
-    switch (action.kind) {
-      case ActionKind::kForward: {
-        if (action.stage == 0) {
-          forwards_[pass] = next_step++;
-        } else {
-          const std::int64_t input = forwards_[Pass(action.stage - 1, action.microbatch)];
-          if (input == kUnknown) return false;
-          forwards_[pass] = std::max(next_step, input + 1);
-          next_step = forwards_[pass] + 1;
-        }
-        if (action.stage + 1 < schedule_.stages) Wake(action.stage + 1, action.microbatch);
-        break;
-      }
-      case ActionKind::kBackward: {
-        const bool is_last = action.stage == schedule_.stages - 1;
-        const std::int64_t input =
-            is_last ? forwards_[pass] : backwards_[Pass(action.stage + 1, action.microbatch)];
-        if (input == kUnknown) return false;
-        backwards_[pass] = std::max(next_step, input + 1);
-        next_step = backwards_[pass] + 1;
-        if (action.stage > 0) Wake(action.stage - 1, action.microbatch);
-        break;
-      }
-      case ActionKind::kWeightGradient:
-        ++next_step;
-        break;
-      case ActionKind::kUpdate:
-        break;
+    const bool forward = kind == ActionKind::kForward;
+    if (forward || kind == ActionKind::kBackward) {
+      std::vector<std::int64_t>& steps = forward ? forwards_ : backwards_;
+      const int sender = forward ? stage - 1 : stage + 1;
+      const int receiver = forward ? stage + 1 : stage - 1;
+      const std::size_t pass = Pass(stage, microbatch);
+      const std::int64_t input = IsStage(sender) ? steps[Pass(sender, microbatch)]
+                                 : forward       ? kNoInput
+                                                 : forwards_[pass];
+      if (input == kUnknown) return false;
+      next_step = steps[pass] = std::max(next_step, input + 1);
+      if (IsStage(receiver)) Wake(receiver, microbatch);
     }
+    if (kind != ActionKind::kUpdate) ++next_step;
     steps_[worker].push_back(next_step - 1);
     return true;
   }

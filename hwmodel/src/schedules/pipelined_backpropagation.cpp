@@ -6,58 +6,46 @@
 namespace batchless::hwmodel {
 namespace {
 
-// One pass of `count` micro-batches through an empty pipeline of S stages, from step 0 on.
-// updates_each: whether a stage updates after every backward or after its last one only.
-std::vector<TimedAction> OnePass(int stages, std::int64_t count, bool updates_each) {
-  std::vector<TimedAction> actions;
-  actions.reserve(static_cast<std::size_t>(stages) *
-                  static_cast<std::size_t>(updates_each ? 3 * count : 2 * count + 1));
+// Passes of `count` micro-batches each through an empty pipeline of S stages, one after another.
+// updates_each: whether a stage updates after every backward or after the last one of a pass only.
+Schedule InPasses(int stages, std::int64_t microbatches, std::int64_t count, bool updates_each) {
+  Schedule schedule{.stages = stages, .microbatches = microbatches};
+  const std::int64_t updates = updates_each ? microbatches : microbatches / count;
+  schedule.actions.reserve(static_cast<std::size_t>(stages) *
+                           static_cast<std::size_t>(2 * microbatches + updates));
   const std::int64_t depth = stages;
+  const std::int64_t steps = count + 2 * depth - 2;
   const auto is_member = [count](std::int64_t i) { return i >= 0 && i < count; };
-  for (std::int64_t step = 0; step < count + 2 * depth - 2; ++step) {
-    analysis::CheckCancellation();
-    for (int stage = 0; stage < stages; ++stage) {
-      const auto append = [&](ActionKind kind, std::int64_t i) {
-        actions.push_back({step, {stage, kind, i}});
-      };
-      const std::int64_t forward = step - stage;
-      const std::int64_t backward = step - (2 * (depth - 1) - stage);
-      if (is_member(forward)) append(ActionKind::kForward, forward);
-      if (is_member(backward)) {
-        append(ActionKind::kBackward, backward);
-        if (updates_each || backward == count - 1) append(ActionKind::kUpdate, backward);
+  for (std::int64_t first = 0, start = 0; first < microbatches; first += count, start += steps) {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      analysis::CheckCancellation();
+      for (int stage = 0; stage < stages; ++stage) {
+        const auto append = [&](ActionKind kind, std::int64_t i) {
+          schedule.actions.push_back({start + step, {stage, kind, first + i}});
+        };
+        const std::int64_t forward = step - stage;
+        const std::int64_t backward = step - (2 * (depth - 1) - stage);
+        if (is_member(forward)) append(ActionKind::kForward, forward);
+        if (is_member(backward)) {
+          append(ActionKind::kBackward, backward);
+          if (updates_each || backward == count - 1) append(ActionKind::kUpdate, backward);
+        }
       }
     }
   }
-  return actions;
+  return schedule;
 }
 
 }  // namespace
 
 Schedule PipelinedBackpropagation(int stages, std::int64_t microbatches) {
   CheckSizes(stages, microbatches, 1);
-  return {.stages = stages,
-          .microbatches = microbatches,
-          .actions = OnePass(stages, microbatches, /*updates_each=*/true)};
+  return InPasses(stages, microbatches, microbatches, /*updates_each=*/true);
 }
 
 Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  const std::vector<TimedAction> pass =
-      OnePass(stages, microbatches_per_update, /*updates_each=*/false);
-  const std::int64_t steps = microbatches_per_update + 2 * (std::int64_t{stages} - 1);
-  const std::int64_t minibatches = microbatches / microbatches_per_update;
-  Schedule schedule{.stages = stages, .microbatches = microbatches};
-  schedule.actions.reserve(pass.size() * static_cast<std::size_t>(minibatches));
-  for (std::int64_t minibatch = 0; minibatch < minibatches; ++minibatch) {
-    analysis::CheckCancellation();
-    for (const auto& [step, action] : pass) {
-      schedule.actions.push_back(
-          {step + minibatch * steps,
-           {action.stage, action.kind, action.microbatch + minibatch * microbatches_per_update}});
-    }
-  }
-  return schedule;
+  return InPasses(stages, microbatches, microbatches_per_update, /*updates_each=*/false);
 }
 
 }  // namespace batchless::hwmodel
