@@ -1,6 +1,7 @@
 #include "batchless/hwmodel/schedule_check.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "batchless/analysis/cancellation.h"
@@ -52,7 +53,7 @@ class Checker {
  public:
   explicit Checker(const Schedule& schedule)
       : schedule_(schedule),
-        splits_backward_(schedule.splits_backward()),
+        gradient_(schedule.splits_backward() ? ActionKind::kWeightGradient : ActionKind::kBackward),
         passes_(static_cast<std::size_t>(schedule.stages) *
                 static_cast<std::size_t>(schedule.microbatches)),
         stages_(static_cast<std::size_t>(schedule.stages)),
@@ -75,17 +76,7 @@ class Checker {
     step_ = timed.step;
     std::string accepted = TakeSlot(timed);
     if (!accepted.empty()) return accepted;
-    switch (action.kind) {
-      case ActionKind::kForward:
-        return Forward(action);
-      case ActionKind::kBackward:
-        return Backward(action);
-      case ActionKind::kWeightGradient:
-        return WeightGradient(action);
-      case ActionKind::kUpdate:
-        break;
-    }
-    return Update(action);
+    return action.kind == ActionKind::kUpdate ? Update(action) : Compute(action);
   }
 
   std::optional<BrokenRule> FirstMissing() const {
@@ -106,11 +97,11 @@ class Checker {
 
   // A micro-batch at a stage.
   struct Pass {
-    std::int64_t forward = kNotDone;     // step
-    std::int64_t backward = kNotDone;    // step
-    std::int64_t newest_at_forward = 0;  // version
-    bool has_weight_gradient = false;
+    std::array<std::int64_t, 3> steps = {kNotDone, kNotDone, kNotDone};  // by kind
+    std::int64_t newest_at_forward = 0;                                  // version
     bool is_applied = false;
+
+    std::int64_t& StepOf(ActionKind kind) { return steps.at(static_cast<std::size_t>(kind)); }
   };
   struct Stage {
     std::int64_t version = 0;
@@ -148,51 +139,35 @@ class Checker {
     return {};
   }
 
-  std::string Forward(const Action& action) {
-    Pass& pass = At(action.stage, action.microbatch);
-    if (pass.forward != kNotDone) return "one forward of each micro-batch at each stage";
-    if (action.stage > 0) {
-      const std::int64_t input = At(action.stage - 1, action.microbatch).forward;
+  std::string Compute(const Action& action) {
+    const auto [stage, kind, i] = action;
+    Pass& pass = At(stage, i);
+    const bool forward = kind == ActionKind::kForward;
+    const bool backward = kind == ActionKind::kBackward;
+    if (pass.StepOf(kind) != kNotDone) {
+      return "one " + std::string(Name(kind)) + " of each micro-batch at each stage";
+    }
+    const ActionKind before = backward ? ActionKind::kForward : ActionKind::kBackward;
+    if (!forward && pass.StepOf(before) == kNotDone) {
+      return ToText({stage, before, i}) + " before it";
+    }
+    const int sender = forward ? stage - 1 : stage + 1;
+    if ((forward || backward) && sender >= 0 && sender < schedule_.stages) {
+      const std::int64_t input = At(sender, i).StepOf(kind);
       if (input == kNotDone || input >= step_) {
-        return InAnEarlierStep({action.stage - 1, action.kind, action.microbatch});
+        return ToText({sender, kind, i}) + " in an earlier step";
       }
     }
-    pass.forward = step_;
+    pass.StepOf(kind) = step_;
+    if (kind == gradient_) StageOf(action).unapplied.push_back(i);
+    if (!forward) return {};
     pass.newest_at_forward = StageOf(action).version;
-    const std::int64_t entered_with = At(0, action.microbatch).newest_at_forward;
+    const std::int64_t entered_with = At(0, i).newest_at_forward;
     if (schedule_.weights == WeightVersions::kVerticalSync &&
         pass.newest_at_forward < entered_with) {
       return "version " + std::to_string(entered_with) +
              " before it, which stage 0 read, with vertical sync";
     }
-    return {};
-  }
-
-  std::string Backward(const Action& action) {
-    Pass& pass = At(action.stage, action.microbatch);
-    if (pass.backward != kNotDone) return "one backward of each micro-batch at each stage";
-    if (pass.forward == kNotDone) {
-      return ToText({action.stage, ActionKind::kForward, action.microbatch}) + " before it";
-    }
-    if (action.stage + 1 < schedule_.stages) {
-      const std::int64_t input = At(action.stage + 1, action.microbatch).backward;
-      if (input == kNotDone || input >= step_) {
-        return InAnEarlierStep({action.stage + 1, action.kind, action.microbatch});
-      }
-    }
-    pass.backward = step_;
-    if (!splits_backward_) StageOf(action).unapplied.push_back(action.microbatch);
-    return {};
-  }
-
-  std::string WeightGradient(const Action& action) {
-    Pass& pass = At(action.stage, action.microbatch);
-    if (pass.has_weight_gradient) return "one weight gradient of each micro-batch at each stage";
-    if (pass.backward == kNotDone) {
-      return ToText({action.stage, ActionKind::kBackward, action.microbatch}) + " before it";
-    }
-    pass.has_weight_gradient = true;
-    StageOf(action).unapplied.push_back(action.microbatch);
     return {};
   }
 
@@ -216,12 +191,8 @@ class Checker {
     return {};
   }
 
-  static std::string InAnEarlierStep(const Action& action) {
-    return ToText(action) + " in an earlier step";
-  }
-
   const Schedule& schedule_;
-  bool splits_backward_;
+  ActionKind gradient_;  // that completes one
   std::int64_t step_ = 0;
   std::vector<Pass> passes_;  // (S, N)
   std::vector<Stage> stages_;
