@@ -129,9 +129,9 @@ class Search {
     steady.microbatches_per_cycle = microbatches;
     steady.steps_per_cycle = steps;
     FillWorkers(steady, begin, end, first, worker_of_stage);
-    if (!AgreesAtEveryStage(steady)) return std::nullopt;
-    const auto broken = FirstBrokenRule(Repeat(steady, schedule_, schedule_.microbatches));
-    if (broken) {
+    const Schedule repeated = Repeat(steady, schedule_, schedule_.microbatches);
+    if (!AgreesAtEveryStage(repeated, microbatches)) return std::nullopt;
+    if (const auto broken = FirstBrokenRule(repeated)) {
       place_ =
           "a cycle of " + std::to_string(microbatches) + " whose repetition has " + broken->place;
       accepted_ = broken->accepted;
@@ -181,38 +181,23 @@ class Search {
   }
 
   // Whether the repeated cycle does at each stage what the list does, in the same order.
-  bool AgreesAtEveryStage(const SteadyState& steady) {
-    const std::int64_t cycle = steady.microbatches_per_cycle;
-    std::vector<std::vector<SteadyAction>> stages(by_stage_.size());
-    for (const std::vector<SteadyAction>& worker : steady.workers) {
-      for (const SteadyAction& action : worker) {
-        stages[static_cast<std::size_t>(action.stage)].push_back(action);
-      }
+  bool AgreesAtEveryStage(const Schedule& repeated, std::int64_t cycle) {
+    std::vector<std::vector<Action>> stages(by_stage_.size());
+    for (const auto& [step, action] : repeated.actions) {
+      stages[static_cast<std::size_t>(action.stage)].push_back(action);
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-      // Where there are copies of a stage they are on several workers.
-      std::stable_sort(
-          stages[stage].begin(), stages[stage].end(),
-          [](const SteadyAction& a, const SteadyAction& b) { return a.step < b.step; });
       const std::vector<TimedAction>& list = by_stage_[stage];
+      const std::vector<Action>& expected = stages[stage];
+      const std::size_t both = std::min(list.size(), expected.size());
       std::size_t done = 0;
-      // No offset is further below zero than the list is long.
-      const std::int64_t cycles = 2 * (schedule_.microbatches / cycle + 1);
-      for (std::int64_t c = 0; c < cycles && done < list.size(); ++c) {
-        for (const auto& [kind, number, offset, step, age] : stages[stage]) {
-          const std::int64_t i = c * cycle + offset;
-          if (i < 0 || i >= schedule_.microbatches) continue;
-          const Action expected{number, kind, i};
-          if (done < list.size() && list[done].action == expected) {
-            ++done;
-            continue;
-          }
-          Note(schedule_.actions.size() + done, list[std::min(done, list.size() - 1)], expected,
-               cycle);
-          return false;
-        }
+      while (done < both && list[done].action == expected[done]) ++done;
+      if (done == list.size() && done == expected.size()) continue;
+      if (done < expected.size()) {
+        Note(schedule_.actions.size() + done, list[std::min(done, list.size() - 1)], expected[done],
+             cycle);
       }
-      if (done < list.size()) return false;
+      return false;
     }
     return true;
   }
