@@ -63,15 +63,6 @@ double StepSeconds(const LayerTimes& layer) {
   return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
 }
 
-// What the workers of one depth keep and take, for one micro-batch size.
-struct Group {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  WorkerSizes bytes{};
-  double send = 0;  // seconds to the next worker
-};
-
 class Sweep {
  public:
   Sweep(const Workload& workload, const Machine& machine, const PlanOptions& options)
@@ -101,10 +92,14 @@ class Sweep {
         for (const bool copies_are_neighbours : {false, true}) {
           if (copies_are_neighbours && (w == 1 || d == 1 || machine_.server_machines == 0))
             continue;
-          copies_are_neighbours_ = copies_are_neighbours;
-          Lay(w, d, b);
           for (const bool recompute : {false, true}) {
-            if (!(balanced && recompute)) Consider(w, d, b, m, recompute);
+            if (balanced && recompute) continue;
+            Consider({.width = w,
+                      .depth = d,
+                      .microbatch = b,
+                      .microbatches_per_update = m,
+                      .recompute = recompute,
+                      .copies_are_neighbours = copies_are_neighbours});
           }
         }
       }
@@ -121,101 +116,81 @@ class Sweep {
 
  private:
   // The machine of stage g of copy c.
-  int MachineOf(int g, int c, int w, int d) const {
-    return copies_are_neighbours_ ? g * w + c : c * d + g;
+  static int MachineOf(const PipelinePlan& plan, int g, int c) {
+    return plan.copies_are_neighbours ? g * plan.width + c : c * plan.depth + g;
   }
 
   // Seconds of so many bytes to the next stage, of the slowest copy.
-  double SendSeconds(double bytes, int g, int w, int d) const {
+  double SendSeconds(const PipelinePlan& plan, double bytes, int g) const {
     double most = 0;
-    for (int c = 0; c < w; ++c) {
-      const Link link = LinkOf(machine_, MachineOf(g, c, w, d), MachineOf(g + 1, c, w, d));
+    for (int c = 0; c < plan.width; ++c) {
+      const Link link = LinkOf(machine_, MachineOf(plan, g, c), MachineOf(plan, g + 1, c));
       most = std::max(most, bytes / link.bytes_per_second + link.latency_seconds);
     }
     return most;
   }
 
-  void Lay(int w, int d, std::int64_t b) {
-    const std::vector<int>& group_ends = partitions_[static_cast<std::size_t>(d) - 1];
-    groups_.assign(static_cast<std::size_t>(d), {});
-    std::size_t l = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      Group& group = groups_[g];
-      group.bytes = MeasureWorker(workload_, static_cast<int>(l), group_ends[g], b);
-      for (; l < static_cast<std::size_t>(group_ends[g]); ++l) {
-        group.forward += layers_[l].forward_seconds;
-        group.backward += layers_[l].backward_seconds;
-        group.update += layers_[l].update_seconds;
-      }
-      if (g + 1 < groups_.size()) {
-        group.send = SendSeconds(layers_[l - 1].boundary_bytes, static_cast<int>(g), w, d);
-      }
-    }
-  }
-
-  void Consider(int w, int d, std::int64_t b, std::int64_t m, bool recompute) {
-    const auto count = static_cast<double>(m);
-    double memory = 0;
+  void Consider(PipelinePlan plan) {
+    const auto count = static_cast<double>(plan.microbatches_per_update);
+    const int w = plan.width;
     double slowest = 0;
-    double forward = 0;
-    double backward = 0;
+    double forwards = 0;
+    double backwards = 0;
     double most_forward = 0;
     double most_backward = 0;
     double sends = 0;
     double after = 0;  // update and all-reduce, once a batch
     double receive = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const Group& group = groups_[g];
-      const double back = group.backward + (recompute ? group.forward : 0);
-      const auto stage = static_cast<int>(g);
-      const double ring = w == 1 ? 0
-                                 : RingSeconds(group.bytes.weights, w,
-                                               LinkOf(machine_, MachineOf(stage, 0, w, d),
-                                                      MachineOf(stage, w - 1, w, d))
-                                                   .bytes_per_second);
-      memory = std::max(
-          memory, updates_late_ ? KeptWithState(recompute ? "2bw-recompute" : "2bw", group.bytes, 2,
-                                                static_cast<double>(d) - static_cast<double>(g))
-                                : KeptWithState(recompute ? "gpipe-recompute" : "gpipe",
-                                                group.bytes, 1, one_at_a_time_ ? 1 : count));
-      slowest =
-          std::max({slowest, group.forward + back + group.update / count + receive + group.send,
-                    ring / count});
-      forward += group.forward;
-      backward += back;
-      most_forward = std::max(most_forward, group.forward + group.send);
+    int layer = 0;
+    for (const int end : partitions_[static_cast<std::size_t>(plan.depth) - 1]) {
+      const int g = static_cast<int>(plan.stages.size());
+      plan.stages.push_back({end, w});
+      const WorkerSizes bytes = MeasureWorker(workload_, layer, end, plan.microbatch);
+      double forward = 0;
+      double backward = 0;
+      double update = 0;
+      for (; layer < end; ++layer) {
+        forward += layers_[layer].forward_seconds;
+        backward += layers_[layer].backward_seconds;
+        update += layers_[layer].update_seconds;
+      }
+      const double send =
+          g + 1 < plan.depth ? SendSeconds(plan, layers_[layer - 1].boundary_bytes, g) : 0;
+      const double back = backward + (plan.recompute ? forward : 0);
+      const double ring =
+          w == 1 ? 0
+                 : RingSeconds(bytes.weights, w,
+                               LinkOf(machine_, MachineOf(plan, g, 0), MachineOf(plan, g, w - 1))
+                                   .bytes_per_second);
+      plan.memory_bytes = std::max(
+          plan.memory_bytes,
+          updates_late_
+              ? KeptWithState(plan.recompute ? "2bw-recompute" : "2bw", bytes, 2, plan.depth - g)
+              : KeptWithState(plan.recompute ? "gpipe-recompute" : "gpipe", bytes, 1,
+                              one_at_a_time_ ? 1 : count));
+      slowest = std::max({slowest, forward + back + update / count + receive + send, ring / count});
+      forwards += forward;
+      backwards += back;
+      most_forward = std::max(most_forward, forward + send);
       most_backward = std::max(most_backward, back + receive);
-      sends += 2 * group.send;
-      after = std::max(after, group.update + ring);
-      receive = group.send;
+      sends += 2 * send;
+      after = std::max(after, update + ring);
+      receive = send;
     }
-    const double seconds =
+    plan.seconds_per_update =
         updates_late_ ? slowest * count
         : one_at_a_time_
-            ? count * (forward + backward + sends) + after
-            : forward + backward + (count - 1) * (most_forward + most_backward) + sends + after;
-    const double samples_per_second = static_cast<double>(options_.batch) / seconds;
-    const bool fits = memory <= Room(machine_);
+            ? count * (forwards + backwards + sends) + after
+            : forwards + backwards + (count - 1) * (most_forward + most_backward) + sends + after;
+    plan.samples_per_second = static_cast<double>(options_.batch) / plan.seconds_per_update;
+    plan.fits = plan.memory_bytes <= Room(machine_);
     const std::int64_t plans = best_.plans + 1;
-    const bool better = best_.plans == 0 || (fits && !best_.fits) ||
-                        (fits == best_.fits && (fits ? samples_per_second > best_.samples_per_second
-                                                     : memory < best_.memory_bytes));
-    if (better) {
-      best_.stages.clear();
-      for (const int end : partitions_[static_cast<std::size_t>(d) - 1]) {
-        best_.stages.push_back({end, w});
-      }
-      best_.width = w;
-      best_.depth = d;
-      best_.microbatch = b;
-      best_.microbatches_per_update = m;
-      best_.recompute = recompute;
-      best_.copies_are_neighbours = copies_are_neighbours_;
-      best_.samples_per_second = samples_per_second;
-      best_.seconds_per_update = seconds;
-      best_.memory_bytes = memory;
-      best_.fits = fits;
-    }
+    const bool faster = plan.samples_per_second > best_.samples_per_second;
+    const bool better =
+        plans == 1 ||
+        (plan.fits != best_.fits ? plan.fits
+                                 : (plan.fits ? faster : plan.memory_bytes < best_.memory_bytes));
+    if (better) best_ = std::move(plan);
     best_.plans = plans;
   }
 
@@ -224,10 +199,8 @@ class Sweep {
   const PlanOptions& options_;
   bool updates_late_;
   bool one_at_a_time_;
-  bool copies_are_neighbours_ = false;
   std::vector<std::vector<int>> partitions_;  // by depth - 1, for the micro-batch in question
   std::vector<LayerTimes> layers_;
-  std::vector<Group> groups_;
   PipelinePlan best_;
 };
 

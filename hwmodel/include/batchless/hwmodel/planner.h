@@ -93,7 +93,7 @@ struct PlanOptions {
 };
 
 struct PipelinePlan {
-  std::vector<PlanStage> stages;  ///< machines of all copies together
+  std::vector<PlanStage> stages{};  ///< machines of all copies together
   int width = 1;
   int depth = 1;
   std::int64_t microbatch = 1;
