@@ -263,39 +263,36 @@ Network AlexNet(Writer& builder) {
 // Stages of a decoder's blocks.
 class DecoderWriter {
  public:
-  DecoderWriter(const NetworkOptions& options, const FeatureShape& input, int vocabulary,
-                int layers, int width, int heads)
-      : builder_("gpt", input, vocabulary),
+  // Options without a 0 for a default.
+  explicit DecoderWriter(const NetworkOptions& options)
+      : builder_("gpt", options.input, options.classes),
         options_(options),
-        vocabulary_(vocabulary),
-        layers_(layers),
-        width_(width),
-        heads_(heads),
-        branch_end_(kDeviation / std::sqrt(2.0 * layers)) {}
+        branch_end_(kDeviation / std::sqrt(2.0 * options.layers)) {}
 
   Network Write() {
     const bool is_tied = options_.tied_embeddings;
     int rows = -1;
-    int x = builder_.Add(
-        {.name = "embedding",
-         .layers = {{.kind = LayerKind::kEmbedding, .name = "wte", .output = {.channels = width_}},
-                    {.kind = LayerKind::kPosition, .name = "wpe"}},
-         .inputs = {0}},
-        is_tied ? &rows : nullptr);
-    for (int block = 0; block < layers_; ++block) {
+    int x = builder_.Add({.name = "embedding",
+                          .layers = {{.kind = LayerKind::kEmbedding,
+                                      .name = "wte",
+                                      .output = {.channels = options_.width}},
+                                     {.kind = LayerKind::kPosition, .name = "wpe"}},
+                          .inputs = {0}},
+                         is_tied ? &rows : nullptr);
+    for (int block = 0; block < options_.layers; ++block) {
       const std::string name = fmt::format("h.{}.", block);
       x = Branch(name + "attn", name + "ln_1", x,
-                 {Linear(name + "attn.c_attn", 3 * width_),
-                  {.kind = LayerKind::kAttention, .heads = heads_},
-                  Linear(name + "attn.c_proj", width_, branch_end_)});
+                 {Linear(name + "attn.c_attn", 3 * options_.width),
+                  {.kind = LayerKind::kAttention, .heads = options_.heads},
+                  Linear(name + "attn.c_proj", options_.width, branch_end_)});
       x = Branch(name + "mlp", name + "ln_2", x,
-                 {Linear(name + "mlp.c_fc", 4 * width_),
+                 {Linear(name + "mlp.c_fc", 4 * options_.width),
                   {.kind = options_.squared_relu ? LayerKind::kSquaredRelu : LayerKind::kGelu},
-                  Linear(name + "mlp.c_proj", width_, branch_end_)});
+                  Linear(name + "mlp.c_proj", options_.width, branch_end_)});
     }
     if (options_.norm_first) x = NormStage("ln_f", x);
     Layer head{.kind = LayerKind::kTiedLinear};
-    if (!is_tied) head = Linear("lm_head", vocabulary_);
+    if (!is_tied) head = Linear("lm_head", options_.classes);
     head.bias = false;
     std::vector<int> inputs{x};
     if (is_tied) inputs.push_back(rows);
@@ -337,29 +334,27 @@ class DecoderWriter {
 
   NetworkBuilder builder_;
   const NetworkOptions& options_;
-  int vocabulary_;
-  int layers_;
-  int width_;
-  int heads_;
   double branch_end_;
 };
 
-Network Gpt(const NetworkOptions& options) {
-  const int layers = options.layers != 0 ? options.layers : 6;
-  const int width = options.width != 0 ? options.width : 128;
-  const int heads = options.heads != 0 ? options.heads : std::max(1, width / 32);
-  RefuseIf(layers < 1 || layers > kMaxBlocks, "network.layers", layers,
+Network Gpt(NetworkOptions options) {
+  const auto set_default = [](int& number, int value) {
+    if (number == 0) number = value;
+  };
+  set_default(options.layers, 6);
+  set_default(options.width, 128);
+  set_default(options.heads, std::max(1, options.width / 32));
+  set_default(options.classes, kVocabulary);
+  if (options.input.channels == 0) options.input = kTokens;
+  RefuseIf(options.layers < 1 || options.layers > kMaxBlocks, "network.layers", options.layers,
            fmt::format("1 to {}", kMaxBlocks));
-  RefuseIf(width < 1 || width > kMaxWidth / 4, "network.width", width,
+  RefuseIf(options.width < 1 || options.width > kMaxWidth / 4, "network.width", options.width,
            fmt::format("1 to {}", kMaxWidth / 4));
-  RefuseIf(heads < 1 || width % heads != 0, "network.heads", heads,
-           fmt::format("a divisor of the width {}", width));
-  const FeatureShape input = options.input.channels != 0 ? options.input : kTokens;
-  RefuseIf(input.channels != 1 || input.width != 1, "network.input", ToText(input),
-           "sequences of tokens, 1xTOKENSx1, with gpt");
-  return DecoderWriter(options, input, options.classes != 0 ? options.classes : kVocabulary, layers,
-                       width, heads)
-      .Write();
+  RefuseIf(options.heads < 1 || options.width % options.heads != 0, "network.heads", options.heads,
+           fmt::format("a divisor of the width {}", options.width));
+  RefuseIf(options.input.channels != 1 || options.input.width != 1, "network.input",
+           ToText(options.input), "sequences of tokens, 1xTOKENSx1, with gpt");
+  return DecoderWriter(options).Write();
 }
 
 constexpr std::array<std::string_view, 15> kNetworkNames{
