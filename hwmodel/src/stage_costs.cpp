@@ -6,17 +6,6 @@
 
 namespace batchless::hwmodel {
 
-std::vector<int> BoundaryValues(const Network& network, int stage) {
-  std::vector<int> values;
-  for (int v = 0; v < static_cast<int>(network.values.size()); ++v) {
-    const Value& value = network.values[v];
-    if (value.producer <= stage && !value.consumers.empty() && value.consumers.back() > stage) {
-      values.push_back(v);
-    }
-  }
-  return values;
-}
-
 bool HasLayer(const Network& network, LayerKind kind) {
   return std::any_of(network.stages.begin(), network.stages.end(), [&](const Stage& stage) {
     return std::any_of(stage.layers.begin(), stage.layers.end(),
@@ -122,7 +111,7 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     };
     if (KeepsInput(stage)) std::for_each(stage.inputs.begin(), stage.inputs.end(), keep);
     if (KeepsOutput(stage)) keep(stage.outputs[0]);
-    for (const int value : BoundaryValues(network, s)) {
+    for (const int value : plan.CrossingValues(s + 1)) {
       cost.boundary_bytes += bytes_of(value);
       const std::vector<int>& readers = network.values[value].consumers;
       const int next = *std::upper_bound(readers.begin(), readers.end(), s);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/network_builder.h"
 #include "catch.h"
 #include "refusal.h"
@@ -87,11 +88,12 @@ TEST_CASE("Values are consistent with the stages that make and read them", "[net
 TEST_CASE("A skip connection is part of every boundary that it crosses", "[network]") {
   const Network network = Make("resnet20");
   // conv1 | norm1+conv1 | norm2+conv2 | sum: the block's input crosses the two in the middle.
-  CHECK(BoundaryValues(network, 0).size() == 1);
-  CHECK(BoundaryValues(network, 1).size() == 2);
-  CHECK(BoundaryValues(network, 2).size() == 2);
-  CHECK(BoundaryValues(network, 3).size() == 1);
-  CHECK(BoundaryValues(network, network.stage_count() - 1).empty());
+  const MemoryPlan plan(network, /*splits_backward=*/false);
+  CHECK(plan.CrossingValues(1).size() == 1);
+  CHECK(plan.CrossingValues(2).size() == 2);
+  CHECK(plan.CrossingValues(3).size() == 2);
+  CHECK(plan.CrossingValues(4).size() == 1);
+  CHECK(plan.CrossingValues(network.stage_count()).empty());
   CHECK(ComputeCosts(network)[1].boundary_bytes == 2 * 4 * 16 * 1024);
 }
 
@@ -182,8 +184,9 @@ TEST_CASE("Tied embeddings have GPT-2's own number of parameters, and rows in ev
   // Gradients of the whole matrix, which a sample's own tokens alone do not touch.
   CHECK(own[0].sample_parameter_bytes == 4 * 2 * 1024 * 768);
   CHECK(costs[0].sample_parameter_bytes == 0);
-  CHECK(BoundaryValues(network, 20).size() ==
-        BoundaryValues(MakeNetwork({.name = "gpt"}), 20).size() + 1);
+  const Network untied = MakeNetwork({.name = "gpt"});
+  CHECK(MemoryPlan(network, false).CrossingValues(21).size() ==
+        MemoryPlan(untied, false).CrossingValues(21).size() + 1);
   CHECK_THROWS_WITH(
       MakeNetwork({.tied_embeddings = true}),
       "network.tie_word_embeddings: got true, accepted: false but with the network gpt");

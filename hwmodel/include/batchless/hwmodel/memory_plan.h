@@ -79,7 +79,7 @@ class MemoryPlan {
   /// weights or nothing is split.
   std::optional<MemoryUse> HeldUse(int stage) const;
 
-  /// What passes from stage `stage` - 1 to `stage` with a forward, and back with a backward.
+  /// What passes from stage `stage` - 1 to `stage` with a forward, and back with a backward, ascending.
   std::vector<int> CrossingValues(int stage) const;
   std::vector<int> CrossingGradients(int stage) const;
 

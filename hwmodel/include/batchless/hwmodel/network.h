@@ -118,9 +118,6 @@ bool IsNetworkName(std::string_view name);
 /// network.norm_first, network.activation or network.tie_word_embeddings.
 Network MakeNetwork(const NetworkOptions& options);
 
-/// Values that cross from stage s to stage s + 1, ascending.
-std::vector<int> BoundaryValues(const Network& network, int stage);
-
 /// Whether a layer of that kind is in the network.
 bool HasLayer(const Network& network, LayerKind kind);
 
