@@ -27,37 +27,32 @@ std::int64_t PerUpdateOf2Bw(const Options& options) {
   return divisor;
 }
 
+template <Schedule (*kMake)(int, std::int64_t, std::int64_t)>
+Schedule Made(const Options& o) {
+  return kMake(o.stages, o.microbatches, PerUpdate(o));
+}
+
 constexpr std::array<ScheduleKind, 14> kKinds = {{
     {"pb", "Pipelined backpropagation", true, false, true,
      [](const Options& o) { return PipelinedBackpropagation(o.stages, o.microbatches); }},
-    {"fill-drain", "Fill and drain", false, true, true,
-     [](const Options& o) { return FillDrain(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"gpipe", "GPipe", false, true, true,
-     [](const Options& o) { return Gpipe(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"fill-drain", "Fill and drain", false, true, true, Made<FillDrain>},
+    {"gpipe", "GPipe", false, true, true, Made<Gpipe>},
     {"1f1b", "1F1B", true, false, true,
      [](const Options& o) { return OneForwardOneBackward(o.stages, o.microbatches); }},
     {"2bw", "PipeDream-2BW", false, false, true,
      [](const Options& o) { return PipeDream2Bw(o.stages, o.microbatches, PerUpdateOf2Bw(o)); }},
-    {"paci", "PACI", false, false, true,
-     [](const Options& o) { return Paci(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"pipedream-flush", "PipeDream-Flush", false, true, true,
-     [](const Options& o) { return PipeDreamFlush(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"paci", "PACI", false, false, true, Made<Paci>},
+    {"pipedream-flush", "PipeDream-Flush", false, true, true, Made<PipeDreamFlush>},
     {"interleaved", "Interleaved 1F1B", false, true, false,
      [](const Options& o) {
        return Interleaved(o.stages, o.chunks == 0 ? 2 : o.chunks, o.microbatches, PerUpdate(o));
      }},
-    {"zb-h1", "Zero bubble ZB-H1", false, true, true,
-     [](const Options& o) { return ZeroBubbleH1(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"zb-v", "Zero bubble ZB-V", false, true, false,
-     [](const Options& o) { return ZeroBubbleV(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"dualpipe-v", "DualPipeV", false, true, false,
-     [](const Options& o) { return DualPipeV(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"dualpipe", "DualPipe", false, true, false,
-     [](const Options& o) { return DualPipe(o.stages, o.microbatches, PerUpdate(o)); }, 2},
-    {"amdp", "AMDP, one pipeline", false, false, true,
-     [](const Options& o) { return Amdp(o.stages, o.microbatches, PerUpdate(o)); }},
-    {"amdp-multi", "AMDP, S/2 pipelines", false, false, false,
-     [](const Options& o) { return AmdpMulti(o.stages, o.microbatches, PerUpdate(o)); }},
+    {"zb-h1", "Zero bubble ZB-H1", false, true, true, Made<ZeroBubbleH1>},
+    {"zb-v", "Zero bubble ZB-V", false, true, false, Made<ZeroBubbleV>},
+    {"dualpipe-v", "DualPipeV", false, true, false, Made<DualPipeV>},
+    {"dualpipe", "DualPipe", false, true, false, Made<DualPipe>, 2},
+    {"amdp", "AMDP, one pipeline", false, false, true, Made<Amdp>},
+    {"amdp-multi", "AMDP, S/2 pipelines", false, false, false, Made<AmdpMulti>},
 }};
 
 }  // namespace
