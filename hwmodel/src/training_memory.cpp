@@ -63,41 +63,35 @@ class Places {
   std::array<std::vector<std::int64_t>, kActionKinds.size()> places_;
 };
 
-// How the list of actions uses a network's stages.
-class StageUse {
- public:
-  StageUse(const Network& network, const Schedule& schedule)
-      : ages_(network.stages.size()), waits_(network.stages.size()) {
-    const SteadyState steady = FindSteadyState(schedule);
-    std::vector<std::int64_t> updates(network.stages.size());
-    for (const std::vector<SteadyAction>& worker : steady.workers) {
-      for (const SteadyAction& action : worker) {
-        const auto stage = static_cast<std::size_t>(action.stage);
-        ages_[stage] = std::max(ages_[stage], action.version_age);
-        if (action.kind == ActionKind::kUpdate) ++updates[stage];
-      }
-    }
-    for (std::size_t s = 0; s < updates.size(); ++s) {
-      waits_[s] = updates[s] < steady.microbatches_per_cycle || schedule.splits_backward();
+// How the list of actions uses a stage.
+struct StageUse {
+  std::int64_t age = 0;      // updates from the oldest weights that a pass reads to the newest
+  std::int64_t updates = 0;  // in a cycle
+  bool waits = false;        // its gradients, for other micro-batches
+};
+
+std::vector<StageUse> UsesOf(const Schedule& schedule) {
+  const SteadyState steady = FindSteadyState(schedule);
+  std::vector<StageUse> uses(static_cast<std::size_t>(schedule.stages));
+  for (const std::vector<SteadyAction>& worker : steady.workers) {
+    for (const SteadyAction& action : worker) {
+      StageUse& use = uses[static_cast<std::size_t>(action.stage)];
+      use.age = std::max(use.age, action.version_age);
+      if (action.kind == ActionKind::kUpdate) ++use.updates;
     }
   }
-
-  // Updates between the newest weights and the oldest ones that a pass of the stage reads.
-  std::int64_t age(int stage) const { return ages_[static_cast<std::size_t>(stage)]; }
-  // Whether its gradients wait for other micro-batches.
-  bool waits(int stage) const { return waits_[static_cast<std::size_t>(stage)]; }
-
- private:
-  std::vector<std::int64_t> ages_;
-  std::vector<bool> waits_;
-};
+  for (StageUse& use : uses) {
+    use.waits = use.updates < steady.microbatches_per_cycle || schedule.splits_backward();
+  }
+  return uses;
+}
 
 class Prediction {
  public:
   Prediction(const Network& network, const Schedule& schedule, const TrainingMemoryOptions& options)
       : network_(network),
         options_(options),
-        use_(network, schedule),
+        uses_(UsesOf(schedule)),
         places_(schedule),
         plan_(network, schedule.splits_backward(), options.recomputed),
         costs_(ComputeCosts(network, options.bytes_per_number)) {}
@@ -126,16 +120,15 @@ class Prediction {
       if (!options_.optimizer_numbers.empty()) {
         memory.weights += options_.optimizer_numbers[static_cast<std::size_t>(s)] * number();
       }
-      if (use_.age(s) > 0 || options_.predicts_forward) {
-        memory.versions += (use_.age(s) + 1) * bytes;
-      }
+      const StageUse& use = uses_[static_cast<std::size_t>(s)];
+      if (use.age > 0 || options_.predicts_forward) memory.versions += (use.age + 1) * bytes;
       if (options_.predicts_backward) memory.versions += bytes;
       if (!options_.kept_delays.empty()) {
         memory.versions += (options_.kept_delays[static_cast<std::size_t>(s)] + 1) * bytes;
       }
       all += bytes;
       most = std::max(most, bytes);
-      waits = waits || use_.waits(s);
+      waits = waits || use.waits;
     }
     memory.gradients = waits ? options_.gradient_sums * all : options_.workers * most;
   }
@@ -209,7 +202,7 @@ class Prediction {
 
   const Network& network_;
   const TrainingMemoryOptions& options_;
-  StageUse use_;
+  std::vector<StageUse> uses_;  // by stage
   Places places_;
   MemoryPlan plan_;
   std::vector<StageCost> costs_;
