@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 
 #include "decompositions.h"

@@ -1,7 +1,6 @@
 #include "pipeline_spectrum.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <future>
 #include <limits>

@@ -1,7 +1,6 @@
 #include "batchless/analysis/random_delay.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <functional>

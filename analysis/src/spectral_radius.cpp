@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "batchless/analysis/argument.h"
 #include "linear_solver.h"

@@ -12,8 +12,6 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <cstddef>
-#include <vector>
 
 namespace batchless::analysis {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/pipeline_simulation.h"
