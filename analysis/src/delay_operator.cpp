@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <utility>
 
 #include "decompositions.h"
-#include "krylov.h"
 
 namespace batchless::analysis {
 namespace {
@@ -15,29 +13,6 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-// One matrix for each regime, behind one another in a vector.
-using Step = std::function<MatrixXd(std::size_t, const MatrixXd&)>;
-LinearMap OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {
-  return [=, &regimes](const VectorXd& states) -> VectorXd {
-    const Index size = rows * columns;
-    MatrixXd stepped(size, AsIndex(regimes.draws.size()));
-    for (Index i = 0; i < stepped.cols(); ++i) {
-      const MatrixXd state = Eigen::Map<const MatrixXd>(states.data() + i * size, rows, columns);
-      const MatrixXd next = step(static_cast<std::size_t>(i), state);
-      stepped.col(i) = Eigen::Map<const VectorXd>(next.data(), size);
-    }
-    const MatrixXd mixed = stepped * regimes.transition;
-    return Eigen::Map<const VectorXd>(mixed.data(), mixed.size());
-  };
-}
-
-LinearMap SecondMoments(const DelaySystem& system, const Regimes& regimes) {
-  return OverRegimes(regimes, system.dimension(), system.dimension(),
-                     [&](std::size_t regime, const MatrixXd& covariance) {
-                       return system.Second(regimes.draws[regime], covariance);
-                     });
-}
 
 double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -214,13 +189,18 @@ Regimes RegimesOf(const DelayModel& model) {
   return regimes;
 }
 
-double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
-  const Index dimension = system.dimension();
-  const MatrixXd start = MatrixXd::Identity(dimension, dimension)
-                             .reshaped()
-                             .replicate(1, AsIndex(regimes.draws.size()));
-  return std::sqrt(
-      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true, kBasis));
+LinearMap OverRegimes(const Regimes& regimes, Index rows, Index columns, const Step& step) {
+  return [=, &regimes](const VectorXd& states) -> VectorXd {
+    const Index size = rows * columns;
+    MatrixXd stepped(size, AsIndex(regimes.draws.size()));
+    for (Index i = 0; i < stepped.cols(); ++i) {
+      const MatrixXd state = Eigen::Map<const MatrixXd>(states.data() + i * size, rows, columns);
+      const MatrixXd next = step(static_cast<std::size_t>(i), state);
+      stepped.col(i) = Eigen::Map<const VectorXd>(next.data(), size);
+    }
+    const MatrixXd mixed = stepped * regimes.transition;
+    return Eigen::Map<const VectorXd>(mixed.data(), mixed.size());
+  };
 }
 
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
@@ -238,27 +218,6 @@ double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes) {
   for (double& value : start) value = 0.5 + Uniform(random);
   return SpectralRadiusOf(OverRegimes(regimes, system.dimension(), 1, step), 3 * system.dimension(),
                           start, false, kBasis);
-}
-
-double OperatorVariance(const DelaySystem& system, const Regimes& regimes) {
-  const Index dimension = system.dimension();
-  MatrixXd noise = MatrixXd::Zero(dimension * dimension, AsIndex(regimes.draws.size()));
-  for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
-    MatrixXd each = MatrixXd::Zero(dimension, dimension);
-    for (const auto& [entry, probability] : regimes.draws[i]) {
-      each.topLeftCorner(system.core(), system.core()) +=
-          probability * system.input(entry) * system.input(entry).transpose();
-    }
-    noise.col(AsIndex(i)) = regimes.shares(AsIndex(i)) * each.reshaped();
-  }
-  const MatrixXd mixed = noise * regimes.transition;
-  const VectorXd covariances =
-      FixedPoint(SecondMoments(system, regimes), mixed.reshaped(), dimension, kBasis, 1e-12);
-  double variance = 0;
-  for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
-    variance += covariances(AsIndex(i) * dimension * dimension);
-  }
-  return variance;
 }
 
 double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& entries) {

@@ -8,11 +8,13 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "batchless/analysis/random_delay.h"
+#include "krylov.h"
 
 namespace batchless::analysis {
 
@@ -77,11 +79,12 @@ struct Regimes {
 };
 Regimes RegimesOf(const DelayModel& model);
 
+// An operator on one matrix for each regime, behind one another in a vector: a step of each, and a draw.
+using Step = std::function<Eigen::MatrixXd(std::size_t, const Eigen::MatrixXd&)>;
+LinearMap OverRegimes(const Regimes& regimes, Eigen::Index rows, Eigen::Index columns,
+                      const Step& step);
+
 double OperatorMeanRadius(const DelaySystem& system, const Regimes& regimes);
-// The radius of the mean square and, where that is stable, E[c_0^2] under unit noise in the gradient:
-// (dimension)^2 operations a regime, for tests of the criterion and of the chain's moments.
-double OperatorRadius(const DelaySystem& system, const Regimes& regimes);
-double OperatorVariance(const DelaySystem& system, const Regimes& regimes);
 
 // Over one period of a trace of entries 0..length-1.
 double TraceRadius(const DelaySystem& system, const std::vector<std::size_t>& entries);

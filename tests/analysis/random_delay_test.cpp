@@ -22,6 +22,10 @@
 namespace batchless::analysis {
 namespace {
 
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
 // The criterion errs by roundings in long double, the operator by its residuals.
 constexpr double kMethodsTolerance = 1e-9;
 // A mean square of 400,000 updates errs by this much: some ten of them at a time are correlated.
@@ -65,11 +69,49 @@ double SimulatedVariance(const VaryingDelay& point, double rate, std::size_t upd
   return squares / static_cast<double>(updates - start);
 }
 
+// The radius of the mean square and, where that is stable, E[w^2] under unit noise in the gradient, by the
+// operator on second moments: (dimension)^2 operations a regime.
+LinearMap SecondMoments(const DelaySystem& system, const Regimes& regimes) {
+  return OverRegimes(regimes, system.dimension(), system.dimension(),
+                     [&](std::size_t regime, const MatrixXd& covariance) {
+                       return system.Second(regimes.draws[regime], covariance);
+                     });
+}
+
+double OperatorRadius(const DelaySystem& system, const Regimes& regimes) {
+  const Index dimension = system.dimension();
+  const MatrixXd start = MatrixXd::Identity(dimension, dimension)
+                             .reshaped()
+                             .replicate(1, AsIndex(regimes.draws.size()));
+  return std::sqrt(
+      SpectralRadiusOf(SecondMoments(system, regimes), dimension, start.reshaped(), true, kBasis));
+}
+
 double OperatorRadius(const VaryingDelay& point, double rate) {
   return OperatorRadius(DelaySystem(point, rate), RegimesOf(point.delays));
 }
+
 double OperatorVariance(const VaryingDelay& point, double rate) {
-  return OperatorVariance(DelaySystem(point, rate), RegimesOf(point.delays));
+  const DelaySystem system(point, rate);
+  const Regimes regimes = RegimesOf(point.delays);
+  const Index dimension = system.dimension();
+  MatrixXd noise = MatrixXd::Zero(dimension * dimension, AsIndex(regimes.draws.size()));
+  for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
+    MatrixXd each = MatrixXd::Zero(dimension, dimension);
+    for (const auto& [entry, probability] : regimes.draws[i]) {
+      each.topLeftCorner(system.core(), system.core()) +=
+          probability * system.input(entry) * system.input(entry).transpose();
+    }
+    noise.col(AsIndex(i)) = regimes.shares(AsIndex(i)) * each.reshaped();
+  }
+  const MatrixXd mixed = noise * regimes.transition;
+  const VectorXd covariances =
+      FixedPoint(SecondMoments(system, regimes), mixed.reshaped(), dimension, kBasis, 1e-12);
+  double variance = 0;
+  for (std::size_t i = 0; i < regimes.draws.size(); ++i) {
+    variance += covariances(AsIndex(i) * dimension * dimension);
+  }
+  return variance;
 }
 
 using test::MessageOf;
