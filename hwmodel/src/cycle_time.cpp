@@ -146,8 +146,6 @@ class EventGraph {
     lasts[stage] = message;
   }
 
-  const Edge& EdgeAt(std::int32_t e) const { return edges_[e]; }
-
   void SortEdges() {
     std::stable_sort(edges_.begin(), edges_.end(),
                      [](const Edge& a, const Edge& b) { return a.from < b.from; });
@@ -253,7 +251,7 @@ class EventGraph {
       std::size_t node = start;
       while (seen[node] < 0) {
         seen[node] = static_cast<std::int32_t>(start);
-        node = static_cast<std::size_t>(EdgeAt(policy_[node]).from);
+        node = static_cast<std::size_t>(edges_[policy_[node]].from);
       }
       if (seen[node] != static_cast<std::int32_t>(start)) continue;
       // Above the period, so that long circuits add little to little.
@@ -261,7 +259,7 @@ class EventGraph {
       std::int64_t cycles = 0;
       const std::size_t first = node;
       do {
-        const Edge& edge = EdgeAt(policy_[node]);
+        const Edge& edge = edges_[policy_[node]];
         above += edge.weight - period * static_cast<double>(edge.cycles);
         cycles += edge.cycles;
         root_stays = root_stays || node == root;
@@ -286,7 +284,7 @@ class EventGraph {
     do {
       if (nodes_[node].worker >= 0) workers.push_back(nodes_[node].worker);
       if (nodes_[node].boundary >= 0) boundary = nodes_[node].boundary;
-      node = static_cast<std::size_t>(EdgeAt(policy_[node]).from);
+      node = static_cast<std::size_t>(edges_[policy_[node]].from);
     } while (node != root);
     std::sort(workers.begin(), workers.end());
     workers.erase(std::unique(workers.begin(), workers.end()), workers.end());

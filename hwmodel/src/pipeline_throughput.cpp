@@ -51,13 +51,6 @@ struct Layout {
   std::vector<std::int64_t> cores{};
 };
 
-// What passes move for a sample, bytes.
-struct Traffic {
-  double local = 0;
-  double shared = 0;
-  double fabric = 0;
-};
-
 int WorkerCount(const Workload& workload, const Machine& machine,
                 const ThroughputOptions& options) {
   const int most = MostWorkers(workload, machine);
@@ -173,9 +166,11 @@ Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
   for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
     if (setting.work(memory).empty()) continue;
     if (!given.empty()) return Improved(setting, summary, best, given);
-    best =
-        Improved(setting, summary, best,
-                 BalancedPartition(OneCoreSeconds(setting, setting.work(memory)), setting.workers));
+    std::vector<double> seconds;  // of each stage on one core
+    for (int s = 0; s < setting.workload.stage_count(); ++s) {
+      seconds.push_back(SecondsOn(PartsOf(setting, setting.work(memory), s, s + 1), 1));
+    }
+    best = Improved(setting, summary, best, BalancedPartition(seconds, setting.workers));
   }
   return best;
 }
@@ -204,23 +199,25 @@ std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const Schedul
 
 // Fills in a worker's times and what limits them, adds its traffic, and returns how many of its cores
 // work on the average while it does.
-double TimeWorker(const Setting& setting, WorkerThroughput& worker, Traffic& traffic) {
+double TimeWorker(const Setting& setting, WorkerThroughput& worker, Throughput& result) {
   const auto k = static_cast<double>(worker.cores);
   const Memory memory = worker.in_local_memory ? Memory::kLocal : Memory::kShared;
-  double& bytes = worker.in_local_memory ? traffic.local : traffic.shared;
+  double& bytes =
+      worker.in_local_memory ? result.local_bytes_per_sample : result.shared_bytes_per_sample;
   PassSums sums;
   BoundTimes bounds;
   for (int s = worker.first_stage; s < worker.end_stage; ++s) {
     AddStage(setting, s, setting.work(memory)[s], memory, k, worker.times, bounds, sums);
     bytes += StageTraffic(setting, s) / setting.b;
   }
-  traffic.fabric += sums.fabric_bytes;
+  result.fabric_bytes_per_sample += sums.fabric_bytes;
   worker.bound = setting.measured ? Bound::kMeasured : bounds.Largest(memory);
   return sums.seconds > 0 ? sums.core_seconds / sums.seconds : k;
 }
 
 // Fills in the times of messages and adds their traffic.
-void TimeLinks(const Setting& setting, std::vector<WorkerThroughput>& workers, Traffic& traffic) {
+void TimeLinks(const Setting& setting, Throughput& result) {
+  std::vector<WorkerThroughput>& workers = result.workers;
   if (workers.size() < 2) return;
   const Machine& machine = setting.machine;
   RefuseIf(machine.fabric_bytes_per_second <= 0, "fabric.bandwidth", "nothing",
@@ -232,7 +229,7 @@ void TimeLinks(const Setting& setting, std::vector<WorkerThroughput>& workers, T
     const double links =
         machine.fabric_links > 1 ? std::min(smaller, std::ceil(std::sqrt(machine.cores))) : smaller;
     workers[g].link_seconds = bytes / (machine.link_bytes_per_second() * links);
-    traffic.fabric += 2 * bytes / setting.b;
+    result.fabric_bytes_per_sample += 2 * bytes / setting.b;
   }
 }
 
@@ -358,25 +355,22 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                  ", whose backwards do not read the weights of their forwards");
   }
   result.workers = PlaceWorkers(setting, summary, FastestLayout(setting, summary));
-  Traffic traffic;
   std::vector<double> working_cores;
   for (WorkerThroughput& worker : result.workers) {
-    working_cores.push_back(TimeWorker(setting, worker, traffic));
+    working_cores.push_back(TimeWorker(setting, worker, result));
     result.memory_bytes += worker.memory_bytes;
     result.fits = result.fits && worker.fits;
   }
-  TimeLinks(setting, result.workers, traffic);
-  result.local_bytes_per_sample = traffic.local;
-  result.shared_bytes_per_sample = traffic.shared;
-  result.fabric_bytes_per_sample = traffic.fabric;
+  TimeLinks(setting, result);
   result.message_latency_seconds = setting.workers > 1 ? machine.fabric_latency_seconds : 0;
 
   const PipelineTimes times = result.times();
   const CycleTime cycle = ComputeCycleTime(steady, times);
   const double per_cycle = static_cast<double>(cycle.microbatches_per_cycle) * setting.b;
   // Shared memory serves one after the other.
-  if (!setting.measured && traffic.shared > 0) {
-    result.shared_seconds_per_sample = traffic.shared / machine.shared_bytes_per_second;
+  if (!setting.measured && result.shared_bytes_per_sample > 0) {
+    result.shared_seconds_per_sample =
+        result.shared_bytes_per_sample / machine.shared_bytes_per_second;
   }
   const double served = per_cycle * result.shared_seconds_per_sample;
   double cycle_seconds = std::max(cycle.seconds, served);

@@ -171,15 +171,6 @@ std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageW
   return parts;
 }
 
-std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const StageWork> work) {
-  std::vector<double> seconds;
-  seconds.reserve(work.size());
-  for (int s = 0; s < std::ssize(work); ++s) {
-    seconds.push_back(SecondsOn(PartsOf(execution, work, s, s + 1), 1));
-  }
-  return seconds;
-}
-
 double WorkerBytes(const Workload& workload, int first, int end, std::int64_t microbatch,
                    double weight_versions, double activations_in_flight, bool recomputes) {
   const auto boundary = [&](int stage) {

@@ -70,9 +70,6 @@ std::vector<StageWork> WorkOf(const Execution& execution, Memory memory);
 std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageWork> work,
                               int first, int end);
 
-// Seconds of each stage on one core, likewise.
-std::vector<double> OneCoreSeconds(const Execution& execution, std::span<const StageWork> work);
-
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
 // the stages keep of the micro-batches in flight, a message in each direction. With recomputation it
 // keeps the inputs of those in flight, and the rest of one.
