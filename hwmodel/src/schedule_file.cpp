@@ -125,14 +125,6 @@ int FewestSlots(const Schedule& schedule) {
   return 1;
 }
 
-// Sets a value that has to be the same in all rows that give it.
-template <class Value>
-void SetOnce(std::optional<Value>& place, const Value& value, std::string_view name,
-             std::string_view text, const std::string& accepted) {
-  if (place && *place != value) throw InvalidArgument(name, text, accepted);
-  place = value;
-}
-
 class CsvReader {
   static constexpr int kNone = -1;
 
@@ -224,25 +216,23 @@ class CsvReader {
   }
 
   void ReadExtra(Column column, std::string_view text, Row& row) {
-    static const std::string kSame = "the same in all rows";
-    switch (column) {
-      case kSlots:
-        SetOnce(slots_, ParseSlots(text), "slots_per_step", text, kSame);
-        break;
-      case kWeights:
-        SetOnce(weights_, std::string(text), "weights", text, kSame);
-        ReadVersions(text, schedule_);
-        break;
-      default:
-        row.worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
+    if (column == kWorker) {
+      row.worker = static_cast<int>(ParseNumber("worker", text, kMaxStages - 1));
+      return;
     }
+    if (column == kSlots) slots_ = ParseSlots(text);
+    if (rows_.size() == 1) of_first_row_[column] = text;
+    if (text != of_first_row_[column]) {
+      throw InvalidArgument(kColumns[column], text, "the same in all rows");
+    }
+    if (column == kWeights) ReadVersions(text, schedule_);
   }
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;
   Schedule schedule_;
   std::optional<int> slots_;
-  std::optional<std::string> weights_;
+  std::array<std::string_view, kColumns.size()> of_first_row_;  // views of what is read
 };
 
 // The value of the next word, NAME=VALUE, of the text form's first line.
