@@ -7,7 +7,7 @@
 #include "batchless/analysis/characteristic.h"
 #include "decompositions.h"
 #include "largest_stable.h"
-#include "linear_state.h"
+#include "rule_state.h"
 
 namespace batchless::analysis {
 namespace {
@@ -18,8 +18,8 @@ using Eigen::VectorXd;
 
 // One weight: its coefficients, and where its part of the state begins.
 struct Weight {
-  Coefficients<double> coefficients;  // but of the rule `linear`
-  Index order;                        // entries of the rule's own
+  Coefficients<double> coefficients = {};  // but of the rule `linear`
+  Index order;                             // entries of the rule's own
   Index forward_delay;
   Index backward_delay;
   Index begin;
@@ -27,7 +27,6 @@ struct Weight {
   double decay;  // gamma
 
   Index w() const { return begin; }
-  Index v() const { return begin + 1; }
   Index before() const { return begin + 2; }
   Index delta() const { return begin + order; }
   Index hats() const { return delta() + 1; }
@@ -112,13 +111,7 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   MatrixXd backward_reads = MatrixXd::Zero(count, dimension);
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
-    const double horizon = weight.coefficients.horizon;
-    hat(k, weight.w()) = 1;
-    if (rule.rule.prediction == Prediction::kVelocity) hat(k, weight.v()) = -eta * horizon;
-    if (rule.rule.prediction == Prediction::kWeight) {
-      hat(k, weight.w()) += horizon;
-      hat(k, weight.before()) = -horizon;
-    }
+    hat.row(k) = PredictionRows(rule, weight.coefficients.horizon, eta, weight.begin, 1, dimension);
     bar(k, weight.w()) = 1;
     if (backward == BackwardWeights::kStashed) bar.row(k) = hat.row(k);
     if (backward == BackwardWeights::kCorrected) bar(k, weight.delta()) = -weight.gap;
@@ -138,16 +131,8 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
-    if (rule.is_linear()) {
-      LinearUpdate(rule, eta * gradient.row(k), weight.begin, 1, matrix);
-    } else {
-      const Coefficients<double>& c = weight.coefficients;
-      matrix.row(weight.v()) = gradient.row(k);
-      matrix(weight.v(), weight.v()) += momentum;
-      matrix.row(weight.w()) = -eta * (c.a * matrix.row(weight.v()) + c.b * gradient.row(k));
-      matrix(weight.w(), weight.w()) += 1;
-      matrix(weight.before(), weight.w()) = 1;
-    }
+    OwnUpdate(rule, weight.coefficients, momentum, eta, gradient.row(k), weight.begin, 1, matrix);
+    if (!rule.is_linear()) matrix(weight.before(), weight.w()) = 1;
     // The move w' - w.
     Eigen::RowVectorXd move = matrix.row(weight.w());
     move(weight.w()) -= 1;

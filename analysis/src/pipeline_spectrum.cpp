@@ -13,7 +13,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "decompositions.h"
-#include "linear_state.h"
+#include "rule_state.h"
 
 namespace batchless::analysis {
 namespace {

@@ -13,8 +13,8 @@
 #include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/rates.h"
 #include "decompositions.h"
-#include "linear_state.h"
 #include "pipeline_spectrum.h"
+#include "rule_state.h"
 
 namespace batchless::analysis {
 namespace {
@@ -69,7 +69,6 @@ struct Layout {
   Index width;
   Index hessian;      // first row of the stage in the Hessian
   Index weight;       // w_i
-  Index velocity;     // v_i
   Index previous;     // w_{i-1}, of the weight form
   Index predictions;  // w_hat_{i-1}
   Index delay;
@@ -85,8 +84,7 @@ std::vector<Layout> Layouts(const PipelineOptions& options) {
     layout.width = static_cast<Index>(options.widths[s]);
     layout.hessian = hessian;
     layout.weight = state;
-    layout.velocity = layout.weight + layout.width;
-    layout.previous = layout.velocity + layout.width;
+    layout.previous = layout.weight + 2 * layout.width;
     layout.predictions = state + static_cast<Index>(OwnEntries(options.rule)) * layout.width;
     layout.delay = static_cast<Index>(options.delays[s]);
     if (!options.rule.is_linear()) {
@@ -100,24 +98,9 @@ std::vector<Layout> Layouts(const PipelineOptions& options) {
   return layouts;
 }
 
-// w_hat_i of a stage as rows over the state.
 MatrixXd PredictionRows(const PipelineOptions& options, const Layout& stage, Index dimension) {
-  const MatrixXd identity = MatrixXd::Identity(stage.width, stage.width);
-  const double horizon = stage.coefficients.horizon;
-  MatrixXd rows = MatrixXd::Zero(stage.width, dimension);
-  rows.middleCols(stage.weight, stage.width) = identity;
-  switch (options.rule.rule.prediction) {
-    case Prediction::kNone:
-      break;
-    case Prediction::kVelocity:
-      rows.middleCols(stage.velocity, stage.width) -= options.learning_rate * horizon * identity;
-      break;
-    case Prediction::kWeight:
-      rows.middleCols(stage.weight, stage.width) += horizon * identity;
-      rows.middleCols(stage.previous, stage.width) -= horizon * identity;
-      break;
-  }
-  return rows;
+  return PredictionRows(options.rule, stage.coefficients.horizon, options.learning_rate,
+                        stage.weight, stage.width, dimension);
 }
 
 using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
@@ -258,23 +241,10 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
   MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
   for (const Layout& stage : stages) {
     const auto g = gradient.middleRows(stage.hessian, stage.width);
-    const MatrixXd identity = MatrixXd::Identity(stage.width, stage.width);
-    const Coefficients<double>& c = stage.coefficients;
-    const double eta = options.learning_rate;
-    const double m = options.momentum;
-
-    if (options.rule.is_linear()) {
-      LinearUpdate(options.rule, eta * g, stage.weight, stage.width, matrix);
-    } else {
-      MatrixXd velocity = g;
-      velocity.middleCols(stage.velocity, stage.width) += m * identity;
-      MatrixXd weight = -eta * (c.a * velocity + c.b * g);
-      weight.middleCols(stage.weight, stage.width) += identity;
-      matrix.middleRows(stage.weight, stage.width) = weight;
-      matrix.middleRows(stage.velocity, stage.width) = velocity;
-    }
+    OwnUpdate(options.rule, stage.coefficients, options.momentum, options.learning_rate, g,
+              stage.weight, stage.width, matrix);
     if (options.rule.rule.prediction == Prediction::kWeight) {
-      matrix.block(stage.previous, stage.weight, stage.width, stage.width) = identity;
+      matrix.block(stage.previous, stage.weight, stage.width, stage.width).setIdentity();
     }
     if (stage.delay > 0) {
       matrix.middleRows(stage.predictions, stage.width) = PredictionRows(options, stage, dimension);

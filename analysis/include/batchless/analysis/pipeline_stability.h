@@ -79,7 +79,7 @@ std::size_t StateDimension(const PipelineOptions& options);
 
 /// One update as a matrix. The state holds the stages one after another, each as
 ///   w_i, v_i, (weight form only) w_{i-1}, w_hat_{i-1}, w_hat_{i-2}, ..., w_hat_{i-D}
-/// or s_1 to s_P of linear_state.h before the predictions,
+/// or s_1 to s_P of rule_state.h before the predictions,
 /// with `width` numbers to each entry. Remembering predictions, not weights and velocities, is what
 /// keeps it small. A start at w_0 has v_0 = 0 and w_0 in every other place. Throws InvalidArgument,
 /// also above kMaxStateDimension.
