@@ -44,4 +44,10 @@ void Validate(const RuleSpec& spec, double momentum) {
   if (!spec.is_linear()) CheckMomentum(momentum);
 }
 
+void Validate(const RuleSpec& spec, double momentum, Delay delay, double rate) {
+  Validate(spec, momentum);
+  CheckDelay(delay);
+  CheckRate(rate);
+}
+
 }  // namespace batchless::analysis

@@ -76,9 +76,7 @@ std::vector<FrequencyPoint> LinearResponse(const RuleSpec& spec, Delay delay, do
 
 std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momentum, Delay delay,
                                               double rate, std::span<const double> frequencies) {
-  Validate(spec, momentum);
-  CheckDelay(delay);
-  CheckRate(rate);
+  Validate(spec, momentum, delay, rate);
   for (const double theta : frequencies) {
     if (!(theta > 0 && theta <= kPi)) {
       throw InvalidArgument("frequencies", theta, "numbers above 0, up to pi");

@@ -287,9 +287,7 @@ void Validate(const OptimumOptions& options) {
 
 SpectralRadius WorstSpectralRadius(const RuleSpec& spec, double momentum, Delay delay, double rate,
                                    double condition) {
-  Validate(spec, momentum);
-  CheckDelay(delay);
-  CheckRate(rate);
+  Validate(spec, momentum, delay, rate);
   CheckCondition(condition);
   const double lowest = std::max(rate / condition, kMinRate);
   if (spec.is_linear()) return SolveLinearSpectrum(spec, delay, lowest, rate);

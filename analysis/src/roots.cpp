@@ -242,9 +242,7 @@ std::vector<std::complex<double>> RootsOf(const P& p, long double exact_rate,
 
 std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum, Delay delay,
                                            double rate) {
-  Validate(spec, momentum);
-  CheckDelay(delay);
-  CheckRate(rate);
+  Validate(spec, momentum, delay, rate);
   CheckInteger("delay", delay, 0, kMaxRootsDelay, " where all roots are asked for");
   const auto exact_rate = static_cast<long double>(rate);
   if (spec.is_linear()) {

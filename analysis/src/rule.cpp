@@ -18,22 +18,17 @@ constexpr std::array<Rule, 12> kRules = {{
         .title = "SGDM",
         .equation = "v' = m v + g; w' = w - eta v'; w_hat = w",
         .source = "SGD with momentum in PyTorch's convention",
-        .extra_memory = "none",
         .reduces_to = "SGD at m = 0",
-        .compensation = Compensation::kNone,
-        .prediction = Prediction::kNone,
     },
     {
         .name = "nesterov",
         .title = "Nesterov",
         .equation = "v' = m v + g; w' = w - eta (m v' + g); w_hat = w",
         .source = "Nesterov momentum in PyTorch's convention",
-        .extra_memory = "none",
         .reduces_to =
             "sc with d = 1 at every delay; SGD at m = 0; on a quadratic the roots of lwp-v "
             "and lwp-w with T = m",
         .compensation = Compensation::kNesterov,
-        .prediction = Prediction::kNone,
     },
     {
         .name = "sc",
@@ -41,19 +36,15 @@ constexpr std::array<Rule, 12> kRules = {{
         .equation = "v' = m v + g; w' = w - eta (a v' + b g), a = m^d, b = (1 - m^d)/(1 - m), "
                     "d = D; w_hat = w",
         .source = kKosson,
-        .extra_memory = "none",
         .reduces_to = "sgdm at d = 0; nesterov at d = 1; SGD at m = 0",
         .compensation = Compensation::kSpike,
-        .prediction = Prediction::kNone,
     },
     {
         .name = "lwp-v",
         .title = "LWPv",
         .equation = "v' = m v + g; w' = w - eta v'; w_hat = w - eta T v, T = D",
         .source = kKosson,
-        .extra_memory = "none",
         .reduces_to = "sgdm at T = 0; on a quadratic the roots of lwp-w with the same T",
-        .compensation = Compensation::kNone,
         .prediction = Prediction::kVelocity,
     },
     {
@@ -66,7 +57,6 @@ constexpr std::array<Rule, 12> kRules = {{
         .also =
             "asynchronous Nesterov (Ajanthan et al., arXiv 2505.01099; secondary reading): T = m = "
             "gamma at the rate eta (1 - gamma)",
-        .compensation = Compensation::kNone,
         .prediction = Prediction::kWeight,
     },
     {
@@ -75,7 +65,6 @@ constexpr std::array<Rule, 12> kRules = {{
         .equation = "v' = m v + g; w' = w - eta (a v' + b g), a = m^d, b = (1 - m^d)/(1 - m), "
                     "d = D; w_hat = w - eta T v, T = D",
         .source = kKosson,
-        .extra_memory = "none",
         .reduces_to = "sc at T = 0; lwp-v at d = 0; sgdm at both",
         .compensation = Compensation::kSpike,
         .prediction = Prediction::kVelocity,
@@ -98,9 +87,7 @@ constexpr std::array<Rule, 12> kRules = {{
             "v' = m v + g; w' = w - eta v'; w_hat = w - eta T v, T = (m - m^{n+1})/(1 - m), "
             "n = D",
         .source = "FTPipe (Eliad et al., USENIX ATC 2021), from its authors' code (recalled)",
-        .extra_memory = "none",
         .reduces_to = "sgdm at n = 0; lwp-v with T = m at n = 1, with T = n at m = 1; SGD at m = 0",
-        .compensation = Compensation::kNone,
         .prediction = Prediction::kVelocity,
         .predicts_geometrically = true,
     },
@@ -110,7 +97,6 @@ constexpr std::array<Rule, 12> kRules = {{
         .equation = "v' = m v + g; w' = w - eta (a v' + b g); w_hat = w - eta T v, "
                     "a = 1, b = 0, T = 0 unless given",
         .source = "this project: the common form of the rules above",
-        .extra_memory = "none",
         .reduces_to =
             "sgdm at a = 1, b = 0, T = 0; every rule without weight-form prediction; lwp-w "
             "at D = 1 with a = 2 - 1/m, b = 1/m",
@@ -129,7 +115,6 @@ constexpr std::array<Rule, 12> kRules = {{
         .extra_memory = "1: the backward's prediction",
         .reduces_to =
             "lwp-v where all stages have one delay, or weights are stashed; sgdm without delays",
-        .compensation = Compensation::kNone,
         .prediction = Prediction::kVelocity,
         .predicts_to_last_backward = true,
     },
@@ -147,7 +132,6 @@ constexpr std::array<Rule, 12> kRules = {{
         .reduces_to =
             "spectrain on 1f1b, but for the backwards of odd stages, which look an update "
             "less ahead",
-        .compensation = Compensation::kNone,
         .prediction = Prediction::kVelocity,
         .predicts_by_place = true,
     },
@@ -166,7 +150,6 @@ constexpr std::array<Rule, 12> kRules = {{
                 "2605.25395, abstract): N = z ((1 + T (1 - gamma)) z - gamma - T (1 - gamma)), "
                 "D = (z - 1)(z - m)(z - gamma)",
         .compensation = Compensation::kLinear,
-        .prediction = Prediction::kNone,
     },
 }};
 constexpr std::size_t kOfOneDelay = 9;

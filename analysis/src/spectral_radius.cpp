@@ -12,12 +12,6 @@
 namespace batchless::analysis {
 namespace {
 
-void CheckPoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
-  Validate(spec, momentum);
-  CheckDelay(delay);
-  CheckRate(rate);
-}
-
 /// Runs the walk over all tracks; errors come back negative where a point is not finished.
 void Walk(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
   const std::size_t points = tracks.front().rates.size();
@@ -57,13 +51,13 @@ double SpectralRadius::half_life_updates() const {
 
 SpectralRadius ComputeSpectralRadius(const RuleSpec& spec, double momentum, Delay delay,
                                      double rate) {
-  CheckPoint(spec, momentum, delay, rate);
+  Validate(spec, momentum, delay, rate);
   if (spec.is_linear()) return SolveLinearPoint(spec, delay, rate);
   return SolvePoint(spec, momentum, delay, rate);
 }
 
 int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, double rate) {
-  CheckPoint(spec, momentum, delay, rate);
+  Validate(spec, momentum, delay, rate);
   if (spec.is_linear()) return CountLinearOutsideUnitCircle(spec, delay, rate).outside;
   return CountOutsideUnitCircle(MakeCharacteristic<double>(spec, momentum, delay), rate).outside;
 }

@@ -107,6 +107,8 @@ void CheckDelay(Delay delay);
 void CheckRate(double rate);
 /// The rule, and the momentum but for the rule `linear`, which has none.
 void Validate(const RuleSpec& spec, double momentum);
+/// All of a point.
+void Validate(const RuleSpec& spec, double momentum, Delay delay, double rate);
 
 }  // namespace batchless::analysis
 

@@ -72,8 +72,8 @@ struct Rule {
   std::string_view title;     ///< name in figures and reports
   std::string_view equation;  ///< update and forward weights
   std::string_view source;
-  std::string_view extra_memory;  ///< beside weights and velocity, per parameter
-  std::string_view reduces_to;    ///< what it equals, and when
+  std::string_view extra_memory = "none";  ///< beside weights and velocity, per parameter
+  std::string_view reduces_to;             ///< what it equals, and when
   std::string_view also = {};  ///< other names that it has in the literature, and with what options
   Compensation compensation = Compensation::kNone;
   Prediction prediction = Prediction::kNone;
