@@ -106,16 +106,14 @@ class Prediction {
 
  private:
   std::int64_t number() const { return options_.bytes_per_number; }
-  std::int64_t parameter_bytes(int stage) const {
-    return costs_[static_cast<std::size_t>(stage)].parameters * number();
-  }
+  const StageCost& CostOf(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
 
   void AddParameters(const StageSpan& process, TrainingMemory& memory) const {
     std::int64_t all = 0;
     std::int64_t most = 0;
     bool waits = options_.gradients_wait;
     for (int s = process.first; s < process.end; ++s) {
-      const std::int64_t bytes = parameter_bytes(s);
+      const std::int64_t bytes = CostOf(s).parameter_bytes;
       memory.weights += (1 + options_.optimizer_arrays) * bytes;
       if (!options_.optimizer_numbers.empty()) {
         memory.weights += options_.optimizer_numbers[static_cast<std::size_t>(s)] * number();
@@ -145,7 +143,7 @@ class Prediction {
     std::int64_t most_saved = 0;
     for (int s = 0; s < network_.stage_count(); ++s) {
       const Stage& stage = network_.stages[static_cast<std::size_t>(s)];
-      const std::int64_t saved = SavedBytes(stage, options_.bytes_per_number);
+      const std::int64_t saved = CostOf(s).saved_bytes;
       most_saved = std::max(most_saved, saved);
       if (process.Holds(s)) {
         memory.activations += saved * options_.microbatch * places_.MostHeld(plan_.SavedUse(s));
@@ -161,9 +159,7 @@ class Prediction {
     for (const StageSpan& group : options_.recomputed) {
       std::int64_t most = 0;
       for (int s = group.first; s < group.end; ++s) {
-        if (!process.Holds(s)) continue;
-        most = std::max(most, SavedBytes(network_.stages[static_cast<std::size_t>(s)],
-                                         options_.bytes_per_number));
+        if (process.Holds(s)) most = std::max(most, CostOf(s).saved_bytes);
       }
       memory.activations += most * options_.microbatch;
     }
@@ -172,7 +168,7 @@ class Prediction {
     memory.evaluation +=
         (most_saved + Most(options_.sample_workspace, all) * number()) * options_.workers;
     if (process.first == 0 && process.end == network_.stage_count()) return;
-    for (int s = 0; s < network_.stage_count(); ++s) memory.evaluation += parameter_bytes(s);
+    for (int s = 0; s < network_.stage_count(); ++s) memory.evaluation += CostOf(s).parameter_bytes;
   }
 
   // The largest number of the process's stages; 0 where there are none.
