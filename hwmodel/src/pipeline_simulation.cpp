@@ -128,18 +128,16 @@ class Simulator {
     }
   }
 
-  // The message that a pass of a stage sends goes to this stage; -1 where there is none.
-  int Receiver(const Entry& entry) const {
-    if (entry.kind == ActionKind::kForward) {
-      return entry.stage + 1 < schedule_.stages ? entry.stage + 1 : -1;
-    }
-    return entry.kind == ActionKind::kBackward ? entry.stage - 1 : -1;
+  // The stage that the message of a pass goes to, with -1 for `way` comes from; -1 where there is none.
+  int Neighbour(const Entry& entry, int way) const {
+    if (entry.kind != ActionKind::kForward && entry.kind != ActionKind::kBackward) return -1;
+    const int stage = entry.stage + (entry.kind == ActionKind::kForward ? way : -way);
+    return stage < schedule_.stages ? stage : -1;
   }
 
-  // The link that an action's message goes over.
-  std::size_t LinkOf(const Entry& entry) const {
-    return entry.kind == ActionKind::kForward ? 2 * static_cast<std::size_t>(entry.stage)
-                                              : 2 * static_cast<std::size_t>(entry.stage) - 1;
+  // The link that the message of a stage's pass goes over.
+  static std::size_t LinkOf(ActionKind kind, int stage) {
+    return 2 * static_cast<std::size_t>(stage) - (kind == ActionKind::kForward ? 0 : 1);
   }
 
   void Lay() {
@@ -176,7 +174,7 @@ class Simulator {
       }
     }
     for (Entry& entry : entries_) {
-      const int receiver = Receiver(entry);
+      const int receiver = Neighbour(entry, 1);
       if (receiver < 0) continue;
       entry.target = place_of(entry.kind, receiver, entry.microbatch);
       if (entry.target < 0) continue;
@@ -184,24 +182,16 @@ class Simulator {
       entries_[entry.target].ready = false;
     }
 
-    for (std::size_t w = 0; w < workers; ++w) {
-      first_core_.push_back(summary_.cores);
-      summary_.cores += CoresOf(w);
-    }
+    for (std::size_t w = 0; w < workers; ++w) summary_.cores += CoresOf(w);
     RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", summary_.cores,
              "fewer than 2^31 in all");
-    const auto cores = static_cast<std::size_t>(summary_.cores);
-    worker_of_core_.resize(cores);
-    position_.resize(cores);
-    next_waiting_.assign(cores, -1);
     for (std::size_t w = 0; w < workers; ++w) {
-      const auto begin = static_cast<std::size_t>(first_core_[w]);
-      const std::size_t end = begin + static_cast<std::size_t>(CoresOf(w));
-      for (std::size_t core = begin; core < end; ++core) {
-        worker_of_core_[core] = static_cast<std::int32_t>(w);
-        position_[core] = static_cast<std::int32_t>(ends_[w]);
-      }
+      const auto cores = static_cast<std::size_t>(CoresOf(w));
+      worker_of_core_.insert(worker_of_core_.end(), cores, static_cast<std::int32_t>(w));
+      position_.insert(position_.end(), cores, static_cast<std::int32_t>(ends_[w]));
     }
+    next_waiting_.assign(worker_of_core_.size(), -1);
+
     link_free_.assign(2 * stages, 0);
     queued_.assign(2 * stages, 0);
     if (options_.queue_capacity > 0) {
@@ -258,14 +248,9 @@ class Simulator {
   // The first core takes the message out of the queue.
   void Begin(Entry& entry) {
     entry.begun = true;
-    const bool forward = entry.kind == ActionKind::kForward;
-    if (!forward && entry.kind != ActionKind::kBackward) return;
-    const int sender = entry.stage + (forward ? -1 : 1);
-    if (sender < 0 || sender >= schedule_.stages ||
-        schedule_.worker(sender) == schedule_.worker(entry.stage)) {
-      return;
-    }
-    const std::size_t link = 2 * static_cast<std::size_t>(sender) - (forward ? 0 : 1);
+    const int sender = Neighbour(entry, -1);
+    if (sender < 0 || schedule_.worker(sender) == schedule_.worker(entry.stage)) return;
+    const std::size_t link = LinkOf(entry.kind, sender);
     if (queued_[link]-- == options_.queue_capacity) {
       At(now_, kPlaceFree, static_cast<std::int32_t>(link));
     }
@@ -302,7 +287,7 @@ class Simulator {
       Arrive(entry.target);
       return;
     }
-    const std::size_t link = LinkOf(entry);
+    const std::size_t link = LinkOf(entry.kind, entry.stage);
     if (options_.queue_capacity > 0) {
       std::vector<std::int32_t>& held = held_[schedule_.worker(entry.stage)];
       // No result overtakes one that waits for the same queue.
@@ -316,14 +301,14 @@ class Simulator {
 
   std::vector<std::int32_t>::iterator FirstHeld(std::vector<std::int32_t>& held,
                                                 std::size_t link) const {
-    return std::find_if(held.begin(), held.end(),
-                        [&](std::int32_t action) { return LinkOf(entries_[action]) == link; });
+    return std::find_if(held.begin(), held.end(), [&](std::int32_t action) {
+      return LinkOf(entries_[action].kind, entries_[action].stage) == link;
+    });
   }
 
   void Send(const Entry& entry, std::size_t link) {
     summary_.longest_queue = std::max<std::int64_t>(summary_.longest_queue, ++queued_[link]);
-    const int boundary = entry.kind == ActionKind::kForward ? entry.stage : entry.stage - 1;
-    const double seconds = options_.times.message_seconds(boundary);
+    const double seconds = options_.times.message_seconds(static_cast<int>(link / 2));
     link_free_[link] = std::max(now_, link_free_[link]) + seconds;
     const double arrival = link_free_[link] + options_.times.latency_seconds;
     if (arrival > now_) {
@@ -365,7 +350,6 @@ class Simulator {
   int workers_;
   std::vector<Entry> entries_;
   std::vector<std::int64_t> ends_;  // of each worker's entries, after a 0
-  std::vector<std::int64_t> first_core_;
   std::vector<std::int32_t> worker_of_core_;
   std::vector<std::int32_t> position_;      // entry that a core does next
   std::vector<std::int32_t> next_waiting_;  // core that waits for the same
