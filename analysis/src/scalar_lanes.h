@@ -11,6 +11,20 @@ namespace batchless::analysis {
 using FiftyDigits = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>,
                                                   boost::multiprecision::et_off>;
 
+namespace scalar_lanes {
+
+// Of double and long double; those of 50 digits are found by their type.
+using std::abs;
+using std::atan;
+using std::cos;
+using std::exp;
+using std::expm1;
+using std::floor;
+using std::log;
+using std::log1p;
+using std::sin;
+using std::sqrt;
+
 template <class Real>
 struct ScalarLanes {
   using V = Real;
@@ -35,47 +49,21 @@ struct ScalarLanes {
 
   static V Min(const V& a, const V& b) { return b < a ? b : a; }
   static V Max(const V& a, const V& b) { return a < b ? b : a; }
-  static V Abs(const V& a) {
-    using std::abs;
-    return abs(a);
-  }
-  static V Sqrt(const V& a) {
-    using std::sqrt;
-    return sqrt(a);
-  }
-  static V Exp(const V& a) {
-    using std::exp;
-    return exp(a);
-  }
-  static V Expm1(const V& a) {
-    using std::expm1;
-    return expm1(a);
-  }
-  static V Log(const V& a) {
-    using std::log;
-    return log(a);
-  }
-  static V Log1p(const V& a) {
-    using std::log1p;
-    return log1p(a);
-  }
-  static V Atan(const V& a) {
-    using std::atan;
-    return atan(a);
-  }
-  static V Sin(const V& a) {
-    using std::sin;
-    return sin(a);
-  }
-  static V Cos(const V& a) {
-    using std::cos;
-    return cos(a);
-  }
-  static V Floor(const V& a) {
-    using std::floor;
-    return floor(a);
-  }
+  static V Abs(const V& a) { return abs(a); }
+  static V Sqrt(const V& a) { return sqrt(a); }
+  static V Exp(const V& a) { return exp(a); }
+  static V Expm1(const V& a) { return expm1(a); }
+  static V Log(const V& a) { return log(a); }
+  static V Log1p(const V& a) { return log1p(a); }
+  static V Atan(const V& a) { return atan(a); }
+  static V Sin(const V& a) { return sin(a); }
+  static V Cos(const V& a) { return cos(a); }
+  static V Floor(const V& a) { return floor(a); }
   static V Round(const V& a) { return Floor(a + V(0.5)); }
 };
+
+}  // namespace scalar_lanes
+
+using scalar_lanes::ScalarLanes;
 
 }  // namespace batchless::analysis
