@@ -189,10 +189,10 @@ bool StableOver(const LinearPolynomial<Extended>& p, double low, double high) {
 
 }  // namespace
 
-SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate, LinearGuess* guess,
+SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate, RootGuess* guess,
                                 Climb climb) {
   if (EveryRootIsZero(spec, delay, rate)) return NoRoot(Precision::kFiftyDigits);
-  LinearGuess near = guess != nullptr ? *guess : LinearGuess{};
+  RootGuess near = guess != nullptr ? *guess : RootGuess{};
   SpectralRadius value = kNothingProven;
   const bool met =
       SolveIn<Extended>(Precision::kLongDouble, spec, delay, rate, near.s, near.theta, value);
@@ -352,7 +352,7 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
     return top - step * static_cast<double>(tops + window - 1 - i);
   };
   std::vector<double> row;
-  LinearGuess guess;
+  RootGuess guess;
   for (std::size_t i = 0; i < tops + window; ++i) {
     row.push_back(SolveLinearPoint(spec, delay, std::exp(log_rate(i)), &guess, Climb::kWhereNeeded)
                       .log_radius);
@@ -374,11 +374,11 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   // Both ends of the spectrum move with the rate; the points between are those of the row.
   const double inside = window > 2 ? largest(*best + 1, *best + window - 1)
                                    : -std::numeric_limits<double>::infinity();
-  LinearGuess at_top, at_bottom;
+  RootGuess at_top, at_bottom;
   const auto worst_at = [&](double log_x) {
     *evaluations += 2;
     const double x = std::exp(log_x);
-    const auto at = [&](double rate, LinearGuess& near) {
+    const auto at = [&](double rate, RootGuess& near) {
       return SolveLinearPoint(spec, delay, rate, &near, Climb::kWhereNeeded).log_radius;
     };
     return std::max({inside, at(x, at_top), at(x / condition, at_bottom)});

@@ -9,19 +9,13 @@
 
 namespace batchless::analysis {
 
-/// Where a neighbouring point or a coarser arithmetic left the root; out of range: nowhere.
-struct LinearGuess {
-  double s = 0;
-  double theta = 9;
-};
-
 /// Whether 50 digits follow where long double gives bounds, though wider ones than promised.
 enum class Climb { kAlways, kWhereNeeded };
 
 /// rho at one rate; long double and 50 digits until the tolerances of spectral_radius.h are met.
 /// Along a row each point starts from its neighbour's root where `guess` is kept.
 SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate,
-                                LinearGuess* guess = nullptr, Climb climb = Climb::kAlways);
+                                RootGuess* guess = nullptr, Climb climb = Climb::kAlways);
 
 /// Half the width, relative, of the bounds of ln rho over a spectrum. Arcs that tell a peak inside it
 /// from its neighbours number as the root of this.

@@ -22,16 +22,11 @@ typename Kernel<Real>::Polynomial ToKernel(const Characteristic<Real>& p, double
           p.beta, p.gamma,    p.kappa_size,         p.beta_size};
 }
 
-/// Where a coarser arithmetic left the root.
-struct Guess {
-  double s = 0;
-  double theta = 9;  // out of range: no guess
-};
-
 /// The root in this arithmetic. A bracket that Newton's method could not leave (a double root) is
 /// widened until both counts are clear.
 template <class Real>
-typename Kernel<Real>::Root SolvePoint(const typename Kernel<Real>::Polynomial& k, Guess& guess) {
+typename Kernel<Real>::Root SolvePoint(const typename Kernel<Real>::Polynomial& k,
+                                       RootGuess& guess) {
   using Lanes = ScalarLanes<Real>;
   typename Kernel<Real>::Root root{};
   root.s = Real(guess.s);
@@ -66,7 +61,7 @@ bool BothRootsVanish(const typename Kernel<Real>::Polynomial& k) {
 /// False where this arithmetic does not meet the tolerances; `value` then holds what it gave.
 template <class Real>
 bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay delay, double rate,
-             Guess& guess, SpectralRadius& value) {
+             RootGuess& guess, SpectralRadius& value) {
   const auto k = ToKernel(MakeCharacteristic<Real>(spec, momentum, delay), rate);
   auto root = SolvePoint<Real>(k, guess);
   if (precision == Precision::kFiftyDigits && k.n == 0 && BothRootsVanish<Real>(k)) {
@@ -101,7 +96,7 @@ void WalkOne(const TrackGroup& group) { kernel::WalkTracks<OneLane>(group); }
 
 SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   SpectralRadius value = kNothingProven;
-  Guess guess;
+  RootGuess guess;
   if (SolveIn<double>(Precision::kDouble, spec, momentum, delay, rate, guess, value)) return value;
   if (SolveIn<long double>(Precision::kLongDouble, spec, momentum, delay, rate, guess, value)) {
     return value;

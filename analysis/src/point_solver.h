@@ -41,6 +41,12 @@ bool MeetsTolerances(Precision precision, const Real& s, const Real& delta, Spec
          value.log_radius_error < TrackGroup::kLogGoal * std::abs(log_radius);
 }
 
+/// Where a neighbouring point or a coarser arithmetic left the root; out of range: nowhere.
+struct RootGuess {
+  double s = 0;
+  double theta = 9;
+};
+
 /// rho at one valid point, starting in double and climbing to long double and 50 digits until the
 /// tolerances are met.
 SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate);

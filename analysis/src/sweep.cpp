@@ -28,7 +28,7 @@ std::size_t ThreadCount(int asked, std::size_t blocks) {
 /// The one row of the rule `linear`; each point starts from its neighbour's root.
 void RunLinearRow(const SweepOptions& options, std::span<Precision> precision,
                   SweepSummary& summary) {
-  LinearGuess guess;
+  RootGuess guess;
   for (std::size_t j = 0; j < options.rates.size(); ++j) {
     const SpectralRadius value =
         SolveLinearPoint(options.rule, options.delay, options.rates[j], &guess);
