@@ -12,24 +12,23 @@
 namespace batchless::hwmodel {
 namespace {
 
-// What a worker does for the micro-batches first .. first + count - 1, in each of its chunks of stages.
+// What a worker does in turn for `count` micro-batches, in each of its chunks of stages.
 struct Turns {
-  int worker = 0;
-  std::int64_t first = 0;
-  std::int64_t count = 1;
-  std::int64_t microbatches_per_update = 1;
-  std::int64_t ahead = 0;  // of the forwards before the backwards, passes
+  std::int64_t count;
+  std::int64_t microbatches_per_update;
   bool splits_backward = false;
-  std::int64_t lag = 0;  // of the weight gradients behind the backwards, passes
-  int workers = 1;       // as many micro-batches go through one chunk, then through the next
+  int workers = 1;  // as many micro-batches go through one chunk, then through the next
   int chunks = 1;
 };
 
-// Forwards ahead, then one of each pass in turn, then the passes that are left.
-void AppendTurns(Order& order, const Turns& t) {
+// `ahead` forwards of the micro-batches from `first` on, then one of each pass in turn, then the passes that
+// are left.
+void AppendTurns(Order& order, const Turns& t, int worker, std::int64_t first, std::int64_t ahead) {
   const std::int64_t passes = t.count * t.chunks;
-  const std::int64_t ahead = std::min(t.ahead, passes);
-  const std::int64_t behind = ahead + std::min(t.lag, passes);
+  ahead = std::min(ahead, passes);
+  // Forwards run ahead of backwards, and those of weight gradients, by S-1 in all.
+  const std::int64_t behind =
+      ahead + (t.splits_backward ? std::min<std::int64_t>(worker, passes) : 0);
   const ActionKind gradient =
       t.splits_backward ? ActionKind::kWeightGradient : ActionKind::kBackward;
   const auto append = [&](ActionKind kind, std::int64_t k) {
@@ -37,8 +36,8 @@ void AppendTurns(Order& order, const Turns& t) {
     const std::int64_t group = k / (std::int64_t{t.workers} * t.chunks);
     const int forwards = static_cast<int>(k / t.workers % t.chunks);
     const int chunk = kind == ActionKind::kForward ? forwards : t.chunks - 1 - forwards;
-    const int stage = chunk * t.workers + t.worker;
-    const std::int64_t i = t.first + group * t.workers + k % t.workers;
+    const int stage = chunk * t.workers + worker;
+    const std::int64_t i = first + group * t.workers + k % t.workers;
     order.push_back({stage, kind, i});
     if (kind == gradient && (i + 1) % t.microbatches_per_update == 0) {
       order.push_back({stage, ActionKind::kUpdate, i});
@@ -51,17 +50,12 @@ void AppendTurns(Order& order, const Turns& t) {
   }
 }
 
-// One stage a worker, `count` micro-batches after another; forwards_ahead(s) of them run ahead at stage s.
+// All workers' turns, one `count` after the other; forwards_ahead(w) run ahead at worker w.
 template <class Ahead>
-Schedule InTurns(int stages, std::int64_t microbatches, std::int64_t count,
-                 std::int64_t microbatches_per_update, const Ahead& forwards_ahead) {
-  return InOrder({.stages = stages, .microbatches = microbatches}, count,
-                 [&](Order& order, int stage, std::int64_t first) {
-                   AppendTurns(order, {.worker = stage,
-                                       .first = first,
-                                       .count = count,
-                                       .microbatches_per_update = microbatches_per_update,
-                                       .ahead = forwards_ahead(stage)});
+Schedule InTurns(Schedule schedule, const Turns& turns, const Ahead& forwards_ahead) {
+  return InOrder(std::move(schedule), turns.count,
+                 [&](Order& order, int worker, std::int64_t first) {
+                   AppendTurns(order, turns, worker, first, forwards_ahead(worker));
                  });
 }
 
@@ -74,25 +68,26 @@ auto AheadOfLast(int stages) {
 
 Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return InTurns(stages, microbatches, microbatches_per_update, microbatches_per_update,
+  return InTurns({.stages = stages, .microbatches = microbatches},
+                 {microbatches_per_update, microbatches_per_update},
                  [&](int) { return microbatches_per_update; });
 }
 
 Schedule OneForwardOneBackward(int stages, std::int64_t microbatches) {
-  CheckSizes(stages, microbatches, 1);
-  return InTurns(stages, microbatches, microbatches, 1, AheadOfLast(stages));
+  return Paci(stages, microbatches, 1);
 }
 
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return InTurns(stages, microbatches, microbatches_per_update, microbatches_per_update,
-                 AheadOfLast(stages));
+  return InTurns({.stages = stages, .microbatches = microbatches},
+                 {microbatches_per_update, microbatches_per_update}, AheadOfLast(stages));
 }
 
 Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  return InTurns(stages, microbatches, microbatches, microbatches_per_update, AheadOfLast(stages));
+  return InTurns({.stages = stages, .microbatches = microbatches},
+                 {microbatches, microbatches_per_update}, AheadOfLast(stages));
 }
 
 Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
@@ -104,13 +99,8 @@ Schedule Amdp(int stages, std::int64_t microbatches, std::int64_t microbatches_p
     const std::int64_t count = stage == 0 || is_last ? microbatches : 2;
     for (std::int64_t first = 0; first < microbatches; first += count) {
       const std::int64_t left = std::min(count, microbatches - first);
-      AppendTurns(order, {.worker = stage,
-                          .first = first,
-                          .count = left,
-                          .microbatches_per_update = microbatches_per_update,
-                          .ahead = is_last      ? 0
-                                   : stage == 0 ? 1
-                                                : 2});
+      const std::int64_t ahead = is_last ? 0 : stage == 0 ? 1 : 2;
+      AppendTurns(order, {left, microbatches_per_update}, stage, first, ahead);
     }
   };
   return InOrder({.stages = stages, .microbatches = microbatches}, microbatches, append);
@@ -140,33 +130,19 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
       schedule.worker_of_stage.push_back(stage % workers);
     }
   }
-  const auto append = [&](Order& order, int worker, std::int64_t first) {
-    const std::int64_t behind = workers - 1 - worker;
-    AppendTurns(order,
-                {.worker = worker,
-                 .first = first,
-                 .count = microbatches_per_update,
-                 .microbatches_per_update = microbatches_per_update,
-                 .ahead = chunks == 1 ? behind : 2 * behind + (std::int64_t{chunks} - 1) * workers,
-                 .workers = workers,
-                 .chunks = chunks});
-  };
-  return InOrder(std::move(schedule), microbatches_per_update, append);
+  return InTurns(std::move(schedule),
+                 {microbatches_per_update, microbatches_per_update, false, workers, chunks},
+                 [&](int worker) -> std::int64_t {
+                   const std::int64_t behind = workers - 1 - worker;
+                   if (chunks == 1) return behind;
+                   return 2 * behind + (std::int64_t{chunks} - 1) * workers;
+                 });
 }
 
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
   CheckSizes(stages, microbatches, microbatches_per_update);
-  const auto append = [&](Order& order, int stage, std::int64_t first) {
-    // The forwards run ahead of the backwards, and those of the weight gradients, by S-1 in all.
-    AppendTurns(order, {.worker = stage,
-                        .first = first,
-                        .count = microbatches_per_update,
-                        .microbatches_per_update = microbatches_per_update,
-                        .ahead = stages - 1 - stage,
-                        .splits_backward = true,
-                        .lag = stage});
-  };
-  return InOrder({.stages = stages, .microbatches = microbatches}, microbatches_per_update, append);
+  return InTurns({.stages = stages, .microbatches = microbatches},
+                 {microbatches_per_update, microbatches_per_update, true}, AheadOfLast(stages));
 }
 
 }  // namespace batchless::hwmodel
