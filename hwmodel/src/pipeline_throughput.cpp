@@ -43,12 +43,10 @@ struct Setting : Execution {
   }
 };
 
-// One way to lay the stages out. Those in `local` memory have the cores that it takes.
+// One way to lay the stages out. Workers in local memory have the cores that it takes.
 struct Layout {
   double seconds = std::numeric_limits<double>::infinity();  // of a micro-batch, without links
-  std::vector<int> group_ends{};
-  std::vector<bool> local{};
-  std::vector<std::int64_t> cores{};
+  std::vector<WorkerThroughput> workers{};  // without what follows from their times
 };
 
 int WorkerCount(const Workload& workload, const Machine& machine,
@@ -79,14 +77,6 @@ Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
        .vertical_sync = setting.options.vertical_sync});
 }
 
-double WorkerBytesOf(const Setting& setting, const ScheduleSummary& summary, std::size_t g,
-                     int first, int end) {
-  const StageSummary& stage = summary.stages[g];
-  return WorkerBytes(setting.workload, first, end, setting.options.microbatch,
-                     static_cast<double>(stage.weight_versions),
-                     static_cast<double>(stage.activations_in_flight), setting.recomputes);
-}
-
 // Cores with as much local memory.
 std::int64_t CoresFor(const Machine& machine, double bytes) {
   return std::max<std::int64_t>(
@@ -99,43 +89,48 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
                 const std::vector<int>& group_ends) {
   const Machine& machine = setting.machine;
   const std::size_t workers = group_ends.size();
-  struct Use {
-    double traffic = 0;  // bytes of a micro-batch
-    double memory = 0;   // bytes
-  };
-  std::vector<Use> uses(workers);
+  Layout layout;
+  std::vector<double> traffic_of(workers);  // bytes of a micro-batch
   std::vector<std::size_t> order(workers);
   std::iota(order.begin(), order.end(), 0);
   double traffic = 0;  // of those in shared memory
   for (std::size_t g = 0; g < workers; ++g) {
-    const int first = g == 0 ? 0 : group_ends[g - 1];
-    uses[g].memory = WorkerBytesOf(setting, summary, g, first, group_ends[g]);
-    for (int s = first; s < group_ends[g]; ++s) uses[g].traffic += StageTraffic(setting, s);
-    traffic += uses[g].traffic;
+    const StageSummary& stage = summary.stages[g];
+    WorkerThroughput row = {.first_stage = g == 0 ? 0 : group_ends[g - 1],
+                            .end_stage = group_ends[g],
+                            .delay = stage.forward_delay_updates};
+    row.memory_bytes =
+        WorkerBytes(setting.workload, row.first_stage, row.end_stage, setting.options.microbatch,
+                    static_cast<double>(stage.weight_versions),
+                    static_cast<double>(stage.activations_in_flight), setting.recomputes);
+    for (int s = row.first_stage; s < row.end_stage; ++s) traffic_of[g] += StageTraffic(setting, s);
+    traffic += traffic_of[g];
+    layout.workers.push_back(row);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return uses[a].traffic * uses[b].memory > uses[b].traffic * uses[a].memory;
+    return traffic_of[a] * layout.workers[b].memory_bytes >
+           traffic_of[b] * layout.workers[a].memory_bytes;
   });
   const bool has_shared = machine.shared_memory_bytes > 0;
   const bool has_local = machine.local_memory_bytes > 0 && !(has_shared && setting.launched);
   const auto cores = static_cast<std::int64_t>(machine.cores);
-  Layout layout{.group_ends = group_ends, .local = std::vector<bool>(workers)};
   std::vector<std::int64_t> minimums(workers, 1);
   std::vector<std::vector<CoreWork>> parts(workers);
   const auto place = [&](std::size_t g, Memory memory) {
-    parts[g] =
-        PartsOf(setting, setting.work(memory), g == 0 ? 0 : group_ends[g - 1], group_ends[g]);
-    layout.local[g] = memory == Memory::kLocal;
-    if (layout.local[g]) minimums[g] = CoresFor(machine, uses[g].memory);
+    WorkerThroughput& row = layout.workers[g];
+    parts[g] = PartsOf(setting, setting.work(memory), row.first_stage, row.end_stage);
+    row.in_local_memory = memory == Memory::kLocal;
+    if (row.in_local_memory) minimums[g] = CoresFor(machine, row.memory_bytes);
   };
   const auto consider = [&] {
     if (std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0}) > cores) return false;
-    layout.cores = AllotCores(parts, cores, minimums);
+    const std::vector<std::int64_t> allotted = AllotCores(parts, cores, minimums);
     layout.seconds =
         setting.measured || !has_shared ? 0 : traffic / machine.shared_bytes_per_second;
     for (std::size_t g = 0; g < workers; ++g) {
+      layout.workers[g].cores = allotted[g];
       layout.seconds =
-          std::max(layout.seconds, SecondsOn(parts[g], static_cast<double>(layout.cores[g])));
+          std::max(layout.seconds, SecondsOn(parts[g], static_cast<double>(allotted[g])));
     }
     // Among equals the one with more in local memory is taken.
     if (layout.seconds <= best.seconds * (1 + 1e-12)) best = layout;
@@ -152,7 +147,7 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   if (!has_shared || !has_local) return best;
   for (const std::size_t g : order) {
     place(g, Memory::kLocal);
-    traffic -= uses[g].traffic;
+    traffic -= traffic_of[g];
     if (!consider()) break;
   }
   return best;
@@ -175,26 +170,15 @@ Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
   return best;
 }
 
-std::vector<WorkerThroughput> PlaceWorkers(const Setting& setting, const ScheduleSummary& summary,
-                                           const Layout& layout) {
-  std::vector<WorkerThroughput> workers;
+void SetFits(const Machine& machine, std::vector<WorkerThroughput>& workers) {
   double in_shared = 0;
-  for (std::size_t g = 0; g < layout.group_ends.size(); ++g) {
-    WorkerThroughput worker = {.first_stage = g == 0 ? 0 : layout.group_ends[g - 1],
-                               .end_stage = layout.group_ends[g],
-                               .cores = layout.cores[g],
-                               .delay = summary.stages[g].forward_delay_updates};
-    worker.memory_bytes = WorkerBytesOf(setting, summary, g, worker.first_stage, worker.end_stage);
-    worker.in_local_memory = layout.local[g];
+  for (const WorkerThroughput& worker : workers) {
     if (!worker.in_local_memory) in_shared += worker.memory_bytes;
-    workers.push_back(worker);
   }
   for (WorkerThroughput& worker : workers) {
-    worker.fits = worker.in_local_memory
-                      ? CoresFor(setting.machine, worker.memory_bytes) <= worker.cores
-                      : in_shared <= setting.machine.shared_memory_bytes;
+    worker.fits = worker.in_local_memory ? CoresFor(machine, worker.memory_bytes) <= worker.cores
+                                         : in_shared <= machine.shared_memory_bytes;
   }
-  return workers;
 }
 
 // Fills in a worker's times and what limits them, adds its traffic, and returns how many of its cores
@@ -354,7 +338,8 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
              "false with " + options.schedule +
                  ", whose backwards do not read the weights of their forwards");
   }
-  result.workers = PlaceWorkers(setting, summary, FastestLayout(setting, summary));
+  result.workers = FastestLayout(setting, summary).workers;
+  SetFits(machine, result.workers);
   std::vector<double> working_cores;
   for (WorkerThroughput& worker : result.workers) {
     working_cores.push_back(TimeWorker(setting, worker, result));
