@@ -224,11 +224,15 @@ std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const 
   RefuseIf(schedule.stages != network.stage_count(), "schedule",
            std::to_string(schedule.stages) + " stages",
            "the " + std::to_string(network.stage_count()) + " of " + network.name);
-  for (const auto* numbers : {&options.workspace, &options.sample_workspace, &options.held}) {
-    if (numbers->empty() || numbers->size() == network.stages.size()) continue;
-    throw analysis::InvalidArgument("workspace", std::to_string(numbers->size()) + " numbers",
-                                    "one for each stage, or none");
-  }
+  const auto check = [&](std::string_view name, const std::vector<std::int64_t>& numbers) {
+    RefuseIf(!numbers.empty() && numbers.size() != network.stages.size(), name,
+             std::to_string(numbers.size()) + " numbers", "one for each stage, or none");
+  };
+  check("optimizer_numbers", options.optimizer_numbers);
+  check("kept_delays", options.kept_delays);
+  check("workspace", options.workspace);
+  check("sample_workspace", options.sample_workspace);
+  check("held", options.held);
   Prediction prediction(network, schedule, options);
   std::vector<TrainingMemory> memory;
   for (const StageSpan& process : processes) memory.push_back(prediction.Of(process));

@@ -105,5 +105,14 @@ TEST_CASE("a schedule of other stages is refused") {
                   analysis::InvalidArgument);
 }
 
+TEST_CASE("numbers by stage that are not one for each are refused by their name") {
+  const Network network = MakeNetwork({.name = "linear"});
+  const Schedule schedule = PipelinedBackpropagation(2, 8);
+  CHECK_THROWS_WITH(PredictTrainingMemory(network, schedule, {.held = {1, 2, 3}}),
+                    "held: got 3 numbers, accepted: one for each stage, or none");
+  CHECK_THROWS_WITH(PredictTrainingMemory(network, schedule, {.kept_delays = {1}}),
+                    "kept_delays: got 1 numbers, accepted: one for each stage, or none");
+}
+
 }  // namespace
 }  // namespace batchless::hwmodel

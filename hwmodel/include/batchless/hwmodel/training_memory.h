@@ -80,7 +80,8 @@ struct TrainingMemoryOptions {
 
 /// By process, of those that share the stages. `schedule`: of the network's stages, with two cycles in
 /// which every stage does everything. Throws what FindSteadyState throws, and
-/// analysis::InvalidArgument naming `schedule` where its stages are not the network's.
+/// analysis::InvalidArgument naming `schedule` where its stages are not the network's, or the option whose
+/// numbers are not one for each of these.
 std::vector<TrainingMemory> PredictTrainingMemory(const Network& network, const Schedule& schedule,
                                                   const TrainingMemoryOptions& options,
                                                   std::span<const StageSpan> processes);
