@@ -76,27 +76,32 @@ class EventGraph {
                       nodes_[from].seconds + latency, cycles});
   }
 
+  // One after the other, and the first of a cycle after the last of the one before.
+  void AddLoop(const std::vector<std::int64_t>& nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const bool is_last = i + 1 == nodes.size();
+      AddEdge(nodes[i], nodes[is_last ? 0 : i + 1], 0, is_last ? 1 : 0);
+    }
+  }
+
   void AddActions() {
     const std::int64_t m = steady_.microbatches_per_cycle;
     node_of_.assign(static_cast<std::size_t>(steady_.stages * 4 * m), -1);
     offsets_.resize(node_of_.size());
     worker_of_stage_.assign(static_cast<std::size_t>(steady_.stages), -1);
     for (std::size_t w = 0; w < steady_.workers.size(); ++w) {
-      const std::vector<SteadyAction>& actions = steady_.workers[w];
-      const auto first = static_cast<std::int64_t>(nodes_.size());
-      for (const SteadyAction& action : actions) {
+      std::vector<std::int64_t> of_worker;
+      for (const SteadyAction& action : steady_.workers[w]) {
         const auto ordinal =
             static_cast<std::size_t>(Ordinal(action.stage, action.kind, action.offset));
         node_of_[ordinal] = static_cast<std::int32_t>(nodes_.size());
         offsets_[ordinal] = action.offset;
         const auto stage = static_cast<std::size_t>(action.stage);
         worker_of_stage_[stage] = static_cast<int>(w);
+        of_worker.push_back(node_of_[ordinal]);
         nodes_.push_back({times_.stages[stage].seconds(action.kind), static_cast<int>(w), -1});
       }
-      const auto count = static_cast<std::int64_t>(actions.size());
-      for (std::int64_t i = 0; i < count; ++i) {
-        AddEdge(first + i, first + (i + 1) % count, 0, i + 1 == count ? 1 : 0);
-      }
+      AddLoop(of_worker);
     }
   }
 
@@ -105,28 +110,22 @@ class EventGraph {
     crosses_.assign(static_cast<std::size_t>(steady_.stages), false);
     for (const std::vector<SteadyAction>& actions : steady_.workers) {
       for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-        // By sending stage: the first and the last message so far.
-        std::vector<std::int64_t> firsts(static_cast<std::size_t>(steady_.stages), -1);
-        std::vector<std::int64_t> lasts = firsts;
+        std::vector<std::vector<std::int64_t>> of_sender(static_cast<std::size_t>(steady_.stages));
         for (const SteadyAction& action : actions) {
           const int receiver = action.stage + (kind == ActionKind::kForward ? 1 : -1);
           if (action.kind != kind || receiver < 0 || receiver >= steady_.stages) continue;
-          AddMessage(action, receiver, firsts, lasts);
+          AddMessage(action, receiver, of_sender[action.stage]);
         }
-        for (std::size_t s = 0; s < firsts.size(); ++s) {
-          if (firsts[s] >= 0) AddEdge(lasts[s], firsts[s], 0, 1);
-        }
+        for (const std::vector<std::int64_t>& messages : of_sender) AddLoop(messages);
       }
     }
   }
 
-  void AddMessage(const SteadyAction& action, int receiver, std::vector<std::int64_t>& firsts,
-                  std::vector<std::int64_t>& lasts) {
+  void AddMessage(const SteadyAction& action, int receiver, std::vector<std::int64_t>& messages) {
     const std::int64_t sender = node_of_[Ordinal(action.stage, action.kind, action.offset)];
     const auto target = static_cast<std::size_t>(Ordinal(receiver, action.kind, action.offset));
     const std::int64_t cycles = (action.offset - offsets_[target]) / steady_.microbatches_per_cycle;
-    const auto stage = static_cast<std::size_t>(action.stage);
-    if (worker_of_stage_[stage] == worker_of_stage_[receiver]) {
+    if (worker_of_stage_[action.stage] == worker_of_stage_[receiver]) {
       AddEdge(sender, node_of_[target], 0, cycles);
       return;
     }
@@ -141,9 +140,7 @@ class EventGraph {
     nodes_.push_back({seconds, -1, boundary});
     AddEdge(sender, message, 0, 0);
     AddEdge(message, node_of_[target], times_.latency_seconds, cycles);
-    if (lasts[stage] >= 0) AddEdge(lasts[stage], message, 0, 0);
-    if (firsts[stage] < 0) firsts[stage] = message;
-    lasts[stage] = message;
+    messages.push_back(message);
   }
 
   void SortEdges() {
