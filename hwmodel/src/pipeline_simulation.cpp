@@ -91,6 +91,7 @@ class Simulator {
     std::int32_t parts = 0;     // still to end
     std::int32_t waiting = -1;  // first of the cores that wait for its input
     std::int32_t target = -1;   // action that its message is for
+    std::int32_t input_link = -1;
     ActionKind kind = ActionKind::kForward;
     bool ready = true;
     bool same_worker = false;  // as its target
@@ -128,16 +129,17 @@ class Simulator {
     }
   }
 
-  // The stage that the message of a pass goes to, with -1 for `way` comes from; -1 where there is none.
-  int Neighbour(const Entry& entry, int way) const {
-    if (entry.kind != ActionKind::kForward && entry.kind != ActionKind::kBackward) return -1;
-    const int stage = entry.stage + (entry.kind == ActionKind::kForward ? way : -way);
-    return stage < schedule_.stages ? stage : -1;
+  // The message that a pass of a stage sends goes to this stage; -1 where there is none.
+  int Receiver(const Entry& entry) const {
+    if (entry.kind == ActionKind::kForward) {
+      return entry.stage + 1 < schedule_.stages ? entry.stage + 1 : -1;
+    }
+    return entry.kind == ActionKind::kBackward ? entry.stage - 1 : -1;
   }
 
-  // The link that the message of a stage's pass goes over.
-  static std::size_t LinkOf(ActionKind kind, int stage) {
-    return 2 * static_cast<std::size_t>(stage) - (kind == ActionKind::kForward ? 0 : 1);
+  // The link that an action's message goes over.
+  static std::int32_t LinkOf(const Entry& entry) {
+    return 2 * entry.stage - (entry.kind == ActionKind::kForward ? 0 : 1);
   }
 
   void Lay() {
@@ -174,12 +176,13 @@ class Simulator {
       }
     }
     for (Entry& entry : entries_) {
-      const int receiver = Neighbour(entry, 1);
+      const int receiver = Receiver(entry);
       if (receiver < 0) continue;
       entry.target = place_of(entry.kind, receiver, entry.microbatch);
       if (entry.target < 0) continue;
       entry.same_worker = schedule_.worker(receiver) == schedule_.worker(entry.stage);
       entries_[entry.target].ready = false;
+      if (!entry.same_worker) entries_[entry.target].input_link = LinkOf(entry);
     }
 
     for (std::size_t w = 0; w < workers; ++w) summary_.cores += CoresOf(w);
@@ -248,11 +251,9 @@ class Simulator {
   // The first core takes the message out of the queue.
   void Begin(Entry& entry) {
     entry.begun = true;
-    const int sender = Neighbour(entry, -1);
-    if (sender < 0 || schedule_.worker(sender) == schedule_.worker(entry.stage)) return;
-    const std::size_t link = LinkOf(entry.kind, sender);
-    if (queued_[link]-- == options_.queue_capacity) {
-      At(now_, kPlaceFree, static_cast<std::int32_t>(link));
+    if (entry.input_link < 0) return;
+    if (queued_[entry.input_link]-- == options_.queue_capacity) {
+      At(now_, kPlaceFree, entry.input_link);
     }
   }
 
@@ -287,7 +288,7 @@ class Simulator {
       Arrive(entry.target);
       return;
     }
-    const std::size_t link = LinkOf(entry.kind, entry.stage);
+    const std::int32_t link = LinkOf(entry);
     if (options_.queue_capacity > 0) {
       std::vector<std::int32_t>& held = held_[schedule_.worker(entry.stage)];
       // No result overtakes one that waits for the same queue.
@@ -300,15 +301,14 @@ class Simulator {
   }
 
   std::vector<std::int32_t>::iterator FirstHeld(std::vector<std::int32_t>& held,
-                                                std::size_t link) const {
-    return std::find_if(held.begin(), held.end(), [&](std::int32_t action) {
-      return LinkOf(entries_[action].kind, entries_[action].stage) == link;
-    });
+                                                std::int32_t link) const {
+    return std::find_if(held.begin(), held.end(),
+                        [&](std::int32_t action) { return LinkOf(entries_[action]) == link; });
   }
 
-  void Send(const Entry& entry, std::size_t link) {
+  void Send(const Entry& entry, std::int32_t link) {
     summary_.longest_queue = std::max<std::int64_t>(summary_.longest_queue, ++queued_[link]);
-    const double seconds = options_.times.message_seconds(static_cast<int>(link / 2));
+    const double seconds = options_.times.message_seconds(link / 2);
     link_free_[link] = std::max(now_, link_free_[link]) + seconds;
     const double arrival = link_free_[link] + options_.times.latency_seconds;
     if (arrival > now_) {
@@ -324,11 +324,11 @@ class Simulator {
     const int stage = (link + 1) / 2;
     const auto worker = static_cast<std::size_t>(schedule_.worker(stage));
     std::vector<std::int32_t>& held = held_[worker];
-    const auto found = FirstHeld(held, static_cast<std::size_t>(link));
+    const auto found = FirstHeld(held, link);
     if (found == held.end()) return;
     const Entry& entry = entries_[*found];
     held.erase(found);
-    Send(entry, static_cast<std::size_t>(link));
+    Send(entry, link);
     if (!held.empty()) return;
     const std::int32_t first = stopped_[worker];
     stopped_[worker] = -1;
