@@ -157,7 +157,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .fields = kEmbeddingFields,
      .output = RowsOfFeatures,
      .parameters = [](const Layer& l) { return std::int64_t{l.vocabulary} * l.output.channels; },
-     .elementwise_flops = [](const Layer&) { return std::int64_t{0}; },
+     .elementwise_flops = NoFlops,
      .sample_parameters = [](const Layer& l) { return l.output.elements(); },
      .keeps = Kept::kInput,
      .order = ValueOrder::kRows},
@@ -210,7 +210,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
          [](const Layer& l) {
            return FeatureShape{l.vocabulary, l.input.height, l.input.width};
          },
-     .elementwise_flops = [](const Layer&) { return std::int64_t{0}; },
+     .elementwise_flops = NoFlops,
      .product_flops = [](const Layer& l) { return 2 * l.output.elements() * l.input.channels; },
      .keeps = Kept::kInput,
      .order = ValueOrder::kRows},
@@ -271,11 +271,6 @@ std::span<const LayerTraits> LayerKinds() { return kTable; }
 std::int64_t ParametersOf(const Layer& layer) {
   const LayerTraits& traits = TraitsOf(layer.kind);
   return traits.parameters == nullptr ? 0 : traits.parameters(layer);
-}
-
-std::int64_t MultiplyAddsOf(const Layer& layer) {
-  const LayerTraits& traits = TraitsOf(layer.kind);
-  return traits.multiply_adds == nullptr ? 0 : traits.multiply_adds(layer);
 }
 
 }  // namespace batchless::hwmodel

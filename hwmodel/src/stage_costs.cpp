@@ -54,10 +54,9 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
                                     [&](int value) { return plan.gradient_of(value) >= 0; });
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
-      const std::int64_t multiply_adds = MultiplyAddsOf(layer);
+      const std::int64_t multiply_adds = traits.multiply_adds(layer);
       const std::int64_t elementwise = traits.elementwise_flops(layer);
-      const std::int64_t products =
-          traits.product_flops == nullptr ? 0 : traits.product_flops(layer);
+      const std::int64_t products = traits.product_flops(layer);
       cost.parameters += ParametersOf(layer);
       cost.forward_flops += 2 * multiply_adds + products + elementwise;
       cost.weight_gradient_flops += 2 * multiply_adds;

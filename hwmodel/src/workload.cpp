@@ -33,9 +33,8 @@ StageCost ProductCost(std::span<const Stage> stages) {
   for (const Stage& stage : stages) {
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
-      const std::int64_t matrix_flops = 2 * MultiplyAddsOf(layer);
-      const std::int64_t product_flops =
-          traits.product_flops == nullptr ? 0 : traits.product_flops(layer);
+      const std::int64_t matrix_flops = 2 * traits.multiply_adds(layer);
+      const std::int64_t product_flops = traits.product_flops(layer);
       cost.parameters += ParametersOf(layer);
       cost.forward_flops += matrix_flops + product_flops;
       cost.input_gradient_flops += matrix_flops + 2 * product_flops;

@@ -60,9 +60,8 @@ double NominalFlops(const hwmodel::Network& network) {
   bool first = true;
   for (const hwmodel::Stage& stage : network.stages) {
     for (const hwmodel::Layer& layer : stage.layers) {
-      const auto products = hwmodel::TraitsOf(layer.kind).product_flops;
       // And twice as many for the gradients.
-      if (products != nullptr) flops += 3 * static_cast<double>(products(layer));
+      flops += 3 * static_cast<double>(hwmodel::TraitsOf(layer.kind).product_flops(layer));
     }
   }
   for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(network)) {

@@ -152,6 +152,8 @@ enum class ValueOrder : unsigned char { kBlocked, kAsInput, kPlain, kRows };
 /// What a kind's backward reads again beside what was saved.
 enum class Kept : unsigned char { kNothing, kInput, kOutput };
 
+inline std::int64_t NoFlops(const Layer&) { return 0; }
+
 struct LayerTraits {
   LayerKind kind;
   std::string_view name;
@@ -162,10 +164,10 @@ struct LayerTraits {
   /// From its input and its fields; null: that of the input. Less than one element: it does not fit.
   FeatureShape (*output)(const Layer&) = nullptr;
   std::int64_t (*parameters)(const Layer&) = nullptr;     ///< null: it has none
-  std::int64_t (*multiply_adds)(const Layer&) = nullptr;  ///< of weights; null: none
+  std::int64_t (*multiply_adds)(const Layer&) = NoFlops;  ///< of weights
   std::int64_t (*elementwise_flops)(const Layer&);        ///< of the rest
-  /// FLOPs of products of two activations, whose gradients take twice as many; null: none.
-  std::int64_t (*product_flops)(const Layer&) = nullptr;
+  /// FLOPs of products of two activations, whose gradients take twice as many.
+  std::int64_t (*product_flops)(const Layer&) = NoFlops;
   /// Parameters that one sample reads and whose gradients it writes; null: all of them.
   std::int64_t (*sample_parameters)(const Layer&) = nullptr;
   std::int64_t (*saved_bytes)(const Layer&, int bytes_per_number) = nullptr;
@@ -187,9 +189,8 @@ inline const LayerTraits& TraitsOf(LayerKind kind) {
   return LayerKinds()[static_cast<std::size_t>(kind)];
 }
 
-/// 0 where the kind has no such function.
+/// 0 where the kind has none.
 std::int64_t ParametersOf(const Layer& layer);
-std::int64_t MultiplyAddsOf(const Layer& layer);
 
 }  // namespace batchless::hwmodel
 
@@ -201,5 +202,6 @@ std::int64_t MultiplyAddsOf(const Layer& layer);
 //   convolution.kernel = 3;
 //   convolution.padding = 1;
 //   CHECK(ParametersOf(convolution) == 16 * 3 * 3 * 3);
-//   CHECK(MultiplyAddsOf(convolution) == 32 * 32 * ParametersOf(convolution));
-//   CHECK(TraitsOf(convolution.kind).keeps == Kept::kInput);
+//   const LayerTraits& traits = TraitsOf(convolution.kind);
+//   CHECK(traits.multiply_adds(convolution) == 32 * 32 * ParametersOf(convolution));
+//   CHECK(traits.keeps == Kept::kInput);
