@@ -159,17 +159,12 @@ std::vector<BoundaryPoint> TraceBoundary(const RuleSpec& spec, Delay delay,
   RefuseLinear(spec);
   CheckDelay(delay);
   for (const double momentum : {curve.least_momentum, curve.largest_momentum}) {
-    if (!(momentum >= 0 && momentum < 1)) {
-      throw InvalidArgument("momentum", momentum, "a number from 0 to below 1");
-    }
+    RefuseIf(!(momentum >= 0 && momentum < 1), "momentum", momentum, "a number from 0 to below 1");
   }
-  if (!(curve.least_momentum < curve.largest_momentum)) {
-    throw InvalidArgument("momentum", curve.largest_momentum,
-                          "more than the least one, " + ToText(curve.least_momentum));
-  }
-  if (!(curve.tolerance >= 1e-9 && curve.tolerance <= 1)) {
-    throw InvalidArgument("tolerance", curve.tolerance, "a number from 1e-9 to 1");
-  }
+  RefuseIf(!(curve.least_momentum < curve.largest_momentum), "momentum", curve.largest_momentum,
+           "more than the least one, " + ToText(curve.least_momentum));
+  RefuseIf(!(curve.tolerance >= 1e-9 && curve.tolerance <= 1), "tolerance", curve.tolerance,
+           "a number from 1e-9 to 1");
   return Tracer(spec, delay, curve).Run();
 }
 

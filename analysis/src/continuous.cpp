@@ -129,34 +129,28 @@ void Validate(const ContinuousOptions& options) {
   refuse("sc_delay", given.sc_delay);
   refuse("sc_a", given.sc_a);
   refuse("sc_b", given.sc_b);
-  if (options.rule.rule.compensation == Compensation::kFree ||
-      options.rule.rule.compensation == Compensation::kNesterov) {
-    throw InvalidArgument("rule", options.rule.rule.name,
-                          "a rule whose coefficients grow with the delay");
-  }
+  RefuseIf(options.rule.rule.compensation == Compensation::kFree ||
+               options.rule.rule.compensation == Compensation::kNesterov,
+           "rule", options.rule.rule.name, "a rule whose coefficients grow with the delay");
   if (options.first_order) {
-    if (options.rule.rule.compensation != Compensation::kNone ||
-        options.rule.rule.prediction != Prediction::kNone) {
-      throw InvalidArgument("rule", options.rule.rule.name, "sgdm where there is no --damping");
-    }
+    RefuseIf(options.rule.rule.compensation != Compensation::kNone ||
+                 options.rule.rule.prediction != Prediction::kNone,
+             "rule", options.rule.rule.name, "sgdm where there is no --damping");
   } else {
     CheckNumber("damping", options.damping, kMinDamping, kMaxDamping);
   }
   CheckNumber("delay_time", options.delay_time, 0, kMaxDelayTime);
   CheckNumber("duration", options.duration, 0, kMaxDuration);
-  if (!std::isfinite(options.initial_weight)) {
-    throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
-  }
+  RefuseIf(!std::isfinite(options.initial_weight), "initial_weight", options.initial_weight,
+           "a finite number");
   CheckInteger("steps_per_delay", options.steps_per_delay, 1, kMaxStepsPerDelay);
 }
 
 void ValidateTrajectory(const ContinuousOptions& options) {
   Validate(options);
   const double steps = options.duration / StepLength(options);
-  if (!(steps <= kMaxContinuousSteps)) {
-    throw InvalidArgument("duration", ToText(steps) + " steps",
-                          "at most " + ToText(kMaxContinuousSteps));
-  }
+  RefuseIf(!(steps <= kMaxContinuousSteps), "duration", ToText(steps) + " steps",
+           "at most " + ToText(kMaxContinuousSteps));
 }
 
 std::vector<ContinuousPoint> SolveContinuous(const ContinuousOptions& options) {
@@ -240,12 +234,9 @@ Complex RightmostRoot(const ContinuousOptions& options) {
   if (tau == 0) return undelayed;
   // A momentum of at least 0 bounds the step.
   const double updates = std::ceil(std::max<double>(kRootDelay, tau * options.damping));
-  if (updates > static_cast<double>(kMaxRootsDelay)) {
-    throw InvalidArgument("delay_time", tau,
-                          "at most " +
-                              ToText(static_cast<double>(kMaxRootsDelay) / options.damping) +
-                              " at this damping");
-  }
+  RefuseIf(updates > static_cast<double>(kMaxRootsDelay), "delay_time", tau,
+           "at most " + ToText(static_cast<double>(kMaxRootsDelay) / options.damping) +
+               " at this damping");
   const double h = tau / updates;
   const DiscretePoint point = Discrete(options, h);
   std::vector<Complex> starts;

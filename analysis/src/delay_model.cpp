@@ -16,19 +16,18 @@ namespace {
 constexpr std::string_view kName = "delays";
 
 void CheckDelays(const std::vector<Delay>& delays) {
-  if (delays.empty()) throw InvalidArgument(kName, "nothing", "at least one delay");
+  RefuseIf(delays.empty(), kName, "nothing", "at least one delay");
   for (const Delay delay : delays) CheckInteger(kName, delay, 0, kMaxVaryingDelay);
 }
 
 // Divides by the sum, which has to be nearly 1.
 void Normalise(std::vector<double>& probabilities) {
   for (const double p : probabilities) {
-    if (!(p >= 0 && p <= 1)) throw InvalidArgument(kName, p, "probabilities from 0 to 1");
+    RefuseIf(!(p >= 0 && p <= 1), kName, p, "probabilities from 0 to 1");
   }
   const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
-  if (!(std::abs(sum - 1) <= kProbabilityTolerance)) {
-    throw InvalidArgument(kName, sum, "probabilities that sum to 1");
-  }
+  RefuseIf(!(std::abs(sum - 1) <= kProbabilityTolerance), kName, sum,
+           "probabilities that sum to 1");
   for (double& p : probabilities) p /= sum;
 }
 
@@ -83,19 +82,15 @@ DelayModel UniformDelays(Delay low, Delay high) {
 }
 
 DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
-  if (!(probability > 0 && probability <= 1)) {
-    throw InvalidArgument(kName, probability, "a probability above 0, up to 1");
-  }
+  RefuseIf(!(probability > 0 && probability <= 1), kName, probability,
+           "a probability above 0, up to 1");
   if (largest) CheckInteger("largest_delay", *largest, 0, kMaxVaryingDelay);
   DelayModel model;
   double p = probability;
   double rest = 1;
   for (Delay d = 0; !largest || d <= *largest; ++d) {
-    if (d > kMaxVaryingDelay) {
-      throw InvalidArgument(
-          kName, probability,
-          "a probability whose delays end by " + std::to_string(kMaxVaryingDelay));
-    }
+    RefuseIf(d > kMaxVaryingDelay, kName, probability,
+             "a probability whose delays end by " + std::to_string(kMaxVaryingDelay));
     model.delays.push_back(d);
     model.shares.push_back(p);
     rest *= 1 - probability;
@@ -111,10 +106,9 @@ DelayModel GeometricDelays(double probability, std::optional<Delay> largest) {
 DelayModel IndependentDelays(const std::vector<Delay>& delays,
                              const std::vector<double>& probabilities) {
   CheckDelays(delays);
-  if (delays.size() != probabilities.size()) {
-    throw InvalidArgument(kName, std::to_string(probabilities.size()) + " probabilities",
-                          "one for each of " + std::to_string(delays.size()) + " delays");
-  }
+  RefuseIf(delays.size() != probabilities.size(), kName,
+           std::to_string(probabilities.size()) + " probabilities",
+           "one for each of " + std::to_string(delays.size()) + " delays");
   std::vector<double> normalised = probabilities;
   Normalise(normalised);
   std::map<Delay, double> shares;
@@ -131,20 +125,14 @@ DelayModel IndependentDelays(const std::vector<Delay>& delays,
 
 DelayModel MarkovDelays(std::vector<Delay> delays, std::vector<std::vector<double>> transition) {
   CheckDelays(delays);
-  if (delays.size() > kMaxDelayStates) {
-    throw InvalidArgument(kName, std::to_string(delays.size()) + " states",
-                          "a chain of at most " + std::to_string(kMaxDelayStates));
-  }
-  if (transition.size() != delays.size()) {
-    throw InvalidArgument(
-        kName, std::to_string(transition.size()) + " rows",
-        "one row of probabilities for each of " + std::to_string(delays.size()) + " delays");
-  }
+  RefuseIf(delays.size() > kMaxDelayStates, kName, std::to_string(delays.size()) + " states",
+           "a chain of at most " + std::to_string(kMaxDelayStates));
+  RefuseIf(transition.size() != delays.size(), kName, std::to_string(transition.size()) + " rows",
+           "one row of probabilities for each of " + std::to_string(delays.size()) + " delays");
   for (std::vector<double>& row : transition) {
-    if (row.size() != delays.size()) {
-      throw InvalidArgument(kName, std::to_string(row.size()) + " probabilities in a row",
-                            "one for each of " + std::to_string(delays.size()) + " delays");
-    }
+    RefuseIf(row.size() != delays.size(), kName,
+             std::to_string(row.size()) + " probabilities in a row",
+             "one for each of " + std::to_string(delays.size()) + " delays");
     Normalise(row);
   }
   for (const bool backwards : {false, true}) {
@@ -164,10 +152,8 @@ DelayModel MarkovDelays(std::vector<Delay> delays, std::vector<std::vector<doubl
 
 DelayModel TraceDelays(std::vector<Delay> trace) {
   CheckDelays(trace);
-  if (trace.size() > kMaxTraceLength) {
-    throw InvalidArgument(kName, std::to_string(trace.size()) + " delays",
-                          "a trace of at most " + std::to_string(kMaxTraceLength));
-  }
+  RefuseIf(trace.size() > kMaxTraceLength, kName, std::to_string(trace.size()) + " delays",
+           "a trace of at most " + std::to_string(kMaxTraceLength));
   std::vector<double> shares(trace.size(), 1 / static_cast<double>(trace.size()));
   return {DelayModel::Kind::kTrace, std::move(trace), std::move(shares), {}};
 }

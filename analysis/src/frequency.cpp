@@ -78,9 +78,7 @@ std::vector<FrequencyPoint> FrequencyResponse(const RuleSpec& spec, double momen
                                               double rate, std::span<const double> frequencies) {
   Validate(spec, momentum, delay, rate);
   for (const double theta : frequencies) {
-    if (!(theta > 0 && theta <= kPi)) {
-      throw InvalidArgument("frequencies", theta, "numbers above 0, up to pi");
-    }
+    RefuseIf(!(theta > 0 && theta <= kPi), "frequencies", theta, "numbers above 0, up to pi");
   }
   if (spec.is_linear()) return LinearResponse(spec, delay, rate, frequencies);
   const auto p = MakeCharacteristic<double>(spec, momentum, delay);

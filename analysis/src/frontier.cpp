@@ -139,17 +139,13 @@ void Validate(const FrontierOptions& options) {
   CheckInteger("delay", options.delay, 0, kMaxFrontierDelay);
   CheckCondition(options.condition);
   for (const double half_life : options.half_lives) {
-    if (!(half_life > 0 && half_life <= kMaxFrontierHalfLife)) {
-      throw InvalidArgument("half_lives", half_life,
-                            "a number above 0, up to " + ToText(kMaxFrontierHalfLife));
-    }
+    RefuseIf(!(half_life > 0 && half_life <= kMaxFrontierHalfLife), "half_lives", half_life,
+             "a number above 0, up to " + ToText(kMaxFrontierHalfLife));
   }
-  if (!(options.steps_per_update >= 1)) {
-    throw InvalidArgument("steps per update", options.steps_per_update, "a number from 1");
-  }
-  if (!(options.gradients_per_update >= 1)) {
-    throw InvalidArgument("gradients per update", options.gradients_per_update, "a number from 1");
-  }
+  RefuseIf(!(options.steps_per_update >= 1), "steps per update", options.steps_per_update,
+           "a number from 1");
+  RefuseIf(!(options.gradients_per_update >= 1), "gradients per update",
+           options.gradients_per_update, "a number from 1");
 }
 
 double StationaryLoss(const RuleSpec& spec, double momentum, Delay delay, double rate,

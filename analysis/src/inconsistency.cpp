@@ -61,15 +61,10 @@ std::vector<Weight> Layout(const InconsistentModel& model, const RuleSpec& rule,
 InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Delay backward_delay) {
   CheckInteger("forward_delay", forward_delay, 0, kMaxInconsistentDelay);
   CheckInteger("backward_delay", backward_delay, 0, kMaxInconsistentDelay);
-  if (backward_delay > forward_delay) {
-    throw InvalidArgument("backward_delay", std::to_string(backward_delay),
-                          "at most the forward's, " + std::to_string(forward_delay));
-  }
-  if (!(std::abs(discrepancy) <= kMaxDiscrepancy)) {
-    throw InvalidArgument(
-        "discrepancy", discrepancy,
-        "numbers from " + ToText(-kMaxDiscrepancy) + " to " + ToText(kMaxDiscrepancy));
-  }
+  RefuseIf(backward_delay > forward_delay, "backward_delay", std::to_string(backward_delay),
+           "at most the forward's, " + std::to_string(forward_delay));
+  RefuseIf(!(std::abs(discrepancy) <= kMaxDiscrepancy), "discrepancy", discrepancy,
+           "numbers from " + ToText(-kMaxDiscrepancy) + " to " + ToText(kMaxDiscrepancy));
   return {MatrixXd::Constant(1, 1, 1 + discrepancy),
           MatrixXd::Constant(1, 1, -discrepancy),
           {forward_delay},
@@ -78,13 +73,9 @@ InconsistentModel DiscrepancyModel(double discrepancy, Delay forward_delay, Dela
 
 InconsistentModel FactorisationModel(double ratio, Delay delay) {
   CheckInteger("delay", delay, 0, kMaxInconsistentDelay);
-  if (delay < 2 || delay % 2 != 0) {
-    throw InvalidArgument("delay", std::to_string(delay),
-                          "an even number from 2, the first of two neighbouring stages'");
-  }
-  if (!(ratio >= 0 && ratio < 1)) {
-    throw InvalidArgument("ratio", ratio, "numbers from 0 to below 1");
-  }
+  RefuseIf(delay < 2 || delay % 2 != 0, "delay", std::to_string(delay),
+           "an even number from 2, the first of two neighbouring stages'");
+  RefuseIf(!(ratio >= 0 && ratio < 1), "ratio", ratio, "numbers from 0 to below 1");
   InconsistentModel model;
   model.forward = MatrixXd{{1, 0}, {-ratio, 1}};
   model.backward = MatrixXd{{0, -ratio}, {0, 0}};

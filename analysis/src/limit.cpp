@@ -9,9 +9,8 @@ namespace batchless::analysis {
 
 void CheckCondition(double condition) {
   // Written so that a NaN fails.
-  if (!(condition >= 1 && condition <= kMaxCondition)) {
-    throw InvalidArgument("condition", condition, "a number from 1 to 1e12");
-  }
+  RefuseIf(!(condition >= 1 && condition <= kMaxCondition), "condition", condition,
+           "a number from 1 to 1e12");
 }
 
 Limit LimitOfLinearRules(Delay delay, double condition) {

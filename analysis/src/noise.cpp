@@ -102,20 +102,18 @@ Real Variance(const RuleSpec& spec, double momentum, Delay delay, double rate, d
 
 double ImpulseEnergy(std::span<const double> numerator, std::span<const double> denominator) {
   const auto check = [](std::string_view name, std::span<const double> coefficients) {
-    if (coefficients.empty()) throw InvalidArgument(name, "nothing", "at least one coefficient");
+    RefuseIf(coefficients.empty(), name, "nothing", "at least one coefficient");
     for (const double value : coefficients) {
-      if (!std::isfinite(value)) throw InvalidArgument(name, value, "finite coefficients");
+      RefuseIf(!std::isfinite(value), name, value, "finite coefficients");
     }
   };
   check("numerator", numerator);
   check("denominator", denominator);
-  if (denominator[0] == 0) {
-    throw InvalidArgument("denominator", denominator[0], "a leading coefficient that is not 0");
-  }
-  if (numerator.size() > denominator.size()) {
-    throw InvalidArgument("numerator", "degree " + std::to_string(numerator.size() - 1),
-                          "at most the denominator's, " + std::to_string(denominator.size() - 1));
-  }
+  RefuseIf(denominator[0] == 0, "denominator", denominator[0],
+           "a leading coefficient that is not 0");
+  RefuseIf(numerator.size() > denominator.size(), "numerator",
+           "degree " + std::to_string(numerator.size() - 1),
+           "at most the denominator's, " + std::to_string(denominator.size() - 1));
   const std::vector<long double> b(numerator.begin(), numerator.end());
   const std::vector<long double> a(denominator.begin(), denominator.end());
   return static_cast<double>(ImpulseEnergy(std::span(b), std::span(a)));

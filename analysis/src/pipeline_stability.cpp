@@ -52,16 +52,12 @@ std::size_t OwnEntries(const RuleSpec& rule) {
 
 void CheckHessian(const MatrixXd& hessian) {
   const std::string shape = std::to_string(hessian.rows()) + "x" + std::to_string(hessian.cols());
-  if (hessian.rows() != hessian.cols() || hessian.rows() == 0) {
-    throw InvalidArgument("hessian", shape, "a square matrix");
-  }
-  if (!hessian.allFinite()) {
-    throw InvalidArgument("hessian", "entries that are not finite", "finite entries");
-  }
+  RefuseIf(hessian.rows() != hessian.cols() || hessian.rows() == 0, "hessian", shape,
+           "a square matrix");
+  RefuseIf(!hessian.allFinite(), "hessian", "entries that are not finite", "finite entries");
   const double asymmetry = (hessian - hessian.transpose()).cwiseAbs().maxCoeff();
-  if (asymmetry > kAsymmetryTolerance * hessian.cwiseAbs().maxCoeff()) {
-    throw InvalidArgument("hessian", "an asymmetry of " + ToText(asymmetry), "a symmetric matrix");
-  }
+  RefuseIf(asymmetry > kAsymmetryTolerance * hessian.cwiseAbs().maxCoeff(), "hessian",
+           "an asymmetry of " + ToText(asymmetry), "a symmetric matrix");
 }
 
 // Where the parts of one stage's state begin.
@@ -163,41 +159,31 @@ void Validate(const PipelineOptions& options) {
   Validate(options.rule, options.momentum);
   CheckNumber("learning_rate", options.learning_rate, 0, kMaxRate);
   CheckHessian(options.hessian);
-  if (options.delays.empty()) throw InvalidArgument("delays", "0", "at least one stage");
+  RefuseIf(options.delays.empty(), "delays", "0", "at least one stage");
   for (const Delay delay : options.delays) CheckDelay(delay);
   const std::size_t horizons = options.rule.rule.predicts_by_schedule() ? options.delays.size() : 0;
-  if (options.horizons.size() != horizons) {
-    throw InvalidArgument("horizons", std::to_string(options.horizons.size()) + " horizons",
-                          horizons == 0
-                              ? "none but with spectrain and xpipe"
-                              : "one for each of " + std::to_string(horizons) + " stages");
-  }
+  RefuseIf(options.horizons.size() != horizons, "horizons",
+           std::to_string(options.horizons.size()) + " horizons",
+           horizons == 0 ? "none but with spectrain and xpipe"
+                         : "one for each of " + std::to_string(horizons) + " stages");
   for (const double horizon : options.horizons) {
-    if (!(horizon >= 0 && horizon <= kMaxCoefficient)) {
-      throw InvalidArgument("horizons", horizon, "numbers from 0 to " + ToText(kMaxCoefficient));
-    }
+    RefuseIf(!(horizon >= 0 && horizon <= kMaxCoefficient), "horizons", horizon,
+             "numbers from 0 to " + ToText(kMaxCoefficient));
   }
-  if (options.widths.size() != options.delays.size()) {
-    throw InvalidArgument("widths", std::to_string(options.widths.size()) + " widths",
-                          "one for each of " + std::to_string(options.delays.size()) + " stages");
-  }
+  RefuseIf(options.widths.size() != options.delays.size(), "widths",
+           std::to_string(options.widths.size()) + " widths",
+           "one for each of " + std::to_string(options.delays.size()) + " stages");
   const auto size = static_cast<std::size_t>(options.hessian.rows());
   std::size_t sum = 0;
   for (const std::size_t width : options.widths) {
-    if (width == 0 || width > size) {
-      throw InvalidArgument("widths", std::to_string(width),
-                            "an integer from 1 to " + std::to_string(size));
-    }
+    RefuseIf(width == 0 || width > size, "widths", std::to_string(width),
+             "an integer from 1 to " + std::to_string(size));
     sum += width;
   }
-  if (sum != size) {
-    throw InvalidArgument("widths", "a sum of " + std::to_string(sum),
-                          "the size of the Hessian, " + std::to_string(size));
-  }
-  if (size > kMaxPipelineWeights) {
-    throw InvalidArgument("hessian", std::to_string(size) + " weights",
-                          "at most " + std::to_string(kMaxPipelineWeights));
-  }
+  RefuseIf(sum != size, "widths", "a sum of " + std::to_string(sum),
+           "the size of the Hessian, " + std::to_string(size));
+  RefuseIf(size > kMaxPipelineWeights, "hessian", std::to_string(size) + " weights",
+           "at most " + std::to_string(kMaxPipelineWeights));
 }
 
 VectorXd HessianEigenvalues(const MatrixXd& hessian) {
@@ -364,7 +350,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
 
   const VectorXd eigenvalues = HessianEigenvalues(options.hessian).cwiseAbs();
   const double largest = eigenvalues.maxCoeff();
-  if (largest == 0) throw InvalidArgument("hessian", "0", "a matrix that is not 0");
+  RefuseIf(largest == 0, "hessian", "0", "a matrix that is not 0");
   const double condition = std::min(largest / eigenvalues.minCoeff(), kMostCondition);
   double sum = 0;
   for (std::size_t s = 0; s < options.delays.size(); ++s) {

@@ -304,9 +304,8 @@ RuleSpec AtMeanDelay(const RuleSpec& spec, double mean) {
 
 void Validate(const VaryingDelay& point) {
   Validate(point.rule);
-  if (point.rule.rule.predicts_by_schedule()) {
-    throw InvalidArgument("rule", point.rule.rule.name, "a rule of one delay");
-  }
+  RefuseIf(point.rule.rule.predicts_by_schedule(), "rule", point.rule.rule.name,
+           "a rule of one delay");
   if (!point.rule.is_linear()) {
     CheckNumber("momentum", point.momentum, 0, kMaxVaryingMomentum, kWhereDelaysVary);
   }
@@ -383,12 +382,10 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   CheckNumber("condition", condition, 1, kMaxVaryingCondition, kWhereDelaysVary);
   CheckWork(point, kOptimum);
   const Delay largest = LargestOfOptimum(point, condition);
-  if (point.delays.largest() > largest) {
-    throw InvalidArgument("delays", std::to_string(point.delays.largest()),
-                          "delays up to " + std::to_string(largest) + " for an optimum " +
-                              (HasOneUpdate(point) ? "" : "with coefficients of their own ") +
-                              "at a condition number of " + ToText(condition));
-  }
+  RefuseIf(point.delays.largest() > largest, "delays", std::to_string(point.delays.largest()),
+           "delays up to " + std::to_string(largest) + " for an optimum " +
+               (HasOneUpdate(point) ? "" : "with coefficients of their own ") +
+               "at a condition number of " + ToText(condition));
   OptimumOptions constant{point.rule, std::llround(point.delays.mean()), condition, momentum};
   const Optimum start = FindOptimum(constant);
   const double start_rate = std::isnan(start.half_life_updates) ? 1 : start.rate;

@@ -73,9 +73,8 @@ void Validate(const SimulationOptions& options) {
   Validate(options.rule, options.momentum);
   CheckDelay(options.delay);
   CheckNumber("learning_rate", options.learning_rate, 0, kMaxRate);
-  if (!std::isfinite(options.initial_weight)) {
-    throw InvalidArgument("initial_weight", options.initial_weight, "a finite number");
-  }
+  RefuseIf(!std::isfinite(options.initial_weight), "initial_weight", options.initial_weight,
+           "a finite number");
   CheckInteger("updates", static_cast<std::int64_t>(options.updates), 0,
                static_cast<std::int64_t>(kMaxUpdates));
 }

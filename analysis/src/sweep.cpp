@@ -67,20 +67,18 @@ void Validate(const SweepOptions& options) {
   const bool is_linear = options.rule.is_linear();
   Validate(options.rule);
   CheckDelay(options.delay);
-  if (options.momenta.empty()) throw InvalidArgument("momenta", "none", "at least one momentum");
-  if (options.rates.empty()) throw InvalidArgument("rates", "none", "at least one rate");
-  if (is_linear && options.momenta.size() > 1) {
-    throw InvalidArgument("momenta", std::to_string(options.momenta.size()) + " momenta",
-                          "one row with rule linear, which has no momentum");
-  }
+  RefuseIf(options.momenta.empty(), "momenta", "none", "at least one momentum");
+  RefuseIf(options.rates.empty(), "rates", "none", "at least one rate");
+  RefuseIf(is_linear && options.momenta.size() > 1, "momenta",
+           std::to_string(options.momenta.size()) + " momenta",
+           "one row with rule linear, which has no momentum");
   for (const double m : options.momenta) {
     if (!is_linear) CheckMomentum(m);
   }
   for (const double x : options.rates) CheckRate(x);
-  if (options.threads < 0) throw InvalidArgument("threads", options.threads, "an integer >= 0");
-  if (!IsAvailable(options.simd)) {
-    throw InvalidArgument("simd", Name(options.simd), "an instruction set that this machine has");
-  }
+  RefuseIf(options.threads < 0, "threads", options.threads, "an integer >= 0");
+  RefuseIf(!IsAvailable(options.simd), "simd", Name(options.simd),
+           "an instruction set that this machine has");
 }
 
 double SweepBytes(std::size_t momenta, std::size_t rates) {

@@ -264,9 +264,8 @@ WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
   CheckInteger("order", order, kMinDesignOrder, kMaxWorstCaseOrder);
   WorstCaseDesign design;
   const WorstCaseOptimum published = FindWorstCaseOptimum(options);
-  if (std::isnan(published.worst.rate)) {
-    throw InvalidArgument("condition", condition, "one for which lwp-w+sc has a certificate");
-  }
+  RefuseIf(std::isnan(published.worst.rate), "condition", condition,
+           "one for which lwp-w+sc has a certificate");
   // z u (u + mu) and x (1 + beta u) (1 + gamma u); factors z that were divided out come back.
   const auto p = MakeCharacteristic<double>(options.rule, published.momentum, delay);
   FreeRule start{

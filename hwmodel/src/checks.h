@@ -5,22 +5,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "batchless/analysis/argument.h"
 
 namespace batchless::hwmodel {
 
-// Throws analysis::InvalidArgument where the value, a number or a text, is refused.
-template <class Value>
-void RefuseIf(bool refused, std::string_view name, const Value& value, std::string_view accepted) {
-  if (!refused) return;
-  if constexpr (std::is_integral_v<Value>) {
-    throw analysis::InvalidArgument(name, std::to_string(value), accepted);
-  } else {
-    throw analysis::InvalidArgument(name, value, accepted);
-  }
-}
+using analysis::RefuseIf;
 
 inline void CheckAtLeastOne(std::string_view name, std::int64_t value) {
   RefuseIf(value < 1, name, value, "an integer >= 1");

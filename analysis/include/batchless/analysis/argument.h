@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace batchless::analysis {
@@ -27,6 +28,17 @@ class InvalidArgument : public std::invalid_argument {
   std::string value_;
   std::string accepted_;
 };
+
+/// Throws InvalidArgument where the value, a number or a text, is refused.
+template <class Value>
+void RefuseIf(bool refused, std::string_view name, const Value& value, std::string_view accepted) {
+  if (!refused) return;
+  if constexpr (std::is_integral_v<Value>) {
+    throw InvalidArgument(name, std::to_string(value), accepted);
+  } else {
+    throw InvalidArgument(name, value, accepted);
+  }
+}
 
 /// Shortest decimal text that reads back as the same double.
 std::string ToText(double value);
