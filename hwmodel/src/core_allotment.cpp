@@ -12,20 +12,18 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
 using Workers = std::span<const std::vector<CoreWork>>;
 
 void Check(Workers workers) {
   const auto check = [](const char* name, double value) {
-    if (value >= 0 && std::isfinite(value)) return;
-    throw InvalidArgument(name, value, "finite numbers that are not negative");
+    RefuseIf(!(value >= 0 && std::isfinite(value)), name, value,
+             "finite numbers that are not negative");
   };
   for (const std::vector<CoreWork>& worker : workers) {
     for (const CoreWork& part : worker) {
       check("cost", part.seconds);
       check("exchange_seconds", part.exchange_seconds);
-      if (part.most_cores >= 1) continue;
-      throw InvalidArgument("most_cores", part.most_cores, "numbers >= 1");
+      RefuseIf(!(part.most_cores >= 1), "most_cores", part.most_cores, "numbers >= 1");
     }
   }
 }
