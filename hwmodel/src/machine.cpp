@@ -34,13 +34,11 @@ constexpr std::array<MachineField, 20> kFields = {{
     {"energy", "fabric", kJoulesPerByte, true, nullptr, &MachineEnergy::joules_per_fabric_byte},
 }};
 
-void RequirePair(std::string_view section, double memory, double bandwidth) {
-  if ((memory > 0) == (bandwidth > 0)) return;
-  const bool lacks_memory = memory <= 0;
-  throw analysis::InvalidArgument(std::string(section) + (lacks_memory ? ".memory" : ".bandwidth"),
-                                  "nothing",
-                                  std::string("a positive one beside ") + std::string(section) +
-                                      (lacks_memory ? ".bandwidth" : ".memory"));
+void RequirePair(const std::string& section, double memory, double bandwidth) {
+  RefuseIf(bandwidth > 0 && memory <= 0, section + ".memory", "nothing",
+           "a positive one beside " + section + ".bandwidth");
+  RefuseIf(memory > 0 && bandwidth <= 0, section + ".bandwidth", "nothing",
+           "a positive one beside " + section + ".memory");
 }
 
 }  // namespace

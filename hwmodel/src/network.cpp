@@ -372,10 +372,9 @@ int BlocksPerGroup(std::string_view name) {
   std::string_view digits = name.substr(6);
   if (IsPostActivation(digits)) digits.remove_suffix(kPostActivation.size());
   int depth = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), depth);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
-  // Each depth has one name, without leading zeros or a sign.
-  if (!whole || std::to_string(depth) != digits || depth == 50) return 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), depth);
+  // Each depth has one name, a number without leading zeros or a sign.
+  if (std::to_string(depth) != digits || depth == 50) return 0;
   return depth >= 8 && depth <= kMaxDepth && depth % 6 == 2 ? depth / 6 : 0;
 }
 

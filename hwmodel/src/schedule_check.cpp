@@ -54,8 +54,7 @@ class Checker {
   explicit Checker(const Schedule& schedule)
       : schedule_(schedule),
         gradient_(schedule.splits_backward() ? ActionKind::kWeightGradient : ActionKind::kBackward),
-        passes_(static_cast<std::size_t>(schedule.stages) *
-                static_cast<std::size_t>(schedule.microbatches)),
+        passes_(Index(schedule.stages, 0)),
         stages_(static_cast<std::size_t>(schedule.stages)),
         workers_(static_cast<std::size_t>(schedule.workers())) {}
 

@@ -22,11 +22,6 @@ std::int64_t FloorMultiple(std::int64_t number, std::int64_t divisor) {
   return quotient * divisor;
 }
 
-TimedAction Shifted(const TimedAction& timed, std::int64_t steps, std::int64_t microbatches) {
-  return {timed.step + steps,
-          {timed.action.stage, timed.action.kind, timed.action.microbatch + microbatches}};
-}
-
 // However far forwards lag, a short list shows the steady state: a lag adds to every age alike, but for
 // those of the first passes, which would read versions from before the first.
 Schedule WithoutLag(Schedule schedule) {
@@ -114,7 +109,9 @@ class Search {
     analysis::CheckCancellation();
     if (!HasAll({&schedule_.actions[begin], end - begin}, microbatches)) return std::nullopt;
     for (std::size_t k = 0; begin + k < end; ++k) {
-      const TimedAction expected = Shifted(schedule_.actions[begin + k], steps, microbatches);
+      TimedAction expected = schedule_.actions[begin + k];
+      expected.step += steps;
+      expected.action.microbatch += microbatches;
       if (next + k < next_end && schedule_.actions[next + k] == expected &&
           ages_[next + k] == ages_[begin + k]) {
         continue;

@@ -19,8 +19,8 @@ class Clock {
         orders_(orders),
         steps_(orders.size()),
         next_step_(orders.size(), 0),
-        forwards_(Passes(), kUnknown),
-        backwards_(Passes(), kUnknown) {
+        forwards_(Pass(schedule.stages, 0), kUnknown),
+        backwards_(forwards_) {
     for (std::size_t worker = 0; worker < orders.size(); ++worker) {
       steps_[worker].reserve(orders[worker].size());
       waiting_.push_back(orders.size() - 1 - worker);
@@ -45,11 +45,6 @@ class Clock {
   }
 
  private:
-  std::size_t Passes() const {
-    return static_cast<std::size_t>(schedule_.stages) *
-           static_cast<std::size_t>(schedule_.microbatches);
-  }
-
   std::size_t Pass(int stage, std::int64_t microbatch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
            static_cast<std::size_t>(microbatch);

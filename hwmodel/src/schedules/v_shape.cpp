@@ -141,6 +141,7 @@ void CheckV(int stages, std::int64_t microbatches, std::int64_t microbatches_per
 template <class Make>
 Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update,
                    const Make& make) {
+  CheckV(stages, microbatches, microbatches_per_update, stages);
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   for (int stage = 0; stage < stages; ++stage) {
     schedule.worker_of_stage.push_back(std::min(stage, stages - 1 - stage));
@@ -155,12 +156,10 @@ Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatc
 }  // namespace
 
 Schedule ZeroBubbleV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckV(stages, microbatches, microbatches_per_update, stages);
   return VSchedule(stages, microbatches, microbatches_per_update, ZeroBubbleVOrder);
 }
 
 Schedule DualPipeV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckV(stages, microbatches, microbatches_per_update, stages);
   return VSchedule(stages, microbatches, microbatches_per_update, DualPipeVOrder);
 }
 
