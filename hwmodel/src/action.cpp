@@ -3,7 +3,6 @@
 #include <charconv>
 #include <system_error>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

@@ -6,7 +6,6 @@
 #include <queue>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "batchless/analysis/argument.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <system_error>
 #include <utility>
 
 #include "batchless/analysis/argument.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/steady_state.h"
 #include "checks.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/pipeline_simulation.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"

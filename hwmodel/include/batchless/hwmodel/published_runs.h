@@ -9,7 +9,6 @@
 // cut lies after the first group of blocks. Which GPUs is not known here.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 
