@@ -46,17 +46,14 @@ int Extent(const Layer& layer, int edge) {
   return room < 0 ? 0 : room / layer.stride + 1;
 }
 
-FeatureShape ConvolutionOutput(const Layer& l) {
-  return {l.output.channels, Extent(l, l.input.height), Extent(l, l.input.width)};
+FeatureShape Windows(const Layer& l, int channels) {
+  return {channels, Extent(l, l.input.height), Extent(l, l.input.width)};
 }
-
-FeatureShape PoolOutput(const Layer& l) {
-  return {l.input.channels, Extent(l, l.input.height), Extent(l, l.input.width)};
+FeatureShape WithChannels(const FeatureShape& shape, int channels) {
+  return {channels, shape.height, shape.width};
 }
-
-FeatureShape RowsOfFeatures(const Layer& l) {
-  return {l.output.channels, l.input.height, l.input.width};
-}
+FeatureShape OnePixel(int channels) { return {channels, 1, 1}; }
+FeatureShape OutputChannels(const Layer& l) { return WithChannels(l.input, l.output.channels); }
 
 std::int64_t WindowSize(const Layer& l) { return std::int64_t{l.kernel} * l.kernel; }
 std::int64_t InputElements(const Layer& l) { return l.input.elements(); }
@@ -71,7 +68,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .name = "convolution",
      .fields = kConvolutionFields,
      .follows = kAfterRelu,
-     .output = ConvolutionOutput,
+     .output = [](const Layer& l) { return Windows(l, l.output.channels); },
      .parameters =
          [](const Layer& l) {
            return l.output.channels * (l.input.channels * WindowSize(l) + (l.bias ? 1 : 0));
@@ -85,10 +82,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
     {.kind = LayerKind::kLinear,
      .name = "linear",
      .fields = kLinearFields,
-     .output =
-         [](const Layer& l) {
-           return FeatureShape{l.output.channels, 1, 1};
-         },
+     .output = [](const Layer& l) { return OnePixel(l.output.channels); },
      .parameters = [](const Layer& l) { return l.output.channels * (l.input.elements() + 1); },
      .multiply_adds = [](const Layer& l) { return l.input.elements() * l.output.channels; },
      .elementwise_flops = [](const Layer& l) { return l.output.elements(); },
@@ -130,16 +124,13 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
     {.kind = LayerKind::kMaxPool,
      .name = "max_pool",
      .fields = kPoolFields,
-     .output = PoolOutput,
+     .output = [](const Layer& l) { return Windows(l, l.input.channels); },
      .elementwise_flops = [](const Layer& l) { return l.output.elements() * WindowSize(l); },
      .saved_bytes = [](const Layer& l, int) { return l.output.elements(); },
      .order = ValueOrder::kBlocked},
     {.kind = LayerKind::kAveragePool,
      .name = "average_pool",
-     .output =
-         [](const Layer& l) {
-           return FeatureShape{l.input.channels, 1, 1};
-         },
+     .output = [](const Layer& l) { return OnePixel(l.input.channels); },
      .elementwise_flops = InputElements,
      .order = ValueOrder::kPlain},
     {.kind = LayerKind::kDropout,
@@ -155,7 +146,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
     {.kind = LayerKind::kEmbedding,
      .name = "embedding",
      .fields = kEmbeddingFields,
-     .output = RowsOfFeatures,
+     .output = OutputChannels,
      .parameters = [](const Layer& l) { return std::int64_t{l.vocabulary} * l.output.channels; },
      .elementwise_flops = NoFlops,
      .sample_parameters = [](const Layer& l) { return l.output.elements(); },
@@ -193,7 +184,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .name = "token_linear",
      .fields = kTokenLinearFields,
      .follows = kBeforeTokenLinear,
-     .output = RowsOfFeatures,
+     .output = OutputChannels,
      .parameters =
          [](const Layer& l) {
            return std::int64_t{l.output.channels} * (l.input.channels + (l.bias ? 1 : 0));
@@ -206,10 +197,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
     {.kind = LayerKind::kTiedLinear,
      .name = "tied_linear",
      .inputs = 2,
-     .output =
-         [](const Layer& l) {
-           return FeatureShape{l.vocabulary, l.input.height, l.input.width};
-         },
+     .output = [](const Layer& l) { return WithChannels(l.input, l.vocabulary); },
      .elementwise_flops = NoFlops,
      .product_flops = [](const Layer& l) { return 2 * l.output.elements() * l.input.channels; },
      .keeps = Kept::kInput,
@@ -218,10 +206,7 @@ constexpr std::array<LayerTraits, kLayerKindCount> kTable{{
      .name = "attention",
      .fields = kAttentionFields,
      .follows = kAfterTokenLinear,
-     .output =
-         [](const Layer& l) {
-           return FeatureShape{l.input.channels / 3, l.input.height, l.input.width};
-         },
+     .output = [](const Layer& l) { return WithChannels(l.input, l.input.channels / 3); },
      .elementwise_flops =
          [](const Layer& l) { return 5 * l.heads * l.input.pixels() * l.input.pixels(); },
      .product_flops = [](const Layer& l) { return 4 * l.output.elements() * l.input.pixels(); },
