@@ -211,12 +211,8 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
       layers, options.machines, LinkOf(machine, 0, options.machines - 1).bytes_per_second);
   PipelinePlan plan;
   plan.stages = found.stages;
-  plan.depth = static_cast<int>(found.stages.size());
   plan.width = found.stages.front().machines;
-  plan.microbatch = options.batch;
   plan.seconds_per_update = found.seconds_per_microbatch;
-  plan.samples_per_second = static_cast<double>(options.batch) / found.seconds_per_microbatch;
-  plan.plans = 1;
   int after = 0;  // machines of a stage and of those after it
   for (const PlanStage& stage : found.stages) after += stage.machines;
   int layer = 0;
@@ -228,7 +224,6 @@ PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
     layer = stage.end;
     after -= stage.machines;
   }
-  plan.fits = plan.memory_bytes <= Room(machine);
   return plan;
 }
 
@@ -247,9 +242,6 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
         "one for each of at most " + std::to_string(options.machines) + " machines");
   }
   PipelinePlan plan;
-  plan.depth = static_cast<int>(group_ends.size());
-  plan.microbatch = options.batch;
-  plan.plans = 1;
   // Throws where the ends are none.
   const std::vector<SchemeMemory> kept = PredictSchemeMemory(
       FindMemoryScheme("pb"), workload, group_ends, {.microbatch = options.batch});
@@ -270,8 +262,6 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
     plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * weights);
     plan.stages.push_back({group_ends[g], 1});
   }
-  plan.samples_per_second = static_cast<double>(options.batch) / plan.seconds_per_update;
-  plan.fits = plan.memory_bytes <= Room(machine);
   return plan;
 }
 
@@ -369,12 +359,18 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
            "none with " + options.scheme);
   RefuseIf(options.machines > 1 && machine.network_bytes_per_second <= 0, "network.bandwidth",
            "nothing", "a positive one, between machines");
-  if (options.scheme == "pb") return PbAsPlan(workload, machine, options);
-  if (options.scheme != "pipedream") return Sweep(workload, machine, options).Best();
-  if (options.machines > 1) return PipeDreamAsPlan(workload, machine, options);
+  const bool is_pb = options.scheme == "pb";
+  if (!is_pb && options.scheme != "pipedream") return Sweep(workload, machine, options).Best();
   Machine alone = machine;
-  alone.network_bytes_per_second = 1;  // of nothing
-  return PipeDreamAsPlan(workload, alone, options);
+  if (options.machines == 1) alone.network_bytes_per_second = 1;  // of nothing
+  PipelinePlan plan =
+      is_pb ? PbAsPlan(workload, machine, options) : PipeDreamAsPlan(workload, alone, options);
+  plan.depth = static_cast<int>(plan.stages.size());
+  plan.microbatch = options.batch;
+  plan.samples_per_second = static_cast<double>(options.batch) / plan.seconds_per_update;
+  plan.fits = plan.memory_bytes <= Room(machine);
+  plan.plans = 1;
+  return plan;
 }
 
 }  // namespace batchless::hwmodel
