@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/core_allotment.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/schedule_summary.h"
@@ -180,6 +181,7 @@ class Partitioner {
     for (int h = 0; h < workers_; ++h) {
       // Each of the workers before and behind has a stage at least.
       for (int begin = workers_ - 1 - h; begin < stages_ - h; ++begin) {
+        analysis::CheckCancellation();
         double fewest = kInfinity;
         int best = stages_;
         std::size_t count = 0;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "batchless/analysis/cancellation.h"
 #include "checks.h"
 
 namespace batchless::hwmodel {
@@ -27,6 +28,7 @@ std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, 
   best[0] = before;
   for (int w = 1; w < workers; ++w) {
     for (int s = w + 1; s <= stages; ++s) {
+      analysis::CheckCancellation();
       for (int begin = w; begin < s; ++begin) {
         const double load = std::max(best[w - 1][begin], before[s] - before[begin]);
         if (load < best[w][s]) {

@@ -6,6 +6,7 @@
 
 #include "batchless/analysis/design.h"
 #include "batchless/analysis/worst_case.h"
+#include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/pipeline_simulation.h"
 #include "batchless/hwmodel/schedule_file.h"
 #include "batchless/hwmodel/schedule_kinds.h"
@@ -53,6 +54,7 @@ TEST_CASE("long computations ask whether they are wanted, and end where they are
                       {.stages = 8, .microbatches = 100, .microbatches_per_update = 10});
        }},
       {"zb-v", 2400, [] { MakeSchedule("zb-v", {.stages = 8, .microbatches = 100}); }},
+      {"partition", 1000, [] { BalancedPartition(std::vector<double>(100, 1), 50); }},
       {"check and summary", 3 * actions, [&] { Summarize(schedule); }},
       {"steady state", actions, [&] { FindSteadyState(schedule); }},
       {"csv", actions, [&] { ToCsv(schedule); }},
