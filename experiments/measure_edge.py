@@ -53,7 +53,7 @@ class Network:
     section: dict
     samples: int
     h: float  # of curvature.py
-    # Of a run without delay and momentum whose edge is twice the curvature at the start.
+    # A run without delay and momentum, whose edge is twice the curvature at the start.
     updates: int
     multiples: tuple[float, ...]
 

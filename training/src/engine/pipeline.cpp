@@ -39,7 +39,7 @@ Pipeline<Real>::Pipeline(Options options)
     layouts.push_back(&stages_.emplace_back(options_, s).layout());
   }
   memory_ = std::make_unique<MicrobatchMemory<Real>>(options_, spans_, rank_, layouts);
-  SettleStages();
+  AllocateStages();
   PlanLinks();
 }
 
@@ -61,7 +61,7 @@ void Pipeline<Real>::ShareWorkers() {
 }
 
 template <class Real>
-void Pipeline<Real>::SettleStages() {
+void Pipeline<Real>::AllocateStages() {
   const bool waits = !UpdatesAtOnce(options_.plan.program) || options_.replicas() > 1;
   for (std::size_t w = first_worker_; w < end_worker_; ++w) {
     const WorkerProgram& worker = options_.plan.program.workers[w];
@@ -74,7 +74,7 @@ void Pipeline<Real>::SettleStages() {
     workspaces_.emplace_back(workspace);
     gradients_.emplace_back(waits ? 0 : gradient);
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      stages_[s].Settle(*memory_, parts_, waits ? nullptr : gradients_.back().data());
+      stages_[s].Allocate(*memory_, parts_, waits ? nullptr : gradients_.back().data());
     }
   }
 }

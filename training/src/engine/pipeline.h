@@ -96,7 +96,7 @@ class Pipeline {
   bool is_first_process() const { return rank_ == 0; }
   bool is_last_process() const { return rank_ + 1 == static_cast<int>(spans_.size()); }
   void ShareWorkers();
-  void SettleStages();
+  void AllocateStages();
   void PlanLinks();
 
   void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,

@@ -81,8 +81,8 @@ PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int num
 }
 
 template <class Real>
-void PipelineStage<Real>::Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts,
-                                 Real* gradient) {
+void PipelineStage<Real>::Allocate(MicrobatchMemory<Real>& memory, const GradientParts& parts,
+                                   Real* gradient) {
   memory_ = &memory;
   parts_ = &parts;
   parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, options_.optimizer(),

@@ -38,7 +38,7 @@ class PipelineStage {
   // Has to come before anything below, in the process that has the stage. `parts` are this replica's.
   // The gradient is summed in `gradient`, which stages that update at once can share; null: in memory
   // of its own.
-  void Settle(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
+  void Allocate(MicrobatchMemory<Real>& memory, const GradientParts& parts, Real* gradient);
 
   // Adds what a pass will read, or write, that no pass just before it touches.
   void LookAhead(hwmodel::ActionKind pass, std::int64_t k, Prefetcher& ahead);
