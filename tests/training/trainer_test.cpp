@@ -212,7 +212,7 @@ TEST_CASE("An optimizer begins anew with weights that are replaced on the way", 
 }
 
 TEST_CASE("Each stage counts its updates from where weights were replaced", "[trainer]") {
-  // By delay, which no two stages have alike, the number of the first update that was made.
+  // By delay, which no two stages have alike, the number of the first update of those with parameters.
   static std::map<analysis::Delay, std::int64_t> first;
   TrainerOptions options = Options("mlp", 1);
   options.network = hwmodel::MakeNetwork({.name = "mlp", .hidden = {4}});
@@ -235,11 +235,11 @@ TEST_CASE("Each stage counts its updates from where weights were replaced", "[tr
   trainer->ImportWeights(trainer->ExportWeights());
   first.clear();
   Train(*trainer, 16);
-  CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 1}, {2, 1}, {4, 1}, {6, 1}});
+  CHECK(first == std::map<analysis::Delay, std::int64_t>{{2, 1}, {6, 1}});
   const auto resumed = GoOn(*trainer, options);
   first.clear();
   Train(*resumed, 20);
-  CHECK(first == std::map<analysis::Delay, std::int64_t>{{0, 5}, {2, 5}, {4, 5}, {6, 5}});
+  CHECK(first == std::map<analysis::Delay, std::int64_t>{{2, 5}, {6, 5}});
 }
 
 TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bits", "[trainer]") {

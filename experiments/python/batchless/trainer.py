@@ -286,7 +286,7 @@ class Trainer:
         labels, classes = labels.ravel().tolist(), self.classes
         for label in labels:
             if not 0 <= label < classes:
-                _refuse("y", label, f"0 to {classes - 1}")
+                _refuse("y", label, f"an integer from 0 to {classes - 1}")
         return images, labels
 
     def save(self, path):
