@@ -22,7 +22,7 @@ using Bytes = std::vector<std::uint8_t>;
 // $TMPDIR, or else the memory where it has room, or else the system's place.
 inline std::filesystem::path FolderOfFolders() {
   constexpr std::uintmax_t kEnoughBytes = std::uintmax_t{1} << 30;
-  const std::filesystem::path memory = "/dev/shm";
+  std::filesystem::path memory = "/dev/shm";
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(memory, error);
   const bool has_room = !error && space.available >= kEnoughBytes;

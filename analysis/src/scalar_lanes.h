@@ -64,6 +64,7 @@ struct ScalarLanes {
 
 }  // namespace scalar_lanes
 
-using scalar_lanes::ScalarLanes;
+template <class Real>
+using ScalarLanes = scalar_lanes::ScalarLanes<Real>;
 
 }  // namespace batchless::analysis

@@ -162,6 +162,7 @@ Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
     if (setting.work(memory).empty()) continue;
     if (!given.empty()) return Improved(setting, summary, best, given);
     std::vector<double> seconds;  // of each stage on one core
+    seconds.reserve(setting.workload.stage_count());
     for (int s = 0; s < setting.workload.stage_count(); ++s) {
       seconds.push_back(SecondsOn(PartsOf(setting, setting.work(memory), s, s + 1), 1));
     }

@@ -272,8 +272,10 @@ struct VectorTokens : VectorLinear<B> {
                 packed, s.head_width * B, tail);
   }
 
+  // The types are those of Backend.
+  // NOLINTNEXTLINE(readability-non-const-parameter)
   void Attention(const AttentionShape& s, const float* x, float* y, float* log_sums,
-                 float* workspace) const override {
+                 float* workspace) const override {  // NOLINT(readability-non-const-parameter)
     const AttentionScratch scratch(s, workspace);
     const std::int64_t width = s.width();
     const float scale = Scale(s);
@@ -334,7 +336,9 @@ struct VectorTokens : VectorLinear<B> {
 
   // With P the softmax and dP = dy v':  ds = P (dP - sum of P dP), dq = ds k, dk = ds' q, dv = P' dy.
   void AttentionBackward(const AttentionShape& s, const float* x, const float* log_sums,
-                         const float* dy, float* dx, float* workspace) const override {
+                         const float* dy, float* dx,
+                         float* workspace)  // NOLINT(readability-non-const-parameter)
+      const override {
     const AttentionScratch scratch(s, workspace);
     const std::int64_t width = s.width();
     const std::int64_t row = 3 * width;
