@@ -46,7 +46,8 @@ def measure(options: argparse.Namespace) -> dict:
         raise UsageError(f"CONFIG: got '{options.config}', accepted: a TOML file ({error})") from None
     loss = Loss(configuration, options.samples, options.h)
     try:
-        weights = loss.row_of(dict(np.load(options.weights)))
+        with options.weights.open("rb") as file:
+            weights = loss.row_of(dict(np.load(file)))
     except (OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise UsageError(
             f"--weights: got '{options.weights}', accepted: the network's weights, .npz ({error})"

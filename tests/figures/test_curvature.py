@@ -174,7 +174,7 @@ class Softmax(unittest.TestCase):
         cut = self.root / "cut.npz"
         cut.write_bytes(file.read_bytes()[:100])
         status, _, error = self.call(*words[:2], str(cut), *words[3:])
-        self.assertEqual((status, error.count("\n")), (2, 1))
+        self.assertEqual((status, error.count("\n")), (2, 1), error)
         self.assertIn("(File is not a zip file)", error)
         status, _, error = self.call(*words[:-1], "0")
         self.assertEqual(status, 2)

@@ -207,7 +207,7 @@ class Order(Queue):
             self.skipTest("this kernel does not weigh sessions")
         self.trainer(f"open('weights', 'a').write(open('{study_runner.AUTOGROUP}').read())")
         self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
-        weights = {line for line in self.lines_of("weights") if line.isdigit()}
+        weights = {word for line in self.lines_of("weights") for word in line.split() if word.isdigit()}
         self.assertEqual(weights, {"19"})
 
     def test_a_failed_run_holds_nobody_up(self):
