@@ -23,7 +23,7 @@ from pathlib import Path
 from experiments import study as studies
 from experiments.command_line import RunError, UsageError, replace
 
-# Of a run: digests of its files.
+# Digests of a run's files.
 SUMS = "SHA256SUMS"
 # A manifest whose table is about to be put in its place.
 NEXT_MANIFEST = ".manifest.json.next"
@@ -178,7 +178,7 @@ def read_kept(study: studies.Study, results: Path, name: str = "--results") -> d
     try:
         return _read_kept(study, results, name)
     except KeyError as error:
-        # Of another experiment, or of a version that wrote less.
+        # The results are of another experiment, or of a version that wrote less.
         raise UsageError(
             f"{name}: got '{results}', accepted: a study's results (no {error} in results.csv or "
             "manifest.json)"

@@ -13,7 +13,7 @@ using FiftyDigits = boost::multiprecision::number<boost::multiprecision::cpp_bin
 
 namespace scalar_lanes {
 
-// Of double and long double; those of 50 digits are found by their type.
+// Functions of double and long double; those of 50 digits are found by their type.
 using std::abs;
 using std::atan;
 using std::cos;

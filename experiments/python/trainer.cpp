@@ -29,7 +29,7 @@ using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 class PythonTrainer {
  public:
-  // Of a text, or else of a file.
+  // The configuration is the text, or else the file.
   PythonTrainer(const std::optional<std::string>& text, const std::string& path,
                 const std::vector<std::string>& overrides, const std::optional<std::string>& out,
                 bool resume) {
@@ -226,7 +226,7 @@ class PythonTrainer {
   }
   int classes() const { return network().classes; }
   const std::string& network_name() const { return network().name; }
-  // Of a sample.
+  // Labels that one sample has.
   int labels() const { return hwmodel::LabelsOf(network()); }
 
  private:

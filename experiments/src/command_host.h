@@ -22,7 +22,7 @@ struct WorkMonitor {
 
 struct CommandHost {
   std::function<void(const Json&)> take_result;  // empty: the result is printed
-  // Of tables of numbers; empty: they are written to files alone.
+  // Takes a table of numbers; empty: they are written to files alone.
   std::function<void(training::NamedTensor)> take_array;
   WorkMonitor* monitor = nullptr;  // null: nobody asks
 };

@@ -11,7 +11,7 @@ import common
 
 KINDS = ("open", "read", "write", "short", "fsync", "rename", "close", "lock", "map", "thread", "malloc")
 ENOSPC = 28
-# Of one kind in one command; malloc has thousands.
+# Faults of one kind that one command is given; malloc has thousands.
 MOST = {"malloc": 40}
 STUDY = """title = "A probe"
 [base.network]

@@ -262,8 +262,8 @@ schedule's actions unless --delays gives one per stage. Either --momentum and --
     return 0.5 * (hessian + hessian.transpose());
   }
 
-  // Of each stage, as --widths says, where one number is that of every stage; or the weights, by default one
-  // a stage, dealt evenly, the first stages taking what is left over.
+  // How many weights each stage has: as --widths says, where one number is that of every stage; or the weights,
+  // by default one a stage, dealt evenly, the first stages taking what is left over.
   std::vector<std::size_t> Widths(std::size_t stages,
                                   std::optional<std::size_t> weights = std::nullopt) const {
     std::vector<std::size_t> widths;

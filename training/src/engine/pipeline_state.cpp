@@ -217,6 +217,8 @@ void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
 }
 
 // The rest of the class is instantiated where it is defined, in pipeline.cpp.
+template std::int64_t Pipeline<float>::CountDoneBy(std::int64_t, ActionKind, int) const;
+template std::int64_t Pipeline<double>::CountDoneBy(std::int64_t, ActionKind, int) const;
 template void Pipeline<float>::Save(std::ostream&, std::int64_t) const;
 template void Pipeline<double>::Save(std::ostream&, std::int64_t) const;
 template void Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
