@@ -23,7 +23,8 @@
       best    a key of `each`: of the rows that differ in it alone, only the one whose first seed ends at
               the least validation loss has the other seeds
 
-Files that a study names (optimizer.file) are found from the folder that `experiments` is in.
+Files that a study names (optimizer.file, schedule.delays) are found from the folder that `experiments`
+is in. Their content counts as settings do: with another content it is another run.
 
 A row's own values win over the tier's, and those over the base. Which keys and values there are is
 the trainer's business: it refuses what it does not know before it reads any data.
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import hashlib
 import itertools
 import json
@@ -77,8 +79,27 @@ class Run:
     def folder(self) -> str:
         """The run's name in the file system. Changed settings make another run of it."""
         settings = {k: v for k, v in self.settings.items() if k not in WITHOUT_EFFECT}
+        if files := self.files():
+            settings["files"] = files
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         return f"{slug(self.origin)}-seed{self.seed}-{digest[:8]}"
+
+    def files(self, digest_of=None) -> dict[str, str]:
+        """SHA-256 of each file that the settings name, by its key; as it was when first asked for, or by
+        `digest_of`."""
+        tables = {"": self.settings}
+        tables |= {f"{PHASES}.{p}.": table for p, table in enumerate(self.settings.get(PHASES, []), 1)}
+        return {
+            prefix + key: (digest_of or _digest_before)(_located(value))
+            for prefix, table in tables.items()
+            for key, value in table.items()
+            if names_file(key, value)
+        }
+
+    def changed_file(self) -> str:
+        """The key of a file that has changed since; empty where none has."""
+        before = self.files()
+        return next((key for key, now in self.files(_digest).items() if now != before[key]), "")
 
     def configuration(self) -> str:
         """The settings as TOML for the trainer."""
@@ -113,10 +134,34 @@ class Study:
 
 def _toml(key: str, value: object) -> str:
     """A line for the trainer's configuration."""
-    if key.split(".")[-1] == "file":
-        value = str(FOLDER.parent.parent / value)
+    if names_file(key, value):
+        value = _located(value)
     # A JSON number, text, truth value or list of them is written the same in TOML.
     return f"{key} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def names_file(key: str, value: object) -> bool:
+    """Whether a setting is the name of a file whose content counts; delays are written out, or in one."""
+    if not isinstance(value, str) or key in WITHOUT_EFFECT:
+        return False
+    name = key.split(".")[-1]
+    return (name == "file" and value != "") or (name == "delays" and value.endswith(".csv"))
+
+
+def _located(value: str) -> str:
+    return str(FOLDER.parent.parent / value)
+
+
+def _digest(path: str) -> str:
+    """Empty where nothing can be read, which is the trainer's to refuse."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+_digest_before = functools.cache(_digest)
 
 
 def slug(text: str) -> str:

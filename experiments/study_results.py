@@ -104,6 +104,8 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
     settings = studies.flatten("config.toml", resolved)
     if studies.PHASES in run.settings:
         settings[studies.PHASES] = run.settings[studies.PHASES]
+    # The study says where a file lies among the sources, the trainer where it lies on the machine.
+    settings |= {k: v for k, v in run.settings.items() if studies.names_file(k, v)}
     diverged = summary["diverged"]
     accuracy, loss = summary["validation_accuracy"], summary["validation_loss"]
     # What was measured before a divergence is not the run's result.
@@ -134,6 +136,8 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
         "cpu": manifest.get("cpu"),
     }
     entry |= {key: summary[key] for key in MEMORY if key in summary}
+    if files := run.files():
+        entry["files"] = files
     history = _validations(folder / "metrics.csv")
     if history:
         entry["validations"] = history
@@ -215,9 +219,10 @@ def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Fini
         if line is None:
             continue
         settings = manifest["settings"] | _settings_of(line)
-        if is_of(run, settings):
+        entry = entries[run.row, str(run.seed)] | {"row": run.origin}
+        # Entries of earlier versions do not say what was in the files.
+        if is_of(run, settings) and entry.get("files", run.files()) == run.files():
             cells = {key: line[key] for key in COLUMNS} | {"row": run.origin}
-            entry = entries[run.row, str(run.seed)] | {"row": run.origin}
             kept[run.folder] = Finished(
                 cells,
                 entry,
@@ -389,11 +394,6 @@ def planned(runs: Sequence[studies.Run], finished: dict[str, Finished]) -> int:
     )
 
 
-def _shown(run: studies.Run, item: Finished, key: str) -> object:
-    # The study says where a file lies among the sources, the trainer where it lies on the machine.
-    return (run if key.endswith(".file") else item).settings.get(key, "")
-
-
 def write(study: studies.Study, finished: dict[str, Finished], results: Path) -> int:
     """Writes the study's results from the runs that have finished, and returns how many there are."""
     done = [(run, finished[run.folder]) for run in study.in_table_order() if run.folder in finished]
@@ -403,7 +403,7 @@ def write(study: studies.Study, finished: dict[str, Finished], results: Path) ->
     # After COLUMNS, what rows vary and those do not show.
     own = [key for key in study.varied if key not in SHOWN]
     rows = [
-        item.cells | {key: _cell(_shown(run, item, key)) for key in own} | {"row": run.row}
+        item.cells | {key: _cell(item.settings.get(key, "")) for key in own} | {"row": run.row}
         for run, item in done
     ]
     about = {

@@ -295,12 +295,14 @@ class Runner:
 
     def start(self, run: studies.Run) -> None:
         """Starts the run. Its trainer holds the run's lock, so that it is never run twice at a time."""
+        # Its folder is named by what the files held.
+        if changed := run.changed_file():
+            self.fail(run, f"{run.label}: the content of {changed} has changed since the studies were read")
+            return
         try:
             held = self.wait_for_lock(run)
         except BlockingIOError:
-            self.failed.add(run.folder)
-            self.failures.append(f"{run.label}: another process runs it")
-            self.say(self.failures[-1])
+            self.fail(run, f"{run.label}: another process runs it")
             return
         with held:
             self.running[spawn(run, self.out, self.options, (held.fileno(),))] = run
@@ -325,9 +327,12 @@ class Runner:
         line = f"{run.label}: {last_words(self.out / 'logs' / f'{run.folder}.log')}"
         if status == 2 and self.options.stops_at_refusal:
             raise UsageError(line)
+        self.fail(run, f"{line} (exit {status})")
+
+    def fail(self, run: studies.Run, line: str) -> None:
         self.failed.add(run.folder)
-        self.failures.append(f"{line} (exit {status})")
-        self.say(self.failures[-1])
+        self.failures.append(line)
+        self.say(line)
 
     def stop(self) -> list[studies.Run]:
         """Has the trainers write their checkpoints and end. Returns the runs that are unfinished."""

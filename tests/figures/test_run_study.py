@@ -1,6 +1,7 @@
 """The runner of studies, with a trainer of a few lines: what it writes, takes up again and refuses."""
 
 import csv
+import hashlib
 import json
 import subprocess
 import sys
@@ -200,6 +201,52 @@ class GoingOn(Folder):
         self.assertEqual(self.results()[2]["optimizer.lr"], "0.6")
         self.assertEqual(len(list((self.root / "out/runs").iterdir())), 4)
 
+    def test_another_content_of_a_file_is_another_run(self):
+        rule, delays = self.root / "rule.json", self.root / "delays.csv"
+        rule.write_text("{}")
+        delays.write_text("delay,probability\n1,1\n")
+        named = f'set = {{ optimizer.file = "{rule}", '
+        text = STUDY.replace("set = { ", named)
+        text += f'phase = [{{ until = 0.5, schedule.delays = "{delays}" }}]\n'
+        (self.root / "probe.toml").write_text(text)
+        both = (("--results", "kept"), ("--results", "kept", "--out", "other"))
+        for arguments in both:
+            status, said = self.call(*arguments)
+            self.assertEqual(status, 0, said)
+        self.assertEqual(len(self.calls()), 3)
+        manifest = self.root / "kept/manifest.json"
+        files = json.loads(manifest.read_text())["runs"][2]["files"]
+        self.assertEqual(
+            files,
+            {
+                "optimizer.file": hashlib.sha256(b"{}").hexdigest(),
+                "phase.1.schedule.delays": hashlib.sha256(delays.read_bytes()).hexdigest(),
+            },
+        )
+        # In its folder, or among the results: what was made with the file as it was is not this run.
+        for count, (path, content) in enumerate(((rule, "{ }"), (delays, "delay,probability\n2,1\n")), 4):
+            path.write_text(content)
+            for arguments in both:
+                self.assertEqual(self.call(*arguments)[0], 0)
+            self.assertEqual(len(self.calls()), count)
+        # Results of an earlier version say nothing of files, and stand.
+        old = json.loads(manifest.read_text())
+        del old["runs"][2]["files"]
+        manifest.write_text(json.dumps(old))
+        rule.write_text("{  }")
+        self.assertEqual(self.call("--results", "kept", "--out", "third")[0], 0)
+        self.assertEqual(len(self.calls()), 5)
+
+    def test_a_file_that_changes_while_runs_wait_for_their_turn(self):
+        rule = self.root / "rule.json"
+        rule.write_text("{}")
+        text = STUDY.replace("set = { ", f'set = {{ optimizer.file = "{rule}", ')
+        (self.root / "probe.toml").write_text(text)
+        self.trainer(f"pathlib.Path({str(rule)!r}).write_text('other')")
+        status, said = self.call("--jobs", "1")
+        self.assertEqual(status, 1)
+        self.assertIn("second, seed 1: the content of optimizer.file has changed since", said)
+        self.assertEqual(len(self.calls()), 2)
 
     def test_a_study_goes_on_elsewhere(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")
