@@ -216,14 +216,29 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   }
 }
 
+// The file whose content schedule_digest is of, by its key: the first list or, without one, the first
+// file of delays.
+Setting TrainingRun::ScheduleFile() const {
+  Setting delays{"schedule.file", ""};
+  for (const Configuration& settings : SettingsOf(configuration_)) {
+    const auto& schedule = settings.schedule;
+    if (!schedule.file.empty()) return {"schedule.file", schedule.file};
+    if (delays.second.empty() && schedule.delays.ends_with(".csv")) {
+      delays = {"schedule.delays", schedule.delays};
+    }
+  }
+  return delays;
+}
+
 std::vector<Setting> TrainingRun::SharedSettings() const {
   std::vector<Setting> settings = SharedValues(configuration_);
   const bool is_file = !configuration_.data.file.empty();
+  const std::string schedule = ScheduleFile().first;
   for (const auto& [name, content] : {std::pair(is_file ? "data.file" : "data.root",
                                                 state_.train_digest + state_.validation_digest),
                                       std::pair("network.file", state_.network_digest),
                                       std::pair("optimizer.file", state_.quotients_digest),
-                                      std::pair("schedule.file", state_.schedule_digest)}) {
+                                      std::pair(schedule.c_str(), state_.schedule_digest)}) {
     settings.emplace_back(name, content.empty() ? "nothing" : "content with SHA-256 " + content);
   }
   return settings;
@@ -309,21 +324,16 @@ void TrainingRun::RefuseOtherInputs(const RunState& before) const {
     throw UsageError("network.file", configuration_.network.file,
                      "the network that the run was started with");
   }
-  // Those of the first phase that has one.
-  std::string quotients;
-  std::string list;
-  std::string delays;
+  std::string quotients;  // of the first phase that has some
   for (const Configuration& settings : SettingsOf(configuration_)) {
     if (quotients.empty()) quotients = settings.optimizer.file;
-    if (list.empty()) list = settings.schedule.file;
-    if (delays.empty()) delays = settings.schedule.delays;
   }
   if (before.quotients_digest != state_.quotients_digest) {
     throw UsageError("optimizer.file", quotients, "the quotients that the run was started with");
   }
   if (before.schedule_digest != state_.schedule_digest) {
-    throw UsageError(list.empty() ? "schedule.delays" : "schedule.file",
-                     list.empty() ? delays : list, "the schedule that the run was started with");
+    const auto [key, file] = ScheduleFile();
+    throw UsageError(key, file, "the schedule that the run was started with");
   }
 }
 

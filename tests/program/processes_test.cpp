@@ -69,11 +69,16 @@ class Workplace {
     return Start(processes, line).Wait();
   }
 
-  // One process with each of the lines.
-  Outcome CallBoth(const std::string& first, const std::string& second) const {
+  // One process with each of the lines, the second in that folder of this one.
+  Outcome CallBoth(const std::string& first, const std::string& second,
+                   const std::string& where = ".") const {
     Arguments launcher{BATCHLESS_MPIEXEC, "--bind-to", "none", "--oversubscribe", "-n", "1"};
     Arguments words = Words(first);
-    for (const std::string word : {":", "-n", "1", BATCHLESS_PROGRAM}) words.push_back(word);
+    for (const std::string& word :
+         {std::string(":"), std::string("-n"), std::string("1"), std::string("-wdir"),
+          folder_ / where, std::string(BATCHLESS_PROGRAM)}) {
+      words.push_back(word);
+    }
     for (const std::string& word : Words(second)) words.push_back(word);
     return RunningProgram(words, folder_.path(), "", 0, launcher).Wait();
   }
@@ -325,6 +330,23 @@ TEST_CASE("a process with other settings is refused at once, by the key and both
     CHECK(Contains(outcome.error, "batchless: process 1 of 2: " + difference.said));
     CHECK(!fs::exists(place / "x"));
   }
+}
+
+TEST_CASE("a process whose file of delays has another content is refused by that file's key") {
+  const Workplace place;
+  fs::create_directory(place / "other");
+  WriteFile(place / "delays.csv", "delay,probability\n0,0.5\n1,0.5\n");
+  WriteFile(place / "other/delays.csv", "delay,probability\n0,0.4\n1,0.6\n");
+  const std::string options =
+      " --set schedule.kind=random-delay --set schedule.delays=delays.csv --out x";
+  const EndedAtOnce at_once;
+  const Outcome outcome = place.CallBoth(
+      "train run.toml" + options, "train ../run.toml --set data.root=../data" + options, "other");
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 2);
+  CHECK(Contains(outcome.error,
+                 "batchless: process 1 of 2: schedule.delays: got content with SHA-256 "));
+  CHECK(!fs::exists(place / "x"));
 }
 
 TEST_CASE("processes may find the same data by other paths") {
