@@ -55,12 +55,26 @@ std::vector<std::int64_t> ReadTokenList(const Configuration& c) {
   }
 }
 
-std::vector<std::int64_t> ReadTokensOf(const Configuration& c) {
+// Refuses the file for what `read` finds wrong with its tokens.
+template <class Read>
+auto OfTokens(const Configuration& c, Read read) {
+  try {
+    return read();
+  } catch (const training::DataError& error) {
+    const std::string record =
+        error.record() ? fmt::format("token {}: ", *error.record()) : std::string();
+    RefuseFile(c, record + error.reason());
+  }
+}
+
+std::shared_ptr<const std::vector<std::int64_t>> ReadTokensOf(const Configuration& c) {
   if (c.data.file.empty()) {
     throw UsageError("data.file", "nothing",
                      c.data.name == "text" ? "the path of a text" : "the path of a .npy file");
   }
-  return c.data.name == "text" ? training::ReadTextTokens(c.data.file) : ReadTokenList(c);
+  return std::make_shared<const std::vector<std::int64_t>>(OfTokens(c, [&] {
+    return c.data.name == "text" ? training::ReadTextTokens(c.data.file) : ReadTokenList(c);
+  }));
 }
 
 DataShape TokenShapeOf(const Configuration& c) {
@@ -73,39 +87,37 @@ DataShape TokenShapeOf(const Configuration& c) {
   }
   if (!vocabulary && c.data.name == "text") vocabulary = training::kTextVocabulary;
   if (!vocabulary && c.data.name == "markov") vocabulary = training::kMarkovVocabulary;
+  std::shared_ptr<const std::vector<std::int64_t>> tokens;
   if (!vocabulary) {
-    const std::vector<std::int64_t> tokens = ReadTokensOf(c);
-    vocabulary = std::max<std::int64_t>(2, 1 + *std::max_element(tokens.begin(), tokens.end()));
+    tokens = ReadTokensOf(c);
+    vocabulary = std::max<std::int64_t>(2, 1 + *std::max_element(tokens->begin(), tokens->end()));
   }
   if (c.data.name == "markov" && *vocabulary < training::kMarkovVocabulary) {
     throw UsageError("network.vocabulary", std::to_string(*vocabulary),
                      fmt::format("at least the {} symbols of markov", training::kMarkovVocabulary));
   }
-  return {
-      {1, static_cast<int>(context), 1}, static_cast<int>(*vocabulary), static_cast<int>(context)};
+  return {{1, static_cast<int>(context), 1},
+          static_cast<int>(*vocabulary),
+          static_cast<int>(context),
+          std::move(tokens)};
 }
 
-std::shared_ptr<const Dataset> ReadTokenSplit(const Configuration& c, Split split) {
-  const DataShape shape = TokenShapeOf(c);
+std::shared_ptr<const Dataset> ReadTokenSplit(const Configuration& c, Split split,
+                                              const DataShape& shape) {
   const int context = shape.image.height;
   if (c.data.name == "markov") {
     const auto seed = static_cast<std::uint64_t>(
         c.data.seed.value_or(static_cast<std::int64_t>(training::kMarkovSeed)));
     return training::MakeMarkov(seed, split, context);
   }
-  try {
-    return training::MakeTokens(c.data.name, c.data.file, ReadTokensOf(c), split, context,
+  return OfTokens(c, [&] {
+    return training::MakeTokens(c.data.name, c.data.file, *shape.tokens, split, context,
                                 shape.classes);
-  } catch (const training::DataError& error) {
-    const std::string record =
-        error.record() ? fmt::format("token {}: ", *error.record()) : std::string();
-    RefuseFile(c, record + error.reason());
-  }
+  });
 }
 
 std::shared_ptr<const Dataset> ReadSplit(const Configuration& c, Split split) {
   const std::string& name = c.data.name;
-  if (HasTokens(c)) return ReadTokenSplit(c, split);
   if (name == "synthetic") {
     const auto seed = static_cast<std::uint64_t>(
         c.data.seed.value_or(static_cast<std::int64_t>(training::kSyntheticSeed)));
@@ -137,10 +149,12 @@ std::shared_ptr<const Dataset> LoadSplit(const Configuration& c, Split split) {
   }
 }
 
-std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Split split) {
+std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Split split,
+                                                    const DataShape& shape) {
   const bool is_train = split == Split::kTrain;
   const std::string key = is_train ? "data.limit_train" : "data.limit_validation";
-  std::shared_ptr<const Dataset> dataset = LoadSplit(c, split);
+  std::shared_ptr<const Dataset> dataset =
+      HasTokens(c) ? ReadTokenSplit(c, split, shape) : LoadSplit(c, split);
   training::DatasetSourceOptions options;
   options.limit = is_train ? c.data.limit_train : c.data.limit_validation;
   if (options.limit > dataset->size()) {
@@ -160,8 +174,11 @@ std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Spli
 
 }  // namespace
 
-RunData LoadRunData(const Configuration& configuration) {
-  return {MakeSource(configuration, Split::kTrain), MakeSource(configuration, Split::kValidation)};
+RunData LoadRunData(const Configuration& configuration, DataShape shape) {
+  const bool is_list = HasTokens(configuration) && configuration.data.name != "markov";
+  if (is_list && shape.tokens == nullptr) shape.tokens = ReadTokensOf(configuration);
+  return {MakeSource(configuration, Split::kTrain, shape),
+          MakeSource(configuration, Split::kValidation, shape)};
 }
 
 DataShape DataShapeOf(const Configuration& c) {

@@ -163,9 +163,9 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     throw UsageError("data.name", configuration_.data.name,
                      "a data set; samples of your own are learned from Python, without a folder");
   }
-  const DataShape shape = DataShapeOf(configuration_);
+  DataShape shape = DataShapeOf(configuration_);
   phases_ = TrainerOptionsOf(configuration_, shape, processes_);
-  if (has_data) data_ = LoadRunData(configuration_);
+  if (has_data) data_ = LoadRunData(configuration_, std::move(shape));
   const std::int64_t epoch_size = has_data ? data_.train->epoch_size() : 0;
   SetLengths(configuration_, epoch_size, phases_);
   FillIn(configuration_, phases_, epoch_size);

@@ -405,11 +405,12 @@ TEST_CASE("values that do not go together are refused by name") {
   for (const Case& item : cases) {
     const std::string line = Refusal([&] {
       Configuration configuration = Load("", item.overrides);
-      Resolve(configuration, DataShapeOf(configuration), 10'000);
+      const DataShape shape = DataShapeOf(configuration);
+      Resolve(configuration, shape, 10'000);
       const auto& data = configuration.data;
       const bool reads =
           data.limit_train > 0 || !data.file.empty() || configuration.network.name == "gpt";
-      if (reads) LoadRunData(configuration);
+      if (reads) LoadRunData(configuration, shape);
     });
     INFO(item.overrides.front() << "\n" << line);
     CHECK(line.starts_with(item.line));
@@ -465,8 +466,7 @@ TEST_CASE("data that are not there name the key, damaged ones the file") {
     return Refusal([&] {
       const Configuration c =
           Load("", {"data.name=" + name, "data.root=" + folder.path().string()});
-      static_cast<void>(DataShapeOf(c));
-      LoadRunData(c);
+      LoadRunData(c, DataShapeOf(c));
     });
   };
   const std::string got = "data.root: got " + folder.path().string() + ", accepted: a folder with ";
@@ -483,17 +483,35 @@ TEST_CASE("data that are not there name the key, damaged ones the file") {
   std::filesystem::create_directory(outer / "mnist");
   WriteFile(outer / "mnist/train-images-idx3-ubyte", "");
   const std::string inner = (outer / "mnist");
-  CHECK(Contains(
-      Refusal([&] {
-        static_cast<void>(LoadRunData(Load("", {"data.name=mnist", "data.root=" + inner})));
-      }),
-      "in it; did you mean " + outer.path().string() + "?"));
+  CHECK(Contains(Refusal([&] {
+                   LoadRunData(Load("", {"data.name=mnist", "data.root=" + inner}), kShape);
+                 }),
+                 "in it; did you mean " + outer.path().string() + "?"));
   std::filesystem::create_directory(folder / "cifar-10-batches-bin");
   const std::string file = folder / "cifar-10-batches-bin/data_batch_1.bin";
   WriteFile(file, "short");
   CHECK(Contains(refusal("cifar10"), file + ": record 0: truncated"));
   WriteFile(file, std::string(3073, '\1'));
   CHECK(Contains(refusal("cifar10"), "test_batch.bin: there is no such file"));
+}
+
+TEST_CASE("a list of tokens that says how many there are is read once") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokens.npy";
+  // 40 bytes in NumPy's format, all of them below 7.
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (40,), }";
+  header.append(117 - header.size(), ' ');
+  std::string bytes = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n";
+  for (int i = 0; i < 40; ++i) bytes.push_back(static_cast<char>(i % 7));
+  WriteFile(path, bytes);
+  const Configuration c =
+      Load("", {"network.name=gpt", "network.context=2", "data.name=tokens", "data.file=" + path});
+  const DataShape shape = DataShapeOf(c);
+  CHECK(shape.classes == 7);
+  std::filesystem::remove(path);
+  const RunData data = LoadRunData(c, shape);
+  CHECK(data.train->epoch_size() == 17);  // windows of 36 tokens
+  CHECK(data.validation->dataset().classes() == 7);
 }
 
 TEST_CASE("a file says how long a run is in one way") {
