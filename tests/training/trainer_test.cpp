@@ -331,8 +331,10 @@ TEST_CASE("A saved state goes on to the same bits, with any number of workers", 
   const std::string saved = state.str();
   const auto third = MakeTrainer(Options("resnet20", 4));
   const std::string before = third->WeightsSha256();
-  std::istringstream cut(saved.substr(0, saved.size() / 2));
-  CHECK_THROWS_AS(third->Load(cut), std::runtime_error);
+  for (const std::size_t left : {saved.size() / 2, saved.size() - 1}) {
+    std::istringstream cut(saved.substr(0, left));
+    CHECK_THROWS_AS(third->Load(cut), std::runtime_error);
+  }
   std::istringstream text("something else altogether");
   CHECK_THROWS_AS(third->Load(text), std::runtime_error);
   const auto other = MakeTrainer(Options("resnet20", 8));
@@ -340,6 +342,43 @@ TEST_CASE("A saved state goes on to the same bits, with any number of workers", 
   CHECK_THROWS_AS(other->Load(foreign), std::runtime_error);
   CHECK(third->WeightsSha256() == before);
   CHECK(third->samples_done() == 0);
+}
+
+// A text of which only the first bytes are left when it is read from some place once more.
+class CutOnTheWay final : public std::stringbuf {
+ public:
+  CutOnTheWay(const std::string& text, std::size_t left)
+      : std::stringbuf(text), left_(text.substr(0, left)) {}
+
+ protected:
+  pos_type seekpos(pos_type place, std::ios_base::openmode which) override {
+    str(left_);
+    return std::stringbuf::seekpos(place, which);
+  }
+
+ private:
+  std::string left_;
+};
+
+TEST_CASE("After a state that could not be read to its end another one goes on", "[trainer]") {
+  TrainerOptions options = Options("mlp", 4);
+  options.network = hwmodel::MakeNetwork({.name = "mlp", .hidden = {4}});
+  const auto trainer = MakeTrainer(options);
+  Train(*trainer, 8);
+  std::stringstream state;
+  trainer->Save(state);
+  const Outcome expected = Train(*trainer, 24);
+
+  const std::string saved = state.str();
+  const auto failing = MakeTrainer(options);
+  for (const std::size_t left : {saved.size() / 2, saved.size() - 1}) {
+    CutOnTheWay buffer(saved, left);
+    std::istream cut(&buffer);
+    CHECK_THROWS_WITH(failing->Load(cut), "the trainer's state could not be read to its end");
+    CHECK_THROWS_AS(Train(*failing, 24), std::runtime_error);
+  }
+  failing->Load(state);
+  CHECK(Train(*failing, 24) == expected);
 }
 
 // The samples, one of which cannot be read.

@@ -231,11 +231,11 @@ class TrainerOf final : public Trainer {
       replaced_at = BroadcastNumber(*options_.processes, 0, replaced_at);
       waiting.Share(*options_.processes);
     }
-    pipeline_.Load(from, cycles, cycles_);
+    is_whole_ = pipeline_.Load(from, cycles, cycles_);
     cycles_ = cycles;
     ForgetUpdates(replaced_at);
     waiting_ = std::move(waiting);
-    is_whole_ = true;
+    if (!is_whole_) throw std::runtime_error("the trainer's state could not be read to its end");
   }
 
   std::vector<std::int64_t> delays() const override { return plan_.delays; }

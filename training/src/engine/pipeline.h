@@ -70,10 +70,12 @@ class Pipeline {
   // The state after `cycles` cycles, and back. What it holds does not depend on the numbers of
   // workers, processes and replicas: any of these can save it. Load reads a stream that can be sought;
   // it throws std::runtime_error for a state of another configuration or a damaged one, and changes
-  // nothing then. The streams are the first process's, the others' are left alone.
+  // nothing then. The streams are the first process's, the others' are left alone. False, in every process,
+  // where the stream failed once its sizes had been looked at: the state is none then, and another one can
+  // be loaded.
   void Save(std::ostream& to, std::int64_t cycles) const;
   // `now`: cycles that this pipeline has run.
-  void Load(std::istream& from, std::int64_t cycles, std::int64_t now);
+  [[nodiscard]] bool Load(std::istream& from, std::int64_t cycles, std::int64_t now);
 
   // How many updates a stage, whichever process has it, has made after that many cycles.
   std::int64_t UpdatesBy(std::int64_t cycles, int stage) const {

@@ -106,24 +106,22 @@ void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
 }
 
 template <class Real>
-void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t now) {
-  const auto read_size = [&](std::size_t bytes) {
-    std::uint64_t size = 0;
-    from.read(reinterpret_cast<char*>(&size), sizeof size);
-    if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
-  };
+bool Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t now) {
+  std::uint64_t size = 0;
+  const auto read_size = [&] { from.read(reinterpret_cast<char*>(&size), sizeof size); };
   // All sizes are looked at before anything is replaced.
   const auto check_sizes = [&] {
     const std::istream::pos_type start = from.tellg();
     ForEachLivePart(
         cycles, [&](const void* /*data*/, std::size_t bytes, const std::vector<int>& /*holders*/) {
-          read_size(bytes);
-          const auto size = static_cast<std::streamsize>(bytes);
-          if (from.ignore(size).gcount() != size) {
+          read_size();
+          if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
+          const auto count = static_cast<std::streamsize>(bytes);
+          if (from.ignore(count).gcount() != count) {
             throw std::runtime_error("the trainer's state ends too early");
           }
         });
-    from.seekg(start);
+    if (!from.seekg(start)) throw std::runtime_error("the trainer's state cannot be read twice");
   };
   RunOnFirst(options_.run.processes.get(), check_sizes);
   stop_ = false;
@@ -132,7 +130,7 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
   ForEachLivePart(cycles, [&](void* data, std::size_t bytes, const std::vector<int>& holders) {
     const bool here = std::find(holders.begin(), holders.end(), rank_) != holders.end();
     if (options_.replica() == 0 && rank_ == 0) {
-      read_size(bytes);
+      read_size();
       if (!here) {
         other.resize(bytes);
         data = other.data();
@@ -158,6 +156,9 @@ void Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
     stages_[s].KeepGradient(k, UpdatesBeforeForward(options_.plan.program, s, k));
   }
   if (!options_.plan.drains) RepeatMessages(cycles);
+  const bool is_whole = static_cast<bool>(from);
+  ProcessGroup* group = options_.run.processes.get();
+  return group == nullptr ? is_whole : BroadcastNumber(*group, 0, is_whole ? 1 : 0) == 1;
 }
 
 template <class Real>
@@ -221,8 +222,8 @@ template std::int64_t Pipeline<float>::CountDoneBy(std::int64_t, ActionKind, int
 template std::int64_t Pipeline<double>::CountDoneBy(std::int64_t, ActionKind, int) const;
 template void Pipeline<float>::Save(std::ostream&, std::int64_t) const;
 template void Pipeline<double>::Save(std::ostream&, std::int64_t) const;
-template void Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
-template void Pipeline<double>::Load(std::istream&, std::int64_t, std::int64_t);
+template bool Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
+template bool Pipeline<double>::Load(std::istream&, std::int64_t, std::int64_t);
 template void Pipeline<float>::Rewind(std::int64_t, std::int64_t);
 template void Pipeline<double>::Rewind(std::int64_t, std::int64_t);
 

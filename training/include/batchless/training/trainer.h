@@ -278,7 +278,8 @@ class Trainer {
   /// where a weight or a number of the optimizer is not finite: nobody could go on from that.
   virtual void Save(std::ostream& to) const = 0;
   /// From a stream that can be sought: sizes are looked at first. Throws std::runtime_error where the
-  /// state is damaged or of another configuration; the trainer is unchanged then. The first process
+  /// state is damaged or of another configuration; the trainer is unchanged then. Where the stream fails
+  /// after that look, it also throws, and the trainer goes on from another state alone. The first process
   /// reads.
   virtual void Load(std::istream& from) = 0;
 
