@@ -391,11 +391,12 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   }
   move_to(best.at);
   PipelineOptimum optimum;
-  optimum.momentum = options.momentum;
-  optimum.learning_rate = options.learning_rate;
   optimum.spectral_radius = best.radius;
-  optimum.half_life_updates = best.radius < 1 ? -std::log(2.0) / std::log(best.radius)
-                                              : std::numeric_limits<double>::quiet_NaN();
+  if (best.radius < 1) {
+    optimum.half_life_updates = -std::log(2.0) / std::log(best.radius);
+    optimum.momentum = options.momentum;
+    optimum.learning_rate = options.learning_rate;
+  }
   return optimum;
 }
 

@@ -467,6 +467,16 @@ TEST_CASE("pipeline-stability: a Hessian from a file") {
   CheckRefusal(line + "crooked.npz", "symmetric", folder.path());
 }
 
+TEST_CASE("pipeline-stability: without a stable rate there is no best one") {
+  const std::string line = "pipeline-stability --spectrum=-1,1 --stages 2 --rule sgdm --optimum";
+  const Json row = Result(line)["rows"][0];
+  for (const char* key : {"half_life_updates", "momentum", "learning_rate"}) {
+    INFO(key);
+    CHECK(row[key].is_null());
+  }
+  CHECK(Contains(Run(Words(line)).out, "\nsgdm,2,2,1,0,,,,1,,2,,"));
+}
+
 TEST_CASE("pipeline-stability: the best rates of several pipelines are rows") {
   const Json rows = Result(
       "pipeline-stability --condition 50 --rule sgdm,sc --stages 1,2 --widths 2 --coupling 0,1 "

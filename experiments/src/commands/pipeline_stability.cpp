@@ -68,7 +68,8 @@ rotation, 0 none, so that no weight meets another. The n weights are dealt to th
 stages in order, evenly unless --widths says otherwise. Delays are read off the
 schedule's actions unless --delays gives one per stage. Either --momentum and --rate
 (times the largest eigenvalue, as everywhere) or --learning-rate (as it is), or
---optimum, which searches for both and takes lists of rules, --stages and --coupling.
+--optimum, which searches for both and takes lists of rules, --stages and --coupling. Where
+no rate is stable, its half-life, momentum and learning rate are empty cells, in JSON null.
 )" + ListHelp(),
             {"pipeline-stability --spectrum log:0.001:1:16 --stages 4 --rule sgdm --momentum 0.9 "
              "--rate 0.02",

@@ -32,6 +32,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -91,11 +92,12 @@ Eigen::MatrixXd StateMatrix(const PipelineOptions& options);
 /// iteration does not converge.
 PipelineSummary PipelineStability(const PipelineOptions& options);
 
+/// All but the radius are NaN where nothing that was tried is stable.
 struct PipelineOptimum {
-  double half_life_updates = 0;  ///< NaN where nothing that was tried is stable
-  double momentum = 0;
-  double learning_rate = 0;
-  double spectral_radius = 0;
+  double half_life_updates = std::numeric_limits<double>::quiet_NaN();
+  double momentum = std::numeric_limits<double>::quiet_NaN();
+  double learning_rate = std::numeric_limits<double>::quiet_NaN();
+  double spectral_radius = 0;  ///< the least that was found
 };
 
 /// The least spectral radius over momentum and learning rate: the simplex method of Nelder and Mead in
