@@ -364,6 +364,27 @@ TEST_CASE("margin: the gain margin leads to the boundary") {
   CHECK(margin["largest_stable_delay"].get<int>() >= 4);
 }
 
+TEST_CASE("margin: a table has what a row of JSON has") {
+  const std::string line = "margin --rule sgdm --delay 2 --momentum 0.9 --rate 0.01,1";
+  const Json rows = Result(line)["rows"];
+  const std::vector<std::string> table = Lines(Run(Words(line)).out);
+  REQUIRE(table.size() == 3);
+  const std::vector<std::string> names = Split(table[0], ',');
+  for (const auto& [key, value] : rows[0].items()) {
+    INFO(key);
+    CHECK(std::count(names.begin(), names.end(), key) == 1);
+  }
+  const auto cell = [&](std::size_t row, const char* name) {
+    const auto place = std::find(names.begin(), names.end(), name) - names.begin();
+    return Split(table[row], ',').at(static_cast<std::size_t>(place));
+  };
+  CHECK(cell(1, "stable") == "1");
+  CHECK(cell(1, "largest_stable_delay") == "11");
+  CHECK(cell(2, "stable") == "0");
+  CHECK(cell(2, "largest_stable_delay") == "0");
+  CHECK(cell(2, "gain_crossover_radians").empty());
+}
+
 TEST_CASE("simulate: the recurrence by hand") {
   const Json plain = Result("simulate --rule sgdm --delay 0 --momentum 0 --rate 0.25 --steps 6");
   for (std::size_t i = 0; i < 7; ++i) {

@@ -39,7 +39,7 @@ class MarginCommand final : public Command {
     const auto row = [&](std::size_t i) { return Describe(points[i], margins[i]); };
     constexpr std::string_view kColumns =
         "rule,delay,momentum,rate,gain_margin,phase_margin_radians,delay_margin_updates,"
-        "horizon,sc_delay,sc_a,sc_b";
+        "stable,largest_stable_delay,gain_crossover_radians,horizon,sc_delay,sc_a,sc_b";
     if (points.size() == 1) {
       if (table.has_file()) table.Write(kColumns, 1, row);
       json() ? json().Put(row(0)) : ReportText(points[0], margins[0]);
