@@ -356,6 +356,20 @@ TEST_CASE("inconsistency: linear has no momentum, whatever the rules beside it h
   CHECK(Result(line)["rows"][0]["momentum"].is_null());
 }
 
+TEST_CASE("frequency: rows are complex numbers in JSON as in the table") {
+  const std::string line =
+      "frequency --rule sgdm --delay 4 --momentum 0.9 --rate 0.01 --frequencies 0.1,1";
+  const Json rows = Result(line)["rows"];
+  REQUIRE(rows.size() == 2);
+  const std::vector<std::string> table = Lines(Run(Words(line)).out);
+  CHECK(table[0] == "frequency_radians,magnitude,phase_radians,real,imag");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double real = rows[i]["real"], imag = rows[i]["imag"], magnitude = rows[i]["magnitude"];
+    CHECK(std::hypot(real, imag) == Approx(magnitude).epsilon(1e-12));
+    CHECK(table[i + 1].ends_with(fmt::format(",{},{}", real, imag)));
+  }
+}
+
 TEST_CASE("margin: the gain margin leads to the boundary") {
   const double critical = Result("boundary --rule sc --delay 4 --momentum 0.9")["critical_rate"];
   const Json margin = Result("margin --rule sc --delay 4 --momentum 0.9 --rate 0.005");

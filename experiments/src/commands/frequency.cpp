@@ -33,17 +33,14 @@ class FrequencyCommand final : public Command {
     const auto row = [&](std::size_t i) -> Json {
       return {{"frequency_radians", points[i].frequency},
               {"magnitude", points[i].magnitude},
-              {"phase_radians", points[i].phase_radians}};
+              {"phase_radians", points[i].phase_radians},
+              {"real", points[i].magnitude * std::cos(points[i].phase_radians)},
+              {"imag", points[i].magnitude * std::sin(points[i].phase_radians)}};
     };
     Json about = Describe(point);
     about["rate"] = rate;
     table.Report(json(), about, "frequency_radians,magnitude,phase_radians,real,imag",
-                 points.size(), row, [&](std::size_t i) {
-                   Json cells = row(i);
-                   cells["real"] = points[i].magnitude * std::cos(points[i].phase_radians);
-                   cells["imag"] = points[i].magnitude * std::sin(points[i].phase_radians);
-                   return cells;
-                 });
+                 points.size(), row);
   }
 
  private:
