@@ -72,6 +72,11 @@ double DelayModel::mean() const {
 
 Delay DelayModel::largest() const { return *std::max_element(delays.begin(), delays.end()); }
 
+std::optional<Delay> DelayModel::only() const {
+  if (kind != Kind::kIndependent || delays.size() != 1) return std::nullopt;
+  return delays.front();
+}
+
 DelayModel UniformDelays(Delay low, Delay high) {
   CheckDelays({low, high});
   CheckInteger(kName, high, low, kMaxVaryingDelay);

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
+#include "batchless/analysis/spectral_radius.h"
 #include "batchless/analysis/stability.h"
 #include "chain_moments.h"
 #include "covariance_criterion.h"
@@ -190,6 +192,10 @@ void CheckVaryingRate(double rate) {
   CheckNumber("rate", rate, kMinVaryingRate, kMaxRate, kWhereDelaysVary);
 }
 
+SpectralRadius AtOneDelay(const VaryingDelay& point, Delay delay, double rate) {
+  return ComputeSpectralRadius(point.rule, point.momentum, delay, rate);
+}
+
 // One where the other search is made for: a root would be more than a verdict needs.
 bool IsStable(const VaryingDelay& point, double rate) {
   if (IsChain(point)) {
@@ -324,6 +330,7 @@ void Validate(const VaryingDelay& point) {
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
   Validate(point);
   CheckVaryingRate(rate);
+  if (const auto delay = point.delays.only()) return AtOneDelay(point, *delay, rate).radius;
   if (IsTrace(point)) return TraceRadius(point, rate);
   return std::exp((IsChain(point) ? ChainLogGrowth(point, rate)
                                   : CriterionLogGrowth<long double>(point, rate)) /
@@ -333,6 +340,7 @@ double MeanSquareRadius(const VaryingDelay& point, double rate) {
 double MeanRadius(const VaryingDelay& point, double rate) {
   Validate(point);
   CheckVaryingRate(rate);
+  if (const auto delay = point.delays.only()) return AtOneDelay(point, *delay, rate).radius;
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (!IsChain(point)) {
     const CovarianceCriterion<long double> criterion(point, rate);
@@ -347,6 +355,9 @@ double MeanRadius(const VaryingDelay& point, double rate) {
 double WeightVariance(const VaryingDelay& point, double rate) {
   Validate(point);
   CheckVaryingRate(rate);
+  if (const auto delay = point.delays.only()) {
+    return WeightVariance(point.rule, point.momentum, *delay, rate);
+  }
   if (IsChain(point)) {
     return ChainVariance(DelaySystem(point, rate), RegimesOf(point.delays)).value_or(kNaN);
   }
@@ -363,6 +374,8 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
                         std::size_t updates) {
   Validate(point);
   CheckVaryingRate(rate);
+  if (const auto delay = point.delays.only())
+    return {AtOneDelay(point, *delay, rate).log_radius, 0};
   if (IsTrace(point)) return {std::log(TraceRadius(point, rate)), 0};
   return SimulateLogRate(DelaySystem(point, rate), RegimesOf(point.delays), seed, updates);
 }
@@ -370,6 +383,9 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
 double CriticalRate(const VaryingDelay& point) {
   Validate(point);
   CheckWork(point, kCriticalRate);
+  if (const auto delay = point.delays.only()) {
+    return CriticalRate(point.rule, point.momentum, *delay);
+  }
   const auto stable = [&](double rate) { return IsStable(point, rate); };
   return LargestStable(kMinVaryingRate, kMaxRate, 1.25, 1e-10, stable, stable);
 }
@@ -388,6 +404,10 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
                "at a condition number of " + ToText(condition));
   OptimumOptions constant{point.rule, std::llround(point.delays.mean()), condition, momentum};
   const Optimum start = FindOptimum(constant);
+  if (point.delays.only()) {
+    if (std::isnan(start.half_life_updates)) return {.momentum = start.momentum, .rate = kNaN};
+    return {start.half_life_updates, start.momentum, start.rate, start.worst.radius};
+  }
   const double start_rate = std::isnan(start.half_life_updates) ? 1 : start.rate;
   Search search(point, condition);
   const bool fixed = momentum.has_value() || point.rule.is_linear();

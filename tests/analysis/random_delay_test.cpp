@@ -256,10 +256,29 @@ TEST_CASE("one delay is a constant delay, by either compensation, as a chain and
         CHECK(IsNear(WeightVariance(point, 0.01), variance, 1e-8));
       }
     }
-    const VaryingDelay point = Point(rule, DelayCompensation::kMean, UniformDelays(4, 4));
-    CHECK(IsNear(CriticalRate(point), CriticalRate(spec, 0.9, 4), kMethodsTolerance));
-    const double best = FindOptimum({spec, 4, 100, std::nullopt}).half_life_updates;
-    CHECK(IsNear(FindOptimum(point, 100, std::nullopt).half_life_updates, best, 2e-3));
+    const double critical = CriticalRate(spec, 0.9, 4);
+    const VaryingDelay trace = Point(rule, DelayCompensation::kMean, TraceDelays({4, 4}));
+    CHECK(IsNear(CriticalRate(trace), critical, kMethodsTolerance));
+    const Optimum best = FindOptimum({spec, 4, 100, std::nullopt});
+    CHECK(IsNear(FindOptimum(trace, 100, std::nullopt).half_life_updates, best.half_life_updates,
+                 2e-3));
+    // Of a distribution to the bit.
+    for (const DelayCompensation compensation :
+         {DelayCompensation::kMean, DelayCompensation::kOwn}) {
+      const VaryingDelay point = Point(rule, compensation, UniformDelays(4, 4));
+      CHECK(MeanSquareRadius(point, 0.01) == radius);
+      CHECK(MeanRadius(point, 0.01) == radius);
+      CHECK(WeightVariance(point, 0.01) == variance);
+      CHECK(CriticalRate(point) == critical);
+      const LogRate growth = SimulateLogRate(point, 0.01);
+      CHECK(growth.rate == ComputeSpectralRadius(spec, 0.9, 4, 0.01).log_radius);
+      CHECK(growth.standard_error == 0);
+      const VaryingOptimum found = FindOptimum(point, 100, std::nullopt);
+      CHECK(found.half_life_updates == best.half_life_updates);
+      CHECK(found.momentum == best.momentum);
+      CHECK(found.rate == best.rate);
+      CHECK(found.radius == best.worst.radius);
+    }
   }
 }
 

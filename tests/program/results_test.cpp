@@ -370,6 +370,26 @@ TEST_CASE("frequency: rows are complex numbers in JSON as in the table") {
   }
 }
 
+TEST_CASE("delays that are all the same are that delay, to the last digit") {
+  struct Question {
+    const char* line;
+    std::vector<const char*> keys;
+  };
+  for (const auto& [line, keys] : std::vector<Question>{
+           {"stability --momentum 0.9 --rate 0.01 ", {"spectral_radius", "half_life_updates"}},
+           {"boundary --momentum 0.9 ", {"critical_rate"}},
+           {"noise --momentum 0.9 --rate 0.01 ", {"weight_variance"}},
+           {"optimum --condition 50 ", {"half_life_updates", "momentum", "rate"}}}) {
+    INFO(line);
+    const std::string common = std::string(line) + "--rule lwp-w+sc ";
+    const Json constant = Result(common + "--delay 4");
+    for (const char* compensate : {"mean", "own"}) {
+      const Json same = Result(common + "--delays uniform:4:4 --compensate " + compensate);
+      for (const char* key : keys) CHECK(same[key] == constant[key]);
+    }
+  }
+}
+
 TEST_CASE("margin: the gain margin leads to the boundary") {
   const double critical = Result("boundary --rule sc --delay 4 --momentum 0.9")["critical_rate"];
   const Json margin = Result("margin --rule sc --delay 4 --momentum 0.9 --rate 0.005");

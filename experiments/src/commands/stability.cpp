@@ -90,24 +90,34 @@ class StabilityCommand final : public Command {
         [&] { log_rate = analysis::SimulateLogRate(varying, rate); }};
     ParallelRows(
         parts.size(), 0, [&](std::size_t i) { parts[i](); }, monitor());
+    bool stable = radius < 1;
+    bool mean_stable = mean < 1;
+    double half_life = analysis::HalfLife(radius);
+    // The certificate of a constant delay says more than its radius.
+    if (const auto delay = varying.delays.only()) {
+      const SpectralRadius constant =
+          analysis::ComputeSpectralRadius(point.rule, point.momentum, *delay, rate);
+      stable = mean_stable = constant.stable();
+      half_life = constant.half_life_updates();
+    }
     if (json()) {
       Json object = Describe(point);
       object["rate"] = rate;
       object["spectral_radius"] = radius;
-      object["half_life_updates"] = analysis::HalfLife(radius);
-      object["stable"] = radius < 1;
+      object["half_life_updates"] = half_life;
+      object["stable"] = stable;
       object["mean_spectral_radius"] = mean;
-      object["mean_stable"] = mean < 1;
+      object["mean_stable"] = mean_stable;
       object["log_rate"] = log_rate.rate;
       object["log_rate_standard_error"] = log_rate.standard_error;
       json().Put(object);
       return;
     }
     PrintText("{}, rate {}: {} in the mean square\n", PointText(point), rate,
-              radius < 1 ? "stable" : "not stable");
+              stable ? "stable" : "not stable");
     PrintText("  mean-square radius  {}\n", radius);
-    if (radius < 1) {
-      PrintText("  half-life           {} updates\n", analysis::HalfLife(radius));
+    if (stable) {
+      PrintText("  half-life           {} updates\n", half_life);
     }
     PrintText("  radius of the mean  {}\n", mean);
     PrintText("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate, log_rate.standard_error);

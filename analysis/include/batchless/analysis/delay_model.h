@@ -41,6 +41,8 @@ struct DelayModel {
 
   double mean() const;
   Delay largest() const;
+  /// The one delay that a distribution has where it has no other.
+  std::optional<Delay> only() const;
 };
 
 /// Each throws InvalidArgument naming `delays`, or `largest_delay`.

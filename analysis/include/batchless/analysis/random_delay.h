@@ -84,7 +84,8 @@ struct DelayCoefficients {
 };
 DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
-/// All throw InvalidArgument, and std::runtime_error where an iteration does not settle.
+/// All throw InvalidArgument, and std::runtime_error where an iteration does not settle. A distribution of
+/// one delay has the results of that constant delay, to the bit.
 /// Root of the growth of the mean square per update.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.
