@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <numbers>
 #include <string>
@@ -15,6 +16,9 @@ constexpr const char* kMetricsHeader =
     "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,validation_accuracy";
 constexpr const char* kExcessHeader = ",validation_excess_bits";
 constexpr const char* kSamplesHeader = "sample,label,loss\n";
+
+// What is no number has a sign by chance: "nan", whatever computed it.
+double WithoutSignOfNan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 }  // namespace
 
@@ -55,7 +59,7 @@ void RunLog::AddSamples(std::span<const training::SampleResult> results) {
   if (!samples_) return;
   std::string rows;
   for (const training::SampleResult& result : results) {
-    rows += fmt::format("{},{},{}\n", result.sample, result.label, result.loss);
+    rows += fmt::format("{},{},{}\n", result.sample, result.label, WithoutSignOfNan(result.loss));
   }
   samples_->Append(rows);
 }
@@ -63,7 +67,7 @@ void RunLog::AddSamples(std::span<const training::SampleResult> results) {
 void RunLog::AddRow(const MetricsRow& row) {
   std::string text = fmt::format("{},{},{}", row.samples, row.epoch, row.learning_rate);
   const auto add = [&](const std::optional<double>& value) {
-    text += value ? fmt::format(",{}", *value) : ",";
+    text += value ? fmt::format(",{}", WithoutSignOfNan(*value)) : ",";
   };
   add(row.measured.train_loss);
   add(row.measured.train_accuracy);

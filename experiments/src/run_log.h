@@ -9,7 +9,8 @@
 //                 token less that
 //   samples.csv   sample, label, loss    one row a sample, in order
 //
-// A field that was not measured is empty. Functions of configuration and seed alone: no times.
+// A field that was not measured is empty, and what is no number is nan. Functions of configuration and
+// seed alone: no times.
 #pragma once
 
 #include <memory>

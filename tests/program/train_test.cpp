@@ -819,6 +819,9 @@ TEST_CASE("a validation loss that is no number is not said to be 0") {
   REQUIRE(outcome.exit_code == 0);
   CHECK(Json::parse(ReadFile(workplace / "a/summary.json"))["validation_loss"].is_null());
   CHECK(Contains(outcome.out, "validation  loss nan"));
+  const std::string metrics = ReadFile(workplace / "a/metrics.csv");
+  CHECK(Contains(metrics, ",nan,"));
+  CHECK_FALSE(Contains(metrics, "-nan"));
 }
 
 TEST_CASE("a phase that diverges counts its own mini-batches") {
