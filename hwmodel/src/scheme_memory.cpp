@@ -65,20 +65,31 @@ std::vector<SchemeMemory> PredictSchemeMemory(const MemoryScheme& scheme, const 
   const std::int64_t given =
       options.microbatches_per_update > 0 ? options.microbatches_per_update : workers;
   const std::int64_t m = updates_each ? 1 : given;
-  const Schedule schedule =
-      MakeSchedule(scheme.schedule, {.stages = workers,
-                                     .microbatches = EnoughMicrobatches(workers, m),
-                                     .microbatches_per_update = m,
-                                     .weight_stashing = scheme.weight_stashing,
-                                     .vertical_sync = scheme.vertical_sync});
-  const ScheduleSummary summary = Summarize(schedule);
+  const auto stages_of = [&](std::int64_t per_update) {
+    return Summarize(MakeSchedule(scheme.schedule,
+                                  {.stages = workers,
+                                   .microbatches = EnoughMicrobatches(workers, per_update),
+                                   .microbatches_per_update = per_update,
+                                   .weight_stashing = scheme.weight_stashing,
+                                   .vertical_sync = scheme.vertical_sync}))
+        .stages;
+  };
+  // Past a pipeline that is full each further micro-batch of an update adds to those in flight what the
+  // one before it added, so that two short lists say what a long one would.
+  const std::int64_t few = 4 * std::int64_t{workers};
+  const bool is_long = m > 4 * few;
+  const std::vector<StageSummary> stages = stages_of(is_long ? few : m);
+  const std::vector<StageSummary> with_one_more =
+      is_long ? stages_of(few + 1) : std::vector<StageSummary>();
 
   std::vector<SchemeMemory> memory(group_ends.size());
   for (std::size_t g = 0; g < group_ends.size(); ++g) {
     const int first = g == 0 ? 0 : group_ends[g - 1];
-    memory[g] = KeptBytes(scheme, MeasureWorker(workload, first, group_ends[g], options.microbatch),
-                          static_cast<double>(summary.stages[g].weight_versions),
-                          static_cast<double>(summary.stages[g].activations_in_flight));
+    std::int64_t in_flight = stages[g].activations_in_flight;
+    if (is_long) in_flight += (m - few) * (with_one_more[g].activations_in_flight - in_flight);
+    memory[g] =
+        KeptBytes(scheme, MeasureWorker(workload, first, group_ends[g], options.microbatch),
+                  static_cast<double>(stages[g].weight_versions), static_cast<double>(in_flight));
   }
   return memory;
 }

@@ -1,6 +1,9 @@
 #include "batchless/hwmodel/scheme_memory.h"
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/cancellation.h"
+#include "batchless/hwmodel/schedule_kinds.h"
+#include "batchless/hwmodel/schedule_summary.h"
 #include "catch.h"
 
 namespace batchless::hwmodel {
@@ -78,6 +81,43 @@ TEST_CASE("Updates of few micro-batches fill the pipeline all the same", "[schem
         PredictSchemeMemory(FindMemoryScheme("paci"), workload, Ends(12), {1, m});
     CHECK(memory[0].activation_bytes == 12 * kActivationBytes);
     CHECK(memory[6].activation_bytes == 6 * kActivationBytes);
+  }
+}
+
+TEST_CASE("Updates of many micro-batches keep what their list says, and ask for no list as long",
+          "[scheme_memory]") {
+  const Workload workload = Equal();
+  for (const std::string_view name : {"2bw", "gpipe", "gpipe-recompute"}) {
+    const MemoryScheme& scheme = FindMemoryScheme(name);
+    for (const int d : {1, 3, 12}) {
+      for (const std::int64_t m : {16 * d, 16 * d + 1, 17 * d + 2}) {
+        CAPTURE(name, d, m);
+        const std::vector<StageSummary> stages =
+            Summarize(MakeSchedule(scheme.schedule, {.stages = d,
+                                                     .microbatches = EnoughMicrobatches(d, m),
+                                                     .microbatches_per_update = m}))
+                .stages;
+        const std::vector<SchemeMemory> memory =
+            PredictSchemeMemory(scheme, workload, Ends(d), {1, m});
+        for (int g = 0; g < d; ++g) {
+          const WorkerSizes sizes =
+              MeasureWorker(workload, kStages / d * g, kStages / d * (g + 1), 1);
+          const StageSummary& stage = stages[static_cast<std::size_t>(g)];
+          const SchemeMemory expected =
+              KeptBytes(scheme, sizes, static_cast<double>(stage.weight_versions),
+                        static_cast<double>(stage.activations_in_flight));
+          CHECK(memory[static_cast<std::size_t>(g)].weight_bytes == expected.weight_bytes);
+          CHECK(memory[static_cast<std::size_t>(g)].activation_bytes == expected.activation_bytes);
+        }
+      }
+    }
+    const auto asked = [&](std::int64_t m) {
+      std::int64_t times = 0;
+      const analysis::CancellationCheck check([&] { ++times; });
+      static_cast<void>(PredictSchemeMemory(scheme, workload, Ends(4), {1, m}));
+      return times;
+    };
+    CHECK(asked(8192) == asked(4096));
   }
 }
 
