@@ -56,7 +56,10 @@ class Command {
   // solve(point) of every point, in their order.
   template <class Point, class Solve>
   auto Solved(int threads, const std::vector<Point>& points, const Solve& solve) const {
-    std::vector<std::invoke_result_t<Solve, const Point&>> solutions(points.size());
+    using Solution = std::invoke_result_t<Solve, const Point&>;
+    static_assert(!std::is_same_v<Solution, bool>,
+                  "threads would write to the same words of a std::vector<bool>");
+    std::vector<Solution> solutions(points.size());
     const auto row = [&](std::size_t i) { solutions[i] = solve(points[i]); };
     ParallelRows(points.size(), threads, row, monitor());
     return solutions;
