@@ -91,6 +91,10 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
     }
   }
   if (!checkpoint) return;
+  if (options.for_weights) {
+    state_.train_digest = checkpoint->run.train_digest;
+    state_.validation_digest = checkpoint->run.validation_digest;
+  }
   Together(processes_.get(), [&] {
     RefuseOtherInputs(checkpoint->run);
     const std::string& initial = checkpoint->run.initial_weights_sha256;
@@ -163,10 +167,11 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     throw UsageError("data.name", configuration_.data.name,
                      "a data set; samples of your own are learned from Python, without a folder");
   }
+  const bool reads_data = has_data && !(options.for_weights && configuration_.run.samples);
   DataShape shape = DataShapeOf(configuration_);
   phases_ = TrainerOptionsOf(configuration_, shape, processes_);
-  if (has_data) data_ = LoadRunData(configuration_, std::move(shape));
-  const std::int64_t epoch_size = has_data ? data_.train->epoch_size() : 0;
+  if (reads_data) data_ = LoadRunData(configuration_, std::move(shape));
+  const std::int64_t epoch_size = reads_data ? data_.train->epoch_size() : 0;
   SetLengths(configuration_, epoch_size, phases_);
   FillIn(configuration_, phases_, epoch_size);
   if (!options.trace.empty()) {
@@ -189,7 +194,7 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     RefuseWithoutMemory("network.name", phase);
   }
   state_.configuration = ConfigurationText(configuration_);
-  if (has_data) {
+  if (reads_data) {
     state_.train_digest = data_.train->dataset().digest();
     state_.validation_digest = data_.validation->dataset().digest();
   }

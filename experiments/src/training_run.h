@@ -43,7 +43,10 @@ struct TrainingRunOptions {
   bool resume = false;
   std::string resumed_by = "--resume";  // the argument
   std::optional<std::string> init;      // .npz to start from
-  std::string trace;                    // file for one of the run's first samples; empty: none
+  // A run that goes on is looked at for its weights alone: its data may be others, and are only read where
+  // they say how long it is.
+  bool for_weights = false;
+  std::string trace;  // file for one of the run's first samples; empty: none
   // That train together with this one; null: it is alone.
   std::shared_ptr<training::ProcessGroup> processes;
 };

@@ -318,6 +318,41 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
                "--run: got named/checkpoint, accepted: a checkpoint", folder.path());
 }
 
+TEST_CASE("generate takes a run's weights whatever became of its data") {
+  const TemporaryFolder folder;
+  const std::string text = std::string(200, 'a') + std::string(200, 'b');
+  for (const char* length : {"run.samples=24", "run.epochs=0.5"}) {
+    CAPTURE(length);
+    WriteFile(folder / "text.txt", text);
+    WriteFile(folder / "empty.toml", "");
+    std::string line = "train empty.toml --out run";
+    for (const std::string& setting :
+         Words("network.name=gpt network.layers=1 network.width=8 network.heads=2 "
+               "network.context=8 data.name=text data.file=text.txt schedule.kind=pb "
+               "optimizer.kind=adamw rule.name=lwp-v ")) {
+      line += " --set " + setting;
+    }
+    Result(line + " --set " + length, folder.path());
+    const auto generate = [&] {
+      const Outcome outcome =
+          Run(Words("generate --run run --prompt ab --tokens 12 --temperature 0"), folder.path());
+      INFO(outcome.error);
+      CHECK(outcome.exit_code == 0);
+      return outcome.out;
+    };
+    const std::string spoken = generate();
+    // Others of the same length, and none; training goes on with neither.
+    WriteFile(folder / "text.txt", std::string(text.rbegin(), text.rend()));
+    CHECK(generate() == spoken);
+    CheckRefusal(line + " --resume --set " + length, "data.file: got text.txt", folder.path());
+    if (std::string(length) == "run.samples=24") {
+      std::filesystem::remove(folder / "text.txt");
+      CHECK(generate() == spoken);
+    }
+    std::filesystem::remove_all(folder / "run");
+  }
+}
+
 TEST_CASE("a run goes on with the network file that it was started with, and with no other") {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kNetworks / "tiny_resnet.toml", folder / "net.toml");

@@ -31,7 +31,8 @@ it, as much of that as its context holds. The network is that of the run in DIR,
 the weights of its checkpoint or of --weights; without --run it is the gpt whose
 tensors --weights has, with --heads and GELU. Of a vocabulary of 256 tokens are bytes, of any other
 --prompt and the result are numbers. --temperature divides the scores before they
-become probabilities; at 0 the most probable token is taken.)",
+become probabilities; at 0 the most probable token is taken. The run's data may be gone
+or others; where the run was as many epochs long, data as many as those are needed.)",
             {"generate --run runs/gpt --prompt \"In the beginning\" --tokens 200",
              "generate --run runs/gpt --weights gpt.npz --prompt \"3 1 4\" --temperature 0 "
              "--json"}) {}
@@ -83,12 +84,14 @@ become probabilities; at 0 the most probable token is taken.)",
     const auto set_alone = [](Configuration& configuration) {
       configuration.schedule.workers = 1;
       configuration.schedule.replicas = 1;
+      configuration.schedule.machine.clear();
     };
     set_alone(options.configuration);
     for (Configuration::Phase& phase : options.configuration.phases) set_alone(phase.settings);
     options.out = folder;
     options.resume = true;
     options.resumed_by = run_.name();
+    options.for_weights = true;
     if (weights_.given()) {
       weights = ReadTensors(weights_.name(), weights_.Text(""));
       return NetworkOf(options.configuration, DataShapeOf(options.configuration));
