@@ -250,6 +250,8 @@ class Reader {
     if (table == nullptr) file_.RefuseValue(node, name, "a section");
     Choices keys = {"source", "microbatch"};
     for (const MeasuredField& field : kMeasuredFields) keys.push_back(field.name);
+    const bool is_alone = further != "workers";
+    if (is_alone) keys.push_back("sample_flops");
     keys.push_back(further);
     file_.CheckKeys(*table, name + ".", "an unknown field", keys);
     CheckSource(node, *table, name);
@@ -258,6 +260,11 @@ class Reader {
     if (table->contains("microbatch")) {
       measured.microbatch =
           ReadInteger(*table, name, "microbatch", 1, std::numeric_limits<std::int64_t>::max(),
+                      "an integer >= 1");
+    }
+    if (table->contains("sample_flops")) {
+      measured.sample_flops =
+          ReadInteger(*table, name, "sample_flops", 1, std::numeric_limits<std::int64_t>::max(),
                       "an integer >= 1");
     }
     for (const MeasuredField& field : kMeasuredFields) {
@@ -273,7 +280,7 @@ class Reader {
                                measured.backward_seconds.size(), measured.update_seconds.size()),
                    "as many of each as the network has stages");
     }
-    if (further != "workers") return measured;
+    if (is_alone) return measured;
     const std::string accepted = fmt::format("an integer from 2 to {}", kMaxWorkers);
     if (!table->contains("workers")) file_.Refuse(node, name + ".workers", "nothing", accepted);
     measured.workers =
@@ -336,6 +343,9 @@ std::string MachineText(const Machine& machine, std::string_view source) {
                         is_shared ? ".shared" : "", source);
     if (is_shared) text += fmt::format("workers = {}\n", measured.workers);
     text += fmt::format("microbatch = {}\n", measured.microbatch);
+    if (!is_shared && measured.sample_flops != 0) {
+      text += fmt::format("sample_flops = {}\n", measured.sample_flops);
+    }
     for (const MeasuredField& field : kMeasuredFields) {
       std::vector<std::string> items;
       for (const double value : measured.*field.times) items.push_back(analysis::ToText(value));

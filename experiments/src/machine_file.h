@@ -11,6 +11,8 @@
 //   [measured.NETWORK]           times of each stage on one core, as many as it has stages
 //   source = "..."
 //   microbatch = 1
+//   sample_flops = 123           optional: FLOPs of a sample, by which a network that has only the
+//                                name of the measured one is refused
 //   forward_seconds = [...]      also backward_seconds, update_seconds
 //   [measured.NETWORK.shared]    the same while several workers share the stages, if it was measured
 //   workers = 2                  on as many cores

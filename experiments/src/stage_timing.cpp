@@ -6,6 +6,7 @@
 #include <span>
 
 #include "batchless/hwmodel/action.h"
+#include "batchless/hwmodel/workload.h"
 
 namespace batchless {
 namespace {
@@ -63,6 +64,7 @@ hwmodel::MeasuredNetwork MeasureStages(const TrainerOptions& all,
   measured.network = options.network.name;
   measured.microbatch = options.microbatch;
   measured.workers = options.workers;
+  measured.sample_flops = hwmodel::MakeWorkload(options.network).training_flops();
   for (PassTimes& stage : times) {
     const auto median_of = [&](ActionKind kind) {
       std::vector<double>& seconds = stage[static_cast<std::size_t>(kind)];

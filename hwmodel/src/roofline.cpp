@@ -113,6 +113,12 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
   RefuseIf(measured->forward_seconds.size() != workload.stages.size(), "measured." + workload.name,
            std::to_string(measured->forward_seconds.size()) + " stages",
            "the " + std::to_string(workload.stages.size()) + " of the network");
+  const std::int64_t flops = workload.training_flops();
+  RefuseIf(measured->sample_flops != 0 && measured->sample_flops != flops,
+           "measured." + workload.name,
+           "times of " + std::to_string(measured->sample_flops) + " FLOPs a sample",
+           "those of the network, which has " + std::to_string(flops) +
+               "; under another name it is predicted from the machine");
   return measured;
 }
 

@@ -50,7 +50,8 @@ double StageTraffic(const Execution& execution, std::size_t s);
 double Sum(const StageTimes& times);
 
 // Times of the network measured with that many workers; none where it was not measured. Throws
-// InvalidArgument where the network has another number of stages.
+// InvalidArgument where the network has another number of stages, or other FLOPs than are known of the
+// measured one.
 std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine& machine,
                                         int workers);
 

@@ -502,6 +502,12 @@ TEST_CASE("Measured times take the place of the roofline", "[throughput]") {
   CHECK(PredictThroughput(workload, machine, {.schedule = "pb", .workers = 1}).samples_per_second ==
         Approx(1.0 / 16));
   machine.measured.pop_back();
+  machine.measured[0].sample_flops = workload.training_flops();
+  CHECK(PredictThroughput(workload, machine, {.schedule = "pb", .workers = 1}).samples_per_second ==
+        Approx(1.0 / 16));
+  machine.measured[0].sample_flops += 1;
+  CHECK_THROWS_WITH(PredictThroughput(workload, machine, {.schedule = "pb"}),
+                    Catch::Matchers::StartsWith("measured.equal: got times of 1"));
   machine.measured[0].forward_seconds.pop_back();
   CHECK_THROWS_WITH(PredictThroughput(workload, machine, {.schedule = "pb"}),
                     Catch::Matchers::StartsWith("measured.equal"));

@@ -420,4 +420,12 @@ TEST_CASE("calibrate writes a machine that throughput reads") {
       Result("throughput --network lenet5 --hardware m.toml --schedule sequential", folder.path());
   CHECK(predicted["samples_per_second"].get<double>() == Approx(1 / seconds));
   CHECK(folder.Files() == std::vector<std::string>{"m.toml"});
+  // A network with no more than the name of the measured one has other times.
+  std::string other = Result("network lenet5")["text"];
+  const std::string width = "features = 120";
+  REQUIRE(Contains(other, width));
+  other.replace(other.find(width), width.size(), "features = 1200");
+  WriteFile(folder / "other.toml", other);
+  const std::string line = "throughput --network other.toml --hardware m.toml --schedule pb";
+  CHECK(Contains(RefusalOf(line, folder.path()), "m.toml: measured.lenet5: got times of "));
 }

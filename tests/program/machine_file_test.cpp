@@ -105,6 +105,11 @@ TEST_CASE("Measured times are as many as there are stages") {
   REQUIRE(machine.measured.size() == 1);
   CHECK(machine.measured[0].backward_seconds == std::vector<double>{3, 4});
   CHECK(machine.measured[0].microbatch == 2);
+  CHECK(machine.measured[0].sample_flops == 0);
+  const std::string last = measured + "update_seconds = [5, 0.5]\nsample_flops = ";
+  CHECK(ParseMachine(kGood + last + "7\n", "f.toml").measured[0].sample_flops == 7);
+  CHECK(Error(kGood + last + "0\n")
+            .ends_with("measured.linear.sample_flops: got 0, accepted: an integer >= 1"));
   const std::string shared =
       "update_seconds = [5, 0.5]\n[measured.linear.shared]\nsource = \"s\"\n";
   const std::string times =
@@ -142,6 +147,7 @@ TEST_CASE("What is written reads back as the same machine") {
   machine.energy = hwmodel::MachineEnergy{1e-12, 2e-12, 3e-12, 4e-12};
   machine.launch_seconds = 1.0 / 3;
   machine.measured.push_back({"linear", 3, {0.1, 0.2}, {1.0 / 3, 1}, {0, 1e-9}});
+  machine.measured[0].sample_flops = 9'007'199'254'740'993;
   machine.measured.push_back({"linear", 3, {0.2, 0.2}, {1.0 / 3, 2}, {0, 1e-9}, 8});
   const Machine again = ParseMachine(MachineText(machine, "test"), "g.toml");
   for (const hwmodel::MachineField& field : hwmodel::MachineFields()) {
@@ -154,6 +160,7 @@ TEST_CASE("What is written reads back as the same machine") {
   }
   CHECK(again.measured[0].backward_seconds == machine.measured[0].backward_seconds);
   CHECK(again.measured[0].microbatch == 3);
+  CHECK(again.measured[0].sample_flops == machine.measured[0].sample_flops);
   REQUIRE(again.measured.size() == 2);
   CHECK(again.measured[0].workers == 1);
   CHECK(again.measured[1].workers == 8);

@@ -42,6 +42,8 @@ struct MeasuredNetwork {
   std::vector<double> backward_seconds;  ///< both gradients
   std::vector<double> update_seconds;
   int workers = 1;
+  /// Of a sample, forward and both gradients: what tells networks of one name apart. 0: not known.
+  std::int64_t sample_flops = 0;
 };
 
 struct Machine {
