@@ -29,6 +29,7 @@ class CriticalDelayCommand final : public Command {
             R"(Units of time as in `continuous`. With --delays also the discrete rules': D h at the
 step h where a delay of D updates stops being stable, which tends to the limit as
 1 / D, and how far it is from it. A discrete rule without such a step has none, in JSON null.
+The limit itself has no delay in updates, in CSV 0, in JSON null.
 )" + ListHelp(),
             {"critical-delay --rule sgdm --damping 0.5",
              "critical-delay --rule sgdm --delays 1,10,100,1000 --json",

@@ -40,8 +40,9 @@ class FrontierCommand final : public Command {
       : Command(
             root, "frontier", "Least stationary loss at a given half-life, against waiting",
             "For each half-life in steps (samples that enter the pipeline) the least mean loss\n"
-            "lambda / 2 var(w) over a spectrum of condition number K, in units of\n"
-            "sigma^2 / lambda_max, over momentum and rate (linear: rate). Beside the rules:\n"
+            "lambda / 2 var(w) over a spectrum of condition number K, 17 curvatures from 1/K to 1\n"
+            "with even logarithms, in units of sigma^2 / lambda_max, over momentum and rate\n"
+            "(linear: rate). Beside the rules:\n"
             "  wait        no delay, D + 1 gradients averaged every D + 1 steps\n"
             "  mini-batch  no delay, N gradients every N + D steps, the best N of 1, 4, ..., 1024\n"
             "  undelayed   no delay and no waiting, which no pipeline can have\n"
