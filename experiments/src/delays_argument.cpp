@@ -31,7 +31,7 @@ class Cells {
     for (std::string_view line : SplitList(text_, '\n')) {
       ++number;
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-      if (!line.empty()) lines_.push_back({number, SplitList(line)});
+      if (!line.empty()) lines_.push_back({number, line, SplitList(line)});
     }
   }
 
@@ -42,11 +42,11 @@ class Cells {
   void TakeHeader(std::string_view header) {
     const std::vector<std::string_view> names = SplitList(header);
     if (lines_.empty() || lines_[0].cells != names) {
-      Refuse(0, 0, fmt::format("{} in the first line", header));
+      RefuseLine(0, fmt::format("{} in the first line", header));
     }
     lines_.erase(lines_.begin());
     for (std::size_t line = 0; line < lines(); ++line) {
-      if (columns(line) != names.size()) Refuse(line, 0, fmt::format("columns {}", header));
+      if (columns(line) != names.size()) RefuseLine(line, fmt::format("columns {}", header));
     }
   }
 
@@ -60,15 +60,20 @@ class Cells {
  private:
   struct Line {
     std::size_t number;
+    std::string_view text;
     std::vector<std::string_view> cells;
   };
 
-  [[noreturn]] void Refuse(std::size_t line, std::size_t column, std::string_view accepted) const {
-    const bool there = line < lines_.size();
-    throw UsageError(name_,
-                     fmt::format("{}, line {}: {}", path_, there ? lines_[line].number : 1,
-                                 there ? lines_[line].cells[column] : "nothing"),
-                     accepted);
+  [[noreturn]] void RefuseLine(std::size_t line, std::string_view accepted) const {
+    if (line >= lines_.size()) RefusePart(1, "nothing", accepted);
+    RefusePart(lines_[line].number, lines_[line].text, accepted);
+  }
+
+  [[noreturn]] void RefusePart(std::size_t number, std::string_view part,
+                               std::string_view accepted) const {
+    // A long part is cut as a long value is; the path is not.
+    const analysis::InvalidArgument shown(name_, part, accepted);
+    throw UsageError(name_, fmt::format("{}, line {}: {}", path_, number, shown.value()), accepted);
   }
 
   template <class Value, class Range>
@@ -78,7 +83,7 @@ class Cells {
     try {
       return parse(name_, lines_[line].cells[column], range);
     } catch (const UsageError&) {
-      Refuse(line, column, range.Text());
+      RefusePart(lines_[line].number, lines_[line].cells[column], range.Text());
     }
   }
 

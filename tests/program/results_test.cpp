@@ -308,6 +308,9 @@ TEST_CASE("delays from files: a distribution, a chain and a trace") {
   refused("delay;probability\n1;1\n", "delay,probability in the first line");
   refused("delay,probability\n1,0.5\nx,0.5\n", "bad.csv, line 3: x");
   refused("delay,probability\n1,0.5\n2\n", "bad.csv, line 3: 2");
+  refused("delay,probability\n1,0.5,9\n", "bad.csv, line 2: 1,0.5,9, accepted: columns delay,prob");
+  refused("delay,weight\n1,1\n", "bad.csv, line 1: delay,weight, accepted: delay,probability in");
+  refused("delay,probability\n" + std::string(1000, 'x') + ",1\n", "xxx..., accepted: an integer");
   refused("delay,probability\n1,0.5\n2,0.4\n", "probabilities that sum to 1");
 }
 
