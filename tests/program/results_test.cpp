@@ -293,6 +293,11 @@ TEST_CASE("delays from files: a distribution, a chain and a trace") {
   CHECK(
       radius("trace:trace.csv") ==
       Approx(Result("stability --delay 4" + rest)["spectral_radius"].get<double>()).epsilon(1e-9));
+  // Nothing of a trace is random, so that there is no error to round to.
+  const std::string line = "stability --delays trace:trace.csv" + rest;
+  const double log_rate = Result(line, folder.path())["log_rate"];
+  CHECK(Run(Words(line), folder.path())
+            .out.ends_with(fmt::format("  log rate of a run   {}\n", log_rate)));
 
   const auto refused = [&](const std::string& text, const std::string& part) {
     WriteFile(folder / "bad.csv", text);

@@ -120,7 +120,11 @@ class StabilityCommand final : public Command {
       PrintText("  half-life           {} updates\n", half_life);
     }
     PrintText("  radius of the mean  {}\n", mean);
-    PrintText("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate, log_rate.standard_error);
+    if (log_rate.standard_error > 0) {
+      PrintText("  log rate of a run   {:.4g} +- {:.1g}\n", log_rate.rate, log_rate.standard_error);
+    } else {
+      PrintText("  log rate of a run   {}\n", log_rate.rate);
+    }
   }
 
   RulePointArguments point_{app(), RuleArguments::Form::kSingle};
