@@ -59,7 +59,8 @@ Kinds of layers and their fields, those in brackets optional:)" +
 batch_norm trains with micro-batches of more than one sample, each the whole batch.
 A sum with stride = 2 reads every second pixel of its second input, and zeros
 where that has fewer channels. costs, throughput, plan, layout, memory and train
-(network.file) take such files, and models of ONNX whose operators are these layers.
+(network.file) take such files, and models of ONNX whose operators are these layers:
+of a model these alone, not the parameters' values, nor what they start with.
 One that is written, F.onnx, has the values of --weights or, without, its parameters
 as inputs; it ends with the scores, as the loss is training's.)",
             {"network --network resnet20 --out my_resnet.toml",
