@@ -16,6 +16,10 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
+// What a radius may be off by at rates below kFirstRate, where two eigenvalues near 1 lie close to each
+// other: one that is stable is by more than that below 1, (1 - m) / 2 or the rate itself.
+constexpr double kRadiusRoundings = 1e-9;
+
 // One weight: its coefficients, and where its part of the state begins.
 struct Weight {
   Coefficients<double> coefficients = {};  // but of the rule `linear`
@@ -148,10 +152,19 @@ double InconsistentSpectralRadius(const InconsistentModel& model, const RuleSpec
 
 double InconsistentCriticalRate(const InconsistentModel& model, const RuleSpec& rule,
                                 BackwardWeights backward, double momentum) {
-  const auto stable = [&](double rate) {
-    return InconsistentSpectralRadius(model, rule, backward, momentum, rate) < 1;
+  const auto radius = [&](double rate) {
+    return InconsistentSpectralRadius(model, rule, backward, momentum, rate);
   };
-  return LargestStable(kFirstRate, kLastRate, 1.2, 1e-6, stable, stable);
+  const auto stable = [&](double rate) { return radius(rate) < 1; };
+  const auto critical_from = [&](double first) {
+    return LargestStable(first, kLastRate, 1.2, 1e-6, stable, stable);
+  };
+  double critical = critical_from(kFirstRate);
+  for (const double first : {1e-5, 1e-6, kLeastRate}) {
+    if (critical > 0) break;
+    if (radius(first) < 1 - kRadiusRoundings) critical = critical_from(first);
+  }
+  return critical;
 }
 
 }  // namespace batchless::analysis

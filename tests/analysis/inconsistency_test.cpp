@@ -193,6 +193,22 @@ TEST_CASE("Critical rates are found up to the last rate that is looked at") {
   CHECK(std::isinf(critical(1.05 * kLastRate)));
 }
 
+TEST_CASE(
+    "Critical rates below the first that is looked at are found, and none where there is none") {
+  const auto critical = [](const char* rule, double momentum, Delay delay, double discrepancy) {
+    return InconsistentCriticalRate(DiscrepancyModel(discrepancy, delay, 0), Spec(rule),
+                                    BackwardWeights::kCurrent, momentum);
+  };
+  const double expected = CriticalRate(Spec("sgdm"), 0.9999, 4);
+  CHECK(expected < kFirstRate);
+  CHECK(critical("sgdm", 0.9999, 4, 0) == Approx(expected).epsilon(kRateTolerance));
+  // -1 / L where L, at the rate 1, first crosses the negative real axis.
+  CHECK(critical("lwp-w+sc", 0.9, 20, 100) == Approx(5.38e-5).epsilon(1e-3));
+  // SC grows by the square of the rate here, SGDM with the rate.
+  CHECK(critical("sc", 1, 4, 0) == 0);
+  CHECK(critical("sgdm", 1, 4, 0) == 0);
+}
+
 TEST_CASE("A model of inconsistency says what it does not take") {
   CHECK_THROWS_AS(DiscrepancyModel(0, 2, 3), InvalidArgument);
   CHECK_THROWS_AS(DiscrepancyModel(0, kMaxInconsistentDelay + 1, 0), InvalidArgument);

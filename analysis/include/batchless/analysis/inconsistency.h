@@ -64,11 +64,13 @@ Eigen::MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const Ru
 double InconsistentSpectralRadius(const InconsistentModel& model, const RuleSpec& rule,
                                   BackwardWeights backward, double momentum, double learning_rate);
 
-/// sup { eta : every rate from kFirstRate up to eta is stable }, to 1e-6; 0 where kFirstRate itself
-/// is not stable, infinity above kLastRate.
+/// sup { eta : every rate from kFirstRate up to eta is stable }, to 1e-6, infinity above kLastRate. Where
+/// kFirstRate itself is not stable, from a tenth, a hundredth or a thousandth of it; 0 where none of these
+/// is stable.
 double InconsistentCriticalRate(const InconsistentModel& model, const RuleSpec& rule,
                                 BackwardWeights backward, double momentum);
 inline constexpr double kFirstRate = 1e-4;
+inline constexpr double kLeastRate = 1e-7;
 inline constexpr double kLastRate = 100;
 
 }  // namespace batchless::analysis
