@@ -14,12 +14,13 @@
 namespace batchless::analysis {
 namespace {
 
-// Momenta 1 - 10^u of the grid.
+// Momenta 1 - 10^u of the grid, and on with the same steps for half-lives beyond 10^-kSmallestU updates.
 constexpr int kMomenta = 25;
 constexpr double kSmallestU = -6;
 // How near the search for a momentum ends, relative to the interval that it begins with.
 constexpr double kMomentumResolution = 1e-3;
-// Where the search for a rate starts, relative to the fastest one, how near it ends, and its most steps.
+// Where the search for a rate starts, relative to the fastest one, or by that factor again and again until it
+// is too slow; how near it ends, and its most steps.
 constexpr double kSlowest = 1e-10;
 constexpr double kRateResolution = 1e-4;
 constexpr int kRateSteps = 40;
@@ -70,6 +71,7 @@ FrontierPoint AtMomentum(const FrontierOptions& options, const Row& row, double 
   if (!(row.best_log_radius <= log_radius)) return point;
   double fast = row.best_rate;
   double slow = fast * kSlowest;
+  while (ProbedLogRadius(options, row.momentum, slow) <= log_radius) slow *= kSlowest;
   for (int step = 0; step < kRateSteps; ++step) {
     const double middle = std::sqrt(slow * fast);
     (ProbedLogRadius(options, row.momentum, middle) <= log_radius ? fast : slow) = middle;
@@ -86,10 +88,15 @@ FrontierPoint AtMomentum(const FrontierOptions& options, const Row& row, double 
 // Every momentum of the grid, and that of the fastest point, which lies between two of them.
 std::vector<Row> Rows(const FrontierOptions& options) {
   if (options.rule.is_linear()) return {BestOf(options, kNaN)};
+  double longest = 0;
+  for (const double half_life : options.half_lives) longest = std::max(longest, half_life);
+  longest /= options.steps_per_update;
+  const auto distance = [](int k) { return std::pow(10.0, kSmallestU * k / (kMomenta - 1)); };
   std::vector<Row> rows;
-  rows.reserve(kMomenta + 1);
-  for (int k = 0; k < kMomenta; ++k) {
-    rows.push_back(BestOf(options, 1 - std::pow(10.0, kSmallestU * k / (kMomenta - 1))));
+  // A momentum's slowest curvature has at best a half-life of 2 ln 2 / (1 - m) updates: the last one is too
+  // slow for the longest half-life.
+  for (int k = 0; k < kMomenta || distance(k - 1) * longest > 1; ++k) {
+    rows.push_back(BestOf(options, 1 - distance(k)));
   }
   const Optimum optimum = FindOptimum({options.rule, options.delay, options.condition, {}});
   rows.push_back({optimum.momentum, optimum.rate, optimum.worst.log_radius});

@@ -104,7 +104,7 @@ TEST_CASE(
 }
 
 TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
-  const double half_life = 2e4;
+  const double half_life = GENERATE(2e4, 1e7, kMaxFrontierHalfLife);
   const double expected = 100 * std::numbers::ln2 / 8 / half_life;
   // The search's tolerance, and corrections of the order of the shortest half-life over h.
   constexpr double kTolerance = 0.015;
