@@ -31,6 +31,7 @@ TEST_CASE("throughput has what scripts read") {
   CHECK(pb["samples_per_second"].get<double>() > 1e5);
   CHECK(pb["stage_seconds"].size() == 169);
   CHECK(pb["workers"].size() == 169);
+  CHECK(pb["largest_delay"] == 2 * 168);
   CHECK(pb["memory"]["fits"] == true);
   CHECK(pb["traffic"]["fabric_bytes_per_sample"].get<double>() > 0);
   CHECK_FALSE(pb["bottleneck"].get<std::string>().empty());

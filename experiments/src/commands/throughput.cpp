@@ -84,7 +84,6 @@ class ThroughputCommand final : public Command {
             Json cells = row(i);
             cells["memory_bytes"] = points[i].result.memory_bytes;
             cells["fits"] = points[i].result.fits;
-            cells["largest_delay"] = LargestDelay(points[i].result);
             cells["joules_per_sample"] = points[i].result.joules_per_sample;
             cells.update(Json(cells["traffic"]));
             return cells;
@@ -213,6 +212,7 @@ class ThroughputCommand final : public Command {
     object["bottleneck"] = result.bottleneck;
     object["seconds_per_update"] = result.seconds_per_update;
     object["latency_seconds"] = result.latency_seconds;
+    object["largest_delay"] = LargestDelay(result);
     object["stages"] = workload.stage_count();
     object["parameters"] = workload.parameters();
     object["memory"] = {{"bytes", result.memory_bytes}, {"fits", result.fits}};
