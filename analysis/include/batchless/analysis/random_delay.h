@@ -103,7 +103,7 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
                         std::size_t updates = kLogRateUpdates);
 
 /// sup { x : the mean square is stable for every rate in (0, x) }, from kMinVaryingRate up in steps of a
-/// quarter, to ten digits; 0 and infinity as CriticalRate in stability.h.
+/// quarter, to eight digits, fewer at momenta beyond 0.9999; 0 and infinity as CriticalRate in stability.h.
 double CriticalRate(const VaryingDelay& point);
 
 /// Least half-life of the mean square over momentum and rate, its worst over curvatures in
