@@ -39,7 +39,7 @@ struct RunData {
   std::unique_ptr<training::DatasetSource> validation;
 };
 
-// Of the shape that DataShapeOf says. Each file is read once.
+// The shape is that of DataShapeOf. Each file is read once.
 RunData LoadRunData(const Configuration& configuration, DataShape shape);
 
 }  // namespace batchless
