@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/memory_plan.h"
@@ -27,27 +26,21 @@ namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 using hwmodel::ActionKind;
 using hwmodel::WeightVersions;
 
 constexpr std::int64_t kMaxBatch = 1 << 20;
 constexpr int kMaxWorkers = 1024;
 
-[[noreturn]] void Refuse(std::string_view name, std::int64_t value, const std::string& accepted) {
-  throw InvalidArgument(name, std::to_string(value), accepted);
-}
-
 void ValidateBatch(const TrainerOptions& options) {
   analysis::CheckInteger("batch", options.batch, 1, kMaxBatch);
-  if (options.microbatch < 1 || options.batch % options.microbatch != 0) {
-    Refuse("microbatch", options.microbatch,
-           "a divisor of the batch, " + std::to_string(options.batch));
-  }
-  if (HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization) &&
-      (options.microbatch != options.batch || options.batch == 1)) {
-    Refuse("microbatch", options.microbatch,
+  RefuseIf(options.microbatch < 1 || options.batch % options.microbatch != 0, "microbatch",
+           options.microbatch, "a divisor of the batch, " + std::to_string(options.batch));
+  RefuseIf(HasLayer(options.network, hwmodel::LayerKind::kBatchNormalization) &&
+               (options.microbatch != options.batch || options.batch == 1),
+           "microbatch", options.microbatch,
            "the whole batch, of more than one sample, with batch normalisation");
-  }
 }
 
 // The processes of one replica, which share the stages.
@@ -64,25 +57,20 @@ std::vector<int> ShareStages(const TrainerOptions& options) {
 
 void ValidateReplicas(const TrainerOptions& options) {
   const std::int64_t microbatches = options.batch / options.microbatch;
-  if (options.gradient_parts < 1 || microbatches % options.gradient_parts != 0) {
-    Refuse(
-        "gradient_parts", options.gradient_parts,
-        "a divisor of the number of micro-batches of an update, " + std::to_string(microbatches));
-  }
-  if (options.replicas < 1 || options.gradient_parts % options.replicas != 0) {
-    Refuse("replicas", options.replicas,
+  RefuseIf(
+      options.gradient_parts < 1 || microbatches % options.gradient_parts != 0, "gradient_parts",
+      options.gradient_parts,
+      "a divisor of the number of micro-batches of an update, " + std::to_string(microbatches));
+  RefuseIf(options.replicas < 1 || options.gradient_parts % options.replicas != 0, "replicas",
+           options.replicas,
            microbatches == 1
                ? "1 where an update is one micro-batch, which replicas cannot share"
                : "a divisor of gradient_parts, " + std::to_string(options.gradient_parts));
-  }
   if (options.processes == nullptr) return;
   const int processes = options.processes->size();
-  if (processes % options.replicas != 0) {
-    throw InvalidArgument(
-        "replicas",
-        std::to_string(options.replicas) + " in " + std::to_string(processes) + " processes",
-        "a divisor of the number of processes");
-  }
+  RefuseIf(processes % options.replicas != 0, "replicas",
+           std::to_string(options.replicas) + " in " + std::to_string(processes) + " processes",
+           "a divisor of the number of processes");
 }
 
 // Parts of an update are summed on their own where nothing else depends on when they are done.
@@ -96,9 +84,9 @@ void ValidateParts(const TrainerOptions& options, const PipelinePlan& plan) {
       is_apart = is_apart && (action.offset + 1) % per_update == 0;
     }
   }
-  if (is_apart) return;
-  Refuse("gradient_parts", options.gradient_parts,
-         "1 with a schedule that neither drains after each update nor double-buffers its weights");
+  RefuseIf(
+      !is_apart, "gradient_parts", options.gradient_parts,
+      "1 with a schedule that neither drains after each update nor double-buffers its weights");
 }
 
 // Every stage updates after whole mini-batches, from the first on.
@@ -122,10 +110,11 @@ void ValidateUpdates(const TrainerOptions& options, const hwmodel::SteadyState& 
         const std::string in_each =
             options.replicas > 1 ? " in each of " + std::to_string(options.replicas) + " replicas"
                                  : "";
-        Refuse("batch", options.batch,
-               std::to_string(samples) + ", which stage " + std::to_string(action.stage) +
-                   " of the schedule updates after: " + std::to_string(per_update) +
-                   " micro-batches of " + std::to_string(options.microbatch) + in_each);
+        throw InvalidArgument(
+            "batch", std::to_string(options.batch),
+            std::to_string(samples) + ", which stage " + std::to_string(action.stage) +
+                " of the schedule updates after: " + std::to_string(per_update) +
+                " micro-batches of " + std::to_string(options.microbatch) + in_each);
       }
     }
   }
@@ -134,14 +123,11 @@ void ValidateUpdates(const TrainerOptions& options, const hwmodel::SteadyState& 
 void ValidateCosts(const TrainerOptions& options) {
   const std::vector<double>& costs = options.stage_costs;
   const int stages = options.network.stage_count();
-  if (!costs.empty() && std::ssize(costs) != stages) {
-    Refuse("stage_costs", std::ssize(costs),
+  RefuseIf(!costs.empty() && std::ssize(costs) != stages, "stage_costs", std::ssize(costs),
            "one for each of the " + std::to_string(stages) + " stages, or none");
-  }
   for (const double cost : costs) {
-    if (!(cost >= 0) || !std::isfinite(cost)) {
-      throw InvalidArgument("stage_costs", cost, "finite numbers that are not negative");
-    }
+    RefuseIf(!(cost >= 0) || !std::isfinite(cost), "stage_costs", cost,
+             "finite numbers that are not negative");
   }
 }
 
@@ -149,34 +135,35 @@ void ValidateWorkers(const TrainerOptions& options) {
   const int processes = PipelineProcesses(options);
   const int stages = options.network.stage_count();
   const int most = std::min(stages / processes, kMaxWorkers);
-  if (options.workers >= 1 && options.workers <= most) return;
-  throw InvalidArgument(
-      "workers",
-      std::to_string(options.workers) +
-          (processes > 1 ? " in each of " + std::to_string(processes) + " processes" : ""),
-      (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
-          ", a thread for at least one of the " + std::to_string(stages) + " stages each");
+  RefuseIf(options.workers < 1 || options.workers > most, "workers",
+           std::to_string(options.workers) +
+               (processes > 1 ? " in each of " + std::to_string(processes) + " processes" : ""),
+           (most < 1 ? "fewer processes" : "1 to " + std::to_string(most)) +
+               ", a thread for at least one of the " + std::to_string(stages) + " stages each");
+}
+
+bool HasDelays(const PipelinePlan& plan) {
+  return std::any_of(plan.delays.begin(), plan.delays.end(),
+                     [](std::int64_t delay) { return delay > 0; });
 }
 
 // SpecTrain's passes predict to steps that have to differ from theirs, XPipe's those of a pipeline.
 void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan) {
-  if (options.rule.rule.predicts_by_place &&
-      (options.schedule.actions.empty() || plan.schedule.weights != WeightVersions::kNewest ||
-       std::all_of(plan.delays.begin(), plan.delays.end(),
-                   [](std::int64_t delay) { return delay == 0; }))) {
-    throw InvalidArgument(
-        "rule", options.rule.rule.name,
-        "a pipeline with delays and without stashed weights with it: pb, 1f1b, paci, "
-        "amdp, zhang, a file");
-  }
-  if (!options.rule.rule.predicts_to_last_backward) return;
-  if (std::all_of(plan.horizons.begin(), plan.horizons.end(), [](const Horizons& horizons) {
-        return horizons.forward == 0 && horizons.backward == 0;
-      })) {
-    throw InvalidArgument(
-        "rule", options.rule.rule.name,
-        "a schedule with delays with it: pb, 1f1b, 2bw, paci, amdp, zhang, uniform-delay, a file");
-  }
+  const analysis::Rule& rule = options.rule.rule;
+  RefuseIf(rule.predicts_by_place &&
+               (options.schedule.actions.empty() ||
+                plan.schedule.weights != WeightVersions::kNewest || !HasDelays(plan)),
+           "rule", rule.name,
+           "a pipeline with delays and without stashed weights with it: pb, 1f1b, paci, "
+           "amdp, zhang, a file");
+  const auto looks_ahead = [](const Horizons& horizons) {
+    return horizons.forward != 0 || horizons.backward != 0;
+  };
+  RefuseIf(
+      rule.predicts_to_last_backward &&
+          std::none_of(plan.horizons.begin(), plan.horizons.end(), looks_ahead),
+      "rule", rule.name,
+      "a schedule with delays with it: pb, 1f1b, 2bw, paci, amdp, zhang, uniform-delay, a file");
 }
 
 // What a run of the cycle adds to the delays and to SpecTrain's horizons.
@@ -212,11 +199,10 @@ void SetVersions(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
       age = std::max(age, action.version_age);
       if (action.kind != ActionKind::kForward) continue;
       std::int64_t& lag = plan.forward_lags[action.stage];
-      if (plan.schedule.weights == WeightVersions::kVerticalSync && lag != kUnknown &&
-          lag != action.version_age) {
-        throw InvalidArgument("weights", Name(plan.schedule.weights),
-                              "a schedule that updates after every micro-batch with it");
-      }
+      RefuseIf(plan.schedule.weights == WeightVersions::kVerticalSync && lag != kUnknown &&
+                   lag != action.version_age,
+               "weights", Name(plan.schedule.weights),
+               "a schedule that updates after every micro-batch with it");
       lag = action.version_age;
     }
   }
@@ -226,13 +212,9 @@ void SetVersions(const hwmodel::SteadyState& steady, PipelinePlan& plan) {
 std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
                                                  const std::vector<int>& boundaries,
                                                  const std::vector<int>& chosen) {
-  const bool is_late = std::any_of(plan.delays.begin(), plan.delays.end(),
-                                   [](std::int64_t delay) { return delay > 0; });
-  if (plan.schedule.weights == WeightVersions::kNewest && is_late) {
-    throw InvalidArgument("recompute", "true",
-                          "false with a schedule whose backwards do not read the weights of their "
-                          "forwards, with which the same values could be made again");
-  }
+  RefuseIf(plan.schedule.weights == WeightVersions::kNewest && HasDelays(plan), "recompute", "true",
+           "false with a schedule whose backwards do not read the weights of their "
+           "forwards, with which the same values could be made again");
   std::vector<hwmodel::StageSpan> groups;
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const bool begins = s == 0 || plan.schedule.worker(s) != plan.schedule.worker(s - 1) ||
@@ -255,37 +237,29 @@ std::vector<bool> ShrinkingStages(const TrainerOptions& options,
   std::vector<bool> shrinks(schedule.stages);
   if (options.gradient_shrink == 1) return shrinks;
   analysis::CheckNumber("gradient_shrink", options.gradient_shrink, 0, 1);
-  if (options.schedule.actions.empty()) {
-    throw InvalidArgument("gradient_shrink", options.gradient_shrink,
-                          "1 with a schedule that is no pipeline of several workers");
-  }
+  RefuseIf(options.schedule.actions.empty(), "gradient_shrink", options.gradient_shrink,
+           "1 with a schedule that is no pipeline of several workers");
   const hwmodel::MemoryPlan values(options.network, /*splits_backward=*/false);
   for (int s = 1; s < schedule.stages; ++s) {
     if (schedule.worker(s) == schedule.worker(s - 1)) continue;
     const std::vector<int> crossing = values.CrossingValues(s);
-    if (crossing.size() != 1 || options.network.stages[s].inputs != crossing) {
-      throw InvalidArgument("gradient_shrink", options.gradient_shrink,
-                            "1 where more than one value goes on to stage " + std::to_string(s) +
-                                ", as inside a residual block or with tied embeddings");
-    }
+    RefuseIf(crossing.size() != 1 || options.network.stages[s].inputs != crossing,
+             "gradient_shrink", options.gradient_shrink,
+             "1 where more than one value goes on to stage " + std::to_string(s) +
+                 ", as inside a residual block or with tied embeddings");
     shrinks[s] = true;
   }
   return shrinks;
 }
 
 void ValidateRecomputed(const TrainerOptions& options) {
-  const std::vector<int>& chosen = options.recomputed_workers;
-  if (!chosen.empty() && !options.recompute) {
-    Refuse("recomputed_workers", chosen.front(), "nothing without recompute");
-  }
   const int workers = options.schedule.actions.empty() ? 1 : options.schedule.workers();
   int before = -1;
-  for (const int worker : chosen) {
-    if (worker <= before || worker >= workers) {
-      Refuse(
-          "recomputed_workers", worker,
-          "ascending numbers from 0 to " + std::to_string(workers - 1) + ", the pipeline's stages");
-    }
+  for (const int worker : options.recomputed_workers) {
+    RefuseIf(!options.recompute, "recomputed_workers", worker, "nothing without recompute");
+    RefuseIf(
+        worker <= before || worker >= workers, "recomputed_workers", worker,
+        "ascending numbers from 0 to " + std::to_string(workers - 1) + ", the pipeline's stages");
     before = worker;
   }
 }
@@ -294,27 +268,19 @@ void ValidateRecomputed(const TrainerOptions& options) {
 void ValidateOptimizer(const TrainerOptions& options) {
   Validate(options.optimizer);
   const Optimizer& optimizer = options.optimizer.optimizer;
-  if (options.rule.is_linear()) {
-    throw InvalidArgument("rule", options.rule.rule.name,
-                          "a rule of a momentum; the optimizer linear takes quotients");
-  }
-  if (optimizer.momentum.empty() && options.rule.rule.name != "sgdm") {
-    throw InvalidArgument(
-        "rule", options.rule.rule.name,
-        "sgdm with the optimizer " + std::string(optimizer.name) + ", which is a whole rule");
-  }
+  const analysis::Rule& rule = options.rule.rule;
+  RefuseIf(options.rule.is_linear(), "rule", rule.name,
+           "a rule of a momentum; the optimizer linear takes quotients");
+  RefuseIf(optimizer.momentum.empty() && rule.name != "sgdm", "rule", rule.name,
+           "sgdm with the optimizer " + std::string(optimizer.name) + ", which is a whole rule");
   if (!optimizer.sets_backward_weights) return;
   const std::string with = " with the optimizer " + std::string(optimizer.name) +
                            ", whose backwards read weights of their own";
-  if (options.schedule.weights != WeightVersions::kNewest) {
-    throw InvalidArgument("weights", Name(options.schedule.weights), "newest" + with);
-  }
-  if (options.random_delays) {
-    throw InvalidArgument("schedule", "random delays", "others" + with);
-  }
-  if (options.rule.rule.prediction != analysis::Prediction::kNone) {
-    throw InvalidArgument("rule", options.rule.rule.name, "a rule without a prediction" + with);
-  }
+  RefuseIf(options.schedule.weights != WeightVersions::kNewest, "weights",
+           Name(options.schedule.weights), "newest" + with);
+  RefuseIf(options.random_delays.has_value(), "schedule", "random delays", "others" + with);
+  RefuseIf(rule.prediction != analysis::Prediction::kNone, "rule", rule.name,
+           "a rule without a prediction" + with);
 }
 
 // Whether the rule changes more than its look-ahead from delay to delay.
@@ -331,43 +297,32 @@ void ValidateDelays(const TrainerOptions& options) {
   if (!options.random_delays) return;
   const analysis::DelayModel& model = *options.random_delays;
   const hwmodel::Schedule& schedule = options.schedule;
-  if (model.kind != analysis::DelayModel::Kind::kIndependent) {
-    throw InvalidArgument("delays",
-                          model.kind == analysis::DelayModel::Kind::kTrace ? "a trace" : "a chain",
-                          "delays that are drawn independently");
-  }
-  if (model.delays.empty() || model.delays.size() != model.shares.size()) {
-    throw InvalidArgument("delays", std::to_string(model.shares.size()) + " shares",
-                          "at least one delay, with a share each");
-  }
-  if (!schedule.actions.empty() || schedule.forward_lag != 0 ||
-      schedule.weights != WeightVersions::kNewest) {
-    throw InvalidArgument("schedule", "delays of its own", "none with random delays");
-  }
+  RefuseIf(model.kind != analysis::DelayModel::Kind::kIndependent, "delays",
+           model.kind == analysis::DelayModel::Kind::kTrace ? "a trace" : "a chain",
+           "delays that are drawn independently");
+  RefuseIf(model.delays.empty() || model.delays.size() != model.shares.size(), "delays",
+           std::to_string(model.shares.size()) + " shares",
+           "at least one delay, with a share each");
+  RefuseIf(!schedule.actions.empty() || schedule.forward_lag != 0 ||
+               schedule.weights != WeightVersions::kNewest,
+           "schedule", "delays of its own", "none with random delays");
   const Optimizer& optimizer = options.optimizer.optimizer;
-  if (options.rule.rule.predicts_by_schedule()) {
-    throw InvalidArgument("rule", options.rule.rule.name,
-                          "a rule that is made for a delay, with random delays");
-  }
-  if (optimizer.takes_quotients) {
-    throw InvalidArgument("optimizer", optimizer.name,
-                          "with random delays an optimizer that takes no quotient for each");
-  }
-  if (optimizer.name != "sgdm" && UpdateVaries(options)) {
-    throw InvalidArgument("compensate", "own",
-                          "mean with rule " + std::string(options.rule.rule.name) +
-                              " and optimizer " + std::string(optimizer.name) +
-                              "; own needs sgdm where a and b differ from delay to delay");
-  }
+  RefuseIf(options.rule.rule.predicts_by_schedule(), "rule", options.rule.rule.name,
+           "a rule that is made for a delay, with random delays");
+  RefuseIf(optimizer.takes_quotients, "optimizer", optimizer.name,
+           "with random delays an optimizer that takes no quotient for each");
+  RefuseIf(optimizer.name != "sgdm" && UpdateVaries(options), "compensate", "own",
+           "mean with rule " + std::string(options.rule.rule.name) + " and optimizer " +
+               std::string(optimizer.name) +
+               "; own needs sgdm where a and b differ from delay to delay");
 }
 
 void ValidateQuotients(const OptimizerSpec& spec, const PipelinePlan& plan) {
   if (!spec.optimizer.takes_quotients) return;
   for (std::size_t s = 0; s < plan.delays.size(); ++s) {
-    if (spec.by_delay.contains(plan.delays[s])) continue;
-    throw InvalidArgument("by_delay",
-                          "no quotient for a delay of " + std::to_string(plan.delays[s]),
-                          "one for the delay of every stage, here stage " + std::to_string(s));
+    RefuseIf(!spec.by_delay.contains(plan.delays[s]), "by_delay",
+             "no quotient for a delay of " + std::to_string(plan.delays[s]),
+             "one for the delay of every stage, here stage " + std::to_string(s));
   }
 }
 
@@ -395,16 +350,12 @@ void CheckHeld(std::string_view name, double value,
   constexpr double kMost = std::numeric_limits<Real>::max();
   const double size = std::abs(value);
   const std::string of = sizeof(Real) == sizeof(float) ? "that float holds" : "that double holds";
-  if (size != 0 && !(size >= kLeast && size <= kMost)) {
-    throw InvalidArgument(name, value,
-                          "a number " + of + ", " + analysis::ToText(kLeast) + " to " +
-                              analysis::ToText(kMost) + " in size");
-  }
-  if (!(static_cast<Real>(value) < static_cast<Real>(end))) {
-    throw InvalidArgument(name, value,
-                          "a number below " + analysis::ToText(end) + " " + of + ", at most " +
-                              analysis::ToText(std::nextafter(static_cast<Real>(end), Real(0))));
-  }
+  RefuseIf(size != 0 && !(size >= kLeast && size <= kMost), name, value,
+           "a number " + of + ", " + analysis::ToText(kLeast) + " to " + analysis::ToText(kMost) +
+               " in size");
+  RefuseIf(!(static_cast<Real>(value) < static_cast<Real>(end)), name, value,
+           "a number below " + analysis::ToText(end) + " " + of + ", at most " +
+               analysis::ToText(std::nextafter(static_cast<Real>(end), Real(0))));
 }
 
 template <class Real>
@@ -418,52 +369,53 @@ void CheckNumbers(const TrainerOptions& options) {
       for (const double c : *coefficients) CheckHeld<Real>("by_delay", c);
     }
   }
-  CheckHeld<Real>("momentum", options.momentum, 1);
-  if (options.deepest_momentum) CheckHeld<Real>("deepest_momentum", *options.deepest_momentum, 1);
-  CheckHeld<Real>("weight_decay", options.weight_decay);
-  CheckHeld<Real>("gradient_shrink", options.gradient_shrink);
-  if (options.max_gradient_norm) {
-    CheckHeld<Real>("max_gradient_norm", *options.max_gradient_norm);
-  }
+  struct Number {
+    std::string_view name;
+    std::optional<double> value;
+    double end = std::numeric_limits<double>::infinity();
+  };
   const analysis::RuleOptions& rule = options.rule.options;
-  for (const auto& [name, value] :
-       {std::pair("sc_delay", rule.sc_delay), std::pair("horizon", rule.horizon),
-        std::pair("sc_a", rule.sc_a), std::pair("sc_b", rule.sc_b),
-        std::pair("sc_delay_scale", std::optional(rule.sc_delay_scale)),
-        std::pair("horizon_scale", std::optional(rule.horizon_scale))}) {
-    if (value) CheckHeld<Real>(name, *value);
-  }
   const LearningRate& rate = options.learning_rate;
-  CheckHeld<Real>("base", rate.base);
-  CheckHeld<Real>("start", rate.start);
-  CheckHeld<Real>("final", rate.final);
+  for (const auto& [name, value, end] : {Number{"momentum", options.momentum, 1},
+                                         {"deepest_momentum", options.deepest_momentum, 1},
+                                         {"weight_decay", options.weight_decay},
+                                         {"gradient_shrink", options.gradient_shrink},
+                                         {"max_gradient_norm", options.max_gradient_norm},
+                                         {"sc_delay", rule.sc_delay},
+                                         {"horizon", rule.horizon},
+                                         {"sc_a", rule.sc_a},
+                                         {"sc_b", rule.sc_b},
+                                         {"sc_delay_scale", rule.sc_delay_scale},
+                                         {"horizon_scale", rule.horizon_scale},
+                                         {"base", rate.base},
+                                         {"start", rate.start},
+                                         {"final", rate.final}}) {
+    if (value) CheckHeld<Real>(name, *value, end);
+  }
   for (const LearningRateDrop& drop : rate.drops) CheckHeld<Real>("factor", drop.factor);
+}
+
+void CheckMomentum(std::string_view name, double momentum) {
+  RefuseIf(!(momentum >= 0 && momentum < 1), name, momentum, "a number from 0 to below 1");
 }
 
 void ValidateDeepestMomentum(const TrainerOptions& options) {
   if (!options.deepest_momentum) return;
   constexpr std::string_view kName = "deepest_momentum";
   const double momentum = *options.deepest_momentum;
-  if (!(momentum >= 0 && momentum < 1)) {
-    throw InvalidArgument(kName, momentum, "a number from 0 to below 1");
-  }
-  if (options.random_delays) {
-    throw InvalidArgument(kName, momentum, "nothing with random delays, which all stages share");
-  }
+  CheckMomentum(kName, momentum);
+  RefuseIf(options.random_delays.has_value(), kName, momentum,
+           "nothing with random delays, which all stages share");
   const Optimizer& optimizer = options.optimizer.optimizer;
-  if (!optimizer.momentum.empty()) return;
-  throw InvalidArgument(
-      kName, momentum,
-      "nothing with the optimizer " + std::string(optimizer.name) + ", which has no momentum");
+  RefuseIf(optimizer.momentum.empty(), kName, momentum,
+           "nothing with the optimizer " + std::string(optimizer.name) + ", which has no momentum");
 }
 
 // All but the schedule.
 void ValidateOptions(const TrainerOptions& options) {
-  if (options.network.stages.empty()) {
-    throw InvalidArgument("network", options.network.name, "a network");
-  }
+  RefuseIf(options.network.stages.empty(), "network", options.network.name, "a network");
   ValidateBatch(options);
-  if (options.samples < 0) Refuse("samples", options.samples, "0, until Finish, or more");
+  RefuseIf(options.samples < 0, "samples", options.samples, "0, until Finish, or more");
   ValidateReplicas(options);
   ValidateWorkers(options);
   ValidateCosts(options);
@@ -472,13 +424,11 @@ void ValidateOptions(const TrainerOptions& options) {
   ValidateRecomputed(options);
   ValidateDelays(options);
   Validate(options.learning_rate);
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    throw InvalidArgument("momentum", options.momentum, "a number from 0 to below 1");
-  }
+  CheckMomentum("momentum", options.momentum);
   ValidateDeepestMomentum(options);
   analysis::CheckNumber("weight_decay", options.weight_decay, 0, 1);
-  if (options.max_gradient_norm && !(*options.max_gradient_norm > 0)) {
-    throw InvalidArgument("max_gradient_norm", *options.max_gradient_norm, "a number above 0");
+  if (const std::optional<double>& norm = options.max_gradient_norm) {
+    RefuseIf(!(*norm > 0), "max_gradient_norm", *norm, "a number above 0");
   }
   ValidatePrecision(options);
 }
@@ -506,11 +456,9 @@ PipelinePlan MakePlan(const TrainerOptions& options) {
     schedule.forward_lag = options.random_delays->largest();
     plan.compensates_each = UpdateVaries(options);
   }
-  if (schedule.stages != options.network.stage_count()) {
-    Refuse("schedule", schedule.stages,
+  RefuseIf(schedule.stages != options.network.stage_count(), "schedule", schedule.stages,
            "a list of " + std::to_string(options.network.stage_count()) + " stages, as many as " +
                options.network.name + " has");
-  }
   const hwmodel::SteadyState steady =
       hwmodel::FindSteadyState(schedule, WorkersOfStages(boundaries));
   ValidateUpdates(options, steady);
