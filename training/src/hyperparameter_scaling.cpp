@@ -1,7 +1,6 @@
 #include "batchless/training/hyperparameter_scaling.h"
 
 #include <cmath>
-#include <string>
 
 #include "batchless/analysis/argument.h"
 
@@ -9,21 +8,15 @@ namespace batchless::training {
 namespace {
 
 void CheckBatch(const char* name, std::int64_t batch) {
-  if (batch < 1) {
-    throw analysis::InvalidArgument(name, std::to_string(batch), "an integer >= 1");
-  }
+  analysis::RefuseIf(batch < 1, name, batch, "an integer >= 1");
 }
 
 void CheckRate(double rate) {
-  if (!(rate > 0) || !std::isfinite(rate)) {
-    throw analysis::InvalidArgument("reference_lr", rate, "a number > 0");
-  }
+  analysis::RefuseIf(!(rate > 0) || !std::isfinite(rate), "reference_lr", rate, "a number > 0");
 }
 
 void CheckDecay(const char* name, double decay) {
-  if (!(decay >= 0 && decay < 1)) {
-    throw analysis::InvalidArgument(name, decay, "a number in [0, 1)");
-  }
+  analysis::RefuseIf(!(decay >= 0 && decay < 1), name, decay, "a number in [0, 1)");
 }
 
 }  // namespace

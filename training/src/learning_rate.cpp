@@ -10,6 +10,7 @@ namespace batchless::training {
 
 using analysis::CheckNumber;
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 double LearningRate::At(std::int64_t sample) const {
   const std::int64_t i = samples > 0 ? std::min(sample, samples) : sample;
@@ -47,32 +48,24 @@ void Validate(const LearningRate& rate) {
   // Factors and rates multiply to a finite number.
   constexpr double kMax = 1e6;
   CheckNumber("base", rate.base, 0, kMax);
-  if (rate.warm_up_samples < 0) {
-    throw InvalidArgument("warm_up_samples", std::to_string(rate.warm_up_samples),
-                          "an integer from 0");
-  }
+  RefuseIf(rate.warm_up_samples < 0, "warm_up_samples", rate.warm_up_samples, "an integer from 0");
   if (rate.shape == LearningRateShape::kSteps) {
     std::int64_t previous = 0;
     for (const LearningRateDrop& drop : rate.drops) {
-      if (drop.sample < previous) {
-        throw InvalidArgument("drops", std::to_string(drop.sample),
-                              "drops in ascending order, none before sample 0");
-      }
+      RefuseIf(drop.sample < previous, "drops", drop.sample,
+               "drops in ascending order, none before sample 0");
       previous = drop.sample;
       CheckNumber("factor", drop.factor, 0, 1);
     }
     return;
   }
-  if (rate.samples < 1) {
-    throw InvalidArgument("samples", std::to_string(rate.samples),
-                          "at least 1 with the schedules cosine, warmup-cosine and one-cycle");
-  }
+  RefuseIf(rate.samples < 1, "samples", rate.samples,
+           "at least 1 with the schedules cosine, warmup-cosine and one-cycle");
   CheckNumber("final", rate.final, 0, 1);
   if (rate.shape == LearningRateShape::kOneCycle) {
     CheckNumber("start", rate.start, 0, 1);
-    if (!(rate.peak_fraction > 0 && rate.peak_fraction < 1)) {
-      throw InvalidArgument("peak_fraction", rate.peak_fraction, "a number between 0 and 1");
-    }
+    RefuseIf(!(rate.peak_fraction > 0 && rate.peak_fraction < 1), "peak_fraction",
+             rate.peak_fraction, "a number between 0 and 1");
   }
 }
 

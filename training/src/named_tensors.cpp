@@ -37,10 +37,8 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
 
 template <class Real>
 void PackNamed(const ParameterTensor& tensor, const NamedTensor& given, Real* block) {
-  if (given.shape != tensor.shape) {
-    throw InvalidArgument(given.name, "shape " + ShapeText(given.shape),
-                          "shape " + ShapeText(tensor.shape));
-  }
+  analysis::RefuseIf(given.shape != tensor.shape, given.name, "shape " + ShapeText(given.shape),
+                     "shape " + ShapeText(tensor.shape));
   const std::vector<Real> values(given.values.begin(), given.values.end());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;

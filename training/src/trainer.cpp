@@ -27,6 +27,7 @@ namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 // The start of a saved state: its version, whether samples wait for their mini-batch, and whether the
 // weights were replaced on the way.
@@ -81,11 +82,9 @@ class TrainerOf final : public Trainer {
                std::vector<SampleResult>& results) override {
     CheckSource(options_.network, source);
     CheckWhole();
-    if (waiting_.count() > 0) {
-      throw InvalidArgument("to", std::to_string(to),
-                            "Learn or Finish, while " + std::to_string(waiting_.count()) +
-                                " samples wait for the rest of their mini-batch");
-    }
+    RefuseIf(waiting_.count() > 0, "to", to,
+             "Learn or Finish, while " + std::to_string(waiting_.count()) +
+                 " samples wait for the rest of their mini-batch");
     TrainOn(source, to, results);
   }
 
@@ -117,7 +116,7 @@ class TrainerOf final : public Trainer {
 
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(options_.network, source);
-    if (samples < 1) throw InvalidArgument("samples", std::to_string(samples), "at least 1");
+    RefuseIf(samples < 1, "samples", samples, "at least 1");
     return evaluator_.Run(pipeline_.CollectWeights(), source, samples);
   }
 
@@ -623,10 +622,9 @@ std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
   TrainerOptions own = options;
   own.schedule.actions = {};
   plan.schedule.actions = {};
-  if (options.replicas > 1 && options.processes == nullptr) {
-    throw InvalidArgument("replicas", std::to_string(options.replicas) + " in one process",
-                          "1, or as many processes or a multiple");
-  }
+  RefuseIf(options.replicas > 1 && options.processes == nullptr, "replicas",
+           std::to_string(options.replicas) + " in one process",
+           "1, or as many processes or a multiple");
   if (options.precision == Precision::kDouble) {
     return std::make_unique<TrainerOf<double>>(std::move(own), std::move(plan));
   }

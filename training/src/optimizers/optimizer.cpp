@@ -15,6 +15,7 @@ namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 // The table of optimizers.
 const auto& Definitions() {
@@ -99,33 +100,23 @@ double OptimizerSpec::Value(std::string_view name) const {
 }
 
 void Validate(const OptimizerSpec& spec) {
+  const std::string by_name = " with the optimizer " + std::string(spec.optimizer.name);
   for (const auto& [name, value] : spec.values) {
     const Hyperparameter* hyperparameter = FindHyperparameter(spec.optimizer, name);
-    if (hyperparameter == nullptr) {
-      throw InvalidArgument(name, value,
-                            "nothing with the optimizer " + std::string(spec.optimizer.name));
-    }
-    if (!Contains(*hyperparameter, value)) {
-      throw InvalidArgument(name, value, AcceptedText(*hyperparameter));
-    }
+    RefuseIf(hyperparameter == nullptr, name, value, "nothing" + by_name);
+    RefuseIf(!Contains(*hyperparameter, value), name, value, AcceptedText(*hyperparameter));
   }
-  const auto refuse = [](const std::string& got, const std::string& accepted) {
-    throw InvalidArgument("by_delay", got, accepted);
-  };
-  const std::string by_name = " with the optimizer " + std::string(spec.optimizer.name);
-  if (!spec.optimizer.takes_quotients) {
-    if (!spec.by_delay.empty()) refuse("quotients of polynomials", "none" + by_name);
-    return;
-  }
-  if (spec.by_delay.empty()) {
-    refuse("nothing", "a quotient of polynomials for each delay" + by_name);
-  }
+  const bool takes_quotients = spec.optimizer.takes_quotients;
+  RefuseIf(!takes_quotients && !spec.by_delay.empty(), "by_delay", "quotients of polynomials",
+           "none" + by_name);
+  RefuseIf(takes_quotients && spec.by_delay.empty(), "by_delay", "nothing",
+           "a quotient of polynomials for each delay" + by_name);
   for (const auto& [delay, rule] : spec.by_delay) {
     analysis::Validate(rule);
     const std::size_t order = rule.options.denominator.size() - 1;
-    if (rule.is_linear() && order <= kMaxLinearOrder) continue;
-    refuse("order " + std::to_string(order) + " at delay " + std::to_string(delay),
-           "a linear rule of order 1 to " + std::to_string(kMaxLinearOrder) + by_name);
+    RefuseIf(!rule.is_linear() || order > kMaxLinearOrder, "by_delay",
+             "order " + std::to_string(order) + " at delay " + std::to_string(delay),
+             "a linear rule of order 1 to " + std::to_string(kMaxLinearOrder) + by_name);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -85,33 +84,28 @@ void SetOwn(const OptimizerSpec& spec, const UpdatePoint& point, UpdateNumbers& 
 }
 
 void Validate(const Optimizer& row) {
-  const auto refuse = [](std::string_view field, std::string_view got,
-                         const std::string& accepted) {
-    throw analysis::InvalidArgument(field, got, accepted + " with an optimizer of one's own");
+  const auto refuse_if = [](bool refused, std::string_view field, std::string_view got,
+                            const std::string& accepted) {
+    analysis::RefuseIf(refused, field, got, accepted + " with an optimizer of one's own");
   };
   const std::vector<Optimizer> table = Optimizers();
   const bool is_known = std::any_of(table.begin(), table.end(),
                                     [&row](const Optimizer& of) { return of.name == row.name; });
-  if (row.name.empty() || is_known) {
-    refuse("name", row.name, "a name that no optimizer of the table has");
-  }
+  refuse_if(row.name.empty() || is_known, "name", row.name,
+            "a name that no optimizer of the table has");
   const auto count = static_cast<int>(row.arrays.size());
-  if (count > kMaxStates) {
-    refuse("arrays", std::to_string(count), "at most " + std::to_string(kMaxStates) + " names");
+  refuse_if(count > kMaxStates, "arrays", std::to_string(count),
+            "at most " + std::to_string(kMaxStates) + " names");
+  for (const std::string_view array : row.tensor_arrays) {
+    refuse_if(true, "tensor_arrays", array, "none");
   }
-  if (!row.tensor_arrays.empty()) refuse("tensor_arrays", row.tensor_arrays[0], "none");
-  if (!row.for_vectors.empty()) refuse("for_vectors", row.for_vectors, "none");
-  const std::pair<std::string_view, bool> flags[] = {
-      {"keeps_forward_weights", row.keeps_forward_weights},
-      {"sets_backward_weights", row.sets_backward_weights},
-      {"takes_quotients", row.takes_quotients}};
-  for (const auto& [name, is_set] : flags) {
-    if (is_set) refuse(name, "true", "false");
-  }
-  if (row.momentum.empty() || row.momentum == "momentum") return;
-  if (FindHyperparameter(row, row.momentum) == nullptr) {
-    refuse("momentum", row.momentum, "nothing, momentum, or a hyperparameter");
-  }
+  refuse_if(!row.for_vectors.empty(), "for_vectors", row.for_vectors, "none");
+  refuse_if(row.keeps_forward_weights, "keeps_forward_weights", "true", "false");
+  refuse_if(row.sets_backward_weights, "sets_backward_weights", "true", "false");
+  refuse_if(row.takes_quotients, "takes_quotients", "true", "false");
+  refuse_if(!row.momentum.empty() && row.momentum != "momentum" &&
+                FindHyperparameter(row, row.momentum) == nullptr,
+            "momentum", row.momentum, "nothing, momentum, or a hyperparameter");
 }
 
 }  // namespace

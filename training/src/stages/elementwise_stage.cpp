@@ -22,9 +22,9 @@ class SumStage final : public Stage<Real> {
         second_(parts.Input(1)) {
     StageLayout& layout = this->layout_;
     layout.passes_gradient = sum_.shape == second_.shape;
-    if (sum_.block == second_.block) return;
-    throw analysis::InvalidArgument("network", parts.stage.name + " of values in different orders",
-                                    "results of convolutions or pools, or of neither");
+    analysis::RefuseIf(sum_.block != second_.block, "network",
+                       parts.stage.name + " of values in different orders",
+                       "results of convolutions or pools, or of neither");
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {

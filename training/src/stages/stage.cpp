@@ -8,6 +8,7 @@
 
 namespace batchless::training {
 
+using analysis::RefuseIf;
 using hwmodel::LayerKind;
 
 std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) {
@@ -125,21 +126,19 @@ template <class Real>
 void CheckPadding(const StageParts<Real>& parts) {
   const hwmodel::Layer& first = parts.stage.layers.front();
   if (FactoryOf(first).reads != Reads::kRows || parts.microbatch == 1) return;
-  if (parts.Input(0).stored_size == first.input.elements()) return;
-  throw analysis::InvalidArgument(
-      "network",
-      parts.stage.name + " of channels in blocks, in micro-batches of " +
-          std::to_string(parts.microbatch) + " samples",
-      "micro-batches of one, an average pool before it, or the reference kernels");
+  RefuseIf(parts.Input(0).stored_size != first.input.elements(), "network",
+           parts.stage.name + " of channels in blocks, in micro-batches of " +
+               std::to_string(parts.microbatch) + " samples",
+           "micro-batches of one, an average pool before it, or the reference kernels");
 }
 
 void CheckReaders(const hwmodel::Network& network, int number) {
   const hwmodel::Stage& stage = network.stages[number];
   if (hwmodel::TraitsOf(stage.layers.back().kind).adds_input_gradient) return;
   for (const int input : stage.inputs) {
-    if (network.values[input].consumers.back() == number) continue;
-    throw analysis::InvalidArgument("network", stage.name + " before other readers of its input",
-                                    "a convolution, a normalisation or a ReLU there");
+    RefuseIf(network.values[input].consumers.back() != number, "network",
+             stage.name + " before other readers of its input",
+             "a convolution, a normalisation or a ReLU there");
   }
 }
 
@@ -155,15 +154,11 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
                                .backend = backend,
                                .values = PlanValues(network, backend->block())};
   CheckReaders(network, stage);
-  if (ReadsBlocks(parts) && parts.Input(0).block != backend->block()) {
-    throw analysis::InvalidArgument(
-        "network", parts.stage.name + " behind the network's input or a linear layer",
-        "a convolution or a max-pool before it, or the reference kernels");
-  }
-  if (LacksRows(parts)) {
-    throw analysis::InvalidArgument("network", parts.stage.name + " of no token's channels",
-                                    "an embedding, and layers on tokens behind it");
-  }
+  RefuseIf(ReadsBlocks(parts) && parts.Input(0).block != backend->block(), "network",
+           parts.stage.name + " behind the network's input or a linear layer",
+           "a convolution or a max-pool before it, or the reference kernels");
+  RefuseIf(LacksRows(parts), "network", parts.stage.name + " of no token's channels",
+           "an embedding, and layers on tokens behind it");
   CheckPadding(parts);
   return std::get<MakeStageOf<Real>>(*FactoryOf(parts.stage.layers.back()).maker)(parts);
 }
