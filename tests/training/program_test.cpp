@@ -33,7 +33,7 @@ TEST_CASE("Every micro-batch passes every stage once, forward, backward and into
       for (const WorkerProgram& worker : program.workers) {
         for (int s = worker.first_stage; s < worker.end_stage; ++s) {
           std::map<ActionKind, std::vector<std::int64_t>> order;
-          for (const ProgramAction& action : worker.actions) {
+          for (const hwmodel::SteadyAction& action : worker.actions) {
             if (action.stage == s) order[action.kind].push_back(action.offset);
           }
           std::vector<std::int64_t> all;
@@ -68,7 +68,7 @@ std::int64_t MostAlive(const Program& program, const hwmodel::MemoryUse& use, st
       if (all) return most;
       continue;
     }
-    const ProgramAction& action = worker.actions[next[w] % worker.actions.size()];
+    const hwmodel::SteadyAction& action = worker.actions[next[w] % worker.actions.size()];
     const std::int64_t k = static_cast<std::int64_t>(next[w] / worker.actions.size()) *
                                program.microbatches_per_cycle +
                            action.offset;
@@ -181,9 +181,9 @@ TEST_CASE("Pipelined backpropagation takes a sample through all forwards in one 
       REQUIRE(worker.actions.size() == static_cast<std::size_t>(3 * stages));
       for (int i = 0; i < stages; ++i) {
         const int stage = worker.first_stage + i;
-        const ProgramAction& forward = worker.actions[i];
-        const ProgramAction& backward = worker.actions[stages + 2 * i];
-        const ProgramAction& update = worker.actions[stages + 2 * i + 1];
+        const hwmodel::SteadyAction& forward = worker.actions[i];
+        const hwmodel::SteadyAction& backward = worker.actions[stages + 2 * i];
+        const hwmodel::SteadyAction& update = worker.actions[stages + 2 * i + 1];
         CHECK((forward.kind == ActionKind::kForward && forward.stage == stage));
         CHECK((backward.kind == ActionKind::kBackward && backward.stage == stage));
         CHECK((update.kind == ActionKind::kUpdate && update.stage == stage));
@@ -204,12 +204,12 @@ TEST_CASE("Updates before a forward are those that the worker makes before it", 
       for (const WorkerProgram& worker : program.workers) {
         std::vector<std::int64_t> updates(kSixStages);
         for (std::int64_t cycle = 0; cycle < kMicrobatches; ++cycle) {
-          for (const auto& [kind, stage, offset] : worker.actions) {
-            const std::int64_t k = cycle * program.microbatches_per_cycle + offset;
+          for (const hwmodel::SteadyAction& action : worker.actions) {
+            const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
             if (k < 0 || k >= kMicrobatches) continue;
-            if (kind == ActionKind::kUpdate) ++updates[stage];
-            if (kind != ActionKind::kForward) continue;
-            CHECK(UpdatesBeforeForward(program, stage, k) == updates[stage]);
+            if (action.kind == ActionKind::kUpdate) ++updates[action.stage];
+            if (action.kind != ActionKind::kForward) continue;
+            CHECK(UpdatesBeforeForward(program, action.stage, k) == updates[action.stage]);
           }
         }
       }

@@ -79,7 +79,7 @@ void ValidateParts(const TrainerOptions& options, const PipelinePlan& plan) {
   const std::int64_t per_update = options.MicrobatchesPerUpdate();
   bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
   for (const WorkerProgram& worker : plan.program.workers) {
-    for (const ProgramAction& action : worker.actions) {
+    for (const hwmodel::SteadyAction& action : worker.actions) {
       if (action.kind != ActionKind::kUpdate) continue;
       is_apart = is_apart && (action.offset + 1) % per_update == 0;
     }

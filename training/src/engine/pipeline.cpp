@@ -147,7 +147,7 @@ std::vector<const Real*> Pipeline<Real>::Collect(std::size_t place,
 }
 
 template <class Real>
-void Pipeline<Real>::Execute(const ProgramAction& action, std::int64_t k, Real* workspace,
+void Pipeline<Real>::Execute(const hwmodel::SteadyAction& action, std::int64_t k, Real* workspace,
                              Prefetcher& ahead) {
   PipelineStage<Real>& stage = stages_[action.stage];
   switch (action.kind) {
@@ -230,7 +230,7 @@ double Pipeline<Real>::SendOn(std::size_t worker, ActionKind kind, std::int64_t 
 }
 
 template <class Real>
-double Pipeline<Real>::AwaitUpdate(std::size_t worker, const ProgramAction& action,
+double Pipeline<Real>::AwaitUpdate(std::size_t worker, const hwmodel::SteadyAction& action,
                                    std::int64_t k) {
   // A forward that reads an older version than the update makes has nothing to wait for.
   const PipelineStage<Real>& stage = stages_[action.stage];
@@ -291,7 +291,7 @@ void Pipeline<Real>::LookAhead(const WorkerProgram& own, std::size_t i, std::int
   const hwmodel::Stage& fetching = options_.run.network.stages[own.actions[i].stage];
   if (fetching.layers.back().kind != hwmodel::LayerKind::kConvolution) return;
   for (std::size_t next = i + 1; next <= i + own.actions.size(); ++next) {
-    const ProgramAction& action = own.actions[next % own.actions.size()];
+    const hwmodel::SteadyAction& action = own.actions[next % own.actions.size()];
     if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
     if (next >= own.actions.size()) ++cycle;
     const std::int64_t k = cycle * options_.plan.program.microbatches_per_cycle + action.offset;
@@ -311,7 +311,7 @@ void Pipeline<Real>::RunWorker(std::size_t worker, const SampleSource& source, s
   double waited = 0;
   for (std::int64_t cycle = first; cycle < last; ++cycle) {
     for (std::size_t i = 0; i < own.actions.size(); ++i) {
-      const ProgramAction& action = own.actions[i];
+      const hwmodel::SteadyAction& action = own.actions[i];
       const std::int64_t k = cycle * program.microbatches_per_cycle + action.offset;
       if (k < begin_) continue;
       const bool forward = action.kind == ActionKind::kForward;

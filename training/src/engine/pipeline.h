@@ -104,7 +104,8 @@ class Pipeline {
   void RunWorker(std::size_t worker, const SampleSource& source, std::int64_t first,
                  std::int64_t last);
   // `ahead` is scratch for what the worker does next.
-  void Execute(const ProgramAction& action, std::int64_t k, Real* workspace, Prefetcher& ahead);
+  void Execute(const hwmodel::SteadyAction& action, std::int64_t k, Real* workspace,
+               Prefetcher& ahead);
   // What the pass after action `i` of a worker's list reads, in cycle `cycle`, where that action fetches it.
   void LookAhead(const WorkerProgram& own, std::size_t i, std::int64_t cycle, Prefetcher& ahead);
   // Before a backward: those of the group that ends with the stage, where it makes its values again.
@@ -118,7 +119,7 @@ class Pipeline {
   // Where that is another process's: the message.
   double SendOn(std::size_t worker, hwmodel::ActionKind kind, std::int64_t k);
   // The update that waits for other replicas, where the action needs it.
-  double AwaitUpdate(std::size_t worker, const ProgramAction& action, std::int64_t k);
+  double AwaitUpdate(std::size_t worker, const hwmodel::SteadyAction& action, std::int64_t k);
   double AwaitUpdate(std::size_t worker, int stage);
   // Until the neighbour's process has all that was sent to it.
   double AwaitLinks(std::size_t worker, std::int64_t end);

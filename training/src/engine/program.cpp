@@ -8,18 +8,13 @@
 namespace batchless::training {
 namespace {
 
+using hwmodel::Action;
 using hwmodel::ActionKind;
 using hwmodel::SteadyAction;
 
 // The workers' actions of the first cycles, with what is surely done before each.
 class Timeline {
  public:
-  struct Event {
-    ActionKind kind = ActionKind::kForward;
-    int stage = 0;
-    std::int64_t microbatch = 0;
-  };
-
   Timeline(const Program& program, std::int64_t cycles)
       : program_(program), workers_(program.workers.size()) {
     events_.resize(workers_);
@@ -27,13 +22,13 @@ class Timeline {
     for (auto& places : places_) places.resize(program.stages());
     for (std::size_t w = 0; w < workers_; ++w) {
       for (std::int64_t c = 0; c < cycles; ++c) {
-        for (const ProgramAction& action : program.workers[w].actions) {
+        for (const SteadyAction& action : program.workers[w].actions) {
           const std::int64_t k = c * program.microbatches_per_cycle + action.offset;
           if (k < 0) continue;
           // Each stage takes the micro-batches in order; an update is numbered by its last one.
           std::vector<std::int64_t>& places = PlacesOf(action.kind, action.stage);
           places.resize(k + 1, static_cast<std::int64_t>(events_[w].size()));
-          events_[w].push_back({action.kind, action.stage, k});
+          events_[w].push_back({action.stage, action.kind, k});
         }
       }
       done_[w].reserve(events_[w].size() * workers_);
@@ -52,7 +47,7 @@ class Timeline {
     for (std::size_t w = 0; w < workers_; ++w) events_[w].resize(next[w]);
   }
 
-  const std::vector<Event>& events(std::size_t worker) const { return events_[worker]; }
+  const std::vector<Action>& events(std::size_t worker) const { return events_[worker]; }
 
   // Whether the action has surely been done when the worker's event of that index begins.
   bool Precedes(ActionKind kind, int stage, std::int64_t microbatch, std::size_t worker,
@@ -78,7 +73,7 @@ class Timeline {
 
   // Appends what is done before the event; false while the event that it waits for has none.
   bool Place(std::size_t w, std::size_t index) {
-    const Event& event = events_[w][index];
+    const Action& event = events_[w][index];
     const WorkerProgram& worker = program_.workers[w];
     int other = -1;
     if (event.kind == ActionKind::kForward && event.stage == worker.first_stage) {
@@ -110,7 +105,7 @@ class Timeline {
 
   const Program& program_;
   std::size_t workers_;
-  std::vector<std::vector<Event>> events_;
+  std::vector<std::vector<Action>> events_;
   // By worker, for each of its events the number of every worker's events that are surely done.
   std::vector<std::vector<std::int64_t>> done_;
   // By kind, stage and micro-batch, the event's index at its worker.
@@ -187,11 +182,7 @@ Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& bound
       HandOverEarly({step, end});
       step = end;
     }
-    WorkerProgram worker{.first_stage = first, .end_stage = boundaries[w], .actions = {}};
-    for (const SteadyAction& action : actions) {
-      worker.actions.push_back({action.kind, action.stage, action.offset});
-    }
-    program.workers.push_back(std::move(worker));
+    program.workers.push_back({first, boundaries[w], std::move(actions)});
     first = boundaries[w];
   }
   return program;
@@ -200,10 +191,10 @@ Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& bound
 bool UpdatesAtOnce(const Program& program) {
   for (const WorkerProgram& worker : program.workers) {
     for (std::size_t i = 0; i < worker.actions.size(); ++i) {
-      const ProgramAction& action = worker.actions[i];
+      const SteadyAction& action = worker.actions[i];
       if (action.kind != ActionKind::kBackward) continue;
       if (i + 1 == worker.actions.size()) return false;
-      const ProgramAction& next = worker.actions[i + 1];
+      const SteadyAction& next = worker.actions[i + 1];
       if (next.kind != ActionKind::kUpdate || next.stage != action.stage) return false;
     }
   }
@@ -213,7 +204,7 @@ bool UpdatesAtOnce(const Program& program) {
 std::int64_t DrainCycles(const Program& program) {
   std::int64_t oldest = 0;
   for (const WorkerProgram& worker : program.workers) {
-    for (const ProgramAction& action : worker.actions) oldest = std::min(oldest, action.offset);
+    for (const SteadyAction& action : worker.actions) oldest = std::min(oldest, action.offset);
   }
   return (-oldest + program.microbatches_per_cycle - 1) / program.microbatches_per_cycle;
 }
@@ -221,12 +212,12 @@ std::int64_t DrainCycles(const Program& program) {
 std::int64_t UpdatesBeforeForward(const Program& program, int stage, std::int64_t k) {
   const std::int64_t per_cycle = program.microbatches_per_cycle;
   for (const WorkerProgram& worker : program.workers) {
-    for (const ProgramAction& forward : worker.actions) {
+    for (const SteadyAction& forward : worker.actions) {
       if (forward.kind != ActionKind::kForward || forward.stage != stage) continue;
       if ((k - forward.offset) % per_cycle != 0) continue;
       const std::int64_t cycle = (k - forward.offset) / per_cycle;
       std::int64_t updates = 0;
-      for (const ProgramAction& action : worker.actions) {
+      for (const SteadyAction& action : worker.actions) {
         if (action.kind != ActionKind::kUpdate || action.stage != stage) continue;
         // From the first cycle whose micro-batch is one of the run.
         const std::int64_t first = (per_cycle - 1 - action.offset) / per_cycle;
@@ -244,7 +235,7 @@ std::int64_t CountDone(const Program& program, ActionKind kind, int stage, std::
   if (cycles == 0) return 0;
   std::int64_t count = 0;
   for (const WorkerProgram& worker : program.workers) {
-    for (const ProgramAction& action : worker.actions) {
+    for (const SteadyAction& action : worker.actions) {
       if (action.kind != kind || action.stage != stage) continue;
       const std::int64_t last = (cycles - 1) * program.microbatches_per_cycle + action.offset;
       count = std::max(count, last + 1);
@@ -271,7 +262,7 @@ std::vector<std::int64_t> RingDepths(const Program& program,
   std::vector<std::int64_t> depths(uses.size(), 1);
   for (std::size_t w = 0; w < program.workers.size(); ++w) {
     for (std::size_t index = 0; index < timeline.events(w).size(); ++index) {
-      const Timeline::Event& event = timeline.events(w)[index];
+      const Action& event = timeline.events(w)[index];
       const auto written = uses_of_write.find({event.kind, event.stage});
       if (written == uses_of_write.end()) continue;
       for (const std::size_t u : written->second) {

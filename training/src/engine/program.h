@@ -22,16 +22,10 @@
 
 namespace batchless::training {
 
-struct ProgramAction {
-  hwmodel::ActionKind kind = hwmodel::ActionKind::kForward;
-  int stage = 0;
-  std::int64_t offset = 0;
-};
-
 struct WorkerProgram {
   int first_stage = 0;
   int end_stage = 0;  // one past the last
-  std::vector<ProgramAction> actions;
+  std::vector<hwmodel::SteadyAction> actions;
 };
 
 struct Program {

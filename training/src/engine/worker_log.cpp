@@ -13,8 +13,8 @@ WorkerLog::WorkerLog(const Program& program, std::size_t first_worker, std::size
   }
 }
 
-void WorkerLog::AddEvent(std::size_t worker, const ProgramAction& action, std::int64_t microbatch,
-                         bool is_wait, double start) {
+void WorkerLog::AddEvent(std::size_t worker, const hwmodel::SteadyAction& action,
+                         std::int64_t microbatch, bool is_wait, double start) {
   events_[worker - first_worker_].push_back({.worker = static_cast<int>(worker),
                                              .kind = action.kind,
                                              .is_wait = is_wait,

@@ -29,7 +29,7 @@ class WorkerLog {
 
   bool traces(std::int64_t microbatch) const { return microbatch < traced_; }
   // A pass, or the wait before it, from `start` until now; by the worker's own thread.
-  void AddEvent(std::size_t worker, const ProgramAction& action, std::int64_t microbatch,
+  void AddEvent(std::size_t worker, const hwmodel::SteadyAction& action, std::int64_t microbatch,
                 bool is_wait, double start);
   void AddSeconds(std::size_t worker, double busy, double waiting);
 
