@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "aligned_buffer.h"
+#include "batchless/hwmodel/action.h"
 #include "batchless/training/process_group.h"
 #include "engine/ring.h"
 
 namespace batchless::training {
 
-enum class LinkChannel : unsigned char { kForward, kBackward };
-
+// Carries what passes of that kind, forwards or backwards, hand to a neighbour.
+constexpr int LinkChannel(hwmodel::ActionKind kind) { return static_cast<int>(kind); }
 // Carries a stage's gradient between replicas: from this one to the next.
 constexpr int ExchangeChannel(int stage) { return 2 + 2 * stage; }
 
@@ -26,8 +27,8 @@ template <class Real>
 class Link {
  public:
   // To the process `partner` (is_out) or from it: a message holds a micro-batch's slots of these rings.
-  Link(ProcessGroup& group, int partner, LinkChannel channel, bool is_out,
-       std::vector<Ring<Real>*> rings, std::int64_t depth)
+  Link(ProcessGroup& group, int partner, int channel, bool is_out, std::vector<Ring<Real>*> rings,
+       std::int64_t depth)
       : rings_(std::move(rings)) {
     std::int64_t elements = 0;
     for (const Ring<Real>* ring : rings_) elements += ring->slot_size();
@@ -36,8 +37,8 @@ class Link {
       AlignedBuffer<Real>& buffer = buffers_.emplace_back(std::max<std::int64_t>(elements, 1));
       const auto memory = std::as_writable_bytes(
           std::span<Real>(buffer.data(), static_cast<std::size_t>(buffer.size())));
-      messages_.push_back(is_out ? group.MakeSend(partner, static_cast<int>(channel), memory)
-                                 : group.MakeReceive(partner, static_cast<int>(channel), memory));
+      messages_.push_back(is_out ? group.MakeSend(partner, channel, memory)
+                                 : group.MakeReceive(partner, channel, memory));
       if (!is_out) messages_.back()->Start();
     }
   }

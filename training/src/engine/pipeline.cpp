@@ -82,25 +82,33 @@ void Pipeline<Real>::AllocateStages() {
 template <class Real>
 void Pipeline<Real>::PlanLinks() {
   // Between `stage` - 1 and `stage`.
-  const auto plan = [&](int stage, bool forward, bool out) {
-    const ActionKind kind = forward ? ActionKind::kForward : ActionKind::kBackward;
+  const auto plan = [&](int stage, ActionKind kind, bool out) {
+    const bool forward = kind == ActionKind::kForward;
     const int from = forward ? stage - 1 : stage;
     const int to = forward ? stage : stage - 1;
     const std::vector<std::int64_t> depths =
         RingDepths(options_.plan.program, {{.write = {kind, from}, .releases = {{kind, to}}}});
     const std::vector<Ring<Real>*> rings =
         forward ? memory_->CrossingValues(stage) : memory_->CrossingGradients(stage);
-    const LinkChannel channel = forward ? LinkChannel::kForward : LinkChannel::kBackward;
-    const int partner = forward == out ? rank_ + 1 : rank_ - 1;
-    return std::make_unique<Link<Real>>(*options_.group, partner, channel, out, rings, depths[0]);
+    const bool is_next = forward == out;
+    (out ? out_ : in_)
+        .push_back(
+            {.wait = {.kind = kind,
+                      .worker = is_next ? end_worker_ - 1 : first_worker_,
+                      .neighbour = is_next ? end_worker_ : first_worker_ - 1,
+                      .is_full = out},
+             .from = from,
+             .to = to,
+             .link = std::make_unique<Link<Real>>(*options_.group, is_next ? rank_ + 1 : rank_ - 1,
+                                                  LinkChannel(kind), out, rings, depths[0])});
   };
-  if (!is_first_process()) {
-    forwards_in_ = plan(span().first, /*forward=*/true, /*out=*/false);
-    backwards_out_ = plan(span().first, /*forward=*/false, /*out=*/true);
+  if (rank_ > 0) {
+    plan(span().first, ActionKind::kForward, /*out=*/false);
+    plan(span().first, ActionKind::kBackward, /*out=*/true);
   }
-  if (!is_last_process()) {
-    forwards_out_ = plan(span().end, /*forward=*/true, /*out=*/true);
-    backwards_in_ = plan(span().end, /*forward=*/false, /*out=*/false);
+  if (rank_ + 1 < static_cast<int>(spans_.size())) {
+    plan(span().end, ActionKind::kForward, /*out=*/true);
+    plan(span().end, ActionKind::kBackward, /*out=*/false);
   }
 }
 
@@ -108,8 +116,8 @@ template <class Real>
 std::int64_t Pipeline<Real>::memory_bytes() const {
   std::int64_t bytes =
       memory_->bytes() + SumBytes(stages_) + SumBytes(workspaces_) + SumBytes(gradients_);
-  for (const auto* link : {&forwards_in_, &forwards_out_, &backwards_in_, &backwards_out_}) {
-    if (*link) bytes += (*link)->bytes();
+  for (const auto* crossings : {&in_, &out_}) {
+    for (const Crossing& crossing : *crossings) bytes += crossing.link->bytes();
   }
   return bytes;
 }
@@ -186,18 +194,17 @@ void Pipeline<Real>::AppendResults(std::int64_t k) {
 
 template <class Real>
 double Pipeline<Real>::AwaitNeighbour(std::size_t worker, ActionKind kind, std::int64_t k) {
+  for (const Crossing& crossing : in_) {
+    if (crossing.wait.worker != worker || crossing.wait.kind != kind) continue;
+    const double waited = AwaitLink(crossing, k);
+    crossing.link->Receive(k);
+    return waited;
+  }
   const bool forward = kind == ActionKind::kForward;
   const Wait wait{.kind = kind,
                   .worker = worker,
                   .neighbour = forward ? worker - 1 : worker + 1,
                   .microbatch = k};
-  const bool is_elsewhere = forward ? worker == first_worker_ : worker + 1 == end_worker_;
-  if (is_elsewhere) {
-    Link<Real>& link = forward ? *forwards_in_ : *backwards_in_;
-    const double waited = Await(wait, [&] { return link.IsReady(); });
-    link.Receive(k);
-    return waited;
-  }
   const Progress& neighbour = progress_[wait.neighbour];
   const std::atomic<std::int64_t>& passed = forward ? neighbour.forwards : neighbour.backwards;
   return Await(wait, [&] { return passed.load(std::memory_order_acquire) > k; });
@@ -205,28 +212,28 @@ double Pipeline<Real>::AwaitNeighbour(std::size_t worker, ActionKind kind, std::
 
 template <class Real>
 double Pipeline<Real>::TellNeighbour(std::size_t worker, ActionKind kind, std::int64_t k) {
-  const bool forward = kind == ActionKind::kForward;
-  const double waited = SendOn(worker, kind, k);
+  double waited = 0;
+  for (const Crossing& crossing : out_) {
+    if (crossing.wait.worker == worker && crossing.wait.kind == kind) waited = Send(crossing, k);
+  }
   Progress& own = progress_[worker];
+  const bool forward = kind == ActionKind::kForward;
   (forward ? own.forwards : own.backwards).store(k + 1, std::memory_order_release);
   return waited;
 }
 
 template <class Real>
-double Pipeline<Real>::SendOn(std::size_t worker, ActionKind kind, std::int64_t k) {
-  const bool forward = kind == ActionKind::kForward;
-  const bool is_elsewhere = forward ? worker + 1 == end_worker_ && !is_last_process()
-                                    : worker == first_worker_ && !is_first_process();
-  if (!is_elsewhere) return 0;
-  Link<Real>& link = forward ? *forwards_out_ : *backwards_out_;
-  const double waited = Await({.kind = kind,
-                               .worker = worker,
-                               .neighbour = forward ? worker + 1 : worker - 1,
-                               .microbatch = k,
-                               .is_full = true},
-                              [&] { return link.IsReady(); });
-  link.Send(k);
+double Pipeline<Real>::Send(const Crossing& crossing, std::int64_t k) {
+  const double waited = AwaitLink(crossing, k);
+  crossing.link->Send(k);
   return waited;
+}
+
+template <class Real>
+double Pipeline<Real>::AwaitLink(const Crossing& crossing, std::int64_t k) {
+  Wait wait = crossing.wait;
+  wait.microbatch = k;
+  return Await(wait, [&] { return crossing.link->IsReady(); });
 }
 
 template <class Real>
@@ -255,27 +262,20 @@ double Pipeline<Real>::AwaitUpdate(std::size_t worker, int stage) {
 template <class Real>
 double Pipeline<Real>::AwaitLinks(std::size_t worker, std::int64_t end) {
   double waited = 0;
-  const auto await = [&](Link<Real>& link, ActionKind kind, std::size_t neighbour) {
-    waited += Await({.kind = kind,
-                     .worker = worker,
-                     .neighbour = neighbour,
-                     .microbatch = end,
-                     .is_full = true},
-                    [&] { return link.Progress(); });
-  };
-  if (worker == first_worker_ && backwards_out_) {
-    await(*backwards_out_, ActionKind::kBackward, worker - 1);
-  }
-  if (worker + 1 == end_worker_ && forwards_out_) {
-    await(*forwards_out_, ActionKind::kForward, worker + 1);
+  for (const Crossing& crossing : out_) {
+    if (crossing.wait.worker != worker) continue;
+    Wait wait = crossing.wait;
+    wait.microbatch = end;
+    waited += Await(wait, [&] { return crossing.link->Progress(); });
   }
   return waited;
 }
 
 template <class Real>
 void Pipeline<Real>::BringForward(std::size_t worker) {
-  if (worker == first_worker_ && backwards_out_) backwards_out_->Progress();
-  if (worker + 1 == end_worker_ && forwards_out_) forwards_out_->Progress();
+  for (const Crossing& crossing : out_) {
+    if (crossing.wait.worker == worker) crossing.link->Progress();
+  }
   if (options_.replicas() == 1) return;
   const WorkerProgram& program = options_.plan.program.workers[worker];
   Real* workspace = workspaces_[worker - first_worker_].data();

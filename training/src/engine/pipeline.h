@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "aligned_buffer.h"
@@ -95,8 +96,15 @@ class Pipeline {
     std::atomic<std::int64_t> backwards{0};  // and, backward, its first stage
   };
 
-  bool is_first_process() const { return rank_ == 0; }
-  bool is_last_process() const { return rank_ + 1 == static_cast<int>(spans_.size()); }
+  // Messages of the passes of one kind over the boundary to another process. Workers that have nothing to
+  // do with it look at it, too: only what `link` points to changes.
+  struct Crossing {
+    Wait wait;     // of this process's worker there, until a message can be written or has come in
+    int from = 0;  // stage that has the pass first
+    int to = 0;
+    std::unique_ptr<Link<Real>> link;
+  };
+
   void ShareWorkers();
   void AllocateStages();
   void PlanLinks();
@@ -116,8 +124,8 @@ class Pipeline {
   double AwaitNeighbour(std::size_t worker, hwmodel::ActionKind kind, std::int64_t k);
   // To the neighbour that has its pass next, if there is one.
   double TellNeighbour(std::size_t worker, hwmodel::ActionKind kind, std::int64_t k);
-  // Where that is another process's: the message.
-  double SendOn(std::size_t worker, hwmodel::ActionKind kind, std::int64_t k);
+  double Send(const Crossing& crossing, std::int64_t k);
+  double AwaitLink(const Crossing& crossing, std::int64_t k);
   // The update that waits for other replicas, where the action needs it.
   double AwaitUpdate(std::size_t worker, const hwmodel::SteadyAction& action, std::int64_t k);
   double AwaitUpdate(std::size_t worker, int stage);
@@ -138,9 +146,10 @@ class Pipeline {
   // cycles consists of; the data are null where this process is not one of them.
   template <class Visit>
   void ForEachLivePart(std::int64_t cycles, Visit visit);
-  // How many messages are under way at a boundary after that many cycles: what `kind` at stage `from`
-  // has sent and at stage `to` has not yet taken.
-  std::int64_t CountUnderWay(hwmodel::ActionKind kind, int from, int to, std::int64_t cycles) const;
+  // The micro-batches, from the first number to before the second, whose messages are under way after that
+  // many cycles.
+  std::pair<std::int64_t, std::int64_t> UnderWay(const Crossing& crossing,
+                                                 std::int64_t cycles) const;
   void DiscardMessages(std::int64_t cycles);
   // Where `now` cycles have been run, as if nothing had passed the workers but what `cycles` of them do, and
   // nothing were on its way.
@@ -157,10 +166,8 @@ class Pipeline {
   std::size_t first_processor_ = 0;  // of those that this process's machine has, for pinned workers
   std::vector<PipelineStage<Real>> stages_;
   std::unique_ptr<MicrobatchMemory<Real>> memory_;
-  std::unique_ptr<Link<Real>> forwards_in_;  // null: no neighbour there
-  std::unique_ptr<Link<Real>> forwards_out_;
-  std::unique_ptr<Link<Real>> backwards_in_;
-  std::unique_ptr<Link<Real>> backwards_out_;
+  std::vector<Crossing> in_;                     // from the neighbouring processes
+  std::vector<Crossing> out_;                    // to them
   std::vector<AlignedBuffer<Real>> workspaces_;  // by worker, of this process
   // By worker, whose stages use it one after the other while it stays in the cache; none where
   // gradients wait for others, for other replicas or for their update.

@@ -162,29 +162,24 @@ bool Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
 }
 
 template <class Real>
-std::int64_t Pipeline<Real>::CountUnderWay(ActionKind kind, int from, int to,
-                                           std::int64_t cycles) const {
-  // Past the run's last micro-batch messages go on.
-  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-  return CountDone(options_.plan.program, kind, from, cycles, kEndless) -
-         CountDone(options_.plan.program, kind, to, cycles, kEndless);
+std::pair<std::int64_t, std::int64_t> Pipeline<Real>::UnderWay(const Crossing& crossing,
+                                                               std::int64_t cycles) const {
+  const auto done = [&](int stage) {
+    // Past the run's last micro-batch messages go on.
+    return CountDone(options_.plan.program, crossing.wait.kind, stage, cycles,
+                     std::numeric_limits<std::int64_t>::max());
+  };
+  return {done(crossing.to), done(crossing.from)};
 }
 
 template <class Real>
 void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
-  const auto discard = [&](Link<Real>& link, ActionKind kind, int from, int to) {
-    const bool forward = kind == ActionKind::kForward;
-    const std::size_t worker = forward ? first_worker_ : end_worker_ - 1;
-    const std::size_t neighbour = forward ? worker - 1 : worker + 1;
-    for (std::int64_t i = CountUnderWay(kind, from, to, cycles); i > 0; --i) {
-      Await({.kind = kind, .worker = worker, .neighbour = neighbour},
-            [&] { return link.IsReady(); });
-      link.Discard();
+  for (const Crossing& crossing : in_) {
+    for (auto [k, end] = UnderWay(crossing, cycles); k < end; ++k) {
+      AwaitLink(crossing, 0);
+      crossing.link->Discard();
     }
-  };
-  const auto [first, end] = span();
-  if (!is_first_process()) discard(*forwards_in_, ActionKind::kForward, first - 1, first);
-  if (!is_last_process()) discard(*backwards_in_, ActionKind::kBackward, end, end - 1);
+  }
 }
 
 template <class Real>
@@ -204,16 +199,9 @@ void Pipeline<Real>::SetProgress(std::int64_t cycles) {
 
 template <class Real>
 void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
-  const auto repeat = [&](std::size_t worker, ActionKind kind, int from, int to) {
-    const std::int64_t sent = CountDone(options_.plan.program, kind, from, cycles,
-                                        std::numeric_limits<std::int64_t>::max());
-    for (std::int64_t k = sent - CountUnderWay(kind, from, to, cycles); k < sent; ++k) {
-      SendOn(worker, kind, k);
-    }
-  };
-  const auto [first, end] = span();
-  if (!is_last_process()) repeat(end_worker_ - 1, ActionKind::kForward, end - 1, end);
-  if (!is_first_process()) repeat(first_worker_, ActionKind::kBackward, first, first - 1);
+  for (const Crossing& crossing : out_) {
+    for (auto [k, end] = UnderWay(crossing, cycles); k < end; ++k) Send(crossing, k);
+  }
   for (std::size_t w = first_worker_; w < end_worker_; ++w) AwaitLinks(w, 0);
 }
 
