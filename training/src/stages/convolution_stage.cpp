@@ -29,17 +29,14 @@ class ConvolutionStage final : public Stage<Real> {
 
     ParameterTensor weight = convolution_->weight_tensor();
     weight.name = convolution.name + ".weight";
-    weight.offset = layout.parameter_size;
     layout.splits = true;
-    layout.input_part = weight.offset;
+    layout.input_part = layout.parameter_size;
     weight.initializer = Initializer::kHeNormal;
     weight.fan =
         std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
-    weight_ = weight.offset;
     weight_size_ = weight.stored_size;
     layout.consumed = static_cast<int>(layout.parameters.size());
-    layout.parameter_size += Aligned(weight.stored_size);
-    layout.parameters.push_back(std::move(weight));
+    weight_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(weight)).offset;
     output_shape_ =
         MakeNormalizationShape({.input = convolution.output}, parts.microbatch, output.block);
     if (convolution.bias) {

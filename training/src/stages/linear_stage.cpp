@@ -32,10 +32,9 @@ class LinearStage final : public Stage<Real> {
     weight.stored_size = out_ * in_;
     weight.initializer = Initializer::kLinearUniform;
     weight.fan = layer.input.elements();
-    layout.parameter_size = Aligned(weight.stored_size);
     layout.consumed = 0;
     layout.splits = true;
-    layout.parameters.push_back(std::move(weight));
+    AppendTensor(layout.parameters, layout.parameter_size, std::move(weight));
     ParameterTensor& bias =
         AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias", out_, 1,
                             Initializer::kLinearUniform);

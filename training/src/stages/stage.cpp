@@ -29,6 +29,13 @@ std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) 
   return values;
 }
 
+ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                              ParameterTensor tensor) {
+  tensor.offset = size;
+  size += Aligned(tensor.stored_size);
+  return tensors.emplace_back(std::move(tensor));
+}
+
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
                                      Initializer initializer) {
@@ -37,11 +44,9 @@ ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std:
   tensor.shape = {channels};
   tensor.sizes = {channels, 1, 1, 1};
   tensor.order.out_outer = 1;
-  tensor.offset = size;
   tensor.stored_size = RoundUp(channels, block);
   tensor.initializer = initializer;
-  size += Aligned(tensor.stored_size);
-  return tensors.emplace_back(std::move(tensor));
+  return AppendTensor(tensors, size, std::move(tensor));
 }
 
 NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block) {

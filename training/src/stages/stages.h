@@ -52,7 +52,11 @@ extern const StageMaker kLossStage;        // softmax cross-entropy of each samp
 // Rounded up so that what follows is aligned to 64 bytes in float and double.
 constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }
 
-// A tensor of one number for each of `channels` channels, at the end of `layout`'s block.
+// Puts a tensor at the end of a block of so many elements.
+ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                              ParameterTensor tensor);
+
+// A tensor of one number for each of `channels` channels.
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
                                      Initializer initializer);

@@ -13,22 +13,19 @@ namespace {
 using hwmodel::Layer;
 using hwmodel::LayerKind;
 
-// A matrix in PyTorch's order, with random values. Its place in the stage's list.
-int AppendMatrix(StageLayout& layout, const std::string& name, std::int64_t rows,
-                 std::int64_t columns, double standard_deviation) {
+// A matrix in PyTorch's order, with random values. Its place in the block.
+std::int64_t AppendMatrix(StageLayout& layout, const Layer& layer, std::int64_t rows,
+                          std::int64_t columns) {
   ParameterTensor tensor;
-  tensor.name = name;
+  tensor.name = layer.name + ".weight";
   tensor.shape = {rows, columns};
   tensor.sizes = {rows, columns, 1, 1};
   tensor.order.out_outer = columns;
   tensor.order.in_outer = 1;
-  tensor.offset = layout.parameter_size;
   tensor.stored_size = rows * columns;
   tensor.initializer = Initializer::kNormal;
-  tensor.standard_deviation = standard_deviation;
-  layout.parameter_size += Aligned(tensor.stored_size);
-  layout.parameters.push_back(std::move(tensor));
-  return static_cast<int>(layout.parameters.size()) - 1;
+  tensor.standard_deviation = layer.standard_deviation;
+  return AppendTensor(layout.parameters, layout.parameter_size, std::move(tensor)).offset;
 }
 
 std::int64_t AppendVector(StageLayout& layout, const std::string& name, std::int64_t size,
@@ -43,11 +40,8 @@ class Embedding final : public TokenLayer<Real> {
   Embedding(const Layer& layer, int microbatch, StageLayout& layout)
       : rows_(microbatch * layer.input.pixels()),
         width_(layer.output.channels),
-        vocabulary_(layer.vocabulary) {
-    const int tensor =
-        AppendMatrix(layout, layer.name + ".weight", vocabulary_, width_, layer.standard_deviation);
-    weight_ = layout.parameters[tensor].offset;
-  }
+        vocabulary_(layer.vocabulary),
+        weight_(AppendMatrix(layout, layer, vocabulary_, width_)) {}
 
   void Forward(const Real* parameters, const Real* x, Real* y, Real* /*saved*/,
                Real* /*workspace*/) override {
@@ -79,7 +73,7 @@ class Embedding final : public TokenLayer<Real> {
   std::int64_t rows_;
   std::int64_t width_;
   std::int64_t vocabulary_;
-  std::int64_t weight_ = 0;
+  std::int64_t weight_;
 };
 
 template <class Real>
@@ -87,11 +81,10 @@ class Position final : public TokenLayer<Real> {
  public:
   Position(const Layer& layer, int microbatch, std::shared_ptr<const Backend<Real>> backend,
            StageLayout& layout)
-      : backend_(std::move(backend)), sequences_(microbatch), size_(layer.input.elements()) {
-    const int tensor = AppendMatrix(layout, layer.name + ".weight", layer.input.pixels(),
-                                    layer.input.channels, layer.standard_deviation);
-    weight_ = layout.parameters[tensor].offset;
-  }
+      : backend_(std::move(backend)),
+        sequences_(microbatch),
+        size_(layer.input.elements()),
+        weight_(AppendMatrix(layout, layer, layer.input.pixels(), layer.input.channels)) {}
 
   void Forward(const Real* parameters, const Real* x, Real* y, Real* /*saved*/,
                Real* /*workspace*/) override {
@@ -122,7 +115,7 @@ class Position final : public TokenLayer<Real> {
   std::shared_ptr<const Backend<Real>> backend_;
   std::int64_t sequences_;
   std::int64_t size_;  // of a sequence
-  std::int64_t weight_ = 0;
+  std::int64_t weight_;
 };
 
 // Saves each row's statistics, then the forward's scale and shift, which rms_norm has not: h is made
@@ -200,10 +193,9 @@ class TokenLinear final : public TokenLayer<Real> {
         rows_(microbatch * layer.input.pixels()),
         in_(layer.input.channels),
         out_(layer.output.channels),
-        products_(backend_, rows_, in_, out_) {
-    this->consumed_ =
-        AppendMatrix(layout, layer.name + ".weight", out_, in_, layer.standard_deviation);
-    weight_ = layout.parameters[this->consumed_].offset;
+        products_(backend_, rows_, in_, out_),
+        weight_(AppendMatrix(layout, layer, out_, in_)) {
+    this->consumed_ = static_cast<int>(layout.parameters.size()) - 1;
     if (layer.bias) bias_ = AppendVector(layout, layer.name + ".bias", out_, Initializer::kZero);
     product_size_ = products_.workspace_size();
     this->workspace_size_ = Aligned(product_size_) + rows_ * in_;
@@ -241,7 +233,7 @@ class TokenLinear final : public TokenLayer<Real> {
   std::int64_t in_;
   std::int64_t out_;
   RowProducts<Real> products_;
-  std::int64_t weight_ = 0;
+  std::int64_t weight_;
   std::int64_t bias_ = -1;  // none
   std::int64_t product_size_ = 0;
 };
