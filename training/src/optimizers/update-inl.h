@@ -88,19 +88,6 @@ struct Element {
   std::array<L, kMaxStates> states;
 };
 
-template <class Optimizer>
-inline constexpr bool kReadsStale = requires {
-  Optimizer::kReadsStale;
-};
-template <class Optimizer>
-inline constexpr bool kHasSums = requires {
-  Optimizer::kSums;
-};
-template <class Optimizer>
-inline constexpr bool kHasPrepare = requires {
-  &Optimizer::Prepare;
-};
-
 // What becomes of the forward's weights.
 enum class Forward : unsigned char { kNone, kStored, kStreamed, kCopied };
 
@@ -137,7 +124,7 @@ class Pass {
     e.gradient = L::Load(c.gradient + i);
     e.weight = L::Load(c.weights + i);
     for (int s = 0; s < Of::kStates; ++s) e.states[s] = L::Load(c.states[s] + i);
-    if constexpr (kReadsStale<Of>) e.stale = L::Load(c.stale + i);
+    if constexpr (requires { Of::kReadsStale; }) e.stale = L::Load(c.stale + i);
     return e;
   }
 
@@ -167,7 +154,7 @@ class Pass {
       }
     }
     if constexpr (kBackward) backward.Store(c.backward + i);
-    if constexpr (kReadsStale<Of>) updated.Store(c.kept + i);
+    if constexpr (requires { Of::kReadsStale; }) updated.Store(c.kept + i);
   }
 
   HWY_INLINE auto Terms(const Arguments& c, std::int64_t i) const {
@@ -240,8 +227,8 @@ void Gather(const ParameterTensor& tensor, UpdateArguments<typename L::Real>& c,
 template <template <class> class Optimizer, class L>
 UpdateKernels<typename L::Real> KernelsFor() {
   UpdateKernels<typename L::Real> kernels{.update = Update<Optimizer, L>, .prepare = nullptr};
-  if constexpr (kHasSums<Optimizer<L>>) kernels.prepare = Gather<Optimizer, L>;
-  if constexpr (kHasPrepare<Optimizer<L>>) kernels.prepare = Optimizer<L>::Prepare;
+  if constexpr (requires { Optimizer<L>::kSums; }) kernels.prepare = Gather<Optimizer, L>;
+  if constexpr (requires { &Optimizer<L>::Prepare; }) kernels.prepare = Optimizer<L>::Prepare;
   return kernels;
 }
 
