@@ -36,30 +36,23 @@ struct BasisRotation {
     Real* other;
     Real* square;
 
-    // x becomes U' x V.
-    void Rotate(Real*& x) {
+    // x becomes U' x V or, back, U x V'.
+    void Rotate(Real*& x, bool is_back = false) {
       if (left != nullptr) {
-        Transpose(sides.rows, sides.rows, left, square);
-        Product<L>(sides.rows, sides.rows, sides.columns, square, x, other);
+        const Real* factors = is_back ? left : Transposed(sides.rows, left);
+        Product<L>(sides.rows, sides.rows, sides.columns, factors, x, other);
         std::swap(x, other);
       }
       if (right != nullptr) {
-        Product<L>(sides.rows, sides.columns, sides.columns, x, right, other);
+        const Real* factors = is_back ? Transposed(sides.columns, right) : right;
+        Product<L>(sides.rows, sides.columns, sides.columns, x, factors, other);
         std::swap(x, other);
       }
     }
 
-    // x becomes U x V'.
-    void RotateBack(Real*& x) {
-      if (left != nullptr) {
-        Product<L>(sides.rows, sides.rows, sides.columns, left, x, other);
-        std::swap(x, other);
-      }
-      if (right != nullptr) {
-        Transpose(sides.columns, sides.columns, right, square);
-        Product<L>(sides.rows, sides.columns, sides.columns, x, square, other);
-        std::swap(x, other);
-      }
+    const Real* Transposed(std::int64_t side, const Real* basis) {
+      Transpose(side, side, basis, square);
+      return square;
     }
   };
 
@@ -110,10 +103,10 @@ struct BasisRotation {
     Pack<Real>(tensor, span(variance), c.states[1]);
     // Padding stays zero.
     std::fill_n(u, 2 * tensor.stored_size, Real(0));
-    bases.RotateBack(mean);
+    bases.Rotate(mean, /*is_back=*/true);
     Pack<Real>(tensor, span(mean), u);
     if (c.coefficients.gradient_step != 0) {
-      bases.RotateBack(gradient);
+      bases.Rotate(gradient, /*is_back=*/true);
       Pack<Real>(tensor, span(gradient), p);
     }
     // After the step: in a basis that is made of the gradient alone, its products are rounding errors,
