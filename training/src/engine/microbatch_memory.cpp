@@ -29,12 +29,9 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   held_.resize(stage_count);
   values_again_.resize(value_count);
   saved_once_.resize(stage_count);
-  std::vector<std::int64_t> sizes;
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
-    sizes.push_back(size);
     // A slot as it lies in memory, for every process.
-    const std::int64_t elements = Ring<Real>(size, 0).slot_size();
-    Lifetime lifetime{.ring = &ring, .slot_bytes = elements * sizeof(Real), .uses = {}};
+    Lifetime lifetime{.ring = &ring, .slot_size = Ring<Real>(size, 0).slot_size(), .uses = {}};
     for (const StageSpan& process : processes) lifetime.uses.push_back(use_of(process));
     lifetimes_.push_back(std::move(lifetime));
   };
@@ -80,7 +77,8 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   for (int s = 0; s < stage_count; ++s) uses.push_back(plan_.InFlightUse(s));
   const std::vector<std::int64_t> depths = RingDepths(options.plan.program, uses);
   for (std::size_t i = 0; i < lifetimes_.size(); ++i) {
-    if (lifetimes_[i].uses[rank_]) *lifetimes_[i].ring = Ring<Real>(sizes[i], depths[i + 1]);
+    const Lifetime& lifetime = lifetimes_[i];
+    if (lifetime.uses[rank_]) *lifetime.ring = Ring<Real>(lifetime.slot_size, depths[i + 1]);
   }
   in_flight_.assign(depths.end() - stage_count, depths.end());
   microbatches_.resize(depths[0]);

@@ -125,7 +125,7 @@ class MicrobatchMemory {
   // copy.
   struct Lifetime {
     Ring<Real>* ring = nullptr;
-    std::size_t slot_bytes = 0;
+    std::int64_t slot_size = 0;  // elements
     std::vector<std::optional<hwmodel::MemoryUse>> uses;
   };
 
@@ -157,7 +157,7 @@ void MicrobatchMemory<Real>::ForEachKept(Done done, Visit visit) {
   };
   std::vector<int> holders;
   for (const Lifetime& lifetime : lifetimes_) {
-    if (lifetime.slot_bytes == 0) continue;
+    if (lifetime.slot_size == 0) continue;
     std::vector<Range> kept(lifetime.uses.size());  // by process
     Range all{std::numeric_limits<std::int64_t>::max(), 0};
     for (std::size_t p = 0; p < kept.size(); ++p) {
@@ -177,7 +177,7 @@ void MicrobatchMemory<Real>::ForEachKept(Done done, Visit visit) {
       }
       if (holders.empty()) continue;
       const bool here = kept[rank_].first <= k && k < kept[rank_].end;
-      visit(here ? lifetime.ring->Slot(k) : nullptr, lifetime.slot_bytes, holders);
+      visit(here ? lifetime.ring->Slot(k) : nullptr, lifetime.slot_size * sizeof(Real), holders);
     }
   }
 }
