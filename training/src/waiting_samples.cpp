@@ -16,17 +16,11 @@ namespace batchless::training {
 using analysis::InvalidArgument;
 
 void CheckSource(const hwmodel::Network& network, const SampleSource& source) {
-  const ImageShape& shape = source.shape();
-  const hwmodel::FeatureShape& input = network.input;
-  const auto text = [](int channels, int height, int width) {
-    return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
-  };
-  if (shape.channels != input.channels || shape.height != input.height ||
-      shape.width != input.width) {
-    throw InvalidArgument(
-        "source",
-        source.name() + " with images of " + text(shape.channels, shape.height, shape.width),
-        "images of " + text(input.channels, input.height, input.width) + " for " + network.name);
+  const auto& [channels, height, width] = source.shape();
+  const hwmodel::FeatureShape shape{channels, height, width};
+  if (shape != network.input) {
+    throw InvalidArgument("source", source.name() + " with images of " + ToText(shape),
+                          "images of " + ToText(network.input) + " for " + network.name);
   }
   if (source.labels_per_sample() != hwmodel::LabelsOf(network)) {
     throw InvalidArgument("source", std::to_string(source.labels_per_sample()) + " labels",
