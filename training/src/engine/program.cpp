@@ -26,8 +26,8 @@ class Timeline {
           const std::int64_t k = c * program.microbatches_per_cycle + action.offset;
           if (k < 0) continue;
           // Each stage takes the micro-batches in order; an update is numbered by its last one.
-          std::vector<std::int64_t>& places = PlacesOf(action.kind, action.stage);
-          places.resize(k + 1, static_cast<std::int64_t>(events_[w].size()));
+          places_[static_cast<std::size_t>(action.kind)][action.stage].resize(
+              k + 1, static_cast<std::int64_t>(events_[w].size()));
           events_[w].push_back({action.stage, action.kind, k});
         }
       }
@@ -58,9 +58,6 @@ class Timeline {
   }
 
  private:
-  std::vector<std::int64_t>& PlacesOf(ActionKind kind, int stage) {
-    return places_[static_cast<std::size_t>(kind)][stage];
-  }
   const std::vector<std::int64_t>& PlacesOf(ActionKind kind, int stage) const {
     return places_[static_cast<std::size_t>(kind)][stage];
   }
