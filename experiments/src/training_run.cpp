@@ -13,7 +13,7 @@
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_file.h"
-#include "batchless/training/mpi_process_group.h"
+#include "batchless/training/process_group.h"
 #include "batchless/training/sha256.h"
 #include "delays_argument.h"
 #include "durable_file.h"
@@ -459,7 +459,7 @@ void TrainingRun::Open() {
   has_trained_ = true;
   // Not before: one process may have read its data long before another.
   if (processes_ != nullptr) {
-    training::SetMpiWatchdog(*processes_, configuration_.run.watchdog_seconds);
+    processes_->set_watchdog_seconds(configuration_.run.watchdog_seconds);
   }
   if (keeps_) {
     if (!loaded_.empty()) RefuseOtherLog(state_, loaded_);

@@ -83,7 +83,7 @@ class LauncherWatch {
   std::jthread thread_;
 };
 
-class MpiGroup final : public MpiProcessGroup {
+class MpiGroup final : public ProcessGroup {
  public:
   MpiGroup() {
     int provided = 0;

@@ -7,11 +7,6 @@
 
 namespace batchless::training {
 
-class MpiProcessGroup : public ProcessGroup {
- public:
-  virtual void set_watchdog_seconds(double seconds) = 0;
-};
-
 // Throws where there is no MPI.
 std::shared_ptr<ProcessGroup> MakeMpiGroup();
 inline constexpr const char* kNoMpi = "built without MPI (Debian: libopenmpi-dev)";

@@ -35,8 +35,4 @@ std::shared_ptr<ProcessGroup> JoinMpiProcesses() {
   }
 }
 
-void SetMpiWatchdog(ProcessGroup& group, double seconds) {
-  if (auto* mpi = dynamic_cast<MpiProcessGroup*>(&group)) mpi->set_watchdog_seconds(seconds);
-}
-
 }  // namespace batchless::training

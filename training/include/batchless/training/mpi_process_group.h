@@ -13,11 +13,6 @@ namespace batchless::training {
 /// without MPI, or MPI cannot serve several threads.
 std::shared_ptr<ProcessGroup> JoinMpiProcesses();
 
-/// From now on the group's Send, Receive and Broadcast throw std::runtime_error, which names the process
-/// that they wait for, when that has not come for so long; 0, as at the start: they wait for ever. Does
-/// nothing with a group of another kind.
-void SetMpiWatchdog(ProcessGroup& group, double seconds);
-
 }  // namespace batchless::training
 
 // Example

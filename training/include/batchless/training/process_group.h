@@ -60,6 +60,11 @@ class ProcessGroup {
   /// Ends all processes at once, wherever they are.
   [[noreturn]] virtual void Abort(int exit_code) = 0;
 
+  /// From now on Send, Receive and Broadcast throw std::runtime_error, which names the process that they
+  /// wait for, when that has not come for so long; 0, as at the start: they wait for ever. A group that
+  /// does not override it always waits.
+  virtual void set_watchdog_seconds(double /*seconds*/) {}
+
  protected:
   ProcessGroup() = default;
 };
