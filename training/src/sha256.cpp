@@ -14,27 +14,20 @@ void Check(int result) {
   if (result != 1) throw std::runtime_error("libcrypto cannot compute SHA-256");
 }
 
-}  // namespace
-
-struct Sha256::Context {
-  EVP_MD_CTX* evp = EVP_MD_CTX_new();
-
-  Context() {
-    if (evp == nullptr) throw std::bad_alloc();
-  }
-  ~Context() { EVP_MD_CTX_free(evp); }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-};
-
-Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  Check(EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr));
+EVP_MD_CTX* MakeContext() {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  if (context == nullptr) throw std::bad_alloc();
+  return context;
 }
 
-Sha256::~Sha256() = default;
+}  // namespace
+
+Sha256::Sha256() : context_(MakeContext(), EVP_MD_CTX_free) {
+  Check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+}
 
 void Sha256::Update(std::span<const std::byte> bytes) {
-  Check(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()));
+  Check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
 }
 
 void Sha256::Update(std::string_view text) {
@@ -43,10 +36,10 @@ void Sha256::Update(std::string_view text) {
 
 std::string Sha256::HexDigest() const {
   // Finishing a copy: the context itself takes nothing more once it is finished.
-  const Context finished;
-  Check(EVP_MD_CTX_copy_ex(finished.evp, context_->evp));
+  const Sha256 finished;
+  Check(EVP_MD_CTX_copy_ex(finished.context_.get(), context_.get()));
   std::array<unsigned char, 32> digest;
-  Check(EVP_DigestFinal_ex(finished.evp, digest.data(), nullptr));
+  Check(EVP_DigestFinal_ex(finished.context_.get(), digest.data(), nullptr));
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (const unsigned char byte : digest) {

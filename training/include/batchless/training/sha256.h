@@ -7,14 +7,13 @@
 #include <string>
 #include <string_view>
 
+struct evp_md_ctx_st;  // libcrypto's EVP_MD_CTX
+
 namespace batchless::training {
 
 class Sha256 {
  public:
   Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
 
   /// Appends bytes; how they are cut into pieces makes no difference.
   void Update(std::span<const std::byte> bytes);
@@ -24,8 +23,7 @@ class Sha256 {
   std::string HexDigest() const;
 
  private:
-  struct Context;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
 }  // namespace batchless::training
