@@ -267,7 +267,13 @@ void PipelineStage<Real>::WeightGradient(std::int64_t k, Real* workspace) {
 template <class Real>
 void PipelineStage<Real>::Complete(std::int64_t k) {
   has_pending_gradient_ = true;
-  if (options_.run.gradient_parts > 1) SumParts(k);
+  const std::int64_t share = options_.microbatches_per_update;
+  if (options_.run.gradient_parts == 1 || (k + 1) % (share / parts_->count()) != 0) return;
+  const std::int64_t part = PartOf(k);
+  std::int64_t last = parts_->slot(part);
+  for (int i = 0; i < parts_->additions(part); ++i, --last) AddSums(last);
+  // The next one has a slot of its own.
+  has_pending_gradient_ = false;
 }
 
 template <class Real>
@@ -275,17 +281,6 @@ std::int64_t PipelineStage<Real>::PartOf(std::int64_t k) const {
   if (options_.run.gradient_parts == 1) return 0;
   const std::int64_t share = options_.microbatches_per_update;
   return k % share * parts_->count() / share;
-}
-
-template <class Real>
-void PipelineStage<Real>::SumParts(std::int64_t k) {
-  const std::int64_t share = options_.microbatches_per_update;
-  if ((k + 1) % (share / parts_->count()) != 0) return;
-  const std::int64_t part = PartOf(k);
-  std::int64_t last = parts_->slot(part);
-  for (int i = 0; i < parts_->additions(part); ++i, --last) AddSums(last);
-  // The next one has a slot of its own.
-  has_pending_gradient_ = false;
 }
 
 template <class Real>

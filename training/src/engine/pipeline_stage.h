@@ -106,12 +106,10 @@ class PipelineStage {
   void ShrinkGradient(std::int64_t k);
   // Where micro-batch k's gradient is summed.
   Real* GradientOf(std::int64_t k) { return gradient_ + parts_->slot(PartOf(k)) * gradient_size_; }
-  // Micro-batch k's gradient is complete.
+  // Micro-batch k's gradient is complete. Ends its part where it is the last one.
   void Complete(std::int64_t k);
   // The part of its share of a mini-batch that micro-batch k belongs to.
   std::int64_t PartOf(std::int64_t k) const;
-  // Ends micro-batch k's part where it is the last one.
-  void SumParts(std::int64_t k);
   // The sums of slots `last` - 1 and `last` become one.
   void AddSums(std::int64_t last);
   // The coefficients of the update that micro-batch k ends.

@@ -13,14 +13,6 @@ namespace batchless::training {
 using hwmodel::ActionKind;
 
 template <class Real>
-std::int64_t Pipeline<Real>::CountDoneBy(std::int64_t cycles, ActionKind kind, int stage) const {
-  return options_.plan.drains
-             ? std::min(cycles * options_.plan.program.microbatches_per_cycle,
-                        options_.microbatches)
-             : CountDone(options_.plan.program, kind, stage, cycles, options_.microbatches);
-}
-
-template <class Real>
 bool Pipeline<Real>::HasPendingGradient(int stage, std::int64_t cycles) const {
   return CountDoneBy(cycles, options_.plan.completes, stage) >
          CountDoneBy(cycles, ActionKind::kUpdate, stage);
@@ -206,8 +198,6 @@ void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
 }
 
 // The rest of the class is instantiated where it is defined, in pipeline.cpp.
-template std::int64_t Pipeline<float>::CountDoneBy(std::int64_t, ActionKind, int) const;
-template std::int64_t Pipeline<double>::CountDoneBy(std::int64_t, ActionKind, int) const;
 template void Pipeline<float>::Save(std::ostream&, std::int64_t) const;
 template void Pipeline<double>::Save(std::ostream&, std::int64_t) const;
 template bool Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
