@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <span>
 
 namespace batchless::training {
@@ -113,11 +114,10 @@ bool IsForward(const SteadyAction& action) { return action.kind == ActionKind::k
 
 // Whether every stage's forward is the first that it does in these actions.
 bool ForwardsComeFirst(std::span<const SteadyAction> actions) {
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    for (std::size_t j = i + 1; j < actions.size(); ++j) {
-      const bool same_stage = actions[i].stage == actions[j].stage;
-      if (same_stage && !IsForward(actions[i]) && IsForward(actions[j])) return false;
-    }
+  std::set<int> others;  // stages that have done something else
+  for (const SteadyAction& action : actions) {
+    if (!IsForward(action)) others.insert(action.stage);
+    if (IsForward(action) && others.contains(action.stage)) return false;
   }
   return true;
 }
