@@ -20,14 +20,10 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
             options.plan.recomputed) {
   const std::vector<ValueLayout> layouts =
       PlanValues(options.run.network, options.backend->block());
-  const int value_count = static_cast<int>(layouts.size());
   const int stage_count = static_cast<int>(stages.size());
   image_size_ = layouts[0].stored_size;
-  values_.resize(value_count);
-  gradients_.resize(value_count);
   saved_.resize(stage_count);
   held_.resize(stage_count);
-  values_again_.resize(value_count);
   saved_once_.resize(stage_count);
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
     // A slot as it lies in memory, for every process.
@@ -35,14 +31,15 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
     for (const StageSpan& process : processes) lifetime.uses.push_back(use_of(process));
     lifetimes_.push_back(std::move(lifetime));
   };
-  for (int v = 0; v < value_count; ++v) {
-    add(values_[v], options.run.microbatch * layouts[v].stored_size,
-        [&](const StageSpan& process) { return plan_.ValueUse(v, process); });
-  }
-  for (int v = 0; v < value_count; ++v) {
-    add(gradients_[v], options.run.microbatch * layouts[v].stored_size,
-        [&](const StageSpan& process) { return plan_.GradientUse(v, process); });
-  }
+  const auto add_values = [&](std::vector<Ring<Real>>& rings, auto use) {
+    rings.resize(layouts.size());
+    for (int v = 0; v < std::ssize(rings); ++v) {
+      add(rings[v], options.run.microbatch * layouts[v].stored_size,
+          [&](const StageSpan& process) { return (plan_.*use)(v, process); });
+    }
+  };
+  add_values(values_, &hwmodel::MemoryPlan::ValueUse);
+  add_values(gradients_, &hwmodel::MemoryPlan::GradientUse);
   for (int s = 0; s < stage_count; ++s) {
     add(saved_[s], stages[s]->saved_size, [&](const StageSpan& process) {
       return process.Holds(s) ? std::optional(plan_.SavedUse(s)) : std::nullopt;
@@ -58,9 +55,8 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
       return process.Holds(s) ? plan_.HeldUse(s) : std::nullopt;
     });
   }
-  for (int v = 0; v < value_count && !options.plan.recomputed.empty(); ++v) {
-    add(values_again_[v], options.run.microbatch * layouts[v].stored_size,
-        [&](const StageSpan& process) { return plan_.ValueAgainUse(v, process); });
+  if (!options.plan.recomputed.empty()) {
+    add_values(values_again_, &hwmodel::MemoryPlan::ValueAgainUse);
   }
   for (const StageSpan& group : options.plan.recomputed) {
     if (!processes[rank].Holds(group.first)) continue;
