@@ -501,18 +501,6 @@ bool TrainerOptions::IsValid(std::string* why) const {
 
 namespace {
 
-// By process of a replica.
-std::vector<hwmodel::StageSpan> ProcessSpans(const TrainerOptions& options) {
-  const std::vector<int> ends = ShareStages(options);
-  std::vector<hwmodel::StageSpan> spans;
-  int first = 0;
-  for (std::size_t last = options.workers - 1; last < ends.size(); last += options.workers) {
-    spans.push_back({first, ends[last]});
-    first = ends[last];
-  }
-  return spans;
-}
-
 // What the memory of a run takes from its stages: their kernels' and the optimizer's scratch, and what the
 // optimizer keeps beside tensors.
 template <class Real>
@@ -542,7 +530,8 @@ void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& me
 }
 
 std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
-    const TrainerOptions& options, std::span<const hwmodel::StageSpan> processes) {
+    const TrainerOptions& options, const PipelinePlan& plan,
+    std::span<const hwmodel::StageSpan> processes) {
   hwmodel::TrainingMemoryOptions memory;
   memory.gradients_wait = options.replicas > 1;
   for (int r = 0; r < options.replicas; ++r) {
@@ -553,7 +542,6 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
   memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
   memory.workers = options.workers;
   const Optimizer& optimizer = options.optimizer.optimizer;
-  const PipelinePlan plan = MakePlan(options);
   memory.predicts_forward = plan.predicts_forward;
   memory.predicts_backward = plan.predicts_backward;
   memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
@@ -566,8 +554,11 @@ std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
 }  // namespace
 
 std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions& options) {
-  const std::vector<hwmodel::StageSpan> spans = ProcessSpans(options);
-  const std::vector<hwmodel::TrainingMemory> of_replica = PredictReplicaMemory(options, spans);
+  const PipelinePlan plan = MakePlan(options);
+  const std::vector<hwmodel::StageSpan> spans =
+      SpansOfProcesses(plan.program, PipelineProcesses(options));
+  const std::vector<hwmodel::TrainingMemory> of_replica =
+      PredictReplicaMemory(options, plan, spans);
   const int number = options.precision == Precision::kDouble ? 8 : 4;
   const std::vector<hwmodel::StageCost> costs = hwmodel::ComputeCosts(options.network);
   std::vector<hwmodel::TrainingMemory> processes;

@@ -47,10 +47,7 @@ template <class Real>
 void Pipeline<Real>::ShareWorkers() {
   const std::size_t processes = options_.group == nullptr ? 1 : options_.group->size();
   const std::size_t workers = options_.plan.program.workers.size() / processes;
-  for (std::size_t p = 0; p < processes; ++p) {
-    spans_.push_back({options_.plan.program.workers[p * workers].first_stage,
-                      options_.plan.program.workers[(p + 1) * workers - 1].end_stage});
-  }
+  spans_ = SpansOfProcesses(options_.plan.program, processes);
   first_worker_ = rank_ * workers;
   end_worker_ = first_worker_ + workers;
   if (options_.run.processes == nullptr) return;

@@ -185,6 +185,16 @@ Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& bound
   return program;
 }
 
+std::vector<hwmodel::StageSpan> SpansOfProcesses(const Program& program, std::size_t processes) {
+  const std::size_t workers = program.workers.size() / processes;
+  std::vector<hwmodel::StageSpan> spans;
+  for (std::size_t p = 0; p < processes; ++p) {
+    spans.push_back({program.workers[p * workers].first_stage,
+                     program.workers[(p + 1) * workers - 1].end_stage});
+  }
+  return spans;
+}
+
 bool UpdatesAtOnce(const Program& program) {
   for (const WorkerProgram& worker : program.workers) {
     for (std::size_t i = 0; i < worker.actions.size(); ++i) {

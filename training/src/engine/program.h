@@ -13,6 +13,7 @@
 // RingDepths proves from them how many micro-batches have to be kept.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct Program {
 // the list's actions in the list's order, so that every pass reads the version that it reads there.
 // Stages may be cycles ahead of the list, the same for any number of workers.
 Program SteadyProgram(hwmodel::SteadyState steady, const std::vector<int>& boundaries);
+
+// The stages of each of so many processes, which share the workers, equally many each.
+std::vector<hwmodel::StageSpan> SpansOfProcesses(const Program& program, std::size_t processes);
 
 // The worker of each stage.
 std::vector<int> WorkersOfStages(const std::vector<int>& boundaries);
