@@ -1,8 +1,5 @@
 #include "initial_values.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "batchless/training/random.h"
 
 namespace batchless::training {
@@ -12,27 +9,11 @@ std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t see
                                 std::uint64_t number) {
   CounterRandom random(seed, RandomStream::kInitialization, number);
   std::vector<Real> values(tensor.size());
-  switch (tensor.initializer) {
-    case Initializer::kZero:
-      break;
-    case Initializer::kOne:
-      std::fill(values.begin(), values.end(), Real(1));
-      break;
-    case Initializer::kHeNormal: {
-      const double standard_deviation = std::sqrt(2 / static_cast<double>(tensor.fan));
-      for (Real& value : values) value = static_cast<Real>(standard_deviation * random.Normal());
-      break;
-    }
-    case Initializer::kNormal:
-      for (Real& value : values) {
-        value = static_cast<Real>(tensor.standard_deviation * random.Normal());
-      }
-      break;
-    case Initializer::kLinearUniform: {
-      const double bound = 1 / std::sqrt(static_cast<double>(tensor.fan));
-      for (Real& value : values) value = static_cast<Real>(bound * (2 * random.Uniform() - 1));
-      break;
-    }
+  for (Real& value : values) {
+    double number = 1;
+    if (tensor.initializer == Initializer::kNormal) number = random.Normal();
+    if (tensor.initializer == Initializer::kUniform) number = 2 * random.Uniform() - 1;
+    value = static_cast<Real>(tensor.scale * number);
   }
   return values;
 }

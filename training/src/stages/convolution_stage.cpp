@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -31,9 +32,11 @@ class ConvolutionStage final : public Stage<Real> {
     weight.name = convolution.name + ".weight";
     layout.splits = true;
     layout.input_part = layout.parameter_size;
-    weight.initializer = Initializer::kHeNormal;
-    weight.fan =
+    // He et al., arXiv 1502.01852, by fan-out.
+    const std::int64_t fan =
         std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
+    weight.initializer = Initializer::kNormal;
+    weight.scale = std::sqrt(2 / static_cast<double>(fan));
     weight_size_ = weight.stored_size;
     layout.consumed = static_cast<int>(layout.parameters.size());
     weight_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(weight)).offset;
@@ -42,7 +45,7 @@ class ConvolutionStage final : public Stage<Real> {
     if (convolution.bias) {
       bias_ =
           AppendChannelTensor(layout.parameters, layout.parameter_size, convolution.name + ".bias",
-                              convolution.output.channels, output.block, Initializer::kZero)
+                              convolution.output.channels, output.block, 0)
               .offset;
     }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "stages/stages.h"
 
@@ -30,15 +31,16 @@ class LinearStage final : public Stage<Real> {
                     .width = input.block,
                     .in_inner = 1};
     weight.stored_size = out_ * in_;
-    weight.initializer = Initializer::kLinearUniform;
-    weight.fan = layer.input.elements();
+    // As in PyTorch, by fan-in, and the same for the bias.
+    const double largest = 1 / std::sqrt(static_cast<double>(layer.input.elements()));
+    weight.initializer = Initializer::kUniform;
+    weight.scale = largest;
     layout.consumed = 0;
     layout.splits = true;
     AppendTensor(layout.parameters, layout.parameter_size, std::move(weight));
-    ParameterTensor& bias =
-        AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias", out_, 1,
-                            Initializer::kLinearUniform);
-    bias.fan = layer.input.elements();
+    ParameterTensor& bias = AppendChannelTensor(layout.parameters, layout.parameter_size,
+                                                layer.name + ".bias", out_, 1, largest);
+    bias.initializer = Initializer::kUniform;
     bias_ = bias.offset;
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
   }

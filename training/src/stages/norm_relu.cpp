@@ -22,21 +22,19 @@ NormRelu<Real>::NormRelu(std::span<const hwmodel::Layer> layers, int microbatch,
   if (!normalizes()) return;
   const hwmodel::Layer& norm = layers[0];
   gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".weight",
-                               shape_.channels, block, Initializer::kOne)
+                               shape_.channels, block, 1)
                .offset;
   beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".bias",
-                              shape_.channels, block, Initializer::kZero)
+                              shape_.channels, block, 0)
               .offset;
   layout.saved_size = 4 * Aligned(shape_.sets() * shape_.stored_channels());
   if (shape_.kind == Normalization::kBatch) {
-    running_mean_ =
-        AppendChannelTensor(layout.state, layout.state_size, norm.name + ".running_mean",
-                            shape_.channels, block, Initializer::kZero)
-            .offset;
-    running_variance_ =
-        AppendChannelTensor(layout.state, layout.state_size, norm.name + ".running_var",
-                            shape_.channels, block, Initializer::kOne)
-            .offset;
+    running_mean_ = AppendChannelTensor(layout.state, layout.state_size,
+                                        norm.name + ".running_mean", shape_.channels, block, 0)
+                        .offset;
+    running_variance_ = AppendChannelTensor(layout.state, layout.state_size,
+                                            norm.name + ".running_var", shape_.channels, block, 1)
+                            .offset;
   }
 }
 

@@ -38,14 +38,14 @@ ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_
 
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
-                                     Initializer initializer) {
+                                     double initial) {
   ParameterTensor tensor;
   tensor.name = name;
   tensor.shape = {channels};
   tensor.sizes = {channels, 1, 1, 1};
   tensor.order.out_outer = 1;
   tensor.stored_size = RoundUp(channels, block);
-  tensor.initializer = initializer;
+  tensor.scale = initial;
   return AppendTensor(tensors, size, std::move(tensor));
 }
 

@@ -56,10 +56,10 @@ constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements,
 ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                               ParameterTensor tensor);
 
-// A tensor of one number for each of `channels` channels.
+// A tensor of one number for each of `channels` channels, at first all `initial`.
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
-                                     Initializer initializer);
+                                     double initial);
 
 NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block);
 

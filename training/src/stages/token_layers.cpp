@@ -24,13 +24,13 @@ std::int64_t AppendMatrix(StageLayout& layout, const Layer& layer, std::int64_t 
   tensor.order.in_outer = 1;
   tensor.stored_size = rows * columns;
   tensor.initializer = Initializer::kNormal;
-  tensor.standard_deviation = layer.standard_deviation;
+  tensor.scale = layer.standard_deviation;
   return AppendTensor(layout.parameters, layout.parameter_size, std::move(tensor)).offset;
 }
 
 std::int64_t AppendVector(StageLayout& layout, const std::string& name, std::int64_t size,
-                          Initializer initializer) {
-  return AppendChannelTensor(layout.parameters, layout.parameter_size, name, size, 1, initializer)
+                          double initial) {
+  return AppendChannelTensor(layout.parameters, layout.parameter_size, name, size, 1, initial)
       .offset;
 }
 
@@ -129,9 +129,9 @@ class RowNorm final : public TokenLayer<Real> {
         rows_(microbatch * layer.input.pixels()),
         width_(layer.input.channels),
         is_centered_(layer.kind == LayerKind::kLayerNormalization),
-        gamma_(AppendVector(layout, layer.name + ".weight", width_, Initializer::kOne)) {
+        gamma_(AppendVector(layout, layer.name + ".weight", width_, 1)) {
     if (is_centered_) {
-      beta_ = AppendVector(layout, layer.name + ".bias", width_, Initializer::kZero);
+      beta_ = AppendVector(layout, layer.name + ".bias", width_, 0);
     }
     this->saved_size_ = 2 * Aligned(rows_) + (is_centered_ ? 2 : 1) * Aligned(width_);
   }
@@ -196,7 +196,7 @@ class TokenLinear final : public TokenLayer<Real> {
         products_(backend_, rows_, in_, out_),
         weight_(AppendMatrix(layout, layer, out_, in_)) {
     this->consumed_ = static_cast<int>(layout.parameters.size()) - 1;
-    if (layer.bias) bias_ = AppendVector(layout, layer.name + ".bias", out_, Initializer::kZero);
+    if (layer.bias) bias_ = AppendVector(layout, layer.name + ".bias", out_, 0);
     product_size_ = products_.workspace_size();
     this->workspace_size_ = Aligned(product_size_) + rows_ * in_;
   }

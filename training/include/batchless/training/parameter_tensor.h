@@ -42,14 +42,8 @@ struct TensorOrder {
   }
 };
 
-/// How the tensor starts.
-enum class Initializer : unsigned char {
-  kZero,
-  kOne,
-  kHeNormal,       ///< normal, variance 2 / fan_out: convolutions (He et al., arXiv 1502.01852)
-  kLinearUniform,  ///< uniform over +-1/sqrt(fan_in): weight and bias of linear layers
-  kNormal          ///< normal, of the tensor's standard deviation
-};
+/// How the tensor starts: all of it alike, or with random numbers of mean 0.
+enum class Initializer : unsigned char { kConstant, kNormal, kUniform };
 
 struct ParameterTensor {
   std::string name;                   ///< as in PyTorch, "conv1.weight"
@@ -58,9 +52,8 @@ struct ParameterTensor {
   TensorOrder order;
   std::int64_t offset = 0;       ///< of the tensor in the stage's block, elements
   std::int64_t stored_size = 0;  ///< elements with padding
-  Initializer initializer = Initializer::kZero;
-  std::int64_t fan = 1;           ///< fan-out or fan-in of the initializer
-  double standard_deviation = 0;  ///< with kNormal
+  Initializer initializer = Initializer::kConstant;
+  double scale = 0;  ///< the constant, the standard deviation, or the largest number
 
   std::int64_t size() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
 };
