@@ -14,8 +14,9 @@ void ForEachElement(const ParameterTensor& tensor, Visit visit) {
   const TensorOrder& order = tensor.order;
   std::size_t flat = 0;
   for (std::int64_t o = 0; o < tensor.sizes[0]; ++o) {
-    // Blocks of inputs one by one: TensorOrder::Position would divide for every element.
-    std::int64_t block = tensor.offset + order.Position(o, 0, 0, 0);
+    // Blocks of inputs one by one, so that nothing is divided for every element.
+    std::int64_t block = tensor.offset + o / order.out_block * order.out_outer +
+                         o % order.out_block * order.out_inner;
     for (std::int64_t first = 0; first < tensor.sizes[1]; first += order.in_block) {
       const std::int64_t end = std::min(order.in_block, tensor.sizes[1] - first);
       for (std::int64_t i = 0; i < end; ++i) {

@@ -35,11 +35,6 @@ struct TensorOrder {
   std::int64_t width = 0;
   std::int64_t in_inner = 0;
   std::int64_t out_inner = 0;
-
-  std::int64_t Position(std::int64_t o, std::int64_t i, std::int64_t h, std::int64_t w) const {
-    return o / out_block * out_outer + i / in_block * in_outer + h * height + w * width +
-           i % in_block * in_inner + o % out_block * out_inner;
-  }
 };
 
 /// How the tensor starts: all of it alike, or with random numbers of mean 0.
