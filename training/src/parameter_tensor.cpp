@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -32,6 +34,19 @@ void ForEachElement(const ParameterTensor& tensor, Visit visit) {
 }
 
 }  // namespace
+
+ParameterTensor RowByRow(std::string name, std::vector<std::int64_t> shape) {
+  const std::int64_t columns =
+      std::reduce(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies());
+  ParameterTensor tensor;
+  tensor.name = std::move(name);
+  tensor.sizes = {shape[0], columns, 1, 1};
+  tensor.shape = std::move(shape);
+  tensor.order.out_outer = columns;
+  tensor.order.in_outer = 1;
+  tensor.stored_size = tensor.size();
+  return tensor;
+}
 
 template <class Real>
 void Pack(const ParameterTensor& tensor, std::span<const Real> values, Real* block) {

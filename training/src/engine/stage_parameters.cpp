@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -41,16 +39,7 @@ std::optional<ParameterTensor> TensorArray(const ParameterTensor& tensor,
   if (number >= definition.row.tensor_arrays.size()) return std::nullopt;
   const std::vector<std::int64_t> shape = definition.tensor_array_shape(tensor, number);
   if (shape.empty()) return std::nullopt;
-  ParameterTensor array;
-  array.name = tensor.name;
-  array.shape = shape;
-  array.sizes = {shape[0],
-                 std::reduce(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies()), 1,
-                 1};
-  array.order.out_outer = array.sizes[1];
-  array.order.in_outer = 1;
-  array.stored_size = array.size();
-  return array;
+  return RowByRow(tensor.name, shape);
 }
 
 StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {

@@ -39,11 +39,7 @@ ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_
 ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                                      const std::string& name, std::int64_t channels, int block,
                                      double initial) {
-  ParameterTensor tensor;
-  tensor.name = name;
-  tensor.shape = {channels};
-  tensor.sizes = {channels, 1, 1, 1};
-  tensor.order.out_outer = 1;
+  ParameterTensor tensor = RowByRow(name, {channels});
   tensor.stored_size = RoundUp(channels, block);
   tensor.scale = initial;
   return AppendTensor(tensors, size, std::move(tensor));

@@ -16,13 +16,7 @@ using hwmodel::LayerKind;
 // A matrix in PyTorch's order, with random values. Its place in the block.
 std::int64_t AppendMatrix(StageLayout& layout, const Layer& layer, std::int64_t rows,
                           std::int64_t columns) {
-  ParameterTensor tensor;
-  tensor.name = layer.name + ".weight";
-  tensor.shape = {rows, columns};
-  tensor.sizes = {rows, columns, 1, 1};
-  tensor.order.out_outer = columns;
-  tensor.order.in_outer = 1;
-  tensor.stored_size = rows * columns;
+  ParameterTensor tensor = RowByRow(layer.name + ".weight", {rows, columns});
   tensor.initializer = Initializer::kNormal;
   tensor.scale = layer.standard_deviation;
   return AppendTensor(layout.parameters, layout.parameter_size, std::move(tensor)).offset;

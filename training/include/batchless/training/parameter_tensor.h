@@ -53,6 +53,9 @@ struct ParameterTensor {
   std::int64_t size() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
 };
 
+/// A tensor that lies in PyTorch's order, without padding.
+ParameterTensor RowByRow(std::string name, std::vector<std::int64_t> shape);
+
 /// Copies a tensor in PyTorch's order into the block that begins at `block`.
 template <class Real>
 void Pack(const ParameterTensor& tensor, std::span<const Real> values, Real* block);
