@@ -19,20 +19,14 @@ void Evaluator<Real>::RunShare(SamplePass<Real>& pass, const NetworkWeights<Real
                                const SampleSource& source, std::int64_t first, std::int64_t last,
                                std::vector<SampleResult>& results) const {
   std::vector<float> image(network_->input.elements());
-  std::vector<std::int32_t> labels(hwmodel::LabelsOf(*network_));
-  std::vector<std::uint8_t> correct(labels.size());
-  Real loss = 0;
-  Microbatch<Real> microbatch;
-  microbatch.training = false;
-  microbatch.labels = labels.data();
-  microbatch.losses = &loss;
-  microbatch.correct = correct.data();
+  MicrobatchSlot<Real> slot(1, hwmodel::LabelsOf(*network_));
+  slot.microbatch.training = false;
   for (std::int64_t position = first; position < last; ++position) {
-    source.ReadLabels(position, labels);
+    source.ReadLabels(position, slot.labels);
     source.Read(position, image);
-    microbatch.first_sample = position;
-    pass.Run(image, microbatch, weights);
-    results[position] = MakeSampleResult<Real>(position, labels, loss, correct);
+    slot.microbatch.first_sample = position;
+    pass.Run(image, slot.microbatch, weights);
+    results[position] = slot.Result(0);
   }
 }
 

@@ -77,19 +77,14 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
     if (lifetime.uses[rank_]) *lifetime.ring = Ring<Real>(lifetime.slot_size, depths[i + 1]);
   }
   in_flight_.assign(depths.end() - stage_count, depths.end());
-  microbatches_.resize(depths[0]);
-  for (MicrobatchSlot<Real>& slot : microbatches_) {
-    slot.labels_per_sample = hwmodel::LabelsOf(options.run.network);
-    slot.labels.resize(options.run.microbatch * slot.labels_per_sample);
-    slot.losses.resize(options.run.microbatch);
-    slot.correct.resize(slot.labels.size());
+  microbatches_.reserve(depths[0]);
+  for (std::int64_t i = 0; i < depths[0]; ++i) {
+    MicrobatchSlot<Real>& slot =
+        microbatches_.emplace_back(options.run.microbatch, hwmodel::LabelsOf(options.run.network));
     slot.microbatch.seed = options.run.seed;
     slot.microbatch.gradient_scale =
         Real(1) / static_cast<Real>(options.run.microbatch * options.microbatches_per_update *
                                     options.replicas());
-    slot.microbatch.labels = slot.labels.data();
-    slot.microbatch.losses = slot.losses.data();
-    slot.microbatch.correct = slot.correct.data();
   }
 }
 

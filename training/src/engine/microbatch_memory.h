@@ -35,34 +35,32 @@ namespace batchless::training {
 // Results and labels of one micro-batch.
 template <class Real>
 struct MicrobatchSlot {
+  MicrobatchSlot(std::int64_t samples, std::int64_t labels_of_sample)
+      : labels_per_sample(labels_of_sample),
+        labels(samples * labels_of_sample),
+        losses(samples),
+        correct(labels.size()) {
+    microbatch.labels = labels.data();
+    microbatch.losses = losses.data();
+    microbatch.correct = correct.data();
+  }
+
+  // What the loss has written of sample number i.
+  SampleResult Result(std::int64_t i) const {
+    const auto first = correct.begin() + i * labels_per_sample;
+    const auto won = std::accumulate(first, first + labels_per_sample, std::int64_t{0});
+    return {.sample = microbatch.first_sample + i,
+            .label = labels[(i + 1) * labels_per_sample - 1],
+            .loss = losses[i],
+            .correct = static_cast<double>(won) / static_cast<double>(labels_per_sample)};
+  }
+
   Microbatch<Real> microbatch;
-  std::size_t labels_per_sample = 1;
+  std::int64_t labels_per_sample;
   std::vector<std::int32_t> labels;
   std::vector<Real> losses;
   std::vector<std::uint8_t> correct;
-
-  // The result of sample number i.
-  SampleResult Result(std::size_t i) const;
 };
-
-// What a loss has written of a sample with these labels.
-template <class Real>
-SampleResult MakeSampleResult(std::int64_t sample, std::span<const std::int32_t> labels, Real loss,
-                              std::span<const std::uint8_t> correct) {
-  const auto won = std::accumulate(correct.begin(), correct.end(), std::int64_t{0});
-  return {.sample = sample,
-          .label = labels.back(),
-          .loss = loss,
-          .correct = static_cast<double>(won) / static_cast<double>(labels.size())};
-}
-
-template <class Real>
-SampleResult MicrobatchSlot<Real>::Result(std::size_t i) const {
-  const std::size_t first = i * labels_per_sample;
-  return MakeSampleResult(microbatch.first_sample + static_cast<std::int64_t>(i),
-                          std::span(labels).subspan(first, labels_per_sample), losses[i],
-                          std::span(correct).subspan(first, labels_per_sample));
-}
 
 template <class Real>
 class MicrobatchMemory {
