@@ -14,13 +14,7 @@ namespace batchless::training {
 /// it computes. Changes no result.
 class Prefetcher {
  public:
-  void Clear() {
-    count_ = 0;
-    taken_ = 0;
-    next_ = 0;
-    current_ = {};
-    fetched_ = 0;
-  }
+  void Clear() { *this = {}; }
 
   /// Fetched in the order in which they are added, as much in all as leaves room in a second-level cache.
   void Add(std::span<const std::byte> memory) {
