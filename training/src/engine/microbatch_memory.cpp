@@ -89,11 +89,13 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
 }
 
 template <class Real>
-std::vector<Ring<Real>*> MicrobatchMemory<Real>::RingsOf(std::vector<Ring<Real>>& rings,
-                                                         const std::vector<int>& values) {
-  std::vector<Ring<Real>*> found(values.size());
-  std::transform(values.begin(), values.end(), found.begin(), [&](int v) { return &rings[v]; });
-  return found;
+std::vector<Ring<Real>*> MicrobatchMemory<Real>::Crossing(ActionKind kind, int stage) {
+  const bool forward = kind == ActionKind::kForward;
+  std::vector<Ring<Real>*> rings;
+  for (const int v : forward ? plan_.CrossingValues(stage) : plan_.CrossingGradients(stage)) {
+    rings.push_back(&(forward ? values_ : gradients_)[v]);
+  }
+  return rings;
 }
 
 template <class Real>

@@ -102,13 +102,8 @@ class MicrobatchMemory {
 
   // How many micro-batches can be between a stage's forward and what completes their gradient.
   std::int64_t InFlight(int stage) const { return in_flight_[stage]; }
-  // What comes to `stage` from the one before with a forward, and goes back with a backward.
-  std::vector<Ring<Real>*> CrossingValues(int stage) {
-    return RingsOf(values_, plan_.CrossingValues(stage));
-  }
-  std::vector<Ring<Real>*> CrossingGradients(int stage) {
-    return RingsOf(gradients_, plan_.CrossingGradients(stage));
-  }
+  // What comes to `stage` from the one before with a forward, or goes back with a backward.
+  std::vector<Ring<Real>*> Crossing(hwmodel::ActionKind kind, int stage);
 
   // visit(data, bytes, ranks of the processes that have it) for all values, gradients and what is
   // saved, of micro-batches that still need them where done(pass) have had a pass; the data are null
@@ -126,9 +121,6 @@ class MicrobatchMemory {
     std::int64_t slot_size = 0;  // elements
     std::vector<std::optional<hwmodel::MemoryUse>> uses;
   };
-
-  static std::vector<Ring<Real>*> RingsOf(std::vector<Ring<Real>>& rings,
-                                          const std::vector<int>& values);
 
   const PipelineOptions<Real>& options_;
   int rank_;

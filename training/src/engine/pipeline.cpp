@@ -85,19 +85,17 @@ void Pipeline<Real>::PlanLinks() {
     const int to = forward ? stage : stage - 1;
     const std::vector<std::int64_t> depths =
         RingDepths(options_.plan.program, {{.write = {kind, from}, .releases = {{kind, to}}}});
-    const std::vector<Ring<Real>*> rings =
-        forward ? memory_->CrossingValues(stage) : memory_->CrossingGradients(stage);
     const bool is_next = forward == out;
     (out ? out_ : in_)
-        .push_back(
-            {.wait = {.kind = kind,
-                      .worker = is_next ? end_worker_ - 1 : first_worker_,
-                      .neighbour = is_next ? end_worker_ : first_worker_ - 1,
-                      .is_full = out},
-             .from = from,
-             .to = to,
-             .link = std::make_unique<Link<Real>>(*options_.group, is_next ? rank_ + 1 : rank_ - 1,
-                                                  LinkChannel(kind), out, rings, depths[0])});
+        .push_back({.wait = {.kind = kind,
+                             .worker = is_next ? end_worker_ - 1 : first_worker_,
+                             .neighbour = is_next ? end_worker_ : first_worker_ - 1,
+                             .is_full = out},
+                    .from = from,
+                    .to = to,
+                    .link = std::make_unique<Link<Real>>(
+                        *options_.group, is_next ? rank_ + 1 : rank_ - 1, LinkChannel(kind), out,
+                        memory_->Crossing(kind, stage), depths[0])});
   };
   if (rank_ > 0) {
     plan(span().first, ActionKind::kForward, /*out=*/false);
