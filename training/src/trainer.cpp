@@ -46,7 +46,6 @@ class TrainerOf final : public Trainer {
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(std::move(plan)),
-        rule_(RuleOf(options_)),
         draws_(DrawsOf(options_)),
         updates_(options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
                                       : kEndless),
@@ -414,7 +413,7 @@ class TrainerOf final : public Trainer {
 
   StageCoefficients<Real> CoefficientsAt(UpdatePoint point, analysis::Delay delay) const {
     point.delay = delay;
-    return MakeCoefficients<Real>(options_.optimizer, rule_, point);
+    return MakeCoefficients<Real>(options_.optimizer, options_.rule, point);
   }
 
   // The update's own, and the look-ahead of each later one that will read the weights which it makes.
@@ -433,13 +432,6 @@ class TrainerOf final : public Trainer {
     StageCoefficients<Real> c = CoefficientsAt(point, draws_->At(point.samples));
     c.readers = std::move(readers);
     return c;
-  }
-
-  static analysis::RuleSpec RuleOf(const TrainerOptions& options) {
-    const bool by_mean =
-        options.random_delays && options.compensation == analysis::DelayCompensation::kMean;
-    return by_mean ? analysis::AtMeanDelay(options.rule, options.random_delays->mean())
-                   : options.rule;
   }
 
   static std::optional<DelayDraws> DrawsOf(const TrainerOptions& options) {
@@ -592,7 +584,6 @@ class TrainerOf final : public Trainer {
   TrainerOptions options_;
   std::shared_ptr<const Backend<Real>> backend_;
   PipelinePlan plan_;
-  analysis::RuleSpec rule_;  // with the coefficients of the mean where those are wanted
   std::optional<DelayDraws> draws_;
   // By stage, where momenta differ.
   std::vector<double> momenta_;
@@ -622,6 +613,9 @@ std::unique_ptr<Trainer> MakeTrainer(const TrainerOptions& options) {
   TrainerOptions own = options;
   own.schedule.actions = {};
   plan.schedule.actions = {};
+  if (options.random_delays && options.compensation == analysis::DelayCompensation::kMean) {
+    own.rule = analysis::AtMeanDelay(options.rule, options.random_delays->mean());
+  }
   RefuseIf(options.replicas > 1 && options.processes == nullptr, "replicas",
            std::to_string(options.replicas) + " in one process",
            "1, or as many processes or a multiple");
