@@ -216,17 +216,16 @@ std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
            "false with a schedule whose backwards do not read the weights of their "
            "forwards, with which the same values could be made again");
   std::vector<hwmodel::StageSpan> groups;
+  const auto holds = [](const std::vector<int>& numbers, int number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  };
   for (int s = 0; s < plan.schedule.stages; ++s) {
-    const bool begins = s == 0 || plan.schedule.worker(s) != plan.schedule.worker(s - 1) ||
-                        std::find(boundaries.begin(), boundaries.end(), s) != boundaries.end();
-    if (begins) groups.push_back({s, s});
+    const int worker = plan.schedule.worker(s);
+    if (!chosen.empty() && !holds(chosen, worker)) continue;
+    if (s == 0 || worker != plan.schedule.worker(s - 1) || holds(boundaries, s)) {
+      groups.push_back({s, s});
+    }
     groups.back().end = s + 1;
-  }
-  if (!chosen.empty()) {
-    std::erase_if(groups, [&](const hwmodel::StageSpan& group) {
-      return std::find(chosen.begin(), chosen.end(), plan.schedule.worker(group.first)) ==
-             chosen.end();
-    });
   }
   return groups;
 }
