@@ -75,17 +75,9 @@ void ValidateReplicas(const TrainerOptions& options) {
 
 // Parts of an update are summed on their own where nothing else depends on when they are done.
 void ValidateParts(const TrainerOptions& options, const PipelinePlan& plan) {
-  if (options.gradient_parts == 1) return;
-  const std::int64_t per_update = options.MicrobatchesPerUpdate();
-  bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
-  for (const WorkerProgram& worker : plan.program.workers) {
-    for (const hwmodel::SteadyAction& action : worker.actions) {
-      if (action.kind != ActionKind::kUpdate) continue;
-      is_apart = is_apart && (action.offset + 1) % per_update == 0;
-    }
-  }
+  const bool is_apart = plan.drains || DrainCycles(plan.program) == 0;
   RefuseIf(
-      !is_apart, "gradient_parts", options.gradient_parts,
+      options.gradient_parts > 1 && !is_apart, "gradient_parts", options.gradient_parts,
       "1 with a schedule that neither drains after each update nor double-buffers its weights");
 }
 
