@@ -41,14 +41,8 @@ OptimizerSpec SpecOf(const Optimizer& optimizer) {
 StageLayout PlainLayout(const Json& shapes) {
   StageLayout layout;
   for (const Json& shape : shapes) {
-    ParameterTensor tensor;
-    tensor.shape = shape.get<std::vector<std::int64_t>>();
-    const std::int64_t ins = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-    tensor.sizes = {tensor.shape[0], ins, 1, 1};
-    tensor.order.out_outer = ins;
-    tensor.order.in_outer = 1;
+    ParameterTensor tensor = RowByRow("", shape.get<std::vector<std::int64_t>>());
     tensor.offset = layout.parameter_size;
-    tensor.stored_size = tensor.size();
     layout.parameter_size += RoundUp(tensor.stored_size, 16);
     layout.parameters.push_back(tensor);
   }

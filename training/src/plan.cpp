@@ -506,8 +506,7 @@ void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& me
       return MakeStage<Real>(options.network, s, static_cast<int>(samples), backend)->layout();
     };
     const StageLayout trained = layout(options.microbatch);
-    memory.workspace.push_back(
-        std::max(trained.workspace_size, Parameters::WorkspaceSize(trained, optimizer)));
+    memory.workspace.push_back(Parameters::WorkspaceSize(trained, optimizer));
     memory.sample_workspace.push_back(layout(1).workspace_size);
     const std::vector<int>& outputs = options.network.stages[s].outputs;
     const std::int64_t output =

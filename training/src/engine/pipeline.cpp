@@ -65,7 +65,8 @@ void Pipeline<Real>::AllocateStages() {
     std::int64_t workspace = 0;
     std::int64_t gradient = 0;
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      workspace = std::max(workspace, stages_[s].workspace_size());
+      workspace = std::max(workspace,
+                           StageParameters<Real>::WorkspaceSize(layout(s), options_.optimizer()));
       gradient = std::max(gradient, layout(s).parameter_size);
     }
     workspaces_.emplace_back(workspace);

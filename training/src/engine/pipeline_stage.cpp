@@ -316,12 +316,6 @@ StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const 
 }
 
 template <class Real>
-std::int64_t PipelineStage<Real>::workspace_size() const {
-  return std::max(layout().workspace_size,
-                  StageParameters<Real>::WorkspaceSize(layout(), options_.optimizer()));
-}
-
-template <class Real>
 void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
   if (options_.run.max_gradient_norm) {
     ClipGradient(layout().parameters, *options_.run.max_gradient_norm, gradient_);

@@ -53,8 +53,6 @@ class PipelineStage {
   void WeightGradient(std::int64_t k, Real* workspace);
   // The update that micro-batch k ends; with replicas, the beginning of the exchange before it.
   void Update(std::int64_t k, Real* workspace);
-  // Numbers of scratch of passes and updates.
-  std::int64_t workspace_size() const;
 
   // Whether an update waits for other replicas, after micro-batch exchanged().
   bool is_exchanging() const { return exchanged_ >= 0; }

@@ -128,7 +128,7 @@ std::vector<ParameterTensor> StageParameters<Real>::StateTensors(const StageLayo
 template <class Real>
 std::int64_t StageParameters<Real>::WorkspaceSize(const StageLayout& layout,
                                                   const Optimizer& optimizer) {
-  std::int64_t most = 0;
+  std::int64_t most = layout.workspace_size;
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
     if (definition.workspace_size == nullptr) continue;

@@ -98,7 +98,7 @@ class StageParameters {
                                                    const Optimizer& optimizer, std::size_t number);
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
-  // Numbers of scratch of an update.
+  // Numbers of scratch of the stage's passes and updates.
   static std::int64_t WorkspaceSize(const StageLayout& layout, const Optimizer& optimizer);
 
  private:
