@@ -139,13 +139,14 @@ class Pipeline {
   void BringForward(std::size_t worker);
   void ShareResults();
 
-  // pipeline_state.cpp.
   std::int64_t CountDoneBy(std::int64_t cycles, hwmodel::ActionKind kind, int stage) const {
     const Program& program = options_.plan.program;
     const std::int64_t microbatches = options_.microbatches;
     return options_.plan.drains ? std::min(cycles * program.microbatches_per_cycle, microbatches)
                                 : CountDone(program, kind, stage, cycles, microbatches);
   }
+
+  // pipeline_state.cpp.
   // Whether backwards of the stage wait for their update after that many cycles.
   bool HasPendingGradient(int stage, std::int64_t cycles) const;
   // visit(data, bytes, ranks of the processes that have it) for all memory that a state of `cycles`
