@@ -102,7 +102,7 @@ struct OptimizerKernels {
 
 struct OptimizerDefinition {
   Optimizer row;
-  // Replaces what is not the learning rate as it is and the rule's own coefficients. Null: nothing.
+  // Replaces what is not the learning rate as it is and the rule's own coefficients.
   void (*set)(const OptimizerSpec&, const UpdatePoint&, UpdateNumbers&) = nullptr;
   OptimizerKernels kernels = {};
   // Numbers of scratch that `prepare` takes for a tensor; null: none.

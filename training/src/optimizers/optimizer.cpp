@@ -62,7 +62,7 @@ UpdateCoefficients<Real> CoefficientsOf(const OptimizerDefinition& definition,
   const analysis::Coefficients<double> c = analysis::ComputeCoefficients<double>(
       rule, MomentumOf(definition.row, spec, point.momentum), point.delay);
   UpdateNumbers numbers{.rate = point.rate, .a = c.a, .b = c.b};
-  if (definition.set != nullptr) definition.set(spec, point, numbers);
+  definition.set(spec, point, numbers);
   UpdateCoefficients<Real> update;
   update.state_step = static_cast<Real>(-numbers.rate * numbers.a);
   update.gradient_step = static_cast<Real>(-numbers.rate * numbers.b);
