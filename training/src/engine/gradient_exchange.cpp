@@ -9,8 +9,6 @@
 namespace batchless::training {
 namespace {
 
-// Ranges begin where vectors are aligned.
-constexpr std::int64_t kAlignment = 16;
 // Below that a message costs what it costs to send at all.
 constexpr std::int64_t kSmall = 4096;
 
@@ -19,9 +17,9 @@ bool IsOneRound(int replicas, std::int64_t slot_size) {
 }
 
 std::int64_t RangeSize(int replicas, std::int64_t slot_size) {
-  return IsOneRound(replicas, slot_size)
-             ? slot_size
-             : RoundUp((slot_size + replicas - 1) / replicas, kAlignment);
+  // Ranges begin where vectors are aligned.
+  return IsOneRound(replicas, slot_size) ? slot_size
+                                         : Aligned((slot_size + replicas - 1) / replicas);
 }
 
 }  // namespace

@@ -15,9 +15,6 @@ namespace {
 using hwmodel::ActionKind;
 using hwmodel::WeightVersions;
 
-// Vectors of every slot are aligned.
-constexpr std::int64_t kGradientAlignment = 16;
-
 template <class Real>
 double SquaredNorm(std::span<const Real> x) {
   // Sums side by side, whose order does not depend on a processor's vectors.
@@ -88,7 +85,7 @@ void PipelineStage<Real>::Allocate(MicrobatchMemory<Real>& memory, const Gradien
   parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, options_.optimizer(),
                                                         options_.backend->block());
   forward_versions_.resize(memory.InFlight(number_));
-  gradient_size_ = RoundUp(layout().parameter_size, kGradientAlignment);
+  gradient_size_ = Aligned(layout().parameter_size);
   gradient_ = gradient;
   if (gradient != nullptr) {
     const int tensor = layout().consumed;

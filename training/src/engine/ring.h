@@ -14,7 +14,7 @@ class Ring {
  public:
   Ring() = default;
   Ring(std::int64_t slot_size, std::int64_t depth)
-      : slot_size_(RoundUp(slot_size, 16)), depth_(depth), buffer_(slot_size_ * depth) {}
+      : slot_size_(Aligned(slot_size)), depth_(depth), buffer_(slot_size_ * depth) {}
 
   // Elements of a slot, rounded up.
   std::int64_t slot_size() const { return slot_size_; }

@@ -8,10 +8,8 @@
 namespace batchless::training {
 namespace {
 
-constexpr std::int64_t kAlignment = 16;
-
 // What every tensor of a stage has in the optimizer's array of that number, and the array's size. An
-// array that all weights have is laid out as they are.
+// array that all weights have is laid out as stages lay these out.
 struct StateLayout {
   std::vector<std::optional<ParameterTensor>> tensors;
   std::int64_t size = 0;
@@ -45,7 +43,6 @@ std::optional<ParameterTensor> TensorArray(const ParameterTensor& tensor,
 StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {
   StateLayout state;
   const std::size_t beside_weights = CountArrays(optimizer, &Optimizer::arrays);
-  bool everywhere = number < beside_weights;
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
     std::optional<ParameterTensor>& own = state.tensors.emplace_back();
@@ -54,14 +51,10 @@ StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, s
     } else if (number < definition.row.arrays.size()) {
       own = tensor;
     }
-    everywhere = everywhere && own;
     if (!own) continue;
     own->offset = state.size;
-    state.size += RoundUp(own->stored_size, kAlignment);
+    state.size += Aligned(own->stored_size);
   }
-  if (!everywhere) return state;
-  state.tensors.assign(layout.parameters.begin(), layout.parameters.end());
-  state.size = layout.parameter_size;
   return state;
 }
 

@@ -49,9 +49,6 @@ extern const StageMaker kTokenStage;       // layers on tokens, one behind the o
 extern const StageMaker kTiedLinearStage;  // scores of tokens by the rows of the embedding
 extern const StageMaker kLossStage;        // softmax cross-entropy of each sample, or each token
 
-// Rounded up so that what follows is aligned to 64 bytes in float and double.
-constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }
-
 // Puts a tensor at the end of a block of so many elements.
 ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
                               ParameterTensor tensor);

@@ -26,6 +26,9 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
+/// Rounded up so that what follows is aligned to 64 bytes in float and double.
+constexpr std::int64_t Aligned(std::int64_t elements) { return RoundUp(elements, 16); }
+
 struct TensorOrder {
   std::int64_t out_block = 1;
   std::int64_t in_block = 1;
