@@ -13,6 +13,10 @@ namespace batchless::training {
 
 static_assert(std::endian::native == std::endian::little);
 
+inline void RefuseStateIf(bool is_damaged) {
+  if (is_damaged) throw std::runtime_error("the trainer's state is damaged");
+}
+
 inline void Write(std::ostream& to, const void* data, std::size_t bytes) {
   to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
 }
@@ -32,7 +36,7 @@ inline std::string ReadText(std::istream& from) {
   constexpr std::uint64_t kMaxText = 1 << 20;
   std::uint64_t size = 0;
   Read(from, &size, sizeof size);
-  if (size > kMaxText) throw std::runtime_error("the trainer's state is damaged");
+  RefuseStateIf(size > kMaxText);
   std::string text(size, '\0');
   Read(from, text.data(), text.size());
   return text;

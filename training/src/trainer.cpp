@@ -219,9 +219,7 @@ class TrainerOf final : public Trainer {
       }
       Read(from, &cycles, sizeof cycles);
       if (is_replaced) Read(from, &replaced_at, sizeof replaced_at);
-      if (cycles < 0 || cycles > AllCycles() || replaced_at < 0 || replaced_at > cycles) {
-        throw std::runtime_error("the trainer's state is damaged");
-      }
+      RefuseStateIf(cycles < 0 || cycles > AllCycles() || replaced_at < 0 || replaced_at > cycles);
       if (waits) waiting.Load(from, options_.network, CycleSamples());
     });
     if (options_.processes != nullptr) {

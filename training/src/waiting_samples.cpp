@@ -4,7 +4,6 @@
 #include <cmath>
 #include <istream>
 #include <ostream>
-#include <stdexcept>
 #include <string>
 
 #include "batchless/analysis/argument.h"
@@ -79,16 +78,12 @@ void WaitingSamples::Save(std::ostream& to) const {
 void WaitingSamples::Load(std::istream& from, const hwmodel::Network& network, std::int64_t most) {
   std::int64_t samples = 0;
   Read(from, &samples, sizeof samples);
-  if (samples < 0 || samples > most) throw std::runtime_error("the trainer's state is damaged");
+  RefuseStateIf(samples < 0 || samples > most);
   labels.resize(samples);
   images.resize(samples * network.input.elements());
   Read(from, labels.data(), labels.size() * sizeof(int));
   Read(from, images.data(), images.size() * sizeof(float));
-  for (const int label : labels) {
-    if (label < 0 || label >= network.classes) {
-      throw std::runtime_error("the trainer's state is damaged");
-    }
-  }
+  for (const int label : labels) RefuseStateIf(label < 0 || label >= network.classes);
 }
 
 void WaitingSamples::Share(ProcessGroup& group) {

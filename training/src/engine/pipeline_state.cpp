@@ -7,6 +7,7 @@
 
 #include "engine/collective.h"
 #include "engine/pipeline.h"
+#include "state_stream.h"
 
 namespace batchless::training {
 
@@ -92,8 +93,8 @@ void Pipeline<Real>::Save(std::ostream& to, std::int64_t cycles) const {
           data = received.data();
         }
         const auto size = static_cast<std::uint64_t>(bytes);
-        to.write(reinterpret_cast<const char*>(&size), sizeof size);
-        to.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+        Write(to, &size, sizeof size);
+        Write(to, data, bytes);
       });
 }
 
@@ -107,7 +108,7 @@ bool Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
     ForEachLivePart(
         cycles, [&](const void* /*data*/, std::size_t bytes, const std::vector<int>& /*holders*/) {
           read_size();
-          if (!from || size != bytes) throw std::runtime_error("the trainer's state is damaged");
+          RefuseStateIf(!from || size != bytes);
           const auto count = static_cast<std::streamsize>(bytes);
           if (from.ignore(count).gcount() != count) {
             throw std::runtime_error("the trainer's state ends too early");
