@@ -44,21 +44,16 @@ Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const Sampl
   std::vector<SampleResult> results(samples);
   std::vector<std::exception_ptr> failures(threads_);
   {
-    std::vector<std::jthread> running;
-    for (int t = 0; t < threads_; ++t) {
-      const auto run = [&, t] {
-        try {
-          RunShare(passes_[t], weights, source, share(rank, t), share(rank, t + 1), results);
-        } catch (...) {
-          failures[t] = std::current_exception();
-        }
-      };
-      if (t + 1 < threads_) {
-        running.emplace_back(run);
-      } else {
-        run();
+    const auto run = [&](int t) {
+      try {
+        RunShare(passes_[t], weights, source, share(rank, t), share(rank, t + 1), results);
+      } catch (...) {
+        failures[t] = std::current_exception();
       }
-    }
+    };
+    std::vector<std::jthread> running;
+    for (int t = 1; t < threads_; ++t) running.emplace_back(run, t);
+    run(0);
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
