@@ -30,6 +30,7 @@ template <int B>
 struct VectorBackend final : VectorTokens<B> {
   using L = Lanes<B>;
   using Gradient = Backend<float>::NormalizationGradient;
+  using VectorTokens<B>::ForEach;
 
   explicit VectorBackend(ConvolutionMethod method) : method_(method) {}
 
@@ -392,36 +393,22 @@ struct VectorBackend final : VectorTokens<B> {
     }
   }
 
-  // vectors(i) for every whole block of B of `size` elements, then scalar(i) for the rest.
-  template <class Vectors, class Scalar>
-  static HWY_INLINE void ForEach(std::int64_t size, Vectors vectors, Scalar scalar) {
-    std::int64_t i = 0;
-    for (; i + B <= size; i += B) vectors(i);
-    for (; i < size; ++i) scalar(i);
-  }
-
   void Add(std::int64_t size, const float* a, const float* b, float* sum) const override {
-    ForEach(
-        size, [&](std::int64_t i) { L::Add(L::Load(a + i), L::Load(b + i)).Store(sum + i); },
-        [&](std::int64_t i) { sum[i] = a[i] + b[i]; });
+    ForEach(size, [&](std::int64_t i, auto load, auto store)
+                      HWY_ATTR { store(L::Add(load(a + i), load(b + i)), sum + i); });
   }
 
   static void Relu(std::int64_t size, const float* x, float* y) {
-    ForEach(
-        size, [&](std::int64_t i) { Rectify(L::Load(x + i)).Store(y + i); },
-        [&](std::int64_t i) { y[i] = std::max(x[i], 0.0F); });
+    ForEach(size, [&](std::int64_t i, auto load, auto store)
+                      HWY_ATTR { store(Rectify(load(x + i)), y + i); });
   }
 
   static void ReluBackward(std::int64_t size, const float* y, const float* dy, bool add,
                            float* dx) {
-    ForEach(
-        size,
-        [&](std::int64_t i) {
-          L gradient = L::WherePositive(L::Load(y + i), L::Load(dy + i));
-          if (add) gradient = L::Add(L::Load(dx + i), gradient);
-          gradient.Store(dx + i);
-        },
-        [&](std::int64_t i) { dx[i] = (add ? dx[i] : 0.0F) + (y[i] > 0 ? dy[i] : 0.0F); });
+    ForEach(size, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
+      const L gradient = L::WherePositive(load(y + i), load(dy + i));
+      store(add ? L::Add(load(dx + i), gradient) : gradient, dx + i);
+    });
   }
 
   static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
