@@ -30,23 +30,27 @@ struct VectorTokens : VectorLinear<B> {
   using L = Lanes<B>;
   using P = PackedProducts<B>;
 
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
   static HWY_INLINE L Exp(const L& x) {
     return L::Make([&](int i) { return hn::Exp(typename L::D(), x.v[i]); });
   }
 
-  // f(position, load, store) of every block of `size` numbers; the last one may be part of a block.
+  // f(position, load, store) of every block of `size` numbers; the last one may be part of a block, with what
+  // load is told to fill it with behind that part.
   template <class F>
   static HWY_INLINE void ForEach(std::int64_t size, F f) {
     std::int64_t i = 0;
     for (; i + B <= size; i += B) {
       f(
-          i, [](const float* from) HWY_ATTR { return L::Load(from); },
+          i, [](const float* from, float = 0) HWY_ATTR { return L::Load(from); },
           [](const L& x, float* to) HWY_ATTR { x.Store(to); });
     }
     const std::int64_t rest = size - i;
     if (rest == 0) return;
     f(
-        i, [=](const float* from) HWY_ATTR { return L::LoadPart(from, rest); },
+        i,
+        [=](const float* from, float fill = 0) HWY_ATTR { return L::LoadPart(from, rest, fill); },
         [=](const L& x, float* to) HWY_ATTR { x.StorePart(rest, to); });
   }
 
@@ -86,15 +90,10 @@ struct VectorTokens : VectorLinear<B> {
       const float mean = norm.is_centered ? sum.Sum() / width : 0.0F;
       const L center = L::Set(mean);
       L squares = L::Zero();
-      std::int64_t c = 0;
-      for (; c + B <= norm.width; c += B) {
-        const L distance = L::Sub(L::Load(x + c), center);
+      ForEach(norm.width, [&](std::int64_t c, auto load, auto) HWY_ATTR {
+        const L distance = L::Sub(load(x + c, mean), center);
         squares = L::MulAdd(distance, distance, squares);
-      }
-      if (c < norm.width) {
-        const L distance = L::Sub(L::LoadPart(x + c, norm.width - c, mean), center);
-        squares = L::MulAdd(distance, distance, squares);
-      }
+      });
       norm.mean[r] = mean;
       norm.inverse_standard_deviation[r] =
           1 / std::sqrt(squares.Sum() / width + static_cast<float>(kNormalizationEpsilon));
@@ -312,9 +311,8 @@ struct VectorTokens : VectorLinear<B> {
     const std::int64_t end = P::Rounded(count);
     std::fill(z + end, z + size, 0.0F);
     // The last block may be part of one.
-    const auto scores = [=](std::int64_t k) HWY_ATTR {
-      return L::Part(L::Load(z + k), count - k, -std::numeric_limits<float>::infinity());
-    };
+    const auto scores = [=](std::int64_t k)
+                            HWY_ATTR { return L::Part(L::Load(z + k), count - k, -kInfinity); };
     L most = scores(0);
     for (std::int64_t k = B; k < end; k += B) most = L::Max(most, scores(k));
     const float largest = most.Largest() * scale;
@@ -430,18 +428,13 @@ struct VectorTokens : VectorLinear<B> {
                     const std::int32_t* labels, float* p, float* losses,
                     std::uint8_t* correct) const override {
     for (std::int64_t r = 0; r < rows; ++r, z += classes, p += classes) {
-      L most = L::LoadPart(z, std::min<std::int64_t>(B, classes),
-                           -std::numeric_limits<float>::infinity());
-      std::int64_t c = B;
-      for (; c + B <= classes; c += B) most = L::Max(most, L::Load(z + c));
-      if (c < classes) {
-        most =
-            L::Max(most, L::LoadPart(z + c, classes - c, -std::numeric_limits<float>::infinity()));
-      }
+      L most = L::Set(-kInfinity);
+      ForEach(classes, [&](std::int64_t c, auto load, auto)
+                           HWY_ATTR { most = L::Max(most, load(z + c, -kInfinity)); });
       const float largest = most.Largest();
       const L offset = L::Set(largest);
       L sum = L::Zero();
-      c = 0;
+      std::int64_t c = 0;
       for (; c + B <= classes; c += B) {
         const L power = Exp(L::Max(L::Set(-87), L::Sub(L::Load(z + c), offset)));
         sum = L::Add(sum, power);
