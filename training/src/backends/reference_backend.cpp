@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "backends/blocked_weights.h"
 #include "batchless/training/backend.h"
 
 namespace batchless::training {
@@ -17,22 +18,9 @@ template <class Real>
 class ReferenceConvolution final : public Convolution<Real> {
  public:
   explicit ReferenceConvolution(const ConvolutionShape& shape)
-      : n_(shape.microbatch), layer_(shape.layer) {}
+      : n_(shape.microbatch), layer_(shape.layer), weight_(BlockedWeights(shape)) {}
 
-  ParameterTensor weight_tensor() const override {
-    const std::int64_t in = layer_.input.channels;
-    const std::int64_t out = layer_.output.channels;
-    const std::int64_t k = layer_.kernel;
-    ParameterTensor tensor;
-    tensor.shape = {out, in, k, k};
-    tensor.sizes = {out, in, k, k};
-    tensor.order.out_outer = in * k * k;
-    tensor.order.in_outer = k * k;
-    tensor.order.height = k;
-    tensor.order.width = 1;
-    tensor.stored_size = out * in * k * k;
-    return tensor;
-  }
+  ParameterTensor weight_tensor() const override { return weight_; }
 
   std::int64_t workspace_size() const override { return 0; }
 
@@ -57,11 +45,10 @@ class ReferenceConvolution final : public Convolution<Real> {
 
   void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* /*workspace*/,
                        Prefetcher* /*ahead*/, GradientConsumer<Real>* consumer) override {
-    const std::int64_t size = weight_tensor().stored_size;
-    std::fill_n(dw, size, Real(0));
+    std::fill_n(dw, weight_.stored_size, Real(0));
     ForEachProduct(
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { dw[wi] += x[xi] * dy[yi]; });
-    if (consumer != nullptr) consumer->Take(0, size, dw);
+    if (consumer != nullptr) consumer->Take(0, weight_.stored_size, dw);
   }
 
  private:
@@ -96,6 +83,7 @@ class ReferenceConvolution final : public Convolution<Real> {
 
   std::int64_t n_;
   Layer layer_;
+  ParameterTensor weight_;
 };
 
 template <class Real>
