@@ -42,7 +42,7 @@ class OneThread {
 struct Descriptions {
   memory::desc x;
   memory::desc weights;
-  memory::desc bias;
+  memory::desc bias;  // empty: none
   memory::desc y;
   memory::dims strides;
   memory::dims padding;
@@ -54,10 +54,6 @@ dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine&
                                                              const Descriptions& d) {
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  if (d.bias.get_size() == 0) {
-    return {engine, kind,      algorithm, d.x,       d.weights,
-            d.y,    d.strides, d.padding, d.padding, attributes};
-  }
   return {engine, kind,      algorithm, d.x,       d.weights, d.bias,
           d.y,    d.strides, d.padding, d.padding, attributes};
 }
@@ -76,14 +72,9 @@ typename Primitive::primitive_desc BackwardDescription(
 dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine& engine,
                                                              const dnnl::primitive_attr& attributes,
                                                              const Descriptions& d) {
-  using Description = dnnl::convolution_forward::desc;
-  const auto kind = dnnl::prop_kind::forward_training;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  const Description description =
-      d.bias.get_size() == 0
-          ? Description(kind, algorithm, d.x, d.weights, d.y, d.strides, d.padding, d.padding)
-          : Description(kind, algorithm, d.x, d.weights, d.bias, d.y, d.strides, d.padding,
-                        d.padding);
+  const dnnl::convolution_forward::desc description(
+      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, d.x, d.weights,
+      d.bias, d.y, d.strides, d.padding, d.padding);
   return {description, attributes, engine};
 }
 
