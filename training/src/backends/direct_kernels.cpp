@@ -21,7 +21,7 @@ template <int B>
 struct Direct {
   using L = Lanes<B>;
   template <int kRow>
-  using Tiling = typename Products<B>::template Tiling<kRow>;
+  using RowTiling = Tiling<B, Products<B, kRow>>;
 
   static constexpr int kColours = 3;  // of an image in planes
   // Channels whose sums are in the registers together.
@@ -76,7 +76,7 @@ struct Direct {
     if (row == B) return MultiplyLines<B>(p, runs, lines, panels);
     if (row == 2 * B) return MultiplyLines<2 * B>(p, runs, lines, panels);
     if (row == kColours) return MultiplyLines<kColours>(p, runs, lines, panels);
-    const Tiling<0> tiling(lines * runs.line, panels);
+    const RowTiling<0> tiling(lines * runs.line, panels);
     tiling.Multiply(p, runs);
   }
 
@@ -84,7 +84,7 @@ struct Direct {
   template <int kRow>
   static void MultiplyLines(MatrixProduct p, const Runs& runs, std::int64_t lines,
                             std::int64_t panels) {
-    const Tiling<kRow> tiling(runs.line, panels);
+    const RowTiling<kRow> tiling(runs.line, panels);
     for (std::int64_t line = 0; line < lines; ++line) {
       tiling.Multiply(p, runs);
       p.a += runs.a_line;
@@ -155,7 +155,7 @@ struct Direct {
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
     const std::int64_t rows = s.kernel * s.in_block;
-    const Tiling<1> tiling(rows, piece.outs / B);
+    const RowTiling<1> tiling(rows, piece.outs / B);
     const Runs runs{.outer = s.microbatch,
                     .a_outer = s.in_channels * s.framed_height() * s.framed_width(),
                     .b_outer = s.out_channels * pixels,
@@ -165,15 +165,15 @@ struct Direct {
       const std::int64_t block = piece.in / s.in_block + c;
       for (std::int64_t i = 0; i < s.kernel; ++i) {
         float* to = dw + (c * s.kernel + i) * rows * B;
-        tiling.Multiply({.a = framed + (block * s.framed_height() + i) * row_size,
-                         .a_row = 1,
-                         .a_step = s.stride * s.in_block,
-                         .b = dy + piece.out * pixels,
-                         .b_panel = pixels * B,
-                         .out = to,
-                         .out_row = B,
-                         .out_panel = panel,
-                         .steps = s.out_width},
+        tiling.Multiply(MatrixProduct{.a = framed + (block * s.framed_height() + i) * row_size,
+                                      .a_row = 1,
+                                      .a_step = s.stride * s.in_block,
+                                      .b = dy + piece.out * pixels,
+                                      .b_panel = pixels * B,
+                                      .out = to,
+                                      .out_row = B,
+                                      .out_panel = panel,
+                                      .steps = s.out_width},
                         runs);
       }
     }

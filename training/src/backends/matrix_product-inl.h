@@ -61,27 +61,75 @@ struct RegisterTiles {
     const int vectors = panels * kVectors;
     return std::clamp((kRegisters - vectors - 1) / vectors, 1, 16);
   }
+};
 
-  // How rows split into tiles of almost equal height.
-  struct Split {
-    std::int64_t height;
-    std::int64_t tall;  // tiles of `height` rows
-    std::int64_t low;   // tiles below them, of one row less
+// The tiles of a product of `rows` by `panels`, chosen once for many. `Kernels` has
+// Tiles<kRows, kWidth>(product, row, panel, count) for `count` tiles of kRows x kWidth panels, one below the
+// other, where a product may be more than one argument.
+template <int B, class Kernels>
+class Tiling {
+ public:
+  Tiling(std::int64_t rows, std::int64_t panels) : panels_(panels) {
+    if (panels >= T::kPanels) wide_ = Column<T::kPanels>(rows);
+    if (panels % T::kPanels != 0) narrow_ = Column<1>(rows);
+  }
 
-    Split(std::int64_t rows, int panels) {
-      const std::int64_t tiles = (rows + Rows(panels) - 1) / Rows(panels);
+  template <class... Product>
+  void Multiply(const Product&... p) const {
+    std::int64_t panel = 0;
+    for (; panel + T::kPanels <= panels_; panel += T::kPanels) wide_.Multiply(panel, p...);
+    if (panel < panels_) narrow_.Multiply(panel, p...);
+  }
+
+ private:
+  using T = RegisterTiles<B>;
+  using TilesFunction = decltype(&Kernels::template Tiles<1, 1>);
+
+  template <int kRows, int kWidth>
+  static TilesFunction TilesOf(std::int64_t rows) {
+    if constexpr (kRows > 1) {
+      if (rows < kRows) return TilesOf<kRows - 1, kWidth>(rows);
+    }
+    return Kernels::template Tiles<kRows, kWidth>;
+  }
+
+  // The tiles of some rows by kWidth panels: almost equal in height, the last `low` of them lower by one row.
+  template <int kWidth>
+  struct Column {
+    std::int64_t height = 0;
+    std::int64_t tall = 0;
+    std::int64_t low = 0;
+    TilesFunction tall_tiles = nullptr;
+    TilesFunction low_tiles = nullptr;
+
+    Column() = default;
+    explicit Column(std::int64_t rows) {
+      constexpr int kRows = T::Rows(kWidth);
+      const std::int64_t tiles = (rows + kRows - 1) / kRows;
       height = (rows + tiles - 1) / tiles;
       low = tiles * height - rows;
       tall = tiles - low;
+      tall_tiles = TilesOf<kRows, kWidth>(height);
+      low_tiles = TilesOf<kRows, kWidth>(height - 1);
+    }
+
+    template <class... Product>
+    void Multiply(std::int64_t panel, const Product&... p) const {
+      tall_tiles(p..., 0, panel, tall);
+      if (low > 0) low_tiles(p..., tall * height, panel, low);
     }
   };
+
+  std::int64_t panels_;
+  Column<T::kPanels> wide_;
+  Column<1> narrow_;
 };
 
-template <int B>
+// kRow: the distance between the rows of a, which are all in one line then; or 0, where p and runs say it: the
+// machine has too few registers to hold where many rows are.
+template <int B, int kRow>
 struct Products {
   using L = Lanes<B>;
-
-  using T = RegisterTiles<B>;
 
   template <int kRows, int kWidth>
   struct Sums {
@@ -106,10 +154,7 @@ struct Products {
     }
   };
 
-  // `count` tiles of kRows x kWidth panels, one below the other. kRow: the distance between the rows
-  // of a, which are all in one line then; or 0, where p and runs say it: the machine has too few
-  // registers to hold where many rows are.
-  template <int kRows, int kWidth, int kRow>
+  template <int kRows, int kWidth>
   static HWY_NOINLINE void Tiles(const MatrixProduct& p, const Runs& runs, std::int64_t row,
                                  std::int64_t panel, std::int64_t count) {
     [[maybe_unused]] std::int64_t place = 0;  // of the next row in its line
@@ -177,55 +222,6 @@ struct Products {
       }
     }
   }
-
-  using TilesFunction = void (*)(const MatrixProduct&, const Runs&, std::int64_t row,
-                                 std::int64_t panel, std::int64_t count);
-
-  template <int kRows, int kWidth, int kRow>
-  static TilesFunction TilesOf(std::int64_t rows) {
-    if constexpr (kRows > 1) {
-      if (rows < kRows) return TilesOf<kRows - 1, kWidth, kRow>(rows);
-    }
-    return Tiles<kRows, kWidth, kRow>;
-  }
-
-  // The tiles of some rows by kWidth panels.
-  template <int kWidth, int kRow>
-  struct Column {
-    typename T::Split split;
-    TilesFunction tall_tiles;
-    TilesFunction low_tiles;
-
-    explicit Column(std::int64_t rows)
-        : split(rows, kWidth),
-          tall_tiles(TilesOf<T::Rows(kWidth), kWidth, kRow>(split.height)),
-          low_tiles(
-              TilesOf<T::Rows(kWidth), kWidth, kRow>(std::max<std::int64_t>(split.height - 1, 1))) {
-    }
-
-    void Multiply(const MatrixProduct& p, const Runs& runs, std::int64_t panel) const {
-      tall_tiles(p, runs, 0, panel, split.tall);
-      if (split.low > 0) low_tiles(p, runs, split.tall * split.height, panel, split.low);
-    }
-  };
-
-  // The tiles of a product of `rows` by `panels`, chosen once for many. kRow as in Tiles.
-  template <int kRow>
-  class Tiling {
-   public:
-    Tiling(std::int64_t rows, std::int64_t panels) : panels_(panels), wide_(rows), narrow_(rows) {}
-
-    void Multiply(const MatrixProduct& p, const Runs& runs) const {
-      std::int64_t panel = 0;
-      for (; panel + T::kPanels <= panels_; panel += T::kPanels) wide_.Multiply(p, runs, panel);
-      if (panel < panels_) narrow_.Multiply(p, runs, panel);
-    }
-
-   private:
-    std::int64_t panels_;
-    Column<T::kPanels, kRow> wide_;
-    Column<1, kRow> narrow_;
-  };
 };
 
 }  // namespace HWY_NAMESPACE

@@ -114,9 +114,9 @@ struct PackedProducts {
 
   static void Tile(std::int64_t rows, std::int64_t panels, const MatrixProduct& product) {
     if (product.a_row == 1) {
-      typename Products<B>::template Tiling<1>(rows, panels).Multiply(product, {});
+      Tiling<B, Products<B, 1>>(rows, panels).Multiply(product, Runs());
     } else {
-      typename Products<B>::template Tiling<0>(rows, panels).Multiply(product, {.line = rows + 1});
+      Tiling<B, Products<B, 0>>(rows, panels).Multiply(product, Runs{.line = rows + 1});
     }
   }
 };

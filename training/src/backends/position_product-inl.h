@@ -47,8 +47,6 @@ template <int B, int kRow, int kStep>
 struct PositionProducts {
   using L = Lanes<B>;
 
-  using T = RegisterTiles<B>;
-
   static constexpr int kUnrolled = 8;
 
   template <int kRows, int kWidth>
@@ -125,31 +123,8 @@ struct PositionProducts {
     }
   }
 
-  using TilesFunction = void (*)(const PositionProduct&, std::int64_t row, std::int64_t panel,
-                                 std::int64_t count);
-
-  template <int kRows, int kWidth>
-  static TilesFunction TilesOf(std::int64_t rows) {
-    if constexpr (kRows > 1) {
-      if (rows < kRows) return TilesOf<kRows - 1, kWidth>(rows);
-    }
-    return Tiles<kRows, kWidth>;
-  }
-
-  // All rows by the panels from `panel` on.
-  template <int kWidth>
-  static void Column(const PositionProduct& p, std::int64_t rows, std::int64_t panel) {
-    constexpr int kRows = T::Rows(kWidth);
-    const typename T::Split split(rows, kWidth);
-    TilesOf<kRows, kWidth>(split.height)(p, 0, panel, split.tall);
-    if (split.low == 0) return;
-    TilesOf<kRows, kWidth>(split.height - 1)(p, split.tall * split.height, panel, split.low);
-  }
-
   static void Multiply(const PositionProduct& p, std::int64_t rows, std::int64_t panels) {
-    std::int64_t panel = 0;
-    for (; panel + T::kPanels <= panels; panel += T::kPanels) Column<T::kPanels>(p, rows, panel);
-    if (panel < panels) Column<1>(p, rows, panel);
+    Tiling<B, PositionProducts>(rows, panels).Multiply(p);
   }
 };
 
