@@ -12,7 +12,6 @@ namespace batchless::training {
 namespace {
 
 using hwmodel::Layer;
-using hwmodel::Normalization;
 
 template <class Real>
 class ReferenceConvolution final : public Convolution<Real> {
@@ -98,20 +97,18 @@ class ReferenceBackend final : public Backend<Real> {
   void NormalizationStatistics(const NormalizationShape& shape, const Real* x, const Real* gamma,
                                const Real* beta,
                                const ChannelConstants<Real>& constants) const override {
+    const int width = shape.group_width();
+    const auto count = static_cast<double>(width * shape.samples_in_set() * shape.pixels);
     for (std::int64_t set = 0; set < shape.sets(); ++set) {
-      ForEachGroup(shape, [&](int first, int last) {
+      for (int first = 0; first < shape.channels; first += width) {
+        const int last = first + width;
         double sum = 0;
-        std::int64_t count = 0;
-        ForEachElement(shape, set, first, last, [&](std::int64_t i, int) {
-          sum += x[i];
-          ++count;
-        });
-        const double mean = sum / static_cast<double>(count);
+        ForEachElement(shape, set, first, last, [&](std::int64_t i, int) { sum += x[i]; });
+        const double mean = sum / count;
         double squares = 0;
         ForEachElement(shape, set, first, last,
                        [&](std::int64_t i, int) { squares += (x[i] - mean) * (x[i] - mean); });
-        const double inverse =
-            1 / std::sqrt(squares / static_cast<double>(count) + kNormalizationEpsilon);
+        const double inverse = 1 / std::sqrt(squares / count + kNormalizationEpsilon);
         for (int c = first; c < last; ++c) {
           const std::int64_t k = set * shape.channels + c;
           constants.mean[k] = static_cast<Real>(mean);
@@ -119,7 +116,7 @@ class ReferenceBackend final : public Backend<Real> {
           constants.scale[k] = static_cast<Real>(gamma[c] * inverse);
           constants.shift[k] = static_cast<Real>(beta[c] - gamma[c] * inverse * mean);
         }
-      });
+      }
     }
   }
 
@@ -140,6 +137,8 @@ class ReferenceBackend final : public Backend<Real> {
       const NormalizationShape& shape,
       const typename Backend<Real>::NormalizationGradient& g) const override {
     const ChannelConstants<const Real>& constants = g.constants;
+    const int width = shape.group_width();
+    const auto count = static_cast<double>(width * shape.samples_in_set() * shape.pixels);
     const auto rectified = [&](std::int64_t i, std::int64_t k) {
       const Real normalized =
           constants.scale == nullptr ? g.x[i] : constants.scale[k] * g.x[i] + constants.shift[k];
@@ -160,10 +159,10 @@ class ReferenceBackend final : public Backend<Real> {
       std::fill_n(g.dbeta, shape.channels, Real(0));
     }
     for (std::int64_t set = 0; set < shape.sets(); ++set) {
-      ForEachGroup(shape, [&](int first, int last) {
+      for (int first = 0; first < shape.channels; first += width) {
+        const int last = first + width;
         double sum = 0;        // of gamma dy
         double sum_x_hat = 0;  // of gamma dy x_hat
-        std::int64_t count = 0;
         std::vector<double> dgamma(last - first);
         std::vector<double> dbeta(last - first);
         const auto x_hat = [&](std::int64_t i, std::int64_t k) {
@@ -175,7 +174,6 @@ class ReferenceBackend final : public Backend<Real> {
           const double dy = rectified(i, k);
           dbeta[c - first] += dy;
           dgamma[c - first] += dy * x_hat(i, k);
-          ++count;
         });
         for (int c = first; c < last; ++c) {
           sum += double{g.gamma[c]} * dbeta[c - first];
@@ -183,16 +181,15 @@ class ReferenceBackend final : public Backend<Real> {
           g.dgamma[c] += static_cast<Real>(dgamma[c - first]);
           g.dbeta[c] += static_cast<Real>(dbeta[c - first]);
         }
-        if (g.dx == nullptr) return;
-        const double n = static_cast<double>(count);
+        if (g.dx == nullptr) continue;
         ForEachElement(shape, set, first, last, [&](std::int64_t i, int c) {
           const std::int64_t k = set * shape.channels + c;
           const double dx = double{constants.inverse_standard_deviation[k]} *
-                            (double{g.gamma[c]} * double{rectified(i, k)} - sum / n -
-                             x_hat(i, k) * sum_x_hat / n);
+                            (double{g.gamma[c]} * double{rectified(i, k)} - sum / count -
+                             x_hat(i, k) * sum_x_hat / count);
           g.dx[i] = static_cast<Real>((g.add_dx ? double{g.dx[i]} : 0.0) + dx);
         });
-      });
+      }
     }
   }
 
@@ -506,22 +503,11 @@ class ReferenceBackend final : public Backend<Real> {
   }
 
  private:
-  // visit(first channel, one past the last) of every set that shares its statistics.
-  template <class Visit>
-  static void ForEachGroup(const NormalizationShape& shape, Visit visit) {
-    const int width = shape.kind == Normalization::kGroup ? shape.channels / shape.groups : 1;
-    for (int c = 0; c < shape.channels; c += width) visit(c, c + width);
-  }
-
-  // visit(position, channel) for the elements of a set of channels: of one sample with group
-  // normalisation, of all samples otherwise.
+  // visit(position, channel) for the elements of channels from `first` to last - 1 in the samples of a set.
   template <class Visit>
   static void ForEachElement(const NormalizationShape& shape, std::int64_t set, int first, int last,
                              Visit visit) {
-    const bool one = shape.kind == Normalization::kGroup;
-    const std::int64_t begin = one ? set : 0;
-    const std::int64_t end = one ? set + 1 : shape.microbatch;
-    for (std::int64_t sample = begin; sample < end; ++sample) {
+    for (std::int64_t sample = set; sample < set + shape.samples_in_set(); ++sample) {
       for (int c = first; c < last; ++c) {
         const std::int64_t start = (sample * shape.channels + c) * shape.pixels;
         for (std::int64_t p = 0; p < shape.pixels; ++p) visit(start + p, c);

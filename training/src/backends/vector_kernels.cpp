@@ -51,25 +51,17 @@ struct VectorBackend final : VectorTokens<B> {
   static std::int64_t Elements(const NormalizationShape& s) {
     return s.microbatch * s.stored_channels() * s.pixels;
   }
-  // Samples that share a set of constants, and the position of a sample's channel block.
-  static std::int64_t SamplesInSet(const NormalizationShape& s) {
-    return s.kind == hwmodel::Normalization::kGroup ? 1 : s.microbatch;
-  }
+  // The position of a sample's channel block.
   static std::int64_t Start(const NormalizationShape& s, std::int64_t sample, std::int64_t block) {
     return (sample * s.stored_channels() + block * B) * s.pixels;
-  }
-
-  // visit(first channel, one past the last) of the channels that share statistics.
-  template <class Visit>
-  static void ForEachGroup(const NormalizationShape& s, Visit visit) {
-    const int width = s.kind == hwmodel::Normalization::kGroup ? s.channels / s.groups : 1;
-    for (int c = 0; c < s.channels; c += width) visit(c, c + width);
   }
 
   void NormalizationStatistics(const NormalizationShape& s, const float* x, const float* gamma,
                                const float* beta,
                                const ChannelConstants<float>& constants) const override {
-    const std::int64_t samples = SamplesInSet(s);
+    const std::int64_t samples = s.samples_in_set();
+    const int width = s.group_width();
+    const auto count = static_cast<double>(width * samples * s.pixels);
     const std::int64_t blocks = s.stored_channels() / B;
     for (std::int64_t set = 0; set < s.sets(); ++set) {
       const std::int64_t first = set * s.stored_channels();
@@ -89,12 +81,12 @@ struct VectorBackend final : VectorTokens<B> {
         sum.Store(scale + block * B);
       }
       std::fill(mean + s.channels, mean + s.stored_channels(), 0.0F);
-      ForEachGroup(s, [&](int begin, int end) {
+      for (int begin = 0; begin < s.channels; begin += width) {
+        const int end = begin + width;
         double sum = 0;
         for (int c = begin; c < end; ++c) sum += scale[c];
-        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
         std::fill(mean + begin, mean + end, static_cast<float>(sum / count));
-      });
+      }
       // Sums of squared distances from the mean.
       for (std::int64_t block = 0; block < blocks; ++block) {
         const L center = L::Load(mean + block * B);
@@ -108,10 +100,10 @@ struct VectorBackend final : VectorTokens<B> {
         }
         sum.Store(scale + block * B);
       }
-      ForEachGroup(s, [&](int begin, int end) {
+      for (int begin = 0; begin < s.channels; begin += width) {
+        const int end = begin + width;
         double sum = 0;
         for (int c = begin; c < end; ++c) sum += scale[c];
-        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
         const double inverse = 1 / std::sqrt(sum / count + kNormalizationEpsilon);
         for (int c = begin; c < end; ++c) {
           const double factor = gamma[c] * inverse;
@@ -119,7 +111,7 @@ struct VectorBackend final : VectorTokens<B> {
           scale[c] = static_cast<float>(factor);
           shift[c] = static_cast<float>(beta[c] - factor * mean[c]);
         }
-      });
+      }
       for (std::int64_t c = s.channels; c < s.stored_channels(); ++c) {
         inverse_standard_deviation[c] = scale[c] = shift[c] = 0;
       }
@@ -185,7 +177,9 @@ struct VectorBackend final : VectorTokens<B> {
 
   template <bool kExtra, bool kRelu>
   static void NormalizedReluBackwardSums(const NormalizationShape& s, const Gradient& g) {
-    const std::int64_t samples = SamplesInSet(s);
+    const std::int64_t samples = s.samples_in_set();
+    const int width = s.group_width();
+    const auto count = static_cast<double>(width * samples * s.pixels);
     const std::int64_t blocks = s.stored_channels() / B;
     if (!g.add_gradient) {
       std::fill_n(g.dgamma, s.stored_channels(), 0.0F);
@@ -240,19 +234,19 @@ struct VectorBackend final : VectorTokens<B> {
       // dx = inverse (gamma dy - mean(gamma dy) - x_hat mean(gamma dy x_hat))
       std::fill_n(offset, s.stored_channels(), 0.0F);
       std::fill_n(slope, s.stored_channels(), 0.0F);
-      ForEachGroup(s, [&](int begin, int end) {
+      for (int begin = 0; begin < s.channels; begin += width) {
+        const int end = begin + width;
         double sum = 0;
         double sum_x_hat = 0;
         for (int c = begin; c < end; ++c) {
           sum += double{g.gamma[c]} * sums[c];
           sum_x_hat += double{g.gamma[c]} * sums_x_hat[c];
         }
-        const auto count = static_cast<double>((end - begin) * samples * s.pixels);
         const double inverse = inverse_standard_deviation[begin];
         std::fill(offset + begin, offset + end, static_cast<float>(-inverse * sum / count));
         std::fill(slope + begin, slope + end,
                   static_cast<float>(-inverse * inverse * sum_x_hat / count));
-      });
+      }
       for (std::int64_t sample = set; sample < set + samples; ++sample) {
         if (g.add_dx) {
           InputGradient<kExtra, kRelu, true>(s, g, first, sample, offset, slope);

@@ -76,6 +76,10 @@ struct NormalizationShape {
   std::int64_t stored_channels() const { return RoundUp(channels, block); }
   /// Sets of channel constants: one for each sample with group normalisation, else one.
   std::int64_t sets() const { return kind == hwmodel::Normalization::kGroup ? microbatch : 1; }
+  /// Samples that share a set; those of set i are from i on.
+  std::int64_t samples_in_set() const { return microbatch / sets(); }
+  /// Channels, one after the other, that share statistics.
+  int group_width() const { return kind == hwmodel::Normalization::kGroup ? channels / groups : 1; }
 };
 
 /// Channel constants of one normalisation: x_hat = (x - mean) * inverse_standard_deviation and
