@@ -315,19 +315,13 @@ TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct][
 TEST_CASE("Winograd's rounding errors stay near those of direct sums", "[winograd]") {
   for (const Size& size :
        {Size{16, 16, 32, 32, 1}, Size{64, 64, 8, 8, 1}, Size{256, 256, 4, 4, 1}}) {
-    // The same numbers for both sides: single precision holds them.
-    const auto numbers = [](std::int64_t count, std::uint64_t seed) {
-      Numbers rounded = RandomNumbers(count, seed);
-      for (double& number : rounded) number = static_cast<float>(number);
-      return rounded;
-    };
     const auto onednn = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
     const int block = onednn->block();
-    const Results exact = RunReference(size, +numbers);
+    const Results exact = RunReference(size, RandomNumbers);
     const ConvolutionShape shape = ShapeOf(size, block);
-    const Results direct = Run<float>(shape, onednn->MakeConvolution(shape), +numbers);
-    const Results fast = RunWinograd(size, block, 2, +numbers);
-    const Results faster = RunWinograd(size, block, 4, +numbers);
+    const Results direct = Run<float>(shape, onednn->MakeConvolution(shape), RandomNumbers);
+    const Results fast = RunWinograd(size, block, 2, RandomNumbers);
+    const Results faster = RunWinograd(size, block, 4, RandomNumbers);
     INFO(size.in << " channels, " << size.height << " x " << size.width);
     const auto check = [&](Numbers Results::*pass) {
       const double error = RelativeError(fast.*pass, exact.*pass);

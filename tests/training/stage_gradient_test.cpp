@@ -21,87 +21,7 @@ using hwmodel::MakeNetwork;
 using hwmodel::Network;
 using hwmodel::Normalization;
 
-// Central differences with this step err by about step^2 and by rounding / step: 1e-9 of numbers of
-// order one. A ReLU or a maximum that switches within the step shows as an error of order one; the
-// step is small enough that none does.
-constexpr double kStep = 1e-6;
-constexpr double kTolerance = 2e-7;
-constexpr int kProbes = 12;
-
-double Dot(const Numbers& a, const Numbers& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-class GradientCheck {
- public:
-  GradientCheck(const Network& network, int stage, int microbatch)
-      : harness_(network, stage, microbatch, MakeReferenceBackend<double>()) {
-    for (std::size_t i = 0; i < harness_.description().inputs.size(); ++i) {
-      inputs_.push_back(harness_.ReadsTokens()
-                            ? RandomTokens(harness_.InputSize(i), network.classes)
-                            : RandomNumbers(harness_.InputSize(i), 10 + i));
-    }
-    for (std::size_t t = 0; t < harness_.layout().parameters.size(); ++t) {
-      parameters_.push_back(RandomNumbers(harness_.layout().parameters[t].size(), 20 + t));
-    }
-    for (std::size_t i = 0; i < harness_.description().outputs.size(); ++i) {
-      projections_.push_back(RandomNumbers(harness_.OutputSize(i), 30 + i));
-    }
-  }
-
-  void Run() {
-    Objective();
-    const auto gradients = harness_.Backward(projections_);
-    for (std::size_t i = 0; i < gradients.inputs.size(); ++i) {
-      Probe(inputs_[i], gradients.inputs[i]);
-    }
-    for (std::size_t t = 0; t < parameters_.size(); ++t) {
-      INFO(harness_.layout().parameters[t].name);
-      Probe(parameters_[t], gradients.parameters[t]);
-    }
-  }
-
- private:
-  // The loss where the stage is one, else a random linear function of the outputs.
-  double Objective() {
-    for (std::size_t t = 0; t < parameters_.size(); ++t) {
-      harness_.SetParameter(t, parameters_[t]);
-    }
-    const std::vector<Numbers> outputs = harness_.Forward(inputs_);
-    double sum = 0;
-    for (std::size_t i = 0; i < outputs.size(); ++i) sum += Dot(outputs[i], projections_[i]);
-    if (outputs.empty()) {
-      for (const double loss : harness_.losses()) sum += loss;
-    }
-    return sum;
-  }
-
-  // Differences along some coordinates of `variable` against its gradient.
-  void Probe(Numbers& variable, const Numbers& gradient) {
-    REQUIRE(variable.size() == gradient.size());
-    CounterRandom random(1, RandomStream::kSynthetic, 2);
-    for (int probe = 0; probe < kProbes; ++probe) {
-      const std::size_t i = random.Below(static_cast<std::uint32_t>(variable.size()));
-      const double center = variable[i];
-      variable[i] = center + kStep;
-      const double above = Objective();
-      variable[i] = center - kStep;
-      const double below = Objective();
-      variable[i] = center;
-      const double difference = (above - below) / (2 * kStep);
-      INFO("element " << i << " of " << variable.size());
-      CHECK(std::abs(gradient[i] - difference) <=
-            kTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
-    }
-  }
-
-  StageHarness<double> harness_;
-  std::vector<Numbers> inputs_;
-  std::vector<Numbers> parameters_;
-  std::vector<Numbers> projections_;
-};
+constexpr std::size_t kProbes = 12;
 
 // A stage of every shape of its kind once, of those with no more than `largest` pairs of channels: same layers,
 // norm, strides and sizes of micro-batch.
@@ -121,9 +41,7 @@ void CheckStages(const Network& network, int microbatch, std::int64_t largest = 
     }
     kind += std::to_string(network.stages[s].outputs.size());
     if (parameters > largest || !seen.insert(kind).second) continue;
-    INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
-                      << microbatch);
-    GradientCheck(network, s, microbatch).Run();
+    CheckDifferences(network, s, microbatch, kProbes);
   }
 }
 
@@ -340,12 +258,13 @@ TEST_CASE("The engine's gradients around sums are those of finite differences", 
       for (std::size_t side = 0; side < 2; ++side) {
         std::vector<NamedTensor> moved = start;
         for (std::size_t i = 0; i < direction.size(); ++i) {
-          moved[t].values[i] += (side == 0 ? kStep : -kStep) * direction[i];
+          moved[t].values[i] += (side == 0 ? kDifferenceStep : -kDifferenceStep) * direction[i];
         }
         losses[side] = LearnOnce(twofold, moved);
       }
-      const double difference = (losses[0] - losses[1]) / (2 * kStep);
-      CHECK(std::abs(slope - difference) <= kTolerance * std::max(1.0, std::abs(difference)));
+      const double difference = (losses[0] - losses[1]) / (2 * kDifferenceStep);
+      CHECK(std::abs(slope - difference) <=
+            kDifferenceTolerance * std::max(1.0, std::abs(difference)));
     }
   }
 }

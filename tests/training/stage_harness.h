@@ -2,24 +2,28 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "batchless/training/backend.h"
 #include "batchless/training/random.h"
 #include "batchless/training/stage.h"
+#include "catch.h"
 
 namespace batchless::training {
 
 using Numbers = std::vector<double>;
 
+// Normal numbers that float holds, so that both sides of a comparison start from the same.
 inline Numbers RandomNumbers(std::int64_t size, std::uint64_t seed) {
   CounterRandom random(seed, RandomStream::kSynthetic, 0);
   Numbers numbers(size);
-  for (double& number : numbers) number = random.Normal();
+  for (double& number : numbers) number = static_cast<float>(random.Normal());
   return numbers;
 }
 
@@ -211,5 +215,114 @@ class StageHarness {
   std::vector<Real> losses_;
   std::vector<std::uint8_t> correct_;
 };
+
+// A stage with random inputs, parameters and gradients of its outputs.
+template <class Real>
+struct RandomStage {
+  StageHarness<Real> harness;
+  std::vector<Numbers> inputs;
+  std::vector<Numbers> parameters;
+  std::vector<Numbers> projections;
+
+  RandomStage(const hwmodel::Network& network, int stage, int microbatch,
+              const std::shared_ptr<const Backend<Real>>& backend)
+      : harness(network, stage, microbatch, backend) {
+    for (std::size_t i = 0; i < harness.description().inputs.size(); ++i) {
+      inputs.push_back(harness.ReadsTokens() ? RandomTokens(harness.InputSize(i), network.classes)
+                                             : RandomNumbers(harness.InputSize(i), 10 + i));
+    }
+    for (std::size_t t = 0; t < harness.layout().parameters.size(); ++t) {
+      parameters.push_back(RandomNumbers(harness.layout().parameters[t].size(), 20 + t));
+    }
+    for (std::size_t i = 0; i < harness.description().outputs.size(); ++i) {
+      projections.push_back(RandomNumbers(harness.OutputSize(i), 30 + i));
+    }
+  }
+
+  std::vector<Numbers> Forward() {
+    for (std::size_t t = 0; t < parameters.size(); ++t) harness.SetParameter(t, parameters[t]);
+    return harness.Forward(inputs);
+  }
+
+  // The losses' sum where the stage is a loss, else a random linear function of the outputs.
+  double Objective() {
+    const std::vector<Numbers> outputs = Forward();
+    double sum = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      sum = std::inner_product(outputs[i].begin(), outputs[i].end(), projections[i].begin(), sum);
+    }
+    if (!outputs.empty()) return sum;
+    return std::accumulate(harness.losses().begin(), harness.losses().end(), sum);
+  }
+};
+
+// Central differences with this step err by about step^2 and by rounding / step: 1e-9 of numbers of
+// order one. A ReLU or a maximum that switches within the step shows as an error of order one; the
+// step is small enough that none does.
+inline constexpr double kDifferenceStep = 1e-6;
+inline constexpr double kDifferenceTolerance = 2e-7;
+
+// A stage's gradients against differences, along `probes` random coordinates of each array or, where that is 0,
+// along all.
+inline void CheckDifferences(const hwmodel::Network& network, int stage, int microbatch,
+                             std::size_t probes = 0) {
+  INFO(network.name << ", stage " << stage << " " << network.stages[stage].name << ", micro-batch "
+                    << microbatch);
+  RandomStage<double> s(network, stage, microbatch, MakeReferenceBackend<double>());
+  s.Objective();
+  const StageGradients gradients = s.harness.Backward(s.projections);
+  const auto probe = [&](Numbers& variable, const Numbers& gradient) {
+    REQUIRE(variable.size() == gradient.size());
+    CounterRandom random(1, RandomStream::kSynthetic, 2);
+    for (std::size_t p = 0; p < (probes > 0 ? probes : variable.size()); ++p) {
+      const std::size_t i =
+          probes > 0 ? random.Below(static_cast<std::uint32_t>(variable.size())) : p;
+      const double center = variable[i];
+      variable[i] = center + kDifferenceStep;
+      const double above = s.Objective();
+      variable[i] = center - kDifferenceStep;
+      const double below = s.Objective();
+      variable[i] = center;
+      const double difference = (above - below) / (2 * kDifferenceStep);
+      INFO("element " << i << " of " << variable.size());
+      REQUIRE(std::abs(gradient[i] - difference) <=
+              kDifferenceTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
+    }
+  };
+  for (std::size_t i = 0; i < gradients.inputs.size(); ++i) {
+    probe(s.inputs[i], gradients.inputs[i]);
+  }
+  for (std::size_t t = 0; t < s.parameters.size(); ++t) {
+    INFO(s.harness.layout().parameters[t].name);
+    probe(s.parameters[t], gradients.parameters[t]);
+  }
+}
+
+// How far numbers may lie from others, in units of the largest of those.
+struct Closeness {
+  double tolerance;
+  double least_scale;  // of numbers that are all small
+};
+
+inline void CheckClose(const Numbers& actual, const Numbers& expected, const Closeness& closeness) {
+  REQUIRE(actual.size() == expected.size());
+  double largest = closeness.least_scale;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  double worst = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double error = std::abs(actual[i] - expected[i]);
+    worst = std::max(worst, std::isnan(error) ? largest : error);
+  }
+  CHECK(worst <= closeness.tolerance * largest);
+}
+
+inline void CheckClose(const std::vector<Numbers>& actual, const std::vector<Numbers>& expected,
+                       const Closeness& closeness) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    INFO("array " << i);
+    CheckClose(actual[i], expected[i], closeness);
+  }
+}
 
 }  // namespace batchless::training

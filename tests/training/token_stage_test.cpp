@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <set>
 
 #include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
@@ -32,83 +30,6 @@ Network Gpt(int tokens, int width, int heads, int vocabulary,
 const hwmodel::NetworkOptions kRmsNorms{.rms_norm = true, .squared_relu = true};
 const hwmodel::NetworkOptions kTied{.tied_embeddings = true};
 const hwmodel::NetworkOptions kNormsLast{.rms_norm = true, .norm_first = false};
-
-double Dot(const Numbers& a, const Numbers& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
-// One stage with random inputs, parameters and output gradients.
-template <class Real>
-struct Case {
-  StageHarness<Real> harness;
-  std::vector<Numbers> inputs;
-  std::vector<Numbers> parameters;
-  std::vector<Numbers> projections;
-
-  Case(const Network& network, int stage, int microbatch,
-       const std::shared_ptr<const Backend<Real>>& backend)
-      : harness(network, stage, microbatch, backend) {
-    for (std::size_t i = 0; i < harness.description().inputs.size(); ++i) {
-      inputs.push_back(harness.ReadsTokens() ? RandomTokens(harness.InputSize(i), network.classes)
-                                             : RandomNumbers(harness.InputSize(i), 10 + i));
-    }
-    for (std::size_t t = 0; t < harness.layout().parameters.size(); ++t) {
-      parameters.push_back(RandomNumbers(harness.layout().parameters[t].size(), 20 + t));
-    }
-    for (std::size_t i = 0; i < harness.description().outputs.size(); ++i) {
-      projections.push_back(RandomNumbers(harness.OutputSize(i), 30 + i));
-    }
-  }
-
-  std::vector<Numbers> Forward() {
-    for (std::size_t t = 0; t < parameters.size(); ++t) harness.SetParameter(t, parameters[t]);
-    return harness.Forward(inputs);
-  }
-
-  // A random linear function of the outputs, or the losses' sum.
-  double Objective() {
-    const std::vector<Numbers> outputs = Forward();
-    double sum = 0;
-    for (std::size_t i = 0; i < outputs.size(); ++i) sum += Dot(outputs[i], projections[i]);
-    if (outputs.empty()) {
-      for (const double loss : harness.losses()) sum += loss;
-    }
-    return sum;
-  }
-};
-
-// As in stage_gradient_test.cpp.
-constexpr double kStep = 1e-6;
-constexpr double kTolerance = 2e-7;
-
-void CheckDifferences(const Network& network, int stage, int microbatch) {
-  INFO("stage " << network.stages[stage].name << ", micro-batch " << microbatch);
-  Case<double> c(network, stage, microbatch, MakeReferenceBackend<double>());
-  c.Objective();
-  const StageGradients gradients = c.harness.Backward(c.projections);
-  const auto probe = [&](Numbers& variable, const Numbers& gradient) {
-    REQUIRE(variable.size() == gradient.size());
-    for (std::size_t i = 0; i < variable.size(); ++i) {
-      const double center = variable[i];
-      variable[i] = center + kStep;
-      const double above = c.Objective();
-      variable[i] = center - kStep;
-      const double below = c.Objective();
-      variable[i] = center;
-      const double difference = (above - below) / (2 * kStep);
-      INFO("element " << i << " of " << variable.size());
-      REQUIRE(std::abs(gradient[i] - difference) <=
-              kTolerance * std::max({1.0, std::abs(difference), std::abs(above)}));
-    }
-  };
-  for (std::size_t i = 0; i < gradients.inputs.size(); ++i) {
-    if (!c.harness.layout().passes_gradient) probe(c.inputs[i], gradients.inputs[i]);
-  }
-  for (std::size_t t = 0; t < c.parameters.size(); ++t) {
-    INFO(c.harness.layout().parameters[t].name);
-    probe(c.parameters[t], gradients.parameters[t]);
-  }
-}
 
 TEST_CASE("A gpt's stages have the gradients of finite differences", "[token]") {
   for (const hwmodel::NetworkOptions& options :
@@ -225,7 +146,7 @@ TEST_CASE("A stage saves as many numbers as its costs say", "[token]") {
 
 TEST_CASE("No token sees a later one", "[token]") {
   const Network network = Gpt(6, 8, 2, 9);
-  Case<double> c(network, 1, 1, MakeReferenceBackend<double>());
+  RandomStage<double> c(network, 1, 1, MakeReferenceBackend<double>());
   const Numbers before = c.Forward()[0];
   // Plain order: channels, then tokens.
   c.inputs[0][2 * 6 + 3] += 1;
@@ -260,28 +181,17 @@ TEST_CASE("Equal keys average the values up to each token", "[token]") {
 }
 
 // Errors of single precision in sums of some hundred products of numbers of order one.
-constexpr double kSingleTolerance = 2e-4;
-
-void CheckClose(const Numbers& own, const Numbers& reference) {
-  REQUIRE(own.size() == reference.size());
-  double most = 0;
-  double scale = 1;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    most = std::max(most, std::abs(own[i] - reference[i]));
-    scale = std::max(scale, std::abs(reference[i]));
-  }
-  CHECK(most <= kSingleTolerance * scale);
-}
+constexpr Closeness kSingle{.tolerance = 2e-4, .least_scale = 1};
 
 void CheckVectorKernels(const Network& network, int microbatch, int block) {
   for (int s = 0; s < network.stage_count(); ++s) {
     INFO("stage " << network.stages[s].name << ", micro-batch " << microbatch << ", block "
                   << block);
-    Case<double> reference(network, s, microbatch, MakeReferenceBackend<double>());
-    Case<float> own(network, s, microbatch, MakeVectorBackend(block));
+    RandomStage<double> reference(network, s, microbatch, MakeReferenceBackend<double>());
+    RandomStage<float> own(network, s, microbatch, MakeVectorBackend(block));
     const std::vector<Numbers> expected = reference.Forward();
     const std::vector<Numbers> outputs = own.Forward();
-    for (std::size_t i = 0; i < outputs.size(); ++i) CheckClose(outputs[i], expected[i]);
+    CheckClose(outputs, expected, kSingle);
     for (std::size_t i = 0; i < own.harness.losses().size(); ++i) {
       CHECK(own.harness.losses()[i] == Approx(reference.harness.losses()[i]).epsilon(1e-5));
     }
@@ -294,13 +204,8 @@ void CheckVectorKernels(const Network& network, int microbatch, int block) {
       if (added != nullptr && (s == 0 || !hwmodel::TraitsOf(last).adds_input_gradient)) continue;
       const StageGradients right = reference.harness.Backward(reference.projections, added);
       const StageGradients gradients = own.harness.Backward(own.projections, added);
-      for (std::size_t i = 0; i < right.inputs.size(); ++i) {
-        CheckClose(gradients.inputs.at(i), right.inputs[i]);
-      }
-      for (std::size_t t = 0; t < gradients.parameters.size(); ++t) {
-        INFO(own.harness.layout().parameters[t].name);
-        CheckClose(gradients.parameters[t], right.parameters[t]);
-      }
+      CheckClose(gradients.inputs, right.inputs, kSingle);
+      CheckClose(gradients.parameters, right.parameters, kSingle);
     }
   }
 }
@@ -341,7 +246,7 @@ TEST_CASE("Attention has its gradients where all scores are large, too", "[token
     return Numbers(dx.begin(), dx.end());
   };
   const Numbers expected = gradient(MakeReferenceBackend<double>());
-  for (const int block : {8, 16}) CheckClose(gradient(MakeVectorBackend(block)), expected);
+  for (const int block : {8, 16}) CheckClose(gradient(MakeVectorBackend(block)), expected, kSingle);
 }
 
 TEST_CASE("Products of small whole numbers are exact, however they lie", "[token]") {

@@ -21,25 +21,7 @@ using hwmodel::Normalization;
 
 // Sums of at most 4608 products in float, in an order of the kernel's choice: a few times
 // 2^-24 sqrt(4608) of the largest term.
-constexpr double kTolerance = 2e-5;
-
-void CheckClose(const Numbers& actual, const Numbers& expected) {
-  REQUIRE(actual.size() == expected.size());
-  double largest = 1e-3;
-  for (const double value : expected) largest = std::max(largest, std::abs(value));
-  double worst = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    const double error = std::abs(actual[i] - expected[i]);
-    worst = std::max(worst, std::isnan(error) ? largest : error);
-  }
-  CHECK(worst <= kTolerance * largest);
-}
-
-// Numbers that float holds, so that both sides start from the same.
-Numbers Rounded(Numbers numbers) {
-  for (double& number : numbers) number = static_cast<float>(number);
-  return numbers;
-}
+constexpr Closeness kSingle{.tolerance = 2e-5, .least_scale = 1e-3};
 
 struct StageResults {
   std::vector<Numbers> outputs;
@@ -50,30 +32,19 @@ struct StageResults {
 template <class Real>
 StageResults RunStage(const Network& network, int s, int microbatch,
                       const std::shared_ptr<const Backend<Real>>& backend) {
-  StageHarness<Real> stage(network, s, microbatch, backend);
-  std::vector<Numbers> inputs;
-  for (std::size_t i = 0; i < stage.description().inputs.size(); ++i) {
-    inputs.push_back(Rounded(RandomNumbers(stage.InputSize(i), 10 + i)));
-  }
-  for (std::size_t t = 0; t < stage.layout().parameters.size(); ++t) {
-    stage.SetParameter(t, Rounded(RandomNumbers(stage.layout().parameters[t].size(), 20 + t)));
-  }
+  RandomStage<Real> stage(network, s, microbatch, backend);
   StageResults results;
-  results.outputs = stage.Forward(inputs);
+  results.outputs = stage.Forward();
   if (results.outputs.empty()) {
-    results.losses.assign(stage.losses().begin(), stage.losses().begin() + microbatch);
+    results.losses.assign(stage.harness.losses().begin(), stage.harness.losses().end());
   }
-  if (stage.layout().passes_gradient) return results;
-  std::vector<Numbers> projections;
-  for (std::size_t i = 0; i < results.outputs.size(); ++i) {
-    projections.push_back(Rounded(RandomNumbers(stage.OutputSize(i), 30 + i)));
-  }
-  results.gradients.push_back(stage.Backward(projections));
+  if (stage.harness.layout().passes_gradient) return results;
+  results.gradients.push_back(stage.harness.Backward(stage.projections));
   // Several readers of one value come in networks with skip connections alone.
   const double held = 0.5;
   if (network.values[network.stages[s].inputs[0]].consumers.size() > 1 ||
       network.stages[s].layers.front().kind == hwmodel::LayerKind::kConvolution) {
-    results.gradients.push_back(stage.Backward(projections, &held));
+    results.gradients.push_back(stage.harness.Backward(stage.projections, &held));
   }
   return results;
 }
@@ -95,24 +66,15 @@ void CompareStage(const Network& network, int s, int microbatch) {
                         << (method == ConvolutionMethod::kWinograd ? "Winograd" : "oneDNN"));
       const StageResults actual =
           RunStage<float>(network, s, microbatch, MakeVectorBackend(block, method));
-      REQUIRE(actual.outputs.size() == expected.outputs.size());
-      for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-        CheckClose(actual.outputs[i], expected.outputs[i]);
-      }
+      CheckClose(actual.outputs, expected.outputs, kSingle);
       REQUIRE(actual.losses.size() == expected.losses.size());
       for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-        CHECK(actual.losses[i] == Approx(expected.losses[i]).epsilon(kTolerance));
+        CHECK(actual.losses[i] == Approx(expected.losses[i]).epsilon(kSingle.tolerance));
       }
       REQUIRE(actual.gradients.size() == expected.gradients.size());
       for (std::size_t g = 0; g < expected.gradients.size(); ++g) {
-        REQUIRE(actual.gradients[g].inputs.size() == expected.gradients[g].inputs.size());
-        for (std::size_t i = 0; i < expected.gradients[g].inputs.size(); ++i) {
-          CheckClose(actual.gradients[g].inputs[i], expected.gradients[g].inputs[i]);
-        }
-        for (std::size_t t = 0; t < expected.gradients[g].parameters.size(); ++t) {
-          INFO("parameter " << t);
-          CheckClose(actual.gradients[g].parameters[t], expected.gradients[g].parameters[t]);
-        }
+        CheckClose(actual.gradients[g].inputs, expected.gradients[g].inputs, kSingle);
+        CheckClose(actual.gradients[g].parameters, expected.gradients[g].parameters, kSingle);
       }
     }
   }
@@ -400,9 +362,9 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
   for (const int block : {8, 16}) {
     // The last few are no whole block.
     for (const std::int64_t size : {6 * block * block, 6 * block * block + 5}) {
-      const Numbers start_w = Rounded(RandomNumbers(size, 1));
-      const Numbers start_v = Rounded(RandomNumbers(size, 2));
-      const Numbers g = Rounded(RandomNumbers(size, 3));
+      const Numbers start_w = RandomNumbers(size, 1);
+      const Numbers start_v = RandomNumbers(size, 2);
+      const Numbers g = RandomNumbers(size, 3);
       const auto run = [&](int lanes, auto zero) {
         using Real = decltype(zero);
         std::vector<Real> w(start_w.begin(), start_w.end());
@@ -431,7 +393,7 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
       };
       const std::vector<Numbers> actual = run(block, 0.0F);
       const std::vector<Numbers> reference = run(1, 0.0);
-      for (std::size_t i = 0; i < actual.size(); ++i) CheckClose(actual[i], reference[i]);
+      CheckClose(actual, reference, kSingle);
       // Literally, for a few elements.
       for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
         const double gradient = g[i] + kDecay * start_w[i];
