@@ -21,8 +21,6 @@ using hwmodel::MakeNetwork;
 using hwmodel::Network;
 using hwmodel::Normalization;
 
-constexpr std::size_t kProbes = 12;
-
 // A stage of every shape of its kind once, of those with no more than `largest` pairs of channels: same layers,
 // norm, strides and sizes of micro-batch.
 void CheckStages(const Network& network, int microbatch, std::int64_t largest = 20000) {
@@ -41,7 +39,7 @@ void CheckStages(const Network& network, int microbatch, std::int64_t largest = 
     }
     kind += std::to_string(network.stages[s].outputs.size());
     if (parameters > largest || !seen.insert(kind).second) continue;
-    CheckDifferences(network, s, microbatch, kProbes);
+    CheckDifferences(network, s, microbatch, /*probes=*/12);
   }
 }
 
