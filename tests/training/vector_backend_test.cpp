@@ -332,29 +332,6 @@ TEST_CASE("A stage that cannot add to a gradient reads its input last", "[vector
   CHECK(refused > 0);
 }
 
-TEST_CASE("Convolutions of whole numbers are exact", "[vector]") {
-  const Network network = MakeNetwork({.name = "lenet5"});
-  for (const int block : {8, 16}) {
-    for (const int s : {0, 3}) {
-      REQUIRE(network.stages[s].layers[0].kind == hwmodel::LayerKind::kConvolution);
-      StageHarness<float> vector(network, s, 2, MakeVectorBackend(block));
-      StageHarness<double> reference(network, s, 2, MakeReferenceBackend<double>());
-      for (std::size_t t = 0; t < vector.layout().parameters.size(); ++t) {
-        const Numbers numbers = SmallIntegers(vector.layout().parameters[t].size(), t);
-        vector.SetParameter(t, numbers);
-        reference.SetParameter(t, numbers);
-      }
-      const Numbers x = SmallIntegers(vector.InputSize(0), 7);
-      CHECK(vector.Forward({x}) == reference.Forward({x}));
-      const Numbers dy = SmallIntegers(vector.OutputSize(0), 8);
-      const auto gradients = vector.Backward({dy});
-      const auto expected = reference.Backward({dy});
-      CHECK(gradients.inputs == expected.inputs);
-      CHECK(gradients.parameters == expected.parameters);
-    }
-  }
-}
-
 TEST_CASE("The fused update follows its equations", "[vector]") {
   constexpr float kMomentum = 0.75F;
   constexpr float kDecay = 0.125F;
