@@ -298,22 +298,6 @@ TEST_CASE("Layers on tokens take padded channels of one sample alone", "[trainer
                     Catch::Matchers::StartsWith("network: got norm of channels in blocks"));
 }
 
-TEST_CASE("Micro-batches of another size change the rounding alone", "[trainer]") {
-  // ResNet-20's layers, a third of its work: doubles have the plain kernels alone.
-  TrainerOptions one = Options("resnet8", 8);
-  one.precision = Precision::kDouble;
-  one.convolution = ConvolutionMethod::kReference;
-  TrainerOptions four = one;
-  four.microbatch = 4;
-  const Outcome a = Train(one, 16);
-  const Outcome b = Train(four, 16);
-  REQUIRE(a.losses.size() == b.losses.size());
-  for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    // Double rounding over two updates.
-    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(1e-11));
-  }
-}
-
 TEST_CASE("A saved state goes on to the same bits, with any number of workers", "[trainer]") {
   const Outcome whole = Train(Options("resnet20", 4), 24);
   const auto first = MakeTrainer(Options("resnet20", 4));
