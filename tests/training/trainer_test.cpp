@@ -471,29 +471,6 @@ TEST_CASE("Buffers of PyTorch's modules beside the weights are passed over", "[t
   check(options, "h.0.attn.masked_bias", "ln_f.masked_bias");
 }
 
-TEST_CASE("Weights have PyTorch's names and shapes", "[trainer]") {
-  const auto has = [](const std::vector<NamedTensor>& tensors, const std::string& name,
-                      const std::vector<std::int64_t>& shape) {
-    for (const NamedTensor& tensor : tensors) {
-      if (tensor.name == name) return tensor.shape == shape;
-    }
-    return false;
-  };
-  const auto resnet = MakeTrainer(Options("resnet20", 1))->ExportWeights();
-  CHECK(has(resnet, "conv1.weight", {16, 3, 3, 3}));
-  CHECK(has(resnet, "group1.block0.norm1.weight", {16}));
-  CHECK(has(resnet, "group2.block0.conv1.weight", {32, 16, 3, 3}));
-  CHECK(has(resnet, "group2.block0.shortcut.weight", {32, 16, 1, 1}));
-  CHECK(has(resnet, "group3.block2.conv2.weight", {64, 64, 3, 3}));
-  CHECK(has(resnet, "norm.bias", {64}));
-  CHECK(has(resnet, "fc.weight", {10, 64}));
-  CHECK(has(resnet, "fc.bias", {10}));
-  const auto vgg = MakeTrainer(Options("vgg11", 1))->ExportWeights();
-  CHECK(has(vgg, "features.0.weight", {64, 3, 3, 3}));
-  CHECK(has(vgg, "features.7.norm.bias", {512}));
-  CHECK(has(vgg, "classifier.2.bias", {10}));
-}
-
 TEST_CASE("Initial convolutions are He-normal by fan-out, linear layers PyTorch's", "[trainer]") {
   for (const NamedTensor& tensor : MakeTrainer(Options("resnet56", 1))->ExportWeights()) {
     double sum = 0;
