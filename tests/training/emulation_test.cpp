@@ -46,10 +46,6 @@ class EmulatedImages final : public Dataset {
   void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const override {
     std::copy(pixels_[sample].begin(), pixels_[sample].end(), pixels.begin());
   }
-  void DoReadAugmented(std::int64_t sample, CounterRandom& /*random*/,
-                       std::span<std::uint8_t> pixels) const override {
-    DoRead(sample, pixels);
-  }
 
   std::vector<std::vector<std::uint8_t>> pixels_;
 };

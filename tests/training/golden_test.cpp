@@ -57,10 +57,6 @@ class GoldenImages final : public Dataset {
       pixels[k] = static_cast<std::uint8_t>(Bits(1'000'000 + sample, k) >> 56);
     }
   }
-  void DoReadAugmented(std::int64_t /*sample*/, CounterRandom& /*random*/,
-                       std::span<std::uint8_t> /*pixels*/) const override {
-    throw std::logic_error("golden images are not augmented");
-  }
 };
 
 Json ReadGolden(const std::string& name) {

@@ -79,10 +79,6 @@ class OnePixel final : public Dataset {
   void DoRead(std::int64_t /*sample*/, std::span<std::uint8_t> pixels) const override {
     pixels[0] = 0;
   }
-  void DoReadAugmented(std::int64_t /*sample*/, CounterRandom& /*random*/,
-                       std::span<std::uint8_t> pixels) const override {
-    pixels[0] = 0;
-  }
 };
 
 hwmodel::Network ChainNetwork(int stages) {
