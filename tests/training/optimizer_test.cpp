@@ -197,11 +197,7 @@ std::string DigestAfter(const TrainerOptions& options) { return Train(options, k
 
 // The same of a run that goes on from what it saved at sample `middle`, by that many workers.
 std::string ResumedDigest(const TrainerOptions& options, std::int64_t middle, int workers) {
-  const std::unique_ptr<Trainer> first = MakeTrainer(options);
-  Train(*first, middle);
-  TrainerOptions rest = options;
-  rest.workers = workers;
-  return Train(*GoOn(*first, rest), kSamples).weights;
+  return TrainInHalves(options, middle, kSamples, workers).weights;
 }
 
 TEST_CASE("Optimizers are at their limits what the table says, bit for bit", "[optimizer]") {

@@ -396,14 +396,8 @@ void CompareWorkers(const char* network) {
     // Saved in the middle, with the pipeline full, and resumed with other numbers of workers.
     for (const auto& [before, after] : {std::pair{1, 1}, {3, 1}, {1, 4}}) {
       options.workers = before;
-      const auto first = MakeTrainer(options);
-      Outcome both = Run(*first, 71);
-      options.workers = after;
-      const auto second = GoOn(*first, options);
-      CHECK(second->samples_done() == 71);
-      both += Run(*second, 100);
       INFO("stashing " << stashing << ", workers " << before << " then " << after);
-      CHECK(both == whole);
+      CHECK(TrainInHalves(options, 71, 100, after, Source()) == whole);
     }
   }
 }
@@ -658,10 +652,7 @@ hwmodel::Schedule SplitOneForwardOneBackward(int stages, bool later) {
 // Digests a run that is resumed in the middle with other workers.
 std::string ResumedDigest(TrainerOptions options, std::int64_t samples, int before, int after) {
   options.workers = before;
-  const auto first = MakeTrainer(options);
-  Run(*first, samples / 2);
-  options.workers = after;
-  return Run(*GoOn(*first, options), samples).weights;
+  return TrainInHalves(options, samples / 2, samples, after, Source()).weights;
 }
 
 TEST_CASE("Split backwards give the bits of whole ones", "[list]") {

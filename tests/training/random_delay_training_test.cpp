@@ -1,7 +1,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -64,11 +63,7 @@ TEST_CASE("Random delays train to the same bits with any workers, and from what 
       options.workers = workers;
       CHECK(Run(options) == expected);
     }
-    const std::unique_ptr<Trainer> first = MakeTrainer(options);
-    Outcome halves = Train(*first, kSamples / 2);
-    options.workers = 1;
-    halves += Train(*GoOn(*first, options), kSamples);
-    CHECK(halves == expected);
+    CHECK(TrainInHalves(options, kSamples / 2, kSamples, /*workers=*/1) == expected);
     // Other draws are another run.
     options.random_delays = UniformDelays(0, 5);
     CHECK(Run(options).weights != expected.weights);

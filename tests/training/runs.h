@@ -68,4 +68,13 @@ inline std::unique_ptr<Trainer> GoOn(const Trainer& trainer, const TrainerOption
   return other;
 }
 
+// Trains up to sample `to`, from `middle` on by a trainer of that many workers that has the state saved there.
+inline Outcome TrainInHalves(TrainerOptions options, std::int64_t middle, std::int64_t to,
+                             int workers, const SampleSource& source = SmallSource()) {
+  const std::unique_ptr<Trainer> first = MakeTrainer(options);
+  Outcome outcome = Train(*first, middle, source);
+  options.workers = workers;
+  return outcome += Train(*GoOn(*first, options), to, source);
+}
+
 }  // namespace batchless::training

@@ -192,18 +192,15 @@ TEST_CASE("Every optimizer and schedule trains sequences, with any number of wor
 }
 
 // Two processes, and other workers after `half` samples from a saved state.
-void CheckShared(TrainerOptions options, const Outcome& alone, std::int64_t half, int workers) {
+void CheckShared(const TrainerOptions& options, const Outcome& alone, std::int64_t half,
+                 int workers) {
   RunAsProcesses(2, [&](const std::shared_ptr<ProcessGroup>& group) {
     TrainerOptions own = options;
     own.processes = group;
     const bool same = Run(own) == alone;
     if (group->rank() == 0) CHECK(same);
   });
-  const std::unique_ptr<Trainer> first = MakeTrainer(options);
-  Outcome halves = Train(*first, half, Tokens());
-  options.workers = workers;
-  halves += Train(*GoOn(*first, options), options.samples, Tokens());
-  CHECK(halves == alone);
+  CHECK(TrainInHalves(options, half, options.samples, workers, Tokens()) == alone);
 }
 
 TEST_CASE("Processes share sequences, and a saved state goes on, with the bits of one", "[token]") {
