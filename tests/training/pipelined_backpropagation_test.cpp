@@ -4,11 +4,11 @@
 #include <mutex>
 #include <sstream>
 
-#include "batchless/analysis/argument.h"
 #include "catch.h"
 #include "literal_pipeline.h"
 #include "pipeline_runs.h"
 #include "plan.h"
+#include "refusal.h"
 
 namespace batchless::training {
 
@@ -36,9 +36,7 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     options.schedule = hwmodel::MakeSchedule(
         kind, {.stages = stages, .microbatches = hwmodel::EnoughMicrobatches(stages, 1)});
     options.rule.rule = FindRule("spectrain");
-    std::string why;
-    CHECK(options.IsValid(&why));
-    INFO(why);
+    CHECK(WhyNot(options) == "");
     const PipelinePlan plan = MakePlan(options);
     for (int s = 0; s < stages; ++s) {
       const int backward = is_pb ? s : (s + 1) / 2;
@@ -153,9 +151,8 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
   }
   TrainerOptions late = Options("lenet5", 24);
   late.recompute = true;
-  std::string why;
-  CHECK_FALSE(late.IsValid(&why));
-  CHECK(why.starts_with("recompute: got true, accepted: false with a schedule whose backwards"));
+  CHECK(WhyNot(late).starts_with(
+      "recompute: got true, accepted: false with a schedule whose backwards"));
 }
 
 TEST_CASE("The pipeline's stages that recompute are chosen, and no result depends on it", "[pb]") {
@@ -183,9 +180,7 @@ TEST_CASE("The pipeline's stages that recompute are chosen, and no result depend
   const auto refused = [&](std::vector<int> chosen, bool recompute) {
     options.recompute = recompute;
     options.recomputed_workers = std::move(chosen);
-    std::string why;
-    CHECK_FALSE(options.IsValid(&why));
-    return why;
+    return WhyNot(options);
   };
   CHECK(
       refused({3}, true) ==
@@ -269,9 +264,7 @@ TEST_CASE("Vertical sync trains as one delay for all stages does, bit for bit", 
   options.batch = 2;
   options.schedule = hwmodel::Paci(stages, hwmodel::EnoughMicrobatches(stages, 2), 2);
   options.schedule.weights = WeightVersions::kVerticalSync;
-  std::string why;
-  CHECK_FALSE(options.IsValid(&why));
-  CHECK(why.starts_with("weights: got vertical-sync"));
+  CHECK(WhyNot(options).starts_with("weights: got vertical-sync"));
 }
 
 TEST_CASE("SpecTrain's horizons are the latest micro-batch's where several make an update",
@@ -693,20 +686,17 @@ TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
 
 TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   const TrainerOptions good = ListOptions(kLists[3], 96);
-  std::string why;
-  CHECK(good.IsValid(&why));
+  CHECK(WhyNot(good) == "");
   TrainerOptions options = good;
   options.batch = 6;
-  CHECK(!options.IsValid(&why));
-  CHECK(why.starts_with("batch: got 6, accepted: 12"));
+  CHECK(WhyNot(options).starts_with("batch: got 6, accepted: 12"));
   options = good;
   options.schedule = hwmodel::PipelinedBackpropagation(5, 20);
-  CHECK(!options.IsValid(&why));
-  CHECK(why.starts_with("schedule: got 5, accepted: a list of 12 stages"));
+  CHECK(WhyNot(options).starts_with("schedule: got 5, accepted: a list of 12 stages"));
   options = good;
   options.schedule.microbatches = 1;
   options.schedule.actions.resize(2);
-  CHECK(!options.IsValid(&why));
+  CHECK(WhyNot(options) != "");
 }
 
 void CompareWithEmulation(const char* network, const char* rule, std::int64_t samples) {
@@ -729,10 +719,8 @@ TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
   const auto why = [](auto change) {
     TrainerOptions options = Options("resnet20", 10);
     change(options);
-    std::string text;
-    CHECK_FALSE(options.IsValid(&text));
-    CHECK_THROWS_AS(MakeTrainer(options), analysis::InvalidArgument);
-    return text.substr(0, text.find(':'));
+    CHECK(WhyNot(options) != "");
+    return test::RefusedName([&] { MakeTrainer(options); });
   };
   CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "batch");
   CHECK(why([](TrainerOptions& o) { o.samples = -1; }) == "samples");

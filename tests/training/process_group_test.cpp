@@ -246,9 +246,7 @@ TEST_CASE("More processes than stages, and schedules of one process, are refused
   TrainerOptions options = OptionsOf(kCases[2]);
   const auto exchange = std::make_shared<ThreadExchange>();
   options.processes = std::make_shared<ThreadGroup>(0, 100, exchange);
-  std::string why;
-  CHECK(!options.IsValid(&why));
-  CHECK(why ==
+  CHECK(WhyNot(options) ==
         "workers: got 1 in each of 100 processes, accepted: fewer processes, a thread for "
         "at least one of the 12 stages each");
 }

@@ -121,8 +121,7 @@ TEST_CASE("What random delays do not go with is refused by name", "[random delay
   const auto why = [](auto change) {
     TrainerOptions options = RandomDelays(UniformDelays(0, 4), "sc", DelayCompensation::kOwn);
     change(options);
-    std::string line;
-    options.IsValid(&line);
+    const std::string line = WhyNot(options);
     return line.substr(0, line.find(','));
   };
   CHECK(why([](TrainerOptions& /*o*/) {}).empty());

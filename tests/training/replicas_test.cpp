@@ -434,12 +434,10 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
     TrainerOptions options = OptionsOf(kCases[0], {1, 1, 1});
     options.processes = std::make_shared<ThreadGroup>(0, 4, exchange);
     refusal.set(options);
-    std::string why;
-    CHECK(!options.IsValid(&why));
-    CHECK(why == refusal.why);
+    CHECK(WhyNot(options) == refusal.why);
   }
   TrainerOptions options = OptionsOf(kCases[0], {2, 1, 1});
-  CHECK(options.IsValid(nullptr));
+  CHECK(WhyNot(options) == "");
   CHECK_THROWS_WITH(MakeTrainer(options),
                     "replicas: got 2 in one process, accepted: 1, or as many processes or "
                     "a multiple");

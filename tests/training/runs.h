@@ -59,6 +59,12 @@ inline Outcome Train(const TrainerOptions& options, std::int64_t to,
   return Train(*MakeTrainer(options), to, source);
 }
 
+// Why there can be no run of these options; empty where there can.
+inline std::string WhyNot(const TrainerOptions& options) {
+  std::string why;
+  return options.IsValid(&why) ? "" : why;
+}
+
 // A trainer of `options` with the state that `trainer` saves.
 inline std::unique_ptr<Trainer> GoOn(const Trainer& trainer, const TrainerOptions& options) {
   std::stringstream state;
