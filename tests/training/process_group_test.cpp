@@ -1,9 +1,8 @@
 #include <sstream>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "collective_runs.h"
-#include "pb.h"
+#include "pipeline_runs.h"
 #include "refusal.h"
 
 namespace batchless::training {
@@ -51,18 +50,9 @@ constexpr bool kShort = false, kLong = true;
 
 // Short forms have ResNet-8 for ResNet-20.
 TrainerOptions OptionsOf(const Case& test, bool form = kLong) {
-  TrainerOptions options;
-  hwmodel::NetworkOptions network{.name = test.network};
-  if (form == kShort && network.name == "resnet20") network.name = "resnet8";
-  if (network.name == "lenet5") network.input = {3, 32, 32};
-  options.network = hwmodel::MakeNetwork(network);
-  options.schedule = PbOf(options.network);
-  options.batch = 1;
-  options.samples = kSamples;
-  options.learning_rate.base = 6.4e-6;
-  options.momentum = 0.9992;
-  options.weight_decay = 1e-4;
-  options.seed = 11;
+  const std::string network = test.network;
+  TrainerOptions options =
+      Options(form == kShort && network == "resnet20" ? "resnet8" : network, kSamples);
   test.set(options);
   return options;
 }
