@@ -40,9 +40,12 @@ inline hwmodel::Network NarrowVgg() {
   return builder.Finish();
 }
 
-// A network by its name, which is also "narrow-vgg".
-inline hwmodel::Network TestNetwork(const hwmodel::NetworkOptions& options) {
-  return options.name == "narrow-vgg" ? NarrowVgg() : hwmodel::MakeNetwork(options);
+// A network for the synthetic images by its name, which is also "narrow-vgg".
+inline hwmodel::Network TestNetwork(const std::string& name) {
+  if (name == "narrow-vgg") return NarrowVgg();
+  hwmodel::NetworkOptions options{.name = name};
+  if (name == "lenet5") options.input = {3, 32, 32};
+  return hwmodel::MakeNetwork(options);
 }
 
 }  // namespace batchless::training

@@ -30,11 +30,9 @@ inline DatasetSource Source() {
   return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}};
 }
 
-// A network for the synthetic images; VGG without dropout, which the literal emulation leaves out.
+// VGG without dropout, which the literal emulation leaves out.
 inline hwmodel::Network MakeTestNetwork(const std::string& name) {
-  hwmodel::NetworkOptions options{.name = name};
-  if (name == "lenet5") options.input = {3, 32, 32};
-  hwmodel::Network network = TestNetwork(options);
+  hwmodel::Network network = TestNetwork(name);
   for (hwmodel::Stage& stage : network.stages) {
     for (hwmodel::Layer& layer : stage.layers) layer.dropout_probability = 0;
   }

@@ -216,9 +216,7 @@ constexpr Shape kShapes[] = {{1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {3, 1, 2},
 
 TrainerOptions OptionsOf(const Case& test, const Shape& shape) {
   TrainerOptions options;
-  hwmodel::NetworkOptions network{.name = test.network};
-  network.input = {3, 32, 32};
-  options.network = hwmodel::MakeNetwork(network);
+  options.network = hwmodel::MakeNetwork({.name = test.network, .input = {3, 32, 32}});
   options.workers = shape.workers;
   options.replicas = shape.replicas;
   options.gradient_parts = 6;
