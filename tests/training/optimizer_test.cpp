@@ -472,12 +472,8 @@ TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves",
     // (a z + b (z - m)) ((1 + T) z - T) / (z (z - 1) (z - m))
     linear.optimizer.by_delay[kDelay] = analysis::LinearSpec(
         {(a + b) * (1 + t), -(a + b) * t - b * m * (1 + t), b * m * t}, {1, -1 - m, m, 0});
-    const std::vector<double> expected = Losses(options);
     const std::vector<double> losses = Losses(linear);
-    REQUIRE(losses.size() == expected.size());
-    for (std::size_t i = 0; i < losses.size(); ++i) {
-      CHECK(losses[i] == Approx(expected[i]).epsilon(1e-10));
-    }
+    CheckNear(losses, Losses(options), 1e-10);
     // The rule without compensation is another one.
     options.rule = {analysis::FindRule("lwp-w"), {}};
     CHECK(Losses(options).back() != Approx(losses.back()).epsilon(1e-6));
@@ -572,11 +568,7 @@ TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and 
   const Outcome own = Train(options, kSamples);
   TrainerOptions sgdm = options;
   sgdm.optimizer = Spec("sgdm");
-  const std::vector<double> expected = Losses(sgdm);
-  REQUIRE(own.losses.size() == expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CHECK(own.losses[i] == Approx(expected[i]).epsilon(1e-4));
-  }
+  CheckNear(own.losses, Losses(sgdm), 1e-4);
 
   options.workers = 2;
   CHECK(ResumedDigest(options, kSamples / 2, /*workers=*/3) == own.weights);

@@ -9,6 +9,7 @@
 
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
+#include "catch.h"
 
 namespace batchless::training {
 
@@ -72,6 +73,15 @@ inline std::unique_ptr<Trainer> GoOn(const Trainer& trainer, const TrainerOption
   std::unique_ptr<Trainer> other = MakeTrainer(options);
   other->Load(state);
   return other;
+}
+
+// Losses that are others' but for rounding.
+inline void CheckNear(const std::vector<double>& losses, const std::vector<double>& expected,
+                      double tolerance) {
+  REQUIRE(losses.size() == expected.size());
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    CHECK(losses[i] == Approx(expected[i]).epsilon(tolerance));
+  }
 }
 
 // Trains up to sample `to`, from `middle` on by a trainer of that many workers that has the state saved there.

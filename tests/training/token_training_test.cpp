@@ -284,9 +284,7 @@ TEST_CASE("The gradient of tied rows is that of both their uses, however backwar
   CHECK(drained("gpipe", 1) == fused);
   // Added up in another order, the same numbers.
   for (const Outcome& other : {drained("zb-h1", 1), drained("sequential", 2)}) {
-    for (std::size_t i = 0; i < fused.losses.size(); ++i) {
-      CHECK(other.losses[i] == Approx(fused.losses[i]).epsilon(1e-5));
-    }
+    CheckNear(other.losses, fused.losses, 1e-5);
   }
 }
 
@@ -348,12 +346,8 @@ TEST_CASE("Single precision follows double over a hundred steps", "[token]") {
       options.precision = Precision::kDouble;
       options.convolution = ConvolutionMethod::kReference;
       const Outcome exact = Run(options);
-      double worst = 0;
-      for (std::size_t i = 0; i < exact.losses.size(); ++i) {
-        worst = std::max(worst, std::abs(single.losses[i] / exact.losses[i] - 1));
-      }
-      INFO(optimizer << ", " << kind << ": " << worst);
-      CHECK(worst < kSingleTolerance);
+      INFO(optimizer << ", " << kind);
+      CheckNear(single.losses, exact.losses, kSingleTolerance);
       CHECK(single.losses.back() < single.losses.front());
     }
   }
