@@ -57,24 +57,26 @@ template <class Real>
 class PlainConvolution {
  public:
   PlainConvolution(const ConvolutionShape& shape, std::unique_ptr<Convolution<Real>> convolution)
-      : input_{shape.layer.input, shape.microbatch, shape.input_block},
-        output_{shape.layer.output, shape.microbatch, shape.output_block},
+      : microbatch_(shape.microbatch),
+        input_(LayoutOf(shape.layer.input, shape.input_block)),
+        output_(LayoutOf(shape.layer.output, shape.output_block)),
         convolution_(std::move(convolution)),
         weight_(convolution_->weight_tensor()),
         workspace_(convolution_->workspace_size(), Real(1e30F)) {}
 
   Numbers Forward(const Numbers& x, const Numbers& w, const Numbers& bias) {
-    const Images biases{{output_.shape.channels, 1, 1}, 1, output_.block};
-    std::vector<Real> y(output_.stored(), Real(1e30F));
-    convolution_->Forward(Block(x, input_).data(), Packed(w).data(), Block(bias, biases).data(),
-                          y.data(), workspace_.data(), Ahead());
-    return Plain(y, output_);
+    const ValueLayout biases = LayoutOf({output_.shape.channels, 1, 1}, output_.block);
+    std::vector<Real> y = Stored(output_);
+    convolution_->Forward(Block(x, input_).data(), Packed(w).data(),
+                          ToLayout<Real>(biases, 1, bias).data(), y.data(), workspace_.data(),
+                          Ahead());
+    return FromLayout(output_, microbatch_, y);
   }
   Numbers BackwardInput(const Numbers& dy, const Numbers& w) {
-    std::vector<Real> dx(input_.stored(), Real(1e30F));
+    std::vector<Real> dx = Stored(input_);
     convolution_->BackwardInput(Block(dy, output_).data(), Packed(w).data(), dx.data(),
                                 workspace_.data(), Ahead());
-    return Plain(dx, input_);
+    return FromLayout(input_, microbatch_, dx);
   }
   Numbers BackwardWeights(const Numbers& x, const Numbers& dy) {
     std::vector<Real> dw(weight_.stored_size, Real(1e30F));
@@ -104,36 +106,16 @@ class PlainConvolution {
     return &ahead_;
   }
 
-  struct Images {
-    hwmodel::FeatureShape shape;
-    std::int64_t microbatch;
-    std::int64_t block;
-
-    std::int64_t size() const { return microbatch * shape.channels * shape.pixels(); }
-    std::int64_t stored() const {
-      return microbatch * RoundUp(shape.channels, block) * shape.pixels();
-    }
-    // Where number i of the plain order (n, c, h, w) lies.
-    std::int64_t Position(std::int64_t i) const {
-      const std::int64_t pixel = i % shape.pixels();
-      const std::int64_t c = i / shape.pixels() % shape.channels;
-      const std::int64_t n = i / shape.pixels() / shape.channels;
-      return (n * RoundUp(shape.channels, block) + c / block * block) * shape.pixels() +
-             pixel * block + c % block;
-    }
-  };
-
-  std::vector<Real> Block(const Numbers& x, const Images& images) const {
-    std::vector<Real> blocks(images.stored());
-    for (std::int64_t i = 0; i < images.size(); ++i) {
-      blocks[images.Position(i)] = static_cast<Real>(x[i]);
-    }
-    return blocks;
+  static ValueLayout LayoutOf(const hwmodel::FeatureShape& shape, int block) {
+    return {.shape = shape,
+            .block = block,
+            .stored_size = RoundUp(shape.channels, block) * shape.pixels()};
   }
-  Numbers Plain(const std::vector<Real>& blocks, const Images& images) const {
-    Numbers x(images.size());
-    for (std::int64_t i = 0; i < images.size(); ++i) x[i] = blocks[images.Position(i)];
-    return x;
+  std::vector<Real> Block(const Numbers& x, const ValueLayout& layout) const {
+    return ToLayout<Real>(layout, microbatch_, x);
+  }
+  std::vector<Real> Stored(const ValueLayout& layout) const {
+    return std::vector<Real>(microbatch_ * layout.stored_size, Real(1e30F));
   }
   std::vector<Real> Packed(const Numbers& w) const {
     const std::vector<Real> values(w.begin(), w.end());
@@ -142,8 +124,9 @@ class PlainConvolution {
     return packed;
   }
 
-  Images input_;
-  Images output_;
+  int microbatch_;
+  ValueLayout input_;
+  ValueLayout output_;
   std::unique_ptr<Convolution<Real>> convolution_;
   ParameterTensor weight_;
   Prefetcher ahead_;

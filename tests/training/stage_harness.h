@@ -42,6 +42,39 @@ inline Numbers RandomTokens(std::int64_t size, int vocabulary) {
   return numbers;
 }
 
+// visit(position in plain (n, c, h, w) order, position in the layout) of every element of n samples.
+template <class Visit>
+void ForEachElement(const ValueLayout& layout, std::int64_t n, Visit visit) {
+  const std::int64_t pixels = layout.shape.pixels();
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t c = 0; c < layout.shape.channels; ++c) {
+      for (std::int64_t p = 0; p < pixels; ++p) {
+        visit((i * layout.shape.channels + c) * pixels + p,
+              i * layout.stored_size + (c / layout.block * pixels + p) * layout.block +
+                  c % layout.block);
+      }
+    }
+  }
+}
+
+// Padding is zero, as the engine keeps it.
+template <class Real>
+std::vector<Real> ToLayout(const ValueLayout& layout, std::int64_t n, const Numbers& numbers) {
+  std::vector<Real> result(n * layout.stored_size);
+  ForEachElement(layout, n, [&](std::int64_t from, std::int64_t to) {
+    result[to] = static_cast<Real>(numbers.at(from));
+  });
+  return result;
+}
+
+template <class Real>
+Numbers FromLayout(const ValueLayout& layout, std::int64_t n, const std::vector<Real>& stored) {
+  Numbers result(n * layout.shape.elements());
+  ForEachElement(layout, n,
+                 [&](std::int64_t to, std::int64_t from) { result[to] = stored.at(from); });
+  return result;
+}
+
 struct StageGradients {
   std::vector<Numbers> inputs;      // none of the network's own
   std::vector<Numbers> parameters;  // by tensor
@@ -100,7 +133,7 @@ class StageHarness {
     inputs_.clear();
     outputs_.clear();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inputs_.push_back(ToLayout(description_.inputs[i], inputs[i]));
+      inputs_.push_back(ToLayout<Real>(values_[description_.inputs[i]], n_, inputs[i]));
     }
     for (const int value : description_.outputs) {
       outputs_.emplace_back(n_ * values_[value].stored_size, kGarbage);
@@ -113,7 +146,7 @@ class StageHarness {
     stage_->Forward(arguments);
     std::vector<Numbers> results;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      results.push_back(FromLayout(description_.outputs[i], outputs_[i]));
+      results.push_back(FromLayout(values_[description_.outputs[i]], n_, outputs_[i]));
     }
     return results;
   }
@@ -132,7 +165,7 @@ class StageHarness {
     arguments.saved = saved_.data();
     std::vector<std::vector<Real>> dy;
     for (std::size_t i = 0; i < output_gradients.size(); ++i) {
-      dy.push_back(ToLayout(description_.outputs[i], output_gradients[i]));
+      dy.push_back(ToLayout<Real>(values_[description_.outputs[i]], n_, output_gradients[i]));
       arguments.output_gradients[i] = dy.back().data();
     }
     const auto start = static_cast<Real>(added_to != nullptr ? *added_to : double{kGarbage});
@@ -154,7 +187,7 @@ class StageHarness {
     StageGradients gradients;
     for (std::size_t i = 0; i < dx.size(); ++i) {
       if (arguments.input_gradients[i] == nullptr) continue;
-      gradients.inputs.push_back(FromLayout(description_.inputs[i], dx[i]));
+      gradients.inputs.push_back(FromLayout(values_[description_.inputs[i]], n_, dx[i]));
     }
     for (const ParameterTensor& tensor : layout().parameters) {
       std::vector<Real> values(tensor.size());
@@ -166,38 +199,6 @@ class StageHarness {
 
  private:
   std::int64_t Size(int value) const { return n_ * values_[value].shape.elements(); }
-
-  // visit(position in plain order, position in the value's layout).
-  template <class Visit>
-  void ForEachElement(int value, Visit visit) const {
-    const ValueLayout& layout = values_[value];
-    const std::int64_t pixels = layout.shape.pixels();
-    for (std::int64_t i = 0; i < n_; ++i) {
-      for (std::int64_t c = 0; c < layout.shape.channels; ++c) {
-        for (std::int64_t p = 0; p < pixels; ++p) {
-          visit((i * layout.shape.channels + c) * pixels + p,
-                i * layout.stored_size + (c / layout.block * pixels + p) * layout.block +
-                    c % layout.block);
-        }
-      }
-    }
-  }
-
-  // Padding is zero, as the engine keeps it.
-  std::vector<Real> ToLayout(int value, const Numbers& numbers) const {
-    std::vector<Real> result(n_ * values_[value].stored_size);
-    ForEachElement(value, [&](std::int64_t from, std::int64_t to) {
-      result[to] = static_cast<Real>(numbers.at(from));
-    });
-    return result;
-  }
-
-  Numbers FromLayout(int value, const std::vector<Real>& stored) const {
-    Numbers result(Size(value));
-    ForEachElement(value,
-                   [&](std::int64_t to, std::int64_t from) { result[to] = stored.at(from); });
-    return result;
-  }
 
   const hwmodel::Network& network_;
   const hwmodel::Stage& description_;
