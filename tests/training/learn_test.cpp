@@ -48,27 +48,7 @@ TrainerOptions Options(const std::string& kind, std::int64_t batch) {
   return options;
 }
 
-struct Course {
-  std::vector<SampleResult> results;
-  std::string weights;
-};
-
-bool operator==(const Course& a, const Course& b) {
-  const auto same = [](const SampleResult& x, const SampleResult& y) {
-    return x.sample == y.sample && x.label == y.label && x.loss == y.loss && x.correct == y.correct;
-  };
-  return a.weights == b.weights &&
-         std::equal(a.results.begin(), a.results.end(), b.results.begin(), b.results.end(), same);
-}
-
-Course ByAdvance(Trainer& trainer, std::int64_t samples) {
-  Course course;
-  trainer.Advance(SmallSource(), samples, course.results);
-  course.weights = trainer.WeightsSha256();
-  return course;
-}
-
-void LearnUpTo(Trainer& trainer, std::int64_t first, std::int64_t end, Course& course) {
+void LearnUpTo(Trainer& trainer, std::int64_t first, std::int64_t end, Outcome& course) {
   const DatasetSource source = SmallSource();
   std::vector<float> image(source.shape().size());
   for (std::int64_t p = first; p < end; ++p) {
@@ -78,14 +58,14 @@ void LearnUpTo(Trainer& trainer, std::int64_t first, std::int64_t end, Course& c
   }
 }
 
-void FinishCourse(Trainer& trainer, Course& course) {
+void FinishCourse(Trainer& trainer, Outcome& course) {
   const std::vector<SampleResult> results = trainer.Finish();
   course.results.insert(course.results.end(), results.begin(), results.end());
   course.weights = trainer.WeightsSha256();
 }
 
-Course ByLearning(Trainer& trainer, std::int64_t samples) {
-  Course course;
+Outcome ByLearning(Trainer& trainer, std::int64_t samples) {
+  Outcome course;
   LearnUpTo(trainer, 0, samples, course);
   FinishCourse(trainer, course);
   return course;
@@ -106,7 +86,7 @@ TEST_CASE("Learning samples one by one gives the bits of Advance", "[learn]") {
       TrainerOptions options = Options(c.kind, c.batch);
       options.workers = workers;
       INFO(c.kind << " by " << workers << " workers, batch " << c.batch);
-      const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+      const Outcome expected = Train(options, kSamples);
       REQUIRE(expected.results.size() == kSamples);
       CHECK(ByLearning(*MakeTrainer(options), kSamples) == expected);
       // The same where nobody said how long the run is.
@@ -123,10 +103,10 @@ TEST_CASE("A run that is finished early is the run of that length", "[learn]") {
     const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
     // All but a mini-batch, and with mini-batches a part of that: it is left out.
     const std::int64_t whole = kSamples - c.batch;
-    const Course course = ByLearning(*trainer, whole + c.batch / 2);
+    const Outcome course = ByLearning(*trainer, whole + c.batch / 2);
     CHECK(trainer->samples_done() == whole);
     options.samples = whole;
-    CHECK(course == ByAdvance(*MakeTrainer(options), whole));
+    CHECK(course == Train(options, whole));
     CHECK(trainer->Finish().empty());
     CHECK_THROWS_AS(trainer->Learn(std::vector<float>(3072), 0), InvalidArgument);
   }
@@ -143,7 +123,7 @@ TEST_CASE("A sample's result comes when it has met its loss", "[learn]") {
   options.precision = Precision::kDouble;
   options.convolution = ConvolutionMethod::kReference;
   const std::unique_ptr<Trainer> pipeline = MakeTrainer(options);
-  Course course;
+  Outcome course;
   LearnUpTo(*pipeline, 0, 9, course);
   CHECK(course.results.size() <= 9);
   CHECK(pipeline->samples_done() == 9);
@@ -154,7 +134,7 @@ TEST_CASE("A sample's result comes when it has met its loss", "[learn]") {
 TEST_CASE("Processes and replicas learn the bits of one", "[learn]") {
   for (const Case& c : {Case{"pb", 1}, {"gpipe", 4}, {"2bw", 8}}) {
     const TrainerOptions options = Options(c.kind, c.batch);
-    const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+    const Outcome expected = Train(options, kSamples);
     INFO(c.kind);
     TrainAsProcesses(2, options, [&](Trainer& trainer, int /*rank*/) {
       CheckInProcess(ByLearning(trainer, kSamples) == expected);
@@ -162,7 +142,7 @@ TEST_CASE("Processes and replicas learn the bits of one", "[learn]") {
   }
   TrainerOptions options = Options("sequential", 4);
   options.gradient_parts = 2;
-  const Course expected = ByAdvance(*MakeTrainer(options), kSamples);
+  const Outcome expected = Train(options, kSamples);
   options.replicas = 2;
   TrainAsProcesses(2, options, [&](Trainer& trainer, int /*rank*/) {
     CheckInProcess(ByLearning(trainer, kSamples) == expected);
@@ -175,8 +155,8 @@ TEST_CASE("A state goes on with samples in flight and samples that wait", "[lear
       TrainerOptions options = Options(c.kind, c.batch);
       options.samples = length;
       INFO(c.kind << ", batch " << c.batch << ", length " << length);
-      const Course expected = ByLearning(*MakeTrainer(options), kSamples);
-      Course course;
+      const Outcome expected = ByLearning(*MakeTrainer(options), kSamples);
+      Outcome course;
       const std::unique_ptr<Trainer> first = MakeTrainer(options);
       LearnUpTo(*first, 0, 13, course);
       options.workers = 2;

@@ -443,7 +443,7 @@ TEST_CASE("A basis turns to the eigenvectors of its matrix, the largest eigenval
 }
 
 std::vector<double> Losses(const TrainerOptions& options) {
-  return Train(options, kSamples).losses;
+  return Train(options, kSamples).losses();
 }
 
 TEST_CASE("Rules of a momentum, written as quotients, are the rules themselves", "[optimizer]") {
@@ -568,7 +568,7 @@ TEST_CASE("An optimizer of one's own is trained by vectors and any workers, and 
   const Outcome own = Train(options, kSamples);
   TrainerOptions sgdm = options;
   sgdm.optimizer = Spec("sgdm");
-  CheckNear(own.losses, Losses(sgdm), 1e-4);
+  CheckNear(own.losses(), Losses(sgdm), 1e-4);
 
   options.workers = 2;
   CHECK(ResumedDigest(options, kSamples / 2, /*workers=*/3) == own.weights);

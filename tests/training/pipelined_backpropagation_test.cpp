@@ -381,7 +381,7 @@ void CompareWorkers(const char* network) {
     options.rule.rule = FindRule("lwp-v+sc");
     if (stashing) options.schedule.weights = WeightVersions::kStashed;
     const Outcome whole = Run(*MakeTrainer(options), 100);
-    REQUIRE(whole.losses.size() == 100);
+    REQUIRE(whole.results.size() == 100);
     for (const int workers : {2, 3, 8}) {
       options.workers = workers;
       CHECK(Run(*MakeTrainer(options), 100) == whole);
@@ -436,7 +436,7 @@ void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
                            .learning_rate = options.learning_rate.base,
                            .momentum = options.momentum,
                            .weight_decay = options.weight_decay});
-  const std::vector<double> losses = Run(*trainer, samples).losses;
+  const std::vector<double> losses = Run(*trainer, samples).losses();
   REQUIRE(losses.size() == static_cast<std::size_t>(samples));
   const DatasetSource source = Source();
   double worst = 0;

@@ -61,7 +61,7 @@ void CompareProcesses(bool form) {
   for (const Case& test : kCases) {
     TrainerOptions options = OptionsOf(test, form);
     const Outcome expected = Alone(options);
-    REQUIRE(expected.losses.size() == static_cast<std::size_t>(kSamples));
+    REQUIRE(expected.results.size() == static_cast<std::size_t>(kSamples));
     for (const auto& [processes, workers] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}}) {
       std::vector<Outcome> outcomes(processes);
       options.workers = workers;

@@ -245,8 +245,8 @@ std::string Text(const Case& test, const Shape& shape) {
 void CompareReplicas(std::span<const Shape> shapes) {
   for (const Case& test : kCases) {
     const Outcome expected = Alone(test);
-    REQUIRE(expected.samples.size() == static_cast<std::size_t>(kSamples));
-    for (std::int64_t i = 0; i < kSamples; ++i) REQUIRE(expected.samples[i] == i);
+    REQUIRE(expected.results.size() == static_cast<std::size_t>(kSamples));
+    for (std::int64_t i = 0; i < kSamples; ++i) REQUIRE(expected.results[i].sample == i);
     for (const Shape& shape : shapes) {
       if (!test.is_pipeline && (shape.processes > 1 || shape.workers > 1)) continue;
       if (test.network == std::string("vgg11") && shape.replicas != 2) continue;
@@ -279,9 +279,9 @@ TEST_CASE("Parts change no more than the rounding", "[replicas]") {
     }
     // Five updates with sums in single precision.
     constexpr double kRounding = 1e-4;
-    for (std::size_t i = 0; i < outcomes[0].losses.size(); ++i) {
-      CHECK(std::abs(outcomes[1].losses[i] - outcomes[0].losses[i]) < kRounding);
-      CHECK(std::abs(outcomes[2].losses[i] - outcomes[0].losses[i]) < kRounding);
+    for (std::size_t i = 0; i < outcomes[0].results.size(); ++i) {
+      CHECK(std::abs(outcomes[1].results[i].loss - outcomes[0].results[i].loss) < kRounding);
+      CHECK(std::abs(outcomes[2].results[i].loss - outcomes[0].results[i].loss) < kRounding);
     }
     // As many parts as micro-batches are another order.
     CHECK(outcomes[2].weights != outcomes[0].weights);

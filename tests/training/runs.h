@@ -23,17 +23,20 @@ inline DatasetSource SmallSource() {
 }
 
 struct Outcome {
-  std::vector<std::int64_t> samples;
-  std::vector<double> losses;
+  std::vector<SampleResult> results;
   std::string weights;
   double validation_loss = 0;
   double accuracy = 0;
 
+  std::vector<double> losses() const {
+    std::vector<double> all;
+    for (const SampleResult& result : results) all.push_back(result.loss);
+    return all;
+  }
   friend bool operator==(const Outcome&, const Outcome&) = default;
   // What the rest of the run came to.
   Outcome& operator+=(const Outcome& rest) {
-    samples.insert(samples.end(), rest.samples.begin(), rest.samples.end());
-    losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
+    results.insert(results.end(), rest.results.begin(), rest.results.end());
     weights = rest.weights;
     validation_loss = rest.validation_loss;
     accuracy = rest.accuracy;
@@ -44,13 +47,8 @@ struct Outcome {
 // Trains up to sample `to`.
 inline Outcome Train(Trainer& trainer, std::int64_t to,
                      const SampleSource& source = SmallSource()) {
-  std::vector<SampleResult> results;
-  trainer.Advance(source, to, results);
   Outcome outcome;
-  for (const SampleResult& result : results) {
-    outcome.samples.push_back(result.sample);
-    outcome.losses.push_back(result.loss);
-  }
+  trainer.Advance(source, to, outcome.results);
   outcome.weights = trainer.WeightsSha256();
   return outcome;
 }

@@ -178,9 +178,9 @@ TEST_CASE("Every optimizer and schedule trains sequences, with any number of wor
         continue;
       }
       const Outcome alone = Run(options);
-      CHECK(alone.losses.size() == 24);
+      CHECK(alone.results.size() == 24);
       // An untrained network knows nothing: the logarithm of 64.
-      CHECK(alone.losses.front() == Approx(std::log(64)).epsilon(0.02));
+      CHECK(alone.results.front().loss == Approx(std::log(64)).epsilon(0.02));
       options.workers = 3;
       CHECK(Run(options) == alone);
       weights.insert(alone.weights);
@@ -284,7 +284,7 @@ TEST_CASE("The gradient of tied rows is that of both their uses, however backwar
   CHECK(drained("gpipe", 1) == fused);
   // Added up in another order, the same numbers.
   for (const Outcome& other : {drained("zb-h1", 1), drained("sequential", 2)}) {
-    CheckNear(other.losses, fused.losses, 1e-5);
+    CheckNear(other.losses(), fused.losses(), 1e-5);
   }
 }
 
@@ -347,8 +347,8 @@ TEST_CASE("Single precision follows double over a hundred steps", "[token]") {
       options.convolution = ConvolutionMethod::kReference;
       const Outcome exact = Run(options);
       INFO(optimizer << ", " << kind);
-      CheckNear(single.losses, exact.losses, kSingleTolerance);
-      CHECK(single.losses.back() < single.losses.front());
+      CheckNear(single.losses(), exact.losses(), kSingleTolerance);
+      CHECK(single.results.back().loss < single.results.front().loss);
     }
   }
 }

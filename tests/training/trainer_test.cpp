@@ -41,7 +41,7 @@ TEST_CASE("A run is a function of its options, whatever the threads and slices",
   // A VGG drops values by their positions in the run.
   for (const char* network : {"resnet20", "narrow-vgg"}) {
     const Outcome expected = Train(Options(network, 8), 24);
-    CHECK(expected.losses.size() == 24);
+    CHECK(expected.results.size() == 24);
     CHECK(Train(Options(network, 8), 24) == expected);
     Outcome slices;
     const auto sliced = MakeTrainer(Options(network, 8));
@@ -277,7 +277,7 @@ TEST_CASE("Padded scores come to the loss sample by sample", "[trainer]") {
     one.learning_rate.base = 1e-4;
     TrainerOptions four = one;
     four.microbatch = 4;
-    CheckNear(Train(one, 8).losses, Train(four, 8).losses, kRounding);
+    CheckNear(Train(one, 8).losses(), Train(four, 8).losses(), kRounding);
   }
 }
 

@@ -181,6 +181,8 @@ struct SampleResult {
   int label = 0;            ///< of a sequence that of its last token
   double loss = 0;          ///< of a sequence the mean over its tokens
   double correct = 0;       ///< share of its labels that won, of one label 0 or 1
+
+  bool operator==(const SampleResult&) const = default;
 };
 
 struct Evaluation {
