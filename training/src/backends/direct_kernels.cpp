@@ -1,7 +1,6 @@
 #include "backends/direct_kernels.h"
 
 #include <algorithm>
-#include <array>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/direct_kernels.cpp"
@@ -19,7 +18,6 @@ namespace HWY_NAMESPACE {
 
 template <int B>
 struct Direct {
-  using L = Lanes<B>;
   template <int kRow>
   using RowTiling = Tiling<B, Products<B, kRow>>;
 
@@ -213,10 +211,7 @@ struct Direct {
           for (std::int64_t j = column.taps - 1; j >= 0; --j, to += B * B) {
             const float* tap = block + (line + j * s.stride) * B * B;
             PrefetchWeights(tap + 4 * next, B * B);
-            std::array<L, B> rows;
-            for (int r = 0; r < B; ++r) rows[r] = L::Load(tap + r * B);
-            Transpose<B>(rows);
-            for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
+            TransposeBlock<B>(tap, to);
           }
         }
       }

@@ -206,6 +206,15 @@ HWY_INLINE void Transpose(std::array<Lanes<B>, B>& rows) {
   }
 }
 
+// The transpose of B x B numbers.
+template <int B>
+HWY_INLINE void TransposeBlock(const float* from, float* to) {
+  std::array<Lanes<B>, B> rows;
+  for (int r = 0; r < B; ++r) rows[r] = Lanes<B>::Load(from + r * B);
+  Transpose<B>(rows);
+  for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
+}
+
 // Sums of f(p), p = 0 .. count-1: four running sums hide the latency of an addition.
 template <class L, class F>
 HWY_INLINE L SumOver(std::int64_t count, F f) {

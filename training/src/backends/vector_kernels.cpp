@@ -406,12 +406,7 @@ struct VectorBackend final : VectorTokens<B> {
   }
 
   static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
-    for (std::int64_t i = 0; i < size; i += B * B) {
-      std::array<L, B> rows;
-      for (int r = 0; r < B; ++r) rows[r] = L::Load(from + i + r * B);
-      Transpose<B>(rows);
-      for (int r = 0; r < B; ++r) rows[r].Store(to + i + r * B);
-    }
+    for (std::int64_t i = 0; i < size; i += B * B) TransposeBlock<B>(from + i, to + i);
   }
 
  private:

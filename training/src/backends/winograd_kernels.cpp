@@ -199,11 +199,7 @@ struct Winograd {
         const float* block =
             weights + kTaps * ((piece.in + c) * s.out_channels + (piece.out + k) * B);
         for (int tap = 0; tap < kTaps; ++tap) {
-          std::array<L, B> rows;
-          for (int r = 0; r < B; ++r) rows[r] = L::Load(block + (tap * B + r) * B);
-          Transpose<B>(rows);
-          float* to = turned.data() + (kTaps - 1 - tap) * B * B;
-          for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
+          TransposeBlock<B>(block + tap * B * B, turned.data() + (kTaps - 1 - tap) * B * B);
         }
         FilterBlock([&](int tap) { return turned.data() + tap * B * B; },
                     block + kTaps * 2 * B * s.out_channels, s.filter_plane(),
