@@ -159,17 +159,18 @@ struct Winograd {
 
   // --- weights ---
 
-  // U of B input channels and one block of output channels; `tap` gives where a tap's B rows of B
-  // output channels start, and `coming` where a later block does.
-  template <class Tap>
-  static HWY_INLINE void FilterBlock(Tap tap, const float* coming, std::int64_t plane, float* u) {
+  // U of B input channels and one block of output channels, whose taps have B rows of B output channels each;
+  // `coming` is where a later block starts.
+  static HWY_INLINE void FilterBlock(const float* taps, const float* coming, std::int64_t plane,
+                                     float* u) {
     for (int c = 0; c < B; ++c) {
       // Waiting for these took most of the transform's time.
       PrefetchWeights(coming + c * kTaps * B, kTaps * B);
       Grid<kEdge, 3> columns;
       for (int w = 0; w < 3; ++w) {
-        columns.StoreColumn(w, Filter({L::Load(tap(w) + c * B), L::Load(tap(3 + w) + c * B),
-                                       L::Load(tap(6 + w) + c * B)}));
+        const float* tap = taps + (w * B + c) * B;
+        columns.StoreColumn(
+            w, Filter({L::Load(tap), L::Load(tap + 3 * B * B), L::Load(tap + 6 * B * B)}));
       }
       float* to = u + c * B;
       for (int h = 0; h < kEdge; ++h, to = Opaque(to + kEdge * plane)) {
@@ -178,32 +179,24 @@ struct Winograd {
     }
   }
 
+  // kTurned: those of the input's gradient, where `s` has in and out exchanged already.
+  template <bool kTurned>
   static HWY_NOINLINE void Filters(const WinogradShape& s, const WeightPiece& piece,
                                    const float* weights, float* u) {
+    [[maybe_unused]] alignas(64) std::array<float, kTaps * B * B> turned;
     for (std::int64_t k = 0; k < piece.outs; k += B) {
       for (std::int64_t c = 0; c < piece.ins; c += B) {
-        const float* block =
-            weights + kTaps * ((piece.out + k) * s.in_channels + (piece.in + c) * B);
-        FilterBlock([&](int tap) { return block + tap * B * B; }, block + 2 * kTaps * B * B,
-                    s.filter_plane(), u + k * piece.ins + c * B);
-      }
-    }
-  }
-
-  // Those of the input's gradient, where `s` has in and out exchanged already.
-  static HWY_NOINLINE void TurnedFilters(const WinogradShape& s, const WeightPiece& piece,
-                                         const float* weights, float* u) {
-    alignas(64) std::array<float, kTaps * B * B> turned;
-    for (std::int64_t k = 0; k < piece.outs; k += B) {
-      for (std::int64_t c = 0; c < piece.ins; c += B) {
-        const float* block =
-            weights + kTaps * ((piece.in + c) * s.out_channels + (piece.out + k) * B);
-        for (int tap = 0; tap < kTaps; ++tap) {
-          TransposeBlock<B>(block + tap * B * B, turned.data() + (kTaps - 1 - tap) * B * B);
+        const std::int64_t first = kTurned ? (piece.in + c) * s.out_channels + (piece.out + k) * B
+                                           : (piece.out + k) * s.in_channels + (piece.in + c) * B;
+        const float* taps = weights + kTaps * first;
+        const float* coming = taps + 2 * kTaps * B * (kTurned ? s.out_channels : B);
+        if constexpr (kTurned) {
+          for (int tap = 0; tap < kTaps; ++tap) {
+            TransposeBlock<B>(taps + tap * B * B, turned.data() + (kTaps - 1 - tap) * B * B);
+          }
+          taps = turned.data();
         }
-        FilterBlock([&](int tap) { return turned.data() + tap * B * B; },
-                    block + kTaps * 2 * B * s.out_channels, s.filter_plane(),
-                    u + k * piece.ins + c * B);
+        FilterBlock(taps, coming, s.filter_plane(), u + k * piece.ins + c * B);
       }
     }
   }
@@ -377,11 +370,11 @@ struct Winograd {
 
   // --- the three convolutions ---
 
-  // `filters`: Filters or TurnedFilters.
-  template <class FiltersOf>
-  static HWY_INLINE void Convolve(const WinogradShape& s, FiltersOf filters, const float* x,
-                                  const float* weights, const float* bias, float* y,
-                                  float* workspace, Prefetcher* ahead) {
+  // kTurned as in Filters.
+  template <bool kTurned>
+  static HWY_INLINE void Convolve(const WinogradShape& s, const float* x, const float* weights,
+                                  const float* bias, float* y, float* workspace,
+                                  Prefetcher* ahead) {
     float* u = workspace;
     float* v = workspace + kPositions * s.filter_plane();
     float* m = v + kPositions * s.in_plane();
@@ -389,7 +382,7 @@ struct Winograd {
       const std::int64_t tiles = InputBlock(s, first, x, v);
       ForEachPiece(s, s.out_piece(), s.in_piece(), [&](const WeightPiece& piece) {
         // Where there are several blocks of tiles, all weights are one piece.
-        if (first == 0) filters(s, piece, weights, u);
+        if (first == 0) Filters<kTurned>(s, piece, weights, u);
         ImageProducts::Multiply({.positions = kPositions,
                                  .a = v + piece.in * s.block_tiles(),
                                  .a_plane = s.in_plane(),
@@ -412,14 +405,14 @@ struct Winograd {
 
   static void Forward(const WinogradShape& s, const float* x, const float* weights,
                       const float* bias, float* y, float* workspace, Prefetcher* ahead) {
-    Convolve(s, Filters, x, weights, bias, y, workspace, ahead);
+    Convolve<false>(s, x, weights, bias, y, workspace, ahead);
   }
 
   static void BackwardInput(const WinogradShape& s, const float* dy, const float* weights,
                             float* dx, float* workspace, Prefetcher* ahead) {
     WinogradShape reverse = s;
     std::swap(reverse.in_channels, reverse.out_channels);
-    Convolve(reverse, TurnedFilters, dy, weights, nullptr, dx, workspace, ahead);
+    Convolve<true>(reverse, dy, weights, nullptr, dx, workspace, ahead);
   }
 
   static void BackwardWeights(const WinogradShape& s, const float* x, const float* dy, float* dw,
