@@ -430,10 +430,7 @@ class ReferenceBackend final : public Backend<Real> {
 
   void Attention(const AttentionShape& shape, const Real* x, Real* y, Real* log_sums,
                  Real* workspace) const override {
-    const std::int64_t width = shape.width();
-    ForEachQuery(shape, [&](std::int64_t first, std::int64_t head, std::int64_t t) {
-      const Head q = HeadOf(shape, x, first, head);
-      Real& log_sum = log_sums[(first / shape.tokens * shape.heads + head) * shape.tokens + t];
+    ForEachQuery(shape, x, [&](std::int64_t query, const Head& q, std::int64_t t, std::int64_t at) {
       Real* scores = workspace;
       double most = -1e300;
       for (std::int64_t s = 0; s <= t; ++s) {
@@ -442,14 +439,13 @@ class ReferenceBackend final : public Backend<Real> {
       }
       double sum = 0;
       for (std::int64_t s = 0; s <= t; ++s) sum += std::exp(scores[s] - most);
-      log_sum = static_cast<Real>(most + std::log(sum));
-      Real* out = y + (first + t) * width + head * shape.head_width;
+      log_sums[query] = static_cast<Real>(most + std::log(sum));
       for (std::int64_t c = 0; c < shape.head_width; ++c) {
         double value = 0;
         for (std::int64_t s = 0; s <= t; ++s) {
           value += std::exp(scores[s] - most) / sum * q.At(s, 2)[c];
         }
-        out[c] = static_cast<Real>(value);
+        y[at + c] = static_cast<Real>(value);
       }
     });
   }
@@ -457,13 +453,10 @@ class ReferenceBackend final : public Backend<Real> {
   // With P the softmax and dP = dy v':  ds = P (dP - sum of P dP), dq = ds k, dk = ds' q, dv = P' dy.
   void AttentionBackward(const AttentionShape& shape, const Real* x, const Real* log_sums,
                          const Real* dy, Real* dx, Real* workspace) const override {
-    const std::int64_t width = shape.width();
-    std::fill_n(dx, shape.rows() * 3 * width, Real(0));
-    ForEachQuery(shape, [&](std::int64_t first, std::int64_t head, std::int64_t t) {
-      const Head q = HeadOf(shape, x, first, head);
-      const double log_sum =
-          log_sums[(first / shape.tokens * shape.heads + head) * shape.tokens + t];
-      const Real* out = dy + (first + t) * width + head * shape.head_width;
+    std::fill_n(dx, shape.rows() * 3 * shape.width(), Real(0));
+    ForEachQuery(shape, x, [&](std::int64_t query, const Head& q, std::int64_t t, std::int64_t at) {
+      const double log_sum = log_sums[query];
+      const Real* out = dy + at;
       Real* p = workspace;
       Real* dp = workspace + shape.tokens;
       double sum = 0;
@@ -551,11 +544,6 @@ class ReferenceBackend final : public Backend<Real> {
     }
   };
 
-  static Head HeadOf(const AttentionShape& shape, const Real* x, std::int64_t first,
-                     std::int64_t head) {
-    return {x + first * 3 * shape.width() + head * shape.head_width, shape.width()};
-  }
-
   static double Scale(const AttentionShape& shape) {
     return 1 / std::sqrt(static_cast<double>(shape.head_width));
   }
@@ -566,12 +554,17 @@ class ReferenceBackend final : public Backend<Real> {
     return sum;
   }
 
-  // visit(first row of the sequence, head, token).
+  // visit(number of the query, its head, its token, where its result begins in (rows, width)).
   template <class Visit>
-  static void ForEachQuery(const AttentionShape& shape, Visit visit) {
-    for (std::int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
-      for (std::int64_t head = 0; head < shape.heads; ++head) {
-        for (std::int64_t t = 0; t < shape.tokens; ++t) visit(sequence * shape.tokens, head, t);
+  static void ForEachQuery(const AttentionShape& shape, const Real* x, Visit visit) {
+    const std::int64_t width = shape.width();
+    std::int64_t query = 0;
+    for (std::int64_t first = 0; first < shape.rows(); first += shape.tokens) {
+      for (std::int64_t channel = 0; channel < width; channel += shape.head_width) {
+        const Head head{x + first * 3 * width + channel, width};
+        for (std::int64_t t = 0; t < shape.tokens; ++t) {
+          visit(query++, head, t, (first + t) * width + channel);
+        }
       }
     }
   }
