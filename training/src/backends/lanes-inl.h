@@ -65,9 +65,9 @@ struct Lanes {
     }
 #endif
   }
-  // x in so many lanes, `fill` in those behind them.
-  static HWY_INLINE Lanes Part(const Lanes& x, std::int64_t count, float fill = 0) {
-    return Make([&](int i) { return hn::IfThenElse(First(i, count), x.v[i], hn::Set(D(), fill)); });
+  // x in so many lanes, 0 in those behind them.
+  static HWY_INLINE Lanes Part(const Lanes& x, std::int64_t count) {
+    return Make([&](int i) { return hn::IfThenElseZero(First(i, count), x.v[i]); });
   }
   // Past the caches, to an aligned place; hwy::FlushStream() makes it seen by other threads.
   HWY_INLINE void Stream(float* to) const {

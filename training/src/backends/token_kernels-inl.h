@@ -30,8 +30,6 @@ struct VectorTokens : VectorLinear<B> {
   using L = Lanes<B>;
   using P = PackedProducts<B>;
 
-  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
   static HWY_INLINE L Exp(const L& x) {
     return L::Make([&](int i) { return hn::Exp(typename L::D(), x.v[i]); });
   }
@@ -52,6 +50,14 @@ struct VectorTokens : VectorLinear<B> {
         i,
         [=](const float* from, float fill = 0) HWY_ATTR { return L::LoadPart(from, rest, fill); },
         [=](const L& x, float* to) HWY_ATTR { x.StorePart(rest, to); });
+  }
+
+  static float LargestOf(std::int64_t size, const float* x) {
+    constexpr float kLeast = -std::numeric_limits<float>::infinity();
+    L most = L::Set(kLeast);
+    ForEach(size, [&](std::int64_t i, auto load, auto)
+                      HWY_ATTR { most = L::Max(most, load(x + i, kLeast)); });
+    return most.Largest();
   }
 
   std::int64_t ProductWorkspace(std::int64_t rows, std::int64_t columns,
@@ -310,12 +316,7 @@ struct VectorTokens : VectorLinear<B> {
   static float Softmax(std::int64_t count, std::int64_t size, float scale, float* z) {
     const std::int64_t end = P::Rounded(count);
     std::fill(z + end, z + size, 0.0F);
-    // The last block may be part of one.
-    const auto scores = [=](std::int64_t k)
-                            HWY_ATTR { return L::Part(L::Load(z + k), count - k, -kInfinity); };
-    L most = scores(0);
-    for (std::int64_t k = B; k < end; k += B) most = L::Max(most, scores(k));
-    const float largest = most.Largest() * scale;
+    const float largest = LargestOf(count, z) * scale;
     const L factor = L::Set(scale);
     const L offset = L::Set(-largest);
     L sum = L::Zero();
@@ -428,10 +429,7 @@ struct VectorTokens : VectorLinear<B> {
                     const std::int32_t* labels, float* p, float* losses,
                     std::uint8_t* correct) const override {
     for (std::int64_t r = 0; r < rows; ++r, z += classes, p += classes) {
-      L most = L::Set(-kInfinity);
-      ForEach(classes, [&](std::int64_t c, auto load, auto)
-                           HWY_ATTR { most = L::Max(most, load(z + c, -kInfinity)); });
-      const float largest = most.Largest();
+      const float largest = LargestOf(classes, z);
       const L offset = L::Set(largest);
       L sum = L::Zero();
       std::int64_t c = 0;
