@@ -18,10 +18,7 @@ std::string Message(const std::filesystem::path& file, std::optional<std::int64_
 
 }  // namespace
 
-DataError::DataError(const std::filesystem::path& file, const std::string& reason)
-    : std::runtime_error(Message(file, std::nullopt, reason)), file_(file), reason_(reason) {}
-
-DataError::DataError(const std::filesystem::path& file, std::int64_t record,
+DataError::DataError(const std::filesystem::path& file, std::optional<std::int64_t> record,
                      const std::string& reason)
     : std::runtime_error(Message(file, record, reason)),
       file_(file),

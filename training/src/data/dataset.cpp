@@ -21,8 +21,8 @@ void Dataset::Check(std::int64_t sample, std::span<const std::uint8_t> pixels) c
 
 void Dataset::Check(std::int64_t sample, bool has_tokens) const {
   Check(sample);
-  if (has_tokens == (context() > 0)) return;
-  throw InvalidArgument("dataset", name(), has_tokens ? "one of tokens" : "one of images");
+  analysis::RefuseIf(has_tokens != (context() > 0), "dataset", name(),
+                     has_tokens ? "one of tokens" : "one of images");
 }
 
 void Dataset::ReadTokens(std::int64_t sample, std::span<std::int32_t> tokens) const {

@@ -16,6 +16,7 @@ namespace batchless::training {
 namespace {
 
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 // Tokens as they are, whatever the windows.
 class TokenDataset final : public Dataset {
@@ -50,11 +51,6 @@ class TokenDataset final : public Dataset {
 
   std::vector<std::int32_t> tokens_;
 };
-
-void CheckContext(int context) {
-  if (context >= 1) return;
-  throw InvalidArgument("context", std::to_string(context), "at least 1");
-}
 
 // Orders of the symbols by the class of the token before the last and by the last one.
 class MarkovSource {
@@ -107,7 +103,7 @@ std::shared_ptr<const Dataset> MakeTokens(const std::string& name,
                                           const std::filesystem::path& file,
                                           const std::vector<std::int64_t>& tokens, Split split,
                                           int context, int vocabulary) {
-  CheckContext(context);
+  RefuseIf(context < 1, "context", context, "at least 1");
   const auto size = std::ssize(tokens);
   const std::int64_t train = size - size / 10;
   const std::int64_t least = std::int64_t{context} + 1;
@@ -141,7 +137,7 @@ std::vector<std::int64_t> ReadTextTokens(const std::filesystem::path& file) {
 std::shared_ptr<const Dataset> MakeMarkov(std::uint64_t seed, Split split, int context,
                                           std::int64_t train_tokens,
                                           std::int64_t validation_tokens) {
-  CheckContext(context);
+  RefuseIf(context < 1, "context", context, "at least 1");
   const std::int64_t count = split == Split::kTrain ? train_tokens : validation_tokens;
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
   if (count <= context || count > kMostTokens) {

@@ -13,9 +13,11 @@ namespace batchless::training {
 /// with this and nothing else, whatever the file holds.
 class DataError : public std::runtime_error {
  public:
-  DataError(const std::filesystem::path& file, const std::string& reason);
+  DataError(const std::filesystem::path& file, const std::string& reason)
+      : DataError(file, std::nullopt, reason) {}
   /// `record` counts the samples of the file from 0.
-  DataError(const std::filesystem::path& file, std::int64_t record, const std::string& reason);
+  DataError(const std::filesystem::path& file, std::optional<std::int64_t> record,
+            const std::string& reason);
 
   const std::filesystem::path& file() const { return file_; }
   const std::optional<std::int64_t>& record() const { return record_; }
