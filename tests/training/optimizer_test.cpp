@@ -487,17 +487,7 @@ TEST_CASE("Updates a step after their gradients go on from any saved state", "[o
       options.workers = 2;
       if (stashes) options.schedule.weights = hwmodel::WeightVersions::kStashed;
       const std::string at_once = DigestAfter(options);
-      for (hwmodel::TimedAction& timed : options.schedule.actions) {
-        if (timed.action.kind == hwmodel::ActionKind::kUpdate) ++timed.step;
-      }
-      std::stable_sort(options.schedule.actions.begin(), options.schedule.actions.end(),
-                       [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) {
-                         const auto place = [](const hwmodel::TimedAction& timed) {
-                           const bool is_pass = timed.action.kind != hwmodel::ActionKind::kUpdate;
-                           return 2 * timed.step + (is_pass ? 1 : 0);
-                         };
-                         return place(a) < place(b);
-                       });
+      options.schedule = WithLateUpdates(options.schedule);
       INFO(name << ", stashes " << stashes);
       CHECK(DigestAfter(options) == at_once);
       for (const std::int64_t samples : {4, 30, 36, 40, 42, 44, 46}) {

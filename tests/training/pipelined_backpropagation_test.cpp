@@ -518,27 +518,7 @@ const ListCase kLists[] = {
      [](int stages, std::int64_t n) { return hwmodel::Interleaved(stages, 4, n, 6); }},
     {"pb, updates a step late", 1,
      [](int stages, std::int64_t n) {
-       hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, n);
-       std::erase_if(list.actions, [](const hwmodel::TimedAction& timed) {
-         return timed.action.kind == ActionKind::kUpdate;
-       });
-       hwmodel::Schedule late = list;
-       late.actions.clear();
-       std::int64_t step = -1;
-       std::vector<hwmodel::Action> updates;
-       for (const hwmodel::TimedAction& timed : list.actions) {
-         if (timed.step != step) {
-           for (const hwmodel::Action& update : updates)
-             late.actions.push_back({timed.step, update});
-           updates.clear();
-           step = timed.step;
-         }
-         late.actions.push_back(timed);
-         if (timed.action.kind != ActionKind::kBackward) continue;
-         updates.push_back({timed.action.stage, ActionKind::kUpdate, timed.action.microbatch});
-       }
-       for (const hwmodel::Action& update : updates) late.actions.push_back({step + 1, update});
-       return late;
+       return WithLateUpdates(hwmodel::PipelinedBackpropagation(stages, n));
      }},
     {"pb, the first stage's backward 60 steps late", 1,
      [](int stages, std::int64_t n) {
@@ -547,10 +527,7 @@ const ListCase kLists[] = {
          const bool comes_back = timed.action.kind != ActionKind::kForward;
          if (timed.action.stage == 0 && comes_back) timed.step += 60;
        }
-       std::stable_sort(list.actions.begin(), list.actions.end(),
-                        [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) {
-                          return a.step < b.step;
-                        });
+       SortBySteps(list);
        return list;
      },
      200},
@@ -637,8 +614,7 @@ hwmodel::Schedule SplitOneForwardOneBackward(int stages, bool later) {
     split.actions.push_back({at, {stage, ActionKind::kWeightGradient, k}});
     split.actions.push_back({at, action});
   }
-  std::stable_sort(split.actions.begin(), split.actions.end(),
-                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  SortBySteps(split);
   return split;
 }
 

@@ -117,9 +117,7 @@ Program DeepOf(const std::vector<int>& boundaries) {
   for (hwmodel::TimedAction& timed : list.actions) {
     if (timed.action.stage == 0 && timed.action.kind != ActionKind::kForward) timed.step += 40;
   }
-  std::stable_sort(
-      list.actions.begin(), list.actions.end(),
-      [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) { return a.step < b.step; });
+  std::ranges::stable_sort(list.actions, {}, &hwmodel::TimedAction::step);
   return Steady(list, boundaries);
 }
 

@@ -151,9 +151,7 @@ hwmodel::Schedule TightDoubleBuffered(int stages, std::int64_t microbatches, std
       list.actions.push_back({step, {s, hwmodel::ActionKind::kUpdate, k}});
     }
   }
-  std::stable_sort(
-      list.actions.begin(), list.actions.end(),
-      [](const hwmodel::TimedAction& a, const hwmodel::TimedAction& b) { return a.step < b.step; });
+  SortBySteps(list);
   return list;
 }
 
