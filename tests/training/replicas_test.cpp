@@ -286,15 +286,6 @@ TEST_CASE("Parts change no more than the rounding", "[replicas]") {
   }
 }
 
-TEST_CASE("Sequential and fill-drain sum the same parts", "[replicas]") {
-  TrainerOptions options = OptionsOf(kCases[0], {1, 1, 1});
-  options.workers = 3;
-  const Outcome pipelined = Alone(options);
-  options.workers = 1;
-  const Outcome sequential = Alone(options);
-  CHECK(pipelined == sequential);
-}
-
 TEST_CASE("A state goes from replicas to others, in the middle of a run", "[replicas]") {
   for (const Case& test : {kCases[0], kCases[3], kCases[4], kCases[7]}) {
     const Outcome expected = Alone(test);
