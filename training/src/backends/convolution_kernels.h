@@ -17,9 +17,8 @@ template <class Kernels, class Shape>
 class KernelConvolution final : public Convolution<float> {
  public:
   KernelConvolution(const ConvolutionShape& convolution, const Shape& shape)
-      : weight_(BlockedWeights(convolution)), shape_(shape) {}
+      : Convolution(BlockedWeights(convolution)), shape_(shape) {}
 
-  ParameterTensor weight_tensor() const override { return weight_; }
   std::int64_t workspace_size() const override { return shape_.workspace_size(); }
 
   void Forward(const float* x, const float* weights, const float* bias, float* y, float* workspace,
@@ -38,7 +37,6 @@ class KernelConvolution final : public Convolution<float> {
   }
 
  private:
-  ParameterTensor weight_;
   Shape shape_;
 };
 

@@ -149,8 +149,8 @@ class Call {
 class OneDnnConvolution final : public Convolution<float> {
  public:
   OneDnnConvolution(const ConvolutionShape& shape, TransposeBlocks transpose)
-      : transpose_(transpose),
-        weight_(BlockedWeights(shape)),
+      : Convolution(BlockedWeights(shape)),
+        transpose_(transpose),
         engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_) {
     const OneThread one_thread;
@@ -193,8 +193,6 @@ class OneDnnConvolution final : public Convolution<float> {
     }
   }
 
-  ParameterTensor weight_tensor() const override { return weight_; }
-
   std::int64_t workspace_size() const override {
     const std::size_t bytes = std::max(
         {forward_.scratchpad_bytes(), weights_.scratchpad_bytes(), input_.scratchpad_bytes()});
@@ -210,24 +208,23 @@ class OneDnnConvolution final : public Convolution<float> {
 
   void BackwardInput(const float* dy, const float* weights, float* dx, float* workspace,
                      Prefetcher* /*ahead*/) override {
-    transpose_(weight_.stored_size, weights, workspace);
+    transpose_(weight_tensor().stored_size, weights, workspace);
     input_.Execute(stream_, {workspace + TransposedSize(), dy, workspace, dx});
   }
 
   void BackwardWeights(const float* x, const float* dy, float* dw, float* workspace,
                        Prefetcher* /*ahead*/, GradientConsumer<float>* consumer) override {
     weights_.Execute(stream_, {workspace, x, dy, dw});
-    if (consumer != nullptr) consumer->Take(0, weight_.stored_size, dw);
+    if (consumer != nullptr) consumer->Take(0, weight_tensor().stored_size, dw);
   }
 
  private:
   std::int64_t TransposedSize() const {
     constexpr std::int64_t kCacheLine = 16;
-    return RoundUp(weight_.stored_size, kCacheLine);
+    return RoundUp(weight_tensor().stored_size, kCacheLine);
   }
 
   TransposeBlocks transpose_;
-  ParameterTensor weight_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   Call forward_;

@@ -17,9 +17,7 @@ template <class Real>
 class ReferenceConvolution final : public Convolution<Real> {
  public:
   explicit ReferenceConvolution(const ConvolutionShape& shape)
-      : n_(shape.microbatch), layer_(shape.layer), weight_(BlockedWeights(shape)) {}
-
-  ParameterTensor weight_tensor() const override { return weight_; }
+      : Convolution<Real>(BlockedWeights(shape)), n_(shape.microbatch), layer_(shape.layer) {}
 
   std::int64_t workspace_size() const override { return 0; }
 
@@ -44,10 +42,11 @@ class ReferenceConvolution final : public Convolution<Real> {
 
   void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* /*workspace*/,
                        Prefetcher* /*ahead*/, GradientConsumer<Real>* consumer) override {
-    std::fill_n(dw, weight_.stored_size, Real(0));
+    const std::int64_t size = this->weight_tensor().stored_size;
+    std::fill_n(dw, size, Real(0));
     ForEachProduct(
         [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) { dw[wi] += x[xi] * dy[yi]; });
-    if (consumer != nullptr) consumer->Take(0, weight_.stored_size, dw);
+    if (consumer != nullptr) consumer->Take(0, size, dw);
   }
 
  private:
@@ -82,7 +81,6 @@ class ReferenceConvolution final : public Convolution<Real> {
 
   std::int64_t n_;
   Layer layer_;
-  ParameterTensor weight_;
 };
 
 template <class Real>

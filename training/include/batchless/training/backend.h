@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/training/gradient_consumer.h"
@@ -32,13 +33,13 @@ enum class ConvolutionMethod : unsigned char {
 template <class Real>
 class Convolution {
  public:
+  explicit Convolution(ParameterTensor weight) : weight_(std::move(weight)) {}
   virtual ~Convolution() = default;
-  Convolution() = default;
   Convolution(const Convolution&) = delete;
   Convolution& operator=(const Convolution&) = delete;
 
   /// Order and stored size of the weights; offset and names are the stage's.
-  virtual ParameterTensor weight_tensor() const = 0;
+  const ParameterTensor& weight_tensor() const { return weight_; }
   /// Scratch in elements.
   virtual std::int64_t workspace_size() const = 0;
 
@@ -50,6 +51,9 @@ class Convolution {
   /// Overwrites dw. With a consumer, which may be null, dw is scratch for its pieces.
   virtual void BackwardWeights(const Real* x, const Real* dy, Real* dw, Real* workspace,
                                Prefetcher* ahead, GradientConsumer<Real>* consumer) = 0;
+
+ private:
+  ParameterTensor weight_;
 };
 
 struct ConvolutionShape {
