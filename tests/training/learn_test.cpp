@@ -6,7 +6,6 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network.h"
-#include "batchless/hwmodel/network_builder.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/sample_source.h"
@@ -14,6 +13,7 @@
 #include "catch.h"
 #include "collective_runs.h"
 #include "refusal.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 namespace {
@@ -214,20 +214,13 @@ TEST_CASE("Samples that cannot be learned are refused by name", "[learn]") {
 }
 
 TEST_CASE("Tokens of one's own are those of the vocabulary", "[learn]") {
-  hwmodel::NetworkBuilder builder("tokens", {1, 4, 1}, 8);
-  int x = builder.Add({.name = "embedding",
-                       .layers = {{.kind = hwmodel::LayerKind::kEmbedding,
-                                   .name = "embedding",
-                                   .output = {.channels = 16}}},
-                       .inputs = {0}});
-  x = builder.Add({.name = "linear",
-                   .layers = {{.kind = hwmodel::LayerKind::kLinear,
-                               .name = "linear",
-                               .output = {.channels = 8}}},
-                   .inputs = {x}});
-  builder.Add({.name = "loss", .layers = {{.kind = hwmodel::LayerKind::kLoss}}, .inputs = {x}});
+  using hwmodel::LayerKind;
   TrainerOptions options;
-  options.network = builder.Finish();
+  options.network =
+      NetworkOf({1, 4, 1}, 8,
+                {{.kind = LayerKind::kEmbedding, .name = "embedding", .output = {.channels = 16}},
+                 {.kind = LayerKind::kLinear, .name = "linear", .output = {.channels = 8}},
+                 {.kind = LayerKind::kLoss}});
   options.batch = 1;
   const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
   std::vector<float> image = {0, 7, 2.5F, 1};

@@ -12,9 +12,9 @@
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
 #include "engine/pipeline.h"
-#include "narrow_vgg.h"
 #include "pb.h"
 #include "runs.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 

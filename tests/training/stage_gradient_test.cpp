@@ -13,6 +13,7 @@
 #include "catch.h"
 #include "pb.h"
 #include "stage_harness.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 namespace {
@@ -75,17 +76,14 @@ TEST_CASE("ResNet-20 as first published has the gradients of finite differences"
 
 // A convolution to `channels`, the layer behind it, and a loss.
 Network NetworkWith(int channels, hwmodel::Layer layer) {
-  hwmodel::NetworkBuilder builder("one", {3, 5, 4}, 4);
-  const hwmodel::Layer convolution{
-      .kind = hwmodel::LayerKind::kConvolution, .name = "conv", .output = {.channels = channels}};
+  using hwmodel::LayerKind;
   layer.name = "layer";
-  int x = builder.Add({.name = "conv", .layers = {convolution}, .inputs = {0}});
-  x = builder.Add({.name = "layer", .layers = {layer}, .inputs = {x}});
-  const hwmodel::Layer linear{
-      .kind = hwmodel::LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
-  x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
-  builder.Add({.name = "loss", .layers = {{.kind = hwmodel::LayerKind::kLoss}}, .inputs = {x}});
-  return builder.Finish();
+  return NetworkOf(
+      {3, 5, 4}, 4,
+      {{.kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = channels}},
+       layer,
+       {.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}},
+       {.kind = LayerKind::kLoss}});
 }
 
 TEST_CASE("Normalisations alone have the gradients of finite differences", "[stage]") {

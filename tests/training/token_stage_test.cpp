@@ -8,6 +8,7 @@
 #include "batchless/training/backend.h"
 #include "catch.h"
 #include "stage_harness.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 namespace {
@@ -83,23 +84,18 @@ TEST_CASE("squared_relu is 0 below 0 and the square above", "[token]") {
 
 // Every kind alone in its stage, which keeps its input as a value.
 Network LayersApart() {
-  hwmodel::NetworkBuilder builder("apart", {1, 4, 1}, 6);
-  int x = 0;
-  const auto add = [&](const std::string& name, Layer layer) {
-    if (hwmodel::TraitsOf(layer.kind).parameters != nullptr) layer.name = name;
-    x = builder.Add({.name = name, .layers = {layer}, .inputs = {x}});
-  };
-  add("embedding", {.kind = LayerKind::kEmbedding, .output = {.channels = 4}});
-  add("position", {.kind = LayerKind::kPosition});
-  add("norm", {.kind = LayerKind::kLayerNormalization});
-  add("rms", {.kind = LayerKind::kRmsNormalization});
-  add("first", {.kind = LayerKind::kTokenLinear, .output = {.channels = 12}});
-  add("attention", {.kind = LayerKind::kAttention, .heads = 2});
-  add("gelu", {.kind = LayerKind::kGelu});
-  add("squared", {.kind = LayerKind::kSquaredRelu});
-  add("last", {.kind = LayerKind::kTokenLinear, .output = {.channels = 6}, .bias = true});
-  builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
-  return builder.Finish();
+  return NetworkOf(
+      {1, 4, 1}, 6,
+      {{.kind = LayerKind::kEmbedding, .name = "embedding", .output = {.channels = 4}},
+       {.kind = LayerKind::kPosition, .name = "position"},
+       {.kind = LayerKind::kLayerNormalization, .name = "norm"},
+       {.kind = LayerKind::kRmsNormalization, .name = "rms"},
+       {.kind = LayerKind::kTokenLinear, .name = "first", .output = {.channels = 12}},
+       {.kind = LayerKind::kAttention, .heads = 2},
+       {.kind = LayerKind::kGelu},
+       {.kind = LayerKind::kSquaredRelu},
+       {.kind = LayerKind::kTokenLinear, .name = "last", .output = {.channels = 6}, .bias = true},
+       {.kind = LayerKind::kLoss}});
 }
 
 TEST_CASE("Layers on tokens alone have the gradients of finite differences", "[token]") {

@@ -16,10 +16,10 @@
 #include "batchless/training/forward_pass.h"
 #include "batchless/training/own_optimizer.h"
 #include "catch.h"
-#include "narrow_vgg.h"
 #include "pb.h"
 #include "refusal.h"
 #include "runs.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 namespace {
@@ -252,20 +252,14 @@ TEST_CASE("Fill and drain in micro-batches of one order gives the sequential bit
 // Ten channels of one pixel, which kernels store in whole blocks, and what reads them before the loss.
 hwmodel::Network PixelNetwork(bool has_pool, bool has_norm) {
   using hwmodel::LayerKind;
-  hwmodel::NetworkBuilder builder("pixel", {.channels = 3, .height = 32, .width = 32}, 10);
-  int x = builder.Add({.name = "conv",
-                       .layers = {{.kind = LayerKind::kConvolution,
-                                   .name = "conv",
-                                   .output = {.channels = 10},
-                                   .kernel = has_pool ? 31 : 32}},
-                       .inputs = {0}});
-  const auto add = [&](const char* name, const hwmodel::Layer& layer) {
-    x = builder.Add({.name = name, .layers = {layer}, .inputs = {x}});
-  };
-  if (has_pool) add("pool", {.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 2});
-  if (has_norm) add("norm", {.kind = LayerKind::kLayerNormalization, .name = "norm"});
-  add("loss", {.kind = LayerKind::kLoss});
-  return builder.Finish();
+  std::vector<hwmodel::Layer> layers = {{.kind = LayerKind::kConvolution,
+                                         .name = "conv",
+                                         .output = {.channels = 10},
+                                         .kernel = has_pool ? 31 : 32}};
+  if (has_pool) layers.push_back({.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 2});
+  if (has_norm) layers.push_back({.kind = LayerKind::kLayerNormalization, .name = "norm"});
+  layers.push_back({.kind = LayerKind::kLoss});
+  return NetworkOf({.channels = 3, .height = 32, .width = 32}, 10, layers);
 }
 
 TEST_CASE("Padded scores come to the loss sample by sample", "[trainer]") {

@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/hwmodel/network_builder.h"
 #include "batchless/training/backend.h"
 #include "batchless/training/forward_pass.h"
 #include "catch.h"
 #include "engine/stage_parameters.h"
 #include "stage_harness.h"
+#include "test_networks.h"
 
 namespace batchless::training {
 namespace {
@@ -148,16 +148,12 @@ TEST_CASE("Layers in any order that a file can have agree with the reference, or
       {.kind = LayerKind::kRelu},
       {.kind = LayerKind::kMaxPool, .kernel = 3, .stride = 1, .padding = 1},
       {.kind = LayerKind::kAveragePool}};
+  const Layer last{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
+  const Layer loss{.kind = LayerKind::kLoss};
   int refused = 0;
   for (const Layer& first : layers) {
     for (const Layer& second : layers) {
-      hwmodel::NetworkBuilder builder("pair", {3, 6, 5}, 4);
-      int x = builder.Add({.name = "first", .layers = {first}, .inputs = {0}});
-      x = builder.Add({.name = "second", .layers = {second}, .inputs = {x}});
-      const Layer last{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}};
-      x = builder.Add({.name = "fc", .layers = {last}, .inputs = {x}});
-      builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
-      const Network network = builder.Finish();
+      const Network network = NetworkOf({3, 6, 5}, 4, {first, second, last, loss});
       for (const int s : {0, 1}) {
         INFO(hwmodel::TraitsOf(first.kind).name << ", " << hwmodel::TraitsOf(second.kind).name);
         try {
@@ -228,20 +224,11 @@ TEST_CASE("A max-pool's window has at most as many pixels as its saved byte tell
           "[vector]") {
   using hwmodel::LayerKind;
   const auto pool = [](int kernel) {
-    hwmodel::NetworkBuilder builder("pool", {3, 18, 18}, 4);
-    int x = builder.Add(
-        {.name = "conv",
-         .layers = {{.kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = 11}}},
-         .inputs = {0}});
-    x = builder.Add({.name = "pool",
-                     .layers = {{.kind = LayerKind::kMaxPool, .kernel = kernel, .padding = 2}},
-                     .inputs = {x}});
-    x = builder.Add(
-        {.name = "fc",
-         .layers = {{.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}}},
-         .inputs = {x}});
-    builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}});
-    return builder.Finish();
+    return NetworkOf({3, 18, 18}, 4,
+                     {{.kind = LayerKind::kConvolution, .name = "conv", .output = {.channels = 11}},
+                      {.kind = LayerKind::kMaxPool, .kernel = kernel, .padding = 2},
+                      {.kind = LayerKind::kLinear, .name = "fc", .output = {.channels = 4}},
+                      {.kind = LayerKind::kLoss}});
   };
   CompareStage(pool(16), 1, 2);
   CHECK_THROWS_WITH(MakeStage<float>(pool(17), 1, 2, MakeVectorBackend()),
@@ -254,7 +241,6 @@ TEST_CASE("A batch normalisation's evaluation reads nothing that another stage s
   using hwmodel::Layer;
   using hwmodel::LayerKind;
   constexpr int kEdge = 20;
-  hwmodel::NetworkBuilder builder("padded", {1, kEdge, kEdge}, 2);
   const std::vector<Layer> layers = {
       {.kind = LayerKind::kConvolution, .name = "first", .output = {.channels = 10}},
       {.kind = LayerKind::kMaxPool, .kernel = 16},
@@ -262,12 +248,6 @@ TEST_CASE("A batch normalisation's evaluation reads nothing that another stage s
       {.kind = LayerKind::kConvolution, .name = "last", .output = {.channels = 2}},
       {.kind = LayerKind::kAveragePool},
       {.kind = LayerKind::kLoss}};
-  int x = 0;
-  for (const Layer& layer : layers) {
-    x = builder.Add({.name = std::string(hwmodel::TraitsOf(layer.kind).name),
-                     .layers = {layer},
-                     .inputs = {x}});
-  }
   const Numbers ones(10, 1.0);
   const std::vector<NamedTensor> tensors = {
       {"first.weight", {10, 1, 1, 1}, ones}, {"norm.weight", {10}, ones},
@@ -277,7 +257,7 @@ TEST_CASE("A batch normalisation's evaluation reads nothing that another stage s
   std::vector<float> image(std::size_t{kEdge} * kEdge);
   std::iota(image.begin(), image.end(), 0.0F);
   const float mean = 17 * kEdge + 17;
-  ForwardPass pass(builder.Finish(), tensors);
+  ForwardPass pass(NetworkOf({1, kEdge, kEdge}, 2, layers), tensors);
   for (const float score : pass.Scores(image)) CHECK(score == Approx(10 * mean).epsilon(1e-4));
 }
 

@@ -1,13 +1,28 @@
-// A VGG of every kind of layers that VGG-11 has, at less than a hundredth of its multiply-adds.
+// Networks of tests.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/network_builder.h"
 
 namespace batchless::training {
 
+// Stages of one layer each, one behind the other.
+inline hwmodel::Network NetworkOf(const hwmodel::FeatureShape& input, int classes,
+                                  const std::vector<hwmodel::Layer>& layers) {
+  hwmodel::NetworkBuilder builder("layers", input, classes);
+  int x = 0;
+  for (const hwmodel::Layer& layer : layers) {
+    const std::string kind(hwmodel::TraitsOf(layer.kind).name);
+    x = builder.Add(
+        {.name = layer.name.empty() ? kind : layer.name, .layers = {layer}, .inputs = {x}});
+  }
+  return builder.Finish();
+}
+
+// A VGG of every kind of layers that VGG-11 has, at less than a hundredth of its multiply-adds.
 inline hwmodel::Network NarrowVgg() {
   using hwmodel::LayerKind;
   hwmodel::NetworkBuilder builder("narrow-vgg", {.channels = 3, .height = 32, .width = 32}, 10);
