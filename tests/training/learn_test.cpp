@@ -14,6 +14,7 @@
 #include "collective_runs.h"
 #include "refusal.h"
 #include "test_networks.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {
@@ -30,13 +31,9 @@ hwmodel::Network SmallNetwork() {
 TrainerOptions Options(const std::string& kind, std::int64_t batch) {
   TrainerOptions options;
   options.network = SmallNetwork();
-  const int stages = options.network.stage_count();
   if (kind != "sequential") {
     const std::int64_t per_update = hwmodel::FindScheduleKind(kind).updates_each ? 1 : batch;
-    options.schedule = hwmodel::MakeSchedule(
-        kind, {.stages = stages,
-               .microbatches = hwmodel::EnoughMicrobatches(stages, per_update),
-               .microbatches_per_update = per_update});
+    options.schedule = ScheduleOf(kind, options.network.stage_count(), per_update);
   }
   options.batch = batch;
   options.samples = kSamples;

@@ -11,9 +11,9 @@
 #include "catch.h"
 #include "engine/stage_parameters.h"
 #include "optimizers/eigenbasis.h"
-#include "pb.h"
 #include "refusal.h"
 #include "runs.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {
@@ -631,10 +631,7 @@ TEST_CASE("What an optimizer cannot do is refused by name", "[optimizer]") {
           [](TrainerOptions& o) {
             const int stages = o.network.stage_count();
             o.batch = 2 * stages;
-            o.schedule = hwmodel::MakeSchedule(
-                "2bw", {.stages = stages,
-                        .microbatches = hwmodel::EnoughMicrobatches(stages, stages),
-                        .microbatches_per_update = stages});
+            o.schedule = ScheduleOf("2bw", stages, stages);
           });
   refused(Spec("pipemare"), "rule: got msnag", [](TrainerOptions& options) {
     options.rule = {analysis::FindRule("msnag"), {}};

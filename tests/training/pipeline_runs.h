@@ -12,9 +12,9 @@
 #include "batchless/training/dataset.h"
 #include "batchless/training/trainer.h"
 #include "engine/pipeline.h"
-#include "pb.h"
 #include "runs.h"
 #include "test_networks.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 

@@ -33,8 +33,7 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     TrainerOptions options = Options("lenet5", 60);
     const int stages = options.network.stage_count();
     const bool is_pb = kind == std::string("pb");
-    options.schedule = hwmodel::MakeSchedule(
-        kind, {.stages = stages, .microbatches = hwmodel::EnoughMicrobatches(stages, 1)});
+    options.schedule = ScheduleOf(kind, stages, 1);
     options.rule.rule = FindRule("spectrain");
     CHECK(WhyNot(options) == "");
     const PipelinePlan plan = MakePlan(options);

@@ -13,8 +13,8 @@
 #include "engine/gradient_exchange.h"
 #include "engine/gradient_sum.h"
 #include "engine/group_part.h"
-#include "pb.h"
 #include "refusal.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {

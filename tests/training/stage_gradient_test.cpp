@@ -11,9 +11,9 @@
 #include "batchless/training/backend.h"
 #include "batchless/training/trainer.h"
 #include "catch.h"
-#include "pb.h"
 #include "stage_harness.h"
 #include "test_networks.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {

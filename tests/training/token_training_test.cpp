@@ -19,6 +19,7 @@
 #include "refusal.h"
 #include "runs.h"
 #include "temporary_folder.h"
+#include "test_schedules.h"
 #include "thread_group.h"
 
 namespace batchless::training {
@@ -135,13 +136,7 @@ TrainerOptions Options(const std::string& kind, std::int64_t batch, std::int64_t
                        const hwmodel::Network& network = SmallGpt()) {
   TrainerOptions options;
   options.network = network;
-  const int stages = options.network.stage_count();
-  if (kind != "sequential") {
-    options.schedule =
-        hwmodel::MakeSchedule(kind, {.stages = stages,
-                                     .microbatches = hwmodel::EnoughMicrobatches(stages, batch),
-                                     .microbatches_per_update = batch});
-  }
+  if (kind != "sequential") options.schedule = ScheduleOf(kind, network.stage_count(), batch);
   options.batch = batch;
   options.samples = samples;
   options.learning_rate.base = 1e-3;

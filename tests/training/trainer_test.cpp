@@ -16,10 +16,10 @@
 #include "batchless/training/forward_pass.h"
 #include "batchless/training/own_optimizer.h"
 #include "catch.h"
-#include "pb.h"
 #include "refusal.h"
 #include "runs.h"
 #include "test_networks.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {
@@ -754,11 +754,7 @@ TEST_CASE("A mini-batch has one gradient, however it is cut into micro-batches a
       for (const char* kind : {"gpipe", "pipedream-flush", "zb-v"}) {
         const std::vector<int> ends = hwmodel::BalancedPartition(cut.network, stages);
         if (kind == std::string("zb-v") && (stages == 1 || n < stages)) continue;
-        cut.schedule = hwmodel::ExpandGroups(
-            hwmodel::MakeSchedule(kind, {.stages = stages,
-                                         .microbatches = hwmodel::EnoughMicrobatches(stages, n),
-                                         .microbatches_per_update = n}),
-            ends);
+        cut.schedule = hwmodel::ExpandGroups(ScheduleOf(kind, stages, n), ends);
         const std::vector<double> gradient = GradientOf(cut);
         REQUIRE(gradient.size() == whole.size());
         double distance = 0;

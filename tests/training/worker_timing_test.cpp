@@ -13,9 +13,9 @@
 #include "collective_runs.h"
 #include "engine/pinning.h"
 #include "engine/pipeline.h"
-#include "pb.h"
 #include "plan.h"
 #include "refusal.h"
+#include "test_schedules.h"
 
 namespace batchless::training {
 namespace {

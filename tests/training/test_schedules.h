@@ -2,16 +2,23 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 
 namespace batchless::training {
 
-// Pipelined backpropagation over a network's stages, long enough for a trainer.
+// Schedules long enough for a trainer: by name, and pipelined backpropagation over a network's stages.
+inline hwmodel::Schedule ScheduleOf(std::string_view kind, int stages, std::int64_t per_update) {
+  return hwmodel::MakeSchedule(kind,
+                               {.stages = stages,
+                                .microbatches = hwmodel::EnoughMicrobatches(stages, per_update),
+                                .microbatches_per_update = per_update});
+}
 inline hwmodel::Schedule PbOf(const hwmodel::Network& network) {
-  const int stages = network.stage_count();
-  return hwmodel::PipelinedBackpropagation(stages, hwmodel::EnoughMicrobatches(stages, 1));
+  return ScheduleOf("pb", network.stage_count(), 1);
 }
 
 inline void SortBySteps(hwmodel::Schedule& list) {
