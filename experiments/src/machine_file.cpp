@@ -112,12 +112,12 @@ class Reader {
   Machine Read() {
     ReadSections(file_.document());
     for (const MachineField& field : hwmodel::MachineFields()) {
-      if (!field.required || field.In(machine_) == nullptr || seen_.contains(&field)) continue;
-      throw UsageError(fmt::format("{}: {}.{}", path_, field.section, field.name), "nothing",
-                       ExampleOf(field.dimension));
+      const bool is_there = field.In(machine_) == nullptr || seen_.contains(&field);
+      RefuseIf(field.required && !is_there,
+               fmt::format("{}: {}.{}", path_, field.section, field.name), "nothing",
+               ExampleOf(field.dimension));
     }
-    if (machine_.name.empty())
-      throw UsageError(fmt::format("{}: name", path_), "nothing", "a text");
+    RefuseIf(machine_.name.empty(), fmt::format("{}: name", path_), "nothing", "a text");
     Within(path_, [&] { Validate(machine_); });
     return std::move(machine_);
   }
@@ -304,9 +304,8 @@ double ParseQuantity(std::string_view name, std::string_view text, Dimension dim
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   const bool is_number = error == std::errc() && std::isfinite(number);
   const bool is_count = dimension == Dimension::kCount;
-  if (is_number && unit.empty() && !is_count) {
-    throw UsageError(name, fmt::format("{} without a unit", text), ExampleOf(dimension));
-  }
+  RefuseIf(is_number && unit.empty() && !is_count, name, fmt::format("{} without a unit", text),
+           ExampleOf(dimension));
   std::optional<double> factor = is_count ? std::nullopt : FactorOf(unit, dimension);
   if (is_count && unit.empty()) factor = 1;
   if (!is_number || !factor) throw UsageError(name, text, ExampleOf(dimension));

@@ -287,9 +287,8 @@ bool IsNetworkFile(std::string_view name) { return name.ends_with(".toml") || Is
 
 Network ReadNetworkFile(const std::string& argument, const std::string& path) {
   constexpr std::string_view kAccepted = "a network file, PATH.toml or PATH.onnx";
-  if (!IsNetworkFile(path)) {
-    throw UsageError(argument, path, fmt::format("{} (by the end of its name)", kAccepted));
-  }
+  RefuseIf(!IsNetworkFile(path), argument, path,
+           fmt::format("{} (by the end of its name)", kAccepted));
   if (IsOnnxFile(path)) return ReadOnnxNetwork(argument, path);
   const std::string text = ReadInput(argument, path, kAccepted, kMaxNetworkBytes);
   return NetworkReader(fmt::format("{} {}", argument, path), text).Read();

@@ -129,9 +129,9 @@ class Writer {
     // The scores of an image are a row of numbers.
     if (!is_flat_ && !IsSequence(network_)) last_ = Flat(last_);
     for (const auto& [name, tensor] : weights_) {
-      if (!used_weights_.contains(name) && !training::IsPyTorchBuffer(name, used_weights_)) {
-        throw analysis::InvalidArgument(name, "a tensor", "those of the network alone");
-      }
+      analysis::RefuseIf(
+          !used_weights_.contains(name) && !training::IsPyTorchBuffer(name, used_weights_), name,
+          "a tensor", "those of the network alone");
     }
     const Versions versions = VersionsFor(network_);
     return ProtobufWriter()
@@ -187,14 +187,10 @@ class Writer {
       return name;
     }
     const auto found = weights_.find(name);
-    if (found == weights_.end()) {
-      throw analysis::InvalidArgument(name, "nothing", "a tensor of the network");
-    }
-    if (found->second->shape != shape) {
-      throw analysis::InvalidArgument(
-          name, fmt::format("shape ({})", fmt::join(found->second->shape, ", ")),
-          fmt::format("shape ({})", fmt::join(shape, ", ")));
-    }
+    analysis::RefuseIf(found == weights_.end(), name, "nothing", "a tensor of the network");
+    analysis::RefuseIf(found->second->shape != shape, name,
+                       fmt::format("shape ({})", fmt::join(found->second->shape, ", ")),
+                       fmt::format("shape ({})", fmt::join(shape, ", ")));
     used_weights_.insert(name);
     const std::vector<double>& values = found->second->values;
     graph_.Message(
@@ -239,10 +235,8 @@ class Writer {
         return Node("BatchNormalization", WithParameters(inputs[0], layer),
                     {Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kLocalResponseNormalization:
-        if (k % 2 == 0) {
-          throw analysis::InvalidArgument(stage_->name + ".size", std::to_string(k),
-                                          "an odd number in a model of ONNX");
-        }
+        analysis::RefuseIf(k % 2 == 0, stage_->name + ".size", k,
+                           "an odd number in a model of ONNX");
         return Node("LRN", inputs,
                     {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
                      Float("bias", layer.k)});

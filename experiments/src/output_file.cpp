@@ -52,9 +52,8 @@ OutputFile::OutputFile(std::string_view name, const std::string& path,
     throw UsageError(name, path, fmt::format("{} ({})", forms, why));
   };
   extension_ = fs::path(path).extension().string();
-  if (std::find(extensions.begin(), extensions.end(), extension_) == extensions.end()) {
-    throw UsageError(name, path, forms);
-  }
+  RefuseIf(std::find(extensions.begin(), extensions.end(), extension_) == extensions.end(), name,
+           path, forms);
 
   std::error_code error;
   target_ = Resolved(path);

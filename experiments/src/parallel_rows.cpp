@@ -62,9 +62,8 @@ int ThreadsOf(const Argument& threads) { return static_cast<int>(threads.Integer
 void CheckRows(std::initializer_list<std::size_t> factors, const char* names) {
   double rows = 1;
   for (const std::size_t factor : factors) rows *= static_cast<double>(factor);
-  if (rows <= kMaxRows) return;
-  throw UsageError(names, fmt::format("lists that multiply to {} rows", rows),
-                   fmt::format("at most {:.0f} rows", kMaxRows));
+  RefuseIf(rows > kMaxRows, names, fmt::format("lists that multiply to {} rows", rows),
+           fmt::format("at most {:.0f} rows", kMaxRows));
 }
 
 }  // namespace batchless

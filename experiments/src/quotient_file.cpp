@@ -25,15 +25,14 @@ std::map<analysis::Delay, analysis::RuleSpec> ReadQuotientFile(const std::string
     for (const Json& row : document.at("rows")) {
       ++number;
       // Asked for as an integer, a number like 1e300 would be undefined behaviour.
-      if (!row.at("delay").is_number_integer()) {
-        throw analysis::InvalidArgument("delay", JsonText(row.at("delay")), "an integer");
-      }
+      analysis::RefuseIf(!row.at("delay").is_number_integer(), "delay", JsonText(row.at("delay")),
+                         "an integer");
       const auto delay = row.at("delay").get<analysis::Delay>();
       const analysis::RuleSpec spec =
           analysis::LinearSpec(row.at("numerator"), row.at("denominator"));
       analysis::Validate(spec);
-      if (quotients.emplace(delay, spec).second) continue;
-      throw analysis::InvalidArgument("delay", static_cast<double>(delay), "each delay once");
+      analysis::RefuseIf(!quotients.emplace(delay, spec).second, "delay",
+                         static_cast<double>(delay), "each delay once");
     }
   } catch (const Json::exception&) {
     throw UsageError(argument, number == 0 ? path : fmt::format("{} row {}", path, number),

@@ -68,10 +68,8 @@ auto OfTokens(const Configuration& c, Read read) {
 }
 
 std::shared_ptr<const std::vector<std::int64_t>> ReadTokensOf(const Configuration& c) {
-  if (c.data.file.empty()) {
-    throw UsageError("data.file", "nothing",
-                     c.data.name == "text" ? "the path of a text" : "the path of a .npy file");
-  }
+  RefuseIf(c.data.file.empty(), "data.file", "nothing",
+           c.data.name == "text" ? "the path of a text" : "the path of a .npy file");
   return std::make_shared<const std::vector<std::int64_t>>(OfTokens(c, [&] {
     return c.data.name == "text" ? training::ReadTextTokens(c.data.file) : ReadTokenList(c);
   }));
@@ -92,10 +90,9 @@ DataShape TokenShapeOf(const Configuration& c) {
     tokens = ReadTokensOf(c);
     vocabulary = std::max<std::int64_t>(2, 1 + *std::max_element(tokens->begin(), tokens->end()));
   }
-  if (c.data.name == "markov" && *vocabulary < training::kMarkovVocabulary) {
-    throw UsageError("network.vocabulary", std::to_string(*vocabulary),
-                     fmt::format("at least the {} symbols of markov", training::kMarkovVocabulary));
-  }
+  RefuseIf(c.data.name == "markov" && *vocabulary < training::kMarkovVocabulary,
+           "network.vocabulary", vocabulary,
+           fmt::format("at least the {} symbols of markov", training::kMarkovVocabulary));
   return {{1, static_cast<int>(context), 1},
           static_cast<int>(*vocabulary),
           static_cast<int>(context),
@@ -157,10 +154,8 @@ std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Spli
       HasTokens(c) ? ReadTokenSplit(c, split, shape) : LoadSplit(c, split);
   training::DatasetSourceOptions options;
   options.limit = is_train ? c.data.limit_train : c.data.limit_validation;
-  if (options.limit > dataset->size()) {
-    throw UsageError(key, std::to_string(options.limit),
-                     fmt::format("0 to {}, the samples of {}", dataset->size(), dataset->name()));
-  }
+  RefuseIf(options.limit > dataset->size(), key, options.limit,
+           fmt::format("0 to {}, the samples of {}", dataset->size(), dataset->name()));
   if (is_train) {
     options.seed = static_cast<std::uint64_t>(c.run.seed);
     options.order =
@@ -182,23 +177,17 @@ RunData LoadRunData(const Configuration& configuration, DataShape shape) {
 }
 
 DataShape DataShapeOf(const Configuration& c) {
-  if (c.data.image_size && c.data.name != "imagefolder") {
-    throw UsageError("data.image_size", std::to_string(*c.data.image_size),
-                     "nothing but with data.name = imagefolder");
-  }
-  if (c.data.seed && c.data.name != "synthetic" && c.data.name != "markov") {
-    throw UsageError("data.seed", std::to_string(*c.data.seed),
-                     "nothing but with data.name = synthetic or markov");
-  }
-  if (!c.data.file.empty() && c.data.name != "text" && c.data.name != "tokens") {
-    throw UsageError("data.file", c.data.file, "nothing but with data.name = text or tokens");
-  }
+  RefuseIf(c.data.image_size && c.data.name != "imagefolder", "data.image_size", c.data.image_size,
+           "nothing but with data.name = imagefolder");
+  RefuseIf(c.data.seed && c.data.name != "synthetic" && c.data.name != "markov", "data.seed",
+           c.data.seed, "nothing but with data.name = synthetic or markov");
+  RefuseIf(!c.data.file.empty() && c.data.name != "text" && c.data.name != "tokens", "data.file",
+           c.data.file, "nothing but with data.name = text or tokens");
   if (HasTokens(c)) return TokenShapeOf(c);
   for (const auto& [key, value] :
        {std::pair("context", c.network.context), {"vocabulary", c.network.vocabulary}}) {
-    if (!value) continue;
-    throw UsageError(fmt::format("network.{}", key), std::to_string(*value),
-                     "nothing but with data.name = text, markov or tokens");
+    RefuseIf(value.has_value(), fmt::format("network.{}", key), value,
+             "nothing but with data.name = text, markov or tokens");
   }
   if (c.data.name == kOwnSamples && !c.network.file.empty()) {
     const hwmodel::Network network = ReadNetworkFile("network.file", c.network.file);

@@ -122,13 +122,11 @@ void RunDirectory::CheckSums(std::string_view argument) const {
     const std::size_t gap = line.find("  ");
     const std::string_view name =
         line.substr(gap == std::string_view::npos ? line.size() : gap + 2);
-    if (std::find(kSummed.begin(), kSummed.end(), name) == kSummed.end()) {
-      throw UsageError(argument, sums(), "lines of a digest and a file's name");
-    }
+    RefuseIf(std::find(kSummed.begin(), kSummed.end(), name) == kSummed.end(), argument, sums(),
+             "lines of a digest and a file's name");
     const std::string file = fmt::format("{}/{}", path_, name);
-    if (!fs::exists(file, error) || FileDigest(file, kWhole) != line.substr(0, gap)) {
-      throw UsageError(argument, file, "the file that the run left, whose digest is in SHA256SUMS");
-    }
+    RefuseIf(!fs::exists(file, error) || FileDigest(file, kWhole) != line.substr(0, gap), argument,
+             file, "the file that the run left, whose digest is in SHA256SUMS");
   }
 }
 

@@ -82,19 +82,18 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
   const auto& o = c.optimizer;
   const training::OptimizerSpec given = GivenOptimizer(c);
   const training::Optimizer& optimizer = given.optimizer;
-  if (o.reference_exponent && !(HasBetas(optimizer) && o.reference_lr)) {
-    throw UsageError("optimizer.reference_exponent", analysis::ToText(*o.reference_exponent),
-                     "nothing but with reference_lr and an optimizer.kind that has beta1 and no "
-                     "momentum");
-  }
+  RefuseIf(o.reference_exponent && !(HasBetas(optimizer) && o.reference_lr),
+           "optimizer.reference_exponent", o.reference_exponent,
+           "nothing but with reference_lr and an optimizer.kind that has beta1 and no "
+           "momentum");
   if (!TakesMomentum(optimizer)) {
     for (const auto& [name, value] : {std::pair("momentum", o.momentum),
                                       std::pair("reference_momentum", o.reference_momentum)}) {
       // A quotient has the drift of some momentum, by which reference rates scale.
-      if (!value || (optimizer.takes_quotients && std::string_view(name) != "momentum")) continue;
-      throw UsageError(fmt::format("optimizer.{}", name), analysis::ToText(*value),
-                       fmt::format("nothing with optimizer.kind = {}, which has lr and {}", o.kind,
-                                   optimizer.momentum.empty() ? "file" : optimizer.momentum));
+      const bool is_taken = optimizer.takes_quotients && std::string_view(name) != "momentum";
+      RefuseIf(value && !is_taken, fmt::format("optimizer.{}", name), value,
+               fmt::format("nothing with optimizer.kind = {}, which has lr and {}", o.kind,
+                           optimizer.momentum.empty() ? "file" : optimizer.momentum));
     }
   }
   if (!o.reference_lr && !o.reference_momentum && !o.reference_batch) {
@@ -104,26 +103,21 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
   const char* const accepted =
       has_betas ? "either lr, or reference_lr and reference_batch"
                 : "either lr and momentum, or reference_lr, reference_momentum and reference_batch";
-  if (o.lr || o.momentum) {
-    throw UsageError(o.lr ? "optimizer.lr" : "optimizer.momentum",
-                     analysis::ToText(o.lr ? *o.lr : *o.momentum), accepted);
-  }
+  RefuseIf(o.lr || o.momentum, o.lr ? "optimizer.lr" : "optimizer.momentum",
+           o.lr ? o.lr : o.momentum, accepted);
   for (const auto& [name, is_there] :
        {std::pair("reference_lr", o.reference_lr.has_value()),
         std::pair("reference_momentum", has_betas || o.reference_momentum.has_value()),
         std::pair("reference_batch", o.reference_batch.has_value())}) {
-    if (!is_there) throw UsageError(fmt::format("optimizer.{}", name), "nothing", accepted);
+    RefuseIf(!is_there, fmt::format("optimizer.{}", name), "nothing", accepted);
   }
   if (has_betas) return {ScaledAdam(c, given).learning_rate, kDefaultMomentum};
   const training::Hyperparameters scaled = InSection("optimizer", [&] {
     return training::ScaleToBatch({*o.reference_lr, *o.reference_momentum, *o.reference_batch},
                                   o.batch);
   });
-  if (!(scaled.momentum < 1)) {
-    throw UsageError(
-        "optimizer.reference_batch", std::to_string(*o.reference_batch),
-        fmt::format("one from which the momentum scales to less than 1 at batch {}", o.batch));
-  }
+  RefuseIf(!(scaled.momentum < 1), "optimizer.reference_batch", o.reference_batch,
+           fmt::format("one from which the momentum scales to less than 1 at batch {}", o.batch));
   return {scaled.learning_rate, HeldDecay(c, scaled.momentum)};
 }
 
@@ -148,10 +142,8 @@ void CheckRateSchedule(const Configuration& c) {
   if (!is_steps && !o.decay_points.empty()) {
     refuse("decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")), "steps");
   }
-  if (o.decay_points.empty() && o.decay_factor != defaults.optimizer.decay_factor) {
-    throw UsageError("optimizer.decay_factor", analysis::ToText(o.decay_factor),
-                     "nothing without optimizer.decay_points");
-  }
+  RefuseIf(o.decay_points.empty() && o.decay_factor != defaults.optimizer.decay_factor,
+           "optimizer.decay_factor", o.decay_factor, "nothing without optimizer.decay_points");
 }
 
 training::LearningRate LearningRateOf(const Configuration& c, std::int64_t samples) {
@@ -163,19 +155,15 @@ training::LearningRate LearningRateOf(const Configuration& c, std::int64_t sampl
   rate.final = o.final;
   rate.peak_fraction = o.peak;
   rate.warm_up_samples = o.warmup_samples;
-  if (o.warmup_samples > samples) {
-    throw UsageError("optimizer.warmup_samples", std::to_string(o.warmup_samples),
-                     fmt::format("0 to {}, the samples of the run", samples));
-  }
+  RefuseIf(o.warmup_samples > samples, "optimizer.warmup_samples", o.warmup_samples,
+           fmt::format("0 to {}, the samples of the run", samples));
   if (o.schedule == "cosine") rate.shape = training::LearningRateShape::kCosine;
   if (o.schedule == "warmup-cosine") rate.shape = training::LearningRateShape::kWarmUpCosine;
   if (o.schedule == "one-cycle") rate.shape = training::LearningRateShape::kOneCycle;
   if (o.schedule == "steps") {
-    if (!std::is_sorted(o.decay_points.begin(), o.decay_points.end())) {
-      throw UsageError("optimizer.decay_points",
-                       fmt::format("[{}]", fmt::join(o.decay_points, ", ")),
-                       "numbers from 0 to 1 in ascending order");
-    }
+    RefuseIf(!std::is_sorted(o.decay_points.begin(), o.decay_points.end()),
+             "optimizer.decay_points", fmt::format("[{}]", fmt::join(o.decay_points, ", ")),
+             "numbers from 0 to 1 in ascending order");
     for (const double point : o.decay_points) {
       const double sample = CeilOfProduct(point, static_cast<double>(samples));
       rate.drops.push_back({static_cast<std::int64_t>(sample), o.decay_factor});

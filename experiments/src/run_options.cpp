@@ -72,9 +72,8 @@ analysis::RuleSpec RuleOf(const Configuration& c) {
   analysis::RuleSpec spec{analysis::FindRule(c.rule.name), c.rule.options};
   InSection("rule", [&] { analysis::Validate(spec); });
   const auto refuse_both = [](const char* key, const auto& number, double scale) {
-    if (!number || scale == 1) return;
-    throw UsageError(fmt::format("rule.{}_scale", key), analysis::ToText(scale),
-                     fmt::format("nothing together with rule.{}", key));
+    RefuseIf(number && scale != 1, fmt::format("rule.{}_scale", key), scale,
+             fmt::format("nothing together with rule.{}", key));
   };
   refuse_both("sc_delay", spec.options.sc_delay, spec.options.sc_delay_scale);
   refuse_both("horizon", spec.options.horizon, spec.options.horizon_scale);
@@ -100,12 +99,11 @@ hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
     throw UsageError(given->key, "a value", "nothing with network.file, which says it");
   }
   hwmodel::Network network = ReadNetworkFile("network.file", path);
-  if (network.input == shape.image && network.classes == shape.classes) return network;
-  throw UsageError(
-      "network.file",
-      fmt::format("{}, for {} and {} classes", path, ToText(network.input), network.classes),
-      fmt::format("a network for {} and {} classes, as {} has them", ToText(shape.image),
-                  shape.classes, c.data.name));
+  RefuseIf(network.input != shape.image || network.classes != shape.classes, "network.file",
+           fmt::format("{}, for {} and {} classes", path, ToText(network.input), network.classes),
+           fmt::format("a network for {} and {} classes, as {} has them", ToText(shape.image),
+                       shape.classes, c.data.name));
+  return network;
 }
 
 }  // namespace
@@ -116,9 +114,8 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
     CheckLabels(c, shape, network);
     return network;
   }
-  if (c.network.name == "gpt" && shape.labels == 1) {
-    throw UsageError("data.name", c.data.name, "text, markov or tokens with network.name = gpt");
-  }
+  RefuseIf(c.network.name == "gpt" && shape.labels == 1, "data.name", c.data.name,
+           "text, markov or tokens with network.name = gpt");
   hwmodel::NetworkOptions options;
   options.name = c.network.name.value_or("resnet20");
   if (c.network.norm == "group") options.normalization = Normalization::kGroup;
@@ -127,8 +124,8 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   // The library's own limits are below this one.
   const auto narrow = [](std::string_view key, std::int64_t value) {
     constexpr int kMost = std::numeric_limits<int>::max();
-    if (value <= kMost) return static_cast<int>(value);
-    throw UsageError(key, std::to_string(value), fmt::format("at most {}", kMost));
+    RefuseIf(value > kMost, key, value, fmt::format("at most {}", kMost));
+    return static_cast<int>(value);
   };
   options.groups = narrow("network.groups", c.network.groups.value_or(0));
   for (const std::int64_t width : c.network.hidden) {
@@ -170,18 +167,14 @@ namespace {
 
 // Samples of the run, before they are rounded up to whole mini-batches.
 double RunSamples(const Configuration& c, std::int64_t epoch_size) {
-  if (c.run.epochs && c.run.samples) {
-    throw UsageError("run.epochs", analysis::ToText(*c.run.epochs),
-                     "either run.epochs or run.samples");
-  }
+  RefuseIf(c.run.epochs && c.run.samples, "run.epochs", c.run.epochs,
+           "either run.epochs or run.samples");
   constexpr double kMost = 1e15;
   const double samples =
       c.run.samples ? static_cast<double>(*c.run.samples)
                     : CeilOfProduct(c.run.epochs.value_or(1), static_cast<double>(epoch_size));
-  if (samples > kMost) {
-    throw UsageError(c.run.samples ? "run.samples" : "run.epochs",
-                     fmt::format("{} samples", samples), "at most 1e+15 samples");
-  }
+  RefuseIf(samples > kMost, c.run.samples ? "run.samples" : "run.epochs",
+           fmt::format("{} samples", samples), "at most 1e+15 samples");
   return samples;
 }
 
@@ -211,12 +204,11 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   CheckRateSchedule(c);
   options.rule = RuleOf(c);
   options.optimizer = OptimizerOf(c);
-  if (c.schedule.weight_stashing && options.optimizer.optimizer.sets_backward_weights) {
-    throw UsageError("schedule.weight_stashing", "true",
-                     fmt::format("false with optimizer.kind = {}, whose backwards read weights of "
-                                 "their own",
-                                 c.optimizer.kind));
-  }
+  RefuseIf(c.schedule.weight_stashing && options.optimizer.optimizer.sets_backward_weights,
+           "schedule.weight_stashing", "true",
+           fmt::format("false with optimizer.kind = {}, whose backwards read weights of "
+                       "their own",
+                       c.optimizer.kind));
   options.momentum = RateAndMomentumOf(c).momentum;
   options.deepest_momentum = c.optimizer.deepest_momentum;
   options.samples = options.batch;  // until SetLengths
@@ -225,10 +217,8 @@ training::TrainerOptions PhaseOptionsOf(const Configuration& c, const DataShape&
   options.seed = static_cast<std::uint64_t>(c.run.seed);
   const bool is_double = c.run.precision == "double";
   options.precision = is_double ? training::Precision::kDouble : training::Precision::kSingle;
-  if (is_double && c.run.convolution.value_or("reference") != "reference") {
-    throw UsageError("run.convolution", *c.run.convolution,
-                     "reference with run.precision = double");
-  }
+  RefuseIf(is_double && c.run.convolution.value_or("reference") != "reference", "run.convolution",
+           c.run.convolution, "reference with run.precision = double");
   if (is_double) options.convolution = ConvolutionMethod::kReference;
   for (const auto& [name, method] : kConvolutionMethods) {
     if (c.run.convolution == name) options.convolution = method;
@@ -302,10 +292,9 @@ std::vector<training::TrainerOptions> TrainerOptionsOf(
   for (const Configuration& settings : SettingsOf(c)) {
     phases.push_back(PhaseOptionsOf(settings, shape, processes));
     const training::TrainerOptions& phase = phases.back();
-    if (c.phases.empty() || !phase.deepest_momentum) continue;
-    if (!phase.optimizer.optimizer.counts_updates) continue;
-    throw UsageError(
-        "optimizer.deepest_momentum", analysis::ToText(*phase.deepest_momentum),
+    RefuseIf(
+        !c.phases.empty() && phase.deepest_momentum && phase.optimizer.optimizer.counts_updates,
+        "optimizer.deepest_momentum", phase.deepest_momentum,
         fmt::format("nothing in a run of several phases with optimizer.kind = {}, whose "
                     "stages would have counted with betas of their own",
                     settings.optimizer.kind));

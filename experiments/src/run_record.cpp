@@ -32,9 +32,8 @@ std::map<std::string, std::vector<double>, std::less<>> ReadMetrics(std::string_
   std::map<std::string, std::vector<double>, std::less<>> columns;
   for (const std::string& name : names) columns[name];
   // Curves and rows are over the samples.
-  if (!columns.contains("samples") || columns.size() != names.size()) {
-    throw UsageError(argument, fmt::format("{}:1", path), "columns, each once, samples among them");
-  }
+  RefuseIf(!columns.contains("samples") || columns.size() != names.size(), argument,
+           fmt::format("{}:1", path), "columns, each once, samples among them");
   for (int row = 2; std::getline(text, line); ++row) {
     const std::vector<std::string_view> fields = SplitList(line);
     if (fields.size() != names.size()) {
@@ -112,9 +111,8 @@ std::string RunRecord::state() const {
 
 RunRecord ReadRun(std::string_view argument, const std::string& path) {
   const RunDirectory directory(path);
-  if (!std::filesystem::is_directory(path) || !std::filesystem::exists(directory.config())) {
-    throw UsageError(argument, path, kRunFolder);
-  }
+  RefuseIf(!std::filesystem::is_directory(path) || !std::filesystem::exists(directory.config()),
+           argument, path, kRunFolder);
   directory.CheckSums(argument);
   RunRecord run;
   run.path = path;

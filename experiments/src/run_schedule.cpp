@@ -31,26 +31,20 @@ std::vector<int> GroupEnds(const Configuration& c, const hwmodel::Network& netwo
   const std::vector<std::int64_t>& placement = c.schedule.placement;
   const std::optional<std::int64_t>& stages = c.schedule.stages;
   const int most = network.stage_count();
-  if (!placement.empty() && stages) {
-    throw UsageError("schedule.stages", std::to_string(*stages),
-                     "either schedule.stages or schedule.placement");
-  }
+  RefuseIf(!placement.empty() && stages, "schedule.stages", stages,
+           "either schedule.stages or schedule.placement");
   if (stages) {
-    if (*stages > most) {
-      throw UsageError("schedule.stages", std::to_string(*stages),
-                       fmt::format("1 to {}, the stages of {}", most, network.name));
-    }
+    RefuseIf(*stages > most, "schedule.stages", stages,
+             fmt::format("1 to {}, the stages of {}", most, network.name));
     return hwmodel::BalancedPartition(network, static_cast<int>(*stages));
   }
   std::vector<int> ends;
   for (const std::int64_t end : placement) {
     const int least = ends.empty() ? 1 : ends.back() + 1;
-    if (end < least || end >= most) {
-      throw UsageError("schedule.placement", std::to_string(end),
-                       fmt::format("numbers that increase from 1 to at most {}: how many of the {} "
-                                   "stages of {} come before each register",
-                                   most - 1, most, network.name));
-    }
+    RefuseIf(end < least || end >= most, "schedule.placement", end,
+             fmt::format("numbers that increase from 1 to at most {}: how many of the {} "
+                         "stages of {} come before each register",
+                         most - 1, most, network.name));
     ends.push_back(static_cast<int>(end));
   }
   if (!ends.empty()) ends.push_back(most);
@@ -62,11 +56,10 @@ hwmodel::Schedule ScheduleFromFile(const Configuration& c, const hwmodel::Networ
   constexpr std::string_view kKey = "schedule.file";
   const std::string& path = c.schedule.file;
   hwmodel::Schedule schedule = ReadScheduleFile(std::string(kKey), path);
-  if (schedule.stages != network.stage_count()) {
-    throw UsageError(
-        kKey, fmt::format("{}, a list of {} stages", path, schedule.stages),
-        fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
-  }
+  RefuseIf(
+      schedule.stages != network.stage_count(), kKey,
+      fmt::format("{}, a list of {} stages", path, schedule.stages),
+      fmt::format("a list of {} stages, as many as {} has", network.stage_count(), network.name));
   try {
     static_cast<void>(hwmodel::FindSteadyState(schedule));
   } catch (const InvalidArgument& error) {
@@ -90,12 +83,10 @@ hwmodel::Schedule ScheduleByName(const Configuration& c, const training::Trainer
   // What does not divide the batch is refused with the rest of the trainer's options.
   const std::int64_t per_update =
       UpdatesEach(kind) ? 1 : std::max<std::int64_t>(trainer.MicrobatchesPerUpdate(), 1);
-  if (kind == "2bw" && per_update < options.stages) {
-    throw UsageError("optimizer.batch", std::to_string(c.optimizer.batch),
-                     fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
-                                 "pipeline",
-                                 options.stages * c.schedule.replicas));
-  }
+  RefuseIf(kind == "2bw" && per_update < options.stages, "optimizer.batch", c.optimizer.batch,
+           fmt::format("at least {} micro-batches with 2bw, one for each stage of each "
+                       "pipeline",
+                       options.stages * c.schedule.replicas));
   // What stashed backwards read settles later than what passes do that read the newest weights.
   options.microbatches = UpdatesEach(kind) && !c.schedule.weight_stashing
                              ? 2 * std::int64_t{options.stages} + 2
@@ -129,54 +120,43 @@ hwmodel::Schedule ScheduleOf(const Configuration& c, const training::TrainerOpti
   const std::string& kind = c.schedule.kind;
   const bool has_groups = c.schedule.stages || !c.schedule.placement.empty();
   const bool is_uniform = kind == "uniform-delay";
-  if (has_groups && (IsMiniBatches(kind) || kind == "file")) {
-    throw UsageError(
-        c.schedule.stages ? "schedule.stages" : "schedule.placement",
-        c.schedule.stages ? std::to_string(*c.schedule.stages)
-                          : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
-        "nothing with the schedules sequential, fill-drain, uniform-delay, random-delay and file");
-  }
-  if (kind == "zhang" && !has_groups) {
-    throw UsageError("schedule.kind", "zhang", "zhang with schedule.placement or schedule.stages");
-  }
-  if (c.schedule.file.empty() != (kind != "file")) {
-    throw UsageError("schedule.file", "'" + c.schedule.file + "'",
-                     "a schedule's CSV file with schedule.kind = file, nothing with the others");
-  }
+  RefuseIf(
+      has_groups && (IsMiniBatches(kind) || kind == "file"),
+      c.schedule.stages ? "schedule.stages" : "schedule.placement",
+      c.schedule.stages ? std::to_string(*c.schedule.stages)
+                        : fmt::format("[{}]", fmt::join(c.schedule.placement, ", ")),
+      "nothing with the schedules sequential, fill-drain, uniform-delay, random-delay and file");
+  RefuseIf(kind == "zhang" && !has_groups, "schedule.kind", "zhang",
+           "zhang with schedule.placement or schedule.stages");
+  RefuseIf(c.schedule.file.empty() != (kind != "file"), "schedule.file",
+           "'" + c.schedule.file + "'",
+           "a schedule's CSV file with schedule.kind = file, nothing with the others");
   // Both passes of random-delay read the same weights anyway.
   const bool may_stash =
       UpdatesEach(kind) || is_uniform || kind == "paci" || kind == "amdp" || kind == "random-delay";
-  if (c.schedule.weight_stashing && !may_stash) {
-    throw UsageError("schedule.weight_stashing", "true",
-                     "false but with the schedules pb, 1f1b, paci, amdp, zhang, uniform-delay and "
-                     "random-delay (a file says for itself, column weights)");
-  }
-  if (c.schedule.vertical_sync && !(c.schedule.weight_stashing && UpdatesEach(kind))) {
-    throw UsageError("schedule.vertical_sync", "true",
-                     "false but with schedule.weight_stashing, by which a backward can read its "
-                     "forward's version again, and the schedules pb, 1f1b and zhang");
-  }
-  if (c.schedule.delay > (is_uniform ? hwmodel::kMaxForwardLag : 0)) {
-    throw UsageError("schedule.delay", std::to_string(c.schedule.delay),
-                     fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
-                                 "follow from the schedule",
-                                 hwmodel::kMaxForwardLag));
-  }
-  if (kind == "sequential" && options.PipelineWorkers() != 1) {
-    throw UsageError("schedule.workers", std::to_string(options.PipelineWorkers()),
-                     "1, in one process, with the schedule sequential (fill-drain gives the same "
-                     "bits with more)");
-  }
-  if (!c.schedule.machine.empty() && kind == "sequential") {
-    throw UsageError("schedule.machine", c.schedule.machine,
-                     "nothing with sequential, which one worker runs");
-  }
-  if (UpdatesEach(kind) && options.microbatch != options.batch) {
-    throw UsageError("schedule.microbatch", std::to_string(options.microbatch),
-                     fmt::format("the batch, {}, with the schedule {}: every micro-batch makes an "
-                                 "update",
-                                 options.batch, kind));
-  }
+  RefuseIf(c.schedule.weight_stashing && !may_stash, "schedule.weight_stashing", "true",
+           "false but with the schedules pb, 1f1b, paci, amdp, zhang, uniform-delay and "
+           "random-delay (a file says for itself, column weights)");
+  RefuseIf(c.schedule.vertical_sync && !(c.schedule.weight_stashing && UpdatesEach(kind)),
+           "schedule.vertical_sync", "true",
+           "false but with schedule.weight_stashing, by which a backward can read its "
+           "forward's version again, and the schedules pb, 1f1b and zhang");
+  RefuseIf(c.schedule.delay > (is_uniform ? hwmodel::kMaxForwardLag : 0), "schedule.delay",
+           c.schedule.delay,
+           fmt::format("0 to {} with the schedule uniform-delay; the others' delays "
+                       "follow from the schedule",
+                       hwmodel::kMaxForwardLag));
+  RefuseIf(kind == "sequential" && options.PipelineWorkers() != 1, "schedule.workers",
+           options.PipelineWorkers(),
+           "1, in one process, with the schedule sequential (fill-drain gives the same "
+           "bits with more)");
+  RefuseIf(!c.schedule.machine.empty() && kind == "sequential", "schedule.machine",
+           c.schedule.machine, "nothing with sequential, which one worker runs");
+  RefuseIf(UpdatesEach(kind) && options.microbatch != options.batch, "schedule.microbatch",
+           options.microbatch,
+           fmt::format("the batch, {}, with the schedule {}: every micro-batch makes an "
+                       "update",
+                       options.batch, kind));
   hwmodel::Schedule schedule;
   if (kind == "file") {
     schedule = ScheduleFromFile(c, options.network);
@@ -195,12 +175,12 @@ std::optional<analysis::DelayModel> RandomDelaysOf(const Configuration& c) {
   constexpr std::string_view kKey = "schedule.delays";
   const std::string& delays = c.schedule.delays;
   if (c.schedule.kind == "random-delay") {
-    if (delays.empty()) throw UsageError(kKey, "nothing", kDrawnDelaysForms);
+    RefuseIf(delays.empty(), kKey, "nothing", kDrawnDelaysForms);
     return ParseDrawnDelays(kKey, delays);
   }
   constexpr std::string_view kOnly = "nothing but with schedule.kind = random-delay";
-  if (!delays.empty()) throw UsageError(kKey, delays, kOnly);
-  if (c.schedule.compensate) throw UsageError("schedule.compensate", *c.schedule.compensate, kOnly);
+  RefuseIf(!delays.empty(), kKey, delays, kOnly);
+  RefuseIf(c.schedule.compensate.has_value(), "schedule.compensate", c.schedule.compensate, kOnly);
   return std::nullopt;
 }
 

@@ -56,11 +56,9 @@ hwmodel::Schedule InSteadyState(const hwmodel::Schedule& schedule) {
   if (schedule.microbatches > kMaxSearchedMicrobatches + 2 * lag) return schedule;
   const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
   const std::int64_t enough = hwmodel::EnoughMicrobatches(steady);
-  if (lag > 0 && enough > kMaxLaggingActions / (3 * schedule.stages)) {
-    throw analysis::InvalidArgument(
-        "forward_lag", std::to_string(schedule.forward_lag),
-        fmt::format("one that shows in fewer than {} micro-batches", enough));
-  }
+  analysis::RefuseIf(lag > 0 && enough > kMaxLaggingActions / (3 * schedule.stages), "forward_lag",
+                     schedule.forward_lag,
+                     fmt::format("one that shows in fewer than {} micro-batches", enough));
   return hwmodel::Repeat(steady, schedule, enough);
 }
 
@@ -81,10 +79,9 @@ ForwardTimes ForwardTimesOf(const Argument& argument, int stages) {
   const auto make = [&]() -> hwmodel::Schedule {
     if (name.ends_with(".csv") || name.ends_with(".txt")) {
       hwmodel::Schedule list = ReadScheduleFile(argument.name(), name);
-      if (list.stages != stages) {
-        throw UsageError(argument.name(), fmt::format("{} with {} stages", name, list.stages),
-                         fmt::format("a schedule of {} stages", stages));
-      }
+      RefuseIf(list.stages != stages, argument.name(),
+               fmt::format("{} with {} stages", name, list.stages),
+               fmt::format("a schedule of {} stages", stages));
       lag = std::exchange(list.forward_lag, 0);
       try {
         return InSteadyState(list);

@@ -98,9 +98,8 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   Together(processes_.get(), [&] {
     RefuseOtherInputs(checkpoint->run);
     const std::string& initial = checkpoint->run.initial_weights_sha256;
-    if (options.init && initial != state_.initial_weights_sha256) {
-      throw UsageError("--init", *options.init, "the weights that the run was started with");
-    }
+    RefuseIf(options.init && initial != state_.initial_weights_sha256, "--init", options.init,
+             "the weights that the run was started with");
   });
   // Two of them might not fit in memory.
   trainer_.reset();
@@ -151,22 +150,16 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   if (keeps_ && !options.resume && !begins_) RefuseOtherRun();
   if (keeps_ && options.resume) {
     checkpoint = ReadCheckpoint(options.resumed_by, directory_.checkpoint());
-    if (!checkpoint && directory_.HoldsResults()) {
-      throw UsageError("--resume", *options.out,
-                       "a folder with a checkpoint, or without results of a run");
-    }
-    if (checkpoint && checkpoint->run.samples > 0 && !options.trace.empty()) {
-      throw UsageError("--trace", options.trace,
-                       "nothing with a run that goes on: a trace is of its first samples");
-    }
+    RefuseIf(!checkpoint && directory_.HoldsResults(), "--resume", options.out,
+             "a folder with a checkpoint, or without results of a run");
+    RefuseIf(checkpoint && checkpoint->run.samples > 0 && !options.trace.empty(), "--trace",
+             options.trace, "nothing with a run that goes on: a trace is of its first samples");
   }
 
   // The network before the data: what does not go together is found at once.
   const bool has_data = configuration_.data.name != kOwnSamples;
-  if (!has_data && options.out.has_value()) {
-    throw UsageError("data.name", configuration_.data.name,
-                     "a data set; samples of your own are learned from Python, without a folder");
-  }
+  RefuseIf(!has_data && options.out.has_value(), "data.name", configuration_.data.name,
+           "a data set; samples of your own are learned from Python, without a folder");
   const bool reads_data = has_data && !(options.for_weights && configuration_.run.samples);
   DataShape shape = DataShapeOf(configuration_);
   phases_ = TrainerOptionsOf(configuration_, shape, processes_);
@@ -187,10 +180,9 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   }
 
   for (const training::TrainerOptions& phase : phases_) {
-    if (phase.replicas > 1 && processes_ == nullptr) {
-      throw UsageError("schedule.replicas", fmt::format("{} in one process", phase.replicas),
-                       "1, or as many processes or a multiple");
-    }
+    RefuseIf(phase.replicas > 1 && processes_ == nullptr, "schedule.replicas",
+             fmt::format("{} in one process", phase.replicas),
+             "1, or as many processes or a multiple");
     RefuseWithoutMemory("network.name", phase);
   }
   state_.configuration = ConfigurationText(configuration_);
@@ -294,12 +286,11 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
   if (machine != nullptr) {
     const std::optional<hwmodel::MeasuredNetwork> measured =
         machine->MeasuredTimes(network.name, trainer_options().PipelineWorkers());
-    if (!measured || std::ssize(measured->forward_seconds) != network.stage_count()) {
-      throw UsageError("schedule.machine", settings.schedule.machine,
-                       fmt::format("a machine file with measured times of the {} stages of {}, as "
-                                   "batchless calibrate writes it",
-                                   network.stage_count(), network.name));
-    }
+    RefuseIf(!measured || std::ssize(measured->forward_seconds) != network.stage_count(),
+             "schedule.machine", settings.schedule.machine,
+             fmt::format("a machine file with measured times of the {} stages of {}, as "
+                         "batchless calibrate writes it",
+                         network.stage_count(), network.name));
     return StageCosts(*measured, trainer_options());
   }
   if (settings.schedule.balance == "flops" || data_.train == nullptr) return {};
@@ -325,21 +316,17 @@ void TrainingRun::RefuseOtherInputs(const RunState& before) const {
                      is_file ? configuration_.data.file : configuration_.data.root,
                      "the data that the run was started with");
   }
-  if (before.network_digest != state_.network_digest) {
-    throw UsageError("network.file", configuration_.network.file,
-                     "the network that the run was started with");
-  }
+  RefuseIf(before.network_digest != state_.network_digest, "network.file",
+           configuration_.network.file, "the network that the run was started with");
   std::string quotients;  // of the first phase that has some
   for (const Configuration& settings : SettingsOf(configuration_)) {
     if (quotients.empty()) quotients = settings.optimizer.file;
   }
-  if (before.quotients_digest != state_.quotients_digest) {
-    throw UsageError("optimizer.file", quotients, "the quotients that the run was started with");
-  }
-  if (before.schedule_digest != state_.schedule_digest) {
-    const auto [key, file] = ScheduleFile();
-    throw UsageError(key, file, "the schedule that the run was started with");
-  }
+  RefuseIf(before.quotients_digest != state_.quotients_digest, "optimizer.file", quotients,
+           "the quotients that the run was started with");
+  const auto [key, file] = ScheduleFile();
+  RefuseIf(before.schedule_digest != state_.schedule_digest, key, file,
+           "the schedule that the run was started with");
 }
 
 void TrainingRun::RefuseOtherLog(const RunState& before, const std::string& path) const {
@@ -366,11 +353,10 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
   state.joined_updates = JoinedUpdates(phase);
   std::unique_ptr<training::Trainer> trainer;
   Together(processes_.get(), [&] {
-    if (checkpoint.run.joined_updates != state.joined_updates && !is_at_end) {
-      throw UsageError(checkpoint.argument, checkpoint.path,
-                       "a checkpoint of a version that counts what one phase's optimizer leaves to "
-                       "the next: train anew in another folder");
-    }
+    RefuseIf(checkpoint.run.joined_updates != state.joined_updates && !is_at_end,
+             checkpoint.argument, checkpoint.path,
+             "a checkpoint of a version that counts what one phase's optimizer leaves to "
+             "the next: train anew in another folder");
     trainer = training::MakeTrainer(phases_[phase]);
   });
   Together(processes_.get(), [&] {

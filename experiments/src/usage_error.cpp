@@ -75,9 +75,7 @@ std::string ReadText(std::string_view argument, const std::string& path, std::st
 std::string ReadInput(std::string_view argument, const std::string& path, std::string_view accepted,
                       std::size_t most_bytes) {
   std::string text = ReadText(argument, path, accepted, most_bytes);
-  if (text.empty()) {
-    throw UsageError(argument, path, fmt::format("{} (there is nothing in it)", accepted));
-  }
+  RefuseIf(text.empty(), argument, path, fmt::format("{} (there is nothing in it)", accepted));
   return text;
 }
 

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -26,6 +28,24 @@ class UsageError : public std::runtime_error {
  private:
   explicit UsageError(const std::string& line) : std::runtime_error(line) {}
 };
+
+// Throws UsageError where the value, a number or a text, is refused; one that may be missing is there then.
+template <class Value>
+void RefuseIf(bool refused, std::string_view name, const Value& value, std::string_view accepted) {
+  if (!refused) return;
+  if constexpr (std::is_integral_v<Value>) {
+    throw UsageError(name, std::to_string(value), accepted);
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    throw UsageError(name, analysis::ToText(value), accepted);
+  } else {
+    throw UsageError(name, value, accepted);
+  }
+}
+template <class Value>
+void RefuseIf(bool refused, std::string_view name, const std::optional<Value>& value,
+              std::string_view accepted) {
+  if (refused) RefuseIf(true, name, *value, accepted);
+}
 
 // What a library refuses, as the option that stands for the library's argument: --NAME with dashes,
 // unless `names` or the library's other word for it says another one. The field of a file or key of a

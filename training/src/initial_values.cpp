@@ -10,10 +10,10 @@ std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t see
   CounterRandom random(seed, RandomStream::kInitialization, number);
   std::vector<Real> values(tensor.size());
   for (Real& value : values) {
-    double number = 1;
-    if (tensor.initializer == Initializer::kNormal) number = random.Normal();
-    if (tensor.initializer == Initializer::kUniform) number = 2 * random.Uniform() - 1;
-    value = static_cast<Real>(tensor.scale * number);
+    double drawn = 1;
+    if (tensor.initializer == Initializer::kNormal) drawn = random.Normal();
+    if (tensor.initializer == Initializer::kUniform) drawn = 2 * random.Uniform() - 1;
+    value = static_cast<Real>(tensor.scale * drawn);
   }
   return values;
 }

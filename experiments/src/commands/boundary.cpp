@@ -74,10 +74,8 @@ update, and every corner as two points next to one another, certified point by p
     const auto curves = std::count_if(points.begin(), points.end(), [&](const RulePoint& point) {
       return !by_momentum(least, point);
     });
-    if (curves != 1) {
-      throw UsageError(trace_.name(), fmt::format("momentum for {} rules or delays", curves),
-                       "one rule at one delay");
-    }
+    RefuseIf(curves != 1, trace_.name(), fmt::format("momentum for {} rules or delays", curves),
+             "one rule at one delay");
     TableOutput table(out_);
     const std::vector<analysis::BoundaryPoint> edge = analysis::TraceBoundary(
         least.rule, least.delay,

@@ -116,10 +116,9 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     const OfficialSet& set = sets[what_.Choice(analysis::NamesOf(sets))];
     const std::string mirror = mirror_.given() ? mirror_.Text("") : "";
     const std::array<std::string_view, 3> schemes = {"https://", "http://", "file://"};
-    if (mirror_.given() && std::none_of(schemes.begin(), schemes.end(),
-                                        [&](auto scheme) { return mirror.starts_with(scheme); })) {
-      throw UsageError(mirror_.name(), mirror,
-                       "a URL that starts with https://, http:// or file://");
+    if (std::none_of(schemes.begin(), schemes.end(),
+                     [&](auto scheme) { return mirror.starts_with(scheme); })) {
+      mirror_.Refuse("a URL that starts with https://, http:// or file://");
     }
     const std::string out = out_.given() ? out_.Text("") : kDefaultFolder;
     std::error_code error;
@@ -136,11 +135,8 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
       }
     };
     const FoundSet found = is_there ? ReadOfficialSet(set, root) : fetch();
-    if (!found.is_official) {
-      throw UsageError(
-          out_.name(), root.string(),
-          fmt::format("a folder where {} is missing or holds the official set", set.folder));
-    }
+    RefuseIf(!found.is_official, out_.name(), root.string(),
+             fmt::format("a folder where {} is missing or holds the official set", set.folder));
     Report({found}, {{"out", root.string()}, {"fetched", !is_there}});
   }
 
@@ -194,10 +190,8 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     }
     std::sort(files.begin(), files.end());
     const auto refuse_unless = [&](bool holds) {
-      if (holds) return;
-      throw UsageError(
-          out_.name(), root.string(),
-          fmt::format("a folder where {} is missing or holds this set", kSyntheticFolder));
+      RefuseIf(!holds, out_.name(), root.string(),
+               fmt::format("a folder where {} is missing or holds this set", kSyntheticFolder));
     };
     if (files.empty()) return false;
     const bool is_whole = files == std::vector<std::string>{"data_batch_1.bin", "test_batch.bin"};

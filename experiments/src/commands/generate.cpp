@@ -76,9 +76,8 @@ or others; where the run was as many epochs long, data as many as those are need
     std::error_code error;
     const bool configured = std::filesystem::exists(directory.config(), error);
     const bool trained = std::filesystem::exists(directory.checkpoint(), error);
-    if (!configured || !(trained || weights_.given())) {
-      throw UsageError(run_.name(), folder, "the folder of a run, with config.toml and checkpoint");
-    }
+    RefuseIf(!configured || !(trained || weights_.given()), run_.name(), folder,
+             "the folder of a run, with config.toml and checkpoint");
     TrainingRunOptions options;
     options.configuration = LoadConfiguration(directory.config());
     const auto set_alone = [](Configuration& configuration) {

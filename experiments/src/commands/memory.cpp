@@ -39,9 +39,8 @@ class MemoryCommand final : public Command {
       CompareWithoutPipeline(workload);
       return;
     }
-    if (relu_in_place_.given()) {
-      throw UsageError(placement_.name(), "nothing", "a list of stages with --relu-in-place");
-    }
+    RefuseIf(relu_in_place_.given(), placement_.name(), "nothing",
+             "a list of stages with --relu-in-place");
     const std::vector<std::int64_t> counts = workers_.IntegerList({1, workload.stage_count()});
     hwmodel::SchemeMemoryOptions options;
     options.microbatch = microbatch_.IntegerOr(1, kMicrobatchRange);

@@ -128,16 +128,13 @@ no rate is stable, its half-life, momentum and learning rate are empty cells, in
     PipelineOptions options;
     options.rule = rule;
     if (delays_.given()) {
-      if (rule.rule.predicts_by_schedule()) {
-        throw UsageError("--rule", rule.rule.name,
-                         "another rule with --delays: its horizons follow from a schedule");
-      }
+      RefuseIf(rule.rule.predicts_by_schedule(), "--rule", rule.rule.name,
+               "another rule with --delays: its horizons follow from a schedule");
       schedule_.Refuse("nothing together with --delays");
       options.delays = delays_.IntegerList(kDelayRange, Repeats::kKeep);
-      if (options.delays.size() != static_cast<std::size_t>(stages)) {
-        throw UsageError("--delays", fmt::format("{} delays", options.delays.size()),
-                         fmt::format("one for each of the {} stages", stages));
-      }
+      RefuseIf(options.delays.size() != static_cast<std::size_t>(stages), "--delays",
+               fmt::format("{} delays", options.delays.size()),
+               fmt::format("one for each of the {} stages", stages));
     } else {
       ForwardTimes times = ForwardTimesOf(schedule_, stages);
       options.delays = std::move(times.delays);
@@ -227,11 +224,9 @@ no rate is stable, its half-life, momentum and learning rate are empty cells, in
             weights == 1 ? 0 : static_cast<double>(k) / static_cast<double>(weights - 1) - 1));
       }
     }
-    if (eigenvalues.size() > analysis::kMaxPipelineWeights) {
-      throw UsageError(spectrum_.given() ? spectrum_.name() : widths_.name(),
-                       fmt::format("{} weights", eigenvalues.size()),
-                       fmt::format("at most {}", kMaxWeights));
-    }
+    RefuseIf(eigenvalues.size() > analysis::kMaxPipelineWeights,
+             spectrum_.given() ? spectrum_.name() : widths_.name(),
+             fmt::format("{} weights", eigenvalues.size()), fmt::format("at most {}", kMaxWeights));
     options.hessian = RotatedHessian(eigenvalues, coupling, static_cast<std::uint32_t>(seed));
   }
 

@@ -56,11 +56,8 @@ than there are, which is said (JSON: machines_used).
     ReadPlacement(workload, options);
     TableOutput table(out_);
     const double product = static_cast<double>(workload.stage_count()) * options.machines;
-    if (pipedream && product * product / 4 > kMaxSteps) {
-      throw UsageError(
-          machines_.name(), std::to_string(options.machines),
-          fmt::format("fewer, with the {} layers of {}", workload.stage_count(), workload.name));
-    }
+    RefuseIf(pipedream && product * product / 4 > kMaxSteps, machines_.name(), options.machines,
+             fmt::format("fewer, with the {} layers of {}", workload.stage_count(), workload.name));
     const hwmodel::PipelinePlan plan = hwmodel::MakePlan(workload, machine, options);
     if (table.has_file()) {
       table.Write(
@@ -88,8 +85,7 @@ than there are, which is said (JSON: machines_used).
     if (options.scheme != "pb") placement_.Refuse("nothing with " + options.scheme);
     options.group_ends = PlacementEnds(placement_, workload.stage_count());
     if (std::ssize(options.group_ends) > options.machines) {
-      throw UsageError(placement_.name(), placement_.Text(""),
-                       fmt::format("fewer cuts than the {} machines", options.machines));
+      placement_.Refuse(fmt::format("fewer cuts than the {} machines", options.machines));
     }
   }
 

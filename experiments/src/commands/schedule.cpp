@@ -101,10 +101,9 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     for (const Argument* argument : {&kind_, &stages_, &microbatches_, &per_update_, &chunks_}) {
       argument->Refuse("nothing together with --file");
     }
-    if (weight_stashing_.given() || vertical_sync_.given()) {
-      throw UsageError(weight_stashing_.given() ? "--weight-stashing" : "--vertical-sync", "it",
-                       "the file's column weights, with --file");
-    }
+    RefuseIf(weight_stashing_.given() || vertical_sync_.given(),
+             weight_stashing_.given() ? "--weight-stashing" : "--vertical-sync", "it",
+             "the file's column weights, with --file");
     return ReadScheduleFile(file_.name(), file_.Text(""));
   }
 

@@ -43,10 +43,9 @@ class StabilityCommand final : public Command {
 
  private:
   void RunConstant(const RulePoint& point, double rate) const {
-    if (roots_.given() && point.delay > analysis::kMaxRootsDelay) {
-      throw UsageError("--roots", fmt::format("--delay {}", point.delay),
-                       fmt::format("delays up to {}", analysis::kMaxRootsDelay));
-    }
+    RefuseIf(roots_.given() && point.delay > analysis::kMaxRootsDelay, "--roots",
+             fmt::format("--delay {}", point.delay),
+             fmt::format("delays up to {}", analysis::kMaxRootsDelay));
     const SpectralRadius radius =
         analysis::ComputeSpectralRadius(point.rule, point.momentum, point.delay, rate);
     std::vector<std::complex<double>> roots;

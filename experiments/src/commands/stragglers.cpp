@@ -64,11 +64,8 @@ class StragglersCommand final : public Command {
     const std::int64_t most_cores = *std::max_element(cores.begin(), cores.end());
     const double parts = 3.0 * made.stages * static_cast<double>(made.microbatches) *
                          static_cast<double>(most_cores);
-    if (parts > kMaxParts) {
-      throw UsageError(
-          microbatches_.name(), std::to_string(made.microbatches),
-          fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
-    }
+    RefuseIf(parts > kMaxParts, microbatches_.name(), made.microbatches,
+             fmt::format("fewer: {} parts of actions to simulate, at most {}", parts, kMaxParts));
     CheckActions(made, 1);
     const hwmodel::Schedule schedule = Make(kind, made);
     TableOutput table(out_);
@@ -120,28 +117,26 @@ class StragglersCommand final : public Command {
       CheckActions(made, 4);
     }
     const hwmodel::Throughput predicted = hwmodel::PredictThroughput(workload, machine, options);
-    if (predicted.samples_per_second * predicted.shared_seconds_per_sample > 1 - 1e-12) {
-      throw UsageError(hardware_.name(), hardware_.Text(""),
-                       fmt::format("a machine whose workers do not wait for one shared memory, as "
-                                   "those of {} would on this one",
-                                   network));
-    }
+    RefuseIf(predicted.samples_per_second * predicted.shared_seconds_per_sample > 1 - 1e-12,
+             hardware_.name(), hardware_.Text(""),
+             fmt::format("a machine whose workers do not wait for one shared memory, as "
+                         "those of {} would on this one",
+                         network));
     options_.times = predicted.times();
   }
 
   // A schedule's list, `times` so long.
   void CheckActions(const hwmodel::ScheduleOptions& made, std::int64_t times) const {
     const std::int64_t most = kMaxSimulatedActions / (3 * times * made.stages);
-    if (made.microbatches <= most) return;
-    throw UsageError(microbatches_.name(), std::to_string(made.microbatches),
-                     fmt::format("at most {} with {} stages", most, made.stages));
+    RefuseIf(made.microbatches > most, microbatches_.name(), made.microbatches,
+             fmt::format("at most {} with {} stages", most, made.stages));
   }
 
   hwmodel::Schedule Make(const std::string& kind, const hwmodel::ScheduleOptions& options) const {
     try {
       hwmodel::Schedule schedule = hwmodel::MakeSchedule(kind, options);
-      if (schedule.copies() == 1) return schedule;
-      throw UsageError(kind_.name(), kind, "a kind with one copy of each stage");
+      if (schedule.copies() > 1) kind_.Refuse("a kind with one copy of each stage");
+      return schedule;
     } catch (const analysis::InvalidArgument& error) {
       if (error.name() == "chunks") {
         throw UsageError(stages_.name(), std::to_string(options.stages),

@@ -79,7 +79,7 @@ class SweepCommand final : public Command {
     options.threads = ThreadsOf(threads_);
     if (simd_.given()) options.simd = kSimds[simd_.Choice(kSimdNames)];
     if (!analysis::IsAvailable(options.simd)) {
-      throw UsageError("--simd", simd_.Text(""), "an instruction set that this machine has");
+      simd_.Refuse("an instruction set that this machine has");
     }
     analysis::Validate(options);
     RequireMemory(

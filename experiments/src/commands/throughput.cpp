@@ -126,17 +126,13 @@ class ThroughputCommand final : public Command {
     const std::int64_t microbatch = microbatch_.IntegerOr(0, kBatchRange);
     if (TakesBatchAtOnce(options)) {
       options.microbatch = std::max<std::int64_t>({batch, microbatch, 1});
-      if (batch > 0 && microbatch > 0 && batch != microbatch) {
-        throw UsageError(microbatch_.name(), std::to_string(microbatch),
-                         fmt::format("the batch, {}, with {}", batch, options.schedule));
-      }
+      RefuseIf(batch > 0 && microbatch > 0 && batch != microbatch, microbatch_.name(), microbatch,
+               fmt::format("the batch, {}, with {}", batch, options.schedule));
       return;
     }
     options.microbatch = std::max<std::int64_t>(microbatch, 1);
-    if (batch % options.microbatch != 0) {
-      throw UsageError(batch_.name(), std::to_string(batch),
-                       fmt::format("a multiple of the micro-batch, {}", options.microbatch));
-    }
+    RefuseIf(batch % options.microbatch != 0, batch_.name(), batch,
+             fmt::format("a multiple of the micro-batch, {}", options.microbatch));
     options.microbatches_per_update = batch / options.microbatch;
   }
 

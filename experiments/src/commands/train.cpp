@@ -57,9 +57,8 @@ Keys of CONFIG and their defaults (...: it depends on others):
     Together(processes.get(), [&] {
       configuration = LoadConfiguration(
           config_.Text("a configuration file, as in experiments/configs"), overrides_.texts());
-      if (init_only_.given() && processes != nullptr) {
-        throw UsageError("--init-only", "it in several processes", "one process");
-      }
+      RefuseIf(init_only_.given() && processes != nullptr, "--init-only", "it in several processes",
+               "one process");
     });
     if (init_only_.given()) {
       WriteInitialWeights(configuration);

@@ -139,9 +139,7 @@ class ValidateCommand final : public Command {
       if (found == names.end()) throw UsageError(fit_.name(), text, accepted);
       fitted[static_cast<std::size_t>(found - names.begin())] = true;
     }
-    if (std::count(fitted.begin(), fitted.end(), true) < 2) {
-      throw UsageError(fit_.name(), text, accepted);
-    }
+    RefuseIf(std::count(fitted.begin(), fitted.end(), true) < 2, fit_.name(), text, accepted);
     return fitted;
   }
 
