@@ -18,16 +18,6 @@
 namespace batchless {
 namespace {
 
-std::optional<double> SystemAvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  while (file >> word) {
-    double kibibytes = 0;
-    if (word == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
-  }
-  return std::nullopt;
-}
-
 std::optional<double> FirstNumber(const std::filesystem::path& path) {
   std::ifstream file(path);
   double value = 0;
@@ -35,15 +25,14 @@ std::optional<double> FirstNumber(const std::filesystem::path& path) {
   return std::nullopt;  // "max" in a control group without a limit
 }
 
-// The number behind `key` in a file of lines "KEY NUMBER"; 0 where there is none.
-double NumberOf(const std::filesystem::path& path, std::string_view key) {
+// The number behind `key` in a file of lines "KEY NUMBER".
+std::optional<double> NumberOf(const std::filesystem::path& path, std::string_view key) {
   std::ifstream file(path);
-  std::string word;
   double value = 0;
-  while (file >> word >> value) {
-    if (word == key) return value;
+  for (std::string word; file >> word;) {
+    if (word == key && file >> value) return value;
   }
-  return 0;
+  return std::nullopt;
 }
 
 // Where a version of control groups keeps its memory's numbers.
@@ -95,8 +84,8 @@ std::optional<double> ControlGroupAvailableBytes(const std::string& groups,
       const std::optional<double> limit = FirstNumber(group / names.limit);
       const std::optional<double> used = FirstNumber(group / names.used);
       if (!limit || !used) continue;
-      const double left =
-          std::max(0.0, *limit - *used + NumberOf(group / "memory.stat", names.inactive));
+      const double left = std::max(
+          0.0, *limit - *used + NumberOf(group / "memory.stat", names.inactive).value_or(0));
       available = available ? std::min(*available, left) : left;
     }
   }
@@ -104,11 +93,11 @@ std::optional<double> ControlGroupAvailableBytes(const std::string& groups,
 }
 
 std::optional<double> AvailableMemoryBytes() {
-  const std::optional<double> available = SystemAvailableBytes();
+  const std::optional<double> kibibytes = NumberOf("/proc/meminfo", "MemAvailable:");
   const std::optional<double> left =
       ControlGroupAvailableBytes("/proc/self/cgroup", "/sys/fs/cgroup");
-  if (!available || !left) return available ? available : left;
-  return std::min(*available, *left);
+  if (!kibibytes) return left;
+  return std::min(1024 * *kibibytes, left.value_or(1024 * *kibibytes));
 }
 
 std::int64_t ResidentMemoryBytes() {
