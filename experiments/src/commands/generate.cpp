@@ -91,12 +91,8 @@ or others; where the run was as many epochs long, data as many as those are need
     options.resume = true;
     options.resumed_by = run_.name();
     options.for_weights = true;
-    if (weights_.given()) {
-      weights = ReadTensors(weights_.name(), weights_.Text(""));
-      return NetworkOf(options.configuration, DataShapeOf(options.configuration));
-    }
-    const TrainingRun run(options);
-    weights = run.trainer().ExportWeights();
+    weights = weights_.given() ? ReadTensors(weights_.name(), weights_.Text(""))
+                               : TrainingRun(options).trainer().ExportWeights();
     return NetworkOf(options.configuration, DataShapeOf(options.configuration));
   }
 
