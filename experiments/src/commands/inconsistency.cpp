@@ -18,11 +18,6 @@ constexpr std::array<std::string_view, 2> kModels = {"discrepancy", "factorisati
 // In the order of BackwardWeights.
 constexpr std::array<std::string_view, 3> kBackward = {"current", "stashed", "corrected"};
 
-struct InconsistencyPoint {
-  analysis::RuleSpec rule;
-  double discrepancy;
-};
-
 class InconsistencyCommand final : public Command {
  public:
   explicit InconsistencyCommand(CLI::App& root)
@@ -45,7 +40,6 @@ class InconsistencyCommand final : public Command {
              "--discrepancies lin:0:0.9:10 --backward stashed --json"}) {}
 
   void Run() override {
-    std::vector<InconsistencyPoint> points;
     const std::size_t model = model_.Choice(kModels);
     const std::vector<double> discrepancies = discrepancies_.NumberList(kDiscrepancyRange);
     const analysis::Delay delay = delay_.Integer(kInconsistentDelayRange);
@@ -55,17 +49,18 @@ class InconsistencyCommand final : public Command {
     const bool none = HaveNoMomentum(rules, momentum_);
     const double momentum = none ? std::nan("") : momentum_.Number(kMomentumRange);
     const std::size_t read = backward_.given() ? backward_.Choice(kBackward) : 0;
-    for (const auto& [rule, discrepancy] :
-         Combinations("--rule, --discrepancies", rules, discrepancies)) {
-      // Looks at the arguments before the work starts.
-      static_cast<void>(Model(model, discrepancy, delay, backward_delay));
-      points.push_back({rule, discrepancy});
-    }
+    const auto points = Combinations("--rule, --discrepancies", rules, discrepancies);
+    const auto model_of = [&](double discrepancy) {
+      return model == 0 ? analysis::DiscrepancyModel(discrepancy, delay, backward_delay)
+                        : analysis::FactorisationModel(discrepancy, delay);
+    };
+    // Looks at the arguments before the work starts.
+    for (const double discrepancy : discrepancies) static_cast<void>(model_of(discrepancy));
     TableOutput table(out_);
-    const auto critical = Solved(ThreadsOf(threads_), points, [&](const InconsistencyPoint& point) {
-      return analysis::InconsistentCriticalRate(
-          Model(model, point.discrepancy, delay, backward_delay), point.rule,
-          static_cast<BackwardWeights>(read), momentum);
+    const auto critical = Solved(ThreadsOf(threads_), points, [&](const auto& point) {
+      const auto& [rule, discrepancy] = point;
+      return analysis::InconsistentCriticalRate(model_of(discrepancy), rule,
+                                                static_cast<BackwardWeights>(read), momentum);
     });
     Json about = {{"model", kModels[model]},
                   {"backward", kBackward[read]},
@@ -77,23 +72,18 @@ class InconsistencyCommand final : public Command {
                  "model,rule,backward,delay,backward_delay,momentum,discrepancy,critical_rate,"
                  "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b",
                  points.size(), [&](std::size_t i) -> Json {
-                   Json cells = {{"rule", points[i].rule.rule.name},
-                                 {"discrepancy", points[i].discrepancy},
+                   const auto& [rule, discrepancy] = points[i];
+                   Json cells = {{"rule", rule.rule.name},
+                                 {"discrepancy", discrepancy},
                                  {"critical_rate", critical[i]},
                                  {"unlimited", std::isinf(critical[i])}};
-                   if (points[i].rule.is_linear()) cells["momentum"] = nullptr;
-                   cells.update(DescribeGivenRule(points[i].rule));
+                   if (rule.is_linear()) cells["momentum"] = nullptr;
+                   cells.update(DescribeGivenRule(rule));
                    return cells;
                  });
   }
 
  private:
-  static analysis::InconsistentModel Model(std::size_t model, double discrepancy,
-                                           analysis::Delay delay, analysis::Delay backward_delay) {
-    return model == 0 ? analysis::DiscrepancyModel(discrepancy, delay, backward_delay)
-                      : analysis::FactorisationModel(discrepancy, delay);
-  }
-
   RuleArguments rule_{app(), RuleArguments::Form::kLists};
   Argument model_{app(), "--model", "NAME", "discrepancy or factorisation, required"};
   Argument discrepancies_{app(), "--discrepancies", "LIST", "Delta over lambda, or r, required"};

@@ -1,3 +1,4 @@
+#include <tuple>
 #include <vector>
 
 #include "batchless/analysis/stability.h"
@@ -28,13 +29,11 @@ class MarginCommand final : public Command {
     const std::vector<double> rates = rate_.NumberList(kRateRange);
     constexpr const char* kLists = "--delay, --momentum, --rate";
     const std::vector<RulePoint> rules = points_.All(rates.size(), kLists);
-    std::vector<Point> points;
-    for (const auto& [at, rate] : Combinations(kLists, rules, rates)) {
-      points.push_back({at, rate});
-    }
+    const std::vector<Point> points = Combinations(kLists, rules, rates);
     TableOutput table(out_);
-    const auto margins = Solved(ThreadsOf(threads_), points, [](const Point& p) {
-      return analysis::ComputeMargins(p.at.rule, p.at.momentum, p.at.delay, p.rate);
+    const auto margins = Solved(ThreadsOf(threads_), points, [](const Point& point) {
+      const auto& [at, rate] = point;
+      return analysis::ComputeMargins(at.rule, at.momentum, at.delay, rate);
     });
     const auto row = [&](std::size_t i) { return Describe(points[i], margins[i]); };
     constexpr std::string_view kColumns =
@@ -49,14 +48,13 @@ class MarginCommand final : public Command {
   }
 
  private:
-  struct Point {
-    RulePoint at;
-    double rate;
-  };
+  // A rule at a delay and a momentum, and the rate.
+  using Point = std::tuple<const RulePoint&, const double&>;
 
   static Json Describe(const Point& point, const analysis::Margins& margins) {
-    Json object = batchless::Describe(point.at);
-    object["rate"] = point.rate;
+    const auto& [at, rate] = point;
+    Json object = batchless::Describe(at);
+    object["rate"] = rate;
     object["stable"] = margins.stable;
     object["gain_margin"] = margins.gain_margin;
     const auto if_stable = [&](double value) { return margins.stable ? Json(value) : Json(); };
@@ -69,8 +67,8 @@ class MarginCommand final : public Command {
   }
 
   static void ReportText(const Point& point, const analysis::Margins& margins) {
-    PrintText("{}, rate {}: {}\n", PointText(point.at), point.rate,
-              margins.stable ? "stable" : "not stable");
+    const auto& [at, rate] = point;
+    PrintText("{}, rate {}: {}\n", PointText(at), rate, margins.stable ? "stable" : "not stable");
     PrintText("  gain margin           {}\n", margins.gain_margin);
     const auto print = [](std::string_view name, bool is_there, auto value, std::string_view unit) {
       PrintText("  {:<21} {}\n", name, is_there ? fmt::format("{} {}", value, unit) : "none");

@@ -51,11 +51,7 @@ class StragglersCommand final : public Command {
     const std::vector<double> jitters = jitter_.NumberListOr("0", {0, 0.999});
     const std::vector<std::int64_t> queues = queue_.IntegerListOr(0, {0, 1'000'000});
     const std::vector<std::int64_t> cores = cores_.IntegerListOr(1, {1, 1'000'000});
-    std::vector<Row> rows;
-    for (const auto& [jitter, queue, count] :
-         Combinations("--jitter, --queue, --cores", jitters, queues, cores)) {
-      rows.push_back({jitter, queue, count, {}});
-    }
+    const auto rows = Combinations("--jitter, --queue, --cores", jitters, queues, cores);
     options_.stall_probability = stall_probability_.NumberOr(0, {0, 1});
     options_.stall_factor = stall_factor_.NumberOr(10, {1, 1e6});
     if (!stall_probability_.given()) stall_factor_.Refuse("nothing without --stall-probability");
@@ -79,9 +75,32 @@ class StragglersCommand final : public Command {
     hwmodel::SimulationOptions steady;
     steady.times = options_.times;
     const double even = hwmodel::SimulatePipeline(schedule, steady).seconds;
-    const auto simulate = [&](std::size_t i) { Simulate(schedule, rows[i]); };
-    ParallelRows(rows.size(), threads, simulate, monitor());
-    Report(table, rows, even);
+    const auto runs = Solved(threads, rows, [&](const auto& row) {
+      const auto& [jitter, queue, count] = row;
+      hwmodel::SimulationOptions options = options_;
+      options.jitter = jitter;
+      options.queue_capacity = queue;
+      options.cores_of_worker.assign(static_cast<std::size_t>(schedule.workers()), count);
+      return hwmodel::SimulatePipeline(schedule, options);
+    });
+    const bool has_network = network_.given();
+    const auto samples =
+        static_cast<double>(made.microbatches * microbatch_.IntegerOr(1, kMicrobatchRange));
+    const std::string columns =
+        fmt::format("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events",
+                    has_network ? "seconds,samples_per_second" : "time_units");
+    table.Report(json(), {{"kind", kind}}, columns, rows.size(), [&](std::size_t i) {
+      const auto& [jitter, queue, count] = rows[i];
+      const hwmodel::SimulationSummary& run = runs[i];
+      Json cells = {{"jitter", jitter}, {"queue", queue}, {"cores", count}};
+      cells[has_network ? "seconds" : "time_units"] = run.seconds;
+      if (has_network) cells["samples_per_second"] = samples / run.seconds;
+      cells["slowdown"] = run.seconds / even;
+      cells["utilisation"] = run.utilisation;
+      cells["longest_queue"] = run.longest_queue;
+      cells["events"] = run.events;
+      return cells;
+    });
   }
 
   UsageError Refused(const analysis::InvalidArgument& error) const override {
@@ -93,13 +112,6 @@ class StragglersCommand final : public Command {
   }
 
  private:
-  struct Row {
-    double jitter = 0;
-    std::int64_t queue = 0;
-    std::int64_t cores = 1;
-    hwmodel::SimulationSummary run;
-  };
-
   // The times of a network's groups of stages, whose number the schedule is made for.
   void Predict(const std::string& kind, hwmodel::ScheduleOptions& made) {
     const std::string network = WorkloadName(network_);
@@ -144,34 +156,6 @@ class StragglersCommand final : public Command {
       }
       throw;
     }
-  }
-
-  void Simulate(const hwmodel::Schedule& schedule, Row& row) const {
-    hwmodel::SimulationOptions options = options_;
-    options.jitter = row.jitter;
-    options.queue_capacity = row.queue;
-    options.cores_of_worker.assign(static_cast<std::size_t>(schedule.workers()), row.cores);
-    row.run = hwmodel::SimulatePipeline(schedule, options);
-  }
-
-  void Report(TableOutput& table, const std::vector<Row>& rows, double even) const {
-    const bool has_network = network_.given();
-    const auto samples = static_cast<double>(microbatches_.Integer(kSimulatedMicrobatchesRange) *
-                                             microbatch_.IntegerOr(1, kMicrobatchRange));
-    const std::string columns =
-        fmt::format("jitter,queue,cores,{},slowdown,utilisation,longest_queue,events",
-                    has_network ? "seconds,samples_per_second" : "time_units");
-    table.Report(json(), {{"kind", kind_.Text("")}}, columns, rows.size(), [&](std::size_t i) {
-      const Row& row = rows[i];
-      Json cells = {{"jitter", row.jitter}, {"queue", row.queue}, {"cores", row.cores}};
-      cells[has_network ? "seconds" : "time_units"] = row.run.seconds;
-      if (has_network) cells["samples_per_second"] = samples / row.run.seconds;
-      cells["slowdown"] = row.run.seconds / even;
-      cells["utilisation"] = row.run.utilisation;
-      cells["longest_queue"] = row.run.longest_queue;
-      cells["events"] = row.run.events;
-      return cells;
-    });
   }
 
   Argument kind_{
