@@ -28,7 +28,7 @@ std::optional<double> OnlyNumber(std::string_view bytes) {
   return double{first};
 }
 
-OnnxTensor ParseTensor(std::string_view message, std::string& name) {
+OnnxTensor ParseTensor(std::string_view message) {
   OnnxTensor tensor;
   std::int64_t type = 0;
   std::string_view raw;
@@ -36,7 +36,7 @@ OnnxTensor ParseTensor(std::string_view message, std::string& name) {
   ForEach(message, [&](const ProtobufField& field) {
     if (field.number == onnx::Tensor::kDimensions) AppendIntegers(field, tensor.shape);
     if (field.number == onnx::Tensor::kType) type = field.integer();
-    if (field.number == onnx::Tensor::kName) name = field.text;
+    if (field.number == onnx::Tensor::kName) tensor.name = field.text;
     if (field.number == onnx::Tensor::kRaw) raw = field.text;
     if (field.number == onnx::Tensor::kFloats) packed = field.text;
     if (field.number == onnx::Tensor::kIntegers) AppendIntegers(field, tensor.integers);
@@ -51,20 +51,17 @@ OnnxTensor ParseTensor(std::string_view message, std::string& name) {
   return tensor;
 }
 
-OnnxAttribute ParseAttribute(std::string_view message, std::string& name) {
+OnnxAttribute ParseAttribute(std::string_view message) {
   OnnxAttribute attribute;
   ForEach(message, [&](const ProtobufField& field) {
-    if (field.number == onnx::Attribute::kName) name = field.text;
+    if (field.number == onnx::Attribute::kName) attribute.name = field.text;
     if (field.number == onnx::Attribute::kFloat) attribute.number = double{field.real()};
     if (field.number == onnx::Attribute::kInteger) {
       attribute.number = static_cast<double>(field.integer());
     }
     if (field.number == onnx::Attribute::kText) attribute.text = field.text;
     if (field.number == onnx::Attribute::kIntegers) AppendIntegers(field, attribute.integers);
-    if (field.number == onnx::Attribute::kTensor) {
-      std::string of_tensor;
-      attribute.tensor = ParseTensor(field.text, of_tensor);
-    }
+    if (field.number == onnx::Attribute::kTensor) attribute.tensor = ParseTensor(field.text);
   });
   return attribute;
 }
@@ -79,9 +76,8 @@ OnnxNode ParseNode(std::string_view message) {
     if (field.number == onnx::Node::kText) node.text = field.text;
     if (field.number == onnx::Node::kDomain) node.domain = field.text;
     if (field.number == onnx::Node::kAttribute) {
-      std::string name;
-      OnnxAttribute attribute = ParseAttribute(field.text, name);
-      node.attributes[name] = std::move(attribute);
+      const OnnxAttribute attribute = ParseAttribute(field.text);
+      node.attributes[attribute.name] = attribute;
     }
   });
   return node;
@@ -121,9 +117,8 @@ OnnxGraph ParseGraph(std::string_view message) {
       graph.outputs.push_back(ParseValue(field.text).first);
     }
     if (field.number == onnx::Graph::kInitializer) {
-      std::string name;
-      OnnxTensor tensor = ParseTensor(field.text, name);
-      graph.tensors[name] = std::move(tensor);
+      const OnnxTensor tensor = ParseTensor(field.text);
+      graph.tensors[tensor.name] = tensor;
     }
   });
   // A constant is a tensor without a node.
@@ -140,7 +135,7 @@ OnnxGraph ParseGraph(std::string_view message) {
       graph.input = name;
       if (!shape.empty()) graph.input_shape.assign(shape.begin() + 1, shape.end());
     } else {
-      graph.tensors[name] = {shape, std::nullopt, {}};
+      graph.tensors[name] = {.shape = shape};
     }
   }
   return graph;

@@ -13,12 +13,14 @@ namespace batchless {
 using OnnxShape = std::vector<std::int64_t>;
 
 struct OnnxTensor {
+  std::string name{};
   OnnxShape shape;
-  std::optional<double> value;  // of each of its numbers, where they are all the same
-  OnnxShape integers;           // of a short list of them
+  std::optional<double> value{};  // of each of its numbers, where they are all the same
+  OnnxShape integers{};           // of a short list of them
 };
 
 struct OnnxAttribute {
+  std::string name;
   double number = 0;
   std::string text;
   OnnxShape integers;
