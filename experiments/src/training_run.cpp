@@ -309,13 +309,12 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
 }
 
 void TrainingRun::RefuseOtherInputs(const RunState& before) const {
-  if (before.train_digest != state_.train_digest ||
-      before.validation_digest != state_.validation_digest) {
-    const bool is_file = !configuration_.data.file.empty();
-    throw UsageError(is_file ? "data.file" : "data.root",
-                     is_file ? configuration_.data.file : configuration_.data.root,
-                     "the data that the run was started with");
-  }
+  const auto& data = configuration_.data;
+  const bool is_file = !data.file.empty();
+  RefuseIf(before.train_digest != state_.train_digest ||
+               before.validation_digest != state_.validation_digest,
+           is_file ? "data.file" : "data.root", is_file ? data.file : data.root,
+           "the data that the run was started with");
   RefuseIf(before.network_digest != state_.network_digest, "network.file",
            configuration_.network.file, "the network that the run was started with");
   std::string quotients;  // of the first phase that has some
