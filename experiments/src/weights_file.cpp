@@ -18,7 +18,7 @@ constexpr std::size_t kMaxValues = std::size_t(1) << 31;
 
 }  // namespace
 
-void WriteWeights(OutputFile& file, std::span<const training::NamedTensor> tensors,
+void WriteTensors(OutputFile& file, std::span<const training::NamedTensor> tensors,
                   training::Precision precision) {
   try {
     const auto write = file.extension() == kSafetensors ? WriteSafetensors : WriteNpz;

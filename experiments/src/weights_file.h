@@ -19,7 +19,7 @@ constexpr std::string_view kWeightsFile = "weights, .npz or .safetensors";
 
 // In 32 bits where that is the trainer's precision, so that reading them back loses nothing. Throws
 // std::runtime_error.
-void WriteWeights(OutputFile& file, std::span<const training::NamedTensor> tensors,
+void WriteTensors(OutputFile& file, std::span<const training::NamedTensor> tensors,
                   training::Precision precision);
 
 // The tensors of the file; as below.

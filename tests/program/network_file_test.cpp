@@ -309,7 +309,7 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
   more.push_back({.name = "lm_head.weight", .shape = {64, 8}, .values = std::vector<double>(512)});
   {
     OutputFile file("w", folder / "more.npz", kWeightsExtensions);
-    WriteWeights(file, more, training::Precision::kSingle);
+    WriteTensors(file, more, training::Precision::kSingle);
   }
   CheckRefusal("generate --run named --weights more.npz --prompt 3", "lm_head.weight",
                folder.path());

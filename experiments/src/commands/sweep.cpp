@@ -2,17 +2,16 @@
 
 #include <array>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "commands/commands.h"
 #include "memory.h"
-#include "npz.h"
 #include "output_file.h"
 #include "progress_bar.h"
 #include "rule_arguments.h"
+#include "weights_file.h"
 
 namespace batchless {
 namespace {
@@ -42,7 +41,7 @@ std::vector<training::NamedTensor> TakeArrays(SweepOptions& options, SweepSummar
   return arrays;
 }
 
-void WriteCsv(const OutputFile& file, const std::vector<training::NamedTensor>& arrays) {
+void WriteCsv(OutputFile& file, const std::vector<training::NamedTensor>& arrays) {
   TextOutput output(file.temporary_path(), file.path());
   output.Print("{}\n", fmt::join(analysis::NamesOf(arrays), ","));
   const std::vector<double>& rates = arrays[1].values;
@@ -51,6 +50,7 @@ void WriteCsv(const OutputFile& file, const std::vector<training::NamedTensor>& 
                  arrays[2].values[i], arrays[3].values[i], arrays[4].values[i]);
   }
   output.Close();
+  file.Commit();
 }
 
 class SweepCommand final : public Command {
@@ -97,7 +97,10 @@ class SweepCommand final : public Command {
     CheckStopped(monitor());
     const std::string brief = summary.BriefReport();
     std::vector<training::NamedTensor> arrays = TakeArrays(options, summary);
-    if (file) Write(*file, arrays);
+    if (file) {
+      file->extension() == ".npz" ? WriteTensors(*file, arrays, training::Precision::kDouble)
+                                  : WriteCsv(*file, arrays);
+    }
     const std::string path = file ? file->path() : "";
     if (json()) {
       ReportJson(options, summary, arrays.back().shape, path);
@@ -109,17 +112,6 @@ class SweepCommand final : public Command {
   }
 
  private:
-  static void Write(OutputFile& file, const std::vector<training::NamedTensor>& arrays) {
-    try {
-      file.extension() == ".npz"
-          ? WriteNpz(file.temporary_path(), arrays, training::Precision::kDouble)
-          : WriteCsv(file, arrays);
-    } catch (const ArrayFileError& error) {
-      throw std::runtime_error(fmt::format("{}: {}", file.path(), error.what()));
-    }
-    file.Commit();
-  }
-
   void ReportJson(const SweepOptions& options, const SweepSummary& summary,
                   const std::vector<std::int64_t>& grid, const std::string& path) const {
     Json object = DescribeRule(options.rule, options.delay);

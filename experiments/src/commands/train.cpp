@@ -104,7 +104,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
                     kWeightsExtensions);
     const std::unique_ptr<training::Trainer> trainer = training::MakeTrainer(options);
     if (init_.given()) ReadWeights("--init", init_.Text(""), *trainer);
-    WriteWeights(file, trainer->ExportWeights(), options.precision);
+    WriteTensors(file, trainer->ExportWeights(), options.precision);
     const std::string digest = trainer->WeightsSha256();
     if (json()) {
       json().Put({{"network", options.network.name},
@@ -149,7 +149,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
       if (export_.given()) {
         const std::vector<training::NamedTensor> tensors = run.trainer().ExportWeights();
         if (weights) {
-          WriteWeights(*weights, tensors,
+          WriteTensors(*weights, tensors,
                        configuration.run.precision == "double" ? training::Precision::kDouble
                                                                : training::Precision::kSingle);
         }
