@@ -67,6 +67,15 @@ ProtobufWriter Integers(std::string_view name, std::initializer_list<std::int64_
   return attribute;
 }
 
+// Of a convolution or pool.
+std::vector<ProtobufWriter> Window(const Layer& layer) {
+  const std::int64_t k = layer.kernel;
+  const std::int64_t p = layer.padding;
+  const std::int64_t s = layer.stride;
+  return {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
+          Integers("pads", {p, p, p, p})};
+}
+
 template <class Element>
 ProtobufWriter TensorOf(std::string_view name, int type, const Shape& shape,
                         const std::vector<Element>& values) {
@@ -163,7 +172,7 @@ class Writer {
 
   // The node's output, which has the layer's place in the stage for a name.
   std::string Node(std::string_view op, const Names& inputs,
-                   std::initializer_list<ProtobufWriter> attributes = {}, int outputs = 1) {
+                   const std::vector<ProtobufWriter>& attributes = {}, int outputs = 1) {
     std::string name = fmt::format("{}/{}", stage_->name, op);
     for (int k = 2; !used_.insert(name).second; ++k) {
       name = fmt::format("{}/{}_{}", stage_->name, op, k);
@@ -217,14 +226,9 @@ class Writer {
   }
 
   std::string LayerOf(const Layer& layer, const Names& inputs) {
-    const std::int64_t k = layer.kernel;
-    const std::int64_t p = layer.padding;
-    const std::int64_t s = layer.stride;
     switch (layer.kind) {
       case LayerKind::kConvolution:
-        return Node("Conv", WithParameters(inputs[0], layer),
-                    {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
-                     Integers("pads", {p, p, p, p})});
+        return Node("Conv", WithParameters(inputs[0], layer), Window(layer));
       case LayerKind::kLinear:
         return Node("Gemm", WithParameters(Flat(inputs[0]), layer), {Integer("transB", 1)});
       case LayerKind::kGroupNormalization:
@@ -235,17 +239,15 @@ class Writer {
         return Node("BatchNormalization", WithParameters(inputs[0], layer),
                     {Float("epsilon", training::kNormalizationEpsilon)});
       case LayerKind::kLocalResponseNormalization:
-        analysis::RefuseIf(k % 2 == 0, stage_->name + ".size", k,
+        analysis::RefuseIf(layer.kernel % 2 == 0, stage_->name + ".size", layer.kernel,
                            "an odd number in a model of ONNX");
         return Node("LRN", inputs,
-                    {Integer("size", k), Float("alpha", layer.alpha), Float("beta", layer.beta),
-                     Float("bias", layer.k)});
+                    {Integer("size", layer.kernel), Float("alpha", layer.alpha),
+                     Float("beta", layer.beta), Float("bias", layer.k)});
       case LayerKind::kRelu:
         return Node("Relu", inputs);
       case LayerKind::kMaxPool:
-        return Node("MaxPool", inputs,
-                    {Integers("kernel_shape", {k, k}), Integers("strides", {s, s}),
-                     Integers("pads", {p, p, p, p})});
+        return Node("MaxPool", inputs, Window(layer));
       case LayerKind::kAveragePool:
         return Node("GlobalAveragePool", inputs);
       case LayerKind::kDropout:
