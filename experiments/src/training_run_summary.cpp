@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "batchless/hwmodel/network.h"
+#include "batchless/hwmodel/workload.h"
 #include "batchless/training/backend.h"
 #include "durable_file.h"
 #include "memory.h"
@@ -94,11 +94,7 @@ Json TrainingRun::Summary() const {
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
   object["replicas"] = trainer_options().replicas;
   object["stages"] = trainer_options().network.stage_count();
-  std::int64_t parameters = 0;
-  for (const hwmodel::StageCost& cost : hwmodel::ComputeCosts(trainer_options().network)) {
-    parameters += cost.parameters;
-  }
-  object["parameters"] = parameters;
+  object["parameters"] = hwmodel::MakeWorkload(trainer_options().network).parameters();
   object["samples"] = state_.samples;
   object["epochs"] = OrNull(Epochs());
   object["delays"] = trainer_->delays();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,9 +63,7 @@ frontier where gradients are noisy.
       }
     }
     const Delay largest = *std::max_element(delays.begin(), delays.end());
-    double mean = 0;
-    for (const Delay delay : delays) mean += static_cast<double>(delay);
-    mean /= stages;
+    const double mean = std::accumulate(delays.begin(), delays.end(), 0.0) / stages;
 
     TableOutput table(out_);
     std::optional<double> momentum;
