@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,11 @@ std::int64_t AddStart(const std::string& path, std::int64_t bytes, training::Sha
 }
 
 }  // namespace
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
 
 void ReplaceFile(const std::string& path, std::string_view content) {
   ReplaceFile(path, [&](const Append& append) { append(content); });

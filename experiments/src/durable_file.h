@@ -11,6 +11,9 @@
 
 namespace batchless {
 
+// Whether there is something by that name; not where the system does not say.
+bool Exists(const std::string& path);
+
 // Puts `content` in the place of the file: written beside it as PATH.partial, brought to the disk and
 // renamed, so that the file is the old one or the new one whenever the program ends. Throws
 // std::runtime_error in one line.

@@ -58,18 +58,12 @@ void RunDirectory::Check() const {
 bool RunDirectory::HoldsRun() const {
   const std::array<std::string, 6> files = {config(),     metrics(),  samples(),
                                             checkpoint(), manifest(), summary()};
-  return std::any_of(files.begin(), files.end(), [](const std::string& file) {
-    std::error_code error;
-    return fs::exists(file, error);
-  });
+  return std::any_of(files.begin(), files.end(), Exists);
 }
 
 bool RunDirectory::HoldsRows() const { return HasRow(metrics()) || HasRow(samples()); }
 
-bool RunDirectory::HoldsResults() const {
-  std::error_code error;
-  return fs::exists(summary(), error) || HasRow(metrics());
-}
+bool RunDirectory::HoldsResults() const { return Exists(summary()) || HasRow(metrics()); }
 
 void RunDirectory::Open() {
   // A second lock would wait for the first one.
@@ -95,8 +89,7 @@ void RunDirectory::WriteSums() const {
   std::string text;
   for (const std::string_view name : kSummed) {
     const std::string file = fmt::format("{}/{}", path_, name);
-    std::error_code error;
-    if (!fs::exists(file, error)) continue;
+    if (!Exists(file)) continue;
     text += fmt::format("{}  {}\n", FileDigest(file, kWhole), name);
   }
   ReplaceFile(sums(), text);
@@ -112,8 +105,7 @@ void RunDirectory::RemoveEnd() const {
 }
 
 void RunDirectory::CheckSums(std::string_view argument) const {
-  std::error_code error;
-  if (!fs::exists(sums(), error)) return;
+  if (!Exists(sums())) return;
   constexpr std::size_t kMaxBytes = 4096;
   const std::string text = ReadInput(argument, sums(), "digests of files", kMaxBytes);
   for (std::string_view rest = text; !rest.empty();) {
@@ -125,8 +117,8 @@ void RunDirectory::CheckSums(std::string_view argument) const {
     RefuseIf(std::find(kSummed.begin(), kSummed.end(), name) == kSummed.end(), argument, sums(),
              "lines of a digest and a file's name");
     const std::string file = fmt::format("{}/{}", path_, name);
-    RefuseIf(!fs::exists(file, error) || FileDigest(file, kWhole) != line.substr(0, gap), argument,
-             file, "the file that the run left, whose digest is in SHA256SUMS");
+    RefuseIf(!Exists(file) || FileDigest(file, kWhole) != line.substr(0, gap), argument, file,
+             "the file that the run left, whose digest is in SHA256SUMS");
   }
 }
 

@@ -399,13 +399,12 @@ Json TrainingRun::Close() {
   // Where the last step's could not be written.
   if (has_trained_ && diverged_.is_null()) Keep();
   Json summary = Summary();
-  std::error_code error;
-  if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.summary(), error))) {
+  if (keeps_ && (has_trained_ || !Exists(directory_.summary()))) {
     // The summary comes last: while there is none, the manifest may not be finished either.
     WriteManifest(UtcText());
     ReplaceFile(directory_.summary(), JsonText(summary, 2) + "\n");
   }
-  if (keeps_ && (has_trained_ || !std::filesystem::exists(directory_.sums(), error))) {
+  if (keeps_ && (has_trained_ || !Exists(directory_.sums()))) {
     directory_.WriteSums();
   }
   if (!diverged_.is_null()) {
@@ -434,9 +433,8 @@ void TrainingRun::Open() {
   started_ = UtcText();
   if (is_finished() && loaded_.empty() && !learned_) {
     // Without its summary it is written again.
-    std::error_code error;
     Together(processes_.get(), [&] {
-      if (!keeps_ || !std::filesystem::exists(directory_.summary(), error)) return;
+      if (!keeps_ || !Exists(directory_.summary())) return;
       directory_.CheckSums("--out");
     });
     return;

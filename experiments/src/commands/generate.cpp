@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "batchless/training/random.h"
 #include "batchless/training/token_dataset.h"
 #include "commands/commands.h"
+#include "durable_file.h"
 #include "run_directory.h"
 #include "training_run.h"
 #include "values.h"
@@ -73,10 +73,8 @@ or others; where the run was as many epochs long, data as many as those are need
     heads_.Refuse("nothing together with --run, whose configuration says it");
     const std::string& folder = run_.Text("the folder of a run");
     const RunDirectory directory(folder);
-    std::error_code error;
-    const bool configured = std::filesystem::exists(directory.config(), error);
-    const bool trained = std::filesystem::exists(directory.checkpoint(), error);
-    RefuseIf(!configured || !(trained || weights_.given()), run_.name(), folder,
+    const bool is_trained = Exists(directory.checkpoint()) || weights_.given();
+    RefuseIf(!Exists(directory.config()) || !is_trained, run_.name(), folder,
              "the folder of a run, with config.toml and checkpoint");
     TrainingRunOptions options;
     options.configuration = LoadConfiguration(directory.config());
@@ -152,9 +150,7 @@ or others; where the run was as many epochs long, data as many as those are need
 
   static std::string TextOf(std::span<const int> tokens, int vocabulary) {
     if (vocabulary != training::kTextVocabulary) return fmt::format("{}", fmt::join(tokens, " "));
-    std::string text;
-    for (const int token : tokens) text.push_back(static_cast<char>(token));
-    return text;
+    return std::string(tokens.begin(), tokens.end());
   }
 
   // What comes behind the last tokens; no token sees those behind it, whatever they are.
