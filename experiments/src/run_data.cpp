@@ -103,9 +103,7 @@ std::shared_ptr<const Dataset> ReadTokenSplit(const Configuration& c, Split spli
                                               const DataShape& shape) {
   const int context = shape.image.height;
   if (c.data.name == "markov") {
-    const auto seed = static_cast<std::uint64_t>(
-        c.data.seed.value_or(static_cast<std::int64_t>(training::kMarkovSeed)));
-    return training::MakeMarkov(seed, split, context);
+    return training::MakeMarkov(static_cast<std::uint64_t>(DataSeedOf(c)), split, context);
   }
   return OfTokens(c, [&] {
     return training::MakeTokens(c.data.name, c.data.file, *shape.tokens, split, context,
@@ -116,9 +114,7 @@ std::shared_ptr<const Dataset> ReadTokenSplit(const Configuration& c, Split spli
 std::shared_ptr<const Dataset> ReadSplit(const Configuration& c, Split split) {
   const std::string& name = c.data.name;
   if (name == "synthetic") {
-    const auto seed = static_cast<std::uint64_t>(
-        c.data.seed.value_or(static_cast<std::int64_t>(training::kSyntheticSeed)));
-    return training::MakeSynthetic(seed, split);
+    return training::MakeSynthetic(static_cast<std::uint64_t>(DataSeedOf(c)), split);
   }
   if (name == "cifar10") return training::LoadCifar10(c.data.root, split);
   if (name == "mnist") return training::LoadMnist(c.data.root, split);
@@ -168,6 +164,11 @@ std::unique_ptr<training::DatasetSource> MakeSource(const Configuration& c, Spli
 }
 
 }  // namespace
+
+std::int64_t DataSeedOf(const Configuration& c) {
+  const auto initial = c.data.name == "markov" ? training::kMarkovSeed : training::kSyntheticSeed;
+  return c.data.seed.value_or(static_cast<std::int64_t>(initial));
+}
 
 RunData LoadRunData(const Configuration& configuration, DataShape shape) {
   const bool is_list = HasTokens(configuration) && configuration.data.name != "markov";

@@ -20,6 +20,9 @@ inline constexpr std::int64_t kDefaultImageSize = 224;
 // The data.name of a run on samples that its caller learns one by one.
 inline constexpr std::string_view kOwnSamples = "own";
 
+// The seed of the synthetic set or the Markov source.
+std::int64_t DataSeedOf(const Configuration& configuration);
+
 // What the network has to know of the data.
 struct DataShape {
   hwmodel::FeatureShape image;  // or 1 x tokens x 1

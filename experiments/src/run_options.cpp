@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
-#include "batchless/training/token_dataset.h"
 #include "network_file.h"
 #include "run_optimizer.h"
 #include "run_schedule.h"
@@ -87,10 +86,6 @@ UsageError OtherLabels(const Configuration& c, const DataShape& shape, const std
                   shape.labels > 1 ? "one label" : "a label for each token", network));
 }
 
-void CheckLabels(const Configuration& c, const DataShape& shape, const hwmodel::Network& network) {
-  if (hwmodel::LabelsOf(network) != shape.labels) throw OtherLabels(c, shape, network.name);
-}
-
 hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
   const std::string& path = c.network.file;
   Configuration plain = c;
@@ -106,14 +101,7 @@ hwmodel::Network FileNetwork(const Configuration& c, const DataShape& shape) {
   return network;
 }
 
-}  // namespace
-
-hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
-  if (!c.network.file.empty()) {
-    hwmodel::Network network = FileNetwork(c, shape);
-    CheckLabels(c, shape, network);
-    return network;
-  }
+hwmodel::Network NamedNetwork(const Configuration& c, const DataShape& shape) {
   RefuseIf(c.network.name == "gpt" && shape.labels == 1, "data.name", c.data.name,
            "text, markov or tokens with network.name = gpt");
   hwmodel::NetworkOptions options;
@@ -141,9 +129,7 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
   options.input = shape.image;
   options.classes = shape.classes;
   try {
-    hwmodel::Network network = hwmodel::MakeNetwork(options);
-    CheckLabels(c, shape, network);
-    return network;
+    return hwmodel::MakeNetwork(options);
   } catch (const InvalidArgument& error) {
     // The data say how many classes there are, how large an image is, and tokens are none.
     if (error.name() == "network.classes") {
@@ -162,8 +148,6 @@ hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
                      error.accepted());
   }
 }
-
-namespace {
 
 // Samples of the run, before they are rounded up to whole mini-batches.
 double RunSamples(const Configuration& c, std::int64_t epoch_size) {
@@ -261,12 +245,7 @@ void FillInPhase(Configuration& c, const training::TrainerOptions& options,
                  std::int64_t epoch_size) {
   if (c.network.file.empty()) FillInNetwork(c, options.network);
   if (c.data.name == "imagefolder" && !c.data.image_size) c.data.image_size = kDefaultImageSize;
-  if (c.data.name == "synthetic" && !c.data.seed) {
-    c.data.seed = static_cast<std::int64_t>(training::kSyntheticSeed);
-  }
-  if (c.data.name == "markov" && !c.data.seed) {
-    c.data.seed = static_cast<std::int64_t>(training::kMarkovSeed);
-  }
+  if (c.data.name == "synthetic" || c.data.name == "markov") c.data.seed = DataSeedOf(c);
   c.schedule.microbatch = options.microbatch;
   if (options.random_delays && !c.schedule.compensate) c.schedule.compensate = "mean";
   FillInOptimizer(c, options.optimizer.optimizer, {options.learning_rate.base, options.momentum});
@@ -282,27 +261,6 @@ void FillInPhase(Configuration& c, const training::TrainerOptions& options,
   default_to(c.run.log_every_samples, (epoch_size + 9) / 10);
   default_to(c.run.validate_every_samples, epoch_size);
 }
-
-}  // namespace
-
-std::vector<training::TrainerOptions> TrainerOptionsOf(
-    const Configuration& c, const DataShape& shape,
-    const std::shared_ptr<training::ProcessGroup>& processes) {
-  std::vector<training::TrainerOptions> phases;
-  for (const Configuration& settings : SettingsOf(c)) {
-    phases.push_back(PhaseOptionsOf(settings, shape, processes));
-    const training::TrainerOptions& phase = phases.back();
-    RefuseIf(
-        !c.phases.empty() && phase.deepest_momentum && phase.optimizer.optimizer.counts_updates,
-        "optimizer.deepest_momentum", phase.deepest_momentum,
-        fmt::format("nothing in a run of several phases with optimizer.kind = {}, whose "
-                    "stages would have counted with betas of their own",
-                    settings.optimizer.kind));
-  }
-  return phases;
-}
-
-namespace {
 
 // A run on samples of the caller's own, who has not said how many there will be.
 void SetEndless(const Configuration& c, std::vector<training::TrainerOptions>& phases) {
@@ -321,6 +279,30 @@ void SetEndless(const Configuration& c, std::vector<training::TrainerOptions>& p
 }
 
 }  // namespace
+
+hwmodel::Network NetworkOf(const Configuration& c, const DataShape& shape) {
+  hwmodel::Network network =
+      c.network.file.empty() ? NamedNetwork(c, shape) : FileNetwork(c, shape);
+  if (hwmodel::LabelsOf(network) != shape.labels) throw OtherLabels(c, shape, network.name);
+  return network;
+}
+
+std::vector<training::TrainerOptions> TrainerOptionsOf(
+    const Configuration& c, const DataShape& shape,
+    const std::shared_ptr<training::ProcessGroup>& processes) {
+  std::vector<training::TrainerOptions> phases;
+  for (const Configuration& settings : SettingsOf(c)) {
+    phases.push_back(PhaseOptionsOf(settings, shape, processes));
+    const training::TrainerOptions& phase = phases.back();
+    RefuseIf(
+        !c.phases.empty() && phase.deepest_momentum && phase.optimizer.optimizer.counts_updates,
+        "optimizer.deepest_momentum", phase.deepest_momentum,
+        fmt::format("nothing in a run of several phases with optimizer.kind = {}, whose "
+                    "stages would have counted with betas of their own",
+                    settings.optimizer.kind));
+  }
+  return phases;
+}
 
 void SetLengths(const Configuration& c, std::int64_t epoch_size,
                 std::vector<training::TrainerOptions>& phases) {
