@@ -148,11 +148,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
       const Json summary = run.Run();
       if (export_.given()) {
         const std::vector<training::NamedTensor> tensors = run.trainer().ExportWeights();
-        if (weights) {
-          WriteTensors(*weights, tensors,
-                       configuration.run.precision == "double" ? training::Precision::kDouble
-                                                               : training::Precision::kSingle);
-        }
+        if (weights) WriteTensors(*weights, tensors, run.trainer_options().precision);
       }
       if (trace_.given()) {
         const std::vector<training::TraceEvent> events = run.Trace();
