@@ -219,12 +219,7 @@ class Translator {
     return input < node_->inputs.size() && tensors_.contains(node_->inputs[input]);
   }
 
-  void Add(Layer layer, std::size_t inputs = 1) {
-    if (node_->inputs.size() < inputs) Refuse("too few inputs", fmt::format("{}", inputs));
-    Names values;
-    for (std::size_t k = 0; k < inputs; ++k) values.push_back(Behind(node_->inputs[k]));
-    Push(std::move(layer), std::move(values));
-  }
+  void Add(Layer layer) { Push(std::move(layer), {Behind(node_->inputs[0])}); }
 
   void Push(Layer layer, Names values) {
     steps_.push_back({std::move(layer), std::move(values), node_->outputs[0], node_->text,
@@ -489,11 +484,10 @@ class Translator {
   void Sum() {
     if (node_->inputs.size() != 2) Refuse("an Add of one value", "two");
     if (!IsParameter(1)) {
-      Layer layer{.kind = LayerKind::kSum};
-      const auto shortcut = shortcuts_.find(node_->inputs[1]);
-      if (shortcut != shortcuts_.end()) layer.stride = shortcut->second.stride;
-      Add(std::move(layer), 2);
-      if (shortcut != shortcuts_.end()) steps_.back().more_channels = shortcut->second.channels;
+      const Shortcut& shortcut = shortcuts_[node_->inputs[1]];
+      Push({.kind = LayerKind::kSum, .stride = shortcut.stride},
+           {Behind(node_->inputs[0]), Behind(node_->inputs[1])});
+      steps_.back().more_channels = shortcut.channels;
     } else if (const Groups* scaled = Find(Groups::Done::kScaled)) {
       Shift(*scaled);
     } else if (tensors_.find(node_->inputs[1])->second.shape.size() == 2) {
@@ -525,9 +519,7 @@ class Translator {
       is_shortcut = k == kChannelsEnd ? sizes[k] > 0 : sizes[k] == 0;
     }
     if (!is_shortcut) Refuse("Pad", "zeros behind the channels of an Add's second value");
-    const auto before = shortcuts_.find(node_->inputs[0]);
-    shortcuts_[node_->outputs[0]] = {before == shortcuts_.end() ? 1 : before->second.stride,
-                                     sizes[kChannelsEnd]};
+    shortcuts_[node_->outputs[0]] = {shortcuts_[node_->inputs[0]].stride, sizes[kChannelsEnd]};
     Same();
   }
 
@@ -647,8 +639,8 @@ class Translator {
   std::map<std::string, Groups, std::less<>> groups_;
   std::map<std::string, std::string, std::less<>> transposed_;
   struct Shortcut {
-    int stride;
-    std::int64_t channels;
+    int stride = 1;
+    std::int64_t channels = 0;
   };
   std::map<std::string, Shortcut, std::less<>> shortcuts_;  // second inputs of sums
   std::map<std::string, std::pair<std::string, std::size_t>, std::less<>> parts_;
@@ -729,7 +721,6 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
         fmt::format("{}: {}: got {}, accepted: {}", where, what, OneLine(got), accepted));
   };
   if (steps.empty()) refuse("graph", "no layers", "a network");
-  hwmodel::FeatureShape input;
   const Shape& shape = graph.input_shape;
   const bool is_sequence = translator.vocabulary() > 0;
   if (shape.size() != (is_sequence ? 1 : 3) ||
@@ -737,11 +728,9 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
     refuse("input " + OneLine(graph.input), fmt::format("shape (N, {})", fmt::join(shape, ", ")),
            "batch, channels, height and width, or with an embedding batch and tokens");
   }
-  if (is_sequence) {
-    input = {1, static_cast<int>(shape[0]), 1};
-  } else {
-    input = {static_cast<int>(shape[0]), static_cast<int>(shape[1]), static_cast<int>(shape[2])};
-  }
+  std::vector<int> edges(shape.begin(), shape.end());
+  if (is_sequence) edges = {1, edges[0], 1};
+  const hwmodel::FeatureShape input{edges[0], edges[1], edges[2]};
   const std::vector<std::span<const Step>> stages = Stages(steps);
   const std::string output =
       translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
@@ -784,12 +773,9 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
     }
     // Whether a later stage reads an embedding's rows, or what comes into the last layer.
     const bool has_rows = own.front().layer.kind == LayerKind::kEmbedding;
-    std::string other;
-    if (has_rows) {
-      other = translator.rows();
-    } else if (own.size() > 1) {
-      other = own[own.size() - 2].output;
-    }
+    const std::string other = has_rows         ? translator.rows()
+                              : own.size() > 1 ? own[own.size() - 2].output
+                                               : "";
     const Step* const end = own.data() + own.size();
     const bool is_read =
         !other.empty() && std::any_of(end, steps.data() + steps.size(), [&](const Step& step) {
