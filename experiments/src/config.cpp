@@ -175,16 +175,6 @@ toml::table ParseValue(const std::string& text) {
   return table;
 }
 
-// JSON's own check; a resolved configuration and a checkpoint hold nothing else.
-bool IsUtf8(const std::string& text) {
-  try {
-    static_cast<void>(Json(text).dump());
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
-}
-
 // "section.key=value", or "phase.N.section.key=value" for one of the phases, which may have its `until` set, too.
 struct Override {
   std::size_t phase = 0;  // from 1; 0: the run's own
@@ -204,7 +194,8 @@ struct Override {
 Override ParseOverride(const std::string& text) {
   const auto refuse = [&](std::string_view accepted) { throw UsageError(kSet, text, accepted); };
   constexpr std::string_view kForm = "section.key=value or phase.N.section.key=value";
-  if (!IsUtf8(text)) refuse("UTF-8");
+  // A resolved configuration and a checkpoint hold nothing else.
+  if (Utf8(text) != text) refuse("UTF-8");
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) refuse(kForm);
   std::string key = text.substr(0, equals);
