@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
 
 #include "text_output.h"
 
@@ -17,6 +18,9 @@ namespace {
 // Okabe and Ito's colours that differ without hue, too, behind the page's own.
 constexpr std::array<std::string_view, 8> kColours = {
     "currentColor", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999999"};
+
+// The colour of curve k, in the order of the figures; from the ninth on they repeat, dashed.
+std::string_view CurveColour(std::size_t k) { return kColours.at(k % kColours.size()); }
 
 // Pixels.
 constexpr double kWidth = 640;
@@ -178,30 +182,17 @@ class Drawing {
 }  // namespace
 
 std::string Escaped(std::string_view text) {
+  static const std::map<char, std::string_view> kEntities{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string escaped;
-  for (const char c : Utf8(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        // Control characters have no place in XML.
-        escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
+  for (char c : Utf8(text)) {
+    // Control characters have no place in XML.
+    if (static_cast<unsigned char>(c) < 0x20) c = '?';
+    const auto entity = kEntities.find(c);
+    escaped += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
   }
   return escaped;
 }
-
-std::string_view CurveColour(std::size_t k) { return kColours.at(k % kColours.size()); }
 
 std::vector<double> Ticks(double low, double high, int most) {
   const double least = (high - low) / most;

@@ -24,9 +24,6 @@ struct ChartText {
 // Text for a page or a picture; control characters become "?".
 std::string Escaped(std::string_view text);
 
-// The colour of curve k, in the order of the figures; from the ninth on they repeat, dashed.
-std::string_view CurveColour(std::size_t k);
-
 // Values that ticks are at: 1, 2 or 5 times a power of ten apart, `most` of them at most.
 std::vector<double> Ticks(double low, double high, int most);
 

@@ -72,16 +72,9 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
              "data fetch cifar10 --out data", "data check data"}) {}
 
   void Run() override {
-    switch (action_.Choice(kActions)) {
-      case 0:
-        Fetch();
-        break;
-      case 1:
-        Check();
-        break;
-      default:
-        Synth();
-    }
+    // In the order of their names.
+    constexpr std::array kRuns = {&DataCommand::Fetch, &DataCommand::Check, &DataCommand::Synth};
+    (this->*kRuns.at(action_.Choice(kActions)))();
   }
 
  private:
