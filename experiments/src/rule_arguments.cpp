@@ -251,9 +251,8 @@ bool IsConvex(const Argument& over) {
 }
 
 double MomentumOf(const RuleSpec& spec, const Argument& momentum) {
-  if (!spec.is_linear()) return momentum.Number(kMomentumRange);
-  momentum.Refuse("nothing with rule linear, which has no momentum");
-  return std::numeric_limits<double>::quiet_NaN();
+  return HaveNoMomentum({spec}, momentum) ? std::numeric_limits<double>::quiet_NaN()
+                                          : momentum.Number(kMomentumRange);
 }
 
 bool HaveNoMomentum(const std::vector<RuleSpec>& specs, const Argument& momentum) {
