@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "durable_file.h"
 #include "text_output.h"
 #include "usage_error.h"
+#include "values.h"
 
 namespace batchless {
 namespace {
@@ -43,17 +45,17 @@ std::string Resolved(const std::string& path) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string_view name, const std::string& path,
-                       std::span<const std::string_view> extensions)
+OutputFile::OutputFile(std::string_view name, const std::string& path, std::string_view extensions)
     : path_(path) {
+  const std::vector<std::string_view> accepted = SplitList(extensions);
   const std::string forms =
-      fmt::format("a file whose name ends in {}", fmt::join(extensions, " or "));
+      fmt::format("a file whose name ends in {}", fmt::join(accepted, " or "));
   const auto refuse = [&](std::string_view why) {
     throw UsageError(name, path, fmt::format("{} ({})", forms, why));
   };
   extension_ = fs::path(path).extension().string();
-  RefuseIf(std::find(extensions.begin(), extensions.end(), extension_) == extensions.end(), name,
-           path, forms);
+  RefuseIf(std::find(accepted.begin(), accepted.end(), extension_) == accepted.end(), name, path,
+           forms);
 
   std::error_code error;
   target_ = Resolved(path);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,9 +13,8 @@ namespace batchless {
 class OutputFile {
  public:
   // Creates the temporary file, so that a place that cannot be written is found before the work.
-  // `extensions` are the accepted ones, ".csv". Throws UsageError with `name`.
-  OutputFile(std::string_view name, const std::string& path,
-             std::span<const std::string_view> extensions);
+  // `extensions` are the accepted ones, ".csv,.txt". Throws UsageError with `name`.
+  OutputFile(std::string_view name, const std::string& path, std::string_view extensions);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -43,7 +43,7 @@ Json Rows(std::size_t count, const Row& row) {
 }
 
 TableOutput::TableOutput(const Argument& out) {
-  if (out.given()) file_.emplace(out.name(), out.Text(""), kCsvExtension);
+  if (out.given()) file_.emplace(out.name(), out.Text(""), ".csv");
 }
 
 void TableOutput::Write(std::string_view columns, std::size_t count, const Row& row,

@@ -1,7 +1,6 @@
 // Rows of results, described once: as CSV in --out or on standard output, and as JSON.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,8 +12,6 @@
 #include "text_output.h"
 
 namespace batchless {
-
-inline constexpr std::array<std::string_view, 1> kCsvExtension = {".csv"};
 
 // Row i by the names of its columns. In CSV null and NaN are empty fields, an infinity, which stands where
 // there is no limit, is inf, true is 1, and a list has spaces.

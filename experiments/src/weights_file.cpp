@@ -13,7 +13,7 @@
 namespace batchless {
 namespace {
 
-constexpr std::string_view kSafetensors = kWeightsExtensions[1];
+constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::size_t kMaxValues = std::size_t(1) << 31;
 
 }  // namespace

@@ -2,7 +2,6 @@
 // array is a state_dict, or, where the name ends so, .safetensors.
 #pragma once
 
-#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +12,7 @@
 
 namespace batchless {
 
-constexpr std::array<std::string_view, 2> kWeightsExtensions = {".npz", ".safetensors"};
+constexpr std::string_view kWeightsExtensions = ".npz,.safetensors";
 // What errors call such a file.
 constexpr std::string_view kWeightsFile = "weights, .npz or .safetensors";
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +23,6 @@ namespace batchless {
 namespace {
 
 constexpr IntegerRange kRoundsRange{1, 100'000};
-constexpr std::array<std::string_view, 1> kMachineExtensions = {".toml"};
 constexpr std::string_view kSource = "measured by batchless calibrate";
 
 // Where the system does not say: what most cores have at least.
@@ -111,7 +109,7 @@ micro-batch takes seconds; fewer --rounds take less.)",
     const auto microbatch = static_cast<int>(microbatch_.IntegerOr(1, {1, 4096}));
     const std::int64_t rounds = rounds_.IntegerOr(0, kRoundsRange);
     std::optional<OutputFile> out;
-    if (out_.given()) out.emplace(out_.name(), out_.Text(""), kMachineExtensions);
+    if (out_.given()) out.emplace(out_.name(), out_.Text(""), ".toml");
     const hwmodel::Network network = hwmodel::MakeNetwork({.name = name});
     RefuseWithoutMemory(network_.name(), PipelineOf(network, microbatch));
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -44,9 +43,8 @@ class CompareCommand final : public Command {
     for (const std::string& path : runs_.texts()) runs.push_back(ReadRun(kRun, path));
     if (runs.empty()) throw UsageError(kRun, "nothing", kRunFolder);
     NameApart(runs);
-    constexpr std::array<std::string_view, 2> kTableExtensions = {".html", ".csv"};
     std::optional<OutputFile> file;
-    if (out_.given()) file.emplace(out_.name(), out_.Text(""), kTableExtensions);
+    if (out_.given()) file.emplace(out_.name(), out_.Text(""), ".html,.csv");
     if (file) file->Write(file->extension() == ".csv" ? Csv(runs) : Html(runs));
     if (json()) {
       Json object = {{"runs", Json::array()}, {"differences", Json::object()}};

@@ -19,7 +19,6 @@ constexpr std::array<std::string_view, 3> kActions = {"fetch", "check", "synth"}
 constexpr const char* kDefaultFolder = "data";
 constexpr const char* kSyntheticFolder = "cifar-10-batches-bin";
 constexpr IntegerRange kSizeRange{1, 1'000'000};  // 3 KB each
-constexpr std::array<std::string_view, 1> kBinExtension = {".bin"};
 
 Json DescribeSplit(const Dataset& dataset, const char* split) {
   const auto [channels, height, width] = dataset.shape();
@@ -197,7 +196,7 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
   }
 
   void WriteRecords(const Dataset& dataset, const fs::path& path) const {
-    OutputFile(out_.name(), path.string(), kBinExtension).Write(CifarRecords(dataset));
+    OutputFile(out_.name(), path.string(), ".bin").Write(CifarRecords(dataset));
   }
 
   void Report(const std::vector<FoundSet>& sets, Json object) const {

@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 
 #include "batchless/hwmodel/fine_grained_planner.h"

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +15,6 @@
 
 namespace batchless {
 namespace {
-
-constexpr std::array<std::string_view, 2> kNetworkExtensions = {".toml", ".onnx"};
 
 // The kinds of layers, each with its fields, those in brackets that may be left out.
 std::string KindsText() {
@@ -72,7 +69,7 @@ as inputs; it ends with the scores, as the loss is training's.)",
     const hwmodel::Network network = NetworkOf();
     const std::string text = NetworkText(network);
     if (out_.given()) {
-      OutputFile file(out_.name(), out_.Text(""), kNetworkExtensions);
+      OutputFile file(out_.name(), out_.Text(""), ".toml,.onnx");
       if (file.extension() != kOnnx) weights_.Refuse("nothing but with --out F.onnx");
       file.Write(file.extension() == kOnnx ? ModelOf(network) : text);
     } else {
@@ -89,7 +86,7 @@ as inputs; it ends with the scores, as the loss is training's.)",
   }
 
  private:
-  static constexpr std::string_view kOnnx = kNetworkExtensions[1];
+  static constexpr std::string_view kOnnx = ".onnx";
 
   std::string ModelOf(const hwmodel::Network& network) const {
     if (!weights_.given()) return OnnxModel(network);

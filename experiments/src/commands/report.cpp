@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
-
 #include "commands/commands.h"
 #include "output_file.h"
 #include "run_page.h"
@@ -22,9 +20,7 @@ class ReportCommand final : public Command {
 
   void Run() override {
     const RunRecord run = ReadRun(run_.name(), run_.Text(kRunFolder));
-    constexpr std::array<std::string_view, 1> kExtensions = {".html"};
-    OutputFile file(out_.name(), out_.given() ? out_.Text("") : run.path + "/report.html",
-                    kExtensions);
+    OutputFile file(out_.name(), out_.given() ? out_.Text("") : run.path + "/report.html", ".html");
     try {
       file.Write(Html(run));
     } catch (const Json::exception&) {

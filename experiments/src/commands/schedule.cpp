@@ -1,4 +1,3 @@
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,7 +21,6 @@ using hwmodel::ScheduleSummary;
 
 constexpr IntegerRange kStagesRange{1, 10'000};
 constexpr IntegerRange kMicrobatchesRange{1, 10'000'000};
-constexpr std::array<std::string_view, 4> kOutExtensions = {".csv", ".txt", ".svg", ".json"};
 constexpr std::size_t kMaxJsonActions = 100'000;
 
 // Laying out a list of so many actions, to find its kind's steady state, takes some seconds.
@@ -57,7 +55,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
   void Run() override {
     const Schedule schedule = file_.given() ? ReadSchedule() : MakeNamed();
     std::optional<OutputFile> out;
-    if (out_.given()) out.emplace(out_.name(), out_.Text(""), kOutExtensions);
+    if (out_.given()) out.emplace(out_.name(), out_.Text(""), ".csv,.txt,.svg,.json");
     ScheduleSummary summary = hwmodel::Summarize(schedule);
     const SteadyDelays steady = FindSteadyDelays(schedule, summary);
     if (out) WriteOut(*out, schedule);

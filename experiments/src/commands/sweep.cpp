@@ -86,10 +86,9 @@ class SweepCommand final : public Command {
         "--momenta, --rates",
         fmt::format("{} x {} points, which take", options.momenta.size(), options.rates.size()),
         analysis::SweepBytes(options.momenta.size(), options.rates.size()), "grids that fit");
-    static constexpr std::array<std::string_view, 2> kExtensions = {".npz", ".csv"};
     std::optional<OutputFile> file;
     if (out_.given() || !json().host.take_array) {
-      file.emplace("--out", out_.Text("a file whose name ends in .npz or .csv"), kExtensions);
+      file.emplace("--out", out_.Text("a file whose name ends in .npz or .csv"), ".npz,.csv");
     }
     ProgressBar bar("momenta", options.momenta.size(), monitor());
     options.progress = [&bar](std::size_t done, std::size_t) { return bar.Update(done); };

@@ -1,4 +1,3 @@
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -21,8 +20,6 @@
 
 namespace batchless {
 namespace {
-
-constexpr std::array<std::string_view, 2> kTraceKinds = {".json", ".csv"};
 
 class TrainCommand final : public Command {
  public:
@@ -139,7 +136,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
             std::make_unique<OutputFile>("--export-weights", export_.Text(""), kWeightsExtensions);
       }
       if (leads && trace_.given()) {
-        trace = std::make_unique<OutputFile>("--trace", trace_.Text(""), kTraceKinds);
+        trace = std::make_unique<OutputFile>("--trace", trace_.Text(""), ".json,.csv");
       }
     });
     TrainingRun run(options);
