@@ -12,9 +12,6 @@
 namespace batchless {
 namespace {
 
-constexpr const char* kMetricsHeader =
-    "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,validation_accuracy";
-constexpr const char* kExcessHeader = ",validation_excess_bits";
 constexpr const char* kSamplesHeader = "sample,label,loss\n";
 
 // What is no number has a sign by chance: "nan", whatever computed it.
@@ -31,7 +28,8 @@ RunLog::RunLog(const RunDirectory& directory, bool log_samples, const RunState& 
                double entropy_bits)
     : entropy_bits_(entropy_bits), metrics_(directory.metrics(), state.metrics_file) {
   if (metrics_.bytes() == 0) {
-    metrics_.Append(fmt::format("{}{}\n", kMetricsHeader, entropy_bits_ > 0 ? kExcessHeader : ""));
+    const std::string excess = entropy_bits_ > 0 ? fmt::format(",{}", kExcessColumn) : "";
+    metrics_.Append(fmt::format("{}{}\n", kMetricsColumns, excess));
   }
   if (!log_samples) return;
   samples_ = std::make_unique<AppendedFile>(directory.samples(), state.samples_file);

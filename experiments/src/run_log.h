@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "batchless/training/trainer.h"
 #include "checkpoint.h"
@@ -24,6 +25,11 @@
 #include "run_directory.h"
 
 namespace batchless {
+
+// Columns of metrics.csv, and the last one where the entropy is known.
+inline constexpr std::string_view kMetricsColumns =
+    "samples,epoch,learning_rate,train_loss,train_accuracy,validation_loss,validation_accuracy";
+inline constexpr std::string_view kExcessColumn = "validation_excess_bits";
 
 // What a loss in nats says more than the source's entropy, in bits; none where there is no loss.
 std::optional<double> ExcessBits(const std::optional<double>& loss, double entropy_bits);

@@ -8,6 +8,7 @@
 
 #include "commands/commands.h"
 #include "output_file.h"
+#include "run_log.h"
 #include "run_page.h"
 
 namespace batchless {
@@ -92,14 +93,10 @@ class CompareCommand final : public Command {
   }
 
   static std::string Csv(const std::vector<RunRecord>& runs) {
-    std::vector<std::string_view> columns{
-        "samples",        "epoch",           "learning_rate",      "train_loss",
-        "train_accuracy", "validation_loss", "validation_accuracy"};
-    // Where the entropy of the data is known.
-    constexpr std::string_view kExcess = "validation_excess_bits";
+    std::vector<std::string_view> columns = SplitList(kMetricsColumns);
     if (std::any_of(runs.begin(), runs.end(),
-                    [&](const RunRecord& run) { return run.metrics.contains(kExcess); })) {
-      columns.push_back(kExcess);
+                    [](const RunRecord& run) { return run.metrics.contains(kExcessColumn); })) {
+      columns.push_back(kExcessColumn);
     }
     std::string text = fmt::format("run,{}\n", fmt::join(columns, ","));
     for (const RunRecord& run : runs) {
