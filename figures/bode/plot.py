@@ -2,8 +2,6 @@ import numpy as np
 
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
-
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 4.0))
@@ -11,13 +9,10 @@ def draw(data):
     magnitude = fig.add_subplot(grid[0, 0])
     phase = fig.add_subplot(grid[1, 0], sharex=magnitude)
     plane = fig.add_subplot(grid[:2, 1])
-    handles = []
-    for k, rule in enumerate(RULES):
-        rows = data.table(f"{rule}.csv")
-        frequency = rows["frequency_radians"]
-        handles.append(style.curve(magnitude, frequency, rows["magnitude"], rule, 6, k / len(RULES)))
-        style.curve(phase, frequency, np.degrees(rows["phase_radians"]), rule, 6, k / len(RULES))
-        style.curve(plane, rows["real"], rows["imag"], rule, 40, k / len(RULES), markersize=3)
+    tables = {rule: data.table(f"{rule}.csv") for rule in style.RULES}
+    handles = style.curves(magnitude, tables, "frequency_radians", "magnitude")
+    style.curves(phase, tables, "frequency_radians", lambda rows: np.degrees(rows["phase_radians"]))
+    style.curves(plane, tables, "real", "imag", 40, markersize=3)
     magnitude.axhline(1, color="#404040", linewidth=0.8)
     magnitude.set(xscale="log", yscale="log", ylabel="magnitude $|L|$", ylim=(1e-3, 1e2))
     magnitude.tick_params(labelbottom=False)

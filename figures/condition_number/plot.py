@@ -34,21 +34,14 @@ def draw(data):
     for column, delay in enumerate((1, 4)):
         ax = fig.add_subplot(grid[0, column], sharex=first, sharey=first)
         first = first or ax
-        handles = []
-        for k, (look, (name, rule)) in enumerate(FILES.items()):
-            at = 0 if look.startswith("undelayed") else delay
-            rows = tables[name].where(rule=rule, delay=at)
-            handles.append(
-                style.curve(
-                    ax, rows["condition"], rows["half_life_updates"], look, 5, k / len(FILES)
-                )
-            )
+        rows = {
+            look: tables[name].where(rule=rule, delay=0 if look.startswith("undelayed") else delay)
+            for look, (name, rule) in FILES.items()
+        }
+        handles = style.curves(ax, rows, "condition", "half_life_updates", 5)
         ax.set(xscale="log", yscale="log", xlabel="condition number $\\kappa$")
         slopes(ax, 8)
         style.panel(ax, "ab"[column], f"$D$ = {delay}")
-        if column == 0:
-            ax.set_ylabel("best half-life (updates)")
-        else:
-            ax.tick_params(labelleft=False)
+        style.left_label(ax, column == 0, "best half-life (updates)")
     style.legend_below(fig, grid[1, :], handles, 5)
     return fig

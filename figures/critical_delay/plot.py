@@ -2,21 +2,14 @@ import numpy as np
 
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
-
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 3.2))
     grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.14])
     left, right = (fig.add_subplot(grid[0, column]) for column in (0, 1))
     limit, discrete, sgd = (data.table(f"{name}.csv") for name in ("limit", "discrete", "sgd"))
-    handles = []
-    for k, rule in enumerate(RULES):
-        rows = limit.where(rule=rule)
-        handles.append(
-            style.curve(left, rows["damping"], rows["critical_delay_time"], rule, 6, k / len(RULES))
-        )
-        rows = discrete.where(rule=rule)
+    handles = style.curves(left, style.by_rule(limit), "damping", "critical_delay_time")
+    for rule, rows in style.by_rule(discrete).items():
         error(right, rows, style.LOOKS[rule].line | {"marker": style.LOOKS[rule].marker})
     damping = np.geomspace(2, 20)
     guide = {"color": "#404040", "linestyle": (0, (1, 1.6))}

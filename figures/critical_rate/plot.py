@@ -2,25 +2,20 @@ import numpy as np
 
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
 MOMENTA = [0, 0.9, 0.99]
 
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 2.9))
     grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.08])
-    tables = {rule: data.table(f"{rule}.csv") for rule in RULES}
+    tables = {rule: data.table(f"{rule}.csv") for rule in style.RULES}
     first = None
     for column, momentum in enumerate(MOMENTA):
         ax = fig.add_subplot(grid[0, column], sharex=first, sharey=first)
         first = first or ax
-        handles = []
-        for k, rule in enumerate(RULES):
-            rows = tables[rule].where(momentum=momentum)
-            handles.append(
-                style.curve(ax, rows["delay"], rows["critical_rate"], rule, 5, k / len(RULES))
-            )
-        last = rows["delay"][-1]
+        rows = {rule: table.where(momentum=momentum) for rule, table in tables.items()}
+        handles = style.curves(ax, rows, "delay", "critical_rate", 5)
+        last = rows["sgdm"]["delay"][-1]
         delay = np.concatenate([np.linspace(0, 1, 20), np.geomspace(1, last, 100)])
         handles += ax.plot(
             delay, 2 * np.sin(np.pi / (4 * delay + 2)), color="#404040", linestyle=(0, (1, 1.6)),
@@ -29,9 +24,6 @@ def draw(data):
         ax.set_yscale("log")
         style.delay_axis(ax, last)
         style.panel(ax, "abc"[column], f"$m$ = {momentum:g}")
-        if column == 0:
-            ax.set_ylabel("critical rate $x_c$")
-        else:
-            ax.tick_params(labelleft=False)
+        style.left_label(ax, column == 0, "critical rate $x_c$")
     style.legend_below(fig, grid[1, :], handles, 6)
     return fig

@@ -17,13 +17,9 @@ def draw(data):
     grid = fig.add_gridspec(2, 1, height_ratios=[1, 0.26])
     ax = fig.add_subplot(grid[0])
     tables = {name: data.table(name) for name, _ in FILES.values()}
-    handles = []
-    for k, (look, (name, rule)) in enumerate(FILES.items()):
-        rows = tables[name].where(rule=rule)
-        handles.append(
-            style.curve(ax, rows["delay"], rows["half_life_updates"], look, 6, k / len(FILES))
-        )
-    style.delay_axis(ax, rows["delay"][-1])
+    rows = {look: tables[name].where(rule=rule) for look, (name, rule) in FILES.items()}
+    handles = style.curves(ax, rows, "delay", "half_life_updates")
+    style.delay_axis(ax, rows["sgdm"]["delay"][-1])
     ax.set(yscale="log", ylabel="best half-life (updates)")
     for stages in STAGES.values():
         # The first stage sees its gradient after a way forth and back through all others.

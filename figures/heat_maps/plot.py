@@ -6,7 +6,6 @@ from matplotlib.patheffects import withStroke
 
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
 DELAYS = [1, 4, 66]
 HALF_LIVES = [10, 100, 1000, 10000]
 # On undelayed SGDM's map: |r| = sqrt(m) where roots are complex, so 1 - m is 2 ln 2 / half-life there.
@@ -97,7 +96,7 @@ def draw(data):
             ax.set_ylabel("$D$ = 0\n$1 - m$")
     key(fig, grid[0, 2:])
     for row, delay in enumerate(DELAYS, 1):
-        for column, rule in enumerate(RULES):
+        for column, rule in enumerate(style.RULES):
             ax = fig.add_subplot(grid[row, column])
             heat(ax, data.arrays(f"{rule}_d{delay}.npz"))
             label_axes(ax, row == len(DELAYS), column == 0)

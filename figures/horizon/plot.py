@@ -37,10 +37,7 @@ def draw(data):
         ax.set(yscale="log", xlim=(0, 4))
         ax.set_xlabel("horizon $T/D$, or compensated delay $d/D$")
         style.panel(ax, "ab"[column], f"$D$ = {delay}")
-        if column == 0:
-            ax.set_ylabel("best half-life (updates)")
-        else:
-            ax.tick_params(labelleft=False)
+        style.left_label(ax, column == 0, "best half-life (updates)")
     style.plain_log(first.yaxis)
     style.legend_below(fig, grid[1, :], handles, 4)
     return fig

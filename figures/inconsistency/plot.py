@@ -1,6 +1,5 @@
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
 READS = {
     "current": {"color": "#000000", "marker": "o", "linestyle": "-", "label": "current weights"},
     "stashed": {"color": "#0072B2", "marker": "s", "linestyle": (0, (5, 2)), "label": "stashed"},
@@ -23,15 +22,8 @@ def draw(data):
             reads += plain.plot(
                 rows["discrepancy"], rows["critical_rate"], markerfacecolor="white", markevery=2, **look
             )
-        table = data.table(f"{model}_rules.csv")
-        rules = []
-        for k, rule in enumerate(RULES):
-            rows = table.where(rule=rule)
-            rules.append(
-                style.curve(
-                    mitigated, rows["discrepancy"], rows["critical_rate"], rule, 6, k / len(RULES)
-                )
-            )
+        table = style.by_rule(data.table(f"{model}_rules.csv"))
+        rules = style.curves(mitigated, table, "discrepancy", "critical_rate")
         for column, ax in enumerate((plain, mitigated)):
             ax.set_xlabel(label)
             if row == 0:

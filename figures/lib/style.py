@@ -59,6 +59,15 @@ LOOKS = {
 }
 
 
+# The rules that figures compare, in this order.
+RULES = ("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc")
+
+
+def by_rule(table, **where) -> dict:
+    """The rows of each rule."""
+    return {rule: table.where(rule=rule, **where) for rule in RULES}
+
+
 def curve(ax, x, y, look: str, markers: int = 7, phase: float = 0.0, **changes):
     """A line in the rule's look, with `markers` markers spread over it.
 
@@ -70,6 +79,31 @@ def curve(ax, x, y, look: str, markers: int = 7, phase: float = 0.0, **changes):
     step = max(1, round(len(x) / markers))
     start = min(int(phase * step), len(x) - 1)
     return ax.plot(x, y, markevery=(start, step), **style)[0]
+
+
+def curves(ax, tables: dict, x: str, y, markers: int = 6, **changes) -> list:
+    """A curve of each table in the look of its name: y, a column or a function of the table, over the column x."""
+    return [
+        curve(ax, rows[x], y(rows) if callable(y) else rows[y], look, markers, k / len(tables), **changes)
+        for k, (look, rows) in enumerate(tables.items())
+    ]
+
+
+def left_label(ax, is_left: bool, label: str) -> None:
+    """Panels side by side that share y have its label and numbers once."""
+    if is_left:
+        ax.set_ylabel(label)
+    else:
+        ax.tick_params(labelleft=False)
+
+
+def dots(ax, rows: dict, **names) -> None:
+    """A line for each row, of a name, its colour and values: a dot for each value, and their mean."""
+    for y, (color, values) in enumerate(rows.values()):
+        ax.plot(values, [y] * len(values), "o", color=color, markerfacecolor="none")
+        ax.plot([values.mean() if len(values) else np.nan] * 2, [y - 0.32, y + 0.32], color=color)
+    ax.set_yticks(range(len(rows)), list(rows), **names)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
 
 
 def not_measured(script: str):

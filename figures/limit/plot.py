@@ -1,7 +1,5 @@
 from figures.lib import style
 
-RULES = ("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc")
-
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 3.2))
@@ -10,12 +8,7 @@ def draw(data):
     second = fig.add_subplot(grid[0, 1], sharey=first)
     interleaved = data.table("interleaved.csv")
     for ax, name, column in ((first, "delay.csv", "delay"), (second, "condition.csv", "condition")):
-        handles = []
-        for k, rule in enumerate(RULES):
-            rows = data.table(name).where(rule=rule)
-            handles.append(
-                style.curve(ax, rows[column], rows["times_limit"], rule, 6, k / len(RULES))
-            )
+        handles = style.curves(ax, style.by_rule(data.table(name)), column, "times_limit")
         ax.axhline(1, color="#404040", linestyle=":", linewidth=1)
         handles += ax.plot(
             interleaved[column], interleaved["times_limit"], marker="*", markersize=9,

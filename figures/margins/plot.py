@@ -2,7 +2,6 @@ import numpy as np
 
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
 COLUMNS = [
     ("gain_margin", 1, "gain margin"),
     ("phase_margin_radians", 180 / np.pi, "phase margin (degrees)"),
@@ -19,15 +18,11 @@ def draw(data):
         for column, (name, scale, label) in enumerate(COLUMNS):
             ax = fig.add_subplot(grid[row, column], sharex=first)
             first = first or ax
-            handles = []
-            for k, rule in enumerate(RULES):
-                rows = table.where(rule=rule, momentum=momentum)
-                stable = rows["gain_margin"] > 1
-                handles.append(
-                    style.curve(
-                        ax, rows["rate"][stable], scale * rows[name][stable], rule, 5, k / len(RULES)
-                    )
-                )
+            stable = {
+                rule: rows.keep(rows["gain_margin"] > 1)
+                for rule, rows in style.by_rule(table, momentum=momentum).items()
+            }
+            handles = style.curves(ax, stable, "rate", lambda rows: scale * rows[name], 5)
             ax.set_xscale("log")
             if column != 1:
                 ax.set_yscale("log")

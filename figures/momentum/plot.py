@@ -1,23 +1,17 @@
 from figures.lib import style
 
-RULES = ["sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"]
-
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 2.9))
     grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.08])
-    best, none = data.table("best.csv"), data.table("none.csv")
+    best, none = (style.by_rule(data.table(f"{name}.csv")) for name in ("best", "none"))
     left, right = (fig.add_subplot(grid[0, k]) for k in range(2))
-    handles = []
-    for k, rule in enumerate(RULES):
-        with_momentum, without = best.where(rule=rule), none.where(rule=rule)
-        delay = with_momentum["delay"]
-        phase = k / len(RULES)
-        handles.append(style.curve(left, delay, 1 - with_momentum["momentum"], rule, 5, phase))
-        gain = without["half_life_updates"] / with_momentum["half_life_updates"]
-        style.curve(right, delay, gain, rule, 5, phase)
+    handles = style.curves(left, best, "delay", lambda rows: 1 - rows["momentum"], 5)
+    for k, (rule, rows) in enumerate(best.items()):
+        gain = none[rule]["half_life_updates"] / rows["half_life_updates"]
+        style.curve(right, rows["delay"], gain, rule, 5, k / len(best))
     for ax in (left, right):
-        style.delay_axis(ax, delay[-1])
+        style.delay_axis(ax, best["sgdm"]["delay"][-1])
         ax.set_yscale("log")
     style.plain_log(right.yaxis)
     left.set_ylabel("$1 - m$ at the best half-life")

@@ -43,9 +43,6 @@ def draw(data):
                 style.plain_log(ax.yaxis)
                 ax.set_xlabel("half-life $h$ (steps)")
                 style.panel(ax, "def"[column], f"$D$ = {delay}, averaged")
-            if column == 0:
-                ax.set_ylabel("loss $\\times\\, 8h/(\\kappa \\ln 2)$")
-            else:
-                ax.tick_params(labelleft=False)
+            style.left_label(ax, column == 0, "loss $\\times\\, 8h/(\\kappa \\ln 2)$")
     style.legend_below(fig, grid[2, :], handles, 4)
     return fig

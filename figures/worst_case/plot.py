@@ -1,22 +1,14 @@
 from figures.lib import style
 
-RULES = ("sgdm", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc")
-
 
 def draw(data):
     fig = style.plt.figure(figsize=(style.PAGE, 3.2))
     grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.24])
     first, second = (fig.add_subplot(grid[0, k]) for k in range(2))
-    handles = []
-    for k, rule in enumerate(RULES):
-        phase = k / len(RULES)
-        rows = data.table("delay.csv").where(rule=rule)
-        handles.append(
-            style.curve(first, rows["delay"], rows["half_life_updates"], rule, 6, phase)
-        )
-        rows = data.table("condition.csv").where(rule=rule)
-        style.curve(second, rows["condition"], rows["price"], rule, 6, phase)
-    waiting = data.table("delay.csv").where(rule=RULES[0])
+    by_delay, by_condition = (style.by_rule(data.table(f"{name}.csv")) for name in ("delay", "condition"))
+    handles = style.curves(first, by_delay, "delay", "half_life_updates")
+    style.curves(second, by_condition, "condition", "price")
+    waiting = by_delay["sgdm"]
     handles += first.plot(
         waiting["delay"], waiting["waiting_half_life_updates"], color="#404040", linestyle=":",
         label="waiting",
@@ -26,10 +18,9 @@ def draw(data):
         designed["delay"], designed["half_life_updates"], marker="*", markersize=9,
         linestyle="none", color="#404040", label="free, order 3",
     )
-    for k, rule in enumerate(("sgdm", "nesterov")):
-        rows = data.table("undelayed.csv").where(rule=rule)
-        look = f"undelayed-{rule}"
-        handles.append(style.curve(second, rows["condition"], rows["price"], look, 6, k / 2))
+    undelayed = data.table("undelayed.csv")
+    looks = {f"undelayed-{rule}": undelayed.where(rule=rule) for rule in ("sgdm", "nesterov")}
+    handles += style.curves(second, looks, "condition", "price")
     first.set(xscale="log", yscale="log", xlabel="delay $D$ (updates)")
     first.set_ylabel("certified half-life (updates)")
     second.set(xscale="log", yscale="log", xlabel="condition number $\\kappa$")
