@@ -21,16 +21,11 @@ def draw(data):
         if table is None:
             study.absent(left)
             continue
-        for y, row in enumerate(rows):
-            own = color(row.name)
-            left.plot(row.accuracies, [y] * len(row.accuracies), "o", color=own, markerfacecolor="none")
-            left.plot([row.accuracies.mean()] * 2, [y - 0.32, y + 0.32], color=own)
-        left.set_yticks(range(len(rows)), [subscripts(row.name) for row in rows], fontsize=6.5)
+        dots = {subscripts(row.name): (color(row.name), row.accuracies) for row in rows}
+        style.dots(left, dots, fontsize=6.5)
         left.set_xlabel("validation accuracy (%)")
-        progress = study.progress(data.manifest(), table)
-        subject = ", ".join(filter(None, (study.subject(table), progress)))
         letters = "abc" if not any(found[:k]) else "def"
-        style.panel(left, letters[0], subject)
+        style.panel(left, letters[0], study.heading(data.manifest(), table))
         for column, (name, label) in enumerate(RIGHT, 1):
             ax = fig.add_subplot(grid[k, column], sharey=left)
             for y, row in enumerate(rows):
@@ -44,5 +39,4 @@ def draw(data):
             ax.tick_params(labelleft=False)
             ax.set_xlabel(label)
             style.panel(ax, letters[column], "on a WSE-2" if column == 1 else "quadratic")
-        left.set_ylim(len(rows) - 0.5, -0.5)
     return fig

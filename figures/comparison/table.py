@@ -17,23 +17,16 @@ COLUMNS = (
 
 
 def tables(data, manifest):
-    return [
-        one(data, table, manifest) if table else study.ReportTable(f"{study.ABSENT}.")
-        for table in study.panels(data)
-    ]
+    return study.tables(data, lambda table: one(data, table, manifest))
 
 
 def one(data, table, manifest):
     lines = []
     for system in systems(data, table, manifest):
-        every = system.accuracies
-        lost = f", {system.diverged} diverged" if system.diverged else ""
         lines.append(
             (
                 system.name,
-                study.text(every.mean()),
-                study.text(every.std(ddof=1)) if len(every) > 1 else "–",
-                f"{len(every)}{lost}",
+                *study.spread(system.accuracies, system.diverged),
                 reached(system.samples_to_target),
                 "–" if system.memory_bytes is None else f"{system.memory_bytes / 1e6:.1f}",
                 "–" if system.samples_per_second is None else f"{system.samples_per_second:,.0f}",
@@ -41,8 +34,8 @@ def one(data, table, manifest):
             )
         )
     target = TARGETS[str(table["data"][0])]
-    caption = (
-        f"{study.title(table)}. None was tuned: rate, momentum and decay are the reference's for mini-batches "
+    words = (
+        "None was tuned: rate, momentum and decay are the reference's for mini-batches "
         "of 128, scaled to the row's; Adam's family and Muon have their usual ones, scaled likewise. Samples at "
         f"the first validation with {target:g} %, means over the seeds that reach it. Memory of weights, "
         "optimizer, versions and values in flight in this trainer, as predicted, of the last phase where there are several. Samples a second as predicted "
@@ -50,10 +43,8 @@ def one(data, table, manifest):
         "delay, in units of undelayed SGDM's at the same momentum; none of what is not linear."
     )
     if system_lost := int(study.diverged(table).sum()):
-        caption += f" A diverged run counts as guessing, {study.CHANCE_PERCENT:g} % ({system_lost})."
-    progress = study.progress(manifest, table)
-    caption += f" So far {progress}." if progress else ""
-    return study.ReportTable(caption + study.origin(manifest, table), COLUMNS, tuple(lines))
+        words += f" A diverged run counts as guessing, {study.CHANCE_PERCENT:g} % ({system_lost})."
+    return study.ReportTable(study.caption(manifest, table, words), COLUMNS, tuple(lines))
 
 
 def reached(samples):

@@ -43,14 +43,12 @@ def best_cells(table) -> dict[str, np.ndarray]:
 
 
 def draw_cells(ax, cells) -> None:
+    rows = {}
     for y, (name, excess) in enumerate(cells.items()):
-        color = COLORS[name.split(",")[0]]
-        finite = excess[np.isfinite(excess)]
-        ax.plot(finite, [y] * len(finite), "o", color=color, markerfacecolor="none")
-        ax.plot([finite.mean() if len(finite) else np.nan] * 2, [y - 0.32, y + 0.32], color=color)
+        color, finite = COLORS[name.split(",")[0]], excess[np.isfinite(excess)]
+        rows[subscripts(name.replace(f"{MINI_BATCHES}, ", ""))] = color, finite
         if len(finite) < len(excess):
             ax.plot(1, y, "x", color=color, clip_on=False, transform=ax.get_yaxis_transform())
-    ax.set_yticks(range(len(cells)), [subscripts(name.replace(f"{MINI_BATCHES}, ", "")) for name in cells])
-    ax.set_ylim(len(cells) - 0.5, -0.5)
+    style.dots(ax, rows)
     ax.margins(x=0.08)
     ax.set_xlabel("bits a token above the entropy")

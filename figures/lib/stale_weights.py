@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from figures.lib import style, study
-from figures.lib.statistics import Differences
 from figures.lib.tables import Data, Table
 
 PLAIN = "plain"
@@ -220,45 +219,25 @@ COLUMNS = (
 
 
 def tables(data: Data, manifest: dict) -> list[study.ReportTable]:
-    return [
-        _table(data, table, manifest) if table else study.ReportTable(f"{study.ABSENT}.")
-        for table in study.panels(data)
-    ]
+    return study.tables(data, lambda table: _table(data, table, manifest))
 
 
 def _table(data: Data, table: Table, manifest: dict) -> study.ReportTable:
     lines = []
     for row in rows(data, table):
-        every = row.accuracies
-        lost = f", {row.diverged} diverged" if row.diverged else ""
-        line = [
-            row.name,
-            str(len(row.placement)),
-            str(row.degree),
-            study.text(row.stale_percent),
-            study.text(every.mean()),
-            study.text(every.std(ddof=1)) if len(every) > 1 else "–",
-            f"{len(every)}{lost}",
-        ]
-        if row.placement and len(row.differences):
-            line += [study.text(row.differences.mean()), _interval(row.differences)]
-        else:
-            line += ["–", "–"]
-        line.append("–" if row.published is None else study.text(row.published))
-        lines.append(tuple(line))
-    caption = (
-        f"{study.title(table)}. Final validation accuracy; differences from plain training, in points, "
-        "are paired by seed. Hybrid training has its registers in its first half."
+        lines.append(
+            (
+                row.name,
+                str(len(row.placement)),
+                str(row.degree),
+                study.text(row.stale_percent),
+                *study.spread(row.accuracies, row.diverged),
+                *study.difference(row.differences if row.placement else ()),
+                "–" if row.published is None else study.text(row.published),
+            )
+        )
+    words = (
+        "Final validation accuracy; differences from plain training, in points, are paired by seed. Hybrid "
+        f"training has its registers in its first half.{study.losing(table)}"
     )
-    if study.diverged(table).any():
-        caption += study.losing()
-    progress = study.progress(manifest, table)
-    caption += f" So far {progress}." if progress else ""
-    return study.ReportTable(caption + study.origin(manifest, table), COLUMNS, tuple(lines))
-
-
-def _interval(differences: np.ndarray) -> str:
-    if len(differences) < 2:
-        return "–"
-    low, high = Differences(tuple(float(x) for x in differences)).interval()
-    return f"{study.text(low)} to {study.text(high)}"
+    return study.ReportTable(study.caption(manifest, table, words), COLUMNS, tuple(lines))

@@ -8,11 +8,13 @@ unfinished. What was trained on the built-in synthetic set is called so wherever
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from figures.lib.statistics import Differences
 from figures.lib.tables import Data, Table
 
 # Real data first: they are what counts.
@@ -118,8 +120,10 @@ def about(manifest: dict, table: Table) -> dict:
     return of_tiers or manifest.get("kept", {})
 
 
-def losing(value: str = "accuracy") -> str:
-    """What a table makes of runs that diverged, of which it shows a value."""
+def losing(table: Table, value: str = "accuracy") -> str:
+    """What is made of a table's runs that diverged, of which a value is shown."""
+    if not diverged(table).any():
+        return ""
     if value == "accuracy":
         return f" A diverged run counts as guessing, {CHANCE_PERCENT:g} %."
     return " Where a run diverged there is no mean."
@@ -129,6 +133,11 @@ def progress(manifest: dict, table: Table) -> str:
     """'7 of 16 runs' while there are some to come."""
     finished, planned = (about(manifest, table).get(f"runs_{k}") for k in ("finished", "planned"))
     return f"{finished} of {planned} runs" if finished != planned else ""
+
+
+def heading(manifest: dict, table: Table) -> str:
+    """'CIFAR-10: ResNet-20, 7 of 16 runs'"""
+    return ", ".join(filter(None, (subject(table), progress(manifest, table))))
 
 
 def origin(manifest: dict, table: Table) -> str:
@@ -158,6 +167,35 @@ def title(table: Table) -> str:
     if is_synthetic(table):
         return f"{name} (synthetic images: not comparable with published numbers)"
     return name
+
+
+def caption(manifest: dict, table: Table, words: str) -> str:
+    """What a table of the report says of the runs that it is made from; `words` say what it shows."""
+    runs = progress(manifest, table)
+    return f"{title(table)}. {words}{f' So far {runs}.' if runs else ''}{origin(manifest, table)}"
+
+
+def tables(data: Data, made: Callable[[Table], ReportTable]) -> list[ReportTable]:
+    """What is made of each file of results."""
+    return [made(table) if table else ReportTable(f"{ABSENT}.") for table in panels(data)]
+
+
+def spread(values: np.ndarray, lost: int) -> list[str]:
+    """Cells of mean, standard deviation, and number of runs, of which some diverged."""
+    return [
+        text(values.mean()),
+        text(values.std(ddof=1)) if len(values) > 1 else "–",
+        f"{len(values)}, {lost} diverged" if lost else f"{len(values)}",
+    ]
+
+
+def difference(pairs: Sequence[float]) -> list[str]:
+    """Cells of the mean of differences and its 95 % interval."""
+    if len(pairs) < 2:
+        return [text(float(np.mean(pairs))) if len(pairs) else "–", "–"]
+    found = Differences(tuple(map(float, pairs)))
+    low, high = found.interval()
+    return [text(found.mean), f"{text(low)} to {text(high)}"]
 
 
 def text(value: float, digits: int = 2) -> str:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from figures.lib import style, study
-from figures.lib.statistics import Differences
 from figures.lib.tables import Data, DataError, Table
 
 # The longest name that a row's name contains has its colour.
@@ -106,8 +105,7 @@ def draw(data: Data, plot: dict):
             _draw_curves(ax, layout, drawn[k], looks, str(table["data"][0]))
         else:
             _draw_rows(ax, layout, table)
-        progress = study.progress(data.manifest(), table)
-        title = ", ".join(filter(None, (study.subject(table), progress)))
+        title = study.heading(data.manifest(), table)
         ax.set_title(f"({'ab'[k]}) {title}" if len(found) > 1 else title, loc="left")
     if labels:
         handles = [style.plt.Line2D([], [], label=subscripts(label), **looks[label]) for label in labels]
@@ -131,13 +129,8 @@ def _looks(labels: list[str]) -> dict[str, dict]:
 
 
 def _draw_rows(ax, layout: Layout, table: Table) -> None:
-    rows = study.rows(table)
-    for y, (name, runs) in enumerate(rows.items()):
-        values = layout.measured(runs)
-        ax.plot(values, [y] * len(values), "o", color=color(name), markerfacecolor="none")
-        ax.plot([values.mean()] * 2, [y - 0.32, y + 0.32], color=color(name))
-    ax.set_yticks(range(len(rows)), [subscripts(name) for name in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    rows = study.rows(table).items()
+    style.dots(ax, {subscripts(name): (color(name), layout.measured(runs)) for name, runs in rows})
     ax.margins(x=0.08)
     ax.set_xlabel(layout.unit)
 
@@ -179,21 +172,13 @@ def subscripts(name: str) -> str:
 def tables(data: Data, manifest: dict, plot: dict) -> list[study.ReportTable]:
     layout = Layout(**plot)
     build = by_curve if layout.pattern else by_row
-    return [
-        build(table, manifest, layout) if table else study.ReportTable(f"{study.ABSENT}.")
-        for table in study.panels(data)
-    ]
+    return study.tables(data, lambda table: build(table, manifest, layout))
 
 
 def _table(
     table: Table, manifest: dict, layout: Layout, text: str, columns: list, rows: list
 ) -> study.ReportTable:
-    caption = f"{study.title(table)}. {text}"
-    if study.diverged(table).any():
-        caption += study.losing(layout.value)
-    progress = study.progress(manifest, table)
-    caption += f" So far {progress}." if progress else ""
-    caption += study.origin(manifest, table)
+    caption = study.caption(manifest, table, text + study.losing(table, layout.value))
     return study.ReportTable(caption, tuple(columns), tuple(rows))
 
 
@@ -208,29 +193,14 @@ def by_row(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
     for name, values in found.items():
         every = np.array(list(values.values()))
         lost = int(study.diverged(table.where(row=name)).sum())
-        line = [
-            name,
-            study.text(every.mean()),
-            study.text(every.std(ddof=1)) if len(every) > 1 else "–",
-            f"{len(every)}, {lost} diverged" if lost else f"{len(every)}",
-        ]
-        pairs = tuple(values[s] - reference[s] for s in values if s in reference)
-        line += _difference(pairs if name != layout.reference else ())
-        lines.append(tuple(line))
+        pairs = [values[s] - reference[s] for s in values if s in reference and name != layout.reference]
+        lines.append((name, *study.spread(every, lost), *study.difference(pairs)))
     columns = ["", "mean", "deviation", "seeds", f"minus {layout.reference}", "95 % interval"]
     text = f"Final {layout.unit}; differences are paired by seed."
     if not layout.reference:
         columns, lines = columns[:4], [line[:4] for line in lines]
         text = f"Final {layout.unit}."
     return _table(table, manifest, layout, text, columns, lines)
-
-
-def _difference(pairs: tuple[float, ...]) -> list[str]:
-    if len(pairs) < 2:
-        return [study.text(float(np.mean(pairs))) if pairs else "–", "–"]
-    found = Differences(pairs)
-    low, high = found.interval()
-    return [study.text(found.mean), f"{study.text(low)} to {study.text(high)}"]
 
 
 def by_curve(table: Table, manifest: dict, layout: Layout) -> study.ReportTable:
