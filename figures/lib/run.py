@@ -98,10 +98,10 @@ def run_commands(
     return runs
 
 
-def run_study(
+def take_results(
     spec: specs.Spec, tier: str, program: str, data: str, threads: int, scratch: Path
 ) -> tuple[list[dict], dict]:
-    """Results of the study by tier: those made now, and those kept with the sources."""
+    """Results of a study, those made now and those kept with the sources, and by file what is said of them."""
     runs, manifests = [], {}
     for file in spec.study_files(tier, data):
         of_tier = Path(file).stem
@@ -138,18 +138,6 @@ def run_study(
     return runs, manifests
 
 
-def take_kept(spec: specs.Spec, scratch: Path) -> tuple[list[dict], dict]:
-    """Results that are kept with the sources, and what they say about their origin."""
-    kept = spec.kept_results
-    if not kept.is_file():
-        return [], {}
-    start = time.monotonic()
-    made = Path(shutil.copy(kept, scratch / kept.name))
-    about = json.loads(kept.with_name("manifest.json").read_text(encoding="utf-8"))
-    words = f"cp {kept} {spec.data / kept.name}"
-    return [output(made, words, time.monotonic() - start)], about
-
-
 def run_figure(
     spec: specs.Spec, tier: str, program: str, threads: int = 1, data: str = ""
 ) -> dict:
@@ -158,11 +146,7 @@ def run_figure(
     started = datetime.now(timezone.utc)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(dir=spec.data.parent, prefix=f".{spec.name}-") as scratch:
-        studies, kept, runs = {}, {}, []
-        if spec.results:
-            runs, kept = take_kept(spec, Path(scratch))
-        elif spec.study:
-            runs, studies = run_study(spec, tier, program, data, threads, Path(scratch))
+        runs, origins = take_results(spec, tier, program, data, threads, Path(scratch))
         runs += run_commands(spec, tier, program, threads, Path(scratch))
         manifest = {
             "figure": spec.name,
@@ -177,10 +161,8 @@ def run_figure(
             "seconds": round(time.monotonic() - begin, 4),
             "runs": runs,
         }
-        if studies:
-            manifest["studies"] = studies
-        if kept:
-            manifest["kept"] = kept
+        if origins:
+            manifest |= {"studies": origins} if spec.study else {"kept": origins["results"]}
         text = Path(scratch) / "manifest.json"
         text.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for name in [run["output"] for run in runs] + [text.name]:
