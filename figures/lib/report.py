@@ -11,7 +11,6 @@ import argparse
 import base64
 import importlib
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from experiments.command_line import UsageError
+from experiments import command_line
 from experiments.study_runner import flops_per_sample
 from figures.lib import claims as claim_table
 from figures.lib import spec as specs
@@ -148,12 +147,6 @@ def tables(spec: specs.Spec, manifest: dict) -> list:
     return module.tables(Data(spec.data), manifest)
 
 
-def write(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text, encoding="utf-8")
-    os.replace(scratch, path)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="figures.lib.report", description=__doc__.split("\n")[0])
     parser.add_argument("--program", required=True)
@@ -187,14 +180,15 @@ def main() -> int:
                     "picture": picture(specs.OUTPUT / f"{spec.name}.png"),
                 }
             )
-    except (specs.SpecError, claim_table.ClaimError, DataError, UsageError, OSError) as error:
+    except (specs.SpecError, claim_table.ClaimError, DataError, command_line.UsageError, OSError) as error:
         print(f"figures: report: {error}", file=sys.stderr)
         return 1
     summary = claim_table.as_json(results)
-    write(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    command_line.replace(data / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     manifests = [figure["manifest"] for figure in figures]
     has_explorer = (specs.OUTPUT / "explorer.html").is_file()
-    write(specs.OUTPUT / "report.html", render(figures, results, manifests, has_explorer, to_come, found))
+    page = render(figures, results, manifests, has_explorer, to_come, found)
+    command_line.replace(specs.OUTPUT / "report.html", page)
     for provenance, kinds in summary["counts"].items():
         for verification, counts in kinds.items():
             words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
