@@ -68,29 +68,9 @@ def _best(table: Table, name: str, values: Callable[[Table], np.ndarray], sign: 
     return max(study.rows(found).values(), key=first)
 
 
-def _by_seed(row: Table | None, values: Callable[[Table], np.ndarray]) -> dict[int, float]:
-    return {} if row is None else dict(zip(map(int, row["seed"]), map(float, values(row))))
-
-
 def _rate(row: str) -> float:
     """Of a row `NAME, rate RATE`."""
     return float(row.rsplit(" ", 1)[1])
-
-
-def _most_accurate(table: Table, name: str) -> Table | None:
-    return _best(table, name, study.accuracies, 1)
-
-
-def _least_loss(table: Table, name: str) -> Table | None:
-    return _best(table, name, study.losses, -1)
-
-
-def _accuracies(table: Table, name: str) -> dict[int, float]:
-    return _by_seed(_most_accurate(table, name), study.accuracies)
-
-
-def _losses(table: Table, name: str) -> dict[int, float]:
-    return _by_seed(_least_loss(table, name), study.losses)
 
 
 def _stable_rates(table: Table, name: str) -> dict[int, float]:
@@ -124,13 +104,22 @@ def _finished_of_one_row(claim: dict, found: Table) -> int:
     return firsts + max(map(len, study.rows(others).values()), default=0)
 
 
+def _of_best_row(unit: str, resolution: float, values: Callable[[Table], np.ndarray], sign: int) -> Measure:
+    def row(table: Table, name: str) -> Table | None:
+        return _best(table, name, values, sign)
+
+    def by_seed(table: Table, name: str) -> dict[int, float]:
+        best = row(table, name)
+        return {} if best is None else dict(zip(map(int, best["seed"]), map(float, values(best))))
+
+    return Measure(unit, resolution, by_seed, _runs_of_one_row, _finished_of_one_row, row)
+
+
 MEASURES = {
     # 10,000 images make steps of 0.01 %.
-    "accuracy": Measure(
-        "points", 0.01, _accuracies, _runs_of_one_row, _finished_of_one_row, _most_accurate
-    ),
+    "accuracy": _of_best_row("points", 0.01, study.accuracies, 1),
     # In natural units, of a token or an image.
-    "loss": Measure("nats", 1e-4, _losses, _runs_of_one_row, _finished_of_one_row, _least_loss),
+    "loss": _of_best_row("nats", 1e-4, study.losses, -1),
     "log2_stable_rate": Measure(
         "octaves", 1.0, _stable_rates, lambda claim, name: claim["seeds"] * claim["rates"],
         lambda claim, found: len(found),
