@@ -20,12 +20,13 @@ class FolderTest(unittest.TestCase):
         path.chmod(0o755)
         return path
 
-    def run_script(self, *words):
-        """Exit code, standard output and standard error of a script in Python."""
+    def run_script(self, *words, code=0):
+        """Standard output and standard error of a script in Python, which has to end with the code."""
         done = subprocess.run(
             [sys.executable, *words], cwd=self.root, capture_output=True, text=True, check=False
         )
-        return done.returncode, done.stdout, done.stderr
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout, done.stderr
 
     def lines_of(self, name):
         path = self.root / name

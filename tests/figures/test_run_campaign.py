@@ -88,9 +88,8 @@ class Queue(FolderTest):
         words += ["--out", "out", "--results", "results", "--jobs", "2", "--priority", "normal"]
         return [RUNNER, *words, *arguments]
 
-    def call(self, *arguments):
-        status, shown, said = self.run_script(*self.command(*arguments))
-        return status, shown + said
+    def call(self, *arguments, code=0):
+        return "".join(self.run_script(*self.command(*arguments), code=code))
 
     def start(self, *arguments):
         return subprocess.Popen(
@@ -114,9 +113,7 @@ class Queue(FolderTest):
 
 class Order(Queue):
     def test_urgent_studies_first_and_shared_runs_once(self):
-        status, said = self.call("--jobs", "1")
-        self.assertEqual(status, 0, said)
-        self.assertIn(f"[{RUNS} of {RUNS}]", said)
+        self.assertIn(f"[{RUNS} of {RUNS}]", self.call("--jobs", "1"))
         calls = [name.rsplit("-", 1)[0] for name in self.lines_of("calls")]
         self.assertEqual(
             calls,
@@ -146,44 +143,40 @@ class Order(Queue):
             "rate, sc = config['optimizer']['lr'], config['rule']['name'] == 'sc'\n"
             "loss, lost = abs(rate - (0.4 if sc else 0.3)), rate == 0.5"
         )
-        status, said = self.call("--jobs", "3")
-        self.assertEqual(status, 0, said)
-        self.assertIn("[10 of 10]", said)
+        self.assertIn("[10 of 10]", self.call("--jobs", "3"))
         later = sorted(row for row, seed in self.results("chooser") if seed != "1")
         self.assertEqual(later, 2 * ["rate 0.3, sgdm"] + 2 * ["rate 0.4, sc"])
         manifest = json.loads((self.root / "results/chooser/manifest.json").read_text())
         self.assertEqual([manifest[f"runs_{key}"] for key in ("finished", "planned")], [10, 10])
-        listed = self.call("--list")[1].splitlines()
+        listed = self.call("--list").splitlines()
         self.assertEqual(sum("left out: not the best" in line for line in listed), 8)
         self.assertFalse(any("waiting" in line for line in listed))
 
     def test_what_failed_keeps_the_choice_open(self):
         self.choose(CHOOSER_OF_RATES)
         self.trainer("if config['optimizer']['lr'] == 0.3: sys.exit('no more memory')")
-        self.assertEqual(self.call()[0], 1)
+        self.call(code=1)
         self.assertEqual(len(self.results("chooser")), 2)
         # Its loss decides once there is one.
         self.trainer("loss = config['optimizer']['lr']")
-        self.assertEqual(self.call()[0], 0)
+        self.call()
         later = [row for row, seed in self.results("chooser") if seed != "1"]
         self.assertEqual(later, 2 * ["rate 0.3"])
 
     def test_a_loss_that_is_no_number_is_no_better_than_any(self):
         self.choose(CHOOSER_OF_RATES)
         self.trainer("loss = None if config['optimizer']['lr'] == 0.3 else config['optimizer']['lr']")
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
-        self.assertIn("loss nan", said)
+        self.assertIn("loss nan", self.call())
         later = [row for row, seed in self.results("chooser") if seed != "1"]
         self.assertEqual(later, 2 * ["rate 0.4"])
-        self.assertIn("loss nan", self.call("--list")[1])
+        self.assertIn("loss nan", self.call("--list"))
 
     def test_a_run_alone_is_left_out_too(self):
         self.choose(CHOOSER_OF_RATES)
         self.trainer("loss = config['optimizer']['lr']")
         for number in (1, 2, 3):
-            self.assertEqual(self.call("--run", str(number))[0], 0)
-        said = [self.call("--run", str(number))[1] for number in (4, 5)]
+            self.call("--run", str(number))
+        said = [self.call("--run", str(number)) for number in (4, 5)]
         self.assertIn("rate 0.3, seed 2: ", said[0])
         self.assertEqual(said[1].strip(), "rate 0.4, seed 2: left out, not the best")
         self.assertEqual(len(self.lines_of("ends")), 4)
@@ -191,37 +184,31 @@ class Order(Queue):
     def test_a_run_alone_waits_for_no_choice(self):
         self.choose(CHOOSER_OF_RATES)
         # Its job may begin before the first seeds of others have ended.
-        status, said = self.call("--run", "5")
-        self.assertEqual(status, 0, said)
-        self.assertIn("rate 0.4, seed 2: ", said)
+        self.assertIn("rate 0.4, seed 2: ", self.call("--run", "5"))
         self.assertEqual(len(self.lines_of("ends")), 1)
 
     def test_trainers_take_what_nobody_else_wants(self):
         self.trainer("open('classes', 'a').write(f'{os.sched_getscheduler(0)}\\n')")
-        self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
-        self.assertEqual(self.call("--run", "2")[0], 0)
+        self.call("--priority", "idle", "--run", "1")
+        self.call("--run", "2")
         self.assertEqual(self.lines_of("classes"), [str(os.SCHED_IDLE), str(os.SCHED_OTHER)])
 
     def test_their_session_weighs_least(self):
         if not Path(study_runner.AUTOGROUP).is_file():
             self.skipTest("this kernel does not weigh sessions")
         self.trainer(f"open('weights', 'a').write(open('{study_runner.AUTOGROUP}').read())")
-        self.assertEqual(self.call("--priority", "idle", "--run", "1")[0], 0)
+        self.call("--priority", "idle", "--run", "1")
         weights = {word for line in self.lines_of("weights") for word in line.split() if word.isdigit()}
         self.assertEqual(weights, {"19"})
 
     def test_a_failed_run_holds_nobody_up(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")
-        status, said = self.call()
-        self.assertEqual(status, 1)
-        self.assertIn("run_campaign: plain, seed 2: no more memory (exit 1)", said)
+        self.assertIn("run_campaign: plain, seed 2: no more memory (exit 1)", self.call(code=1))
         self.assertEqual(len(self.lines_of("ends")), RUNS - 2)
 
     def test_refused_runs_hold_nobody_up_either(self):
         self.trainer("if seed == 2: print('x: got 1', file=sys.stderr); sys.exit(2)")
-        status, said = self.call()
-        self.assertEqual(status, 1)
-        self.assertIn("stashing, seed 2: x: got 1 (exit 2)", said)
+        self.assertIn("stashing, seed 2: x: got 1 (exit 2)", self.call(code=1))
         self.assertEqual(len(self.lines_of("ends")), RUNS - 2)
 
 
@@ -245,8 +232,7 @@ class GoingOn(Queue):
                 self.root = place
                 self.assertEqual({s: self.results(s) for s in kept}, kept)
                 before = {name for rows in kept.values() for name in rows}
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
+        self.call()
         self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
         # What was in the results when it moved was not run again.
         ends = self.lines_of("ends")
@@ -261,19 +247,16 @@ class GoingOn(Queue):
         child.kill()
         child.wait()
         self.trainer()
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
+        self.call()
         self.assertEqual(len(self.lines_of("calls")), RUNS + 2)
 
     def test_results_from_before_are_not_run_again(self):
-        self.assertEqual(self.call()[0], 0)
+        self.call()
         before = {
             path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()
         }
         shutil.rmtree(self.root / "out")
-        status, said = self.call()
-        self.assertEqual(status, 0)
-        self.assertIn(f"{RUNS} of {RUNS} runs were finished already", said)
+        self.assertIn(f"{RUNS} of {RUNS} runs were finished already", self.call())
         self.assertEqual(len(self.lines_of("calls")), RUNS)
         self.assertEqual({path: path.read_bytes() for path in before}, before)
 
@@ -284,14 +267,13 @@ class Pausing(Queue):
         child = self.start()
         self.addCleanup(child.kill)
         self.wait_until(lambda: len(self.lines_of("calls")) == 2)
-        self.assertIn(f"running; 0 of {RUNS} runs finished", self.call("--status")[1])
-        status, said = self.call("--pause")
-        self.assertEqual((status, said), (0, ""))
-        self.assertIn("paused", self.call("--status")[1])
+        self.assertIn(f"running; 0 of {RUNS} runs finished", self.call("--status"))
+        self.assertEqual(self.call("--pause"), "")
+        self.assertIn("paused", self.call("--status"))
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text()
         self.assertEqual(children, "")
         (self.root / "go").touch()
-        self.assertEqual(self.call("--resume"), (0, ""))
+        self.assertEqual(self.call("--resume"), "")
         self.assertEqual(child.wait(timeout=240), 0)
         self.assertEqual(len(self.results("lender")), 5)
         self.assertEqual(len(self.lines_of("calls")), RUNS + 2)
@@ -311,13 +293,13 @@ class Pausing(Queue):
 
     def test_a_signal_ends_a_pause(self):
         (self.root / "out").mkdir()
-        self.assertEqual(self.call("--pause")[0], 0)
+        self.call("--pause")
         child = self.start()
         self.wait_until(lambda: json.loads(self.status()).get("paused"))
         child.send_signal(signal.SIGTERM)
         self.assertEqual(child.wait(timeout=240), 128 + 15)
         self.assertEqual(self.lines_of("calls"), [])
-        self.assertIn("nothing runs until", self.call("--resume")[1])
+        self.assertIn("nothing runs until", self.call("--resume"))
 
     def status(self):
         path = self.root / "out/status.json"
@@ -326,27 +308,22 @@ class Pausing(Queue):
 
 class Jobs(Queue):
     def test_one_run_a_job_and_their_results(self):
-        listed = self.call("--list")[1].splitlines()
+        listed = self.call("--list").splitlines()
         self.assertEqual(len(listed), RUNS)
         self.assertIn("waiting", listed[0])
         for number in range(1, RUNS):
-            status, said = self.call("--run", str(number))
-            self.assertEqual(status, 0, said)
+            self.call("--run", str(number))
         self.assertEqual(self.results("lender"), [])
-        status, said = self.call("--collect")
-        self.assertEqual(status, 0, said)
+        self.call("--collect")
         self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (4, 4))
-        status, said = self.call("--run", "1")
-        self.assertEqual(status, 0)
-        self.assertIn("rate 0.3, seed 1: finished already", said)
+        self.assertIn("rate 0.3, seed 1: finished already", self.call("--run", "1"))
         self.assertEqual(len(self.lines_of("calls")), RUNS - 1)
 
     def test_a_run_is_run_by_one_process_at_a_time(self):
         self.trainer("time.sleep(900)")
         job = self.start("--run", "1")
         self.wait_until(lambda: self.lines_of("calls"))
-        status, said = self.call("--run", "1")
-        self.assertEqual((status, "another process runs it" in said), (1, True), said)
+        self.assertIn("another process runs it", self.call("--run", "1", code=1))
         job.terminate()
         # A job that was told to stop says so, and is queued again.
         self.assertEqual(job.wait(timeout=240), 128 + 15)
@@ -364,7 +341,7 @@ class Taking(Queue):
     def setUp(self):
         super().setUp()
         if not self.offered.is_dir():
-            self.assertEqual(self.call()[0], 0)
+            self.call()
             (self.root / "results").rename(self.offered)
             shutil.rmtree(self.root / "out")
             (self.root / "calls").unlink()
@@ -379,8 +356,8 @@ class Taking(Queue):
         digest = hashlib.sha256((folder / "results.csv").read_bytes()).hexdigest()
         (folder / "manifest.json").write_text(json.dumps(manifest | {"results_sha256": digest}))
 
-    def take(self):
-        return self.call("--take", "offered")
+    def take(self, code=0):
+        return self.call("--take", "offered", code=code)
 
     def kept(self):
         return {
@@ -388,28 +365,23 @@ class Taking(Queue):
         }
 
     def test_new_rows_are_taken_once(self):
-        status, said = self.take()
-        self.assertEqual(status, 0, said)
-        self.assertIn("borrower: 4 taken, 0 there already\nlender: 5 taken, 0 there already\n", said)
+        self.assertIn("borrower: 4 taken, 0 there already\nlender: 5 taken, 0 there already\n", self.take())
         self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
         manifest = json.loads((self.root / "results/lender/manifest.json").read_text())
         self.assertEqual(manifest["program"]["commit"], ["c1", "c2", "c3"])
         self.assertEqual([run["commit"] for run in manifest["runs"]], ["c1", "c2", "c3", "c1", "c2"])
         before = self.kept()
-        status, said = self.take()
-        self.assertEqual(status, 0, said)
-        self.assertIn("borrower: 0 taken, 4 there already\nlender: 0 taken, 5 there already\n", said)
+        self.assertIn("borrower: 0 taken, 4 there already\nlender: 0 taken, 5 there already\n", self.take())
         self.assertEqual(self.kept(), before)
         # What was taken is finished.
-        self.assertEqual(self.call()[0], 0)
+        self.call()
         self.assertEqual(self.lines_of("calls"), [])
 
     def test_other_weights_are_refused_and_overwrite_nothing(self):
-        self.assertEqual(self.take()[0], 0)
+        self.take()
         before = self.kept()
         self.change("lender", lambda text: text.replace("w" * 64, "v" * 64, 1))
-        status, said = self.take()
-        self.assertEqual(status, 1)
+        said = self.take(code=1)
         self.assertIn(
             "lender: 0 taken, 4 there already; refused: plain, seed 1: other weights than the row here",
             said,
@@ -421,8 +393,7 @@ class Taking(Queue):
         self.change("borrower", lambda text: text.replace("0.3", "0.35").replace("rate 0.35", "rate 0.3"))
         self.change("lender", lambda text: text.replace("stashing,2", "stashing,9"))
         (self.root / "offered/other").mkdir()
-        status, said = self.take()
-        self.assertEqual(status, 1)
+        said = self.take(code=1)
         self.assertIn("refused: rate 0.3, seed 1: other settings than the study's", said)
         self.assertIn("refused: stashing, seed 9: not a row of the study", said)
         self.assertIn("other: 0 taken, 0 there already; refused: not a study of the queue", said)
@@ -433,17 +404,14 @@ class Taking(Queue):
         (self.root / "results/borrower/results.csv").unlink()
         self.change("borrower", lambda text: text.replace("d" * 64, "e" * 64), "manifest.json")
         self.change("lender", lambda text: text.replace('"commit": "c3"', '"commit": null'), "manifest.json")
-        status, said = self.take()
-        self.assertEqual(status, 1)
+        said = self.take(code=1)
         self.assertIn("refused: as before, seed 1: other data than the rows here", said)
         self.assertIn("refused: plain, seed 3: no commit of the program", said)
 
     def test_changed_results_are_refused(self):
         path = self.root / "offered/lender/results.csv"
         path.write_text(path.read_text().replace("20", "90"))
-        status, said = self.take()
-        self.assertEqual(status, 1)
-        self.assertIn("lender: 0 taken, 0 there already; refused: --take: got", said)
+        self.assertIn("lender: 0 taken, 0 there already; refused: --take: got", self.take(code=1))
         # Its runs that the other study has too are taken from there.
         self.assertEqual(self.results("lender"), [("plain", "1"), ("plain", "2")])
 
@@ -451,13 +419,14 @@ class Taking(Queue):
 class Script(Queue):
     """The job script, outside a job."""
 
-    def script(self, *arguments, **settings):
+    def script(self, *arguments, code=0, **settings):
         words = [str(RUNNER.with_name("campaign.sbatch")), *arguments]
         environment = os.environ | {"BATCHLESS": str(self.root / "batchless")} | settings
         done = subprocess.run(
             words, env=environment, capture_output=True, text=True, check=False
         )
-        return done.returncode, done.stderr
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
 
     def test_it_runs_its_number(self):
         program = self.root / "batchless"
@@ -470,14 +439,12 @@ class Script(Queue):
         data.mkdir()
         queue = ["--tier", "quick", "--studies", str(self.root / "studies")]
         queue += ["--results", str(self.root / "results"), "--priority", "normal"]
-        status, said = self.script(str(data), str(out), *queue, RUN="7")
-        self.assertEqual(status, 0, said)
+        self.script(str(data), str(out), *queue, RUN="7")
         self.assertEqual([name.rsplit("-", 1)[0] for name in self.lines_of("calls")], ["plain-seed3"])
         self.assertEqual(len(list((out / "runs").iterdir())), 1)
-        self.assertEqual(self.script(RUN="1")[0], 2)
-        status, said = self.script(str(data), str(out))
-        self.assertEqual(status, 2)
-        self.assertIn("RUN: got nothing, accepted: a number of run_campaign.py --list", said)
+        self.script(code=2, RUN="1")
+        line = "RUN: got nothing, accepted: a number of run_campaign.py --list"
+        self.assertIn(line, self.script(str(data), str(out), code=2))
 
 
 class Cluster(FolderTest):
@@ -562,8 +529,7 @@ class BadInput(Queue):
             (("--take", "none"), "--take: got 'none', accepted: a folder that exists"),
             (("--pause", "--out", "none"), "--out: got 'none', accepted: a folder that exists"),
         ):
-            status, said = self.call(*arguments)
-            self.assertEqual(status, 2, said)
+            said = self.call(*arguments, code=2)
             self.assertIn(f"run_campaign: {line}", said)
             self.assertEqual(said.count("\n"), 1, said)
         self.assertEqual(self.lines_of("calls"), [])

@@ -80,9 +80,8 @@ class Folder(FolderTest):
     def command(self, *arguments, study="probe.toml"):
         return [RUNNER, study, "--program", "./batchless", "--out", "out", *arguments]
 
-    def call(self, *arguments, **words):
-        status, _, said = self.run_script(*self.command(*arguments, **words))
-        return status, said
+    def call(self, *arguments, code=0, **words):
+        return self.run_script(*self.command(*arguments, **words), code=code)[1]
 
     def calls(self):
         return self.lines_of("calls")
@@ -97,9 +96,7 @@ class Folder(FolderTest):
 
 class Results(Folder):
     def test_a_line_for_each_run_in_the_studys_order(self):
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
-        self.assertIn("[3 of 3]", said)
+        self.assertIn("[3 of 3]", self.call())
         rows = self.results()
         self.assertEqual(
             [(row["row"], row["seed"]) for row in rows],
@@ -136,9 +133,7 @@ class Results(Folder):
 
     def test_what_diverged_has_no_accuracy(self):
         self.trainer("lost = seed == 2")
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
-        self.assertIn("diverged at sample 7", said)
+        self.assertIn("diverged at sample 7", self.call())
         lost = self.results()[1]
         self.assertEqual((lost["diverged"], lost["validation_accuracy_percent"]), ("yes", ""))
 
@@ -152,21 +147,18 @@ class GoingOn(Folder):
     def test_finished_runs_are_not_run_again(self):
         self.call()
         first = (self.root / "out/results.csv").read_bytes()
-        status, said = self.call()
-        self.assertEqual(status, 0)
-        self.assertIn("3 of 3 runs were finished already", said)
+        self.assertIn("3 of 3 runs were finished already", self.call())
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual((self.root / "out/results.csv").read_bytes(), first)
 
     def test_a_failed_run_leaves_a_smaller_result_and_is_tried_again(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")
-        status, said = self.call("--jobs", "1")
-        self.assertEqual(status, 1)
+        said = self.call("--jobs", "1", code=1)
         self.assertIn("run_study: first, of two, seed 2: no more memory (exit 1)", said)
         self.assertEqual(len(self.results()), 2)
         self.assertEqual(self.manifest()["runs_finished"], 2)
         self.trainer()
-        self.assertEqual(self.call()[0], 0)
+        self.call()
         self.assertEqual(len(self.results()), 3)
         self.assertEqual(len(self.calls()), 4)
 
@@ -181,8 +173,7 @@ class GoingOn(Folder):
                 break
             time.sleep(0.05)
         # Nobody else may work in the folder meanwhile.
-        status, said = self.call()
-        self.assertEqual(status, 2)
+        said = self.call(code=2)
         self.assertIn("--out: got 'out', accepted: a folder that nobody else runs studies in", said)
         child.terminate()
         said = child.communicate(timeout=240)[1].decode()
@@ -190,7 +181,7 @@ class GoingOn(Folder):
         self.assertIn("interrupted after 2 of 3 runs; the same command goes on from there", said)
         self.assertEqual(len(self.results()), 2)
         self.trainer()
-        self.assertEqual(self.call()[0], 0)
+        self.call()
         self.assertEqual(len(self.results()), 3)
 
     def test_changed_settings_are_another_run(self):
@@ -250,15 +241,13 @@ class GoingOn(Folder):
 
     def test_a_study_goes_on_elsewhere(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")
-        self.call("--results", "kept")
+        self.call("--results", "kept", code=1)
         two = (self.root / "kept/results.csv").read_text()
         self.trainer()
         elsewhere = (self.root / "batchless").read_text().replace("Some CPU", "Other CPU")
         (self.root / "batchless").write_text(elsewhere)
         (self.root / "calls").unlink()
-        status, said = self.call("--results", "kept", "--out", "other")
-        self.assertEqual(status, 0, said)
-        self.assertIn("2 of 3 runs were finished already", said)
+        self.assertIn("2 of 3 runs were finished already", self.call("--results", "kept", "--out", "other"))
         self.assertEqual(len(self.calls()), 1)
         three = (self.root / "kept/results.csv").read_text()
         self.assertEqual([line for line in three.splitlines(True) if ",2,lenet5" not in line],
@@ -270,7 +259,7 @@ class GoingOn(Folder):
         )
         self.assertEqual(manifest["settings"]["network.name"], "lenet5")
         # Once more, with runs of two machines kept: nothing is run, nothing changes.
-        self.assertEqual(self.call("--results", "kept", "--out", "third")[0], 0)
+        self.call("--results", "kept", "--out", "third")
         self.assertEqual(len(self.calls()), 1)
         again = json.loads((self.root / "kept/manifest.json").read_text())
         self.assertEqual(again, manifest)
@@ -303,13 +292,11 @@ class BadInput(Folder):
         self.call("--results", "kept")
         whole = (self.root / "kept/results.csv").read_text()
         (self.root / "kept/results.csv").write_text(whole.replace("20", "90"))
-        status, said = self.call("--results", "kept")
-        self.assertEqual(status, 2)
+        said = self.call("--results", "kept", code=2)
         self.assertIn("--results: got 'kept', accepted: a folder whose manifest.json", said)
         (self.root / "kept/results.csv").write_text(whole)
         (self.root / "probe.toml").rename(self.root / "other.toml")
-        status, said = self.call("--results", "kept", study="other.toml")
-        self.assertEqual(status, 2)
+        said = self.call("--results", "kept", study="other.toml", code=2)
         self.assertIn("of the study probe, tier quick, accepted: a folder for other", said)
         self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
 
@@ -318,8 +305,7 @@ class BadInput(Folder):
         manifest = json.loads((self.root / "kept/manifest.json").read_text())
         del manifest["study"]
         (self.root / "kept/manifest.json").write_text(json.dumps(manifest))
-        status, said = self.call("--results", "kept")
-        self.assertEqual(status, 2)
+        said = self.call("--results", "kept", code=2)
         self.assertIn("--results: got 'kept', accepted: a study's results (no 'study' in", said)
         self.assertEqual(len(said.splitlines()), 1)
 
@@ -334,8 +320,7 @@ class BadInput(Folder):
             (("--out", b"caf\xe9"), r"argument: got 'caf\xe9', accepted: text in UTF-8"),
             (("--what",), "unrecognized arguments: --what; --help lists what is accepted"),
         ):
-            status, said = self.call(*arguments)
-            self.assertEqual(status, 2, said)
+            said = self.call(*arguments, code=2)
             self.assertIn(f"run_study: {line}", said)
             self.assertEqual(said.count("\n"), 1, said)
         self.assertEqual(self.calls(), [])
@@ -343,8 +328,7 @@ class BadInput(Folder):
 
     def test_what_the_trainer_refuses_ends_the_study(self):
         self.trainer("print('optimizer.lr: got 9, accepted: less', file=sys.stderr); sys.exit(2)")
-        status, said = self.call("--jobs", "1")
-        self.assertEqual(status, 2)
+        said = self.call("--jobs", "1", code=2)
         self.assertEqual(
             said, "run_study: first, of two, seed 1: optimizer.lr: got 9, accepted: less\n"
         )

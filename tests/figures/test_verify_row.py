@@ -11,17 +11,15 @@ VERIFIER = Path("experiments/verify_row.py").resolve()
 class VerifyRow(Folder):
     def setUp(self):
         super().setUp()
-        status, said = self.call()
-        self.assertEqual(status, 0, said)
+        self.call()
 
-    def verify(self, *words, results="out"):
+    def verify(self, *words, results="out", code=0):
         options = ["--tier", "quick", "--results", results, "--out", "again", "--program", "./batchless"]
-        return self.run_script(VERIFIER, "probe.toml", *words, *options)
+        return self.run_script(VERIFIER, "probe.toml", *words, *options, code=code)
 
     def test_same_weights_pass_though_the_run_was_made_again(self):
         before = len(self.calls())
-        status, shown, said = self.verify("first, of two", "2")
-        self.assertEqual(status, 0, said)
+        shown, _ = self.verify("first, of two", "2")
         self.assertIn("repeated, with the same weights: " + "w" * 64, shown)
         self.assertIn("(c2, Some CPU, f)", shown)
         self.assertEqual(len(self.calls()), before + 1)
@@ -29,26 +27,21 @@ class VerifyRow(Folder):
     def test_another_program_or_number_of_threads_repeats_it_anew(self):
         before = len(self.calls())
         for words, count in (((), 1), ((), 1), (("--workers", "3"), 2)):
-            status, _, said = self.verify("second", "1", *words)
-            self.assertEqual((status, len(self.calls())), (0, before + count), said)
+            self.verify("second", "1", *words)
+            self.assertEqual(len(self.calls()), before + count)
         program = self.root / "batchless"
         program.write_text(program.read_text().replace('"w" * 64', '"v" * 64'))
-        status, _, said = self.verify("second", "1")
-        self.assertEqual(status, 1)
-        self.assertIn("weights_sha256", said)
+        self.assertIn("weights_sha256", self.verify("second", "1", code=1)[1])
 
     def test_a_run_that_diverged_has_no_weights(self):
         self.trainer("lost = seed == 2")
-        status, said = self.call("--out", "lost")
-        self.assertEqual(status, 0, said)
-        status, shown, said = self.verify("first, of two", "2", results="lost")
-        self.assertEqual(status, 0, said)
+        self.call("--out", "lost")
+        shown, _ = self.verify("first, of two", "2", results="lost")
         self.assertEqual(shown.splitlines()[-1], "repeated, with the same end")
 
     def test_other_weights_are_named(self):
         self.executable("batchless", TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
-        status, _, said = self.verify("second", "1")
-        self.assertEqual(status, 1)
+        _, said = self.verify("second", "1", code=1)
         self.assertIn(f"weights_sha256: got '{'v' * 64}', expected '{'w' * 64}'", said)
         self.assertEqual(len(self.results()), 3, "the results stay as they were")
         self.assertEqual({row["weights_sha256"] for row in self.results()}, {"w" * 64})
@@ -59,8 +52,6 @@ class VerifyRow(Folder):
             (("second", "2"), "verify_row: SEED: got '2', accepted: an integer from 1 to 1"),
             (("second", "x"), "verify_row: SEED: got 'x', accepted: an integer from 1"),
         ):
-            status, _, said = self.verify(*words)
-            self.assertEqual((status, said.strip()), (2, expected))
+            self.assertEqual(self.verify(*words, code=2)[1].strip(), expected)
         (self.root / "empty").mkdir()
-        status, _, said = self.verify("second", "1", results="empty")
-        self.assertEqual((status, len(said.splitlines())), (2, 1))
+        self.assertEqual(self.verify("second", "1", results="empty", code=2)[1].count("\n"), 1)

@@ -165,14 +165,14 @@ class Workflow(FolderTest):
             env={"PATH": os.environ["PATH"], "HOME": "/dev/null", "MPLCONFIGDIR": self.fonts},
         )  # fmt: skip
 
-    def make(self, *arguments):
+    def make(self, *arguments, code=0):
         process = self.start(*arguments)
         said, _ = process.communicate()
-        return process.returncode, said
+        self.assertEqual(process.returncode, code, said)
+        return said
 
     def test_makes_everything_once_and_again_where_inputs_changed(self):
-        status, said = self.make()
-        self.assertEqual(status, 0, said)
+        said = self.make()
         for name in ("probe.pdf", "probe.png", "report.html", "data/probe/line.csv"):
             self.assertTrue((self.out / name).is_file(), name)
         manifest = (self.out / "data/probe/manifest.json").read_text()
@@ -184,33 +184,29 @@ class Workflow(FolderTest):
         self.assertRegex(lines[-1], r"^figures: build/figures/report.html \(4 steps, \d+ s\)$")
         self.assertEqual([p.name for p in self.out.glob("**/.*")], [".ninja_log"])
 
-        status, said = self.make()
-        self.assertEqual(status, 0, said)
-        self.assertEqual(said.splitlines()[1:], ["figures: up to date (build/figures)"])
+        self.assertEqual(self.make().splitlines()[1:], ["figures: up to date (build/figures)"])
 
         # The program linked again, the same: no step.
         os.utime(self.program)
-        self.assertEqual(self.make()[1].splitlines()[1:], ["figures: up to date (build/figures)"])
+        self.assertEqual(self.make().splitlines()[1:], ["figures: up to date (build/figures)"])
 
         # A change of the drawing leaves the data alone; a new program makes everything again, and so
         # does another tier.
         data = (self.out / "data/probe/line.csv").stat().st_mtime_ns
         (self.root / "figures/probe/plot.py").write_text(PLOT + "\n")
-        status, said = self.make()
+        said = self.make()
         self.assertIn("drawing probe", said)
         self.assertNotIn("computing probe", said)
         self.assertEqual((self.out / "data/probe/line.csv").stat().st_mtime_ns, data)
         self.program.write_text(PROGRAM.replace("2,4", "2,5"))
-        status, said = self.make()
+        said = self.make()
         self.assertIn("computing probe", said)
         self.assertIn("0 reproduced, 1 not reproduced", said)
-        self.assertIn("1/2 computing probe", self.make("--tier", "paper", "probe")[1])
+        self.assertIn("1/2 computing probe", self.make("--tier", "paper", "probe"))
 
     def test_one_figure_alone(self):
         self.add("other")
-        status, said = self.make("probe")
-        self.assertEqual(status, 0, said)
-        self.assertIn("on the way to build/figures/probe.png", said)
+        self.assertIn("on the way to build/figures/probe.png", self.make("probe"))
         made = sorted(p.name for p in self.out.iterdir())
         self.assertEqual(made, ["data", "probe.pdf", "probe.png", "workflow"])
 
@@ -219,24 +215,22 @@ class Workflow(FolderTest):
         wrong = CLAIM.replace("expected = 4", "expected = 9")
         also = wrong.replace('"one"', '"other"').replace("predicted", "equation checked")
         claims.write_text(wrong)
-        self.assertEqual(self.make()[0], 0)
+        self.make()
         claims.write_text(wrong + also)
         for _ in range(2):
-            status, said = self.make()
-            self.assertEqual(status, 1, said)
+            said = self.make(code=1)
             lines = [line for line in said.splitlines() if line.startswith("claim ")]
             self.assertEqual(len(lines), 1, said)
             self.assertRegex(lines[0], "^claim other: not reproduced: x: 4.000 .9.; ")
             self.assertIn("claim-other", (self.out / "report.html").read_text())
         claims.write_text(wrong + also.replace("expected = 9", "expected = 4"))
-        self.assertEqual(self.make()[0], 0)
+        self.make()
 
     def test_a_failure_speaks_and_stops_no_other_figure(self):
         self.add("other")
         refuse = "case $* in *probe*) echo 'n: got 2' >&2; exit 2; esac; while"
         self.program.write_text(PROGRAM.replace("while", refuse))
-        status, said = self.make()
-        self.assertEqual(status, 1, said)
+        said = self.make(code=1)
         self.assertIn(f"figures: probe: '{PROGRAM_NAME}' sweep --n 2 --threads 2 --out", said)
         self.assertIn("exit 2: n: got 2", said)
         # Neither Ninja's words nor its command lines.
@@ -259,8 +253,7 @@ class Workflow(FolderTest):
         self.assertEqual(said.splitlines()[1:], ["figures: stopped; the same command goes on"])
         self.assertEqual([p.name for p in (self.out / "data").iterdir()], ["probe"])
         self.program.write_text(PROGRAM)
-        status, said = self.make("probe")
-        self.assertEqual(status, 0, said)
+        self.make("probe")
 
     def test_bad_settings_are_refused(self):
         for arguments, said in (
@@ -270,11 +263,9 @@ class Workflow(FolderTest):
             (("--program", "none"), "no program 'none'; build it first (make build)"),
             (("nothing",), "figure: got 'nothing', accepted: probe"),
         ):
-            self.assertEqual(self.make(*arguments), (2, f"figures: {said}\n"))
+            self.assertEqual(self.make(*arguments, code=2), f"figures: {said}\n")
         (self.root / "figures/probe/spec.toml").write_text("order =")
-        status, said = self.make()
-        self.assertEqual(status, 2)
-        self.assertRegex(said, "^figures: figures/probe/spec.toml: ")
+        self.assertRegex(self.make(code=2), "^figures: figures/probe/spec.toml: ")
 
 
 if __name__ == "__main__":
