@@ -19,12 +19,22 @@ HEADER = (
 )
 
 
-def line(row, seed, accuracy, data="synthetic", delay=0, rule="sgdm", stashing="false"):
-    lost = accuracy is None
-    measured = f",,yes,{''}" if lost else f"{accuracy},1.5,no,{seed:064x}"
-    return (
-        f'"{row}",{seed},lenet5,{data},1,4,40000,{measured},winograd,{delay},{rule},{stashing}\n'
-    )
+def line(row, seed, accuracy, data="synthetic", loss=1.5):
+    measured = ",,yes," if accuracy is None else f"{accuracy},{loss},no,{seed:064x}"
+    return f'"{row}",{seed},lenet5,{data},1,4,40000,{measured},winograd,0,sgdm,false\n'
+
+
+def lines(rows, data="synthetic"):
+    """Of each row the accuracies of its seeds, None where one diverged."""
+    return [line(row, k, x, data) for row, found in rows.items() for k, x in enumerate(found, 1)]
+
+
+def lines_of_losses(rows):
+    return [
+        line(row, k, None if x is None else 50, "cifar10", x)
+        for row, found in rows.items()
+        for k, x in enumerate(found, 1)
+    ]
 
 
 class Folder(FolderTest):
@@ -36,12 +46,8 @@ class Folder(FolderTest):
         (self.root / name).write_text(HEADER + "".join(lines))
 
     def three(self, name="quick.csv", data="synthetic"):
-        self.write(
-            name,
-            *(line("PB", k + 1, x, data) for k, x in enumerate((40, 41, 42))),
-            *(line("PB+SC_D", k + 1, x, data) for k, x in enumerate((44, 45, 46))),
-            line("SGDM, N = 1", 1, 43, data),
-        )
+        rows = {"PB": (40, 41, 42), "PB+SC_D": (44, 45, 46), "SGDM, N = 1": (43,)}
+        self.write(name, *lines(rows, data))
 
 
 class Table(Folder):
@@ -51,12 +57,8 @@ class Table(Folder):
         return study_figure.by_row(table, {"studies": {"quick": about}}, layout)
 
     def test_mean_deviation_and_paired_difference_from_the_reference(self):
-        self.write(
-            "quick.csv",
-            *(line("PB", k + 1, x) for k, x in enumerate((40, 41, 42))),
-            *(line("PB+SC_D", k + 1, x) for k, x in enumerate((43, 45, 47))),
-            line("SGDM, N = 1", 2, 43),
-        )
+        rows = {"PB": (40, 41, 42), "PB+SC_D": (43, 45, 47)}
+        self.write("quick.csv", *lines(rows), line("SGDM, N = 1", 2, 43))
         # Differences 3, 4, 5: mean 4, error 1/sqrt(3), times 4.303.
         self.assertEqual(
             self.by_row().rows,
@@ -213,9 +215,7 @@ class LanguageModels(Folder):
     def test_lost_runs_are_no_better_than_any_and_are_marked(self):
         rows = {"AdamW, PB, rate 1": (None,), "AdamW, PB, rate 2": (50, None, 50), "SGDM, PB, rate 1": (None,)}
         rows["Muon, N = 8, plain, rate 1"] = (50,)
-        self.write("results.csv", *(
-            line(row, k + 1, x, "markov") for row, xs in rows.items() for k, x in enumerate(xs)
-        ))  # fmt: skip
+        self.write("results.csv", *lines(rows, "markov"))
         cells = gpt.best_cells(self.data.table("results.csv"))
         found = [list(np.isfinite(x)) for x in cells.values()]
         self.assertEqual(found, [[True, False, True], [False], [True]])
@@ -235,12 +235,8 @@ class Checks(Folder):
 
     def three_pairs(self):
         # Differences 3, 4, 5: t = 4 sqrt(3) against 0.
-        self.write(
-            "paper.csv",
-            *(line("PB", k + 1, x, "cifar10") for k, x in enumerate((40, 45, 42))),
-            *(line("PB+SC_D", k + 1, x, "cifar10") for k, x in enumerate((43, 49, 47))),
-            line("SGDM, N = 1", 1, 43, "cifar10"),
-        )
+        rows = {"PB": (40, 45, 42), "PB+SC_D": (43, 49, 47), "SGDM, N = 1": (43,)}
+        self.write("paper.csv", *lines(rows, "cifar10"))
 
     @staticmethod
     def p(t):
@@ -315,10 +311,7 @@ class Checks(Folder):
     def test_each_at_its_best_rate_by_the_first_seed(self):
         rows = {"PB, rate 0.1": (40, 41, 42), "PB, rate 0.2": (39,)}
         rows |= {"PB+SC_D, rate 0.1": (43,), "PB+SC_D, rate 0.2": (44, 45.5, 45)}
-        self.write(
-            "paper.csv",
-            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
-        )
+        self.write("paper.csv", *lines(rows, "cifar10"))
         best = {"higher": ["PB+SC_D, rate *"], "lower": ["PB, rate *"], "rates": 2}
         found = self.outcome("paired_above", **best)
         self.assertIn("+3.83 points", found.measured)  # 4, 4.5 and 3
@@ -328,19 +321,13 @@ class Checks(Folder):
             self.outcome("paired_above", **best | {"rates": 3})
         # Three seeds, but at a rate that is not the best.
         rows["PB, rate 0.2"] = (41,)
-        self.write(
-            "paper.csv",
-            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
-        )
+        self.write("paper.csv", *lines(rows, "cifar10"))
         with self.assertRaisesRegex(Incomplete, "no run of seed 2 at the best rate"):
             self.outcome("paired_above", **best)
 
     def test_seeds_of_one_rate_do_not_stand_in_for_another_rate(self):
         rows = {f"{name}, rate {rate}": (40, 41, 42) for name in ("PB", "PB+SC_D") for rate in (0.1, 0.2)}
-        self.write(
-            "paper.csv",
-            *(line(r, k + 1, x, "cifar10") for r, xs in rows.items() for k, x in enumerate(xs)),
-        )
+        self.write("paper.csv", *lines(rows, "cifar10"))
         best = {"higher": ["PB+SC_D, rate *"], "lower": ["PB, rate *"]}
         with self.assertRaisesRegex(Incomplete, "^8 of 12 runs"):
             self.outcome("paired_above", rates=4, **best)
@@ -355,10 +342,7 @@ class Checks(Folder):
         sides = {"higher": ["PB, rate *"], "lower": ["plain, rate *"], "rates": 1, "measure": "loss"}
 
         def outcome():
-            self.write("paper.csv", *(
-                line(row, k + 1, None if x is None else 50, "cifar10").replace(",1.5,no", f",{x},no")
-                for row, losses in rows.items() for k, x in enumerate(losses)
-            ))  # fmt: skip
+            self.write("paper.csv", *lines_of_losses(rows))
             return self.outcome("paired_above", **sides)
 
         found = outcome()
@@ -375,15 +359,8 @@ class Checks(Folder):
 
     def stable(self, *columns):
         """Rows PB at the rates 1, 2 and 4; what each seed loses at them, None where it diverged."""
-        lines = [
-            line(f"PB{mark}, rate {2**k}", seed + 1, None if loss is None else 50, "cifar10").replace(
-                ",1.5,no", f",{loss},no"
-            )
-            for mark, seeds in columns
-            for seed, losses in enumerate(seeds)
-            for k, loss in enumerate(losses)
-        ]
-        self.write("paper.csv", *lines)
+        rows = {f"PB{mark}, rate {2**k}": [of[k] for of in seeds] for mark, seeds in columns for k in range(3)}
+        self.write("paper.csv", *lines_of_losses(rows))
         return self.outcome(
             "paired_above", higher=["PB+, rate *"], lower=["PB, rate *"], rates=3,
             measure="log2_stable_rate",
@@ -405,11 +382,7 @@ class Families(Folder):
     """Holm's adjustment counts every claim of a figure that is a test over seeds."""
 
     def test_untested_claims_count(self):
-        self.write(
-            "paper.csv",
-            *(line("PB", k + 1, 40, "cifar10") for k in range(3)),
-            *(line("PB+SC_D", k + 1, x, "cifar10") for k, x in enumerate((46, 48, 50))),
-        )
+        self.write("paper.csv", *lines({"PB": (40, 40, 40), "PB+SC_D": (46, 48, 50)}, "cifar10"))
         words = dict.fromkeys(claims.REQUIRED, "x") | {"level": 0.05, "seeds": 3, "figure": "f"}
         one = words | SIDES | {"check": "paired_above", "file": "paper.csv"}
         other = one | {"higher": ["none"]}
@@ -425,11 +398,8 @@ class Families(Folder):
     def test_power_is_that_of_the_level_that_holm_leaves(self):
         # Differences of mean 3.4 and deviation 1, p = 0.028; one of three tests passes, so that the next has
         # to be below 5 % / 2.
-        lines = {"PB": (40, 40, 40), "PB+SC_D": (48, 48.5, 49), "SGDM": (42.4, 43.4, 44.4)}
-        self.write(
-            "paper.csv",
-            *(line(row, k + 1, x, "cifar10") for row, xs in lines.items() for k, x in enumerate(xs)),
-        )
+        rows = {"PB": (40, 40, 40), "PB+SC_D": (48, 48.5, 49), "SGDM": (42.4, 43.4, 44.4)}
+        self.write("paper.csv", *lines(rows, "cifar10"))
         words = dict.fromkeys(claims.REQUIRED, "x") | {"level": 0.05, "seeds": 3, "figure": "f"}
         words |= {"check": "paired_above", "file": "paper.csv", "lower": ["PB"]}
         tests = [words | {"higher": [row]} for row in ("SGDM", "none", "PB+SC_D")]
