@@ -1,6 +1,5 @@
 """Headless Chromium through its DevTools protocol, over two pipes; nothing but the standard library."""
 
-import base64
 import json
 import os
 import select
@@ -119,11 +118,6 @@ class Tab:
                 "Input.dispatchKeyEvent",
                 type=kind, key=key, code=key, windowsVirtualKeyCode=code, modifiers=8 if shift else 0,
             )  # fmt: skip
-
-    def screenshot(self, path: str, whole: bool = True) -> None:
-        picture = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(picture))
 
     def errors(self) -> list[str]:
         """What the console has shown as errors."""
