@@ -3,8 +3,16 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
+
+
+def output_of(script, cwd=None):
+    """What a script prints in a process of its own, which a null pointer would end."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=250, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture

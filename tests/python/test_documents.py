@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from conftest import output_of
 
 SOURCE = Path(os.environ["BATCHLESS_SOURCE"])
 TUTORIALS = [
@@ -41,9 +41,7 @@ def test_tutorial_runs(path, tmp_path):
     """In one process, in a folder that has the sources' files."""
     (tmp_path / "experiments").symlink_to(SOURCE / "experiments")
     snippets = re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", "\n".join(snippets)], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") >= len(snippets)
+    assert output_of("\n".join(snippets), cwd=tmp_path).count("\n") >= len(snippets)
 
 
 def test_stubs_are_the_module():

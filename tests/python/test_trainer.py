@@ -6,14 +6,13 @@ import json
 import os
 import pickle
 import resource
-import subprocess
-import sys
 import threading
 
 import batchless
 import numpy
 import pytest
 from batchless import toml
+from conftest import output_of
 
 TINY = {
     "network": {"name": "mlp", "hidden": [24, 16]},
@@ -408,7 +407,6 @@ def test_a_run_that_is_learned_to_its_end_leaves_its_last_row_and_checkpoint(lea
 
 
 def test_a_folder_at_work_is_refused_each_time(tmp_path):
-    """In a process of its own, which a null pointer would end."""
     script = f"""
 import batchless, os
 first, second = (batchless.Trainer({TINY!r}, out={str(tmp_path / 'run')!r}) for _ in range(2))
@@ -421,25 +419,23 @@ for _ in range(3):
         print(str(error).endswith("another run is at work in it)"), second.samples)
 assert len(os.listdir("/proc/self/fd")) == open_files
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "True 0\n" * 3
+    assert output_of(script) == "True 0\n" * 3
 
 
 def test_a_folder_that_was_filled_since_is_refused(tmp_path):
     first, second = (batchless.Trainer(TINY, out=tmp_path / "run") for _ in range(2))
     list(first.run())
     del first
-    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    before = files_of(tmp_path / "run")
     for _ in range(2):
         with pytest.raises(ValueError, match="^out: got .*, accepted: a folder without a run in it"):
             list(second.run())
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert files_of(tmp_path / "run") == before
 
 
 def test_network_of_the_users_own(tmp_path):
     """As a dict, a text and a file, of a shape that no data set has."""
-    text = "".join(f"{name} = {toml.to_toml(value)}\n" for name, value in NETWORK.items())
+    text = toml.to_document(NETWORK)
     path = tmp_path / "own.toml"
     path.write_text(text)
     digests = set()
@@ -688,8 +684,7 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    output_of(script)
 
 
 def test_divergence_is_a_runtime_error():
@@ -699,11 +694,15 @@ def test_divergence_is_a_runtime_error():
         trainer.learn(x * 1e3, y)
 
 
-def test_a_run_that_diverges_without_a_folder_names_no_checkpoint():
-    trainer = batchless.Trainer(
+def diverging_trainer():
+    return batchless.Trainer(
         network={"name": "mlp", "hidden": [16]}, lr=1e5, batch=8, samples=1000,
         data={"name": "synthetic", "limit_train": 200, "limit_validation": 50},
     )  # fmt: skip
+
+
+def test_a_run_that_diverges_without_a_folder_names_no_checkpoint():
+    trainer = diverging_trainer()
     with pytest.raises(RuntimeError, match="^training diverged in stage .* is no finite number$"):
         list(trainer.run())
     assert trainer.summary().diverged.checkpoint_samples is None
@@ -711,12 +710,8 @@ def test_a_run_that_diverges_without_a_folder_names_no_checkpoint():
 
 
 def test_no_checkpoint_is_made_of_a_divergence(tmp_path):
-    network = {"name": "mlp", "hidden": [16]}
-    run = batchless.Trainer(
-        network=network, lr=1e5, batch=8, samples=1000,
-        data={"name": "synthetic", "limit_train": 200, "limit_validation": 50},
-    )  # fmt: skip
-    own = own_trainer(network=network, lr=1e6, rule="sgdm")
+    run = diverging_trainer()
+    own = own_trainer(network={"name": "mlp", "hidden": [16]}, lr=1e6, rule="sgdm")
     x, y = synthetic_samples(200)
     for trainer, train in ((run, lambda: list(run.run())), (own, lambda: own.learn(x * 1e3, y))):
         trainer.save(tmp_path / "before")
@@ -784,7 +779,8 @@ def test_other_threads_run_while_it_trains_and_are_kept_out():
 def test_other_threads_see_how_far_a_run_of_phases_is():
     phases = [{"until": until / 8} for until in range(1, 9)]
     script = f"""
-import batchless, threading
+import batchless, os, threading
+threading.excepthook = lambda *_: os._exit(1)
 trainer = batchless.Trainer({ {**TINY, 'phase': phases}!r})
 ended = threading.Event()
 def look():
@@ -799,14 +795,11 @@ ended.set()
 thread.join()
 print(rows[-1].samples, trainer.samples)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "150 150\n", "")
+    assert output_of(script) == "150 150\n"
 
 
 def test_ctrl_c_ends_a_run_that_can_go_on(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        f"""
+    script = f"""
 import batchless, os, signal
 trainer = batchless.Trainer({ {**TINY, 'run': {'samples': 100_000_000, 'log_every_samples': 100_000_000}}!r},
                             out={str(tmp_path / 'run')!r})
@@ -822,10 +815,7 @@ except KeyboardInterrupt:
     print("interrupted", trainer.samples > 0, os.path.exists({str(tmp_path / 'run' / 'checkpoint')!r}))
     weights = trainer.weights
 """
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "interrupted True True\n"
+    assert output_of(script) == "interrupted True True\n"
 
 
 def test_ctrl_c_among_many_rows_leaves_a_checkpoint_of_the_last(tmp_path):
@@ -848,5 +838,4 @@ def is_kept(folder):
 # It may come between two rows, where the loop is the caller's.
 print(any(is_kept({str(tmp_path)!r} + "/" + str(k)) for k in range(5)))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert output_of(script) == "True\n"
