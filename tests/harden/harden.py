@@ -21,47 +21,40 @@ import kills
 import machines
 import processes
 
-# Shares of the time.
-SHARES = {"fuzz": 0.4, "faults": 0.3, "kills": 0.1, "flips": 0.1, "processes": 0.1}
-PARTS = (*SHARES, "machines", "cluster")
+# Of each part its share of the time, 0 where it takes what it takes, and how it is run.
+PARTS = {
+    "fuzz": (0.4, lambda o, scratch, seconds: fuzz.run(o.program, o.fuzz, o.work, seconds)),
+    "faults": (0.3, lambda o, scratch, seconds: faults.run(o.program, o.faults, scratch, seconds)),
+    "kills": (0.1, lambda o, scratch, seconds: kills.run(o.program, scratch, seconds)),
+    "flips": (0.1, lambda o, scratch, seconds: flips.run(o.program, o.faults, scratch, seconds)),
+    "processes": (0.1, lambda o, scratch, seconds: processes.run(o.program, scratch, seconds)),
+    "machines": (0, lambda o, scratch, seconds: machines.run(o.program, scratch)),
+    "cluster": (0, lambda o, scratch, seconds: cluster.run(o.program, scratch)),
+}
 
 
-def rows_of(part: str, options, scratch: Path, seconds: float) -> list[common.Row]:
-    if part == "fuzz":
-        work = Path(options.work).resolve()
-        return fuzz.run(options.program, Path(options.fuzz).resolve(), work, seconds)
-    if part == "faults":
-        return faults.run(options.program, options.faults, scratch, seconds)
-    if part == "kills":
-        return kills.run(options.program, scratch, seconds)
-    if part == "flips":
-        return flips.run(options.program, options.faults, scratch, seconds)
-    if part == "processes":
-        return processes.run(options.program, scratch, seconds)
-    if part == "machines":
-        return machines.run(options.program, scratch)
-    return cluster.run(options.program, scratch)
+def path(text: str) -> Path:
+    return Path(text).resolve()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="harden.py", description=__doc__.split("\n")[0])
-    parser.add_argument("--program", type=Path, required=True)
-    parser.add_argument("--faults", type=Path, required=True, help="the library to preload")
-    parser.add_argument("--fuzz", required=True, help="folder of the fuzz targets")
-    parser.add_argument("--work", default="build/harden", help="corpora and what was found")
+    parser.add_argument("--program", type=path, required=True)
+    parser.add_argument("--faults", type=path, required=True, help="the library to preload")
+    parser.add_argument("--fuzz", type=path, required=True, help="folder of the fuzz targets")
+    parser.add_argument("--work", type=path, default="build/harden", help="corpora and what was found")
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--only", choices=PARTS, nargs="*", default=PARTS)
     options = parser.parse_args()
-    options.program, options.faults = options.program.resolve(), options.faults.resolve()
-    share = sum(SHARES.get(part, 0) for part in options.only) or 1
+    share = sum(PARTS[part][0] for part in options.only) or 1
     rows = []
     with tempfile.TemporaryDirectory(
         prefix="batchless-harden-", ignore_cleanup_errors=True
     ) as scratch:
         for part in options.only:
-            seconds = 60 * options.minutes * SHARES.get(part, 0) / share
+            own_share, run = PARTS[part]
             print(f"harden: {part}", file=sys.stderr, flush=True)
-            rows += rows_of(part, options, Path(scratch), seconds)
+            rows += run(options, Path(scratch), 60 * options.minutes * own_share / share)
     print(common.table(rows))
     return 1 if any(row.lost for row in rows) else 0
 
