@@ -117,8 +117,10 @@ def call(command: list[str], folder: Path, **environment: str) -> Outcome:
         return Outcome(-9, out, error, hung=True)
 
 
-def refusal_problem(outcome: Outcome, speaker: str) -> str:
-    """What is wrong with the way in which a command failed; empty where it said one line."""
+def refusal_problem(outcome: Outcome, speaker: str = "batchless") -> str:
+    """What is wrong with the way in which a command failed; empty where it said one line, or did not fail."""
+    if outcome.code == 0:
+        return ""
     if outcome.hung:
         return f"hung for {HANG_SECONDS} s"
     if outcome.code not in (1, 2):
@@ -151,6 +153,10 @@ class Place:
 
     def train(self, out: str, *more: str) -> tuple[str, ...]:
         return ("train", "run.toml", "--resume", "--out", out, *more)
+
+    def half_done(self, faults: Path, out: str) -> None:
+        """A run whose later checkpoints could not be put in their place."""
+        self.run(*self.train(out), LD_PRELOAD=str(faults), BATCHLESS_FAULT="rename:5+")
 
     def result(self, out: str) -> tuple:
         """What has to be the same however often a run was disturbed."""

@@ -119,6 +119,8 @@ class Queue(Command):
 
     def refusal_problem(self, done: common.Outcome) -> str:
         """A queue goes on after a run that failed, and ends with a line for each of those."""
+        if done.code == 0:
+            return ""
         lines = done.error.splitlines()
         first = next((i for i, line in enumerate(lines) if line.startswith("run_study: ")), None)
         if first is None or done.code not in (1, 2) or done.hung:
@@ -155,10 +157,7 @@ def try_fault(command: Command, faults: Path, fault: str, expected) -> tuple[str
     """The problem, if any, and whether the command ended as an undisturbed one."""
     command.begin()
     done = command.run(faults, fault)
-    problem = ""
-    if done.code != 0:
-        problem = command.refusal_problem(done)
-    problem = problem or command.problem()
+    problem = command.refusal_problem(done) or command.problem()
     if not problem and done.code == 0 and command.result() != expected:
         problem = "ended with other results"
     if not problem and done.code != 0:
@@ -170,13 +169,8 @@ def try_fault(command: Command, faults: Path, fault: str, expected) -> tuple[str
     return (f"{command.name} with {fault}: {problem}" if problem else ""), done.code == 0
 
 
-def half_done(place: common.Place, faults: Path, out: str) -> None:
-    """A run whose later checkpoints could not be put in their place."""
-    place.run(*place.train(out), LD_PRELOAD=str(faults), BATCHLESS_FAULT="rename:5+")
-
-
 def commands_of(place: common.Place, faults: Path) -> list[Command]:
-    half_done(place, faults, "begun")
+    place.half_done(faults, "begun")
     sweep = ["sweep", "--rule", "sc", "--delay", "3", "--momenta", "0.5,0.9", "--rates", "0.1,0.2"]
     optimum = ["optimum", "--rule", "sgdm,sc", "--delay", "1,2", "--condition", "100"]
     return [

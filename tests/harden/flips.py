@@ -34,10 +34,8 @@ def flip_file(row, place, path: Path, words, numbers, deadline, expected) -> Non
         changed = flipped(content, numbers)
         path.write_bytes(changed)
         done = place.run(*words)
-        problem = ""
-        if done.code != 0:
-            problem = common.refusal_problem(done, "batchless")
-        elif expected() is not True:
+        problem = common.refusal_problem(done)
+        if done.code == 0 and not expected():
             problem = "taken silently"
         where = next(i for i, byte in enumerate(content) if byte != changed[i])
         row.count(f"{path.name} at byte {where}: {problem}" if problem else "", done.code == 0)
@@ -51,7 +49,7 @@ def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[comm
     parts = 5
 
     # A run that goes on: its checkpoint and what it has logged so far.
-    place.run(*place.train("begun"), LD_PRELOAD=str(faults), BATCHLESS_FAULT="rename:5+")
+    place.half_done(faults, "begun")
     place.must(*place.train("whole"))
     whole = place.result("whole")
     for name in ("checkpoint", "metrics.csv", "samples.csv"):
@@ -64,10 +62,8 @@ def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[comm
             shutil.copytree(place.folder / "begun", place.folder / "run")
             (place.folder / "run" / name).write_bytes(flipped(content, numbers))
             done = place.run(*place.train("run"))
-            problem = ""
-            if done.code != 0:
-                problem = common.refusal_problem(done, "batchless")
-            elif place.result("run") != whole:
+            problem = common.refusal_problem(done)
+            if done.code == 0 and place.result("run") != whole:
                 problem = "taken silently"
             row.count(problem, done.code == 0)
 

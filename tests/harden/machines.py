@@ -77,9 +77,7 @@ def run(program: Path, scratch: Path) -> list[common.Row]:
             place.clear("run", "map.csv")
             for words in (place.train("run"), (*sweep, "map.csv")):
                 done = common.call([*before, place.program, *words], place.folder, **environment)
-                problem = ""
-                if done.code != 0:
-                    problem = common.refusal_problem(done, "batchless")
+                problem = common.refusal_problem(done)
                 row.count(f"{words[0]}: {problem}" if problem else "", done.code == 0)
                 if done.code != 0:
                     row.remark += done.error.strip().splitlines()[-1][:100]
