@@ -30,16 +30,12 @@ py::array ToPython(training::NamedTensor array) {
   return py::array_t<double>(array.shape, values->data(), owner);
 }
 
-void RaiseLine(const py::handle& type, std::string_view line) {
-  const auto text = py::reinterpret_steal<py::object>(
-      PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
-  PyErr_SetObject(type.ptr(), text.ptr());
-  throw py::error_already_set();
-}
-
 void Raise(const std::exception_ptr& failure) {
   const Failure said = DescribeFailure(failure);
-  RaiseLine(said.exit_code == kExitUsage ? PyExc_ValueError : PyExc_RuntimeError, said.line);
+  const auto text = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(said.line.data(), static_cast<Py_ssize_t>(said.line.size()), "replace"));
+  PyErr_SetObject(said.exit_code == kExitUsage ? PyExc_ValueError : PyExc_RuntimeError, text.ptr());
+  throw py::error_already_set();
 }
 
 namespace {

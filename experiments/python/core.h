@@ -8,7 +8,6 @@
 #include <chrono>
 #include <exception>
 #include <future>
-#include <string_view>
 
 #include "command_host.h"
 
@@ -21,14 +20,14 @@ py::object ToPython(const Json& json);
 // The array takes the vector's memory over.
 py::array ToPython(training::NamedTensor array);
 
-// Raises an exception that says the line. What a file or path holds need not be UTF-8: U+FFFD stands for what
-// is none.
-[[noreturn]] void RaiseLine(const py::handle& type, std::string_view line);
-
-// What ends with exit code 2 on the command line is a ValueError, with the same line.
+// What ends with exit code 2 on the command line is a ValueError, with the same line. What a file or path holds
+// need not be UTF-8: U+FFFD stands for what is none.
 [[noreturn]] void Raise(const std::exception_ptr& failure);
 
 void BindTrainer(py::module_& module);
+
+// How often a thread that works or waits looks for Ctrl-C.
+inline constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 
 // Calls work() on another thread until it ends. Raises KeyboardInterrupt, and what `progress` raises, once
 // the work has come to the place where it stops.
@@ -39,7 +38,6 @@ void RunInterruptibly(WorkMonitor& monitor, const py::object& progress, Work wor
     const py::gil_scoped_release release;
     done = std::async(std::launch::async, work);
   }
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
   const auto is_done = [&] {
     const py::gil_scoped_release release;
     return done.wait_for(kBetweenLooks) == std::future_status::ready;

@@ -20,8 +20,6 @@ using training::NamedTensor;
 using training::SampleResult;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBetweenSignals = std::chrono::milliseconds(100);
-
 // Images one after the other, copied only where an array lies in memory otherwise. What batchless/trainer.py
 // hands on has been checked there.
 using Images = py::array_t<float, py::array::c_style>;
@@ -97,7 +95,7 @@ class PythonTrainer {
     while (next < labels.size() && !failure) {
       {
         const py::gil_scoped_release release;
-        const Clock::time_point end = Clock::now() + kBetweenSignals;
+        const Clock::time_point end = Clock::now() + kBetweenLooks;
         try {
           do {
             const std::vector<SampleResult> done =
