@@ -1,5 +1,6 @@
 """A test with a folder of its own, and programs of a few lines that it runs there."""
 
+import csv
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,11 @@ class FolderTest(unittest.TestCase):
         )
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, done.stderr
+
+    def rows_of(self, name):
+        """The lines of a CSV file, by the names of its columns."""
+        with (self.root / name).open(newline="") as file:
+            return list(csv.DictReader(file))
 
     def lines_of(self, name):
         path = self.root / name

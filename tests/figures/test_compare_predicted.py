@@ -1,7 +1,6 @@
 """The comparison of prediction and measurement, with a program of a few lines: what it writes, takes up
 again and refuses; and what figure and table make of it."""
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -57,12 +56,8 @@ class Folder(FolderTest):
         words = ["--program", "./batchless", "--out", "out", "--networks", "a,b", *arguments]
         return self.run_script(SCRIPT, *words, code=code)[1]
 
-    def calls(self):
-        return self.lines_of("calls")
-
     def rows(self):
-        with (self.root / "out" / "results.csv").open(newline="") as file:
-            return list(csv.DictReader(file))
+        return self.rows_of("out/results.csv")
 
 
 class Compare(Folder):
@@ -83,24 +78,24 @@ class Compare(Folder):
         self.assertEqual((manifest["runs_finished"], manifest["runs_planned"]), (8, 8))
         self.assertEqual(manifest["machine"], {"cpu": "Some CPU", "cpu_threads": 2})
         # Repeats are apart in time, and each has a calibration of its own.
-        words = [line.split()[0] for line in self.calls()]
+        words = [line.split()[0] for line in self.lines_of("calls")]
         self.assertEqual(words, ["calibrate", *["throughput", "train"] * 2] * 4)
-        self.assertIn("schedule.machine=out/a/1/machine.toml", self.calls()[2])
+        self.assertIn("schedule.machine=out/a/1/machine.toml", self.lines_of("calls")[2])
 
     def test_what_is_there_is_not_measured_again(self):
         self.program('sys.exit(3) if words[0] == "train" and "network.name=b" in words else None')
         self.assertIn("train: without a word (exit 3)", self.call("--repeats", "1", code=1))
         self.assertEqual(len(self.rows()), 2)
-        before = len(self.calls())
+        before = len(self.lines_of("calls"))
         self.program()
         self.call("--repeats", "1")
         self.assertEqual(len(self.rows()), 4)
-        self.assertTrue(all("network.name=a" not in line for line in self.calls()[before:]))
-        before = len(self.calls())
+        self.assertTrue(all("network.name=a" not in line for line in self.lines_of("calls")[before:]))
+        before = len(self.lines_of("calls"))
         self.assertIn("all was measured before, in out; another --out", self.call("--repeats", "1"))
         line = self.call("--repeats", "1", "--seconds", "5", code=2)
         self.assertIn("--seconds: got '5', accepted: those of the runs in 'out'", line)
-        self.assertEqual(len(self.calls()), before)
+        self.assertEqual(len(self.lines_of("calls")), before)
 
     def test_another_split_than_the_predicted_one_is_an_error(self):
         self.program('spans[2] = [(0, 2), (2, 4)] if words[0] == "train" else spans[2]')

@@ -1,6 +1,5 @@
 """The queue of studies, with a trainer of a few lines: order, shared runs, kills, moves, pauses."""
 
-import csv
 import hashlib
 import json
 import os
@@ -98,11 +97,13 @@ class Queue(FolderTest):
         )  # fmt: skip
 
     def results(self, study):
-        path = self.root / "results" / study / "results.csv"
-        if not path.is_file():
-            return []
-        with path.open(newline="") as file:
-            return [(line["row"], line["seed"]) for line in csv.DictReader(file)]
+        name = f"results/{study}/results.csv"
+        lines = self.rows_of(name) if (self.root / name).is_file() else []
+        return [(line["row"], line["seed"]) for line in lines]
+
+    def kept(self):
+        """What the files of results hold."""
+        return {path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()}
 
     def wait_until(self, ready):
         deadline = time.monotonic() + 240
@@ -252,13 +253,11 @@ class GoingOn(Queue):
 
     def test_results_from_before_are_not_run_again(self):
         self.call()
-        before = {
-            path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()
-        }
+        before = self.kept()
         shutil.rmtree(self.root / "out")
         self.assertIn(f"{RUNS} of {RUNS} runs were finished already", self.call())
         self.assertEqual(len(self.lines_of("calls")), RUNS)
-        self.assertEqual({path: path.read_bytes() for path in before}, before)
+        self.assertEqual(self.kept(), before)
 
 
 class Pausing(Queue):
@@ -359,11 +358,6 @@ class Taking(Queue):
     def take(self, code=0):
         return self.call("--take", "offered", code=code)
 
-    def kept(self):
-        return {
-            path: path.read_bytes() for path in (self.root / "results").rglob("*") if path.is_file()
-        }
-
     def test_new_rows_are_taken_once(self):
         self.assertIn("borrower: 4 taken, 0 there already\nlender: 5 taken, 0 there already\n", self.take())
         self.assertEqual((len(self.results("lender")), len(self.results("borrower"))), (5, 4))
@@ -462,9 +456,6 @@ class Cluster(FolderTest):
         path = f"{self.root}:{os.environ['PATH']}"
         return subprocess.Popen(words, cwd=RUNNER.parent.parent, env=os.environ | {"PATH": path} | settings)
 
-    def asked(self) -> list[str]:
-        return self.lines_of("asked")
-
     def campaign(self, at_start: str, when_told: str, **settings: str) -> int:
         """The exit code of a task that is told to stop once its Python has written `begun`."""
         begun = f'touch "{self.root}/begun"'
@@ -483,26 +474,26 @@ class Cluster(FolderTest):
 
     def test_a_task_of_an_array_queues_itself_alone(self):
         self.assertEqual(self.campaign(":", "exit 143", **self.ARRAY), 143)
-        self.assertEqual(self.asked(), ["requeue 1234_2"])
+        self.assertEqual(self.lines_of("asked"), ["requeue 1234_2"])
 
     def test_a_job_of_its_own_queues_itself(self):
         self.assertEqual(self.campaign(":", "exit 143", SLURM_JOB_ID="77", RUN="2"), 143)
-        self.assertEqual(self.asked(), ["requeue 77"])
+        self.assertEqual(self.lines_of("asked"), ["requeue 77"])
 
     def test_a_signal_before_the_run_is_there_is_passed_on(self):
         self.assertEqual(self.campaign("{begun}; sleep 0.3", "exit 143", **self.ARRAY), 143)
-        self.assertEqual(self.asked(), ["requeue 1234_2"])
+        self.assertEqual(self.lines_of("asked"), ["requeue 1234_2"])
 
     def test_a_run_that_ends_as_the_signal_comes_has_ended(self):
         self.assertEqual(self.campaign(":", "exit 0", **self.ARRAY), 0)
-        self.assertEqual(self.asked(), [])
+        self.assertEqual(self.lines_of("asked"), [])
 
     def test_training_by_several_processes(self):
         self.command("srun", f'echo "$@" > "{self.root}/words"; exit 143')
         for settings, name in ((self.ARRAY, "1234_2"), ({"SLURM_JOB_ID": "77"}, "77")):
             job = self.start("train.sbatch", "run.toml", "out", **settings)
             self.assertEqual(job.wait(60), 143)
-            self.assertEqual(self.asked()[-1], f"requeue {name}")
+            self.assertEqual(self.lines_of("asked")[-1], f"requeue {name}")
             # Every start looks for a checkpoint.
             self.assertIn(" --out out --resume ", (self.root / "words").read_text())
 

@@ -1,6 +1,5 @@
 """The runner of studies, with a trainer of a few lines: what it writes, takes up again and refuses."""
 
-import csv
 import hashlib
 import json
 import subprocess
@@ -83,12 +82,8 @@ class Folder(FolderTest):
     def call(self, *arguments, code=0, **words):
         return self.run_script(*self.command(*arguments, **words), code=code)[1]
 
-    def calls(self):
-        return self.lines_of("calls")
-
     def results(self, folder="out"):
-        with (self.root / folder / "results.csv").open(newline="") as file:
-            return list(csv.DictReader(file))
+        return self.rows_of(f"{folder}/results.csv")
 
     def manifest(self):
         return json.loads((self.root / "out/manifest.json").read_text())
@@ -148,7 +143,7 @@ class GoingOn(Folder):
         self.call()
         first = (self.root / "out/results.csv").read_bytes()
         self.assertIn("3 of 3 runs were finished already", self.call())
-        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual(len(self.lines_of("calls")), 3)
         self.assertEqual((self.root / "out/results.csv").read_bytes(), first)
 
     def test_a_failed_run_leaves_a_smaller_result_and_is_tried_again(self):
@@ -160,7 +155,7 @@ class GoingOn(Folder):
         self.trainer()
         self.call()
         self.assertEqual(len(self.results()), 3)
-        self.assertEqual(len(self.calls()), 4)
+        self.assertEqual(len(self.lines_of("calls")), 4)
 
     def test_a_finished_run_is_in_the_results_while_others_go_on(self):
         self.trainer("if seed == 2: time.sleep(900)")
@@ -188,7 +183,7 @@ class GoingOn(Folder):
         self.call()
         (self.root / "probe.toml").write_text(STUDY.replace("0.5", "0.6"))
         self.call()
-        self.assertEqual(len(self.calls()), 4)
+        self.assertEqual(len(self.lines_of("calls")), 4)
         self.assertEqual(self.results()[2]["optimizer.lr"], "0.6")
         self.assertEqual(len(list((self.root / "out/runs").iterdir())), 4)
 
@@ -248,7 +243,7 @@ class GoingOn(Folder):
         (self.root / "batchless").write_text(elsewhere)
         (self.root / "calls").unlink()
         self.assertIn("2 of 3 runs were finished already", self.call("--results", "kept", "--out", "other"))
-        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(len(self.lines_of("calls")), 1)
         three = (self.root / "kept/results.csv").read_text()
         self.assertEqual([line for line in three.splitlines(True) if ",2,lenet5" not in line],
                          two.splitlines(True))
@@ -260,7 +255,7 @@ class GoingOn(Folder):
         self.assertEqual(manifest["settings"]["network.name"], "lenet5")
         # Once more, with runs of two machines kept: nothing is run, nothing changes.
         self.call("--results", "kept", "--out", "third")
-        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(len(self.lines_of("calls")), 1)
         again = json.loads((self.root / "kept/manifest.json").read_text())
         self.assertEqual(again, manifest)
 
@@ -272,18 +267,18 @@ class GoingOn(Folder):
         self.assertEqual(json.loads(row["phase"]), [{"until": 0.5, "rule.name": "sc"}])
         self.assertEqual(self.results("kept")[0]["phase"], "")
         self.call("--results", "kept", "--out", "other")
-        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual(len(self.lines_of("calls")), 3)
         for changed in (text.replace("0.5, rule", "0.6, rule"), STUDY):
             (self.root / "probe.toml").write_text(changed)
-            calls = len(self.calls())
+            calls = len(self.lines_of("calls"))
             self.call("--results", "kept", "--out", f"other{calls}")
-            self.assertEqual(len(self.calls()), calls + 1)
+            self.assertEqual(len(self.lines_of("calls")), calls + 1)
 
     def test_results_of_other_settings_are_not_kept(self):
         self.call("--results", "kept")
         (self.root / "probe.toml").write_text(STUDY.replace("lenet5", "vgg11"))
         self.call("--results", "kept", "--out", "other")
-        self.assertEqual(len(self.calls()), 6)
+        self.assertEqual(len(self.lines_of("calls")), 6)
         self.assertEqual({row["network"] for row in self.results("kept")}, {"vgg11"})
 
 
@@ -323,7 +318,7 @@ class BadInput(Folder):
             said = self.call(*arguments, code=2)
             self.assertIn(f"run_study: {line}", said)
             self.assertEqual(said.count("\n"), 1, said)
-        self.assertEqual(self.calls(), [])
+        self.assertEqual(self.lines_of("calls"), [])
         self.assertFalse((self.root / "out").exists())
 
     def test_what_the_trainer_refuses_ends_the_study(self):
@@ -332,7 +327,7 @@ class BadInput(Folder):
         self.assertEqual(
             said, "run_study: first, of two, seed 1: optimizer.lr: got 9, accepted: less\n"
         )
-        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(len(self.lines_of("calls")), 1)
         self.assertFalse((self.root / "out/results.csv").exists())
 
 

@@ -1,30 +1,28 @@
 """Verdicts on stable rates, from ladders and curvatures that are made up."""
 
-import tempfile
 import unittest
-from pathlib import Path
 
 from figures.lib import stable_rates
 from figures.lib.tables import Data, Incomplete
+from folder import FolderTest
 
 LADDER = "part,method,reference_lr,seed,samples,learning_rate,stable,eigenvalue,predicted_for,predicted_coupled"
 
 
-class StableRates(unittest.TestCase):
-    def write(self, *rows):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "results.csv").write_text("\n".join([LADDER, *rows]) + "\n")
-        return Data(self.folder)
+class Checks(FolderTest):
+    def found(self, check, claim, head, rows):
+        """What the check finds in results of these rows."""
+        (self.root / "results.csv").write_text("\n".join([head, *rows]) + "\n")
+        claim = {"figure": "f", "file": "results.csv"} | claim
+        return stable_rates.CHECKS[check](claim, lambda figure: Data(self.root))
 
+
+class StableRates(Checks):
     def ladder(self, method, seed, stable):
         return [f"ladder,{method},,{seed},8,{2.0**k},{int(s)},,," for k, s in enumerate(stable)]
 
     def outcome(self, check, *rows, **claim):
-        data = self.write(*rows)
-        claim = {"figure": "f", "file": "results.csv"} | claim
-        return stable_rates.CHECKS[check](claim, lambda figure: data)
+        return self.found(check, claim, LADDER, rows)
 
     def predicted(self, rate, factor):
         # Stable up to 2 by one seed and up to 4 by the other, where a later rung does not count.
@@ -75,22 +73,19 @@ class StableRates(unittest.TestCase):
 EDGE = "part,network,rule,momentum,delay,multiple,edge,updates,eigenvalue"
 
 
-class Edge(unittest.TestCase):
+class Edge(Checks):
     def outcome(self, check, ratios, **claim):
         """Runs whose edge is 20, by delay: their curvatures over it, the last point first."""
-        with tempfile.TemporaryDirectory() as folder:
-            rows = [
-                f"run,mlp,sgdm,0,{delay},4,20,{10 * k},{20 * ratio}"
-                for delay, own in ratios.items()
-                for k, ratio in reversed(list(enumerate(own)))
-            ]
-            # Other networks, rules and rates, and densities, are not looked at.
-            rows += ["run,other,sgdm,0,0,4,20,0,1000", "run,mlp,sgdm,0.9,0,4,20,0,1000"]
-            rows += ["run,mlp,sgdm,0,0,2,20,0,1000", "density,mlp,sgdm,0,0,4,20,9,1000"]
-            (Path(folder) / "results.csv").write_text("\n".join([EDGE, *rows]) + "\n")
-            data = Data(Path(folder))
-            claim = {"figure": "f", "file": "results.csv", "network": "mlp", "multiples": [4]} | claim
-            return stable_rates.CHECKS[check]({"delays": list(ratios)} | claim, lambda figure: data)
+        rows = [
+            f"run,mlp,sgdm,0,{delay},4,20,{10 * k},{20 * ratio}"
+            for delay, own in ratios.items()
+            for k, ratio in reversed(list(enumerate(own)))
+        ]
+        # Other networks, rules and rates, and densities, are not looked at.
+        rows += ["run,other,sgdm,0,0,4,20,0,1000", "run,mlp,sgdm,0.9,0,4,20,0,1000"]
+        rows += ["run,mlp,sgdm,0,0,2,20,0,1000", "density,mlp,sgdm,0,0,4,20,9,1000"]
+        claim = {"network": "mlp", "multiples": [4], "delays": list(ratios)} | claim
+        return self.found(check, claim, EDGE, rows)
 
     def test_the_median_counts_from_the_edge_on(self):
         # 0.5 and 0.9 come before the edge is reached; 0.8 does not.

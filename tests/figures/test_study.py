@@ -52,6 +52,12 @@ class Study(FolderTest):
         self.path.write_text(text)
         return study.load(str(self.path), tier)
 
+    def lend(self, text):
+        """Beside the study there is another one, and no other."""
+        self.path.with_name("lender.toml").write_text(text)
+        folder, study.FOLDER = study.FOLDER, self.path.parent
+        self.addCleanup(setattr, study, "FOLDER", folder)
+
     def test_rows_are_all_combinations(self):
         probe = self.load()
         self.assertEqual(
@@ -86,10 +92,7 @@ class Study(FolderTest):
         self.assertNotEqual(first.folder, second.folder)
 
     def test_a_row_from_another_study_is_its_run(self):
-        other = self.path.with_name("lender.toml")
-        other.write_text(TEXT)
-        folder, study.FOLDER = study.FOLDER, self.path.parent
-        self.addCleanup(setattr, study, "FOLDER", folder)
+        self.lend(TEXT)
         row = '\n[[row]]\nname = "mine"\nfrom = { study = "lender", row = "delay 2, sc" }\n'
         run = self.load(TEXT + row).runs[-1]
         lent = study.load("lender", "quick").runs[-1]
@@ -101,10 +104,7 @@ class Study(FolderTest):
             self.load(TEXT + row + 'each = { "optimizer.lr" = [1] }\n')
 
     def test_a_row_from_another_study_is_its_own_where_that_lacks_the_tier(self):
-        other = self.path.with_name("lender.toml")
-        other.write_text(TEXT.split("[tier.quick")[0] + "[tier.paper" + TEXT.split("[tier.paper", 1)[1])
-        folder, study.FOLDER = study.FOLDER, self.path.parent
-        self.addCleanup(setattr, study, "FOLDER", folder)
+        self.lend(TEXT.split("[tier.quick")[0] + "[tier.paper" + TEXT.split("[tier.paper", 1)[1])
         row = '\n[[row]]\nname = "mine"\nfrom = { study = "lender", row = "delay 2, sc" }\n'
         with self.assertRaisesRegex(study.StudyError, "tier: got 'quick', accepted: paper"):
             self.load(TEXT + row)
@@ -118,9 +118,7 @@ class Study(FolderTest):
             self.load(TEXT + row.replace("delay = 2 }", "delay = 1 }"), "paper")
 
     def test_rows_like_those_of_another_study_are_its_own_but_for_what_the_file_says(self):
-        self.path.with_name("lender.toml").write_text(TEXT)
-        folder, study.FOLDER = study.FOLDER, self.path.parent
-        self.addCleanup(setattr, study, "FOLDER", folder)
+        self.lend(TEXT)
         text = """
 title = "shorter"
 [base.optimizer]

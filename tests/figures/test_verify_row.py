@@ -18,17 +18,17 @@ class VerifyRow(Folder):
         return self.run_script(VERIFIER, "probe.toml", *words, *options, code=code)
 
     def test_same_weights_pass_though_the_run_was_made_again(self):
-        before = len(self.calls())
+        before = len(self.lines_of("calls"))
         shown, _ = self.verify("first, of two", "2")
         self.assertIn("repeated, with the same weights: " + "w" * 64, shown)
         self.assertIn("(c2, Some CPU, f)", shown)
-        self.assertEqual(len(self.calls()), before + 1)
+        self.assertEqual(len(self.lines_of("calls")), before + 1)
 
     def test_another_program_or_number_of_threads_repeats_it_anew(self):
-        before = len(self.calls())
+        before = len(self.lines_of("calls"))
         for words, count in (((), 1), ((), 1), (("--workers", "3"), 2)):
             self.verify("second", "1", *words)
-            self.assertEqual(len(self.calls()), before + count)
+            self.assertEqual(len(self.lines_of("calls")), before + count)
         program = self.root / "batchless"
         program.write_text(program.read_text().replace('"w" * 64', '"v" * 64'))
         self.assertIn("weights_sha256", self.verify("second", "1", code=1)[1])
