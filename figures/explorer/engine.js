@@ -23,7 +23,6 @@ class Engine {
         name: this.text(exports.RuleName(index)),
         title: this.text(exports.RuleTitle(index)),
         equation: this.text(exports.RuleEquation(index)),
-        reducesTo: this.text(exports.RuleReducesTo(index)),
         takesHorizon: horizon === 1,
         takesCoefficients: coefficients === 1,
       };
@@ -31,7 +30,6 @@ class Engine {
     this.kinds = Array.from({ length: exports.ScheduleKindCount() }, (_, index) => ({
       name: this.text(exports.ScheduleKindName(index)),
       title: this.text(exports.ScheduleKindTitle(index)),
-      updatesEach: exports.ScheduleKindUpdatesEach(index) === 1,
     }));
   }
 
@@ -73,20 +71,18 @@ class Engine {
   }
 
   point(momentum, rate) {
-    const [logRadius, radius, errorBound, halfLife, stable, a, b, horizon] =
-      this.call('Point', momentum, rate);
-    return { logRadius, radius, errorBound, halfLife, stable: stable === 1, a, b, horizon };
+    const [radius, errorBound, halfLife, stable, a, b, horizon] = this.call('Point', momentum, rate);
+    return { radius, errorBound, halfLife, stable: stable === 1, a, b, horizon };
   }
 
   margins(momentum, rate) {
-    const [criticalRate, gain, phase, delay, largestDelay, crossover] =
-      this.call('StabilityMargins', momentum, rate);
-    return { criticalRate, gain, phase, delay, largestDelay, crossover };
+    const [criticalRate, gain, phase, delay, crossover] = this.call('StabilityMargins', momentum, rate);
+    return { criticalRate, gain, phase, delay, crossover };
   }
 
   best(condition) {
-    const [halfLife, momentum, rate, radius, limitHalfLife] = this.call('BestPoint', condition);
-    return { halfLife, momentum, rate, radius, limitHalfLife };
+    const [halfLife, momentum, rate, limitHalfLife] = this.call('BestPoint', condition);
+    return { halfLife, momentum, rate, limitHalfLife };
   }
 
   roots(momentum, rate) { return this.tuples(this.call('Roots', momentum, rate), 2); }
@@ -97,11 +93,11 @@ class Engine {
   schedule(kind, stages, microbatches, perUpdate) {
     const index = this.kinds.findIndex(({ name }) => name === kind);
     const all = this.call('Schedule', index, stages, microbatches, perUpdate);
-    const [workers, slots, steps, utilisation, bubble] = all;
-    const actions = this.tuples(all.slice(5 + 4 * stages), 6);
+    const [workers, slots, steps, utilisation] = all;
+    const actions = this.tuples(all.slice(4 + 4 * stages), 6);
     const first = actions.reduce((least, [step]) => Math.min(least, step), Infinity);
     for (const action of actions) action[0] -= first;
-    return { workers, slots, steps, utilisation, bubble, stages: this.tuples(all.slice(5, 5 + 4 * stages), 4), actions };
+    return { workers, slots, steps, utilisation, stages: this.tuples(all.slice(4, 4 + 4 * stages), 4), actions };
   }
 
   tuples(values, width) {

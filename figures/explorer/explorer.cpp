@@ -83,7 +83,6 @@ EXPORTED int RuleCount() { return static_cast<int>(Rules().size()); }
 EXPORTED const char* RuleName(int rule) { return Keep(Rules()[rule].name); }
 EXPORTED const char* RuleTitle(int rule) { return Keep(Rules()[rule].title); }
 EXPORTED const char* RuleEquation(int rule) { return Keep(Rules()[rule].equation); }
-EXPORTED const char* RuleReducesTo(int rule) { return Keep(Rules()[rule].reduces_to); }
 
 /// Whether the rule takes a horizon, and whether it takes coefficients a and b.
 EXPORTED int RuleTakes(int rule) {
@@ -140,23 +139,22 @@ EXPORTED int MapRows(double u_low, double u_high, int rows, int first, int count
   });
 }
 
-/// ln rho, rho, its error bound, half-life, 1 where stable; a, b, T.
+/// Spectral radius, its error bound, half-life, 1 where stable; a, b, T.
 EXPORTED int Point(double momentum, double rate) {
   return Fill([&] {
     const SpectralRadius r = ComputeSpectralRadius(spec, momentum, delay, rate);
     const auto c = ComputeCoefficients<double>(spec, momentum, delay);
-    Add({r.log_radius, r.radius, r.error_bound, r.half_life_updates(), r.stable() ? 1.0 : 0.0, c.a,
-         c.b, c.horizon});
+    Add({r.radius, r.error_bound, r.half_life_updates(), r.stable() ? 1.0 : 0.0, c.a, c.b,
+         c.horizon});
   });
 }
 
-/// Critical rate; gain margin, phase margin, delay margin, largest stable delay, gain crossover.
+/// Critical rate; gain margin, phase margin, delay margin, gain crossover.
 EXPORTED int StabilityMargins(double momentum, double rate) {
   return Fill([&] {
     const Margins m = ComputeMargins(spec, momentum, delay, rate);
     Add({CriticalRate(spec, momentum, delay), m.gain_margin, m.phase_margin_radians,
-         m.delay_margin_updates, static_cast<double>(m.largest_stable_delay),
-         m.gain_crossover_radians});
+         m.delay_margin_updates, m.gain_crossover_radians});
   });
 }
 
@@ -194,7 +192,7 @@ EXPORTED int Bode(double momentum, double rate, double v_low, int points) {
   });
 }
 
-/// Half-life, momentum, rate and worst rho of the best point; the least half-life of any linear rule.
+/// Half-life, momentum and rate of the best point; the least half-life of any linear rule.
 EXPORTED int BestPoint(double condition) {
   return Fill([&] {
     OptimumOptions options;
@@ -202,7 +200,7 @@ EXPORTED int BestPoint(double condition) {
     options.delay = delay;
     options.condition = condition;
     const Optimum best = FindOptimum(options);
-    Add({best.half_life_updates, best.momentum, best.rate, best.worst.radius,
+    Add({best.half_life_updates, best.momentum, best.rate,
          LimitOfLinearRules(delay, condition).half_life_updates});
   });
 }
@@ -214,9 +212,6 @@ EXPORTED const char* ScheduleKindName(int kind) {
 EXPORTED const char* ScheduleKindTitle(int kind) {
   return Keep(hwmodel::ScheduleKinds()[kind].title);
 }
-EXPORTED int ScheduleKindUpdatesEach(int kind) {
-  return hwmodel::ScheduleKinds()[kind].updates_each ? 1 : 0;
-}
 
 EXPORTED int NetworkCount() { return static_cast<int>(hwmodel::NetworkNames().size()); }
 EXPORTED const char* NetworkName(int network) { return Keep(hwmodel::NetworkNames()[network]); }
@@ -227,7 +222,7 @@ EXPORTED int NetworkStages(int network) {
   });
 }
 
-/// Workers, slots a step, steps, utilisation, bubble ratio; then for each stage, once the pipeline
+/// Workers, slots a step, steps, utilisation; then for each stage, once the pipeline
 /// runs, forward delay, backward delay, micro-batches in flight, weight versions; then for each action
 /// step, worker, stage, kind (0 forward, 1 backward, 2 weight gradient, 3 update), micro-batch, and the
 /// version of the weights that it reads or an update makes, -1 for a weight gradient, which reads none.
@@ -249,7 +244,7 @@ EXPORTED int Schedule(int kind, int stages, int microbatches, int per_update) {
     const auto steady =
         hwmodel::Summarize(hwmodel::MakeSchedule(hwmodel::ScheduleKinds()[kind].name, options));
     Add({static_cast<double>(summary.workers), static_cast<double>(schedule.slots_per_step),
-         static_cast<double>(summary.steps), summary.utilisation, summary.bubble_ratio});
+         static_cast<double>(summary.steps), summary.utilisation});
     for (const auto& stage : steady.stages) {
       Add({static_cast<double>(stage.forward_delay_updates),
            static_cast<double>(stage.backward_delay_updates),
