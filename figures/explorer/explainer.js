@@ -130,8 +130,7 @@ function drawBall(canvas, weights, update, old, place) {
     context.setLineDash([]);
   };
   const disc = (w, radius, colour, filled) => {
-    context.beginPath();
-    context.arc(px(w), py(w) - 9, radius, 0, 2 * Math.PI);
+    circle(context, px(w), py(w) - 9, radius);
     context[filled ? 'fillStyle' : 'strokeStyle'] = colour;
     context.lineWidth = 2;
     context[filled ? 'fill' : 'stroke']();
@@ -405,9 +404,7 @@ class PipelineFigure extends MovingFigure {
     context.lineWidth = 1.5;
     context.strokeRect(px(begin), py(state.stage), px(end + 1) - px(begin), Math.max(2, row));
     if (wide >= 16 && row >= 30) {
-      context.font = '11px system-ui, sans-serif';
-      context.textAlign = 'center';
-      context.textBaseline = 'middle';
+      textStyle(context, 'center');
       for (const [step, worker, , code, number] of passed) {
         if (code === UPDATE) continue;
         context.fillStyle = number === sample && code === 0 ? '#fff' : number === sample ? '#000' : colourOf('--ink');

@@ -1,7 +1,6 @@
 // The map of ln |r_max|: colours, lines of equal half-life, axes and marks on one canvas.
 class RadiusMap {
   static margin = { left: 46, right: 12, top: 10, bottom: 40 };
-  static labelled = new Set(THEME.halfLives);
 
   constructor(canvas) {
     this.canvas = canvas;
@@ -66,11 +65,7 @@ class RadiusMap {
   }
 
   get box() {
-    const { left, right, top, bottom } = RadiusMap.margin;
-    return {
-      x: left, y: top, width: this.canvas.clientWidth - left - right,
-      height: this.canvas.clientHeight - top - bottom,
-    };
+    return boxOf(this.canvas, RadiusMap.margin);
   }
 
   /** Place on the canvas of (log10 rate, log10(1 - m)), and back. */
@@ -147,9 +142,7 @@ class RadiusMap {
   /** The number of updates on each line, where it crosses a third of the map's height. */
   labels(context) {
     const box = this.box;
-    context.font = '600 11px system-ui, sans-serif';
-    context.textAlign = 'center';
-    context.textBaseline = 'middle';
+    textStyle(context, 'center', 'middle', '600 11px system-ui, sans-serif');
     THEME.halfLives.forEach((halfLife, index) => {
       const points = this.lines[index];
       let nearest = -1, least = Infinity;
@@ -188,8 +181,7 @@ class RadiusMap {
     for (const [colour, width] of [['#000', 4.5], ['#fff', 2]]) {
       context.strokeStyle = colour;
       context.lineWidth = width;
-      context.beginPath();
-      context.arc(left, top, reach, 0, 2 * Math.PI);
+      circle(context, left, top, reach);
       context.stroke();
     }
   }
@@ -199,16 +191,14 @@ class RadiusMap {
     context.strokeStyle = context.fillStyle = colourOf('--ink');
     context.lineWidth = 1;
     context.strokeRect(x, y, width, height);
-    context.font = '12px system-ui, sans-serif';
-    context.textAlign = 'center';
-    context.textBaseline = 'top';
+    const font = '12px system-ui, sans-serif';
+    textStyle(context, 'center', 'top', font);
     for (let power = AXES.rate.low; power <= AXES.rate.high; ++power) {
       const [left] = this.place(power, 0);
       context.fillText(powerOfTen(power), left, y + height + 5);
     }
     context.fillText('normalised rate ηλ', x + width / 2, y + height + 22);
-    context.textAlign = 'right';
-    context.textBaseline = 'middle';
+    textStyle(context, 'right', 'middle', font);
     for (let power = AXES.gap.low; power <= AXES.gap.high; ++power) {
       const [, top] = this.place(0, power);
       context.fillText(powerOfTen(power), x - 5, Math.max(top, y + 5));

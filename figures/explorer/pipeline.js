@@ -157,15 +157,8 @@ class ScheduleFigure extends MovingFigure {
 /** Micro-batch, and the version that its pass reads. */
 function passText([, , , , microbatch, version]) { return version < 0 ? String(microbatch) : `${microbatch} v${version}`; }
 
-function textStyle(context, align) {
-  context.font = '11px system-ui, sans-serif';
-  context.textAlign = align;
-  context.textBaseline = 'middle';
-}
-
 function heading(context, box, text) {
-  textStyle(context, 'left');
-  context.textBaseline = 'bottom';
+  textStyle(context, 'left', 'bottom');
   context.fillStyle = colourOf('--soft');
   context.fillText(text, box.x, box.y - 3);
 }

@@ -15,6 +15,18 @@ function prepare(canvas) {
   return context;
 }
 
+function textStyle(context, align, baseline = 'middle', font = '11px system-ui, sans-serif') {
+  context.font = font;
+  context.textAlign = align;
+  context.textBaseline = baseline;
+}
+
+/** The path of a circle, to be filled or stroked. */
+function circle(context, left, top, radius) {
+  context.beginPath();
+  context.arc(left, top, radius, 0, 2 * Math.PI);
+}
+
 /** Round numbers in [low, high], about so many. */
 function ticksBetween(low, high, wanted) {
   const rough = (high - low) / wanted;
@@ -31,20 +43,17 @@ function axesIn(context, box, x, y) {
   const px = (value) => box.x + (box.width * (value - x.low)) / (x.high - x.low);
   const py = (value) => box.y + box.height - (box.height * (value - y.low)) / (y.high - y.low);
   const ink = colourOf('--soft');
-  context.font = '11px system-ui, sans-serif';
   context.lineWidth = 1;
   context.strokeStyle = colourOf('--grid');
   context.fillStyle = ink;
   context.beginPath();
-  context.textAlign = 'center';
-  context.textBaseline = 'top';
+  textStyle(context, 'center', 'top');
   for (const tick of x.ticks ?? ticksBetween(x.low, x.high, 4)) {
     context.moveTo(px(tick), box.y);
     context.lineTo(px(tick), box.y + box.height);
     if (x.format !== null) context.fillText((x.format ?? show)(tick), px(tick), box.y + box.height + 4);
   }
-  context.textAlign = 'right';
-  context.textBaseline = 'middle';
+  textStyle(context, 'right');
   for (const tick of y.ticks ?? ticksBetween(y.low, y.high, 4)) {
     context.moveTo(box.x, py(tick));
     context.lineTo(box.x + box.width, py(tick));
@@ -52,13 +61,11 @@ function axesIn(context, box, x, y) {
   }
   context.stroke();
   if (x.label) {
-    context.textAlign = 'center';
-    context.textBaseline = 'bottom';
+    textStyle(context, 'center', 'bottom');
     context.fillText(x.label, box.x + box.width / 2, box.y + box.height + 32);
   }
   if (y.label) {
-    context.textAlign = 'left';
-    context.textBaseline = 'bottom';
+    textStyle(context, 'left', 'bottom');
     context.fillText(y.label, box.x - 34, box.y - 3);
   }
   return [px, py];
@@ -98,22 +105,19 @@ function drawRoots(canvas, roots, radius, absent = 'finding roots…') {
   const [px, py] = axesIn(context, box, x, y);
   context.strokeStyle = colourOf('--ink');
   context.lineWidth = 1.2;
-  context.beginPath();
-  context.arc(px(0), py(0), unit, 0, 2 * Math.PI);
+  circle(context, px(0), py(0), unit);
   context.stroke();
   if (Number.isFinite(radius)) {
     context.setLineDash([4, 3]);
     context.strokeStyle = colourOf('--second');
-    context.beginPath();
-    context.arc(px(0), py(0), unit * radius, 0, 2 * Math.PI);
+    circle(context, px(0), py(0), unit * radius);
     context.stroke();
     context.setLineDash([]);
   }
   for (const [re, im] of roots) {
     const dominant = Math.hypot(re, im) > radius * (1 - 1e-9);
     context.fillStyle = colourOf(dominant ? '--second' : '--curve');
-    context.beginPath();
-    context.arc(px(re), py(im), dominant ? 4.5 : 3, 0, 2 * Math.PI);
+    circle(context, px(re), py(im), dominant ? 4.5 : 3);
     context.fill();
   }
   if (roots.length === 0) note(context, box, absent);
@@ -122,8 +126,7 @@ function drawRoots(canvas, roots, radius, absent = 'finding roots…') {
 
 function note(context, box, text) {
   context.fillStyle = colourOf('--soft');
-  context.textAlign = 'center';
-  context.textBaseline = 'middle';
+  textStyle(context, 'center');
   context.fillText(text, box.x + box.width / 2, box.y + box.height / 2);
 }
 
@@ -147,8 +150,7 @@ function drawCurves(canvas, curves, x, y, spoken) {
     if (!dots) { strokeCurve(context, box, places, colour, dash); continue; }
     context.fillStyle = colour;
     for (const [left, top] of places) {
-      context.beginPath();
-      context.arc(left, top, dots, 0, 2 * Math.PI);
+      circle(context, left, top, dots);
       context.fill();
     }
   }
