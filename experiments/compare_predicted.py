@@ -19,6 +19,7 @@ not decide about one of them. Nothing else should run meanwhile.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -75,19 +76,14 @@ WORKER_COLUMNS = ("idle", "predicted_idle")
 
 
 class Comparison:
-    def __init__(
-        self, program: str, out: Path, results: Path, networks: list[str], workers: list[int],
-        repeats: int, seconds: int,
-    ):  # fmt: skip
-        self.program, self.out, self.results, self.seconds = program, out, results, seconds
-        self.most_workers = max(workers)
+    def __init__(self, options: argparse.Namespace):
+        self.options, self.out = options, options.out
         self.cases = [
             (network, count, repeat)
-            for repeat in range(1, repeats + 1)
-            for network in networks
-            for count in workers
+            for repeat in range(1, options.repeats + 1)
+            for network in options.networks
+            for count in options.workers
         ]
-        self.networks = networks
         self.is_measured = True  # before this command
 
     def execute(self) -> None:
@@ -126,7 +122,7 @@ class Comparison:
             replace(prediction, text)
         predicted = json.loads(prediction.read_text(encoding="utf-8"))
         run = folder / f"run-{workers}"
-        samples = round(self.seconds * predicted["samples_per_second"])
+        samples = round(self.options.seconds * predicted["samples_per_second"])
         if not (run / "summary.json").exists():
             self.is_measured = False
             settings = {
@@ -139,7 +135,9 @@ class Comparison:
             self.call("train", str(self.out / "config.toml"), *words, "--resume", "--out", str(run))
         summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
         if summary["samples"] != samples:
-            raise UsageError(f"--seconds: got '{self.seconds}', accepted: those of the runs in '{self.out}'")
+            raise UsageError(
+                f"--seconds: got '{self.options.seconds}', accepted: those of the runs in '{self.out}'"
+            )
         manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
         return {"row": row_of(network, workers, repeat, summary, predicted), "manifest": manifest}
 
@@ -147,11 +145,11 @@ class Comparison:
         """Standard output of the program."""
         try:
             done = subprocess.run(
-                [self.program, *words], capture_output=True, text=True, check=False
+                [self.options.program, *words], capture_output=True, text=True, check=False
             )
         except OSError as error:
             raise UsageError(
-                f"--program: got '{self.program}', accepted: the program batchless "
+                f"--program: got '{self.options.program}', accepted: the program batchless "
                 f"({error.strerror})"
             ) from error
         if done.returncode != 0:
@@ -160,10 +158,10 @@ class Comparison:
         return done.stdout
 
     def write_results(self, done: list[dict]) -> None:
-        columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(self.most_workers)]
-        order = {network: k for k, network in enumerate(self.networks)}
+        columns = [f"{name}_{w}" for name in WORKER_COLUMNS for w in range(max(self.options.workers))]
+        order = self.options.networks.index
         rows = [item["row"] for item in done]
-        rows.sort(key=lambda row: (order[row["network"]], row["workers"], row["repeat"]))
+        rows.sort(key=lambda row: (order(row["network"]), row["workers"], row["repeat"]))
         manifests = [item["manifest"] for item in done]
         about = {
             "runs_finished": len(done),
@@ -172,7 +170,7 @@ class Comparison:
             "started": manifests[0]["started"],
             "finished": manifests[-1]["finished"],
         }
-        write_table(self.results, [*COLUMNS, *columns], rows, about, {})
+        write_table(self.options.results, [*COLUMNS, *columns], rows, about, {})
 
 
 def row_of(network: str, workers: int, repeat: int, summary: dict, predicted: dict) -> dict:
@@ -205,15 +203,14 @@ def comparison_of(arguments: list[str] | None) -> Comparison:
     parser.add_argument("--repeats", default="3", help="of everything; 3")
     parser.add_argument("--seconds", default=SECONDS, help=f"that a run takes as predicted; {SECONDS}")
     options = parser.parse_args(arguments)
-    program = trainer(options.program)
-    out = output_folder("--out", options.out or "build/compare_predicted")
-    results = output_folder("--results", options.results or str(out))
-    workers = [positive("--workers", count) for count in options.workers.split(",")]
-    repeats = positive("--repeats", options.repeats)
-    seconds = positive("--seconds", options.seconds)
-    return Comparison(
-        program, out, results, options.networks.split(","), workers, repeats, seconds
-    )
+    options.program = trainer(options.program)
+    options.out = output_folder("--out", options.out or "build/compare_predicted")
+    options.results = output_folder("--results", options.results or str(options.out))
+    options.networks = options.networks.split(",")
+    options.workers = [positive("--workers", count) for count in options.workers.split(",")]
+    options.repeats = positive("--repeats", options.repeats)
+    options.seconds = positive("--seconds", options.seconds)
+    return Comparison(options)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -60,7 +60,7 @@ def parser() -> Parser:
     words.add_argument("--out", default=OUT, help=f"folder for the runs; {OUT}")
     words.add_argument("--results", default=RESULTS, help=f"a folder a study in it; {RESULTS}")
     words.add_argument("--program", default="build/bin/batchless", help="the trainer")
-    words.add_argument("--jobs", help="runs at a time; as many as processors")
+    words.add_argument("--jobs", default=str(processors()), help="runs at a time; as many as processors")
     words.add_argument("--priority", default="idle", help="idle, the lowest there is, or normal")
     words.add_argument("--tier", default="paper", help="quick or paper; paper where not given")
     words.add_argument("--studies", help="folder of the studies; experiments/studies")
@@ -94,9 +94,7 @@ def runner_of(options) -> Runner:
     if options.priority not in PRIORITIES:
         raise UsageError(f"--priority: got '{options.priority}', accepted: {', '.join(PRIORITIES)}")
     books = books_of(options)
-    jobs = processors()
-    if options.jobs is not None:
-        jobs = positive("--jobs", options.jobs)
+    jobs = positive("--jobs", options.jobs)
     program = trainer(options.program)
     networks = {run.settings["network.name"] for run in unique_runs(books)}
     return Runner(
