@@ -67,6 +67,12 @@ def within(share: float) -> str:
     return f"within {100 * share:g} %"
 
 
+def near(claim: dict, words: list[str], off: float, limit: str = "") -> Outcome:
+    """What is off by so much passes within `tolerance`."""
+    limit = limit or within(claim["tolerance"])
+    return Outcome("; ".join(words), bool(off <= claim["tolerance"]), limit)
+
+
 def labelled(label: str, value: float, column: str, expected: float | None = None) -> str:
     """'label: value unit (expected)'; the column's name has the unit."""
     unit, scale = next((u for end, *u in UNITS if column.endswith(end)), ("", 1))
@@ -90,11 +96,8 @@ def near_expected(claim: dict, found: list[tuple[dict, float]], zero: float = 0)
     off = float(np.max([abs((x - zero) / (case["expected"] - zero) - 1) for case, x in found]))
     words = [labelled(c["label"], x, c.get("column", ""), c["expected"]) for c, x in found]
     of = " of the gain" if zero else ""
-    return Outcome(
-        "; ".join([*words, f"expected in brackets; largest deviation {percent(off)}{of}"]),
-        bool(off <= claim["tolerance"]),
-        within(claim["tolerance"]) + of,
-    )
+    words.append(f"expected in brackets; largest deviation {percent(off)}{of}")
+    return near(claim, words, off, within(claim["tolerance"]) + of)
 
 
 def values(claim: dict, read: Reader) -> Outcome:
@@ -107,11 +110,8 @@ def points(claim: dict, read: Reader) -> Outcome:
     found = [(case, value(case, read)) for case in claim["case"]]
     off = float(np.max([abs(x - case["expected"]) for case, x in found]))
     words = [f"{case['label']}: {x:.1f} % ({case['expected']})" for case, x in found]
-    return Outcome(
-        "; ".join([*words, f"expected in brackets; largest deviation {off:.1f} points"]),
-        bool(off <= claim["tolerance"]),
-        f"within {claim['tolerance']:g} points",
-    )
+    words.append(f"expected in brackets; largest deviation {off:.1f} points")
+    return near(claim, words, off, f"within {claim['tolerance']:g} points")
 
 
 def agree(claim: dict, read: Reader) -> Outcome:
@@ -119,11 +119,7 @@ def agree(claim: dict, read: Reader) -> Outcome:
     found = [value(case, read) for case in claim["case"]]
     spread = np.max(found) / np.min(found) - 1
     words = [labelled(c["label"], x, c["column"]) for c, x in zip(claim["case"], found)]
-    return Outcome(
-        "; ".join([*words, f"spread {percent(spread)}"]),
-        bool(spread <= claim["tolerance"]),
-        within(claim["tolerance"]),
-    )
+    return near(claim, [*words, f"spread {percent(spread)}"], spread)
 
 
 def below(claim: dict, read: Reader) -> Outcome:
@@ -161,11 +157,8 @@ def closed_form(claim: dict, read: Reader) -> Outcome:
     source = claim["source_rows"]
     table = rows(source, read)
     off = float(np.max(np.abs(table[source["column"]] / CLOSED_FORMS[claim["formula"]](table) - 1)))
-    return Outcome(
-        f"largest relative difference {text(off)} over {len(table)} rows",
-        bool(off <= claim["tolerance"]),
-        f"within {text(claim['tolerance'])}",
-    )
+    words = f"largest relative difference {text(off)} over {len(table)} rows"
+    return near(claim, [words], off, f"within {text(claim['tolerance'])}")
 
 
 def same_columns(claim: dict, read: Reader) -> Outcome:
@@ -174,11 +167,8 @@ def same_columns(claim: dict, read: Reader) -> Outcome:
     scale = np.abs(second) if claim.get("relative") else 1.0
     off = float(np.max(np.abs(first - second) / scale))
     kind = "relative " if claim.get("relative") else ""
-    return Outcome(
-        f"largest {kind}difference {text(off)} over {len(first)} rows",
-        bool(off <= claim["tolerance"]),
-        f"within {text(claim['tolerance'])}",
-    )
+    words = f"largest {kind}difference {text(off)} over {len(first)} rows"
+    return near(claim, [words], off, f"within {text(claim['tolerance'])}")
 
 
 def delays(count: float) -> str:
@@ -242,11 +232,8 @@ def peak_ratio(claim: dict, read: Reader) -> Outcome:
     peaks = [float(ratios(case, read).max()) for case in claim["case"]]
     words = [labelled(case["label"], peak, "") for case, peak in zip(claim["case"], peaks)]
     off = abs(np.max(peaks) / claim["expected"] - 1)
-    return Outcome(
-        f"at most {'; '.join(words)}; {claim['expected']:g} expected, off by {percent(off)}",
-        bool(off <= claim["tolerance"]),
-        within(claim["tolerance"]),
-    )
+    end = f"{claim['expected']:g} expected, off by {percent(off)}"
+    return near(claim, [f"at most {'; '.join(words)}", end], off)
 
 
 def hybrid(speedup: float, share: float) -> float:
@@ -281,11 +268,7 @@ def growth(claim: dict, read: Reader) -> Outcome:
     found, expected = high / low - 1, last["expected"] / first["expected"] - 1
     words = [labelled(c["label"], x, "", c["expected"]) for c, x in ((first, low), (last, high))]
     words.append(f"growth {percent(found)} ({percent(expected)}); expected in brackets")
-    return Outcome(
-        "; ".join(words),
-        bool(abs(found / expected - 1) <= claim["tolerance"]),
-        within(claim["tolerance"]),
-    )
+    return near(claim, words, abs(found / expected - 1))
 
 
 def predictions(claim: dict, read: Reader) -> Outcome:
@@ -332,11 +315,7 @@ def flush_overhead(claim: dict, read: Reader) -> Outcome:
         found = fast["samples_per_second"] / slow["samples_per_second"]
         off.append(abs(found / expected - 1))
         words.append(f"{case['label']}: {text(found)} ({text(expected)})")
-    return Outcome(
-        f"{'; '.join(words)}; bubble and recomputation in brackets",
-        bool(np.max(off) <= claim["tolerance"]),
-        within(claim["tolerance"]),
-    )
+    return near(claim, [*words, "bubble and recomputation in brackets"], np.max(off))
 
 
 CHECKS: dict[str, Callable[[dict, Reader], Outcome]] = {

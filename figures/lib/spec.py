@@ -166,12 +166,10 @@ def load(name: str, root: Path = ROOT) -> Spec:
                 raise SpecError(f"{path}: a [[run]] lacks '{key}'")
         if Path(run["out"]).suffix not in (".csv", ".npz"):
             raise SpecError(f"{path}: out: got '{run['out']}', accepted: *.csv, *.npz")
-    unknown = set(table.get("tier", {})) - set(TIERS)
-    if unknown:
-        raise SpecError(f"{path}: tier: got {', '.join(unknown)}, accepted: {', '.join(TIERS)}")
-    unknown = set(table.get("plot", {})) - set(PLOT_KEYS)
-    if unknown:
-        raise SpecError(f"{path}: plot: got {', '.join(unknown)}, accepted: {', '.join(PLOT_KEYS)}")
+    for key, known in (("tier", TIERS), ("plot", PLOT_KEYS)):
+        unknown = set(table.get(key, {})) - set(known)
+        if unknown:
+            raise SpecError(f"{path}: {key}: got {', '.join(unknown)}, accepted: {', '.join(known)}")
     return Spec(
         name=name,
         order=table["order"],
