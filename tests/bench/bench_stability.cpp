@@ -12,43 +12,24 @@ namespace {
 
 constexpr double kMomentum = 0.9;
 
-void Critical(benchmark::State& state, const std::string& rule, Delay delay) {
-  const RuleSpec spec = Spec(rule);
-  for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(CriticalRate(spec, kMomentum, delay));
-  }
-}
-
-void Margin(benchmark::State& state, const std::string& rule, Delay delay) {
-  const RuleSpec spec = Spec(rule);
-  const double rate = CriticalRate(spec, kMomentum, delay) / 2;
-  for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(ComputeMargins(spec, kMomentum, delay, rate));
-  }
-}
-
-void Count(benchmark::State& state, const std::string& rule, Delay delay) {
-  const RuleSpec spec = Spec(rule);
-  const double rate = CriticalRate(spec, kMomentum, delay) / 2;
-  for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(RootsOutsideUnitCircle(spec, kMomentum, delay, rate));
-  }
-}
-
 const bool kRegistered = [] {
   for (const char* rule : {"sgdm", "sc", "lwp-w+sc"}) {
     for (const Delay delay : {1, 4, 66, 400, 1'000'000}) {
-      const std::string name = rule;
-      const std::string point = name + "/D:" + std::to_string(delay);
+      const RuleSpec spec = Spec(rule);
+      const std::string point = std::string(rule) + "/D:" + std::to_string(delay);
+      // The body gets half the critical rate.
       const auto add = [&](const std::string& what, auto body) {
         auto* registered = benchmark::RegisterBenchmark(
-            (what + "/" + point).c_str(),
-            [=](benchmark::State& state) { body(state, name, delay); });
+            (what + "/" + point).c_str(), [=](benchmark::State& state) {
+              const double rate = CriticalRate(spec, kMomentum, delay) / 2;
+              for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(body(rate));
+            });
         ForSeconds(registered, 0.03, 3)->Unit(benchmark::kMicrosecond);
       };
-      add("RootsOutside", Count);
-      add("CriticalRate", Critical);
-      add("Margins", Margin);
+      add("RootsOutside",
+          [=](double rate) { return RootsOutsideUnitCircle(spec, kMomentum, delay, rate); });
+      add("CriticalRate", [=](double /*rate*/) { return CriticalRate(spec, kMomentum, delay); });
+      add("Margins", [=](double rate) { return ComputeMargins(spec, kMomentum, delay, rate); });
     }
   }
   return true;
