@@ -152,8 +152,9 @@ class Job:
     def is_(self, *states: str) -> bool:
         return self.cluster.state(self.number) in states
 
-    def trains(self) -> bool:
-        """Waits until the run is on its way."""
+    def begin(self) -> str:
+        """Submits it and waits until the run is on its way; what is wrong where it is not."""
+        self.submit()
         folder = self.place.folder / self.out
 
         def has_begun() -> bool:
@@ -161,7 +162,8 @@ class Job:
             rows = log.read_bytes().count(b"\n") if log.exists() else 0
             return (folder / "checkpoint").exists() and rows > 2
 
-        return self.cluster.until(lambda: self.is_("RUNNING") and has_begun())
+        begun = self.cluster.until(lambda: self.is_("RUNNING") and has_begun())
+        return "" if begun else f"did not start: {self.said()}"
 
     def problem(self, expected: tuple) -> str:
         """What is wrong when the job has ended, which should be with the same bits."""
@@ -196,9 +198,8 @@ def queued(cluster: Cluster, job: Job, expected: tuple) -> str:
 
 def stopped(cluster: Cluster, job: Job, expected: tuple) -> str:
     """The signal that Slurm sends before the time is up: a checkpoint, and the job queues itself."""
-    job.submit()
-    if not job.trains():
-        return f"did not start: {job.said()}"
+    if problem := job.begin():
+        return problem
     cluster.call("scancel", "--signal=TERM", job.number)
     problem = job.problem(expected)
     problem = problem or ("" if job.restarts() == 1 else f"{job.restarts()} restarts")
@@ -207,9 +208,8 @@ def stopped(cluster: Cluster, job: Job, expected: tuple) -> str:
 
 def preempted(cluster: Cluster, job: Job, expected: tuple) -> str:
     """A job of another partition takes the node in the middle of the run."""
-    job.submit()
-    if not job.trains():
-        return f"did not start: {job.said()}"
+    if problem := job.begin():
+        return problem
     other = cluster.call("sbatch", "--parsable", f"--ntasks={TASKS}", "--partition=high", "--time=1",
                          "--output=/dev/null", "--wrap=sleep 1").stdout.strip()  # fmt: skip
     if not cluster.until(lambda: cluster.state(other) in ("RUNNING", "COMPLETED")):
@@ -221,9 +221,8 @@ def preempted(cluster: Cluster, job: Job, expected: tuple) -> str:
 
 def cancelled(cluster: Cluster, job: Job, expected: tuple) -> str:
     """Cancelled in the middle; the same command submitted once more goes on."""
-    job.submit()
-    if not job.trains():
-        return f"did not start: {job.said()}"
+    if problem := job.begin():
+        return problem
     cluster.call("scancel", job.number)
     if not cluster.until(lambda: job.is_("CANCELLED")):
         return f"cancelled, and {cluster.state(job.number)}"
