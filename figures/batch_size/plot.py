@@ -31,11 +31,9 @@ def column(rows, name):
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.1))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.12])
+    fig, panels, below = style.panels(3.1, 3, 0.12)
     colors = {name: (label, color) for name, (label, color, _) in GPUS.items()} | FINE
-    for k, (name, title) in enumerate(PANELS):
-        ax = fig.add_subplot(grid[0, k])
+    for k, (ax, (name, title)) in enumerate(zip(panels, PANELS, strict=True)):
         lines, crosses = [], []
         for machine, (label, color, width) in GPUS.items():
             rows = data.table(f"{machine}_sequential.csv")
@@ -62,5 +60,5 @@ def draw(data):
             style.plain_log(ax.yaxis, (1, 1.5, 2, 3, 5, 7))
         ax.set_xlabel("batch (samples)")
         style.panel(ax, "abc"[k], title)
-    style.legend_below(fig, grid[1, :], lines + crosses, 4)
+    style.legend_below(fig, below, lines + crosses, 4)
     return fig

@@ -27,13 +27,9 @@ def slopes(ax, low):
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.5))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.17])
+    fig, panels, below = style.panels(3.5, 2, 0.17, share="xy")
     tables = {name: data.table(name) for name, _ in FILES.values()}
-    first = None
-    for column, delay in enumerate((1, 4)):
-        ax = fig.add_subplot(grid[0, column], sharex=first, sharey=first)
-        first = first or ax
+    for column, (ax, delay) in enumerate(zip(panels, (1, 4), strict=True)):
         rows = {
             look: tables[name].where(rule=rule, delay=0 if look.startswith("undelayed") else delay)
             for look, (name, rule) in FILES.items()
@@ -43,5 +39,5 @@ def draw(data):
         slopes(ax, 8)
         style.panel(ax, "ab"[column], f"$D$ = {delay}")
         style.left_label(ax, column == 0, "best half-life (updates)")
-    style.legend_below(fig, grid[1, :], handles, 5)
+    style.legend_below(fig, below, handles, 5)
     return fig

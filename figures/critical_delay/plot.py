@@ -4,9 +4,7 @@ from figures.lib import style
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.14])
-    left, right = (fig.add_subplot(grid[0, column]) for column in (0, 1))
+    fig, (left, right), below = style.panels(3.2, 2, 0.14)
     limit, discrete, sgd = (data.table(f"{name}.csv") for name in ("limit", "discrete", "sgd"))
     handles = style.curves(left, style.by_rule(limit), "damping", "critical_delay_time")
     for rule, rows in style.by_rule(discrete).items():
@@ -25,7 +23,7 @@ def draw(data):
         ylabel="$|\\tau_c(D)/\\tau_c - 1|$",
     )
     style.panel(right, "b", "discrete rules, $c$ = 0.5")
-    style.legend_below(fig, grid[1, :], handles, 4)
+    style.legend_below(fig, below, handles, 4)
     return fig
 
 

@@ -6,13 +6,9 @@ MOMENTA = [0, 0.9, 0.99]
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 2.9))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.08])
+    fig, panels, below = style.panels(2.9, 3, 0.08, share="xy")
     tables = {rule: data.table(f"{rule}.csv") for rule in style.RULES}
-    first = None
-    for column, momentum in enumerate(MOMENTA):
-        ax = fig.add_subplot(grid[0, column], sharex=first, sharey=first)
-        first = first or ax
+    for column, (ax, momentum) in enumerate(zip(panels, MOMENTA, strict=True)):
         rows = {rule: table.where(momentum=momentum) for rule, table in tables.items()}
         handles = style.curves(ax, rows, "delay", "critical_rate", 5)
         last = rows["sgdm"]["delay"][-1]
@@ -25,5 +21,5 @@ def draw(data):
         style.delay_axis(ax, last)
         style.panel(ax, "abc"[column], f"$m$ = {momentum:g}")
         style.left_label(ax, column == 0, "critical rate $x_c$")
-    style.legend_below(fig, grid[1, :], handles, 6)
+    style.legend_below(fig, below, handles, 6)
     return fig

@@ -15,9 +15,7 @@ def draw(data):
         fig, ax = style.plt.subplots(figsize=(style.PAGE, 1.5))
         study.absent(ax)
         return fig
-    fig = style.plt.figure(figsize=(style.PAGE, 3.1))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.12])
-    axes = [fig.add_subplot(grid[0, k]) for k in range(2)]
+    fig, axes, below = style.panels(3.1, 2, 0.12)
     optimizers = list(dict.fromkeys(optimizer for optimizer, _ in found))
     for optimizer in optimizers:
         draw_slowdowns(axes[0], found, optimizer)
@@ -30,7 +28,7 @@ def draw(data):
     style.plain_log(axes[1].yaxis)
     style.panel(axes[1], "b", "dotted: plain, line: 20 stages")
     handles = [style.plt.Line2D([], [], color=COLORS[name], label=name) for name in optimizers]
-    style.legend_below(fig, grid[1, :], handles, len(handles))
+    style.legend_below(fig, below, handles, len(handles))
     return fig
 
 

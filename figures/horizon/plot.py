@@ -12,13 +12,9 @@ CURVES = {
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 2.9))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.08])
+    fig, panels, below = style.panels(2.9, 2, 0.08, share="y")
     tables = {rule: data.table(f"{rule}.csv") for rule in CURVES}
-    first = None
-    for column, delay in enumerate((1, 4)):
-        ax = fig.add_subplot(grid[0, column], sharey=first)
-        first = first or ax
+    for column, (ax, delay) in enumerate(zip(panels, (1, 4), strict=True)):
         handles = []
         for k, (rule, (axis, label)) in enumerate(CURVES.items()):
             rows = tables[rule].where(delay=delay)
@@ -38,6 +34,6 @@ def draw(data):
         ax.set_xlabel("horizon $T/D$, or compensated delay $d/D$")
         style.panel(ax, "ab"[column], f"$D$ = {delay}")
         style.left_label(ax, column == 0, "best half-life (updates)")
-    style.plain_log(first.yaxis)
-    style.legend_below(fig, grid[1, :], handles, 4)
+    style.plain_log(panels[0].yaxis)
+    style.legend_below(fig, below, handles, 4)
     return fig

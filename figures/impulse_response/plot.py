@@ -7,9 +7,7 @@ LABELS = {"sgdm": "SGDM, $D$ = 8", "sc": "SC$_D$, $D$ = 8"}
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 2.35))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.08])
-    velocity, step, total = (fig.add_subplot(grid[0, k]) for k in range(3))
+    fig, (velocity, step, total), below = style.panels(2.35, 3, 0.08)
     style.panel(velocity, "a", "velocity $v$")
     style.panel(step, "b", "step $-\\Delta w/\\eta$")
     style.panel(total, "c", "contribution $-w/\\eta$")
@@ -29,5 +27,5 @@ def draw(data):
         ax.set_xlabel("update")
         ax.set_ylim(bottom=0)
         ax.set_xlim(0, update[-1])
-    style.legend_below(fig, grid[1, :], handles, 3)
+    style.legend_below(fig, below, handles, 3)
     return fig

@@ -114,6 +114,17 @@ def not_measured(script: str):
     return fig
 
 
+def panels(height: float, count: int, legend: float, share: str = "", **ratios):
+    """Panels side by side on a page, which share these axes: figure, panels, and the cell of a legend below,
+    whose height is a share of theirs."""
+    fig = plt.figure(figsize=(PAGE, height))
+    grid = fig.add_gridspec(2, count, height_ratios=[1, legend], **ratios)
+    axes = [fig.add_subplot(grid[0, 0])]
+    for k in range(1, count):
+        axes.append(fig.add_subplot(grid[0, k], **{f"share{axis}": axes[0] for axis in share}))
+    return fig, axes, grid[1, :]
+
+
 def legend_below(fig, cell, handles, columns: int):
     """A legend in a cell of its own, where no data can be."""
     ax = fig.add_subplot(cell)

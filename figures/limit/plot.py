@@ -2,10 +2,7 @@ from figures.lib import style
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.16])
-    first = fig.add_subplot(grid[0, 0])
-    second = fig.add_subplot(grid[0, 1], sharey=first)
+    fig, (first, second), below = style.panels(3.2, 2, 0.16, share="y")
     interleaved = data.table("interleaved.csv")
     for ax, name, column in ((first, "delay.csv", "delay"), (second, "condition.csv", "condition")):
         handles = style.curves(ax, style.by_rule(data.table(name)), column, "times_limit")
@@ -22,5 +19,5 @@ def draw(data):
     second.tick_params(labelleft=False)
     style.panel(first, "a", "$\\kappa$ = 1000")
     style.panel(second, "b", "$D$ = 4")
-    style.legend_below(fig, grid[1, :], handles, 6)
+    style.legend_below(fig, below, handles, 6)
     return fig

@@ -2,10 +2,8 @@ from figures.lib import style
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 2.9))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.08])
+    fig, (left, right), below = style.panels(2.9, 2, 0.08)
     best, none = (style.by_rule(data.table(f"{name}.csv")) for name in ("best", "none"))
-    left, right = (fig.add_subplot(grid[0, k]) for k in range(2))
     handles = style.curves(left, best, "delay", lambda rows: 1 - rows["momentum"], 5)
     for k, (rule, rows) in enumerate(best.items()):
         gain = none[rule]["half_life_updates"] / rows["half_life_updates"]
@@ -19,5 +17,5 @@ def draw(data):
     right.axhline(1, color="#909090", linewidth=0.7, linestyle=":", zorder=1)
     style.panel(left, "a", "best momentum")
     style.panel(right, "b", "what it gains")
-    style.legend_below(fig, grid[1, :], handles, 5)
+    style.legend_below(fig, below, handles, 5)
     return fig

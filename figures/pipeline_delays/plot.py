@@ -5,10 +5,8 @@ PANELS = (("sgdm", "a", "SGDM"), ("lwp-w+sc", "b", "LWPw$_D$+SC$_D$"))
 
 def draw(data):
     coupled, apart = data.table("coupled.csv"), data.table("apart.csv")
-    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.16])
-    for column, (rule, letter, title) in enumerate(PANELS):
-        ax = fig.add_subplot(grid[0, column])
+    fig, panels, below = style.panels(3.2, 2, 0.16)
+    for ax, (rule, letter, title) in zip(panels, PANELS, strict=True):
         rows = apart.where(rule=rule)
         first = rows.where(seed=min(rows["seed"]))
         handles = ax.plot(
@@ -30,8 +28,7 @@ def draw(data):
         ax.set(xscale="log", yscale="log", xlabel="number of stages $S$")
         style.ticks_at(ax, first["stages"])
         style.plain_log(ax.yaxis)
-        if column == 0:
-            ax.set_ylabel("best half-life (updates)")
         style.panel(ax, letter, title)
-    style.legend_below(fig, grid[1, :], handles, 4)
+    panels[0].set_ylabel("best half-life (updates)")
+    style.legend_below(fig, below, handles, 4)
     return fig

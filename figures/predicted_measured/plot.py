@@ -11,9 +11,7 @@ def draw(data):
     if not data.has("results.csv"):
         return style.not_measured("experiments/compare_predicted.py")
     found = cases(data.table("results.csv"))
-    fig = style.plt.figure(figsize=(style.PAGE, 3.1))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.12])
-    axes = [fig.add_subplot(grid[0, k]) for k in range(3)]
+    fig, axes, below = style.panels(3.1, 3, 0.12)
     scatter(axes[0], [(case, case.speed) for case in found], 1)
     style.panel(axes[0], "a", "samples a second")
     idle = [(case, pair) for case in found if case.workers > 1 for pair in case.idle]
@@ -40,7 +38,7 @@ def draw(data):
         )
         for workers, marker in MARKERS.items()
     ]  # fmt: skip
-    style.legend_below(fig, grid[1, :], handles, 5)
+    style.legend_below(fig, below, handles, 5)
     return fig
 
 

@@ -20,10 +20,8 @@ PANELS = (
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.0))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.12])
-    for k, (network, name, title) in enumerate(PANELS):
-        ax = fig.add_subplot(grid[0, k])
+    fig, panels, below = style.panels(3.0, 3, 0.12)
+    for k, (ax, (network, name, title)) in enumerate(zip(panels, PANELS, strict=True)):
         table = data.table(f"{network}.csv")
         handles = []
         for scheme, (label, color, dashes, marker) in SCHEMES.items():
@@ -38,7 +36,6 @@ def draw(data):
         ax.set_xticks(rows["workers"], [f"{w:g}" for w in rows["workers"]])
         ax.set_xlabel("workers")
         style.panel(ax, "abc"[k], title)
-        if k == 0:
-            ax.set_ylabel("memory (MB)")
-    style.legend_below(fig, grid[1, :], handles, 5)
+    panels[0].set_ylabel("memory (MB)")
+    style.legend_below(fig, below, handles, 5)
     return fig

@@ -23,9 +23,7 @@ def draw(data):
     if not data.has("results.csv"):
         return style.not_measured("experiments/compare_stability.py")
     table = data.table("results.csv")
-    fig = style.plt.figure(figsize=(style.PAGE, 3.4))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.24])
-    axes = [fig.add_subplot(grid[0, k]) for k in range(3)]
+    fig, axes, below = style.panels(3.4, 3, 0.24)
     curvatures(axes[0], table)
     ladders(axes[1], table)
     predictions(axes[2], table)
@@ -38,7 +36,7 @@ def draw(data):
         for column, label, marker in PREDICTIONS
         if np.isfinite(table[column]).any()
     ]
-    style.legend_below(fig, grid[1, :], handles, 3)
+    style.legend_below(fig, below, handles, 3)
     return fig
 
 

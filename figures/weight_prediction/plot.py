@@ -46,9 +46,7 @@ def take_apart(ax, data, curvatures):
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 2.75))
-    grid = fig.add_gridspec(2, 3, height_ratios=[1, 0.08], width_ratios=[1.15, 1, 1])
-    close, far, distance = (fig.add_subplot(grid[0, k]) for k in range(3))
+    fig, (close, far, distance), below = style.panels(2.75, 3, 0.08, width_ratios=[1.15, 1, 1])
     # Relative to the steep direction: the ratio of the normalised rates in the runs.
     curvatures = np.array([0.25, 1.0])
 
@@ -69,5 +67,5 @@ def draw(data):
     style.panel(close, "a", "one update")
     style.panel(far, "b", "paths")
     style.panel(distance, "c", "convergence")
-    style.legend_below(fig, grid[1, :], handles, 3)
+    style.legend_below(fig, below, handles, 3)
     return fig

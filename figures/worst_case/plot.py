@@ -2,9 +2,7 @@ from figures.lib import style
 
 
 def draw(data):
-    fig = style.plt.figure(figsize=(style.PAGE, 3.2))
-    grid = fig.add_gridspec(2, 2, height_ratios=[1, 0.24])
-    first, second = (fig.add_subplot(grid[0, k]) for k in range(2))
+    fig, (first, second), below = style.panels(3.2, 2, 0.24)
     by_delay, by_condition = (style.by_rule(data.table(f"{name}.csv")) for name in ("delay", "condition"))
     handles = style.curves(first, by_delay, "delay", "half_life_updates")
     style.curves(second, by_condition, "condition", "price")
@@ -30,5 +28,5 @@ def draw(data):
         style.plain_log(axis)
     style.panel(first, "a", "$\\kappa$ = 100")
     style.panel(second, "b", "$D$ = 1, and no delay")
-    style.legend_below(fig, grid[1, :], handles, 5)
+    style.legend_below(fig, below, handles, 5)
     return fig
