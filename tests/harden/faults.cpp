@@ -200,20 +200,8 @@ int open(const char* path, int flags, ...) {
   va_end(arguments);
   return FileFails(kOpen, path) ? -1 : next(path, flags, mode);
 }
-int open64(const char* path, int flags, ...) {
-  NEXT(open64);
-  std::va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = va_arg(arguments, mode_t);
-  va_end(arguments);
-  return FileFails(kOpen, path) ? -1 : next(path, flags, mode);
-}
 FILE* fopen(const char* path, const char* mode) {
   NEXT(fopen);
-  return FileFails(kOpen, path) ? nullptr : next(path, mode);
-}
-FILE* fopen64(const char* path, const char* mode) {
-  NEXT(fopen64);
   return FileFails(kOpen, path) ? nullptr : next(path, mode);
 }
 
@@ -280,11 +268,13 @@ void* mmap(void* address, std::size_t size, int protection, int flags, int descr
   NEXT(mmap);
   return Fails(kMap) ? MAP_FAILED : next(address, size, protection, flags, descriptor, offset);
 }
+
+// The C library's own names for these where sizes of files have 64 bits, as they have here.
+static_assert(sizeof(off_t) == sizeof(off64_t));
+int open64(const char* path, int flags, ...) __attribute__((alias("open")));
+FILE* fopen64(const char* path, const char* mode) __attribute__((alias("fopen")));
 void* mmap64(void* address, std::size_t size, int protection, int flags, int descriptor,
-             off64_t offset) {
-  NEXT(mmap64);
-  return Fails(kMap) ? MAP_FAILED : next(address, size, protection, flags, descriptor, offset);
-}
+             off64_t offset) __attribute__((alias("mmap")));
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* data) {
