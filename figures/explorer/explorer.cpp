@@ -3,9 +3,10 @@
 // A function that returns a count leaves so many values at Values(); -1 says that the library refused
 // the arguments, in the words at ErrorText(). No formula is written down here.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <numbers>
 #include <span>
 #include <string>
@@ -48,7 +49,10 @@ int Fill(const Body& body) {
   return static_cast<int>(values.size());
 }
 
-void Add(std::initializer_list<double> more) { values.insert(values.end(), more); }
+template <class... Numbers>
+void Add(Numbers... more) {
+  (values.push_back(static_cast<double>(more)), ...);
+}
 
 const char* Keep(std::string_view view) {
   text = view;
@@ -97,8 +101,8 @@ EXPORTED int RuleTakes(int rule) {
     return true;
   };
   return Fill([&] {
-    Add({accepts([](RuleOptions& o) { o.horizon = 1; }) ? 1.0 : 0.0,
-         accepts([](RuleOptions& o) { o.sc_a = 1; }) ? 1.0 : 0.0});
+    Add(accepts([](RuleOptions& o) { o.horizon = 1; }),
+        accepts([](RuleOptions& o) { o.sc_a = 1; }));
   });
 }
 
@@ -144,8 +148,7 @@ EXPORTED int Point(double momentum, double rate) {
   return Fill([&] {
     const SpectralRadius r = ComputeSpectralRadius(spec, momentum, delay, rate);
     const auto c = ComputeCoefficients<double>(spec, momentum, delay);
-    Add({r.radius, r.error_bound, r.half_life_updates(), r.stable() ? 1.0 : 0.0, c.a, c.b,
-         c.horizon});
+    Add(r.radius, r.error_bound, r.half_life_updates(), r.stable(), c.a, c.b, c.horizon);
   });
 }
 
@@ -153,28 +156,28 @@ EXPORTED int Point(double momentum, double rate) {
 EXPORTED int StabilityMargins(double momentum, double rate) {
   return Fill([&] {
     const Margins m = ComputeMargins(spec, momentum, delay, rate);
-    Add({CriticalRate(spec, momentum, delay), m.gain_margin, m.phase_margin_radians,
-         m.delay_margin_updates, m.gain_crossover_radians});
+    Add(CriticalRate(spec, momentum, delay), m.gain_margin, m.phase_margin_radians,
+        m.delay_margin_updates, m.gain_crossover_radians);
   });
 }
 
 /// Real and imaginary parts, by falling modulus.
 EXPORTED int Roots(double momentum, double rate) {
   return Fill([&] {
-    for (const auto& z : AllRoots(spec, momentum, delay, rate)) Add({z.real(), z.imag()});
+    for (const auto& z : AllRoots(spec, momentum, delay, rate)) Add(z.real(), z.imag());
   });
 }
 
 EXPORTED int Trajectory(double momentum, double rate, int updates) {
   return Fill([&] {
-    for (const auto& point : SimulateQuadratic(Run(momentum, rate, updates))) Add({point.weight});
+    for (const auto& point : SimulateQuadratic(Run(momentum, rate, updates))) Add(point.weight);
   });
 }
 
 /// Weights in units of the learning rate.
 EXPORTED int Impulse(double momentum, int updates) {
   return Fill([&] {
-    for (const auto& point : ImpulseResponse(Run(momentum, 1, updates))) Add({point.weight});
+    for (const auto& point : ImpulseResponse(Run(momentum, 1, updates))) Add(point.weight);
   });
 }
 
@@ -187,7 +190,7 @@ EXPORTED int Bode(double momentum, double rate, double v_low, int points) {
       frequencies[j] = std::pow(10.0, Between(v_low, std::log10(pi), j, points));
     }
     for (const auto& p : FrequencyResponse(spec, momentum, delay, rate, frequencies)) {
-      Add({p.frequency, p.magnitude, p.phase_radians});
+      Add(p.frequency, p.magnitude, p.phase_radians);
     }
   });
 }
@@ -200,8 +203,8 @@ EXPORTED int BestPoint(double condition) {
     options.delay = delay;
     options.condition = condition;
     const Optimum best = FindOptimum(options);
-    Add({best.half_life_updates, best.momentum, best.rate,
-         LimitOfLinearRules(delay, condition).half_life_updates});
+    Add(best.half_life_updates, best.momentum, best.rate,
+        LimitOfLinearRules(delay, condition).half_life_updates);
   });
 }
 
@@ -218,7 +221,7 @@ EXPORTED const char* NetworkName(int network) { return Keep(hwmodel::NetworkName
 EXPORTED int NetworkStages(int network) {
   return Fill([&] {
     const std::string name{hwmodel::NetworkNames()[network]};
-    Add({static_cast<double>(hwmodel::MakeNetwork({.name = name}).stage_count())});
+    Add(hwmodel::MakeNetwork({.name = name}).stage_count());
   });
 }
 
@@ -243,38 +246,17 @@ EXPORTED int Schedule(int kind, int stages, int microbatches, int per_update) {
     options.microbatches = (options.microbatches + cycle - 1) / cycle * cycle;
     const auto steady =
         hwmodel::Summarize(hwmodel::MakeSchedule(hwmodel::ScheduleKinds()[kind].name, options));
-    Add({static_cast<double>(summary.workers), static_cast<double>(schedule.slots_per_step),
-         static_cast<double>(summary.steps), summary.utilisation});
+    Add(summary.workers, schedule.slots_per_step, summary.steps, summary.utilisation);
     for (const auto& stage : steady.stages) {
-      Add({static_cast<double>(stage.forward_delay_updates),
-           static_cast<double>(stage.backward_delay_updates),
-           static_cast<double>(stage.activations_in_flight),
-           static_cast<double>(stage.weight_versions)});
+      Add(stage.forward_delay_updates, stage.backward_delay_updates, stage.activations_in_flight,
+          stage.weight_versions);
     }
-    for (const auto& timed : schedule.actions) {
-      const auto& versions =
-          summary.stages[timed.action.stage].microbatches[timed.action.microbatch];
-      int code = 0;
-      std::int64_t version = -1;
-      switch (timed.action.kind) {
-        case hwmodel::ActionKind::kForward:
-          version = versions.forward;
-          break;
-        case hwmodel::ActionKind::kBackward:
-          code = 1;
-          version = versions.backward;
-          break;
-        case hwmodel::ActionKind::kWeightGradient:
-          code = 2;
-          break;
-        case hwmodel::ActionKind::kUpdate:
-          code = 3;
-          version = versions.update + 1;
-          break;
-      }
-      Add({static_cast<double>(timed.step), static_cast<double>(schedule.worker(timed.action)),
-           static_cast<double>(timed.action.stage), static_cast<double>(code),
-           static_cast<double>(timed.action.microbatch), static_cast<double>(version)});
+    for (const auto& [step, action] : schedule.actions) {
+      const auto& own = summary.stages[action.stage].microbatches[action.microbatch];
+      // By kind, as these are listed.
+      const std::array versions = {own.forward, own.backward, std::int64_t{-1}, own.update + 1};
+      const auto code = static_cast<std::size_t>(action.kind);
+      Add(step, schedule.worker(action), action.stage, code, action.microbatch, versions[code]);
     }
   });
 }
