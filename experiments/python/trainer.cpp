@@ -16,6 +16,7 @@
 namespace batchless {
 namespace {
 
+using namespace py::literals;
 using training::NamedTensor;
 using training::SampleResult;
 using Clock = std::chrono::steady_clock;
@@ -74,15 +75,12 @@ class PythonTrainer {
       throw py::error_already_set();
     }
     if (!row) return py::none();
-    py::dict values;
-    values["samples"] = row->samples;
-    values["epoch"] = row->epoch;
-    values["learning_rate"] = row->learning_rate;
-    values["train_loss"] = row->measured.train_loss;
-    values["train_accuracy"] = row->measured.train_accuracy;
-    values["validation_loss"] = row->measured.validation_loss;
-    values["validation_accuracy"] = row->measured.validation_accuracy;
-    return values;
+    const auto& measured = row->measured;
+    return py::dict("samples"_a = row->samples, "epoch"_a = row->epoch,
+                    "learning_rate"_a = row->learning_rate, "train_loss"_a = measured.train_loss,
+                    "train_accuracy"_a = measured.train_accuracy,
+                    "validation_loss"_a = measured.validation_loss,
+                    "validation_accuracy"_a = measured.validation_accuracy);
   }
 
   py::list Learn(const Images& images, const std::vector<int>& labels) {
@@ -132,11 +130,8 @@ class PythonTrainer {
     } else {
       RunInterruptibly([&] { evaluation = run_->Evaluate(); });
     }
-    py::dict values;
-    values["samples"] = evaluation.samples;
-    values["loss"] = evaluation.loss;
-    values["accuracy"] = evaluation.accuracy;
-    return values;
+    return py::dict("samples"_a = evaluation.samples, "loss"_a = evaluation.loss,
+                    "accuracy"_a = evaluation.accuracy);
   }
 
   py::dict Weights() {
@@ -202,11 +197,8 @@ class PythonTrainer {
   py::dict PredictMemory() {
     const Turn turn(*this);
     const hwmodel::TrainingMemory memory = training::PredictMemory(run_->trainer_options());
-    py::dict values;
-    values["total_bytes"] = memory.total();
-    values["peak_bytes"] = memory.peak();
-    values["allocated_bytes"] = run_->trainer().memory_bytes();
-    return values;
+    return py::dict("total_bytes"_a = memory.total(), "peak_bytes"_a = memory.peak(),
+                    "allocated_bytes"_a = run_->trainer().memory_bytes());
   }
 
   std::string ConfigurationText() const {
@@ -248,14 +240,10 @@ class PythonTrainer {
   const hwmodel::FeatureShape& input() const { return network().input; }
 
   static py::list ListOf(const std::vector<SampleResult>& results) {
-    py::list list(results.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      py::dict values;
-      values["sample"] = results[i].sample;
-      values["label"] = results[i].label;
-      values["loss"] = results[i].loss;
-      values["correct"] = results[i].correct;
-      list[i] = values;
+    py::list list;
+    for (const SampleResult& result : results) {
+      list.append(py::dict("sample"_a = result.sample, "label"_a = result.label,
+                           "loss"_a = result.loss, "correct"_a = result.correct));
     }
     return list;
   }
