@@ -1,6 +1,5 @@
 """Specifications and the run step, with a program of a few lines in the analyzer's place."""
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -86,13 +85,14 @@ class Spec(Folder):
                 self.assertNotEqual(bool(spec.outputs(tier, "data")), spec.waits, spec.name)
 
 
-class Run(Folder):
+class InFolder(Folder):
     def setUp(self):
         super().setUp()
-        here = os.getcwd()
-        self.addCleanup(os.chdir, here)
+        self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.root)
 
+
+class Run(InFolder):
     def test_manifest_says_what_was_done(self):
         spec = self.load()
         run.run_figure(spec, "quick", str(self.program))
@@ -122,7 +122,7 @@ class Run(Folder):
             run.run_figure(self.load(), "quick", "build/bin/missing")
 
     def test_leftovers_go(self):
-        spec = dataclasses.replace(self.load())
+        spec = self.load()
         run.run_figure(spec, "quick", str(self.program))
         (spec.data / "old.csv").write_text("x\n")
         run.clear_leftovers(spec, {c.out for c in spec.commands("quick")})
@@ -149,14 +149,11 @@ out.mkdir(parents=True, exist_ok=True)
 """
 
 
-class StudyRun(Folder):
+class StudyRun(InFolder):
     """A figure on a study, with a runner of a few lines."""
 
     def setUp(self):
         super().setUp()
-        here = os.getcwd()
-        self.addCleanup(os.chdir, here)
-        os.chdir(self.root)
         Path("experiments").mkdir()
         Path("experiments/run_study.py").write_text(STUDY_RUNNER)
 

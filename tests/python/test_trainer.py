@@ -272,6 +272,14 @@ def test_a_refused_checkpoint_changes_nothing(has_folder, tmp_path):
             assert (tmp_path / "disturbed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
+def begun(folder, out=None, samples=60):
+    """A run, its rows so far, and a checkpoint of it in the folder: `middle`."""
+    trainer = batchless.Trainer(LOGGED, out=out)
+    rows = list(trainer.run(samples))
+    trainer.save(folder / "middle")
+    return trainer, rows
+
+
 @pytest.mark.parametrize("progress, has_folder", [
     *((progress, has_folder) for progress in ("some", "to the end", "diverged") for has_folder in (False, True)),
     ("resumed", True),
@@ -279,9 +287,7 @@ def test_a_refused_checkpoint_changes_nothing(has_folder, tmp_path):
 def test_a_checkpoint_takes_a_run_back(progress, has_folder, whole, program, tmp_path):
     expected, folder = whole
     out = tmp_path / "run" if has_folder else None
-    trainer = batchless.Trainer(LOGGED, out=out)
-    rows = list(trainer.run(60))
-    trainer.save(tmp_path / "middle")
+    trainer, rows = begun(tmp_path, out)
     if progress == "some":
         next(trainer.run())
     elif progress == "to the end":
@@ -307,9 +313,7 @@ def test_a_checkpoint_takes_a_run_back(progress, has_folder, whole, program, tmp
 
 def test_a_run_that_was_taken_back_can_be_interrupted(whole, program, tmp_path):
     expected, folder = whole
-    trainer = batchless.Trainer(LOGGED, out=tmp_path / "run")
-    list(trainer.run(60))
-    trainer.save(tmp_path / "middle")
+    trainer, _ = begun(tmp_path, tmp_path / "run")
     list(trainer.run())
     trainer.load(tmp_path / "middle")
     next(trainer.run())
@@ -323,9 +327,7 @@ def test_a_run_that_was_taken_back_can_be_interrupted(whole, program, tmp_path):
 
 def test_a_checkpoint_in_the_folder_of_another_run(whole, program, tmp_path):
     expected, folder = whole
-    trainer = batchless.Trainer(LOGGED, out=tmp_path / "first")
-    list(trainer.run(60))
-    trainer.save(tmp_path / "middle")
+    begun(tmp_path, tmp_path / "first")
     new = batchless.Trainer(LOGGED, out=tmp_path / "second")
     initial = new.weights_sha256
     for checkpoint in (tmp_path / "middle", folder / "checkpoint"):
@@ -345,9 +347,7 @@ def test_a_checkpoint_in_the_folder_of_another_run(whole, program, tmp_path):
 @pytest.mark.parametrize("samples", [60, None])
 def test_a_checkpoint_of_a_run_without_a_folder_begins_one(samples, whole, program, tmp_path):
     expected, folder = whole
-    trainer = batchless.Trainer(LOGGED)
-    rows = list(trainer.run(samples))
-    trainer.save(tmp_path / "middle")
+    _, rows = begun(tmp_path, samples=samples)
     new = batchless.Trainer(LOGGED, out=tmp_path / "run")
     for _ in range(2):
         new.load(tmp_path / "middle")
