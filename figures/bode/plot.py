@@ -23,7 +23,6 @@ def draw(data):
     )
     plane.plot(-1, 0, "+", color="#000000", markersize=10, markeredgewidth=1.6)
     plane.set(xlim=(-2.2, 0.8), ylim=(-1.9, 1.1), xlabel="Re $L$", ylabel="Im $L$", aspect="equal")
-    for letter, ax, title in (("a", magnitude, "magnitude"), ("b", phase, "phase"), ("c", plane, "Nyquist plot")):
-        style.panel(ax, letter, title)
+    style.titles((magnitude, phase, plane), "magnitude", "phase", "Nyquist plot")
     style.legend_below(fig, grid[2, :], handles, 5)
     return fig

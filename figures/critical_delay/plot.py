@@ -14,7 +14,6 @@ def draw(data):
     left.plot(damping, damping * np.pi / 2, **guide)
     left.annotate("$c\\pi/2$", (8, 8 * np.pi / 2), (-4, 4), textcoords="offset points", ha="right")
     left.set(xscale="log", yscale="log", xlabel="damping $c$", ylabel="critical delay $\\tau_c$")
-    style.panel(left, "a", "limit of small rates")
     handles.append(error(right, sgd, {"color": "#56B4E9", "marker": "P", "label": "SGD, $m$ = 0"}))
     delay = np.array([8, 1024])
     handles += right.plot(delay, 0.04 / delay, label="$\\propto 1/D$", **guide)
@@ -22,7 +21,7 @@ def draw(data):
         xscale="log", yscale="log", xlabel="delay $D$ (updates)",
         ylabel="$|\\tau_c(D)/\\tau_c - 1|$",
     )
-    style.panel(right, "b", "discrete rules, $c$ = 0.5")
+    style.titles((left, right), "limit of small rates", "discrete rules, $c$ = 0.5")
     style.legend_below(fig, below, handles, 4)
     return fig
 

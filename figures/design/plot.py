@@ -20,7 +20,6 @@ def draw(data):
     left.set_xticks([1.5, *orders], ["LWPw$_D$\n+SC$_D$", *(str(int(order)) for order in orders)])
     left.set(xlabel="order of the rule", ylabel="half-life / limit", ylim=(0.95, None))
     left.legend(loc="upper right")
-    style.panel(left, "a", "what an order buys")
 
     frontier = data.table("frontier.csv")
     for order, (color, marker) in zip(sorted(set(frontier["order"])), LOOKS):
@@ -33,7 +32,6 @@ def draw(data):
     style.plain_log(right.yaxis)
     style.plain_log(right.xaxis)
     right.legend(loc="upper right")
-    style.panel(right, "b", "its cost in noise, $D$ = 4")
 
     rows = designs.where(delay=4)
     best = data.table("published_margins.csv").where(momentum=0.9875810749828828)
@@ -48,5 +46,6 @@ def draw(data):
     margins.set(yscale="log", xlabel="order of the rule", ylabel="margin")
     style.plain_log(margins.yaxis)
     margins.legend(loc="lower left")
-    style.panel(margins, "c", "and in margins, $D$ = 4")
+    names = ("what an order buys", "its cost in noise, $D$ = 4", "and in margins, $D$ = 4")
+    style.titles((left, right, margins), *names)
     return fig

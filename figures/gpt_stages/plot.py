@@ -23,10 +23,9 @@ def draw(data):
     axes[0].set(yscale="log", ylim=(0.8, slowdowns.LONGEST), xlabel="stages", ylabel="times the samples")
     axes[0].set_xticks(sorted({stages for _, stages in found}))
     style.plain_log(axes[0].yaxis)
-    style.panel(axes[0], "a", "to the loss of plain training")
     axes[1].set(yscale="log", xlabel="tokens (millions)", ylabel="bits a token above the entropy")
     style.plain_log(axes[1].yaxis)
-    style.panel(axes[1], "b", "dotted: plain, line: 20 stages")
+    style.titles(axes, "to the loss of plain training", "dotted: plain, line: 20 stages")
     handles = [style.plt.Line2D([], [], color=COLORS[name], label=name) for name in optimizers]
     style.legend_below(fig, below, handles, len(handles))
     return fig

@@ -8,9 +8,8 @@ LABELS = {"sgdm": "SGDM, $D$ = 8", "sc": "SC$_D$, $D$ = 8"}
 
 def draw(data):
     fig, (velocity, step, total), below = style.panels(2.35, 3, 0.08)
-    style.panel(velocity, "a", "velocity $v$")
-    style.panel(step, "b", "step $-\\Delta w/\\eta$")
-    style.panel(total, "c", "contribution $-w/\\eta$")
+    names = ("velocity $v$", "step $-\\Delta w/\\eta$", "contribution $-w/\\eta$")
+    style.titles((velocity, step, total), *names)
     handles = []
     for k, (look, name) in enumerate(CURVES.items()):
         table = data.table(name)

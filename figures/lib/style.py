@@ -160,6 +160,12 @@ def panel(ax, letter: str, title: str) -> None:
     ax.set_title(f"({letter}) {title}", loc="left")
 
 
+def titles(axes, *names: str) -> None:
+    """Panels with letters in their order."""
+    for ax, letter, name in zip(axes, "abcdef", names):
+        panel(ax, letter, name)
+
+
 def save(fig, folder: Path, name: str) -> None:
     """PDF and PNG with the same bytes for the same data: no dates, no program versions."""
     metadata = {

@@ -17,7 +17,6 @@ def draw(data):
     first.set_ylabel("best half-life / limit")
     second.set(xscale="log", xlabel="condition number $\\kappa$")
     second.tick_params(labelleft=False)
-    style.panel(first, "a", "$\\kappa$ = 1000")
-    style.panel(second, "b", "$D$ = 4")
+    style.titles((first, second), "$\\kappa$ = 1000", "$D$ = 4")
     style.legend_below(fig, below, handles, 6)
     return fig

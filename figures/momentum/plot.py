@@ -15,7 +15,6 @@ def draw(data):
     left.set_ylabel("$1 - m$ at the best half-life")
     right.set_ylabel("half-life at $m$ = 0 / best")
     right.axhline(1, color="#909090", linewidth=0.7, linestyle=":", zorder=1)
-    style.panel(left, "a", "best momentum")
-    style.panel(right, "b", "what it gains")
+    style.titles((left, right), "best momentum", "what it gains")
     style.legend_below(fig, below, handles, 5)
     return fig

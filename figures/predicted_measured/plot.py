@@ -13,7 +13,6 @@ def draw(data):
     found = cases(data.table("results.csv"))
     fig, axes, below = style.panels(3.1, 3, 0.12)
     scatter(axes[0], [(case, case.speed) for case in found], 1)
-    style.panel(axes[0], "a", "samples a second")
     idle = [(case, pair) for case in found if case.workers > 1 for pair in case.idle]
     for case, pair in idle:
         axes[1].plot(100 * pair.predicted, 100 * pair.measured, **look(case))
@@ -22,9 +21,8 @@ def draw(data):
     axes[1].plot(line, line, color="#999999", linewidth=0.8, zorder=0)
     band(axes[1], line, line - 100 * TOLERANCE, line + 100 * TOLERANCE)
     axes[1].set(xlim=(-0.03 * most, most), ylim=(-0.03 * most, most))
-    style.panel(axes[1], "b", "idle, each of 2 workers (%)")
     scatter(axes[2], [(case, case.peak) for case in found], 1e6)
-    style.panel(axes[2], "c", "peak memory (MB)")
+    style.titles(axes, "samples a second", "idle, each of 2 workers (%)", "peak memory (MB)")
     for ax in axes:
         ax.set_xlabel("predicted")
     axes[0].set_ylabel("measured")

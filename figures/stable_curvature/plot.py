@@ -27,6 +27,7 @@ def draw(data):
     curvatures(axes[0], table)
     ladders(axes[1], table)
     predictions(axes[2], table)
+    style.titles(axes, "curvature", "runs of 8,000 samples", "measured, predicted")
     line = style.plt.Line2D
     handles = [
         line([], [], color=color, marker=marker, markerfacecolor="white", label=label)
@@ -60,7 +61,6 @@ def curvatures(ax, table):
     ax.set_ylabel("largest eigenvalue")
     ax.set_xticks([START, 1000, 4000, 16000], ["start", "1k", "4k", "16k"])
     ax.minorticks_off()
-    style.panel(ax, "a", "curvature")
 
 
 def ladders(ax, table):
@@ -73,7 +73,6 @@ def ladders(ax, table):
     ax.axhline(np.log(10), color="#999999", linewidth=0.8, zorder=0)
     ax.text(ladder["learning_rate"].min(), np.log(10) + 0.01, "guessing")
     ax.set(xscale="log", xlabel="learning rate", ylabel="loss, last quarter of a run")
-    style.panel(ax, "b", "runs of 8,000 samples")
 
 
 def predictions(ax, table):
@@ -91,4 +90,3 @@ def predictions(ax, table):
                     marker=marker, linestyle="", markersize=5)  # fmt: skip
     ax.set(yscale="log", ylabel="largest stable learning rate", xlim=(-0.5, 2.5))
     ax.set_xticks(range(3), ["no\ndelay", "PB", "PB+LWPv$_D$\n+SC$_D$"])
-    style.panel(ax, "c", "measured, predicted")

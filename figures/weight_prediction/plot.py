@@ -64,8 +64,6 @@ def draw(data):
         )
     distance.set(yscale="log", xlabel="update", ylabel="distance to the minimum")
     distance.set_xlim(0, len(norm) - 1)
-    style.panel(close, "a", "one update")
-    style.panel(far, "b", "paths")
-    style.panel(distance, "c", "convergence")
+    style.titles((close, far, distance), "one update", "paths", "convergence")
     style.legend_below(fig, below, handles, 3)
     return fig

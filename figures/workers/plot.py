@@ -27,8 +27,6 @@ def draw(data):
     steps = step_times(table)
     bars(fill, table, workers, steps[0], steps[70])
     bars(detail, table, workers, steps[DETAIL[0]], steps[DETAIL[1]])
-    style.panel(fill, "a", "the first 70 steps")
-    style.panel(detail, "b", f"steps {DETAIL[0]} to {DETAIL[1]}")
     for worker in workers:
         starts = np.arange(0, len(steps) - WINDOW, WINDOW)
         found = [waiting(table, worker, steps[k], steps[k + WINDOW]) for k in starts]
@@ -41,7 +39,8 @@ def draw(data):
     share.set_ylabel("share of waiting")
     share.set_ylim(0, 1)
     share.legend()
-    style.panel(share, "c", "waits")
+    names = ("the first 70 steps", f"steps {DETAIL[0]} to {DETAIL[1]}", "waits")
+    style.titles((fill, detail, share), *names)
     return fig
 
 

@@ -26,7 +26,6 @@ def draw(data):
     style.ticks_at(first, waiting["delay"])
     for axis in (first.yaxis, second.yaxis):
         style.plain_log(axis)
-    style.panel(first, "a", "$\\kappa$ = 100")
-    style.panel(second, "b", "$D$ = 1, and no delay")
+    style.titles((first, second), "$\\kappa$ = 100", "$D$ = 1, and no delay")
     style.legend_below(fig, below, handles, 5)
     return fig
