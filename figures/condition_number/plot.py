@@ -1,8 +1,6 @@
 from figures.lib import style
 
-FILES = {
-    "undelayed-sgdm": ("undelayed.csv", "sgdm"),
-    "undelayed-nesterov": ("undelayed.csv", "nesterov"),
+DELAYED = {
     "sgdm": ("delayed.csv", "sgdm"),
     "sc": ("delayed.csv", "sc"),
     "lwp-v": ("delayed.csv", "lwp-v"),
@@ -11,6 +9,7 @@ FILES = {
     "lwp-v+sc": ("delayed.csv", "lwp-v+sc"),
     "lwp-w+sc": ("delayed.csv", "lwp-w+sc"),
 }
+UNDELAYED = {f"undelayed-{rule}": ("undelayed.csv", rule) for rule in ("sgdm", "nesterov")}
 
 
 def slopes(ax, low):
@@ -28,11 +27,11 @@ def slopes(ax, low):
 
 def draw(data):
     fig, panels, below = style.panels(3.5, 2, 0.17, share="xy")
-    tables = {name: data.table(name) for name, _ in FILES.values()}
     for column, (ax, delay) in enumerate(zip(panels, (1, 4), strict=True)):
         rows = {
-            look: tables[name].where(rule=rule, delay=0 if look.startswith("undelayed") else delay)
-            for look, (name, rule) in FILES.items()
+            look: data.table(name).where(rule=rule, delay=at)
+            for files, at in ((UNDELAYED, 0), (DELAYED, delay))
+            for look, (name, rule) in files.items()
         }
         handles = style.curves(ax, rows, "condition", "half_life_updates", 5)
         ax.set(xscale="log", yscale="log", xlabel="condition number $\\kappa$")

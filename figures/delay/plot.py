@@ -1,14 +1,6 @@
+from figures.condition_number.plot import DELAYED
 from figures.lib import style
 
-FILES = {
-    "sgdm": ("delayed.csv", "sgdm"),
-    "sc": ("delayed.csv", "sc"),
-    "lwp-v": ("delayed.csv", "lwp-v"),
-    "sc-2d": ("sc_double.csv", "sc"),
-    "lwp-v-2d": ("lwp_double.csv", "lwp-v"),
-    "lwp-v+sc": ("delayed.csv", "lwp-v+sc"),
-    "lwp-w+sc": ("delayed.csv", "lwp-w+sc"),
-}
 STAGES = {"20": 34, "32": 52, "44": 70, "56": 88, "110": 169}
 
 
@@ -16,8 +8,7 @@ def draw(data):
     fig = style.plt.figure(figsize=(style.COLUMN, 3.6))
     grid = fig.add_gridspec(2, 1, height_ratios=[1, 0.26])
     ax = fig.add_subplot(grid[0])
-    tables = {name: data.table(name) for name, _ in FILES.values()}
-    rows = {look: tables[name].where(rule=rule) for look, (name, rule) in FILES.items()}
+    rows = {look: data.table(name).where(rule=rule) for look, (name, rule) in DELAYED.items()}
     handles = style.curves(ax, rows, "delay", "half_life_updates")
     style.delay_axis(ax, rows["sgdm"]["delay"][-1])
     ax.set(yscale="log", ylabel="best half-life (updates)")
