@@ -96,18 +96,22 @@ class Outcome:
     hung: bool = False
 
 
-def call(command: list[str], folder: Path, **environment: str) -> Outcome:
-    process = subprocess.Popen(
+def start(command: list[str], folder: Path, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.Popen:
+    return subprocess.Popen(
         command,
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         env=os.environ | environment,
         start_new_session=True,
     )
+
+
+def call(command: list[str], folder: Path, **environment: str) -> Outcome:
+    process = start(command, folder, **environment)
     try:
         out, error = process.communicate(timeout=HANG_SECONDS)
         return Outcome(process.returncode, out, error)

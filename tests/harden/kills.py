@@ -17,17 +17,8 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def start(place: common.Place, words: tuple[str, ...], launcher=()) -> subprocess.Popen:
-    return subprocess.Popen(
-        [*launcher, place.program, *words],
-        cwd=place.folder,
-        env=os.environ | AS_ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    command = [*launcher, place.program, *words]
+    return common.start(command, place.folder, subprocess.DEVNULL, **AS_ROOT)
 
 
 def ranks_of(launcher: subprocess.Popen) -> list[int]:
