@@ -18,16 +18,14 @@ from folder import FolderTest
 from test_run_study import TRAINER
 
 RUNNER = Path("experiments/run_campaign.py").resolve()
-LENDER = """
-title = "Later"
-priority = 2
-
+BASE = """
 [base.network]
 name = "lenet5"
 
 [tier.quick.data]
 name = "synthetic"
-
+"""
+LENDER = 'title = "Later"\npriority = 2\n' + BASE + """
 [[row]]
 name = "plain"
 seeds = 3
@@ -37,16 +35,8 @@ name = "stashing"
 set = { schedule.weight_stashing = true }
 seeds = 2
 """
-BORROWER = """
-title = "First"
-priority = 1
-
-[base.network]
-name = "lenet5"
-
-[tier.quick.data]
-name = "synthetic"
-
+FIRST = 'title = "First"\npriority = 1\n' + BASE
+BORROWER = FIRST + """
 [[row]]
 name = "rate {optimizer.lr}"
 each = { "optimizer.lr" = [0.3, 0.4] }
@@ -56,7 +46,7 @@ name = "as before"
 from = { study = "lender", row = "plain" }
 seeds = 2
 """
-CHOOSER = BORROWER.split("[[row]]")[0] + """
+CHOOSER = FIRST + """
 [[row]]
 name = "rate {optimizer.lr}, {rule.name}"
 each = { "optimizer.lr" = [0.3, 0.4, 0.5], "rule.name" = ["sgdm", "sc"] }
