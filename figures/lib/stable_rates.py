@@ -129,27 +129,26 @@ def settled_without_momentum(claim: dict, read: Reader) -> dict[float, dict[floa
     return found
 
 
-def listed(values: dict[float, float]) -> str:
-    return ", ".join(f"{value:.2f}" for _, value in sorted(values.items()))
+def listed(found: dict[float, dict[float, float]]) -> str:
+    return "; ".join(
+        f"edge at {multiple:g} times the start: {', '.join(f'{x:.2f}' for _, x in sorted(values.items()))}"
+        for multiple, values in found.items()
+    )
 
 
 def curvature_at_edge(claim: dict, read: Reader) -> Outcome:
     """Without momentum, every run reaches its edge and settles from `low` to `high` times it."""
     found = settled_without_momentum(claim, read)
     passed = all(claim["low"] <= x <= claim["high"] for values in found.values() for x in values.values())
-    words = [f"edge at {multiple:g} times the start: {listed(values)}" for multiple, values in found.items()]
-    return Outcome("; ".join(words), bool(passed), f"from {claim['low']:g} to {claim['high']:g}")
+    return Outcome(listed(found), bool(passed), f"from {claim['low']:g} to {claim['high']:g}")
 
 
 def curvature_alike(claim: dict, read: Reader) -> Outcome:
     """At each edge, the ratio that a run settles at is the same for all delays, to `factor`."""
     found = settled_without_momentum(claim, read)
-    words, passed = [], True
-    for multiple, values in found.items():
-        ratios = np.array(list(values.values()))
-        passed &= bool(ratios.max() <= claim["factor"] * ratios.min())
-        words.append(f"edge at {multiple:g} times the start: {listed(values)}")
-    return Outcome("; ".join(words), passed, f"within a factor of {claim['factor']:g}")
+    ratios = (np.array(list(values.values())) for values in found.values())
+    passed = all(each.max() <= claim["factor"] * each.min() for each in ratios)
+    return Outcome(listed(found), passed, f"within a factor of {claim['factor']:g}")
 
 
 CHECKS = {
