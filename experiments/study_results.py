@@ -177,16 +177,18 @@ def _finish_writing(results: Path, digest: str) -> None:
         waiting.replace(results / "manifest.json")
 
 
+def _refusal(name: str, results: Path, accepted: str, of: str = "") -> UsageError:
+    return UsageError(f"{name}: got '{results}'{of}, accepted: {accepted}")
+
+
 def read_kept(study: studies.Study, results: Path, name: str = "--results") -> dict[str, Finished]:
     """By folder of the run: the study's runs that RESULTS has from before, on whatever machine."""
     try:
         return _read_kept(study, results, name)
     except KeyError as error:
         # The results are of another experiment, or of a version that wrote less.
-        raise UsageError(
-            f"{name}: got '{results}', accepted: a study's results (no {error} in results.csv or "
-            "manifest.json)"
-        ) from error
+        missing = f"no {error} in results.csv or manifest.json"
+        raise _refusal(name, results, f"a study's results ({missing})") from error
 
 
 def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Finished]:
@@ -198,19 +200,12 @@ def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Fini
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise UsageError(
-            f"{name}: got '{results}', accepted: a study's results ({error})"
-        ) from error
+        raise _refusal(name, results, f"a study's results ({error})") from error
     if manifest.get("results_sha256") != digest:
-        raise UsageError(
-            f"{name}: got '{results}', accepted: a folder whose manifest.json was written with "
-            "its results.csv"
-        )
+        raise _refusal(name, results, "a folder whose manifest.json was written with its results.csv")
     if (manifest["study"], manifest["tier"]) != (study.name, study.tier):
-        raise UsageError(
-            f"{name}: got '{results}' of the study {manifest['study']}, tier "
-            f"{manifest['tier']}, accepted: a folder for {study.name}, {study.tier}"
-        )
+        of = f" of the study {manifest['study']}, tier {manifest['tier']}"
+        raise _refusal(name, results, f"a folder for {study.name}, {study.tier}", of)
     lines = {(line["row"], line["seed"]): line for line in csv.DictReader(io.StringIO(text))}
     entries = {(entry["row"], str(entry["seed"])): entry for entry in manifest["runs"]}
     kept = {}
