@@ -9,13 +9,13 @@ Colours are those of the figures: the map's from the heat maps, the passes' from
 import base64
 import gzip
 import json
-import os
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
+from experiments.command_line import replace  # noqa: E402
 from figures.heat_maps import plot as heat_maps  # noqa: E402
 from figures.lib import style  # noqa: E402
 
@@ -66,9 +66,7 @@ def write(page: Path, packed: str) -> None:
     ]:
         html = html.replace(mark, text)
     page.parent.mkdir(parents=True, exist_ok=True)
-    scratch = page.with_name(f".{page.name}.{os.getpid()}")
-    scratch.write_text(html)
-    os.replace(scratch, page)
+    replace(page, html)
 
 
 def main() -> None:
