@@ -86,10 +86,7 @@ void Convolve(benchmark::State& state, const Case& c) {
   const auto flops = 2.0 * c.layer.kernel * c.layer.kernel * c.layer.input.channels *
                      static_cast<double>(c.layer.output.channels * c.layer.output.pixels()) *
                      static_cast<double>(state.iterations());
-  using benchmark::Counter;
-  state.counters["peak_gflops"] = peak / 1e9;
-  state.counters["gflops"] = Counter(flops / 1e9, Counter::kIsRate);
-  state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
+  CountFlops(state, flops, peak);
 }
 
 void Register(const hwmodel::Layer& layer, const std::string& name) {

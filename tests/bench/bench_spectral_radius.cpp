@@ -56,13 +56,9 @@ struct Sample {
   std::vector<double> momenta, rates;
 };
 
-Sample SamplePoints(std::size_t momenta, std::size_t rates) {
-  return {Momenta(momenta), Rates(rates)};
-}
-
 void Points(benchmark::State& state, const std::string& rule, Delay delay) {
   const RuleSpec spec = Spec(rule);
-  const Sample sample = SamplePoints(kTracks, 32);
+  const Sample sample = {Momenta(kTracks), Rates(32)};
   for ([[maybe_unused]] auto _ : state) {
     for (const double m : sample.momenta) {
       for (const double x : sample.rates) {
@@ -77,9 +73,9 @@ void Points(benchmark::State& state, const std::string& rule, Delay delay) {
 
 void CompanionMatrix(benchmark::State& state, const std::string& rule, Delay delay) {
   const RuleSpec spec = Spec(rule);
-  const Sample sample = delay > 100  ? SamplePoints(2, 2)
-                        : delay > 10 ? SamplePoints(3, 4)
-                                     : SamplePoints(kTracks, 8);
+  const Sample sample = delay > 100  ? Sample{Momenta(2), Rates(2)}
+                        : delay > 10 ? Sample{Momenta(3), Rates(4)}
+                                     : Sample{Momenta(kTracks), Rates(8)};
   std::vector<Eigen::VectorXd> polynomials;
   for (const double m : sample.momenta) {
     const auto p = MakeCharacteristic<double>(spec, m, delay);

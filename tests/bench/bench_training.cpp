@@ -139,11 +139,7 @@ void Train(benchmark::State& state, const Case& c) {
   state.SetItemsProcessed(state.iterations() * samples);
   const double flops = NominalFlops(options.network) * static_cast<double>(samples) *
                        static_cast<double>(state.iterations());
-  using benchmark::Counter;
-  state.counters["peak_gflops"] = peak / 1e9;
-  state.counters["gflops"] = Counter(flops / 1e9, Counter::kIsRate);
-  // Time relative to that of the same FLOPs at the peak.
-  state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
+  CountFlops(state, flops, peak);
   if (c.network == "resnet20") state.counters["bar_of_peak_time"] = 1 / 0.75;
   if (c.network == "microgpt-64-16") state.counters["bar_of_peak_time"] = 1 / 0.4;
   if (c.network.starts_with("gpt")) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// How long a benchmark runs: as it says, or once through where BATCHLESS_BENCH_ONCE is set (`make bench
-// ONCE=1`), which the flags of Google Benchmark cannot ask for where a benchmark has numbers of its own.
+// How much work a benchmark of the trainer does, and how long a benchmark runs: as it says, or once through
+// where BATCHLESS_BENCH_ONCE is set (`make bench ONCE=1`), which the flags of Google Benchmark cannot ask for
+// where a benchmark has numbers of its own.
 
 #include <benchmark/benchmark.h>
 
@@ -23,6 +24,14 @@ inline Registered* ForSeconds(Registered* benchmark, double seconds, int repetit
 inline Registered* ForIterations(Registered* benchmark, int iterations, int repetitions) {
   if (OnceThrough()) return benchmark->Iterations(1);
   return benchmark->Iterations(iterations)->Repetitions(repetitions)->DisplayAggregatesOnly(true);
+}
+
+/// Counters of the FLOPs of all iterations: how many a second, and the time relative to that at the peak.
+inline void CountFlops(benchmark::State& state, double flops, double peak) {
+  using benchmark::Counter;
+  state.counters["peak_gflops"] = peak / 1e9;
+  state.counters["gflops"] = Counter(flops / 1e9, Counter::kIsRate);
+  state.counters["of_peak_time"] = Counter(flops / peak, Counter::kIsRate | Counter::kInvert);
 }
 
 }  // namespace batchless
