@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "batchless/analysis/argument.h"
@@ -49,6 +48,8 @@ class OptimumSearch {
     double log_radius = kInfinity;
     double rate = 0;
     double momentum = 0;
+
+    bool operator<(const Best& other) const { return log_radius < other.log_radius; }
   };
 
   Best Run() {
@@ -74,17 +75,14 @@ class OptimumSearch {
       const bool right = i + 1 == rows.size() || rows[i].log_radius <= rows[i + 1].log_radius;
       if (left && right && rows[i].log_radius < kInfinity) minima.push_back(i);
     }
-    std::sort(minima.begin(), minima.end(), [&](std::size_t a, std::size_t b) {
-      return rows[a].log_radius < rows[b].log_radius;
-    });
+    std::sort(minima.begin(), minima.end(),
+              [&](std::size_t a, std::size_t b) { return rows[a] < rows[b]; });
     minima.resize(std::min<std::size_t>(minima.size(), kCandidates));
     Best best;
     for (const std::size_t i : minima) {
       const Best refined =
           RefineMomentum(CoarseU(i == 0 ? 0 : i - 1), CoarseU(std::min(i + 1, kCoarseRows - 1)));
-      for (const Best& candidate : {rows[i], refined}) {
-        if (candidate.log_radius < best.log_radius) best = candidate;
-      }
+      best = std::min({best, rows[i], refined});
     }
     // Where momentum buys nothing the optimum is flat in m; then it is 0, not the last digit's choice.
     const std::array<double, 1> none = {0.0};
@@ -126,12 +124,9 @@ class OptimumSearch {
         momenta.push_back(Momentum(lo + width * static_cast<double>(i)));
       }
       const std::vector<Best> rows = BestRates(momenta);
-      std::size_t at = 0;
-      for (std::size_t i = 1; i < rows.size(); ++i) {
-        if (rows[i].log_radius < rows[at].log_radius) at = i;
-      }
-      if (rows[at].log_radius < best.log_radius) best = rows[at];
-      const double centre = lo + width * static_cast<double>(at);
+      const auto least = std::min_element(rows.begin(), rows.end());
+      best = std::min(best, *least);
+      const double centre = lo + width * static_cast<double>(least - rows.begin());
       lo = std::max(lo, centre - width);
       hi = std::min(hi, centre + width);
     }
@@ -278,10 +273,8 @@ void Validate(const OptimumOptions& options) {
   Validate(options.rule);
   CheckDelay(options.delay);
   CheckCondition(options.condition);
-  if (options.momentum && options.rule.is_linear()) {
-    throw InvalidArgument("momentum", *options.momentum,
-                          "nothing with rule linear, which has no momentum");
-  }
+  RefuseIf(options.momentum && options.rule.is_linear(), "momentum", options.momentum.value_or(0),
+           "nothing with rule linear, which has no momentum");
   if (options.momentum) CheckMomentum(*options.momentum);
 }
 
@@ -327,30 +320,21 @@ Optimum FindOptimum(const OptimumOptions& options) {
   Validate(options);
   Optimum optimum;
   if (options.rule.is_linear()) {
-    optimum.momentum = std::numeric_limits<double>::quiet_NaN();
+    optimum.momentum = kNaN;
     optimum.rate =
         BestLinearRate(options.rule, options.delay, options.condition, &optimum.evaluations);
-    optimum.half_life_updates = optimum.worst.radius = optimum.worst.error_bound =
-        std::numeric_limits<double>::quiet_NaN();
-    if (optimum.rate > 0) {
-      optimum.worst =
-          WorstSpectralRadius(options.rule, 0, options.delay, optimum.rate, options.condition);
-      optimum.half_life_updates = optimum.worst.half_life_updates();
-    }
-    return optimum;
+  } else {
+    OptimumSearch search(options);
+    const OptimumSearch::Best best = search.Run();
+    optimum.momentum = best.momentum;
+    optimum.rate = best.rate;
+    optimum.evaluations = search.evaluations();
   }
-  OptimumSearch search(options);
-  const OptimumSearch::Best best = search.Run();
-  optimum.momentum = best.momentum;
-  optimum.rate = best.rate;
-  optimum.evaluations = search.evaluations();
-  if (best.rate > 0) {
-    optimum.worst = WorstSpectralRadius(options.rule, best.momentum, options.delay, best.rate,
+  optimum.half_life_updates = optimum.worst.radius = optimum.worst.error_bound = kNaN;
+  if (optimum.rate > 0) {
+    optimum.worst = WorstSpectralRadius(options.rule, optimum.momentum, options.delay, optimum.rate,
                                         options.condition);
     optimum.half_life_updates = optimum.worst.half_life_updates();
-  } else {
-    optimum.half_life_updates = std::numeric_limits<double>::quiet_NaN();
-    optimum.worst.radius = optimum.worst.error_bound = std::numeric_limits<double>::quiet_NaN();
   }
   return optimum;
 }
