@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "powers_of_u.h"
+
 namespace batchless::analysis {
 namespace {
 
@@ -235,11 +237,7 @@ LinearPolynomial<Real> MakeLinearPolynomial(const RuleSpec& spec, Delay delay) {
     quotient.push_back(carried);
   }
   std::reverse(quotient.begin(), quotient.end());
-  std::vector<FiftyDigits> a(quotient.size() + 1, FiftyDigits(0));
-  for (std::size_t k = 0; k < quotient.size(); ++k) {
-    a[k] -= quotient[k];
-    a[k + 1] += quotient[k];
-  }
+  auto a = Multiply(quotient, std::vector<FiftyDigits>{-1, 1});
   std::vector<FiftyDigits> b(spec.options.numerator.rbegin(), spec.options.numerator.rend());
   while (b.size() > 1 && b.back() == 0) b.pop_back();
 

@@ -24,6 +24,7 @@
 // Source: this project; the argument principle and Rouche's theorem.
 #pragma once
 
+#include <algorithm>
 #include <boost/math/constants/constants.hpp>
 #include <cmath>
 #include <cstddef>
@@ -150,6 +151,15 @@ struct LinearPolynomial {
 /// The rule has to be valid. The root of A at 1 is exact.
 template <class Real>
 LinearPolynomial<Real> MakeLinearPolynomial(const RuleSpec& spec, Delay delay);
+
+/// Coefficients of z^n A + x B, constant term first.
+template <class Real>
+std::vector<Real> DenseCoefficients(const LinearPolynomial<Real>& p, const Real& rate) {
+  std::vector<Real> c(p.degree() + 1, Real(0));
+  std::copy(p.a.in_z.rbegin(), p.a.in_z.rend(), c.rbegin());
+  for (std::size_t k = 0; k < p.b.in_z.size(); ++k) c[k] += rate * p.b.in_z[k];
+  return c;
+}
 
 /// G = log(-f / g) and its derivative by log z at a point.
 template <class Real>

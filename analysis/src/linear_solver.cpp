@@ -175,10 +175,7 @@ bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate
 bool EveryRootIsZero(const RuleSpec& spec, Delay delay, double rate) {
   // Where the delay is longer than N the last coefficient of z^n A stays.
   if (static_cast<std::size_t>(delay) >= spec.options.numerator.size()) return false;
-  const auto p = MakeLinearPolynomial<FiftyDigits>(spec, delay);
-  std::vector<FiftyDigits> c(p.degree() + 1, FiftyDigits(0));
-  std::copy(p.a.in_z.rbegin(), p.a.in_z.rend(), c.rbegin());
-  for (std::size_t k = 0; k < p.b.in_z.size(); ++k) c[k] += FiftyDigits(rate) * p.b.in_z[k];
+  auto c = DenseCoefficients(MakeLinearPolynomial<FiftyDigits>(spec, delay), FiftyDigits(rate));
   c.pop_back();
   return std::all_of(c.begin(), c.end(), [](const FiftyDigits& value) { return value == 0; });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <tuple>
 
 #include "batchless/analysis/argument.h"
 #include "decompositions.h"
@@ -210,10 +211,10 @@ std::vector<std::complex<double>> MakeConjugate(const std::vector<Extended>& roo
   return result;
 }
 
-/// The roots of a polynomial with the dense coefficients `c`, polished on p itself.
+/// The roots of the polynomial's dense coefficients, polished on p itself.
 template <class P>
-std::vector<std::complex<double>> RootsOf(const P& p, long double exact_rate,
-                                          std::vector<long double> c) {
+std::vector<std::complex<double>> RootsOf(const P& p, long double rate) {
+  std::vector<long double> c = DenseCoefficients(p, rate);
   // Exact zeros at the low end are roots at 0, which the companion matrix would blur.
   const auto first = std::find_if(c.begin(), c.end(), [](long double value) { return value != 0; });
   const auto zeros = static_cast<std::size_t>(first - c.begin());
@@ -223,17 +224,14 @@ std::vector<std::complex<double>> RootsOf(const P& p, long double exact_rate,
   ReplaceZeros(c, roots);
   BreakSymmetry(roots);
   roots.insert(roots.end(), zeros, Extended(0));
-  Polish(p, exact_rate, roots);
+  Polish(p, rate, roots);
   roots.resize(roots.size() - zeros);
   std::vector<std::complex<double>> result = MakeConjugate(roots);
+  const auto key = [](const std::complex<double>& z) {
+    return std::tuple(std::abs(z), z.real(), z.imag());
+  };
   std::sort(result.begin(), result.end(),
-            [](const std::complex<double>& left, const std::complex<double>& right) {
-              const double left_modulus = std::abs(left);
-              const double right_modulus = std::abs(right);
-              if (left_modulus != right_modulus) return left_modulus > right_modulus;
-              if (left.real() != right.real()) return left.real() > right.real();
-              return left.imag() > right.imag();
-            });
+            [&](const auto& left, const auto& right) { return key(left) > key(right); });
   result.insert(result.end(), zeros, std::complex<double>(0));
   return result;
 }
@@ -244,18 +242,9 @@ std::vector<std::complex<double>> AllRoots(const RuleSpec& spec, double momentum
                                            double rate) {
   Validate(spec, momentum, delay, rate);
   CheckInteger("delay", delay, 0, kMaxRootsDelay, " where all roots are asked for");
-  const auto exact_rate = static_cast<long double>(rate);
-  if (spec.is_linear()) {
-    const auto p = MakeLinearPolynomial<long double>(spec, delay);
-    const auto n = static_cast<std::size_t>(p.n);
-    std::vector<long double> c(std::max(n + p.a.in_z.size(), p.b.in_z.size()), 0);
-    for (std::size_t k = 0; k < p.a.in_z.size(); ++k) c[n + k] += p.a.in_z[k];
-    for (std::size_t k = 0; k < p.b.in_z.size(); ++k) c[k] += exact_rate * p.b.in_z[k];
-    return RootsOf(p, exact_rate, std::move(c));
-  }
+  if (spec.is_linear()) return RootsOf(MakeLinearPolynomial<long double>(spec, delay), rate);
   // One precision throughout: whether a lead is a factor z may depend on the rounding.
-  const auto p = MakeCharacteristic<long double>(spec, momentum, delay);
-  return RootsOf(p, exact_rate, DenseCoefficients(p, exact_rate));
+  return RootsOf(MakeCharacteristic<long double>(spec, momentum, delay), rate);
 }
 
 }  // namespace batchless::analysis
