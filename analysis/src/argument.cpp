@@ -123,12 +123,14 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
   return " (did you mean " + std::string(nearest) + "?)";
 }
 
+std::string ListOf(std::span<const std::string_view> names) {
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+  return list;
+}
+
 std::string OneOf(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string text;
-  for (const std::string_view candidate : candidates) {
-    text += (text.empty() ? "" : ", ") + std::string(candidate);
-  }
-  return text + DidYouMean(word, candidates);
+  return ListOf(candidates) + DidYouMean(word, candidates);
 }
 
 }  // namespace batchless::analysis

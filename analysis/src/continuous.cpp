@@ -121,9 +121,8 @@ void Validate(const ContinuousOptions& options) {
   RefuseLinear(options.rule);
   const RuleOptions& given = options.rule.options;
   const auto refuse = [](std::string_view name, const std::optional<double>& value) {
-    if (value) {
-      throw InvalidArgument(name, *value, "nothing in the limit, where a value in updates is 0");
-    }
+    RefuseIf(value.has_value(), name, value.value_or(0),
+             "nothing in the limit, where a value in updates is 0");
   };
   refuse("horizon", given.horizon);
   refuse("sc_delay", given.sc_delay);

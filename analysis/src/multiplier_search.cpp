@@ -334,14 +334,13 @@ class MultiplierSearch {
 
   /// A feasible basis: one frequency, and the first bound where that needs it.
   void Start() {
-    std::size_t best = 0;
-    for (std::size_t k = 1; k < frequencies_.size(); ++k) {
-      if (frequencies_[k].a0 < frequencies_[best].a0) best = k;
-    }
+    const auto best =
+        std::min_element(frequencies_.begin(), frequencies_.end(),
+                         [](const Frequency& a, const Frequency& b) { return a.a0 < b.a0; });
     std::size_t tightest = 0;
     double most = 0;
     for (std::size_t i = 0; i < kTaps; ++i) {
-      const double needed = -frequencies_[best].a[i] / first_[i];
+      const double needed = -best->a[i] / first_[i];
       if (needed > most) {
         most = needed;
         tightest = i;
@@ -349,7 +348,7 @@ class MultiplierSearch {
       basis_[i] = kSlack - static_cast<int>(i);
     }
     if (most > 0) basis_[tightest] = kFirst;
-    basis_[kTaps] = static_cast<int>(best);
+    basis_[kTaps] = static_cast<int>(best - frequencies_.begin());
     Restore();
   }
 

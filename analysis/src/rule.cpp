@@ -154,29 +154,6 @@ constexpr std::array<Rule, 12> kRules = {{
 }};
 constexpr std::size_t kOfOneDelay = 9;
 
-std::string Join(std::span<const std::string_view> names) {
-  std::string list;
-  for (const std::string_view name : names) {
-    if (!list.empty()) list += ", ";
-    list += name;
-  }
-  return list;
-}
-
-// An option that the rule has no use for is refused: silently ignored it would look as if it had
-// made no difference.
-template <class Takes>
-[[noreturn]] void ThrowMisplaced(const Rule& rule, std::string_view option, double value,
-                                 Takes takes) {
-  std::vector<std::string_view> names;
-  for (const Rule& candidate : kRules) {
-    if (takes(candidate)) names.push_back(candidate.name);
-  }
-  throw InvalidArgument(
-      option, value,
-      "nothing with rule " + std::string(rule.name) + "; rules that take it: " + Join(names));
-}
-
 bool TakesCoefficients(const Rule& rule) {
   return rule.compensation != Compensation::kNone && rule.compensation != Compensation::kLinear;
 }
@@ -188,26 +165,32 @@ bool TakesHorizonScale(const Rule& rule) {
   return TakesHorizon(rule) && rule.compensation != Compensation::kFree;
 }
 
-// From `low` up to kMaxCoefficient.
+// An option that the rule has no use for is refused: silently ignored it would look as if it had
+// made no difference.
 template <class Takes>
 void CheckOption(const Rule& rule, std::string_view option, const std::optional<double>& value,
-                 double low, Takes takes) {
+                 double low, double high, Takes takes) {
   if (!value) return;
-  CheckNumber(option, *value, low, kMaxCoefficient);
-  if (!takes(rule)) ThrowMisplaced(rule, option, *value, takes);
+  CheckNumber(option, *value, low, high);
+  if (takes(rule)) return;
+  std::vector<std::string_view> names;
+  for (const Rule& candidate : kRules) {
+    if (takes(candidate)) names.push_back(candidate.name);
+  }
+  throw InvalidArgument(
+      option, *value,
+      "nothing with rule " + std::string(rule.name) + "; rules that take it: " + ListOf(names));
 }
 
+// Every rule takes a scale of 1.
 template <class Takes>
 void CheckScale(const Rule& rule, std::string_view option, double scale, Takes takes) {
-  CheckNumber(option, scale, 0, kMaxScale);
-  if (scale != 1 && !takes(rule)) ThrowMisplaced(rule, option, scale, takes);
+  if (scale != 1) CheckOption(rule, option, scale, 0, kMaxScale, takes);
 }
 
 void CheckPolynomial(std::string_view option, const std::vector<double>& coefficients) {
-  if (coefficients.empty()) {
-    throw InvalidArgument(option, "nothing",
-                          "the coefficients of rule linear, highest power first");
-  }
+  RefuseIf(coefficients.empty(), option, "nothing",
+           "the coefficients of rule linear, highest power first");
   for (const double c : coefficients) CheckNumber(option, c, -kMaxCoefficient, kMaxCoefficient);
 }
 
@@ -228,9 +211,7 @@ void ValidateLinear(const RuleOptions& options) {
     throw InvalidArgument(kDenominator, std::to_string(d.size()) + " coefficients",
                           "2 to " + std::to_string(kMaxOrder + 1));
   }
-  if (d.front() != 1) {
-    throw InvalidArgument(kDenominator, d.front(), "1 as the first coefficient");
-  }
+  RefuseIf(d.front() != 1, kDenominator, d.front(), "1 as the first coefficient");
   double sum = 0, size = 0;
   for (const double c : d) {
     sum += c;
@@ -286,10 +267,11 @@ void RefuseLinear(const RuleSpec& spec) {
 void Validate(const RuleSpec& spec) {
   const Rule& rule = spec.rule;
   const RuleOptions& options = spec.options;
-  CheckOption(rule, "sc_delay", options.sc_delay, 0, TakesCompensationDelay);
-  CheckOption(rule, "horizon", options.horizon, 0, TakesHorizon);
-  CheckOption(rule, "sc_a", options.sc_a, -kMaxCoefficient, TakesCoefficients);
-  CheckOption(rule, "sc_b", options.sc_b, -kMaxCoefficient, TakesCoefficients);
+  constexpr double kMost = kMaxCoefficient;
+  CheckOption(rule, "sc_delay", options.sc_delay, 0, kMost, TakesCompensationDelay);
+  CheckOption(rule, "horizon", options.horizon, 0, kMost, TakesHorizon);
+  CheckOption(rule, "sc_a", options.sc_a, -kMost, kMost, TakesCoefficients);
+  CheckOption(rule, "sc_b", options.sc_b, -kMost, kMost, TakesCoefficients);
   CheckScale(rule, "sc_delay_scale", options.sc_delay_scale, TakesCompensationDelay);
   CheckScale(rule, "horizon_scale", options.horizon_scale, TakesHorizonScale);
   if (spec.is_linear()) {
@@ -306,9 +288,7 @@ void Validate(const RuleSpec& spec) {
   if (!options.sc_a || !options.sc_b) return;
   constexpr std::string_view kAccepted = "nothing together with both coefficients, a and b";
   if (options.sc_delay) throw InvalidArgument("sc_delay", *options.sc_delay, kAccepted);
-  if (options.sc_delay_scale != 1) {
-    throw InvalidArgument("sc_delay_scale", options.sc_delay_scale, kAccepted);
-  }
+  RefuseIf(options.sc_delay_scale != 1, "sc_delay_scale", options.sc_delay_scale, kAccepted);
 }
 
 }  // namespace batchless::analysis

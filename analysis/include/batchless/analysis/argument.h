@@ -58,6 +58,9 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
 /// edits than half of its characters, dashes before it aside, lie between.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
 
+/// "a, b, c".
+std::string ListOf(std::span<const std::string_view> names);
+
 /// "a, b, c (did you mean b?)": what is accepted in place of the word.
 std::string OneOf(std::string_view word, std::span<const std::string_view> candidates);
 
