@@ -54,7 +54,7 @@ class Checker {
   explicit Checker(const Schedule& schedule)
       : schedule_(schedule),
         gradient_(schedule.splits_backward() ? ActionKind::kWeightGradient : ActionKind::kBackward),
-        passes_(Index(schedule.stages, 0)),
+        passes_(schedule.place(schedule.stages, 0)),
         stages_(static_cast<std::size_t>(schedule.stages)),
         workers_(static_cast<std::size_t>(schedule.workers())) {}
 
@@ -81,7 +81,7 @@ class Checker {
   std::optional<BrokenRule> FirstMissing() const {
     for (int stage = 0; stage < schedule_.stages; ++stage) {
       for (std::int64_t i = 0; i < schedule_.microbatches; ++i) {
-        if (passes_[Index(stage, i)].is_applied) continue;
+        if (passes_[schedule_.place(stage, i)].is_applied) continue;
         return BrokenRule{.action = {},
                           .place = "stage " + std::to_string(stage) + " ends before micro-batch " +
                                    std::to_string(i) + " is applied",
@@ -112,11 +112,7 @@ class Checker {
     unsigned kinds = 0;            // bits of those
   };
 
-  std::size_t Index(int stage, std::int64_t i) const {
-    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
-           static_cast<std::size_t>(i);
-  }
-  Pass& At(int stage, std::int64_t i) { return passes_[Index(stage, i)]; }
+  Pass& At(int stage, std::int64_t i) { return passes_[schedule_.place(stage, i)]; }
 
   Stage& StageOf(const Action& action) { return stages_[static_cast<std::size_t>(action.stage)]; }
 

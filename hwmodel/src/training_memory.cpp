@@ -16,10 +16,8 @@ namespace {
 // take new ones: the forwards from the last stage down, the others from the first one up.
 class Places {
  public:
-  explicit Places(const Schedule& schedule) : microbatches_(schedule.microbatches) {
-    for (auto& places : places_) {
-      places.resize(static_cast<std::size_t>(schedule.stages * schedule.microbatches));
-    }
+  explicit Places(const Schedule& schedule) : schedule_(schedule) {
+    places_.fill(std::vector<std::int64_t>(schedule.place(schedule.stages, 0)));
     const std::int64_t stages = schedule.stages;
     for (const auto& [step, action] : schedule.actions) {
       const bool forward = action.kind == ActionKind::kForward;
@@ -35,7 +33,7 @@ class Places {
     const MemoryUse& use = *optional;
     std::vector<std::int64_t> written;
     std::vector<std::int64_t> released;
-    for (std::int64_t i = 0; i < microbatches_; ++i) {
+    for (std::int64_t i = 0; i < schedule_.microbatches; ++i) {
       written.push_back(At(use.write, i));
       std::int64_t last = At(use.write, i);
       for (const Pass release : use.releases) last = std::max(last, At(release, i));
@@ -54,11 +52,10 @@ class Places {
 
  private:
   std::int64_t& At(Pass pass, std::int64_t microbatch) {
-    return places_[static_cast<std::size_t>(pass.kind)]
-                  [static_cast<std::size_t>(pass.stage * microbatches_ + microbatch)];
+    return places_[static_cast<std::size_t>(pass.kind)][schedule_.place(pass.stage, microbatch)];
   }
 
-  std::int64_t microbatches_;
+  const Schedule& schedule_;
   std::array<std::vector<std::int64_t>, kActionKinds.size()> places_;
 };
 

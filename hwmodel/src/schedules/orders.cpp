@@ -19,7 +19,7 @@ class Clock {
         orders_(orders),
         steps_(orders.size()),
         next_step_(orders.size(), 0),
-        forwards_(Pass(schedule.stages, 0), kUnknown),
+        forwards_(schedule.place(schedule.stages, 0), kUnknown),
         backwards_(forwards_) {
     for (std::size_t worker = 0; worker < orders.size(); ++worker) {
       steps_[worker].reserve(orders[worker].size());
@@ -45,11 +45,6 @@ class Clock {
   }
 
  private:
-  std::size_t Pass(int stage, std::int64_t microbatch) const {
-    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
-           static_cast<std::size_t>(microbatch);
-  }
-
   bool IsStage(int stage) const { return stage >= 0 && stage < schedule_.stages; }
 
   // Whether the worker's next action has its input; sets its step where it has.
@@ -62,8 +57,8 @@ class Clock {
       std::vector<std::int64_t>& steps = forward ? forwards_ : backwards_;
       const int sender = forward ? stage - 1 : stage + 1;
       const int receiver = forward ? stage + 1 : stage - 1;
-      const std::size_t pass = Pass(stage, microbatch);
-      const std::int64_t input = IsStage(sender) ? steps[Pass(sender, microbatch)]
+      const std::size_t pass = schedule_.place(stage, microbatch);
+      const std::int64_t input = IsStage(sender) ? steps[schedule_.place(sender, microbatch)]
                                  : forward       ? kNoInput
                                                  : forwards_[pass];
       if (input == kUnknown) return false;

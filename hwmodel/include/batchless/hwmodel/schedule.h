@@ -36,6 +36,7 @@
 // 2006.09503 (double-buffered).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,10 @@ struct Schedule {
   }
   int worker(const Action& action) const { return worker(action.stage, action.microbatch); }
   int workers() const;
+  /// Number of a pass among those of its kind, by stage, then micro-batch.
+  std::size_t place(int stage, std::int64_t microbatch) const {
+    return static_cast<std::size_t>(stage * microbatches + microbatch);
+  }
   /// Whether weight gradients are actions of their own, in any place of the list.
   bool splits_backward() const;
 
