@@ -1,11 +1,13 @@
 #include "batchless/hwmodel/pipeline_simulation.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/heap/d_ary_heap.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/cancellation.h"
@@ -98,6 +100,16 @@ class Simulator {
     bool begun = false;
   };
 
+  struct Core {
+    std::int32_t worker = 0;
+    std::int32_t action = 0;         // that it does next
+    std::int32_t next_waiting = -1;  // core that waits for the same
+  };
+  struct Link {
+    double free_seconds = 0;
+    std::int64_t queued = 0;
+  };
+
   void Check() const {
     const auto workers = static_cast<std::size_t>(workers_);
     Validate(options_.times, schedule_.stages);
@@ -152,14 +164,12 @@ class Simulator {
     std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
     std::vector<std::int64_t> next(ends_.begin(), ends_.end() - 1);
     entries_.resize(schedule_.actions.size());
-    const auto stages = static_cast<std::size_t>(schedule_.stages);
-    const auto count = static_cast<std::size_t>(schedule_.microbatches);
-    std::vector<std::int32_t> place(2 * stages * count, -1);
+    const std::size_t passes = schedule_.place(schedule_.stages, 0);
+    std::array<std::vector<std::int32_t>, 2> places;
+    places.fill(std::vector<std::int32_t>(passes, -1));
     const auto place_of = [&](ActionKind kind, int stage,
                               std::int64_t microbatch) -> std::int32_t& {
-      const std::size_t backward = kind == ActionKind::kBackward ? 1 : 0;
-      return place[(backward * stages + static_cast<std::size_t>(stage)) * count +
-                   static_cast<std::size_t>(microbatch)];
+      return places[kind == ActionKind::kBackward ? 1 : 0][schedule_.place(stage, microbatch)];
     };
     for (const TimedAction& timed : schedule_.actions) {
       analysis::CheckCancellation();
@@ -189,20 +199,17 @@ class Simulator {
     RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", summary_.cores,
              "fewer than 2^31 in all");
     for (std::size_t w = 0; w < workers; ++w) {
-      const auto cores = static_cast<std::size_t>(CoresOf(w));
-      worker_of_core_.insert(worker_of_core_.end(), cores, static_cast<std::int32_t>(w));
-      position_.insert(position_.end(), cores, static_cast<std::int32_t>(ends_[w]));
+      const Core core{static_cast<std::int32_t>(w), static_cast<std::int32_t>(ends_[w])};
+      cores_.insert(cores_.end(), static_cast<std::size_t>(CoresOf(w)), core);
     }
-    next_waiting_.assign(worker_of_core_.size(), -1);
 
-    link_free_.assign(2 * stages, 0);
-    queued_.assign(2 * stages, 0);
+    links_.resize(2 * static_cast<std::size_t>(schedule_.stages));
     if (options_.queue_capacity > 0) {
       held_.resize(workers);
       stopped_.assign(workers, -1);
     }
     summary_.busy_seconds.assign(workers, 0);
-    summary_.finish_seconds.assign(count, 0);
+    summary_.finish_seconds.assign(static_cast<std::size_t>(schedule_.microbatches), 0);
   }
 
   std::int64_t CoresOf(std::size_t worker) const {
@@ -227,19 +234,15 @@ class Simulator {
 
   // Starts the core's part of its next action, or notes what it waits for.
   void TryStart(std::int32_t core) {
-    const auto c = static_cast<std::size_t>(core);
-    const auto worker = static_cast<std::size_t>(worker_of_core_[c]);
-    const std::int32_t action = position_[c];
+    auto& [worker, action, next_waiting] = cores_[core];
     if (action == ends_[worker + 1]) return;
     if (!held_.empty() && !held_[worker].empty()) {
-      next_waiting_[c] = stopped_[worker];
-      stopped_[worker] = core;
+      next_waiting = std::exchange(stopped_[worker], core);
       return;
     }
     Entry& entry = entries_[action];
     if (!entry.ready) {
-      next_waiting_[c] = entry.waiting;
-      entry.waiting = core;
+      next_waiting = std::exchange(entry.waiting, core);
       return;
     }
     if (!entry.begun) Begin(entry);
@@ -252,30 +255,26 @@ class Simulator {
   void Begin(Entry& entry) {
     entry.begun = true;
     if (entry.input_link < 0) return;
-    if (queued_[entry.input_link]-- == options_.queue_capacity) {
+    if (links_[entry.input_link].queued-- == options_.queue_capacity) {
       At(now_, kPlaceFree, entry.input_link);
     }
   }
 
   void Wake(std::int32_t first) {
     while (first >= 0) {
-      const std::int32_t next = next_waiting_[first];
-      TryStart(first);
-      first = next;
+      TryStart(std::exchange(first, cores_[first].next_waiting));
     }
   }
 
   void Arrive(std::int32_t action) {
     Entry& entry = entries_[action];
     entry.ready = true;
-    const std::int32_t first = entry.waiting;
-    entry.waiting = -1;
-    Wake(first);
+    Wake(std::exchange(entry.waiting, -1));
   }
 
   void EndPart(std::int32_t core, std::int32_t action) {
     Entry& entry = entries_[action];
-    ++position_[core];
+    ++cores_[core].action;
     if (--entry.parts == 0) {
       summary_.finish_seconds[entry.microbatch] = now_;
       if (entry.target >= 0) PassOn(action, entry);
@@ -292,7 +291,7 @@ class Simulator {
     if (options_.queue_capacity > 0) {
       std::vector<std::int32_t>& held = held_[schedule_.worker(entry.stage)];
       // No result overtakes one that waits for the same queue.
-      if (queued_[link] >= options_.queue_capacity || FirstHeld(held, link) != held.end()) {
+      if (links_[link].queued >= options_.queue_capacity || FirstHeld(held, link) != held.end()) {
         held.push_back(action);
         return;
       }
@@ -307,10 +306,10 @@ class Simulator {
   }
 
   void Send(const Entry& entry, std::int32_t link) {
-    summary_.longest_queue = std::max<std::int64_t>(summary_.longest_queue, ++queued_[link]);
-    const double seconds = options_.times.message_seconds(link / 2);
-    link_free_[link] = std::max(now_, link_free_[link]) + seconds;
-    const double arrival = link_free_[link] + options_.times.latency_seconds;
+    auto& [free_seconds, queued] = links_[link];
+    summary_.longest_queue = std::max(summary_.longest_queue, ++queued);
+    free_seconds = std::max(now_, free_seconds) + options_.times.message_seconds(link / 2);
+    const double arrival = free_seconds + options_.times.latency_seconds;
     if (arrival > now_) {
       At(arrival, kArrival, entry.target);
     } else {
@@ -329,10 +328,7 @@ class Simulator {
     const Entry& entry = entries_[*found];
     held.erase(found);
     Send(entry, link);
-    if (!held.empty()) return;
-    const std::int32_t first = stopped_[worker];
-    stopped_[worker] = -1;
-    Wake(first);
+    if (held.empty()) Wake(std::exchange(stopped_[worker], -1));
   }
 
   void CheckDone() const {
@@ -350,11 +346,8 @@ class Simulator {
   int workers_;
   std::vector<Entry> entries_;
   std::vector<std::int64_t> ends_;  // of each worker's entries, after a 0
-  std::vector<std::int32_t> worker_of_core_;
-  std::vector<std::int32_t> position_;      // entry that a core does next
-  std::vector<std::int32_t> next_waiting_;  // core that waits for the same
-  std::vector<double> link_free_;           // by link: 2 s forwards of stage s, 2 s - 1 backwards
-  std::vector<std::int64_t> queued_;        // by link
+  std::vector<Core> cores_;
+  std::vector<Link> links_;                      // 2 s forwards of stage s, 2 s - 1 backwards
   std::vector<std::vector<std::int32_t>> held_;  // by worker: ended, not yet sent
   std::vector<std::int32_t> stopped_;            // by worker: first core that this stops
   EventQueue queue_;
