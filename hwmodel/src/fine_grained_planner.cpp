@@ -246,35 +246,20 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
                                    .microbatch = options.microbatch,
                                    .workers = workers,
                                    .weight_stashing = options.weight_stashing};
-    FineGrainedLayout layout;
-    if (has_both) layout.throughput = PredictThroughput(workload, machine, predicted);
+    Throughput even;
+    if (has_both) even = PredictThroughput(workload, machine, predicted);
     predicted.group_ends = Partitioner(workload, machine, options, summary).Best();
     Throughput partitioned = PredictThroughput(workload, machine, predicted);
-    if (!has_both || !IsBetter(layout.throughput, partitioned)) {
-      layout.throughput = std::move(partitioned);
-    }
-    for (const WorkerThroughput& worker : layout.throughput.workers) {
-      layout.group_ends.push_back(worker.end_stage);
-    }
-    layout.largest_delay = summary.stages.front().forward_delay_updates;
-    plan.layouts.push_back(std::move(layout));
+    const bool even_is_better = has_both && IsBetter(even, partitioned);
+    plan.layouts.push_back(std::move(even_is_better ? even : partitioned));
   }
-  const bool any_fits =
-      std::any_of(plan.layouts.begin(), plan.layouts.end(),
-                  [](const FineGrainedLayout& layout) { return layout.throughput.fits; });
-  const auto counts_for = [&](const FineGrainedLayout& layout) {
-    return layout.throughput.fits || !any_fits;
-  };
-  double fastest = 0;
-  for (const FineGrainedLayout& layout : plan.layouts) {
-    if (counts_for(layout)) fastest = std::max(fastest, layout.throughput.samples_per_second);
-  }
-  const auto best =
-      std::find_if(plan.layouts.begin(), plan.layouts.end(), [&](const FineGrainedLayout& layout) {
-        return counts_for(layout) &&
-               layout.throughput.samples_per_second >= (1 - options.slack) * fastest;
-      });
-  plan.best = static_cast<std::size_t>(best - plan.layouts.begin());
+  const auto begin = plan.layouts.begin(), end = plan.layouts.end();
+  const Throughput& fastest = *std::min_element(begin, end, IsBetter);
+  const auto best = std::find_if(begin, end, [&](const Throughput& layout) {
+    return layout.fits == fastest.fits &&
+           layout.samples_per_second >= (1 - options.slack) * fastest.samples_per_second;
+  });
+  plan.best = static_cast<std::size_t>(best - begin);
   return plan;
 }
 

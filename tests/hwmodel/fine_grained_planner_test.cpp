@@ -85,16 +85,18 @@ TEST_CASE("Layouts are as fast as the best of all partitions", "[planner]") {
     const FineGrainedPlan plan = PlanFineGrained(workload, machine, options);
     REQUIRE(std::ssize(plan.layouts) == most);
     for (int workers = 1; workers <= most; ++workers) {
-      const FineGrainedLayout& layout = plan.layouts[workers - 1];
+      const Throughput& layout = plan.layouts[workers - 1];
+      std::vector<int> group_ends;
+      for (const WorkerThroughput& worker : layout.workers) group_ends.push_back(worker.end_stage);
       CAPTURE(trial, workers);
       bool fits = false;
       const double best = Exhaustive(workload, machine, schedule, workers, fits);
-      CHECK(layout.throughput.fits == fits);
-      CHECK(layout.throughput.samples_per_second == Approx(best).epsilon(1e-9));
-      CHECK(layout.largest_delay == (schedule == "pb" ? 2 * (workers - 1) : workers - 1));
+      CHECK(layout.fits == fits);
+      CHECK(layout.samples_per_second == Approx(best).epsilon(1e-9));
+      CHECK(layout.workers.front().delay == (schedule == "pb" ? 2 * (workers - 1) : workers - 1));
       // Memory decided where even cores would be faster.
       const double even = PredictThroughput(workload, Fine(cores, 1e9),
-                                            {.schedule = schedule, .group_ends = layout.group_ends})
+                                            {.schedule = schedule, .group_ends = group_ends})
                               .samples_per_second;
       tight += fits && even > best * (1 + 1e-9) ? 1 : 0;
       impossible += fits ? 0 : 1;
@@ -113,11 +115,11 @@ TEST_CASE("The plan has the fewest workers that cost next to nothing", "[planner
     options.slack = slack;
     const FineGrainedPlan plan = PlanFineGrained(workload, machine, options);
     double fastest = 0;
-    for (const FineGrainedLayout& layout : plan.layouts) {
-      fastest = std::max(fastest, layout.throughput.samples_per_second);
+    for (const Throughput& layout : plan.layouts) {
+      fastest = std::max(fastest, layout.samples_per_second);
     }
     for (std::size_t i = 0; i <= plan.best; ++i) {
-      const double share = plan.layouts[i].throughput.samples_per_second / fastest;
+      const double share = plan.layouts[i].samples_per_second / fastest;
       CHECK((share >= 1 - slack) == (i == plan.best));
     }
   }
@@ -133,10 +135,10 @@ TEST_CASE("Layouts are no slower than an even partition", "[planner]") {
     for (const Machine& machine : {Fine(300, 1e7), both}) {
       for (const int workers : {2, 4, 5, 12}) {
         const FineGrainedPlan plan = PlanFineGrained(workload, machine, {.workers = {workers}});
-        const FineGrainedLayout& layout = plan.layouts.front();
-        CHECK(layout.group_ends.back() == workload.stage_count());
-        CHECK(std::ssize(layout.group_ends) == workers);
-        CHECK(layout.throughput.samples_per_second >=
+        const Throughput& layout = plan.layouts.front();
+        CHECK(layout.workers.back().end_stage == workload.stage_count());
+        CHECK(std::ssize(layout.workers) == workers);
+        CHECK(layout.samples_per_second >=
               PredictThroughput(workload, machine, {.schedule = "pb", .workers = workers})
                       .samples_per_second *
                   (1 - 1e-12));

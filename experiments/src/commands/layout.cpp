@@ -9,8 +9,8 @@
 namespace batchless {
 namespace {
 
-using hwmodel::FineGrainedLayout;
 using hwmodel::FineGrainedPlan;
+using hwmodel::Throughput;
 using hwmodel::WorkerThroughput;
 
 constexpr std::array<std::string_view, 2> kSchedules = {"pb", "1f1b"};
@@ -51,10 +51,10 @@ class LayoutCommand final : public Command {
           "network,hardware,workers,samples_per_second,busy,largest_delay,memory_bytes,fits,chosen",
           plan.layouts.size(),
           [&](std::size_t i) {
-            const FineGrainedLayout& layout = plan.layouts[i];
+            const Throughput& layout = plan.layouts[i];
             Json cells = Summary(layout);
-            cells["memory_bytes"] = layout.throughput.memory_bytes;
-            cells["fits"] = layout.throughput.fits;
+            cells["memory_bytes"] = layout.memory_bytes;
+            cells["fits"] = layout.fits;
             cells["chosen"] = i == plan.best;
             return cells;
           },
@@ -72,26 +72,25 @@ class LayoutCommand final : public Command {
   }
 
  private:
-  static Json Summary(const FineGrainedLayout& layout) {
-    return {
-        {"workers", layout.group_ends.size()},
-        {"samples_per_second", layout.throughput.samples_per_second},
-        {"busy", layout.throughput.busy},
-        {"largest_delay", layout.largest_delay},
-        {"memory", {{"bytes", layout.throughput.memory_bytes}, {"fits", layout.throughput.fits}}},
-        {"bottleneck", layout.throughput.bottleneck}};
+  static Json Summary(const Throughput& layout) {
+    return {{"workers", layout.workers.size()},
+            {"samples_per_second", layout.samples_per_second},
+            {"busy", layout.busy},
+            {"largest_delay", layout.workers.front().delay},
+            {"memory", {{"bytes", layout.memory_bytes}, {"fits", layout.fits}}},
+            {"bottleneck", layout.bottleneck}};
   }
 
   static Json Describe(const hwmodel::Workload& workload, const hwmodel::Machine& machine,
                        const hwmodel::FineGrainedOptions& options, const FineGrainedPlan& plan) {
-    const FineGrainedLayout& best = plan.layouts[plan.best];
+    const Throughput& best = plan.layouts[plan.best];
     Json object = {{"network", workload.name},
                    {"hardware", machine.name},
                    {"schedule", options.schedule},
                    {"microbatch", options.microbatch}};
     object.update(Summary(best));
     Json partition = Json::array();
-    for (const WorkerThroughput& worker : best.throughput.workers) {
+    for (const WorkerThroughput& worker : best.workers) {
       partition.push_back({{"first_stage", worker.first_stage},
                            {"end_stage", worker.end_stage},
                            {"first", NameOf(workload, worker.first_stage)},
@@ -113,19 +112,18 @@ class LayoutCommand final : public Command {
     PrintText("  {:>7} {:>16} {:>6} {:>7} {:>10}  {}\n", "workers", "samples a second", "busy",
               "delay", "memory", "bottleneck");
     for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
-      const FineGrainedLayout& layout = plan.layouts[i];
+      const Throughput& layout = plan.layouts[i];
       PrintText("{} {:>7} {:>16.6g} {:>5.1f}% {:>7} {:>10}  {}{}\n", i == plan.best ? '*' : ' ',
-                layout.group_ends.size(), layout.throughput.samples_per_second,
-                100 * layout.throughput.busy, layout.largest_delay,
-                BytesText(layout.throughput.memory_bytes),
-                layout.throughput.fits ? "" : "does not fit; ", layout.throughput.bottleneck);
+                layout.workers.size(), layout.samples_per_second, 100 * layout.busy,
+                layout.workers.front().delay, BytesText(layout.memory_bytes),
+                layout.fits ? "" : "does not fit; ", layout.bottleneck);
     }
-    const FineGrainedLayout& best = plan.layouts[plan.best];
-    PrintText("\n* {} workers, at most {:g} % slower than the fastest:\n\n", best.group_ends.size(),
+    const Throughput& best = plan.layouts[plan.best];
+    PrintText("\n* {} workers, at most {:g} % slower than the fastest:\n\n", best.workers.size(),
               100 * options.slack);
     PrintText("{:>6} {:>8} {:>10} {:>6}  {}\n", "worker", "cores", "memory", "idle", "stages");
-    for (std::size_t g = 0; g < best.group_ends.size(); ++g) {
-      const WorkerThroughput& worker = best.throughput.workers[g];
+    for (std::size_t g = 0; g < best.workers.size(); ++g) {
+      const WorkerThroughput& worker = best.workers[g];
       PrintText("{:>6} {:>8} {:>10} {:>5.1f}%  {} to {}\n", g, worker.cores,
                 BytesText(worker.memory_bytes), 100 * worker.idle,
                 NameOf(workload, worker.first_stage), NameOf(workload, worker.end_stage - 1));

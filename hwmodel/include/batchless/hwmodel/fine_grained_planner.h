@@ -45,16 +45,10 @@ struct FineGrainedOptions {
   double slack = 0.01;
 };
 
-struct FineGrainedLayout {
-  /// One past each worker's last stage, for the least T. Where no layout into that many workers fits
-  /// the cores' memories, for the least T whatever they keep.
-  std::vector<int> group_ends;
-  Throughput throughput;
-  std::int64_t largest_delay = 0;  ///< of a gradient, in updates; the first worker's
-};
-
 struct FineGrainedPlan {
-  std::vector<FineGrainedLayout> layouts;  ///< by workers, ascending
+  /// By number of workers, ascending, each of the least T. Where no layout into that many workers fits the
+  /// cores' memories, that is the least T whatever they keep. The largest delay is the first worker's.
+  std::vector<Throughput> layouts;
   /// Chosen among the layouts that fit, where any does: the one with the fewest workers that is within the slack
   /// of the fastest.
   std::size_t best = 0;
@@ -75,5 +69,5 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
 //   machine.fabric_bytes_per_second = 1e12;
 //   const FineGrainedPlan plan = PlanFineGrained(MakeWorkload("lenet5"), machine, {.workers = {1, 4}});
 //   CHECK(plan.layouts.size() == 2);
-//   CHECK(plan.layouts[0].largest_delay == 0);
-//   CHECK(plan.layouts[1].largest_delay == 2 * 3);
+//   CHECK(plan.layouts[0].workers.front().delay == 0);
+//   CHECK(plan.layouts[1].workers.front().delay == 2 * 3);
