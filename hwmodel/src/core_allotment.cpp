@@ -27,14 +27,6 @@ void Check(Workers workers) {
   }
 }
 
-double MostCores(std::span<const CoreWork> work) {
-  double most = 1;
-  for (const CoreWork& part : work) {
-    if (part.seconds > 0) most = std::max(most, part.most_cores);
-  }
-  return most;
-}
-
 // Cores that each worker needs for its minimum and for the period.
 bool Allot(Workers workers, std::span<const std::int64_t> minimums, double period,
            std::int64_t cores, std::vector<std::int64_t>& allotted) {
@@ -54,6 +46,14 @@ double SecondsShared(const CoreWork& part, double sharing) {
 }
 
 }  // namespace
+
+double MostCores(std::span<const CoreWork> work) {
+  double most = 1;
+  for (const CoreWork& part : work) {
+    if (part.seconds > 0) most = std::max(most, part.most_cores);
+  }
+  return most;
+}
 
 double CoresUsed(const CoreWork& part, double cores) {
   const double sharing = std::min(cores, part.most_cores);

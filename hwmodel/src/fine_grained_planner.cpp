@@ -119,11 +119,7 @@ class Partitioner {
   // thousandth apart: of any group, and so the fewest cores for a time, at no cost.
   void Tabulate() {
     constexpr double kFine = 1024;
-    double most = 1;
-    for (const CoreWork& part : work_) {
-      if (part.seconds > 0) most = std::max(most, std::ceil(part.most_cores));
-    }
-    most = std::min(most, cores_);
+    const double most = std::min(std::ceil(MostCores(work_)), cores_);
     counts_.clear();
     seconds_.clear();
     for (double cores = 1;; cores = std::min(most, std::ceil(cores * (1 + 1 / kFine)))) {

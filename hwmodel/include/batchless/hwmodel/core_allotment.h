@@ -24,6 +24,9 @@ struct CoreWork {
   double exchange_seconds = 0;                                  ///< x, over one link
 };
 
+/// The most cores that share one of the parts.
+double MostCores(std::span<const CoreWork> work);
+
 /// How many of k cores share the part: min(k, p), or 1 where the exchange would take longer than the
 /// work on one.
 double CoresUsed(const CoreWork& part, double cores);
