@@ -337,13 +337,10 @@ class DecoderWriter {
 };
 
 Network Gpt(NetworkOptions options) {
-  const auto set_default = [](int& number, int value) {
-    if (number == 0) number = value;
-  };
-  set_default(options.layers, 6);
-  set_default(options.width, 128);
-  set_default(options.heads, std::max(1, options.width / 32));
-  set_default(options.classes, kVocabulary);
+  if (options.layers == 0) options.layers = 6;
+  if (options.width == 0) options.width = 128;
+  if (options.heads == 0) options.heads = std::max(1, options.width / 32);
+  if (options.classes == 0) options.classes = kVocabulary;
   if (options.input.channels == 0) options.input = kTokens;
   RefuseIf(options.layers < 1 || options.layers > kMaxBlocks, "network.layers", options.layers,
            fmt::format("1 to {}", kMaxBlocks));

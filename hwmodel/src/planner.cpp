@@ -15,8 +15,6 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
-
 constexpr std::array<std::string_view, 6> kSchemes = {"pipedream",      "2bw", "gpipe", "balanced",
                                                       "model-parallel", "pb"};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -236,11 +234,10 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
     costs.reserve(layers.size());
     for (const LayerTimes& layer : layers) costs.push_back(StepSeconds(layer));
     group_ends = BalancedPartition(costs, std::min(options.machines, workload.stage_count()));
-  } else if (std::ssize(group_ends) > options.machines) {
-    throw InvalidArgument(
-        "group_ends", std::to_string(group_ends.size()) + " groups of layers",
-        "one for each of at most " + std::to_string(options.machines) + " machines");
   }
+  RefuseIf(std::ssize(group_ends) > options.machines, "group_ends",
+           std::to_string(group_ends.size()) + " groups of layers",
+           "one for each of at most " + std::to_string(options.machines) + " machines");
   PipelinePlan plan;
   // Throws where the ends are none.
   const std::vector<SchemeMemory> kept = PredictSchemeMemory(

@@ -69,10 +69,9 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
   RefuseIf(found.updates_each && options.microbatches_per_update > 1, "microbatches_per_update",
            options.microbatches_per_update, only);
   RefuseIf(kind != "interleaved" && options.chunks > 1, "chunks", options.chunks, only);
-  if (options.microbatches_per_update < 0) {
-    CheckAtLeastOne("microbatches_per_update", options.microbatches_per_update);
-  }
-  if (options.chunks < 0) CheckAtLeastOne("chunks", options.chunks);
+  RefuseIf(options.microbatches_per_update < 0, "microbatches_per_update",
+           options.microbatches_per_update, "an integer >= 1");
+  RefuseIf(options.chunks < 0, "chunks", options.chunks, "an integer >= 1");
   Schedule schedule = found.make(options);
   if (options.weight_stashing) {
     RefuseIf(schedule.weights != WeightVersions::kNewest, "weight_stashing", "true",

@@ -12,8 +12,6 @@
 namespace batchless::hwmodel {
 namespace {
 
-using analysis::InvalidArgument;
-
 const std::array<Transformer, 7>& Transformers() {
   static const std::array<Transformer, 7> transformers = {{
       {"gpt2", 12, 768, 12, 1024, 50257},
@@ -173,15 +171,13 @@ Workload MakeWorkload(std::string_view name, int bytes_per_number,
                       std::optional<Normalization> normalization) {
   for (const Transformer& transformer : Transformers()) {
     if (transformer.name != name) continue;
-    if (normalization) {
-      throw InvalidArgument("network.norm", Name(*normalization),
-                            fmt::format("nothing with {}", name));
-    }
+    RefuseIf(normalization.has_value(), "network.norm",
+             Name(normalization.value_or(Normalization::kNone)),
+             fmt::format("nothing with {}", name));
     return MakeWorkload(transformer, bytes_per_number);
   }
   if (!IsWorkloadName(name)) {
-    const auto names = WorkloadNames();
-    throw InvalidArgument("network", name, analysis::OneOf(name, names));
+    throw analysis::InvalidArgument("network", name, analysis::OneOf(name, WorkloadNames()));
   }
   NetworkOptions options;
   options.name = name;
