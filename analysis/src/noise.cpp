@@ -59,17 +59,12 @@ Transfer<Real> MakeTransfer(const RuleSpec& spec, double momentum, Delay delay, 
   // What x multiplies in p(z).
   std::vector<Real> loop = lead;
   auto n = static_cast<std::size_t>(delay);
-  switch (spec.rule.prediction) {
-    case Prediction::kNone:
-      break;
-    case Prediction::kVelocity:
-      loop[0] += c.horizon;
-      loop[1] -= c.horizon;
-      break;
-    case Prediction::kWeight:
-      loop = Multiply(loop, std::vector<Real>{1 + c.horizon, -c.horizon});
-      ++n;
-      break;
+  if (spec.rule.prediction == Prediction::kVelocity) {
+    loop[0] += c.horizon;
+    loop[1] -= c.horizon;
+  } else if (spec.rule.prediction == Prediction::kWeight) {
+    loop = Multiply(loop, std::vector<Real>{1 + c.horizon, -c.horizon});
+    ++n;
   }
   Transfer<Real> transfer;
   transfer.denominator.assign(n + 3, Real(0));

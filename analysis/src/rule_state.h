@@ -60,16 +60,11 @@ inline Eigen::MatrixXd PredictionRows(const RuleSpec& rule, double horizon, doub
   const Eigen::MatrixXd identity = Eigen::MatrixXd::Identity(width, width);
   Eigen::MatrixXd rows = Eigen::MatrixXd::Zero(width, dimension);
   rows.middleCols(begin, width) = identity;
-  switch (rule.rule.prediction) {
-    case Prediction::kNone:
-      break;
-    case Prediction::kVelocity:
-      rows.middleCols(begin + width, width) -= eta * horizon * identity;
-      break;
-    case Prediction::kWeight:
-      rows.middleCols(begin, width) += horizon * identity;
-      rows.middleCols(begin + 2 * width, width) -= horizon * identity;
-      break;
+  if (rule.rule.prediction == Prediction::kVelocity) {
+    rows.middleCols(begin + width, width) -= eta * horizon * identity;
+  } else if (rule.rule.prediction == Prediction::kWeight) {
+    rows.middleCols(begin, width) += horizon * identity;
+    rows.middleCols(begin + 2 * width, width) -= horizon * identity;
   }
   return rows;
 }

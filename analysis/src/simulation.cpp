@@ -12,14 +12,8 @@ namespace {
 
 double ForwardWeight(Prediction prediction, const Coefficients<double>& c, double learning_rate,
                      double w_k, double w_before_k, double v_k) {
-  switch (prediction) {
-    case Prediction::kNone:
-      break;
-    case Prediction::kVelocity:
-      return w_k - learning_rate * c.horizon * v_k;
-    case Prediction::kWeight:
-      return w_k + c.horizon * (w_k - w_before_k);
-  }
+  if (prediction == Prediction::kVelocity) return w_k - learning_rate * c.horizon * v_k;
+  if (prediction == Prediction::kWeight) return w_k + c.horizon * (w_k - w_before_k);
   return w_k;
 }
 

@@ -1,6 +1,7 @@
 #include "batchless/analysis/spectral_radius.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -63,17 +64,9 @@ int RootsOutsideUnitCircle(const RuleSpec& spec, double momentum, Delay delay, d
 }
 
 const char* Name(Simd simd) {
-  switch (simd) {
-    case Simd::kBest:
-      return "best";
-    case Simd::kAvx512:
-      return "avx512";
-    case Simd::kAvx2:
-      return "avx2";
-    case Simd::kScalar:
-      return "scalar";
-  }
-  return "";
+  // In the order of the enumeration.
+  constexpr std::array kNames = {"best", "avx512", "avx2", "scalar"};
+  return kNames.at(static_cast<std::size_t>(simd));
 }
 
 void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values, Simd simd) {

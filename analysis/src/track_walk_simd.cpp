@@ -83,16 +83,9 @@ bool IsAvailable(Simd simd) {
   // Highway asks the processor at every call, and a virtual machine's host answers: tens of microseconds
   // for what a walk over a few rates takes.
   static const auto supported = hwy::SupportedTargets();
-  switch (simd) {
-    case Simd::kBest:
-    case Simd::kScalar:
-      return true;
-    case Simd::kAvx512:
-      return (HWY_TARGETS & HWY_AVX3 & supported) != 0;
-    case Simd::kAvx2:
-      return (HWY_TARGETS & HWY_AVX2 & supported) != 0;
-  }
-  return false;
+  if (simd == Simd::kAvx512) return (HWY_TARGETS & HWY_AVX3 & supported) != 0;
+  if (simd == Simd::kAvx2) return (HWY_TARGETS & HWY_AVX2 & supported) != 0;
+  return true;
 }
 
 Walker WalkerOf(Simd simd) {

@@ -77,15 +77,10 @@ class PositivityProof {
       const auto [from, to] = open.back();
       open.pop_back();
       const Real middle = (from + to) / 2;
-      switch (Look(from, to)) {
-        case Sign::kPositive:
-          continue;
-        case Sign::kNegative:
-          return false;
-        case Sign::kUnknown:
-          break;
-      }
-      if (arcs > kMaxArcs || !(from < middle && middle < to)) return false;
+      const Sign sign = Look(from, to);
+      if (sign == Sign::kPositive) continue;
+      if (sign == Sign::kNegative || arcs > kMaxArcs) return false;
+      if (!(from < middle && middle < to)) return false;
       open.emplace_back(from, middle);
       open.emplace_back(middle, to);
     }

@@ -64,17 +64,12 @@ Characteristic<Real> MakeCharacteristic(const RuleSpec& spec, double momentum, D
   p.beta = k.a + k.b;
   p.beta_size = abs(k.a) + abs(k.b);
   p.gamma = 0;
-  switch (spec.rule.prediction) {
-    case Prediction::kNone:
-      break;
-    case Prediction::kVelocity:
-      p.beta += k.horizon;
-      p.beta_size += k.horizon;
-      break;
-    case Prediction::kWeight:
-      p.gamma = 1 + k.horizon;
-      p.n += 1;
-      break;
+  if (spec.rule.prediction == Prediction::kVelocity) {
+    p.beta += k.horizon;
+    p.beta_size += k.horizon;
+  } else if (spec.rule.prediction == Prediction::kWeight) {
+    p.gamma = 1 + k.horizon;
+    p.n += 1;
   }
   // Leads that are a factor z.
   if (p.n > 0 && p.gamma == 1) {
