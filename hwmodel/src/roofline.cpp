@@ -10,8 +10,6 @@
 namespace batchless::hwmodel {
 namespace {
 
-PassWork& At(Passes& passes, ActionKind kind) { return passes[static_cast<std::size_t>(kind)]; }
-
 // p: cores that can share stage `s`.
 double MostCores(const Execution& execution, std::size_t s) {
   const StageCost& cost = execution.workload.stages[s];
@@ -74,22 +72,19 @@ Passes PassesOf(const Execution& execution, std::size_t s) {
   const auto gradients = static_cast<double>(cost.gradient_bytes);
   const auto input_gradient = static_cast<double>(cost.input_gradient_flops);
   const auto weight_gradient = static_cast<double>(cost.weight_gradient_flops);
-  Passes passes;
-  At(passes, ActionKind::kForward) = {b * static_cast<double>(cost.forward_flops),
-                                      v + b * (in_and_out + saved)};
-  At(passes, ActionKind::kUpdate) = {static_cast<double>(cost.update_flops), 5 * w};
+  const PassWork forward = {b * static_cast<double>(cost.forward_flops),
+                            v + b * (in_and_out + saved)};
+  PassWork backward = {b * (input_gradient + weight_gradient), 2 * v + b * (gradients + kept)};
+  PassWork weights;
   if (execution.split && w > 0) {
-    At(passes, ActionKind::kBackward) = {b * input_gradient, v + b * (gradients + kept)};
-    At(passes, ActionKind::kWeightGradient) = {b * weight_gradient, v + b * (made + kept)};
-  } else {
-    At(passes, ActionKind::kBackward) = {b * (input_gradient + weight_gradient),
-                                         2 * v + b * (gradients + kept)};
+    backward = {b * input_gradient, v + b * (gradients + kept)};
+    weights = {b * weight_gradient, v + b * (made + kept)};
   }
   if (execution.recomputes) {
-    At(passes, ActionKind::kBackward).flops += At(passes, ActionKind::kForward).flops;
-    At(passes, ActionKind::kBackward).bytes += At(passes, ActionKind::kForward).bytes;
+    backward.flops += forward.flops;
+    backward.bytes += forward.bytes;
   }
-  return passes;
+  return {forward, backward, weights, {static_cast<double>(cost.update_flops), 5 * w}};
 }
 
 double StageTraffic(const Execution& execution, std::size_t s) {

@@ -87,18 +87,10 @@ class StageReplay {
       stashed_.Expect(versions.forward);
       stashed_.Expect(versions.forward);
       forward_versions_.push_back(versions.forward);
-      switch (weights_) {
-        case WeightVersions::kNewest:
-          break;
-        case WeightVersions::kStashed:
-        case WeightVersions::kVerticalSync:
-          versions.backward = versions.forward;
-          break;
-        case WeightVersions::kDoubleBuffered:
-          versions.forward = std::max<std::int64_t>(versions.update - 1, 0);
-          versions.backward = versions.forward;
-          break;
+      if (weights_ == WeightVersions::kDoubleBuffered) {
+        versions.forward = std::max<std::int64_t>(versions.update - 1, 0);
       }
+      if (weights_ != WeightVersions::kNewest) versions.backward = versions.forward;
       kept_.Expect(versions.forward);
       kept_.Expect(versions.backward);
       summary_.forward_delay_updates =
@@ -113,24 +105,18 @@ class StageReplay {
 
   // Second time through: what is kept.
   void CountKept(const Action& action) {
-    const std::int64_t stashed = forward_versions_[static_cast<std::size_t>(action.microbatch)];
-    switch (action.kind) {
-      case ActionKind::kForward:
-        ++in_flight_;
-        summary_.activations_in_flight = std::max(summary_.activations_in_flight, in_flight_);
-        stashed_.Read(stashed);
-        kept_.Read(Of(action.microbatch).forward);
-        break;
-      case ActionKind::kBackward:
-        stashed_.Read(stashed);
-        kept_.Read(Of(action.microbatch).backward);
-        break;
-      case ActionKind::kWeightGradient:
-        break;
-      case ActionKind::kUpdate:
-        stashed_.Update();
-        kept_.Update();
-        break;
+    const MicrobatchVersions& read = Of(action.microbatch);
+    const bool forward = action.kind == ActionKind::kForward;
+    if (forward) {
+      summary_.activations_in_flight = std::max(summary_.activations_in_flight, ++in_flight_);
+    }
+    if (forward || action.kind == ActionKind::kBackward) {
+      stashed_.Read(forward_versions_[static_cast<std::size_t>(action.microbatch)]);
+      kept_.Read(forward ? read.forward : read.backward);
+    }
+    if (action.kind == ActionKind::kUpdate) {
+      stashed_.Update();
+      kept_.Update();
     }
     if (action.kind == gradient_) --in_flight_;
   }

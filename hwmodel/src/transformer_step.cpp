@@ -88,20 +88,15 @@ BlockCosts CostBlock(const TransformerRun& run, const BlockOptions& options) {
       .exchanged_bytes = 8 * n * (t - 1) / t,
       .kept_bytes = 10 * n / q + (24 * n + 5 * run.heads * pairs) / t,
   };
-  switch (options.recomputation) {
-    case Recomputation::kNone:
-      break;
-    case Recomputation::kAttention:
-      costs.again_flops = attention_flops;
-      costs.again_bytes = attention_bytes;
-      costs.kept_bytes = 10 * n / q + 24 * n / t;
-      break;
-    case Recomputation::kFull:
-      costs.again_flops = costs.forward_flops;
-      costs.again_bytes = costs.forward_bytes;
-      costs.again_exchanged_bytes = costs.exchanged_bytes;
-      costs.kept_bytes = 2 * n / q;
-      break;
+  if (options.recomputation == Recomputation::kAttention) {
+    costs.again_flops = attention_flops;
+    costs.again_bytes = attention_bytes;
+    costs.kept_bytes = 10 * n / q + 24 * n / t;
+  } else if (options.recomputation == Recomputation::kFull) {
+    costs.again_flops = costs.forward_flops;
+    costs.again_bytes = costs.forward_bytes;
+    costs.again_exchanged_bytes = costs.exchanged_bytes;
+    costs.kept_bytes = 2 * n / q;
   }
   return costs;
 }
