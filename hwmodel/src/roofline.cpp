@@ -96,11 +96,6 @@ double StageTraffic(const Execution& execution, std::size_t s) {
   return bytes;
 }
 
-double Sum(const StageTimes& times) {
-  return times.forward_seconds + times.backward_seconds + times.weight_gradient_seconds +
-         times.update_seconds;
-}
-
 std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine& machine,
                                         int workers) {
   std::optional<MeasuredNetwork> measured = machine.MeasuredTimes(workload.name, workers);

@@ -47,8 +47,6 @@ Passes PassesOf(const Execution& execution, std::size_t s);
 // Bytes of all its passes for a micro-batch, with its part of the update's.
 double StageTraffic(const Execution& execution, std::size_t s);
 
-double Sum(const StageTimes& times);
-
 // Times of the network measured with that many workers; none where it was not measured. Throws
 // InvalidArgument where the network has another number of stages, or other FLOPs than are known of the
 // measured one.

@@ -82,7 +82,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
       row.cores = 1;
     }
     all.Add(bounds);
-    result.seconds_per_update += Sum(row.times);
+    result.seconds_per_update += row.times.total();
     result.latency_seconds += row.times.forward_seconds + row.times.backward_seconds;
     result.workers.push_back(row);
   }

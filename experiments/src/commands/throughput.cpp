@@ -181,8 +181,7 @@ class ThroughputCommand final : public Command {
                         const hwmodel::ThroughputOptions& options) {
     const double updates =
         static_cast<double>(options.microbatch) / static_cast<double>(result.samples_per_update);
-    return times.forward_seconds + times.backward_seconds + times.weight_gradient_seconds +
-           updates * times.update_seconds;
+    return times.total(updates);
   }
 
   static std::int64_t LargestDelay(const Throughput& result) {
