@@ -77,8 +77,8 @@ bool Refine(const LinearPolynomial<Real>& p, double rate, LinearRoot<Real>& root
   if (!Newton<Real>(p, Real(log(Real(rate))), root)) return false;
   for (int widening = 0; widening < 12; ++widening) {
     bool not_dominant = false;
-    if (Certify(p, rate, root, &not_dominant)) return true;
-    if (not_dominant) return false;
+    root.certified = Certify(p, rate, root, &not_dominant);
+    if (root.certified || not_dominant) return root.certified;
     root.delta *= 8;
   }
   return false;
@@ -127,10 +127,7 @@ LinearRoot<Real> Search(const LinearPolynomial<Real>& p, double rate) {
     }
     root.s = (s_lo + s_hi) / 2;
     root.theta = count.near_theta;
-    if (Refine(p, rate, root)) {
-      root.certified = true;
-      return root;
-    }
+    if (Refine(p, rate, root)) return root;
   }
   // A multiple root: the bracket itself, opened until both counts are clear.
   root.s = (s_lo + s_hi) / 2;
@@ -151,10 +148,7 @@ LinearRoot<Real> SolveLinear(const LinearPolynomial<Real>& p, double rate, doubl
   if (theta < 4) {
     root.s = Real(s);
     root.theta = theta >= 3.14159265358979 ? Pi<Real>() : Real(theta);
-    if (Refine(p, rate, root)) {
-      root.certified = true;
-      return root;
-    }
+    if (Refine(p, rate, root)) return root;
   }
   return Search(p, rate);
 }

@@ -43,6 +43,27 @@ void Walk(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
   }
 }
 
+/// The walk, and every point whose error comes back below `least` solved by itself.
+void Evaluate(std::span<const Track> tracks, const TrackValues& values, Simd simd, double least) {
+  if (tracks.empty()) return;
+  Walk(tracks, values, simd);
+  std::fill(values.precision.begin(), values.precision.end(), Precision::kDouble);
+  const std::size_t points = tracks.front().rates.size();
+  for (std::size_t at = 0; at < tracks.size() * points; ++at) {
+    if (!(values.log_radius_error[at] < least)) continue;
+    const Track& track = tracks[at / points];
+    const SpectralRadius exact =
+        SolvePoint(*track.spec, track.momentum, track.delay, track.rates[at % points]);
+    values.log_radius[at] = exact.log_radius;
+    values.log_radius_error[at] = exact.log_radius_error;
+    if (!values.radius.empty()) {
+      values.radius[at] = exact.radius;
+      values.error_bound[at] = exact.error_bound;
+    }
+    if (!values.precision.empty()) values.precision[at] = exact.precision;
+  }
+}
+
 }  // namespace
 
 double SpectralRadius::half_life_updates() const {
@@ -70,36 +91,13 @@ const char* Name(Simd simd) {
 }
 
 void EvaluateTracks(std::span<const Track> tracks, const TrackValues& values, Simd simd) {
-  if (tracks.empty()) return;
-  Walk(tracks, values, simd);
-  std::fill(values.precision.begin(), values.precision.end(), Precision::kDouble);
-  const std::size_t points = tracks.front().rates.size();
-  for (std::size_t at = 0; at < tracks.size() * points; ++at) {
-    if (!(values.log_radius_error[at] < 0)) continue;
-    const Track& track = tracks[at / points];
-    const SpectralRadius exact =
-        SolvePoint(*track.spec, track.momentum, track.delay, track.rates[at % points]);
-    values.log_radius[at] = exact.log_radius;
-    values.log_radius_error[at] = exact.log_radius_error;
-    if (!values.radius.empty()) {
-      values.radius[at] = exact.radius;
-      values.error_bound[at] = exact.error_bound;
-    }
-    if (!values.precision.empty()) values.precision[at] = exact.precision;
-  }
+  Evaluate(tracks, values, simd, 0);
 }
 
 void EvaluateTracksInDouble(std::span<const Track> tracks, std::span<double> log_radius,
                             std::span<double> scratch) {
-  if (tracks.empty()) return;
-  Walk(tracks, {log_radius, scratch, {}, {}, {}}, Simd::kBest);
-  const std::size_t points = tracks.front().rates.size();
-  for (std::size_t at = 0; at < tracks.size() * points; ++at) {
-    if (scratch[at] > -TrackGroup::kUncertified) continue;
-    const Track& track = tracks[at / points];
-    log_radius[at] =
-        SolvePoint(*track.spec, track.momentum, track.delay, track.rates[at % points]).log_radius;
-  }
+  // Certified bounds are far above this.
+  Evaluate(tracks, {log_radius, scratch, {}, {}, {}}, Simd::kBest, -TrackGroup::kUncertified / 2);
 }
 
 }  // namespace batchless::analysis
