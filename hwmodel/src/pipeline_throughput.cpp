@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -36,10 +35,10 @@ struct Setting : Execution {
   const ThroughputOptions& options;
   const ScheduleKind& kind;
   int workers = 1;
-  std::array<std::vector<StageWork>, 2> work_in{};  // by memory, then by stage; empty: none
+  std::vector<StageWork> local_work{}, shared_work{};  // by stage; empty: no such memory
 
   const std::vector<StageWork>& work(Memory memory) const {
-    return work_in.at(static_cast<std::size_t>(memory));
+    return memory == Memory::kLocal ? local_work : shared_work;
   }
 };
 
@@ -323,12 +322,8 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
   setting.split = schedule.splits_backward();
   RefuseIf(setting.measured && setting.split, "schedule", options.schedule,
            "one that does not split the backward, whose times were measured whole");
-  for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
-    const double bytes =
-        memory == Memory::kLocal ? machine.local_memory_bytes : machine.shared_memory_bytes;
-    if (!(bytes > 0)) continue;
-    setting.work_in.at(static_cast<std::size_t>(memory)) = WorkOf(setting, memory);
-  }
+  if (machine.local_memory_bytes > 0) setting.local_work = WorkOf(setting, Memory::kLocal);
+  if (machine.shared_memory_bytes > 0) setting.shared_work = WorkOf(setting, Memory::kShared);
 
   Throughput result;
   result.samples_per_update = setting.per_update * options.microbatch;
