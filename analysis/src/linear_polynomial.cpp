@@ -8,6 +8,14 @@
 namespace batchless::analysis {
 namespace {
 
+// Functions of double and long double; those of 50 digits are found by their type.
+using std::abs;
+using std::cos;
+using std::exp;
+using std::floor;
+using std::log;
+using std::sin;
+
 // Arcs that a count may take; one that meets a root on its circle would go on for ever.
 constexpr int kMaxArcs = 20'000;
 
@@ -19,7 +27,6 @@ Real TwoPi() {
 /// Distance of an angle from its nearest whole turn, signed.
 template <class Real>
 Real FromWholeTurn(const Real& angle) {
-  using std::floor;
   return angle - TwoPi<Real>() * floor(angle / TwoPi<Real>() + Real(0.5));
 }
 
@@ -47,7 +54,6 @@ class Counter {
  public:
   Counter(const LinearPolynomial<Real>& p, double low, double high, const Real& s)
       : p_(p), s_(s), turn_(p.n * s) {
-    using std::log;
     log_low_ = log(Real(low));
     log_high_ = log(Real(high));
   }
@@ -76,8 +82,7 @@ class Counter {
       Advance(arc.to, proof);
     }
     const Real turns = turned_ / pi;
-    const Real inside = FloorHalf(turns);
-    using std::abs;
+    const Real inside = floor(turns + Real(0.5));
     // The angles add up to a whole number of half turns but for rounding.
     if (!(abs(turns - inside) < Real(0.01))) return count;
     count.outside = static_cast<int>(p_.degree()) - static_cast<int>(inside);
@@ -91,20 +96,12 @@ class Counter {
     ComplexOf<Real> a, b;
   };
 
-  static Real FloorHalf(const Real& x) {
-    using std::floor;
-    return floor(x + Real(0.5));
-  }
-
   End EndAt(const Real& theta) const {
     const CirclePoint<Real> at = PointAt<Real>(s_, theta);
     return {theta, Expand(p_.a, at, 1).terms[0], Expand(p_.b, at, 1).terms[0]};
   }
 
   Proof Prove(const Real& from, const Real& to, LinearCount<Real>& count) {
-    using std::abs;
-    using std::exp;
-    using std::log;
     const Real& pi = boost::math::constants::pi<Real>();
     const Real epsilon = std::numeric_limits<Real>::epsilon();
     const Real unit = Real(kAngleUnits) * epsilon;
@@ -184,7 +181,6 @@ class Counter {
   /// Remembers the place that is nearest to a root in log z, to first order.
   void Note(const ComplexOf<Real>& off_slope, const Real& log_rate, const CirclePoint<Real>& at,
             const Real& distance, LinearCount<Real>& count) {
-    using std::exp;
     const Real inside = std::min(std::max(log_rate, log_low_), log_high_);
     const Real off = log_rate - inside;
     const ComplexOf<Real> slope = {p_.n + off_slope.re, off_slope.im};
@@ -199,8 +195,6 @@ class Counter {
 
   /// Adds what arg p turns by from the last end to this one, at the highest rate.
   void Advance(const Real& to, Proof proof) {
-    using std::exp;
-    using std::log;
     const End now = EndAt(to);
     const bool by_g = proof == Proof::kG;
     // arg p is that of the dominating term and of 1 + the ratio of the other to it.
@@ -208,8 +202,6 @@ class Counter {
       const Real sign = by_g ? Real(-1) : Real(1);
       const Real size = exp(sign * (log_high_ + log(Modulus(end.b)) - turn_ - log(Modulus(end.a))));
       const Real angle = sign * (Argument(end.b) - Argument(end.a) - p_.n * end.theta);
-      using std::cos;
-      using std::sin;
       return Argument(ComplexOf<Real>{Real(1 + size * cos(angle)), Real(size * sin(angle))});
     };
     const Real own = by_g ? Real(Argument(now.b / before_.b))
@@ -256,8 +248,6 @@ LinearPolynomial<Real> MakeLinearPolynomial(const RuleSpec& spec, Delay delay) {
 template <class Real>
 LogRatio<Real> EvaluateLogRatio(const LinearPolynomial<Real>& p, const Real& log_rate,
                                 const CirclePoint<Real>& at) {
-  using std::abs;
-  using std::log;
   const TaylorSeries<Real> a = Expand(p.a, at, 2), b = Expand(p.b, at, 2);
   const Real size_a = Modulus(a.terms[0]), size_b = Modulus(b.terms[0]);
   const Real log_a = log(size_a), log_b = log(size_b);
