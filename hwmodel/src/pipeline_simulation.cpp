@@ -27,14 +27,12 @@ struct Event {
   std::uint64_t number = 0;
   std::int32_t core = 0;    // or kArrival, kPlaceFree
   std::int32_t action = 0;  // of a free place: the link
-
-  bool Before(const Event& other) const {
-    return seconds != other.seconds ? seconds < other.seconds : number < other.number;
-  }
 };
 
 struct Later {
-  bool operator()(const Event& first, const Event& second) const { return second.Before(first); }
+  bool operator()(const Event& a, const Event& b) const {
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.number > b.number;
+  }
 };
 
 // Four children a node: half as many levels as in a binary heap, and the children share a cache line
@@ -55,7 +53,9 @@ double UnitInterval(std::uint64_t bits) { return static_cast<double>(bits >> 11)
 class Simulator {
  public:
   Simulator(const Schedule& schedule, const SimulationOptions& options)
-      : schedule_(schedule), options_(options), workers_(schedule.workers()) {
+      : schedule_(schedule),
+        options_(options),
+        workers_(static_cast<std::size_t>(schedule.workers())) {
     Check();
     Lay();
   }
@@ -111,9 +111,8 @@ class Simulator {
   };
 
   void Check() const {
-    const auto workers = static_cast<std::size_t>(workers_);
     Validate(options_.times, schedule_.stages);
-    RefuseIf(!options_.cores_of_worker.empty() && options_.cores_of_worker.size() != workers,
+    RefuseIf(!options_.cores_of_worker.empty() && options_.cores_of_worker.size() != workers_,
              "cores_of_worker", options_.cores_of_worker.size(), "one for each worker");
     for (const std::int64_t cores : options_.cores_of_worker) {
       RefuseIf(cores < 1 || cores > kMaxIndex, "cores_of_worker", cores, "integers >= 1");
@@ -155,9 +154,8 @@ class Simulator {
   }
 
   void Lay() {
-    const auto workers = static_cast<std::size_t>(workers_);
     // Actions by worker, in order.
-    ends_.assign(workers + 1, 0);
+    ends_.assign(workers_ + 1, 0);
     for (const TimedAction& timed : schedule_.actions) {
       ++ends_[static_cast<std::size_t>(schedule_.worker(timed.action.stage)) + 1];
     }
@@ -195,20 +193,20 @@ class Simulator {
       if (!entry.same_worker) entries_[entry.target].input_link = LinkOf(entry);
     }
 
-    for (std::size_t w = 0; w < workers; ++w) summary_.cores += CoresOf(w);
+    for (std::size_t w = 0; w < workers_; ++w) summary_.cores += CoresOf(w);
     RefuseIf(summary_.cores >= kMaxIndex, "cores_of_worker", summary_.cores,
              "fewer than 2^31 in all");
-    for (std::size_t w = 0; w < workers; ++w) {
+    for (std::size_t w = 0; w < workers_; ++w) {
       const Core core{static_cast<std::int32_t>(w), static_cast<std::int32_t>(ends_[w])};
       cores_.insert(cores_.end(), static_cast<std::size_t>(CoresOf(w)), core);
     }
 
     links_.resize(2 * static_cast<std::size_t>(schedule_.stages));
     if (options_.queue_capacity > 0) {
-      held_.resize(workers);
-      stopped_.assign(workers, -1);
+      held_.resize(workers_);
+      stopped_.assign(workers_, -1);
     }
-    summary_.busy_seconds.assign(workers, 0);
+    summary_.busy_seconds.assign(workers_, 0);
     summary_.finish_seconds.assign(static_cast<std::size_t>(schedule_.microbatches), 0);
   }
 
@@ -343,7 +341,7 @@ class Simulator {
 
   const Schedule& schedule_;
   const SimulationOptions& options_;
-  int workers_;
+  std::size_t workers_;
   std::vector<Entry> entries_;
   std::vector<std::int64_t> ends_;  // of each worker's entries, after a 0
   std::vector<Core> cores_;
