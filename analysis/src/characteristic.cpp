@@ -9,11 +9,9 @@ namespace batchless::analysis {
 template <class Real>
 std::vector<Real> DenseCoefficients(const Characteristic<Real>& p,
                                     std::type_identity_t<Real> rate) {
-  if (!(p.n >= 0 && p.n <= kMaxDenseDelay)) {
-    throw InvalidArgument("delay", static_cast<double>(p.n),
-                          "at most " + std::to_string(kMaxDenseDelay) +
-                              " where all coefficients of the polynomial are asked for");
-  }
+  RefuseIf(!(p.n >= 0 && p.n <= kMaxDenseDelay), "delay", static_cast<double>(p.n),
+           "at most " + std::to_string(kMaxDenseDelay) +
+               " where all coefficients of the polynomial are asked for");
   const auto n = static_cast<std::size_t>(p.n);
   std::vector<Real> c(n + 3, Real(0));
   // z^n (z - 1)(z - m)

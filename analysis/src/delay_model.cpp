@@ -142,13 +142,12 @@ DelayModel MarkovDelays(std::vector<Delay> delays, std::vector<std::vector<doubl
   }
   for (const bool backwards : {false, true}) {
     const std::size_t reached = Reached(transition, backwards);
-    if (reached == delays.size()) continue;
-    throw InvalidArgument(kName,
-                          "a chain that " + std::string(backwards ? "comes to" : "leaves") +
-                              " its first delay " + (backwards ? "from " : "for ") +
-                              std::to_string(reached - 1) + " of the " +
-                              std::to_string(delays.size() - 1) + " others",
-                          "a chain in which every delay is reached from every other");
+    RefuseIf(reached != delays.size(), kName,
+             "a chain that " + std::string(backwards ? "comes to" : "leaves") +
+                 " its first delay " + (backwards ? "from " : "for ") +
+                 std::to_string(reached - 1) + " of the " + std::to_string(delays.size() - 1) +
+                 " others",
+             "a chain in which every delay is reached from every other");
   }
   DelayModel model{DelayModel::Kind::kMarkov, std::move(delays), StationaryShares(transition), {}};
   model.transition = std::move(transition);

@@ -192,13 +192,10 @@ PipelineSpectrum::PipelineSpectrum(const PipelineOptions& options, std::size_t m
     for (const Index i : members) part.late.push_back(late[static_cast<std::size_t>(i)]);
     const bool same = std::all_of(part.late.begin(), part.late.end(),
                                   [&](const Lateness& own) { return own == part.late[0]; });
-    if (!same && part.late.size() > most_coupled) {
-      throw InvalidArgument(
-          "delays",
-          "coupled weights of several delays, " + std::to_string(part.late.size()) + " of them",
-          "at most " + std::to_string(most_coupled) +
-              "; fewer stages, or weights that do not meet");
-    }
+    RefuseIf(
+        !same && part.late.size() > most_coupled, "delays",
+        "coupled weights of several delays, " + std::to_string(part.late.size()) + " of them",
+        "at most " + std::to_string(most_coupled) + "; fewer stages, or weights that do not meet");
     auto [values, vectors] = SymmetricEigenpairsOf(part.hessian);
     part.eigenvalues = values;
     // What is left of a 0 by rounding.

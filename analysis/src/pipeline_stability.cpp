@@ -204,11 +204,10 @@ MatrixXd StateMatrix(const PipelineOptions& options) {
   Validate(options);
   const std::vector<Layout> stages = Layouts(options);
   const auto dimension = static_cast<Index>(StateDimension(options));
-  if (dimension > static_cast<Index>(kMaxStateDimension)) {
-    throw InvalidArgument("delays", "a state of dimension " + std::to_string(dimension),
-                          "at most " + std::to_string(kMaxStateDimension) +
-                              "; fewer stages, shorter delays or fewer weights");
-  }
+  RefuseIf(dimension > static_cast<Index>(kMaxStateDimension), "delays",
+           "a state of dimension " + std::to_string(dimension),
+           "at most " + std::to_string(kMaxStateDimension) +
+               "; fewer stages, shorter delays or fewer weights");
   const Index size = options.hessian.rows();
 
   // The forward weights that gradient i is taken at, as rows over the state: those of D_k updates
