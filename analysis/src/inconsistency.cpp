@@ -14,7 +14,7 @@ namespace {
 
 using Eigen::Index;
 using Eigen::MatrixXd;
-using Eigen::VectorXd;
+using Eigen::RowVectorXd;
 
 // What a radius may be off by at rates below kFirstRate, where two eigenvalues near 1 lie close to each
 // other: one that is stable is by more than that below 1, (1 - m) / 2 or the rate itself.
@@ -104,43 +104,38 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   MatrixXd bar = MatrixXd::Zero(count, dimension);
   MatrixXd forward_reads = MatrixXd::Zero(count, dimension);
   MatrixXd backward_reads = MatrixXd::Zero(count, dimension);
+  // The oldest of the values that are kept from `begin` to `end`, or without any today's.
+  const auto oldest = [&](const RowVectorXd& today, Index begin, Index end) -> RowVectorXd {
+    return begin == end ? today : RowVectorXd::Unit(dimension, end - 1);
+  };
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
     hat.row(k) = PredictionRows(rule, weight.coefficients.horizon, eta, weight.begin, 1, dimension);
     bar(k, weight.w()) = 1;
     if (backward == BackwardWeights::kStashed) bar.row(k) = hat.row(k);
     if (backward == BackwardWeights::kCorrected) bar(k, weight.delta()) = -weight.gap;
-    if (weight.forward_delay == 0) {
-      forward_reads.row(k) = hat.row(k);
-    } else {
-      forward_reads(k, weight.bars() - 1) = 1;
-    }
-    if (weight.backward_delay == 0) {
-      backward_reads.row(k) = bar.row(k);
-    } else {
-      backward_reads(k, weight.end() - 1) = 1;
-    }
+    forward_reads.row(k) = oldest(hat.row(k), weight.hats(), weight.bars());
+    backward_reads.row(k) = oldest(bar.row(k), weight.bars(), weight.end());
   }
   const MatrixXd gradient = read.forward * forward_reads + read.backward * backward_reads;
 
   MatrixXd matrix = MatrixXd::Zero(dimension, dimension);
+  const auto keep = [&](const RowVectorXd& today, Index begin, Index end) {
+    if (begin == end) return;
+    matrix.row(begin) = today;
+    matrix.block(begin + 1, begin, end - begin - 1, end - begin - 1).setIdentity();
+  };
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
     OwnUpdate(rule, weight.coefficients, momentum, eta, gradient.row(k), weight.begin, 1, matrix);
     if (!rule.is_linear()) matrix(weight.before(), weight.w()) = 1;
     // The move w' - w.
-    Eigen::RowVectorXd move = matrix.row(weight.w());
+    RowVectorXd move = matrix.row(weight.w());
     move(weight.w()) -= 1;
     matrix.row(weight.delta()) = (1 - weight.decay) * move;
     matrix(weight.delta(), weight.delta()) += weight.decay;
-    if (weight.forward_delay > 0) matrix.row(weight.hats()) = hat.row(k);
-    for (Index j = 1; j < weight.forward_delay; ++j) {
-      matrix(weight.hats() + j, weight.hats() + j - 1) = 1;
-    }
-    if (weight.backward_delay > 0) matrix.row(weight.bars()) = bar.row(k);
-    for (Index j = 1; j < weight.backward_delay; ++j) {
-      matrix(weight.bars() + j, weight.bars() + j - 1) = 1;
-    }
+    keep(hat.row(k), weight.hats(), weight.bars());
+    keep(bar.row(k), weight.bars(), weight.end());
   }
   return matrix;
 }
