@@ -86,15 +86,12 @@ class Search {
     return 0;
   }
 
-  // Indices of the actions of steps from .. to-1.
-  std::pair<std::size_t, std::size_t> Window(std::int64_t from, std::int64_t to) const {
-    const auto index = [&](std::int64_t step) {
-      const auto first = std::lower_bound(
-          schedule_.actions.begin(), schedule_.actions.end(), step,
-          [](const TimedAction& timed, std::int64_t value) { return timed.step < value; });
-      return static_cast<std::size_t>(first - schedule_.actions.begin());
-    };
-    return {index(from), index(to)};
+  // Index of the first action from that step on.
+  std::size_t IndexOf(std::int64_t step) const {
+    const auto first = std::lower_bound(
+        schedule_.actions.begin(), schedule_.actions.end(), step,
+        [](const TimedAction& timed, std::int64_t value) { return timed.step < value; });
+    return static_cast<std::size_t>(first - schedule_.actions.begin());
   }
 
   // The cycle of that many micro-batches, so many of them before the end of the list.
@@ -104,15 +101,15 @@ class Search {
     const std::int64_t start = entries_[static_cast<std::size_t>(first)];
     const std::int64_t steps = entries_[static_cast<std::size_t>(first + microbatches)] - start;
     if (steps < 1) return std::nullopt;
-    const auto [begin, end] = Window(start, start + steps);
-    const auto [next, next_end] = Window(start + steps, start + 2 * steps);
+    const std::size_t begin = IndexOf(start), next = IndexOf(start + steps);
+    const std::size_t end = IndexOf(start + 2 * steps);
     analysis::CheckCancellation();
-    if (!HasAll({&schedule_.actions[begin], end - begin}, microbatches)) return std::nullopt;
-    for (std::size_t k = 0; begin + k < end; ++k) {
+    if (!HasAll({&schedule_.actions[begin], next - begin}, microbatches)) return std::nullopt;
+    for (std::size_t k = 0; begin + k < next; ++k) {
       TimedAction expected = schedule_.actions[begin + k];
       expected.step += steps;
       expected.action.microbatch += microbatches;
-      if (next + k < next_end && schedule_.actions[next + k] == expected &&
+      if (next + k < end && schedule_.actions[next + k] == expected &&
           ages_[next + k] == ages_[begin + k]) {
         continue;
       }
@@ -125,7 +122,7 @@ class Search {
     steady.stages = schedule_.stages;
     steady.microbatches_per_cycle = microbatches;
     steady.steps_per_cycle = steps;
-    FillWorkers(steady, begin, end, first, worker_of_stage);
+    FillWorkers(steady, begin, next, first, worker_of_stage);
     const Schedule repeated = Repeat(steady, schedule_, schedule_.microbatches);
     if (!AgreesAtEveryStage(repeated, microbatches)) return std::nullopt;
     if (const auto broken = FirstBrokenRule(repeated)) {
