@@ -9,6 +9,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/stability.h"
+#include "not_finite.h"
 #include "point_solver.h"
 
 namespace batchless::analysis {
@@ -102,14 +103,12 @@ class Tracer {
   }
 
  private:
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
   // The certified point, whichever branch it is on.
   BoundaryPoint Afresh(double momentum) const {
-    BoundaryPoint point{momentum, CriticalRate(spec_, momentum, delay_), kNone};
+    BoundaryPoint point{momentum, CriticalRate(spec_, momentum, delay_), kNaN};
     if (!(point.critical_rate > 0) || std::isinf(point.critical_rate)) return point;
     const auto p = MakeCharacteristic<double>(spec_, momentum, delay_);
-    double nearest = std::numeric_limits<double>::infinity();
+    double nearest = kInfinity;
     std::vector<double> angles{kPi};
     for (const GainCrossover& crossover : GainCrossovers(p, point.critical_rate)) {
       angles.push_back(Crossing(p, crossover.theta).value_or(crossover.theta));
@@ -124,7 +123,7 @@ class Tracer {
 
   // The point on the branch of another one; none where the edge is not there.
   std::optional<BoundaryPoint> Follow(double momentum, const BoundaryPoint& from) const {
-    BoundaryPoint point{momentum, CriticalRate(spec_, momentum, delay_), kNone};
+    BoundaryPoint point{momentum, CriticalRate(spec_, momentum, delay_), kNaN};
     const bool is_rate = point.critical_rate > 0 && std::isfinite(point.critical_rate);
     if (!is_rate || std::isnan(from.frequency)) {
       if (point.critical_rate == from.critical_rate) return point;

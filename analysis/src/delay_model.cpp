@@ -65,9 +65,7 @@ std::vector<double> StationaryShares(const std::vector<std::vector<double>>& tra
 }  // namespace
 
 double DelayModel::mean() const {
-  double sum = 0;
-  for (std::size_t i = 0; i < delays.size(); ++i) sum += shares[i] * static_cast<double>(delays[i]);
-  return sum;
+  return std::inner_product(shares.begin(), shares.end(), delays.begin(), 0.0);
 }
 
 Delay DelayModel::largest() const { return *std::max_element(delays.begin(), delays.end()); }

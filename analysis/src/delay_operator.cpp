@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "decompositions.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
@@ -284,7 +284,7 @@ LogRate SimulateLogRate(const DelaySystem& system, const Regimes& regimes, std::
       const std::size_t chosen = draw([&](std::size_t k) { return draws[k].second; }, draws.size());
       state = system.Apply(draws[chosen].first, state);
       const double size = state.cwiseAbs().maxCoeff();
-      if (size == 0) return {-std::numeric_limits<double>::infinity(), 0};
+      if (size == 0) return {-kInfinity, 0};
       state /= size;
       log_growth += std::log(size);
       regime = draw([&](std::size_t j) { return regimes.transition(AsIndex(regime), AsIndex(j)); },

@@ -14,6 +14,7 @@
 #include "batchless/analysis/noise.h"
 #include "batchless/analysis/rates.h"
 #include "decompositions.h"
+#include "not_finite.h"
 #include "powers_of_u.h"
 #include "step_down.h"
 
@@ -441,7 +442,7 @@ Design DesignRule(const DesignOptions& options) {
   // A search sees the curvatures that it samples, which never cost more than all of them; what counts is
   // what is certified.
   std::optional<Design> best;
-  double least = std::numeric_limits<double>::infinity();
+  double least = kInfinity;
   for (const Candidate& candidate : candidates) {
     if (best && static_cast<double>(candidate.cost) + std::log(std::log(2.0)) >= least) break;
     if (!SurvivesRounding(options, candidate)) continue;

@@ -13,6 +13,7 @@
 
 #include "batchless/analysis/cancellation.h"
 #include "decompositions.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
@@ -170,7 +171,7 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
     x = start;
     residual += apply(x) - x;
   }
-  double last = std::numeric_limits<double>::infinity();
+  double last = kInfinity;
   for (int restart = 0; restart < kRestarts; ++restart) {
     const double size = residual.norm();
     const auto least = [&](double solution) {

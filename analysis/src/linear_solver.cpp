@@ -9,6 +9,7 @@
 
 #include "golden_section.h"
 #include "linear_polynomial.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
@@ -263,7 +264,7 @@ double EndOfStableRates(const LinearPolynomial<Extended>& p) {
   }
   if (least == 0) return 0;
   double stable = std::log(least), unstable = std::log(kMaxRate);
-  if (StableOver(p, least, kMaxRate)) return std::numeric_limits<double>::infinity();
+  if (StableOver(p, least, kMaxRate)) return kInfinity;
   for (double middle;
        middle = stable + (unstable - stable) / 2, stable < middle && middle < unstable;) {
     (StableOver(p, least, std::exp(middle)) ? stable : unstable) = middle;
@@ -363,8 +364,7 @@ double BestLinearRate(const RuleSpec& spec, Delay delay, double condition,
   }
   if (!best) return 0;
   // Both ends of the spectrum move with the rate; the points between are those of the row.
-  const double inside = window > 2 ? largest(*best + 1, *best + window - 1)
-                                   : -std::numeric_limits<double>::infinity();
+  const double inside = window > 2 ? largest(*best + 1, *best + window - 1) : -kInfinity;
   RootGuess at_top, at_bottom;
   const auto worst_at = [&](double log_x) {
     *evaluations += 2;

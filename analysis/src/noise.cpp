@@ -9,6 +9,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/spectral_radius.h"
 #include "impulse_energy-inl.h"
+#include "not_finite.h"
 #include "powers_of_u.h"
 
 namespace batchless::analysis {
@@ -127,9 +128,7 @@ double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double
   CheckRate(rate);
   CheckInteger("delay", delay, 0, kMaxNoiseDelay);
   CheckNumber("average", average, kMinAverage, kMaxAverage);
-  if (!ComputeSpectralRadius(spec, momentum, delay, rate).stable()) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  if (!ComputeSpectralRadius(spec, momentum, delay, rate).stable()) return kNaN;
   const double coarse = Variance<double>(spec, momentum, delay, rate, average);
   const auto fine =
       static_cast<double>(Variance<long double>(spec, momentum, delay, rate, average));

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/rates.h"
 #include "decompositions.h"
+#include "not_finite.h"
 #include "pipeline_spectrum.h"
 #include "rule_state.h"
 
@@ -105,12 +105,12 @@ using Point = std::array<double, 2>;  // ln(1 - m), ln(eta)
 // is a corner of the bounds, where two of the functions are equal at a bound, or three anywhere.
 std::pair<Point, double> LeastOfLargest(const std::vector<PipelineSpectrum::Slope>& slopes,
                                         const Point& lowest, const Point& highest) {
-  std::pair<Point, double> best{{0, 0}, std::numeric_limits<double>::infinity()};
+  std::pair<Point, double> best{{0, 0}, kInfinity};
   const auto consider = [&](const Point& at) {
     for (std::size_t i = 0; i < 2; ++i) {
       if (!(at[i] >= lowest[i] && at[i] <= highest[i])) return;
     }
-    double largest = -std::numeric_limits<double>::infinity();
+    double largest = -kInfinity;
     for (const auto& s : slopes) {
       largest = std::max(largest, s.value + s.by_damping * at[0] + s.by_rate * at[1]);
     }
@@ -357,7 +357,7 @@ PipelineOptimum FindPipelineOptimum(PipelineOptions options) {
   }
   const Delay mean = std::llround(sum / static_cast<double>(options.hessian.rows()));
   const Delay longest = *std::max_element(options.delays.begin(), options.delays.end());
-  Vertex best{{0, 0}, std::numeric_limits<double>::infinity()};
+  Vertex best{{0, 0}, kInfinity};
   for (const Delay delay : {mean, longest}) {
     const RuleSpec rule = options.horizons.empty() ? options.rule : RuleSpec{FindRule("lwp-v"), {}};
     const Optimum start = FindOptimum({rule, delay, condition, std::nullopt});

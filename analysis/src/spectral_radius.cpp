@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "batchless/analysis/argument.h"
 #include "linear_solver.h"
+#include "not_finite.h"
 #include "point_solver.h"
 #include "track_group.h"
 
@@ -67,7 +67,7 @@ void Evaluate(std::span<const Track> tracks, const TrackValues& values, Simd sim
 }  // namespace
 
 double SpectralRadius::half_life_updates() const {
-  if (!stable()) return std::numeric_limits<double>::quiet_NaN();
+  if (!stable()) return kNaN;
   return std::log(2.0) / -log_radius;
 }
 
