@@ -53,6 +53,7 @@ void AppendTurns(Order& order, const Turns& t, int worker, std::int64_t first, s
 // All workers' turns, one `count` after the other; forwards_ahead(w) run ahead at worker w.
 template <class Ahead>
 Schedule InTurns(Schedule schedule, const Turns& turns, const Ahead& forwards_ahead) {
+  CheckSizes(schedule.stages, schedule.microbatches, turns.microbatches_per_update);
   return InOrder(std::move(schedule), turns.count,
                  [&](Order& order, int worker, std::int64_t first) {
                    AppendTurns(order, turns, worker, first, forwards_ahead(worker));
@@ -67,7 +68,6 @@ auto AheadOfLast(int stages) {
 }  // namespace
 
 Schedule Gpipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckSizes(stages, microbatches, microbatches_per_update);
   return InTurns({.stages = stages, .microbatches = microbatches},
                  {microbatches_per_update, microbatches_per_update},
                  [&](int) { return microbatches_per_update; });
@@ -79,13 +79,11 @@ Schedule OneForwardOneBackward(int stages, std::int64_t microbatches) {
 
 Schedule PipeDreamFlush(int stages, std::int64_t microbatches,
                         std::int64_t microbatches_per_update) {
-  CheckSizes(stages, microbatches, microbatches_per_update);
   return InTurns({.stages = stages, .microbatches = microbatches},
                  {microbatches_per_update, microbatches_per_update}, AheadOfLast(stages));
 }
 
 Schedule Paci(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckSizes(stages, microbatches, microbatches_per_update);
   return InTurns({.stages = stages, .microbatches = microbatches},
                  {microbatches, microbatches_per_update}, AheadOfLast(stages));
 }
@@ -140,7 +138,6 @@ Schedule Interleaved(int stages, int chunks, std::int64_t microbatches,
 }
 
 Schedule ZeroBubbleH1(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckSizes(stages, microbatches, microbatches_per_update);
   return InTurns({.stages = stages, .microbatches = microbatches},
                  {microbatches_per_update, microbatches_per_update, true}, AheadOfLast(stages));
 }

@@ -9,6 +9,7 @@ namespace {
 // Passes of `count` micro-batches each through an empty pipeline of S stages, one after another.
 // updates_each: whether a stage updates after every backward or after the last one of a pass only.
 Schedule InPasses(int stages, std::int64_t microbatches, std::int64_t count, bool updates_each) {
+  CheckSizes(stages, microbatches, count);
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   const std::int64_t updates = updates_each ? microbatches : microbatches / count;
   schedule.actions.reserve(static_cast<std::size_t>(stages) *
@@ -39,12 +40,10 @@ Schedule InPasses(int stages, std::int64_t microbatches, std::int64_t count, boo
 }  // namespace
 
 Schedule PipelinedBackpropagation(int stages, std::int64_t microbatches) {
-  CheckSizes(stages, microbatches, 1);
   return InPasses(stages, microbatches, microbatches, /*updates_each=*/true);
 }
 
 Schedule FillDrain(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  CheckSizes(stages, microbatches, microbatches_per_update);
   return InPasses(stages, microbatches, microbatches_per_update, /*updates_each=*/false);
 }
 
