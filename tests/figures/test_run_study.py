@@ -197,9 +197,8 @@ class GoingOn(Folder):
         (self.root / "probe.toml").write_text(text)
         both = (("--results", "kept"), ("--results", "kept", "--out", "other"))
         for arguments in both:
-            status, said = self.call(*arguments)
-            self.assertEqual(status, 0, said)
-        self.assertEqual(len(self.calls()), 3)
+            self.call(*arguments)
+        self.assertEqual(len(self.lines_of("calls")), 3)
         manifest = self.root / "kept/manifest.json"
         files = json.loads(manifest.read_text())["runs"][2]["files"]
         self.assertEqual(
@@ -213,15 +212,15 @@ class GoingOn(Folder):
         for count, (path, content) in enumerate(((rule, "{ }"), (delays, "delay,probability\n2,1\n")), 4):
             path.write_text(content)
             for arguments in both:
-                self.assertEqual(self.call(*arguments)[0], 0)
-            self.assertEqual(len(self.calls()), count)
+                self.call(*arguments)
+            self.assertEqual(len(self.lines_of("calls")), count)
         # Results of an earlier version say nothing of files, and stand.
         old = json.loads(manifest.read_text())
         del old["runs"][2]["files"]
         manifest.write_text(json.dumps(old))
         rule.write_text("{  }")
-        self.assertEqual(self.call("--results", "kept", "--out", "third")[0], 0)
-        self.assertEqual(len(self.calls()), 5)
+        self.call("--results", "kept", "--out", "third")
+        self.assertEqual(len(self.lines_of("calls")), 5)
 
     def test_a_file_that_changes_while_runs_wait_for_their_turn(self):
         rule = self.root / "rule.json"
@@ -229,10 +228,9 @@ class GoingOn(Folder):
         text = STUDY.replace("set = { ", f'set = {{ optimizer.file = "{rule}", ')
         (self.root / "probe.toml").write_text(text)
         self.trainer(f"pathlib.Path({str(rule)!r}).write_text('other')")
-        status, said = self.call("--jobs", "1")
-        self.assertEqual(status, 1)
+        said = self.call("--jobs", "1", code=1)
         self.assertIn("second, seed 1: the content of optimizer.file has changed since", said)
-        self.assertEqual(len(self.calls()), 2)
+        self.assertEqual(len(self.lines_of("calls")), 2)
 
     def test_a_study_goes_on_elsewhere(self):
         self.trainer("if seed == 2: sys.exit('no more memory')")

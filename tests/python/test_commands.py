@@ -146,7 +146,7 @@ def test_refusals_of_bytes_that_are_no_text(tmp_path):
     path.write_bytes(b"\xff\xfe1,2\n")
     with pytest.raises(ValueError, match="file.csv line 1: columns: got \ufffd\ufffd1,2, accepted: "):
         batchless.schedule(file=path)
-    with pytest.raises(ValueError, match="^delays: got .*file.csv, line 1: \ufffd\ufffd1, accepted: "):
+    with pytest.raises(ValueError, match="^delays: got .*file.csv, line 1: \ufffd\ufffd1,2, accepted: "):
         batchless.stability("sgdm", delays=path, momentum=0.9, rate=0.1)
 
 
