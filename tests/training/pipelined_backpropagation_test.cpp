@@ -35,7 +35,7 @@ TEST_CASE("SpecTrain's horizons are a stage's updates until the sample's last ba
     const bool is_pb = kind == std::string("pb");
     options.schedule = ScheduleOf(kind, stages, 1);
     options.rule.rule = FindRule("spectrain");
-    CHECK(WhyNot(options) == "");
+    CHECK(WhyNot(options).empty());
     const PipelinePlan plan = MakePlan(options);
     for (int s = 0; s < stages; ++s) {
       const int backward = is_pb ? s : (s + 1) / 2;
@@ -661,7 +661,7 @@ TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
 
 TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   const TrainerOptions good = ListOptions(kLists[3], 96);
-  CHECK(WhyNot(good) == "");
+  CHECK(WhyNot(good).empty());
   TrainerOptions options = good;
   options.batch = 6;
   CHECK(WhyNot(options).starts_with("batch: got 6, accepted: 12"));
@@ -671,7 +671,7 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   options = good;
   options.schedule.microbatches = 1;
   options.schedule.actions.resize(2);
-  CHECK(WhyNot(options) != "");
+  CHECK_FALSE(WhyNot(options).empty());
 }
 
 void CompareWithEmulation(const char* network, const char* rule, std::int64_t samples) {
@@ -694,7 +694,7 @@ TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
   const auto why = [](auto change) {
     TrainerOptions options = Options("resnet20", 10);
     change(options);
-    CHECK(WhyNot(options) != "");
+    CHECK_FALSE(WhyNot(options).empty());
     return test::RefusedName([&] { MakeTrainer(options); });
   };
   CHECK(why([](TrainerOptions& o) { o.batch = 2; }) == "batch");

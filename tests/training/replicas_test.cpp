@@ -424,7 +424,7 @@ TEST_CASE("What replicas cannot share is refused", "[replicas]") {
     CHECK(WhyNot(options) == refusal.why);
   }
   TrainerOptions options = OptionsOf(kCases[0], {2, 1, 1});
-  CHECK(WhyNot(options) == "");
+  CHECK(WhyNot(options).empty());
   CHECK_THROWS_WITH(MakeTrainer(options),
                     "replicas: got 2 in one process, accepted: 1, or as many processes or "
                     "a multiple");

@@ -13,7 +13,6 @@
 namespace batchless::training {
 namespace {
 
-using hwmodel::Layer;
 using hwmodel::LayerKind;
 using hwmodel::Network;
 

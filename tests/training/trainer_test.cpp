@@ -586,7 +586,7 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
   const auto why = [](auto change) {
     TrainerOptions options = Options("resnet20", 8);
     change(options);
-    CHECK(WhyNot(options) != "");
+    CHECK_FALSE(WhyNot(options).empty());
     return test::RefusedName([&] { MakeTrainer(options); });
   };
   CHECK(why([](TrainerOptions& o) { o.batch = 0; }) == "batch");
