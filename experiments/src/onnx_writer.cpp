@@ -67,7 +67,7 @@ ProtobufWriter Integers(std::string_view name, std::initializer_list<std::int64_
   return attribute;
 }
 
-// Of a convolution or pool.
+// What describes the windows of a convolution or pool.
 std::vector<ProtobufWriter> Window(const Layer& layer) {
   const std::int64_t k = layer.kernel;
   const std::int64_t p = layer.padding;

@@ -262,7 +262,7 @@ TEST_CASE("one delay is a constant delay, by either compensation, as a chain and
     const Optimum best = FindOptimum({spec, 4, 100, std::nullopt});
     CHECK(IsNear(FindOptimum(trace, 100, std::nullopt).half_life_updates, best.half_life_updates,
                  2e-3));
-    // Of a distribution to the bit.
+    // That of a distribution is the same to the bit.
     for (const DelayCompensation compensation :
          {DelayCompensation::kMean, DelayCompensation::kOwn}) {
       const VaryingDelay point = Point(rule, compensation, UniformDelays(4, 4));

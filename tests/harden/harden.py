@@ -21,7 +21,7 @@ import kills
 import machines
 import processes
 
-# Of each part its share of the time, 0 where it takes what it takes, and how it is run.
+# The parts: the share of the time that each has, 0 where it takes what it takes, and how it is run.
 PARTS = {
     "fuzz": (0.4, lambda o, scratch, seconds: fuzz.run(o.program, o.fuzz, o.work, seconds)),
     "faults": (0.3, lambda o, scratch, seconds: faults.run(o.program, o.faults, scratch, seconds)),
