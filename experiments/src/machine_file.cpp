@@ -257,15 +257,11 @@ class Reader {
     CheckSource(node, *table, name);
     MeasuredNetwork measured;
     measured.network = network;
-    if (table->contains("microbatch")) {
-      measured.microbatch =
-          ReadInteger(*table, name, "microbatch", 1, std::numeric_limits<std::int64_t>::max(),
-                      "an integer >= 1");
-    }
-    if (table->contains("sample_flops")) {
-      measured.sample_flops =
-          ReadInteger(*table, name, "sample_flops", 1, std::numeric_limits<std::int64_t>::max(),
-                      "an integer >= 1");
+    for (const auto& [key, member] : {std::pair("microbatch", &MeasuredNetwork::microbatch),
+                                      std::pair("sample_flops", &MeasuredNetwork::sample_flops)}) {
+      if (!table->contains(key)) continue;
+      measured.*member = ReadInteger(*table, name, key, 1, std::numeric_limits<std::int64_t>::max(),
+                                     "an integer >= 1");
     }
     for (const MeasuredField& field : kMeasuredFields) {
       const toml::node* times = table->get(field.name);

@@ -919,7 +919,7 @@ TEST_CASE("a trace shows every pass of the first samples, once, and when") {
   const Json events = Json::parse(ReadFile(workplace / "b.json"))["traceEvents"];
   const auto count = [&](const char* key, const std::string& value) {
     return std::count_if(events.begin(), events.end(),
-                         [&](const Json& event) { return event[key] == value; });
+                         [&](const Json& event) { return event.value(key, "") == value; });
   };
   CHECK(count("ph", "M") == 2);
   CHECK(count("cat", "forward") == 12 * stages);

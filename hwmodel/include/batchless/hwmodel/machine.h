@@ -42,7 +42,7 @@ struct MeasuredNetwork {
   std::vector<double> backward_seconds;  ///< both gradients
   std::vector<double> update_seconds;
   int workers = 1;
-  /// Of a sample, forward and both gradients: what tells networks of one name apart. 0: not known.
+  /// FLOPs of a sample, forward and both gradients, which tell networks of one name apart. 0: not known.
   std::int64_t sample_flops = 0;
 };
 

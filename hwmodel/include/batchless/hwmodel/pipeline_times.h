@@ -24,7 +24,7 @@ struct StageTimes {
   double update_seconds = 0;
 
   double seconds(ActionKind kind) const;
-  /// Of all passes of a micro-batch, with so many updates.
+  /// Seconds of all passes of a micro-batch, with so many updates.
   double total(double updates = 1) const {
     return forward_seconds + backward_seconds + weight_gradient_seconds + updates * update_seconds;
   }
